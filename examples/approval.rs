@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let resumed = chat.answer(address, approved(yes).to(turn.wait.no, action)).await;
         let outcome = resumed?.outcome().await;
         let ChatTurnOutcome::Completed(turn) = outcome.as_ref() else { panic!("{outcome:?}") };
-        println!("{}", turn.replies.last().map(|it| it.text()).unwrap_or_default());
+        println!("{}", turn.replies.last().map(|reply| reply.text()).unwrap_or_default());
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ impl SessionStore for Folder {
         Box::pin(async move {
             match fs::read(self.0.join(key.session.as_str())) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                text => text.and_then(|it| Ok(serde_json::from_slice(&it)?)).map_err(failed("load it")),
+                text => text.and_then(|text| Ok(serde_json::from_slice(&text)?)).map_err(failed("load it")),
             }
         })
     }
@@ -47,7 +47,7 @@ impl SessionStore for Folder {
             if expected != Expected::Any && expected != found.map_or(Expected::Absent, Expected::Exactly) {
                 return Err(store::Error::Conflict { key: key.clone(), expected, found });
             }
-            let version = Version(found.map_or(1, |it| it.0 + 1));
+            let version = Version(found.map_or(1, |found| found.0 + 1));
             self.write(key, &(new.clone(), version)).map_err(failed("save it"))?;
             Ok(version)
         })

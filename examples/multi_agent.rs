@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // Who said what stands beside the messages, never in them.
     for entry in chat.history("conv-1", 0, 100).await? {
-        let owner = entry.side.as_ref().and_then(|it| it["agent"].as_str()).unwrap_or("-");
+        let owner = entry.side.as_ref().and_then(|side| side["agent"].as_str()).unwrap_or("-");
         println!("{owner:8} {}: {}", entry.message.role.as_str(), entry.message.text());
     }
     Ok(())

@@ -24,12 +24,12 @@ struct Desk {
 }
 
 async fn brief(cx: Ctx<Desk>) -> NodeResult<Desk> {
-    let asked = cx.state().messages.last().map(|it| it.text().into_owned()).unwrap_or_default();
+    let asked = cx.state().messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
     Ok(Desk::update().notes([ChatMessage::user(format!("Find out: {asked}"))]))
 }
 
 async fn report(cx: Ctx<Desk>) -> NodeResult<Desk> {
-    let found = cx.state().notes.last().map(|it| it.text().into_owned()).unwrap_or_default();
+    let found = cx.state().notes.last().map(|note| note.text().into_owned()).unwrap_or_default();
     Ok(Desk::update().messages([ChatMessage::assistant(format!("My colleague says: {found}"))]))
 }
 
@@ -66,6 +66,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let outcome = chat.send("conv-1", ChatMessage::user("6 times 7?")).await;
     let ChatTurnOutcome::Completed(turn) = outcome else { panic!("{outcome:?}") };
-    turn.replies.iter().for_each(|it| println!("{}", it.text()));
+    turn.replies.iter().for_each(|reply| println!("{}", reply.text()));
     Ok(())
 }

@@ -51,6 +51,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let turn = chat.answer(SignalAddress::Invocation(wait.invocation), answer).await?;
     let outcome = turn.outcome().await;
     let ChatTurnOutcome::Completed(done) = outcome.as_ref() else { panic!("{outcome:?}") };
-    done.replies.iter().for_each(|it| println!("{}", it.text()));
+    done.replies.iter().for_each(|reply| println!("{}", reply.text()));
     Ok(())
 }

@@ -100,5 +100,5 @@ impl fmt::Display for Variant {
 }
 
 fn write_name(f: &mut fmt::Formatter<'_>, value: &impl ValueEnum) -> fmt::Result {
-    value.to_possible_value().map_or(Ok(()), |it| f.write_str(it.get_name()))
+    value.to_possible_value().map_or(Ok(()), |possible_value| f.write_str(possible_value.get_name()))
 }

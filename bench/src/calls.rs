@@ -139,14 +139,14 @@ async fn turn(chat: &Chat, session: &str, text: &str) -> Result<(), Failure> {
     let ChatTurnOutcome::Completed(done) = outcome else {
         return Err(format!("a turn ended {outcome:?}").into());
     };
-    let said: Vec<_> = done.replies.iter().map(|it| it.text()).collect();
+    let said: Vec<_> = done.replies.iter().map(|reply| reply.text()).collect();
     ensure(said == [PIECE], || format!("a turn is answered {said:?}"))
 }
 
 /// One turn with somebody who listens to every piece.
 pub(crate) async fn listened(chat: &Chat, session: &str, count: usize) -> Result<(), Failure> {
     let events = chat.send_streaming(session, ChatMessage::user("Say much.")).await;
-    let mut events = std::pin::pin!(events.map_err(|it| format!("not accepted: {it:?}"))?);
+    let mut events = std::pin::pin!(events.map_err(|error| format!("not accepted: {error:?}"))?);
     let (mut shown, mut kept) = (String::new(), None);
     while let Some(event) = events.next().await {
         match event?.what {
@@ -162,7 +162,7 @@ pub(crate) async fn listened(chat: &Chat, session: &str, count: usize) -> Result
     }
     let whole = PIECE.repeat(count);
     ensure(kept.as_deref() == Some(&whole), || {
-        format!("{} of {} bytes are kept", kept.map_or(0, |it| it.len()), whole.len())
+        format!("{} of {} bytes are kept", kept.map_or(0, |kept| kept.len()), whole.len())
     })?;
     ensure(shown == whole, || format!("{} of {} bytes were shown", shown.len(), whole.len()))
 }

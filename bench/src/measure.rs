@@ -85,9 +85,9 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 /// Returns the most memory that the process ever had resident, in MiB.
 pub(crate) fn peak_rss_mib() -> io::Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|it| it.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
-    kib.map(|it| it / 1024.0).ok_or_else(|| io::Error::other("/proc/self/status has no VmHWM"))
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
+    kib.map(|kib| kib / 1024.0).ok_or_else(|| io::Error::other("/proc/self/status has no VmHWM"))
 }
 
 /// Makes figures of a JSON object; of anything else, none.

@@ -46,7 +46,7 @@ impl Mock {
         listener.set_nonblocking(true)?;
         let (address, seen) = (listener.local_addr()?, Arc::new(Seen::default()));
         let mut answers = HashMap::from([("whole".to_owned(), whole()), ("held".to_owned(), held(together))]);
-        answers.extend(deltas.iter().map(|it| (format!("deltas-{it}"), streamed(*it))));
+        answers.extend(deltas.iter().map(|delta| (format!("deltas-{delta}"), streamed(*delta))));
         let (answers, kept) = (Arc::new(answers), seen.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name("mock".to_owned()).spawn(move || {
@@ -80,14 +80,14 @@ async fn serve(mut stream: TcpStream, answers: Arc<HashMap<String, Prepared>>, s
     let mut buffer = BytesMut::new();
     while let Ok(Some((path, body))) = read(&mut stream, &mut buffer).await {
         *seen.body.lock().unwrap_or_else(PoisonError::into_inner) = body;
-        let Some(answer) = path.split('/').nth(1).and_then(|it| answers.get(it)) else { return };
+        let Some(answer) = path.split('/').nth(1).and_then(|part| answers.get(part)) else { return };
         if stream.write_all(&answer.first).await.is_err() {
             return;
         }
         if answer.together > 0 {
-            seen.held.send_modify(|it| *it += 1);
+            seen.held.send_modify(|held| *held += 1);
             let mut all = seen.held.subscribe();
-            if all.wait_for(|it| *it >= answer.together).await.is_err() {
+            if all.wait_for(|all| *all >= answer.together).await.is_err() {
                 return;
             }
         }
@@ -101,7 +101,7 @@ async fn serve(mut stream: TcpStream, answers: Arc<HashMap<String, Prepared>>, s
 async fn read(stream: &mut TcpStream, buffer: &mut BytesMut) -> std::io::Result<Option<(String, Bytes)>> {
     let mut searched = 0;
     let head = loop {
-        if let Some(at) = buffer[searched..].windows(4).position(|it| it == b"\r\n\r\n") {
+        if let Some(at) = buffer[searched..].windows(4).position(|window| window == b"\r\n\r\n") {
             break buffer.split_to(searched + at + 4);
         }
         searched = buffer.len().saturating_sub(3);
@@ -110,7 +110,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut BytesMut) -> std::io::Result<
         }
     };
     let head = String::from_utf8_lossy(&head);
-    let length = head.lines().filter_map(|it| it.split_once(':'));
+    let length = head.lines().filter_map(|line| line.split_once(':'));
     let length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let length = length.filter_map(|(_, value)| value.trim().parse().ok()).next().unwrap_or(0);
     buffer.reserve(length);

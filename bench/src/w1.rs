@@ -18,8 +18,8 @@ pub(crate) const SESSION: &str = "one";
 pub(crate) async fn turn(chat: &Chat, session: &str, n: usize) -> Result<(), Failure> {
     match chat.send(session, ChatMessage::user(user_text(n))).await {
         ChatTurnOutcome::Completed(done) => {
-            let history = done.final_state.as_ref().and_then(|it| it.get(HISTORY)?.as_list());
-            let len = history.map_or(0, |it| it.len());
+            let history = done.final_state.as_ref().and_then(|final_state| final_state.get(HISTORY)?.as_list());
+            let len = history.map_or(0, |history| history.len());
             ensure(len == 2 * (n as u64 + 1), || format!("{len} messages after turn {n}"))?;
             let [said] = done.replies.as_slice() else {
                 return Err(format!("{} replies to turn {n}", done.replies.len()).into());

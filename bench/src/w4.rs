@@ -22,7 +22,7 @@ pub(crate) async fn resume(args: &Args) -> Result<Figures, Failure> {
     let resumed = each(args, |n| resume_one(&chat, n)).await?;
     for n in 0..args.sessions {
         let stored = chat.history(&name(n), 0, 4).await?;
-        let texts: Vec<_> = stored.iter().map(|it| it.message.text().into_owned()).collect();
+        let texts: Vec<_> = stored.iter().map(|item| item.message.text().into_owned()).collect();
         let whole = [user_text(n), reply(), "done: yes".to_owned()];
         ensure(texts == whole, || format!("session {n} holds {texts:?}"))?;
     }
@@ -36,7 +36,7 @@ fn name(session: usize) -> String {
 async fn suspend_one(chat: &Chat, n: usize) -> Result<(), Failure> {
     match chat.send(&name(n), ChatMessage::user(user_text(n))).await {
         ChatTurnOutcome::Suspended(it) if it.signal_descriptor.signal_id == APPROVAL => {
-            let said: Vec<_> = it.pending_messages.iter().map(|it| it.text().into_owned()).collect();
+            let said: Vec<_> = it.pending_messages.iter().map(|pending_message| pending_message.text().into_owned()).collect();
             ensure(said == [reply()], || format!("session {n} said {said:?}"))
         }
         other => Err(format!("session {n} did not suspend: {other:?}").into()),
@@ -49,7 +49,7 @@ async fn resume_one(chat: &Chat, n: usize) -> Result<(), Failure> {
     let turn = chat.answer(address, answer).await?;
     match turn.outcome().await.as_ref() {
         ChatTurnOutcome::Completed(it) => {
-            let last = it.replies.last().map(|it| it.text().into_owned());
+            let last = it.replies.last().map(|reply| reply.text().into_owned());
             ensure(last.as_deref() == Some("done: yes"), || format!("session {n} ended with {last:?}"))
         }
         other => Err(format!("session {n} did not end: {other:?}").into()),

@@ -84,16 +84,16 @@ pub fn check_advisories(lock: &str, folder: &Path) -> io::Result<AdvisoryReport>
     let crates = folder.join("crates");
     let mut folders = vec![if crates.is_dir() { crates } else { folder.to_owned() }];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).map_err(|it| named(&folder, it))? {
+        for entry in std::fs::read_dir(&folder).map_err(|error| named(&folder, error))? {
             let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "md") {
+            } else if path.extension().is_some_and(|extension| extension == "md") {
                 let text = std::fs::read_to_string(&path)?;
                 // A page that explains the folder has no block of TOML.
                 if let Some(front) = front(&text) {
                     report.advisories += 1;
-                    check_one(front, &packages, &mut report).map_err(|it| named(&path, it))?;
+                    check_one(front, &packages, &mut report).map_err(|error| named(&path, error))?;
                 }
             }
         }
@@ -119,7 +119,7 @@ fn front(text: &str) -> Option<&str> {
 
 fn check_one(front: &str, packages: &[(String, String)], report: &mut AdvisoryReport) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let Document { advisory, versions } = toml::from_str(front).map_err(|it| invalid(it.to_string()))?;
+    let Document { advisory, versions } = toml::from_str(front).map_err(|error| invalid(error.to_string()))?;
     if advisory.withdrawn.is_some() {
         return Ok(());
     }
@@ -146,8 +146,8 @@ fn packages(lock: &str) -> Vec<(String, String)> {
     let mut packages = Vec::new();
     for block in lock.split("[[package]]").skip(1) {
         let value = |key: &str| {
-            let line = block.lines().find_map(|it| it.strip_prefix(key)?.strip_prefix(" = "));
-            line.map(|it| it.trim_matches('"').to_owned())
+            let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+            line.map(|line| line.trim_matches('"').to_owned())
         };
         if let (Some(name), Some(version), Some(_)) = (value("name"), value("version"), value("source")) {
             packages.push((name, version));

@@ -88,7 +88,7 @@ fn cargo(root: &Path) -> Command {
 /// Copies a file and gives it its mode, whatever the mask of who runs this.
 fn place(from: &Path, to: &Path, mode: u32) -> io::Result<()> {
     let content =
-        fs::read(from).map_err(|it| io::Error::new(it.kind(), format!("{}: {it}", from.display())))?;
+        fs::read(from).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", from.display())))?;
     make(to, &content, mode)
 }
 
@@ -105,13 +105,13 @@ fn make(to: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 }
 
 fn run(command: &mut Command) -> io::Result<()> {
-    let status = command.stdin(Stdio::null()).status().map_err(|it| named(command, &it))?;
+    let status = command.stdin(Stdio::null()).status().map_err(|error| named(command, &error))?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{command:?}: {status}"))) }
 }
 
 fn said(command: &mut Command) -> io::Result<String> {
     let ran = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = ran.map_err(|it| named(command, &it))?;
+    let output = ran.map_err(|error| named(command, &error))?;
     if !output.status.success() {
         return Err(io::Error::other(format!("{command:?}: {}", output.status)));
     }

@@ -58,7 +58,7 @@ async fn open(address: &str, session: &str, told: &Told) -> Result<(TcpStream, I
     socket.write_all(request.as_bytes()).await?;
     let (mut head, mut buffer) = (Vec::new(), [0; 4096]);
     let end = loop {
-        if let Some(end) = head.windows(4).position(|it| it == b"\r\n\r\n") {
+        if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
             break end + 2;
         }
         match socket.read(&mut buffer).await? {
@@ -109,14 +109,14 @@ async fn run(address: &str, streams: usize, prefix: &str, sessions: usize) -> Re
         drop(ended);
     });
     end.await.unwrap_or_default();
-    let events = || told.iter().map(|it| it.events.get());
+    let events = || told.iter().map(|item| item.events.get());
     Ok(serde_json::json!({
         "streams": streams,
         "events": events().sum::<u64>(),
         "fewest": events().min(),
         "most": events().max(),
-        "bytes": told.iter().map(|it| it.bytes.get()).sum::<u64>(),
-        "lost": told.iter().filter(|it| it.lost.get()).count(),
+        "bytes": told.iter().map(|item| item.bytes.get()).sum::<u64>(),
+        "lost": told.iter().filter(|item| item.lost.get()).count(),
     })
     .to_string())
 }

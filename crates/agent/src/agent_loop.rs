@@ -245,7 +245,7 @@ impl AgentLoopBuilder {
 
 /// Makes an agent of what its graph is made of.
 pub(crate) fn agent_of(name: impl Into<String>, parts: Parts) -> Result<Agent> {
-    let tools = parts.members().filter_map(|it| it.tools.as_ref());
+    let tools = parts.members().filter_map(|member| member.tools.as_ref());
     let effects: Vec<Effect> = tools.flat_map(LiveToolbox::effects).collect();
     // A hand-off is a call, too.
     let calls = parts.is_team() || !effects.is_empty();

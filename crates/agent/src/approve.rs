@@ -49,9 +49,9 @@ impl Approve {
     #[must_use]
     pub fn needs(&self, tool: &str, effect: Effect) -> bool {
         let named = |names: &[String]| {
-            names.iter().any(|it| match it.strip_suffix('*') {
+            names.iter().any(|name| match name.strip_suffix('*') {
                 Some(beginning) => tool.starts_with(beginning),
-                None => tool == it,
+                None => tool == name,
             })
         };
         (self.effects.contains(&effect) || named(&self.asked)) && !named(&self.trusted)

@@ -30,7 +30,7 @@ impl Asking {
     /// Looks at the end of a conversation.
     pub(crate) fn of(state: &AgentState) -> Option<Self> {
         let messages = &state.messages;
-        let message = messages.last().filter(|it| !it.tool_calls.is_empty())?;
+        let message = messages.last().filter(|message| !message.tool_calls.is_empty())?;
         let (position, ordinal) = (messages.len() - 1, state.answers.saturating_sub(1));
         Some(Self { message, position, ordinal, scope: state.scope.clone() })
     }
@@ -52,7 +52,7 @@ impl Asking {
 
     /// Makes the key under which a call has its effect once (D7).
     pub(crate) fn key(&self, who: &Identity, call: u64) -> IdempotencyKey {
-        let session = who.session_id.as_ref().map_or("", |it| it.as_str());
+        let session = who.session_id.as_ref().map_or("", |session_id| session_id.as_str());
         match &self.scope {
             None => IdempotencyKey::new(session, &who.correlation_id, self.ordinal, call),
             Some(scope) => {

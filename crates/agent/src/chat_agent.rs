@@ -73,12 +73,12 @@ impl ChatAgent {
     /// Returns the tools that it may use, by name; nothing where it may use all that it has.
     pub(crate) fn allowed(&self) -> Option<impl Iterator<Item = &str>> {
         let listed = self.skill_ids.as_ref().filter(|_| self.allow_external_skills != Some(true));
-        listed.map(|it| it.iter().map(String::as_str))
+        listed.map(|listed| listed.iter().map(String::as_str))
     }
 
     /// Returns what its model is told about it.
     pub(crate) fn prompt(&self) -> Option<String> {
-        let forbidden = self.forbidden_prompt.as_ref().map(|it| format!("You must not do this:\n{it}"));
+        let forbidden = self.forbidden_prompt.as_ref().map(|forbidden_prompt| format!("You must not do this:\n{forbidden_prompt}"));
         let parts: Vec<String> = self.role_prompt.iter().cloned().chain(forbidden).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
@@ -87,7 +87,7 @@ impl ChatAgent {
 /// Lists agents in their order: by `sortOrder`, then by when they were made. Without those that are put away.
 #[must_use]
 pub fn listed<'a>(agents: impl IntoIterator<Item = &'a ChatAgent>) -> Vec<&'a ChatAgent> {
-    let mut listed: Vec<_> = agents.into_iter().filter(|it| it.is_archived != Some(true)).collect();
+    let mut listed: Vec<_> = agents.into_iter().filter(|agent| agent.is_archived != Some(true)).collect();
     listed.sort_by(|a, b| {
         let key = |it: &ChatAgent| it.sort_order.unwrap_or_default();
         key(a).cmp(&key(b)).then_with(|| a.created_at.cmp(&b.created_at))

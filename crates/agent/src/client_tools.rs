@@ -24,7 +24,7 @@ impl ClientTools {
     pub fn new(definitions: impl IntoIterator<Item = ToolDefinition>) -> Result<Self> {
         let definitions: Arc<[ToolDefinition]> = definitions.into_iter().collect();
         let mut names = BTreeSet::new();
-        match definitions.iter().find(|it| !names.insert(it.name())) {
+        match definitions.iter().find(|definition| !names.insert(definition.name())) {
             Some(twice) => {
                 let name = twice.name().to_owned();
                 Err(Error::from(singletree_tools::Error::Duplicate { name }))
@@ -47,12 +47,12 @@ impl ClientTools {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.definitions.iter().any(|it| it.name() == name)
+        self.definitions.iter().any(|definition| definition.name() == name)
     }
 
     /// Adds them to a request.
     pub(crate) fn offered(&self, request: Request, is_first: bool) -> Request {
-        let agents = request.tools.iter().filter(|it| !self.has(it.name())).cloned();
+        let agents = request.tools.iter().filter(|tool| !self.has(tool.name())).cloned();
         let tools: Arc<[ToolDefinition]> = agents.chain(self.definitions.iter().cloned()).collect();
         if tools.is_empty() {
             return request;

@@ -124,11 +124,11 @@ fn line(message: &ChatMessage) -> String {
     let said = message.text();
     let cut = said.get(..said.floor_char_boundary(MESSAGE_BYTES)).unwrap_or_default();
     let rest = if cut.len() < said.len() { " […]" } else { "" };
-    let calls = message.tool_calls.iter().map(|it| {
-        let arguments = it.arguments.as_ref().map_or_else(String::new, |it| json!(it).to_string());
+    let calls = message.tool_calls.iter().map(|tool_call| {
+        let arguments = tool_call.arguments.as_ref().map_or_else(String::new, |arguments| json!(arguments).to_string());
         format!(
             " [calls {}({})]",
-            it.name,
+            tool_call.name,
             arguments.get(..arguments.floor_char_boundary(MESSAGE_BYTES)).unwrap_or_default()
         )
     });

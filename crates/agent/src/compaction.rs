@@ -66,7 +66,7 @@ impl Compaction {
 
     /// Tells whether the turn is a command to summarise.
     pub(crate) fn is_commanded(&self, messages: &Messages) -> bool {
-        let last = messages.last().filter(|it| it.role == Role::User);
+        let last = messages.last().filter(|message| message.role == Role::User);
         last.zip(self.command.as_ref()).is_some_and(|(message, text)| message.text().trim() == text)
     }
 
@@ -77,7 +77,7 @@ impl Compaction {
         summary: Option<&Summary>,
         commanded: bool,
     ) -> Option<Range<u64>> {
-        let covered = summary.map_or(0, |it| it.to);
+        let covered = summary.map_or(0, |summary| summary.to);
         let start = messages.window_start(self.kept)?;
         let new = start.checked_sub(covered)?;
         let enough = if commanded { new > 0 } else { self.by_itself && new >= self.every };
@@ -91,7 +91,7 @@ impl Compaction {
         messages: &Messages,
         summary: Option<&Summary>,
     ) -> impl Iterator<Item = Arc<ChatMessage>> {
-        let covered = summary.map_or(0, |it| it.to);
+        let covered = summary.map_or(0, |summary| summary.to);
         let longest = messages.window_start(self.held()).unwrap_or_default();
         messages.iter_from(longest.max(covered))
     }

@@ -29,7 +29,7 @@ pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<A
             let kit = parts.kit(member).await;
             let tool = kit.runnable(call);
             let signal = signal(&cx, &asking, (index, call));
-            let signal = signal.with("effect", tool.map_or("", |it| it.effect().as_str()));
+            let signal = signal.with("effect", tool.map_or("", |tool| tool.effect().as_str()));
             let place = state.decisions.0.place(asking.position, index).filter(|(_, of)| *of > 1);
             let place = place.map(|(nth, of)| json!({ "nth": nth, "of": of }));
             let description = tool.map(|tool| tool.definition().description());

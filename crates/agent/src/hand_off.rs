@@ -24,7 +24,7 @@ pub(crate) struct HandOff {
 impl HandOff {
     /// Makes the tool `transfer_to_NAME` of an agent.
     pub(crate) fn to(agent: &ChatAgent) -> Result<Self> {
-        let about = agent.description.as_deref().map(|it| format!(" {it}")).unwrap_or_default();
+        let about = agent.description.as_deref().map(|description| format!(" {description}")).unwrap_or_default();
         let description = format!(
             "Hands the conversation over to {}, who answers from here on.{about} Say why; ask nothing else in the same message.",
             agent.name
@@ -57,9 +57,9 @@ pub(crate) fn last(messages: &Messages) -> Option<String> {
             answers.push(message);
             continue;
         }
-        let calls = message.tool_calls.iter().filter(|it| it.name.starts_with(PREFIX));
+        let calls = message.tool_calls.iter().filter(|tool_call| tool_call.name.starts_with(PREFIX));
         let mut taken = calls.filter_map(|call| {
-            let answer = answers.iter().find(|it| it.tool_call_id.as_ref() == Some(&call.id))?;
+            let answer = answers.iter().find(|answer| answer.tool_call_id.as_ref() == Some(&call.id))?;
             let answer: Value = serde_json::from_str(&answer.text()).ok()?;
             let agent = answer["agent"].as_str().filter(|_| answer["status"] == TRANSFERRED)?;
             Some(agent.to_owned())
@@ -81,6 +81,6 @@ pub(crate) fn refused() -> String {
 fn tool_name(agent: &ChatAgent) -> String {
     let name = agent.slug.as_deref().unwrap_or(&agent.name);
     let name = name.to_lowercase();
-    let plain = name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' });
+    let plain = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
     format!("{PREFIX}{}", plain.take(48).collect::<String>())
 }

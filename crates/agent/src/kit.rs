@@ -33,26 +33,26 @@ impl<'a> Kit<'a> {
         if self.member.allowed.is_none() && self.member.hand_offs.is_empty() && !self.reads {
             return all;
         }
-        let own = all.iter().filter(|it| self.may_use(it.name())).cloned();
-        own.chain(self.member.hand_offs.iter().map(|it| it.definition.clone())).collect()
+        let own = all.iter().filter(|item| self.may_use(item.name())).cloned();
+        own.chain(self.member.hand_offs.iter().map(|hand_off| hand_off.definition.clone())).collect()
     }
 
     /// Tells whether a name is one of a tool that the agent may use. The name of a hand-off is no tool's.
     fn may_use(&self, name: &str) -> bool {
-        let listed = self.member.allowed.as_ref().is_none_or(|it| it.contains(name));
+        let listed = self.member.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
         listed
-            && self.member.hand_offs.iter().all(|it| it.definition.name() != name)
+            && self.member.hand_offs.iter().all(|hand_off| hand_off.definition.name() != name)
             && (!self.reads || self.is_harmless(name))
     }
 
     fn is_harmless(&self, name: &str) -> bool {
-        let effect = self.toolbox.as_ref().and_then(|it| it.get(name)).map(Tool::effect);
-        effect.is_some_and(|it| !it.changes() && !self.member.approve.needs(name, it))
+        let effect = self.toolbox.as_ref().and_then(|toolbox| toolbox.get(name)).map(Tool::effect);
+        effect.is_some_and(|effect| !effect.changes() && !self.member.approve.needs(name, effect))
     }
 
     /// Returns whom a call hands the conversation to, if it does.
     pub(crate) fn hand_off(&self, call: &ToolCall) -> Option<&'a HandOff> {
-        let named = self.member.hand_offs.iter().find(|it| it.definition.name() == call.name)?;
+        let named = self.member.hand_offs.iter().find(|hand_off| hand_off.definition.name() == call.name)?;
         let arguments = call.arguments.as_ref()?;
         named.definition.schema().check_map(arguments).ok().map(|()| named)
     }
@@ -82,12 +82,12 @@ impl<'a> Kit<'a> {
 
     /// Says what to do with a call that was begun and not recorded, if running it can change something.
     pub(crate) fn changes(&self, call: &ToolCall) -> Option<Recovery> {
-        self.runnable(call).filter(|it| it.effect().changes()).map(Tool::on_unknown_outcome)
+        self.runnable(call).filter(|runnable| runnable.effect().changes()).map(Tool::on_unknown_outcome)
     }
 
     /// Tells whether a person has to decide about a call.
     pub(crate) fn needs_approval(&self, call: &ToolCall) -> bool {
-        self.runnable(call).is_some_and(|it| self.member.approve.needs(&call.name, it.effect()))
+        self.runnable(call).is_some_and(|runnable| self.member.approve.needs(&call.name, runnable.effect()))
     }
 
     /// Runs work for several calls, a bounded number at once; results in the order of the calls.
@@ -118,7 +118,7 @@ impl<'a> Kit<'a> {
             Some(toolbox) if self.may_use(&call.name) => toolbox.call_in(call, key, origin).await,
             Some(_) | None if self.is_hand_off(&call.name) => Output::failed(&self.misfit(call)),
             Some(_) | None => {
-                let known: Vec<_> = self.definitions().iter().map(|it| it.name().to_owned()).collect();
+                let known: Vec<_> = self.definitions().iter().map(|definition| definition.name().to_owned()).collect();
                 Output::failed(&Error::Unknown { name: call.name.clone(), known: known.join(", ") })
             }
         }

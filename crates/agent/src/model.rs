@@ -35,7 +35,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     let cycle = Cycle::of(&cx)?;
     // One that steers a command is the next command.
     let steering = cx.extension::<Steering>().filter(|_| is_outermost && cycle.is_none());
-    let steered = steering.map(|it| it.take(&state.messages)).unwrap_or_default();
+    let steered = steering.map(|steering| steering.take(&state.messages)).unwrap_or_default();
     let position = state.messages.len() + steered.len() as u64;
     let shown = match &cycle {
         Some(cycle) => cycle.prompt(member).await?.messages(),
@@ -83,7 +83,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     if let Some(verdict) = verdict {
         explain(&cx, verdict, &message, position);
     }
-    let carried_out = verdict.is_none_or(|it| it.rejection().is_none());
+    let carried_out = verdict.is_none_or(|verdict| verdict.rejection().is_none());
     let held = (0..)
         .zip(&message.tool_calls)
         .filter(|(_, it)| carried_out && (kit.needs_approval(it) || theirs(it)));

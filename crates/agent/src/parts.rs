@@ -40,7 +40,7 @@ impl Parts {
         let looks_back = self.is_team() && state.answers == 0 && !is_command(cx);
         let handed = if looks_back { hand_off::last(&state.messages) } else { None };
         let Some(id) = handed.or_else(|| state.agent.clone()) else { return Ok(&self.first) };
-        let owner = self.members().find(|it| it.id.as_ref() == Some(&id));
+        let owner = self.members().find(|member| member.id.as_ref() == Some(&id));
         owner.ok_or_else(|| {
             let what = format!("the conversation belongs to the agent '{id}', which is not there");
             NodeError::new(what).with_category("chat_agent_unknown")

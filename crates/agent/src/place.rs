@@ -15,6 +15,6 @@ pub(crate) fn is_outermost(cx: &Ctx<AgentState>) -> bool {
 pub(crate) fn scope(cx: &Ctx<AgentState>) -> Option<String> {
     let path = cx.namespace().split_last().map(|(_, path)| path).filter(|it| !it.is_empty())?;
     let instances: Vec<_> =
-        cx.lineage().fan_out_index_chain().map(|it| it.map_or(-1, u64::cast_signed)).collect();
+        cx.lineage().fan_out_index_chain().map(|fan_out_index_chain| fan_out_index_chain.map_or(-1, u64::cast_signed)).collect();
     Some(format!("{}{instances:?}@{}", path.join("/"), cx.step()))
 }

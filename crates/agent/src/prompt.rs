@@ -19,7 +19,7 @@ pub(crate) fn shown(
     let system = member.system.iter().cloned();
     match (compaction, member.window) {
         (Some(compaction), _) => {
-            let stands_for = summary.map(|it| Arc::new(it.message()));
+            let stands_for = summary.map(|summary| Arc::new(summary.message()));
             system.chain(stands_for).chain(compaction.rest(messages, summary)).collect()
         }
         (None, Some(window)) => system.chain(messages.window(window)).collect(),
@@ -32,7 +32,7 @@ pub(crate) fn shown(
 pub(crate) fn given(member: &Member, messages: &Messages) -> Vec<Arc<ChatMessage>> {
     let mut given: Vec<_> = messages.iter().collect();
     let Some(system) = &member.system else { return given };
-    match given.first_mut().filter(|it| it.role == Role::System) {
+    match given.first_mut().filter(|item| item.role == Role::System) {
         Some(first) => {
             *first = Arc::new(ChatMessage::system(format!("{}\n\n{}", system.text(), first.text())));
         }

@@ -107,7 +107,7 @@ impl TeamBuilder {
         for (record, agent) in self.members {
             let mut member = agent.member;
             let targets = match self.hand_offs.iter().rev().find(|(from, _)| *from == record.id) {
-                Some((_, to)) => records.iter().filter(|it| to.contains(&it.id)).collect::<Vec<_>>(),
+                Some((_, to)) => records.iter().filter(|record| to.contains(&record.id)).collect::<Vec<_>>(),
                 None => {
                     let others = records.iter().filter(|it| it.id != record.id);
                     others.filter(|it| it.is_archived != Some(true)).collect()
@@ -123,7 +123,7 @@ impl TeamBuilder {
                 });
             }
             if let Some(prompt) = record.prompt() {
-                let own = member.system.map(|it| it.text().into_owned());
+                let own = member.system.map(|system| system.text().into_owned());
                 let text = own.into_iter().chain([prompt]).collect::<Vec<_>>().join("\n\n");
                 member.system = Some(Arc::new(ChatMessage::system(text)));
             }
@@ -152,7 +152,7 @@ impl TeamBuilder {
             }
         }
         let named = self.hand_offs.iter().flat_map(|(from, to)| to.iter().chain([from]));
-        match named.into_iter().find(|it| !ids.contains(it.as_str())) {
+        match named.into_iter().find(|item| !ids.contains(item.as_str())) {
             Some(id) => Err(Error::Team { why: format!("a hand-off names '{id}', who is not there") }),
             None => Ok(()),
         }

@@ -387,8 +387,8 @@ impl From<AddError> for ToolError {
 
 fn session_key(origin: &CallOrigin) -> Result<SessionKey> {
     let invalid = |why: String| Error::Store { source: StoreError::Corrupt { what: why, source: None } };
-    let tenant = TenantId::parse(&origin.tenant).map_err(|it| invalid(it.to_string()))?;
-    let session = SessionId::parse(&origin.session).map_err(|it| invalid(it.to_string()))?;
+    let tenant = TenantId::parse(&origin.tenant).map_err(|error| invalid(error.to_string()))?;
+    let session = SessionId::parse(&origin.session).map_err(|error| invalid(error.to_string()))?;
     Ok(SessionKey::new(tenant, session))
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         log: CallLog::read(&cx.records(), asking.recorded())?,
         origin: cx
             .extension::<SessionKey>()
-            .map(|it| CallOrigin::new(it.tenant.as_str(), it.session.as_str())),
+            .map(|extension| CallOrigin::new(extension.tenant.as_str(), extension.session.as_str())),
         kit: &kit,
         asking: &asking,
         cx: &cx,

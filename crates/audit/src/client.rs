@@ -56,7 +56,7 @@ impl Client {
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
         let deed = Deed::Send { text: text.to_owned(), key: key.map(str::to_owned) };
         let call = self.log.call(session, deed);
-        let options = key.map_or_else(SendOptions::new, |it| SendOptions::new().key(it));
+        let options = key.map_or_else(SendOptions::new, |key| SendOptions::new().key(key));
         let submitted = self.chat.submit(session, ChatMessage::user(text), options).await;
         self.given(session, call, &submitted);
         (call, submitted)

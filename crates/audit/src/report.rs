@@ -29,7 +29,7 @@ impl Report {
     /// Returns how many violations there are of a rule.
     #[must_use]
     pub fn count(&self, rule: Rule) -> usize {
-        self.violations.iter().filter(|it| it.rule == rule).count()
+        self.violations.iter().filter(|violation| violation.rule == rule).count()
     }
 
     /// Tells whether nothing is wrong.
@@ -58,6 +58,6 @@ impl fmt::Display for Report {
         for (at, rule) in Rule::ALL.into_iter().enumerate() {
             write!(f, "{} {} {rule}", if at == 0 { "" } else { "," }, self.count(rule))?;
         }
-        violations.iter().try_for_each(|it| write!(f, "\n{it}"))
+        violations.iter().try_for_each(|violation| write!(f, "\n{violation}"))
     }
 }

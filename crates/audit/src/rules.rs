@@ -24,11 +24,11 @@ use view::View;
 #[must_use]
 pub fn audit(log: &[Record], stored: &[StoredSession]) -> Report {
     let mut records: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
-    let deaths: Vec<u64> = log.iter().filter(|it| it.what == What::Died).map(|it| it.at).collect();
-    for record in log.iter().filter(|it| it.what != What::Died) {
+    let deaths: Vec<u64> = log.iter().filter(|entry| entry.what == What::Died).map(|entry| entry.at).collect();
+    for record in log.iter().filter(|entry| entry.what != What::Died) {
         records.entry(&record.session).or_default().push(record);
     }
-    let named: BTreeMap<&str, &StoredSession> = stored.iter().map(|it| (it.session.as_str(), it)).collect();
+    let named: BTreeMap<&str, &StoredSession> = stored.iter().map(|item| (item.session.as_str(), item)).collect();
     let sessions: BTreeSet<&str> = records.keys().chain(named.keys()).copied().collect();
     let mut report = Report::default();
     for session in sessions {

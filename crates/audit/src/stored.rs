@@ -150,15 +150,15 @@ impl StoredSession {
                     signal: it.signal,
                     state: state(it.status),
                     ended_by: it.ended_by,
-                    answer: it.answer.and_then(|it| it.decode().ok()),
+                    answer: it.answer.and_then(|answer| answer.decode().ok()),
                     by: it.answered_by,
                 }));
             }
         }
-        read.waits.sort_by_key(|it| it.no);
+        read.waits.sort_by_key(|wait| wait.no);
         let events = journal.events(key, 0, u64::MAX >> 1).await?;
         read.events =
-            events.into_iter().map(|it| StoredEvent { seq: it.seq, turn: it.turn, kind: it.kind }).collect();
+            events.into_iter().map(|event| StoredEvent { seq: event.seq, turn: event.turn, kind: event.kind }).collect();
         read.read_history(journal, key, &rows).await?;
         Ok(read)
     }
@@ -170,25 +170,25 @@ impl StoredSession {
         rows: &[TurnRow],
     ) -> Result<()> {
         let Some(row) = journal.session(key).await? else { return Ok(()) };
-        let history = row.fields.iter().find(|it| it.name == HISTORY).map(|it| &it.value);
+        let history = row.fields.iter().find(|field| field.name == HISTORY).map(|field| &field.value);
         let Some(FieldValue::List { generation, len, .. }) = history else { return Ok(()) };
         let (field, generation) = (HISTORY.to_owned(), *generation);
         let range = ItemRange::List { field, generation, from: 0, limit: *len };
-        let own: BTreeMap<u64, Option<u64>> = rows.iter().map(|it| (it.no, it.message)).collect();
+        let own: BTreeMap<u64, Option<u64>> = rows.iter().map(|row| (row.no, row.message)).collect();
         for item in journal.items(key, &range).await? {
-            let message: ChatMessage = item.body.decode().map_err(|it| unreadable("a message", it))?;
+            let message: ChatMessage = item.body.decode().map_err(|error| unreadable("a message", error))?;
             self.messages.push(StoredMessage {
                 turn: own.contains_key(&item.turn).then_some(item.turn),
-                own: own.get(&item.turn).is_some_and(|it| *it == Some(item.no)),
+                own: own.get(&item.turn).is_some_and(|own| *own == Some(item.no)),
                 taken_by: taken_by(&item, rows)?,
                 role: message.role,
                 brief: End::brief(&message),
-                calls: message.tool_calls.iter().map(|it| it.id.clone()).collect(),
+                calls: message.tool_calls.iter().map(|tool_call| tool_call.id.clone()).collect(),
                 answers: message.tool_call_id.clone(),
             });
         }
         // An import has no parent, and gives its rows to a turn that is never made.
-        let imported = || self.messages.iter().take_while(|it| it.turn.is_none()).count() as u64;
+        let imported = || self.messages.iter().take_while(|message| message.turn.is_none()).count() as u64;
         self.inherited = match row.head.parent {
             // What closes the calls that are open at the cut came with the fork, too.
             Some(parent) => {
@@ -196,7 +196,7 @@ impl StoredSession {
                 let closings = own.take_while(|it| it.turn.is_none() && it.answers.is_some()).count();
                 parent.offset + closings as u64
             }
-            None if rows.iter().all(|it| it.no > 0) => imported(),
+            None if rows.iter().all(|row| row.no > 0) => imported(),
             None => 0,
         };
         Ok(())
@@ -205,7 +205,7 @@ impl StoredSession {
     /// Returns the turn of this number.
     #[must_use]
     pub fn turn(&self, no: u64) -> Option<&StoredTurn> {
-        self.turns.iter().find(|it| it.no == no)
+        self.turns.iter().find(|turn| turn.no == no)
     }
 }
 
@@ -215,8 +215,8 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
         None => None,
         Some(no) => {
             let items = journal.items(key, &ItemRange::Numbers { from: no, to: no + 1 }).await?;
-            let message = items.first().map(|it| it.body.decode::<ChatMessage>()).transpose();
-            message.map_err(|it| unreadable("a message", it))?.map(|it| it.text().into_owned())
+            let message = items.first().map(|item| item.body.decode::<ChatMessage>()).transpose();
+            message.map_err(|error| unreadable("a message", error))?.map(|message| message.text().into_owned())
         }
     };
     let end = match row.status.is_ended() {
@@ -242,11 +242,11 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
 /// Reads off a message's side record which turn took it.
 fn taken_by(item: &ItemRow, rows: &[TurnRow]) -> Result<Option<u64>> {
     let side = item.side.as_ref().map(Json::decode::<Value>).transpose();
-    let side = side.map_err(|it| unreadable("a side record", it))?.unwrap_or_default();
+    let side = side.map_err(|error| unreadable("a side record", error))?.unwrap_or_default();
     let Some(name) = side["taken_by"].as_str() else { return Ok(None) };
     // What was inherited may name a turn of another session.
-    let taker = rows.iter().find(|it| TurnId::new(it.invocation.clone(), it.ordinal).to_string() == name);
-    Ok(taker.map(|it| it.no))
+    let taker = rows.iter().find(|row| TurnId::new(row.invocation.clone(), row.ordinal).to_string() == name);
+    Ok(taker.map(|taker| taker.no))
 }
 
 fn state(status: WaitStatus) -> WaitState {

@@ -426,7 +426,7 @@ impl FromStr for Reply {
             "reject" => Ok(Self::Approved(false)),
             json => serde_json::from_str(json)
                 .map(Self::Fields)
-                .map_err(|it| format!("neither approve nor reject nor a JSON object ({it})")),
+                .map_err(|error| format!("neither approve nor reject nor a JSON object ({error})")),
         }
     }
 }
@@ -476,5 +476,5 @@ impl Sessions {
 }
 
 fn session(text: &str) -> Result<String, String> {
-    SessionId::parse(text).map(|it| it.to_string()).map_err(|it| it.to_string())
+    SessionId::parse(text).map(|parsed| parsed.to_string()).map_err(|error| error.to_string())
 }

@@ -98,7 +98,7 @@ pub(crate) async fn show_how(
         Err(singletree::harness::Error::SessionUnknown { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    if here.agents.as_ref().is_some_and(|it| !it.contains(&agent)) {
+    if here.agents.as_ref().is_some_and(|agents| !agents.contains(&agent)) {
         let text = format!(
             "    the agent {agent} is not here: answer in the program that has it, or name its file by --config"
         );
@@ -127,7 +127,7 @@ pub(crate) async fn waiting(chat: &Chat, session: Option<&str>) -> Result<Vec<Pe
 
 /// Says how much waits, and in how many sessions; `other` stands before those.
 pub(crate) fn count(waits: &[PendingWait], other: &str) -> String {
-    let sessions: BTreeSet<&str> = waits.iter().map(|it| it.session.as_str()).collect();
+    let sessions: BTreeSet<&str> = waits.iter().map(|wait| wait.session.as_str()).collect();
     let more = if waits.len() as u64 >= WAITS_MAX { " or more" } else { "" };
     match (waits.len(), sessions.len()) {
         (1, _) => format!("1 waits for an answer, in 1 {other}session"),

@@ -146,7 +146,7 @@ impl Error {
             Self::Answered { category, .. } => category,
             Self::Http(error) => error.category(),
             Self::Client(error) => error.category(),
-            Self::TurnLost { source, .. } => source.as_ref().map_or("http_broken_off", |it| it.category()),
+            Self::TurnLost { source, .. } => source.as_ref().map_or("http_broken_off", |source| source.category()),
             Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }

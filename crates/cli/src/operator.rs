@@ -39,7 +39,7 @@ impl Sign {
         let path = place.served();
         let admin = Some(reachable(admin));
         let left = Left { url: reachable(at), admin, key: key.expose().to_owned() };
-        let line = serde_json::to_string(&left).map_err(|it| Error::Output(it.into()))?;
+        let line = serde_json::to_string(&left).map_err(|error| Error::Output(error.into()))?;
         write_private(&path, &line).map_err(|source| Error::Place {
             doing: "say where the server is in",
             path: path.clone(),
@@ -98,7 +98,7 @@ impl Remote {
         let body = match body {
             Some(body) => {
                 headers.push(("content-type".to_owned(), "application/json".to_owned()));
-                Bytes::from(serde_json::to_vec(body).map_err(|it| Error::Output(it.into()))?)
+                Bytes::from(serde_json::to_vec(body).map_err(|error| Error::Output(error.into()))?)
             }
             None => Bytes::new(),
         };

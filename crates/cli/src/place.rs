@@ -77,7 +77,7 @@ impl Place {
     /// Returns the session that was used last, if that is known.
     pub(crate) fn last_session(&self) -> Option<String> {
         let text = fs::read_to_string(self.beside("last")).ok()?;
-        SessionId::parse(text.trim()).ok().map(|it| it.to_string())
+        SessionId::parse(text.trim()).ok().map(|parsed| parsed.to_string())
     }
 
     /// Keeps which session was used last.

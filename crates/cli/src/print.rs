@@ -258,19 +258,19 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// Finds out how many columns the standard output has.
 fn columns() -> Option<usize> {
-    let asked = std::env::var_os("COLUMNS").and_then(|it| it.to_str()?.parse().ok());
-    let asked = asked.filter(|it| *it > 0);
+    let asked = std::env::var_os("COLUMNS").and_then(|value| value.to_str()?.parse().ok());
+    let asked = asked.filter(|asked| *asked > 0);
     #[cfg(unix)]
-    let told = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|it| usize::from(it.ws_col));
+    let told = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|tcgetwinsize| usize::from(tcgetwinsize.ws_col));
     #[cfg(not(unix))]
     let told = None::<usize>;
-    asked.or(told.filter(|it| *it > 0))
+    asked.or(told.filter(|told| *told > 0))
 }
 
 /// Says whether to colour: only in a terminal, and not where the user wants none (no-color.org).
 fn colours(terminal: bool) -> bool {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
-    let plain = std::env::var_os("TERM").is_none_or(|it| it == "dumb");
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let plain = std::env::var_os("TERM").is_none_or(|value| value == "dumb");
     terminal && !unwanted && !plain
 }
 

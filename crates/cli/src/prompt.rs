@@ -32,7 +32,7 @@ impl Prompt {
     /// Makes an editor that remembers lines in a file.
     pub(crate) fn new(history: PathBuf) -> Result<Self> {
         let config =
-            Config::builder().max_history_size(HISTORY_MAX).and_then(|it| it.history_ignore_dups(true));
+            Config::builder().max_history_size(HISTORY_MAX).and_then(|max_history_size| max_history_size.history_ignore_dups(true));
         let config = config.map_err(unreadable)?.auto_add_history(false).build();
         let mut editor = Editor::with_config(config).map_err(unreadable)?;
         match editor.load_history(&history) {
@@ -52,7 +52,7 @@ impl Prompt {
             let line = editor.readline(&prompt);
             (editor, line)
         });
-        let (editor, line) = reading.await.map_err(|it| Error::Input { source: it.into() })?;
+        let (editor, line) = reading.await.map_err(|error| Error::Input { source: error.into() })?;
         self.editor = Some(editor);
         match line {
             Ok(line) => Ok(Said::Line(line.trim().to_owned())),
@@ -86,6 +86,6 @@ pub(crate) async fn next_line() -> Result<Option<String>> {
         let length = io::stdin().read_line(&mut line)?;
         Ok((length > 0).then_some(line))
     });
-    let line = reading.await.unwrap_or_else(|it| Err(it.into()));
+    let line = reading.await.unwrap_or_else(|reading| Err(reading.into()));
     line.map_err(|source| Error::Input { source })
 }

@@ -136,7 +136,7 @@ pub(crate) fn narration(
     serving: &Serving,
     redactor: &Redactor,
 ) -> Result<NarrationLog> {
-    let is_on = asked.map_or(serving.narration.unwrap_or(true), |it| it == Switch::On);
+    let is_on = asked.map_or(serving.narration.unwrap_or(true), |asked| asked == Switch::On);
     if !is_on {
         return Ok(NarrationLog::off());
     }
@@ -200,7 +200,7 @@ fn webhook(settings: &NotifySettings) -> Result<Webhook> {
 }
 
 fn tenant(settings: &NotifySettings) -> Result<TenantId> {
-    TenantId::parse(&settings.tenant).map_err(|it| Error::Usage(it.to_string()))
+    TenantId::parse(&settings.tenant).map_err(|error| Error::Usage(error.to_string()))
 }
 
 fn tokens(settings: &TokenSettings) -> TokenPolicy {
@@ -240,7 +240,7 @@ fn quotas(settings: &QuotaSettings) -> Quotas {
 }
 
 fn size(bytes: Option<u64>, usual: usize) -> usize {
-    bytes.map_or(usual, |it| usize::try_from(it).unwrap_or(usize::MAX))
+    bytes.map_or(usual, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 fn server_limits(serving: &Serving) -> ServerLimits {

@@ -25,7 +25,7 @@ impl ServerUsage {
 
 impl SystemProbe for ServerUsage {
     fn usage(&self) -> SystemUsage {
-        let bytes = |path: &Path| fs::metadata(path).ok().map(|it| it.len());
+        let bytes = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.len());
         let mut wal = self.database.clone().into_os_string();
         wal.push("-wal");
         SystemUsage {
@@ -103,7 +103,7 @@ mod tests {
         std::fs::write(folder.path().join("s.db-wal"), [0; 10]).unwrap();
         let usage = ServerUsage::new(&database, raise_descriptor_limit(), None).usage();
         assert_eq!((usage.database_bytes, usage.wal_bytes), (Some(100), Some(10)));
-        assert!(usage.disk_free_bytes.is_some_and(|it| it > 0), "{usage:?}");
-        assert!(usage.open_descriptors.is_some_and(|it| it > 0), "{usage:?}");
+        assert!(usage.disk_free_bytes.is_some_and(|disk_free_bytes| disk_free_bytes > 0), "{usage:?}");
+        assert!(usage.open_descriptors.is_some_and(|open_descriptors| open_descriptors > 0), "{usage:?}");
     }
 }

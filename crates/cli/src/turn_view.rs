@@ -159,15 +159,15 @@ impl TurnView {
                 }
                 self.end_text(screen)?;
                 self.piece = None;
-                if side.is_some_and(|it| it["interrupted"] == true) {
+                if side.is_some_and(|side| side["interrupted"] == true) {
                     screen.styled(Style::Dim, "  (interrupted)")?;
                 }
-                self.calls.extend(message.tool_calls.iter().map(|it| (it.id.clone(), Call::of(it))));
+                self.calls.extend(message.tool_calls.iter().map(|tool_call| (tool_call.id.clone(), Call::of(tool_call))));
                 self.release(screen)
             }
             Role::Tool => {
                 let (call, text) = (message.tool_call_id.as_deref().unwrap_or_default(), message.text());
-                let ran = side.and_then(|it| it["success"].as_bool());
+                let ran = side.and_then(|side| side["success"].as_bool());
                 self.result(call, &text, ran, screen)?;
                 self.release(screen)
             }
@@ -176,7 +176,7 @@ impl TurnView {
 
     /// Takes the text so far, which may have overtaken the recorded messages before it.
     fn so_far(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
-        if all.id.k > self.recorded && self.piece.as_ref().is_none_or(|it| it.id != all.id) {
+        if all.id.k > self.recorded && self.piece.as_ref().is_none_or(|piece| piece.id != all.id) {
             self.held = Some(all);
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl TurnView {
 
     /// Shows the text that was held back, once it is its turn.
     fn release(&mut self, screen: &mut Screen) -> io::Result<()> {
-        match self.held.take_if(|it| it.id.k <= self.recorded) {
+        match self.held.take_if(|held| held.id.k <= self.recorded) {
             Some(all) if all.id.k == self.recorded => self.reach(all, screen),
             Some(_) | None => Ok(()),
         }
@@ -193,7 +193,7 @@ impl TurnView {
 
     fn delta(&mut self, delta: Piece, screen: &mut Screen) -> io::Result<()> {
         // Where the pieces come from the first on, they tell the same; else it takes what was held back.
-        if let Some(all) = self.held.take_if(|it| it.id == delta.id && it.run == delta.run)
+        if let Some(all) = self.held.take_if(|held| held.id == delta.id && held.run == delta.run)
             && delta.next > 1
         {
             self.reach(all, screen)?;

@@ -14,8 +14,8 @@ pub(crate) fn parse() -> Args {
         Err(error) if error.use_stderr() => plain_usages(Args::command()).try_get_matches_from(line()),
         parsed => parsed,
     };
-    let args = args.unwrap_or_else(|it| told(it));
-    Args::from_arg_matches(&args).unwrap_or_else(|it| told(it.format(&mut Args::command())))
+    let args = args.unwrap_or_else(|args| told(args));
+    Args::from_arg_matches(&args).unwrap_or_else(|from_arg_matches| told(from_arg_matches.format(&mut Args::command())))
 }
 
 /// Gives every command the usage of its help. An error would otherwise show one that is made of what was typed, in which

@@ -109,7 +109,7 @@ impl Cast {
         let Some(file) = file else { return Self::demo() };
         let config = load(&file).await?;
         let listed = config.listed().join(", ");
-        let again = who.config.as_ref().map(|it| format!(" --config {}", quoted(&it.display().to_string())));
+        let again = who.config.as_ref().map(|config| format!(" --config {}", quoted(&config.display().to_string())));
         Self::built(config, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
     }
 
@@ -226,7 +226,7 @@ pub(crate) async fn inspect(file: &Path, depth: Depth) -> Result<Config> {
 }
 
 fn folder_of(file: &Path) -> PathBuf {
-    let folder = std::path::absolute(file).ok().and_then(|it| it.parent().map(Path::to_owned));
+    let folder = std::path::absolute(file).ok().and_then(|absolute| absolute.parent().map(Path::to_owned));
     folder.unwrap_or_default()
 }
 
@@ -249,7 +249,7 @@ fn bare(model: &Named, who: &Who) -> Result<BareModel> {
 }
 
 fn key(name: &str) -> Option<Secret> {
-    variable(name).filter(|it| !it.trim().is_empty()).map(|it| Secret::new(it.trim()))
+    variable(name).filter(|variable| !variable.trim().is_empty()).map(|variable| Secret::new(variable.trim()))
 }
 
 fn key_name(wire: Wire) -> &'static str {
@@ -272,7 +272,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 fn fraction() -> f64 {
     let uuid = RandomIds.uuid();
     let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).take(8).collect();
-    u32::from_str_radix(&digits, 16).map_or(0.5, |it| f64::from(it) / (f64::from(u32::MAX) + 1.0))
+    u32::from_str_radix(&digits, 16).map_or(0.5, |from_str_radix| f64::from(from_str_radix) / (f64::from(u32::MAX) + 1.0))
 }
 
 #[cfg(test)]

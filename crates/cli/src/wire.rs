@@ -96,7 +96,7 @@ impl House {
             return Ok(named.unwrap_or_else(fresh));
         };
         let answers =
-            |name: &str| agent.map_or_else(|| self.chat.agents().any(|it| it == name), |it| it == name);
+            |name: &str| agent.map_or_else(|| self.chat.agents().any(|agent| agent == name), |agent| agent == name);
         match self.chat.session(&last).await {
             Ok(info) if answers(&info.agent) => Ok(last),
             Ok(_) => Ok(fresh()),
@@ -107,12 +107,12 @@ impl House {
 
     /// Takes keys out of an error.
     pub(crate) fn clean<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|it| it.redacted(&self.redactor))
+        result.map_err(|error| error.redacted(&self.redactor))
     }
 
     /// Refuses the name of an agent that is not here.
     pub(crate) fn check_agent(&self, name: Option<&str>) -> Result<()> {
-        match name.filter(|name| !self.chat.agents().any(|it| it == *name)) {
+        match name.filter(|name| !self.chat.agents().any(|agent| agent == *name)) {
             Some(name) => Err(no_agent(name, self.chat.agents())),
             None => Ok(()),
         }
@@ -121,12 +121,12 @@ impl House {
     /// Finds the action that a signal was last about in a session, answered or not: the number of its wait and the
     /// action's digest. Who answers again must name them too.
     pub(crate) async fn action(&self, session: &str, signal: &str) -> Result<Option<(u64, String)>> {
-        let session = SessionId::parse(session).map_err(|it| Error::Usage(it.to_string()))?;
+        let session = SessionId::parse(session).map_err(|error| Error::Usage(error.to_string()))?;
         let key = SessionKey::new(TenantId::single(), session);
         let waits = self.store.waits(&WaitQuery::Signal(key, signal.to_owned())).await;
         let waits = waits.map_err(harness::Error::from)?;
         let last = waits.into_iter().map(|(_, wait)| wait).max_by_key(|it| it.no);
-        Ok(last.and_then(|it| Some((it.no, it.action?))))
+        Ok(last.and_then(|last| Some((last.no, last.action?))))
     }
 
     /// Lets what runs end, and closes the database.
@@ -162,7 +162,7 @@ async fn read_store(place: &Place) -> Result<SqliteStore> {
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.
 pub(crate) async fn outline(name: &str, who: &Who) -> Result<Outline> {
     let agents = Cast::of(who).await?.agents;
-    let found = agents.iter().find(|it| it.name() == name);
+    let found = agents.iter().find(|agent| agent.name() == name);
     let found = found.ok_or_else(|| no_agent(name, agents.iter().map(Agent::name)))?;
     Ok(found.graph().outline())
 }

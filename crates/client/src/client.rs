@@ -60,7 +60,7 @@ impl Client {
     /// # Errors
     /// As all calls.
     pub async fn sessions(&self, from: Option<&str>, limit: Option<u64>) -> Result<SessionList> {
-        let limit = limit.map(|it| it.to_string());
+        let limit = limit.map(|limit| limit.to_string());
         let asked = self.get(&["v1", "sessions"]).query("from", from).query("limit", limit.as_deref());
         self.connection.json(asked).await
     }
@@ -164,7 +164,7 @@ impl Client {
     /// # Errors
     /// As all calls.
     pub async fn messages(&self, session: &str, from: u64, limit: Option<u64>) -> Result<MessageList> {
-        let (from, limit) = (from.to_string(), limit.map(|it| it.to_string()));
+        let (from, limit) = (from.to_string(), limit.map(|limit| limit.to_string()));
         let asked = self.get(&["v1", "sessions", session, "messages"]).query("from", Some(&from));
         self.connection.json(asked.query("limit", limit.as_deref())).await
     }

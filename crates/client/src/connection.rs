@@ -39,7 +39,7 @@ impl Connection {
     /// `client_address_invalid`; `client_key_exposed` when a key would go over an open line to another machine.
     pub fn new(transport: Arc<dyn Transport>, base: &str, key: Option<Secret>) -> Result<Self> {
         let wrong = |what: &str| Error::Address { what: what.to_owned() };
-        let base = Url::parse(base).map_err(|it| wrong(&it.to_string()))?;
+        let base = Url::parse(base).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(wrong("it begins with http:// or https:// and names a host"));
         }
@@ -70,7 +70,7 @@ impl Connection {
     /// Asks, and reads the answer as JSON.
     pub(crate) async fn json<T: DeserializeOwned>(&self, asked: Asked) -> Result<T> {
         let (_, body) = self.whole(asked).await?;
-        serde_json::from_slice(&body).map_err(|it| Error::Answer { what: it.to_string() })
+        serde_json::from_slice(&body).map_err(|error| Error::Answer { what: error.to_string() })
     }
 
     /// Asks, and reads the whole answer; a refusal is an error.
@@ -146,7 +146,7 @@ impl Asked {
     }
 
     pub(crate) fn post(url: Url, body: &impl Serialize) -> Result<Self> {
-        let body = serde_json::to_vec(body).map_err(|it| Error::Answer { what: it.to_string() })?;
+        let body = serde_json::to_vec(body).map_err(|error| Error::Answer { what: error.to_string() })?;
         Ok(Self { method: Method::Post, body: body.into(), ..Self::get(url) })
     }
 

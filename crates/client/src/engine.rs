@@ -57,7 +57,7 @@ impl EngineClient {
             let again = match &answer {
                 // Without an id it would be another request.
                 _ if request.request_id.is_none() => false,
-                Ok(answer) => answer.response.error.as_ref().and_then(|it| it.retryable) == Some(true),
+                Ok(answer) => answer.response.error.as_ref().and_then(|error| error.retryable) == Some(true),
                 Err(Error::Http(error)) => {
                     matches!(error.category(), "http_unreachable" | "http_timeout" | "http_broken_off")
                 }
@@ -74,7 +74,7 @@ impl EngineClient {
         let (status, body) = self.connection.any(Asked::post(self.endpoint.clone(), request)?).await?;
         let wrong = |what: String| Error::Answer { what };
         let answer = ResponseMessage::read(&body);
-        let answer = answer.map_err(|it| wrong(format!("status {status}, and no message: {it}")))?;
+        let answer = answer.map_err(|error| wrong(format!("status {status}, and no message: {error}")))?;
         if !answer.protocol_version.is_supported() {
             return Err(wrong(format!("it is of the version {}", answer.protocol_version)));
         }
@@ -92,9 +92,9 @@ impl EngineClient {
     /// As [`EngineClient::ask`].
     pub async fn capabilities(&self) -> Result<TruthTable> {
         let (_, body) = self.connection.any(Asked::get(self.below(&["capabilities"]))).await?;
-        let answer = ResponseMessage::read(&body).map_err(|it| Error::Answer { what: it.to_string() })?;
+        let answer = ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
         let table = answer.extensions.and_then(|mut it| it.remove(NAMESPACE)).unwrap_or_default();
-        serde_json::from_value(table).map_err(|it| Error::Answer { what: format!("its table: {it}") })
+        serde_json::from_value(table).map_err(|error| Error::Answer { what: format!("its table: {error}") })
     }
 
     /// Asks for a code to show: the first step of a device that has no key.
@@ -122,7 +122,7 @@ impl EngineClient {
         if answer.get("access_token").is_none() {
             return Ok(Claimed::Waiting);
         }
-        let paired = serde_json::from_value(answer).map_err(|it| Error::Answer { what: it.to_string() })?;
+        let paired = serde_json::from_value(answer).map_err(|error| Error::Answer { what: error.to_string() })?;
         Ok(Claimed::Paired(Box::new(paired)))
     }
 
@@ -137,7 +137,7 @@ impl EngineClient {
     async fn pair<T: DeserializeOwned>(&self, step: &str, body: &impl serde::Serialize) -> Result<T> {
         let asked = Asked::post(self.below(&["pair", step]), body)?;
         let (status, body) = self.connection.any(asked).await?;
-        let answer = ResponseMessage::read(&body).map_err(|it| Error::Answer { what: it.to_string() })?;
+        let answer = ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
         if let Some(error) = answer.response.error {
             return Err(Error::Refused(Box::new(Refused {
                 status,
@@ -149,7 +149,7 @@ impl EngineClient {
                 turn: None,
             })));
         }
-        read(&body).map_err(|it| Error::Answer { what: it.to_string() })
+        read(&body).map_err(|error| Error::Answer { what: error.to_string() })
     }
 
     fn below(&self, parts: &[&str]) -> Url {

@@ -41,7 +41,7 @@ impl EventStream {
             let Some(piece) = self.body.next().await else { return Ok(None) };
             let mut events = Vec::new();
             self.reader.push(&piece?, &mut events)?;
-            self.ready.extend(events.into_iter().map(|it| it.data));
+            self.ready.extend(events.into_iter().map(|event| event.data));
         }
     }
 
@@ -53,7 +53,7 @@ impl EventStream {
 
     fn read(&mut self, data: &str) -> Result<Event> {
         let item: StreamItem = serde_json::from_str(data)
-            .map_err(|it| Error::Answer { what: format!("an event of the stream: {it}") })?;
+            .map_err(|error| Error::Answer { what: format!("an event of the stream: {error}") })?;
         match item {
             StreamItem::Event(event) => {
                 if let Some(id) = &event.id {

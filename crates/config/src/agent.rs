@@ -116,25 +116,25 @@ impl AgentTable {
             name,
             model: section.text("model"),
             instructions: instructions.map(|it| it.value),
-            forbidden: section.text("forbidden").map(|it| it.value),
+            forbidden: section.text("forbidden").map(|text| text.value),
             prompt,
-            title: section.text("title").map(|it| it.value),
-            description: section.text("description").map(|it| it.value),
+            title: section.text("title").map(|text| text.value),
+            description: section.text("description").map(|text| text.value),
             icon: section.icon("icon"),
             color: section.color("color"),
-            examples: section.texts("examples").unwrap_or_default().into_iter().map(|it| it.value).collect(),
+            examples: section.texts("examples").unwrap_or_default().into_iter().map(|text| text.value).collect(),
             tools: once(section.texts("tools").unwrap_or_default(), &section, "tools"),
             hand_offs: once(section.texts("hand_offs").unwrap_or_default(), &section, "hand_offs"),
             approval: section.section("approval").map(Approval::read),
             budget,
             model_calls,
-            window: section.count("window", 1).map(|it| it.value),
+            window: section.count("window", 1).map(|count| count.value),
             compaction: section.section("compaction").map(CompactionTable::read),
             durability: section.choice("durability", DURABILITIES),
-            while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|it| it.value),
+            while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|choice| choice.value),
             on_disconnect: section.choice("on_disconnect", ON_DISCONNECT).map(|policy| policy.value),
             hidden: section.flag("hidden").unwrap_or(false),
-            repairs: section.count("repairs", 0).map(|it| it.value),
+            repairs: section.count("repairs", 0).map(|count| count.value),
             replies: section.section("replies").map(RepliesTable::read),
             show_thinking: section.flag("show_thinking").unwrap_or(false),
         };
@@ -152,7 +152,7 @@ impl AgentTable {
 fn once(names: Vec<At<String>>, section: &Section<'_>, key: &str) -> Vec<At<String>> {
     let mut kept: Vec<At<String>> = Vec::new();
     for name in names {
-        if kept.iter().any(|it| it.value == name.value) {
+        if kept.iter().any(|item| item.value == name.value) {
             let what =
                 format!("`{}` names `{}` twice", section.called(key), crate::section::shown(&name.value));
             section.faults().plain(name.at, MistakeKind::Contradiction, what);
@@ -175,7 +175,7 @@ fn prompt(section: &mut Section<'_>) -> Option<NamedPrompt> {
         return None;
     };
     let mut inner = Section::new(table, at, section.called("prompt"), section.faults());
-    let (name, label) = (inner.text("name"), inner.text("label").map(|it| it.value));
+    let (name, label) = (inner.text("name"), inner.text("label").map(|text| text.value));
     let variables = inner.object("variables").unwrap_or_default();
     if inner.raw("name").is_none() {
         inner.missing("name", "the name of a file in the folder of prompts, without its ending");
@@ -185,7 +185,7 @@ fn prompt(section: &mut Section<'_>) -> Option<NamedPrompt> {
 }
 
 fn budget(mut section: Section<'_>) -> (Budget, Option<u64>) {
-    let count = |section: &mut Section<'_>, key| section.count(key, 1).map(|it| it.value);
+    let count = |section: &mut Section<'_>, key| section.count(key, 1).map(|count| count.value);
     let time: Option<Duration> = section.duration("turn_time");
     let budget = Budget {
         steps: count(&mut section, "steps"),

@@ -87,7 +87,7 @@ impl Config {
         let shared = tools::Shared::new(self, means)?;
         let mut agents = Vec::new();
         for name in self.agents() {
-            let Some(table) = self.file.agents.iter().find(|it| it.name.value == name) else { continue };
+            let Some(table) = self.file.agents.iter().find(|agent| agent.name.value == name) else { continue };
             let mut agent = self.chat_agent(table, &models, (&shared, means))?.budget(table.budget);
             agent = agent.replies(RepliesTable::made(self.file.replies.as_ref(), table.replies.as_ref()));
             if let Some(policy) = table.while_suspended {
@@ -106,7 +106,7 @@ impl Config {
 
     /// Describes the agents, in the order in which people pick them.
     fn records(&self) -> Vec<ChatAgent> {
-        let tables = |name: &str| self.file.agents.iter().find(|it| it.name.value == name);
+        let tables = |name: &str| self.file.agents.iter().find(|agent| agent.name.value == name);
         let found = self.agents().into_iter().filter_map(tables);
         let described = |(order, table)| ChatAgent { sort_order: Some(order), ..team::record(table) };
         (0..).zip(found).map(described).collect()
@@ -119,11 +119,11 @@ impl Config {
         (shared, means): (&tools::Shared<'_>, &Means),
     ) -> Result<AgentLoopBuilder> {
         let name = table.name.value.as_str();
-        let model = model_of(&self.file, table).and_then(|it| models.get(it.name.value.as_str()));
+        let model = model_of(&self.file, table).and_then(|model_of| models.get(model_of.name.value.as_str()));
         // A sound file has a model for each agent.
         let Some(model) = model else { return Err(Error::NoModel { agent: name.to_owned() }) };
         let prompt = self.resolved.prompts.get(name);
-        let sampling = match prompt.and_then(|it| it.sampling.as_ref()) {
+        let sampling = match prompt.and_then(|prompt| prompt.sampling.as_ref()) {
             Some(own) => model.sampling.overridden_by(own),
             None => model.sampling.clone(),
         };
@@ -133,7 +133,7 @@ impl Config {
             means.pace.clone(),
             move || fraction(),
         );
-        if let Some(system) = system(table, prompt.map(|it| it.text.as_str())) {
+        if let Some(system) = system(table, prompt.map(|prompt| prompt.text.as_str())) {
             agent = agent.system(system);
         }
         if let Some(time) = model.answer {
@@ -156,8 +156,8 @@ impl Config {
             agent = agent.artifacts(artifacts.clone());
         }
         let approval = table.approval.as_ref().or(self.file.approval.as_ref());
-        agent = agent.approve(approval.map(|it| self.approve(it)).unwrap_or_default());
-        if let Some(expires) = approval.and_then(|it| it.expires) {
+        agent = agent.approve(approval.map(|approval| self.approve(approval)).unwrap_or_default());
+        if let Some(expires) = approval.and_then(|approval| approval.expires) {
             agent = agent.approval_expires_in(expires);
         }
         Ok(agent)
@@ -178,7 +178,7 @@ impl Config {
     /// those who use them.
     pub(crate) fn rehearse(&self, faults: &Faults) {
         for ready in &self.resolved.servers {
-            let name = self.file.servers.get(ready.index).map(|it| &it.name);
+            let name = self.file.servers.get(ready.index).map(|server| &server.name);
             if let (Some(name), Err(error)) = (name, server::made(self, ready, None)) {
                 faults.plain(name.at, MistakeKind::Value, singletree_engine::chain(&error));
             }
@@ -193,7 +193,7 @@ impl Config {
 
 /// Returns what an agent's model is told about it.
 fn system(table: &AgentTable, prompt: Option<&str>) -> Option<String> {
-    let forbidden = table.forbidden.as_ref().map(|it| format!("You must not do this:\n{it}"));
+    let forbidden = table.forbidden.as_ref().map(|forbidden| format!("You must not do this:\n{forbidden}"));
     let parts: Vec<String> = table
         .instructions
         .as_deref()

@@ -62,7 +62,7 @@ impl<'a> Check<'a> {
                         "`mcp.{name}.effects` names `{}`, which is not among its tools",
                         shown(&tool.value)
                     );
-                    let hint = did_you_mean(&tool.value, tools.iter().map(|it| it.value.as_str()));
+                    let hint = did_you_mean(&tool.value, tools.iter().map(|tool| tool.value.as_str()));
                     self.faults.add(tool.at, MistakeKind::UnknownName, what, hint);
                 }
             }
@@ -82,7 +82,7 @@ impl<'a> Check<'a> {
 
     /// What holds for the whole file.
     fn defaults(&self) {
-        let agents = || self.file.agents.iter().map(|it| it.name.value.as_str());
+        let agents = || self.file.agents.iter().map(|agent| agent.name.value.as_str());
         if self.file.agents.is_empty() {
             let hint =
                 "write `[agents.NAME]` with its `instructions`; `singletree init` shows how".to_owned();
@@ -102,14 +102,14 @@ impl<'a> Check<'a> {
         }
         if let Some(approval) = &self.file.approval {
             let all: Vec<Selector<'_>> = selector::names(&self.file.servers)
-                .filter_map(|it| Selector::find(it, &self.file.servers).ok())
+                .filter_map(|name| Selector::find(name, &self.file.servers).ok())
                 .collect();
             self.approval(approval, "approval", &all);
         }
     }
 
     fn known<'n>(&self, key: &str, name: &At<String>, known: impl Iterator<Item = &'n str> + Clone) {
-        if !known.clone().any(|it| it == name.value) {
+        if !known.clone().any(|item| item == name.value) {
             let what = format!("`{key}` names `{}`, which is not there", shown(&name.value));
             self.faults.add(name.at, MistakeKind::UnknownName, what, did_you_mean(&name.value, known));
         }
@@ -119,13 +119,13 @@ impl<'a> Check<'a> {
         let name = &agent.name.value;
         self.model(agent);
         let tools = self.tools(agent);
-        let selectors: Vec<Selector<'_>> = tools.iter().map(|it| it.value).collect();
+        let selectors: Vec<Selector<'_>> = tools.iter().map(|tool| tool.value).collect();
         for other in &agent.hand_offs {
             if other.value == *name {
                 let what = format!("`agents.{name}.hand_offs` names the agent itself");
                 self.faults.plain(other.at, MistakeKind::Contradiction, what);
             } else {
-                let agents = self.file.agents.iter().map(|it| it.name.value.as_str());
+                let agents = self.file.agents.iter().map(|agent| agent.name.value.as_str());
                 self.known(&format!("agents.{name}.hand_offs"), other, agents.filter(|it| it != name));
             }
         }
@@ -136,7 +136,7 @@ impl<'a> Check<'a> {
         // Of whom the conversation may come to, too: all of them are one graph.
         let changes = reachable(self.file, agent).into_iter().any(|it| self.changes(it));
         if let Some(durability) =
-            agent.durability.as_ref().filter(|it| it.value == Durability::Turn && changes)
+            agent.durability.as_ref().filter(|durability| durability.value == Durability::Turn && changes)
         {
             let what =
                 format!("`agents.{name}` has tools that change something, which need durability \"step\"");
@@ -147,18 +147,18 @@ impl<'a> Check<'a> {
 
     /// Says whether an agent's tools may change something; those of servers may change anything.
     fn changes(&self, agent: &AgentTable) -> bool {
-        agent.tools.iter().filter_map(|it| Selector::find(&it.value, &self.file.servers).ok()).any(|it| {
-            match it {
+        agent.tools.iter().filter_map(|tool| Selector::find(&tool.value, &self.file.servers).ok()).any(|tool| {
+            match tool {
                 Selector::Server(_) | Selector::ServerTool(..) => true,
                 Selector::Builtin(_) | Selector::Tool { .. } => {
-                    it.effects(&self.file.servers).into_iter().any(Effect::changes)
+                    tool.effects(&self.file.servers).into_iter().any(Effect::changes)
                 }
             }
         })
     }
 
     fn model(&self, agent: &AgentTable) {
-        let models = || self.file.models.iter().map(|it| it.name.value.as_str());
+        let models = || self.file.models.iter().map(|model| model.name.value.as_str());
         let name = &agent.name.value;
         match (&agent.model, self.file.models.as_slice()) {
             (Some(model), _) => self.known(&format!("agents.{name}.model"), model, models()),
@@ -190,7 +190,7 @@ impl<'a> Check<'a> {
                         self.nameable(&self.file.servers[index].name.value, name, tool);
                     }
                     if let Some(other) =
-                        found.iter().find(|it| it.value.meets(selector) || selector.meets(it.value))
+                        found.iter().find(|item| item.value.meets(selector) || selector.meets(item.value))
                     {
                         let (line, other) = (&agent.name.value, self.called(agent, other.at));
                         let what = format!(
@@ -213,7 +213,7 @@ impl<'a> Check<'a> {
     }
 
     fn called(&self, agent: &'a AgentTable, at: usize) -> &'a str {
-        agent.tools.iter().find(|it| it.at == at).map_or("", |it| it.value.as_str())
+        agent.tools.iter().find(|tool| tool.at == at).map_or("", |tools| tools.value.as_str())
     }
 
     /// Names in `ask` and `trust`: of effects and of tools that are there.
@@ -226,7 +226,7 @@ impl<'a> Check<'a> {
             if let Ok(Selector::ServerTool(index, tool)) = found {
                 self.nameable(&self.file.servers[index].name.value, name, tool);
             }
-            let is_there = found.is_ok_and(|it| tools.iter().any(|tool| tool.meets(it) || it.meets(*tool)));
+            let is_there = found.is_ok_and(|found| tools.iter().any(|tool| tool.meets(found) || found.meets(*tool)));
             if !is_there {
                 let what = format!("`{key}.{list}` names `{}`, which is no tool here", shown(&name.value));
                 let words = if list == "ask" {
@@ -276,7 +276,7 @@ impl<'a> Check<'a> {
         // Who is named is asked about, or trusted: both are a decision.
         let named: Vec<&At<String>> = approval.asked().chain(&approval.trust).collect();
         let decided = |tool: Selector<'_>| {
-            named.iter().any(|it| Selector::find(&it.value, servers).is_ok_and(|it| it.covers(tool)))
+            named.iter().any(|item| Selector::find(&item.value, servers).is_ok_and(|it| it.covers(tool)))
         };
         for tool in tools {
             for one in singles(tool.value) {
@@ -319,7 +319,7 @@ fn singles(selector: Selector<'_>) -> Vec<Selector<'_>> {
 /// Finds the model of an agent: the one it names, or the only one.
 pub(crate) fn model_of<'f>(file: &'f File, agent: &AgentTable) -> Option<&'f Model> {
     match &agent.model {
-        Some(name) => file.models.iter().find(|it| it.name.value == name.value),
+        Some(name) => file.models.iter().find(|model| model.name.value == name.value),
         None => file.models.first(),
     }
 }

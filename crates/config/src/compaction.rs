@@ -15,11 +15,11 @@ pub(crate) struct CompactionTable {
 
 impl CompactionTable {
     pub(crate) fn read(mut section: Section<'_>) -> Self {
-        let keep = section.count("keep", 1).map(|it| it.value);
+        let keep = section.count("keep", 1).map(|count| count.value);
         if section.raw("keep").is_none() {
             section.missing("keep", "how many messages the model sees as they are, as in `keep = 40`");
         }
-        let every = section.count("every", 1).map(|it| it.value);
+        let every = section.count("every", 1).map(|count| count.value);
         let at = section.at;
         section.end();
         Self { at, keep: keep.unwrap_or(1), every }

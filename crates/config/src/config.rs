@@ -91,7 +91,7 @@ impl Config {
         if let Some(depth) = depth {
             let absent = config.seek_programs(&faults);
             if depth == Depth::Servers {
-                config.reach_servers(&absent).await.into_iter().for_each(|it| it.tell(&faults));
+                config.reach_servers(&absent).await.into_iter().for_each(|reach_server| reach_server.tell(&faults));
             }
         }
         if faults.is_empty() { Ok(config) } else { Err(faults.report(file, text)) }
@@ -124,7 +124,7 @@ impl Config {
         let name = path.display().to_string();
         let text =
             read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
-        Self::checked(&name, &text, around, depth).await.map_err(|it| Error::Invalid(Box::new(it)))
+        Self::checked(&name, &text, around, depth).await.map_err(|error| Error::Invalid(Box::new(error)))
     }
 
     /// Makes a configuration of one agent, `assistant`, that is a model and nothing else: no instructions, no tools.
@@ -158,9 +158,9 @@ impl Config {
     /// first of the file. The others stand in the order of the file.
     #[must_use]
     pub fn agents(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.file.agents.iter().map(|it| it.name.value.as_str()).collect();
+        let mut names: Vec<&str> = self.file.agents.iter().map(|agent| agent.name.value.as_str()).collect();
         if let Some(default) = &self.file.default_agent {
-            names.sort_by_key(|it| *it != default.value);
+            names.sort_by_key(|name| *name != default.value);
         }
         names
     }
@@ -168,8 +168,8 @@ impl Config {
     /// Returns the names of the agents whom a person picks: [`Config::agents`] without the hidden ones.
     #[must_use]
     pub fn listed(&self) -> Vec<&str> {
-        let hidden = |name: &str| self.file.agents.iter().any(|it| it.hidden && it.name.value == name);
-        self.agents().into_iter().filter(|it| !hidden(it)).collect()
+        let hidden = |name: &str| self.file.agents.iter().any(|agent| agent.hidden && agent.name.value == name);
+        self.agents().into_iter().filter(|agent| !hidden(agent)).collect()
     }
 
     /// Returns how the agents are served over HTTP.
@@ -193,11 +193,11 @@ impl Config {
     /// Returns what takes the secrets of this configuration out of a text.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
-        let keys = self.resolved.models.iter().filter_map(|it| match &it.source {
+        let keys = self.resolved.models.iter().filter_map(|model| match &model.source {
             ReadyBackend::Http { key, .. } => key.clone(),
             ReadyBackend::Script(_) => None,
         });
-        let settings = self.resolved.servers.iter().flat_map(|it| &it.settings);
+        let settings = self.resolved.servers.iter().flat_map(|server| &server.settings);
         let secrets = settings.filter(|(_, _, secret)| *secret).map(|(_, value, _)| value.clone());
         let signing =
             self.resolved.notify.iter().flat_map(|it| [&it.secret].into_iter().chain(&it.old_secret));

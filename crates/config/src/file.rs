@@ -53,7 +53,7 @@ impl File {
         }
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors.iter().take(SYNTAX_MAX) {
-            let at = error.span().map_or(text.len(), |it| it.start);
+            let at = error.span().map_or(text.len(), |span| span.start);
             faults.add(
                 at,
                 MistakeKind::Syntax,
@@ -90,8 +90,8 @@ fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Faults) -> File {
 
 /// Says what most often is behind a mistake of syntax.
 fn syntax_hint(text: &str, at: usize) -> Option<String> {
-    let line = text.get(..at).map_or("", |it| it.rsplit('\n').next().unwrap_or_default());
-    let rest = text.get(at..).map_or("", |it| it.lines().next().unwrap_or_default());
+    let line = text.get(..at).map_or("", |text| text.rsplit('\n').next().unwrap_or_default());
+    let rest = text.get(at..).map_or("", |text| text.lines().next().unwrap_or_default());
     let value = line.trim_end().ends_with('=') && rest.starts_with(|it: char| it.is_alphabetic());
     value.then(|| "a text stands in quotation marks".to_owned())
 }

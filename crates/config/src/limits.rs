@@ -8,7 +8,7 @@ use crate::section::Section;
 pub(crate) fn read(mut section: Section<'_>) -> Limits {
     let mut limits = Limits::default();
     let size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
-    let count = |section: &mut Section<'_>, key| section.count(key, 1).map(|it| it.value);
+    let count = |section: &mut Section<'_>, key| section.count(key, 1).map(|count| count.value);
     if let Some(queue) = count(&mut section, "queue") {
         limits.queue = size(queue);
     }

@@ -77,9 +77,9 @@ const WIRES: &[(&str, Option<Wire>)] = &[
 impl Model {
     pub(crate) fn read((name, mut section): (At<String>, Section<'_>)) -> Self {
         let wire = section.choice("wire", WIRES);
-        let spoken = wire.as_ref().and_then(|it| it.value);
+        let spoken = wire.as_ref().and_then(|wire| wire.value);
         let backend = backend(&mut section, wire);
-        let sampling = section.section("sampling").map(|it| sampling(it, spoken)).unwrap_or_default();
+        let sampling = section.section("sampling").map(|section| sampling(section, spoken)).unwrap_or_default();
         let model = Self {
             name,
             backend,
@@ -101,7 +101,7 @@ fn backend(section: &mut Section<'_>, wire: Option<At<Option<Wire>>>) -> Backend
     let key = SecretSource::read(section, "key");
     let (streaming, images) = (section.flag("streaming"), section.flag("images"));
     let structured_output = section.flag("structured_output");
-    match wire.map(|it| it.value) {
+    match wire.map(|wire| wire.value) {
         Some(Some(wire)) => {
             if let Some(file) = file {
                 let what = "`file` is for models of wire \"script\"";
@@ -211,12 +211,12 @@ fn sampling(mut section: Section<'_>, wire: Option<Wire>) -> RuntimeConfig {
     let stop = section.texts("stop");
     let config = RuntimeConfig {
         temperature: section.number("temperature"),
-        max_tokens: section.count("max_tokens", 1).map(|it| it.value),
+        max_tokens: section.count("max_tokens", 1).map(|count| count.value),
         top_p: section.number("top_p"),
         seed: section.whole("seed"),
         frequency_penalty: section.number("frequency_penalty"),
         presence_penalty: section.number("presence_penalty"),
-        stop_sequences: stop.map(|it| it.into_iter().map(|it| it.value).collect()),
+        stop_sequences: stop.map(|stop| stop.into_iter().map(|it| it.value).collect()),
         extras: section.object("extras").unwrap_or_default(),
     };
     section.end();
@@ -236,7 +236,7 @@ fn time(mut section: Section<'_>) -> ModelTime {
 
 fn retry(mut section: Section<'_>) -> ModelRetry {
     let retry = ModelRetry {
-        attempts: section.count("attempts", 1).map(|it| it.value),
+        attempts: section.count("attempts", 1).map(|count| count.value),
         pause: section.duration("pause"),
         longest_pause: section.duration("longest_pause"),
     };

@@ -77,12 +77,12 @@ impl NotifyTable {
                 section.missing(key, hint);
             }
         }
-        let url = url.filter(|it| checked_url(&section, it)).map(|it| it.value);
+        let url = url.filter(|url| checked_url(&section, url)).map(|url| url.value);
         let old_secret = SecretSource::read(&mut section, "old_secret");
         let events = events(&mut section);
         let expiring_before = section.duration("expiring_before");
         let give_up_after = section.duration("give_up_after");
-        if give_up_after.is_some_and(|it| it > GIVE_UP_MAX)
+        if give_up_after.is_some_and(|give_up_after| give_up_after > GIVE_UP_MAX)
             && let Some((at, _)) = section.raw("give_up_after")
         {
             let what = format!(
@@ -92,14 +92,14 @@ impl NotifyTable {
             section.faults().plain(at, MistakeKind::Value, what);
         }
         let link = section.text("link");
-        if let Some(link) = link.as_ref().filter(|it| !is_link(&it.value)) {
+        if let Some(link) = link.as_ref().filter(|link| !is_link(&link.value)) {
             let what = format!("`{}` must begin with http:// or https://", section.called("link"));
             let hint = "`{tenant}`, `{session}` and `{signal}` stand in it for those of a notice";
             section.faults().add(link.at, MistakeKind::Value, what, hint.to_owned());
         }
         let private_network = section.flag("private_network").unwrap_or(false);
         section.end();
-        let (tenant, link) = (tenant.value, link.map(|it| it.value));
+        let (tenant, link) = (tenant.value, link.map(|link| link.value));
         Self {
             tenant,
             url,
@@ -119,8 +119,8 @@ impl NotifyTable {
             let secret = source.fetch(around, faults)?;
             check_secret(&secret, source, &format!("notify.{}.{key}", self.tenant), faults)
         };
-        let secret = self.secret.as_ref().and_then(|it| fetch(it, "secret"));
-        let old_secret = self.old_secret.as_ref().map(|it| fetch(it, "old_secret"));
+        let secret = self.secret.as_ref().and_then(|secret| fetch(secret, "secret"));
+        let old_secret = self.old_secret.as_ref().map(|old_secret| fetch(old_secret, "old_secret"));
         Some(NotifySettings {
             tenant: self.tenant.clone(),
             url: self.url.clone()?,
@@ -149,7 +149,7 @@ fn events(section: &mut Section<'_>) -> Vec<NoticeType> {
                 let all = TYPES.map(|(it, _)| format!("\"{it}\"")).join(", ");
                 let what = format!("`{}` must be made of {all}", section.called("events"));
                 let near = crate::suggest::nearest(&word.value, TYPES.iter().map(|(it, _)| *it));
-                let hint = near.map(|it| format!("did you mean `{it}`?"));
+                let hint = near.map(|near| format!("did you mean `{near}`?"));
                 section.faults().add(word.at, MistakeKind::Value, what, hint);
             }
         }

@@ -20,7 +20,7 @@ impl Config {
         for ready in &self.resolved.servers {
             let Some(table) = self.file.servers.get(ready.index) else { continue };
             if let Reach::Command { program, folder, .. } = &table.reach {
-                let folder = folder.as_ref().map_or_else(|| self.folder.clone(), |it| self.path(it));
+                let folder = folder.as_ref().map_or_else(|| self.folder.clone(), |folder| self.path(folder));
                 if !seek(&table.name.value, program, (&folder, path_of(ready)), faults) {
                     absent.insert(ready.index);
                 }
@@ -62,8 +62,8 @@ fn absence(name: &str, folder: &Path, path: Option<&str>) -> Option<(&'static st
         };
     }
     // Without a list of folders the system has its own, which nobody knows here.
-    let mut folders = path?.split(':').map(|it| folder.join(it));
-    let is_there = folders.any(|it| found(&it.join(name)) == Found::Program);
+    let mut folders = path?.split(':').map(|part| folder.join(part));
+    let is_there = folders.any(|folder| found(&folder.join(name)) == Found::Program);
     let hint = "install it, correct its name, or write its whole path";
     (!is_there).then(|| ("which is in no folder of PATH", hint.to_owned()))
 }

@@ -39,9 +39,9 @@ impl Unfit {
 
 /// Renders the prompts of a file's agents, by the agents' names.
 pub(crate) async fn render(file: &File, folder: &Path) -> (BTreeMap<String, Rendered>, Vec<Unfit>) {
-    let named = file.prompts.as_ref().map_or(Path::new(FOLDER), |it| it.value.as_path());
+    let named = file.prompts.as_ref().map_or(Path::new(FOLDER), |prompts| prompts.value.as_path());
     let (mut rendered, mut unfit) = (BTreeMap::new(), Vec::new());
-    let agents = file.agents.iter().filter_map(|it| Some((&it.name.value, it.prompt.as_ref()?)));
+    let agents = file.agents.iter().filter_map(|agent| Some((&agent.name.value, agent.prompt.as_ref()?)));
     let prompts = PromptManager::builder(FileBackend::new(folder.join(named))).build();
     for (agent, prompt) in agents {
         match one(&prompts, prompt, named).await {

@@ -16,7 +16,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
         "d" => 24 * 3600,
         _ => return None,
     };
-    number.checked_mul(unit).filter(|it| *it <= SECONDS_MAX).map(Duration::from_secs)
+    number.checked_mul(unit).filter(|checked_mul| *checked_mul <= SECONDS_MAX).map(Duration::from_secs)
 }
 
 /// Reads `500B`, `64KiB`, `10MiB`, `1GiB`, and the same by thousands: `64kB`, `10MB`, `1GB`.
@@ -37,7 +37,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 
 fn split(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|it: char| !it.is_ascii_digit())?;
-    let number: u64 = text[..end].parse().ok().filter(|it| *it > 0)?;
+    let number: u64 = text[..end].parse().ok().filter(|parsed| *parsed > 0)?;
     Some((number, text[end..].trim_start_matches(' ')))
 }
 
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_length_of_time_has_a_unit_and_is_more_than_nothing() {
         let check = |text: &str, millis: Option<u128>| {
-            assert_eq!(duration(text).map(|it| it.as_millis()), millis, "{text}");
+            assert_eq!(duration(text).map(|duration| duration.as_millis()), millis, "{text}");
         };
         check("250ms", Some(250));
         check("30s", Some(30_000));

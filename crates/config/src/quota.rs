@@ -41,8 +41,8 @@ pub(crate) fn read(mut section: Section<'_>) -> QuotaSettings {
     }
     if let Some(mut tenant) = section.section("tenant") {
         quotas.tenant = scope(&mut tenant);
-        quotas.sign_ins = tenant.count("sign_ins", 1).map(|it| it.value);
-        quotas.tokens = tenant.count("tokens", 1).map(|it| it.value);
+        quotas.sign_ins = tenant.count("sign_ins", 1).map(|count| count.value);
+        quotas.tokens = tenant.count("tokens", 1).map(|count| count.value);
         tenant.end();
     }
     section.end();
@@ -51,10 +51,10 @@ pub(crate) fn read(mut section: Section<'_>) -> QuotaSettings {
 
 fn scope(section: &mut Section<'_>) -> ScopeQuotas {
     ScopeQuotas {
-        requests: section.count("requests", 1).map(|it| it.value),
-        streams: section.count("streams", 1).map(|it| it.value),
-        turns: section.count("turns", 1).map(|it| it.value),
-        sessions: section.count("sessions", 1).map(|it| it.value),
+        requests: section.count("requests", 1).map(|count| count.value),
+        streams: section.count("streams", 1).map(|count| count.value),
+        turns: section.count("turns", 1).map(|count| count.value),
+        sessions: section.count("sessions", 1).map(|count| count.value),
         blob_bytes: section.bytes("blob_bytes"),
     }
 }

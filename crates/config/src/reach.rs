@@ -35,7 +35,7 @@ impl Config {
     /// Dropping the future stops what was started.
     pub(crate) async fn reach_servers(&self, absent: &BTreeSet<usize>) -> Vec<Unmet> {
         let mut unmet = Vec::new();
-        for ready in self.resolved.servers.iter().filter(|it| !absent.contains(&it.index)) {
+        for ready in self.resolved.servers.iter().filter(|server| !absent.contains(&server.index)) {
             unmet.extend(self.reach(ready).await);
         }
         unmet
@@ -58,7 +58,7 @@ impl Config {
         };
         let prefix = build::model_name(name, "");
         let known: BTreeSet<&str> =
-            tools.iter().filter_map(|it| it.definition().name().strip_prefix(&prefix)).collect();
+            tools.iter().filter_map(|tool| tool.definition().name().strip_prefix(&prefix)).collect();
         let named = self.named(ready.index).into_iter().filter(|(_, tool)| !known.contains(tool));
         let unknown = named.map(|(at, tool)| Unmet {
             at,
@@ -74,13 +74,13 @@ impl Config {
         let file = &self.file;
         let table = &file.servers[index];
         let effects = table.effects.iter().map(|(tool, _)| tool).filter(|it| it.value != "*");
-        let listed = table.tools.iter().flatten().chain(effects).map(|it| (it.at, it.value.as_str()));
-        let approvals = file.approval.iter().chain(file.agents.iter().filter_map(|it| it.approval.as_ref()));
-        let decided = approvals.flat_map(|it| it.asked().chain(&it.trust));
-        let selectors = file.agents.iter().flat_map(|it| &it.tools).chain(decided);
-        let selected = selectors.filter_map(|it| match Selector::find(&it.value, &file.servers) {
+        let listed = table.tools.iter().flatten().chain(effects).map(|tool| (tool.at, tool.value.as_str()));
+        let approvals = file.approval.iter().chain(file.agents.iter().filter_map(|agent| agent.approval.as_ref()));
+        let decided = approvals.flat_map(|approval| approval.asked().chain(&approval.trust));
+        let selectors = file.agents.iter().flat_map(|agent| &agent.tools).chain(decided);
+        let selected = selectors.filter_map(|selector| match Selector::find(&selector.value, &file.servers) {
             // Of a server whose tools are listed that list was looked at.
-            Ok(Selector::ServerTool(at, tool)) if at == index && table.tools.is_none() => Some((it.at, tool)),
+            Ok(Selector::ServerTool(at, tool)) if at == index && table.tools.is_none() => Some((selector.at, tool)),
             _ => None,
         });
         listed.chain(selected).collect()

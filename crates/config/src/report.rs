@@ -123,7 +123,7 @@ impl Faults {
     /// Makes the report, in the order of the text.
     pub(crate) fn report(self, file: &str, text: &str) -> Report {
         let mut faults = self.0.into_inner();
-        faults.sort_by_key(|it| it.at);
+        faults.sort_by_key(|fault| fault.at);
         let mistakes = faults.into_iter().map(|Fault { at, kind, what, hint }| {
             let (line, column) = line_and_column(text, at);
             Mistake { line, column, kind, what, hint }

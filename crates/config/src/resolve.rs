@@ -60,14 +60,14 @@ pub(crate) struct Resolved {
 pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -> Resolved {
     let mut resolved = Resolved::default();
     let used = |model: &Model| {
-        file.agents.iter().any(|it| model_of(file, it).is_some_and(|it| it.name.at == model.name.at))
+        file.agents.iter().any(|agent| model_of(file, agent).is_some_and(|model_of| model_of.name.at == model.name.at))
     };
-    for model in file.models.iter().filter(|it| used(it)) {
+    for model in file.models.iter().filter(|model| used(model)) {
         let source = match &model.backend {
             Backend::Unknown => None,
             Backend::Script(path) => script(path, around, faults).map(ReadyBackend::Script),
             Backend::Http(http) => {
-                let key = http.key.as_ref().map(|it| it.fetch(around, faults));
+                let key = http.key.as_ref().map(|key| key.fetch(around, faults));
                 match key {
                     Some(None) => None,
                     key => Some(ReadyBackend::Http { model: http.clone(), key: key.flatten() }),
@@ -78,10 +78,10 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
         resolved.models.extend(source.map(|source| ReadyModel { table, source }));
     }
     for (index, server) in file.servers.iter().enumerate() {
-        let tools = file.agents.iter().flat_map(|it| &it.tools);
-        let mut means = tools.filter_map(|it| Selector::find(&it.value, &file.servers).ok());
+        let tools = file.agents.iter().flat_map(|agent| &agent.tools);
+        let mut means = tools.filter_map(|tool| Selector::find(&tool.value, &file.servers).ok());
         let used =
-            means.any(|it| matches!(it, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
+            means.any(|mean| matches!(mean, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
         if used {
             let settings = match &server.reach {
                 Reach::Command { env, .. } => env,
@@ -105,7 +105,7 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
 fn setting(setting: &Setting, around: &Surroundings<'_>, faults: &Faults) -> Option<(Secret, bool)> {
     match setting {
         Setting::Plain(text) => Some((Secret::new(text.as_str()), false)),
-        Setting::Secret(source) => SecretSource::fetch(source, around, faults).map(|it| (it, true)),
+        Setting::Secret(source) => SecretSource::fetch(source, around, faults).map(|fetch| (fetch, true)),
     }
 }
 

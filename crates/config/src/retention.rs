@@ -7,8 +7,8 @@ use crate::section::Section;
 /// Reads the limits; an absent key sets no limit.
 pub(crate) fn read(mut section: Section<'_>) -> Retention {
     let retention = Retention {
-        turns: section.count("turns", 1).map(|it| it.value),
-        events: section.count("events", 1).map(|it| it.value),
+        turns: section.count("turns", 1).map(|count| count.value),
+        events: section.count("events", 1).map(|count| count.value),
         age: section.duration("age"),
     };
     section.end();

@@ -106,7 +106,7 @@ impl SecretSource {
                 }
             },
             Self::File(path) => read_file(&around.folder.join(&path.value))
-                .map_err(|it| (path.at, it, "the path is relative to the folder of this file")),
+                .map_err(|error| (path.at, error, "the path is relative to the folder of this file")),
         };
         match found {
             // A key that was pasted with a line end is not another key.
@@ -143,7 +143,7 @@ fn is_variable(name: &str) -> bool {
 
 /// Says whether a name can be shown: names of variables are upper case, keys are not.
 fn is_conventional(name: &str) -> bool {
-    name.len() <= 64 && name.chars().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit() || it == '_')
+    name.len() <= 64 && name.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
 }
 
 #[cfg(test)]

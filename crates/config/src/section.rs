@@ -100,7 +100,7 @@ impl<'t> Section<'t> {
 
     pub(crate) fn text(&mut self, key: &'static str) -> Option<At<String>> {
         let must = "a text that is not empty";
-        self.read(key, must, |it| it.as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned))
+        self.read(key, must, |it| it.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned))
     }
 
     /// Reads an icon: an emoji or a few letters.
@@ -121,7 +121,7 @@ impl<'t> Section<'t> {
     }
 
     pub(crate) fn path(&mut self, key: &'static str) -> Option<At<PathBuf>> {
-        self.text(key).map(|it| At::new(PathBuf::from(it.value), it.at))
+        self.text(key).map(|text| At::new(PathBuf::from(text.value), text.at))
     }
 
     pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
@@ -155,7 +155,7 @@ impl<'t> Section<'t> {
     pub(crate) fn bytes(&mut self, key: &'static str) -> Option<u64> {
         let must = "an amount of bytes as in \"64KiB\" (B, kB, KiB, MB, MiB, GB, GiB)";
         let take = |it: &DeValue<'_>| match it.as_integer() {
-            Some(it) => whole(it).and_then(|it| u64::try_from(it).ok()).filter(|it| *it > 0),
+            Some(it) => whole(it).and_then(|whole| u64::try_from(whole).ok()).filter(|it| *it > 0),
             None => it.as_str().and_then(quantity::bytes),
         };
         self.read(key, must, take).map(|it| it.value)
@@ -170,7 +170,7 @@ impl<'t> Section<'t> {
         let all: Vec<String> = words.iter().map(|(it, _)| format!("\"{it}\"")).collect();
         let what = format!("`{}` must be one of {}", self.called(key), all.join(", "));
         let near = crate::suggest::nearest(&word.value, words.iter().map(|(it, _)| *it));
-        let hint = near.map(|it| format!("did you mean `{it}`?"));
+        let hint = near.map(|near| format!("did you mean `{near}`?"));
         self.faults.add(word.at, MistakeKind::Value, what, hint);
         None
     }
@@ -185,7 +185,7 @@ impl<'t> Section<'t> {
         };
         let mut texts = Vec::new();
         for item in array.iter() {
-            match item.get_ref().as_str().filter(|it| !it.trim().is_empty()) {
+            match item.get_ref().as_str().filter(|text| !text.trim().is_empty()) {
                 Some(text) => texts.push(At::new(text.to_owned(), item.span().start)),
                 None => self.unfit(key, item, must),
             }
@@ -304,7 +304,7 @@ fn habit(key: &str, known: &[&str]) -> Option<String> {
 
 /// Cuts what is too long for a line, and what would steer a terminal.
 pub(crate) fn shown(name: &str) -> String {
-    let plain: String = name.chars().filter(|it| !it.is_control()).take(65).collect();
+    let plain: String = name.chars().filter(|letter| !letter.is_control()).take(65).collect();
     if plain.chars().count() > 64 {
         format!("{}…", plain.chars().take(40).collect::<String>())
     } else {
@@ -336,7 +336,7 @@ fn whole(integer: &DeInteger<'_>) -> Option<i64> {
 
 fn number(value: &DeValue<'_>) -> Option<f64> {
     let text = match value {
-        DeValue::Integer(integer) => return whole(integer).map(|it| it as f64),
+        DeValue::Integer(integer) => return whole(integer).map(|whole| whole as f64),
         DeValue::Float(float) => float.as_str(),
         DeValue::String(_)
         | DeValue::Boolean(_)
@@ -353,7 +353,7 @@ fn number(value: &DeValue<'_>) -> Option<f64> {
 fn json(value: &DeValue<'_>) -> Option<Value> {
     match value {
         DeValue::String(text) => Some(Value::String(text.to_string())),
-        DeValue::Integer(integer) => whole(integer).map(|it| Value::Number(it.into())),
+        DeValue::Integer(integer) => whole(integer).map(|whole| Value::Number(whole.into())),
         DeValue::Float(_) => number(value).and_then(Number::from_f64).map(Value::Number),
         DeValue::Boolean(flag) => Some(Value::Bool(*flag)),
         DeValue::Datetime(_) => None,

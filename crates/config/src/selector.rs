@@ -49,7 +49,7 @@ impl<'a> Selector<'a> {
             None => Ok(Self::Server(index)),
             Some(tool) => match &servers[index].tools {
                 Some(tools) if tools.iter().all(|it| it.value != tool) => {
-                    Err(did_you_mean(tool, tools.iter().map(|it| it.value.as_str())))
+                    Err(did_you_mean(tool, tools.iter().map(|tool| tool.value.as_str())))
                 }
                 Some(_) | None => Ok(Self::ServerTool(index, tool)),
             },
@@ -99,5 +99,5 @@ impl<'a> Selector<'a> {
 
 /// Returns the names that stand for all tools of something.
 pub(crate) fn names(servers: &[Server]) -> impl Iterator<Item = &str> {
-    BUILTINS.iter().map(|it| it.name).chain(servers.iter().map(|it| it.name.value.as_str()))
+    BUILTINS.iter().map(|it| it.name).chain(servers.iter().map(|server| server.name.value.as_str()))
 }

@@ -74,7 +74,7 @@ impl Server {
     /// Returns the worst effect that a tool of it may have that is not named.
     pub(crate) fn effects(&self) -> Vec<Effect> {
         match &self.tools {
-            Some(tools) => tools.iter().map(|it| self.effect(&it.value)).collect(),
+            Some(tools) => tools.iter().map(|tool| self.effect(&tool.value)).collect(),
             None => {
                 let declared = self.effects.iter().map(|(_, effect)| *effect);
                 declared.chain([self.effect("*")]).collect()
@@ -85,8 +85,8 @@ impl Server {
 
 fn reach(section: &mut Section<'_>) -> Reach {
     let (program, url) = (section.text("command"), section.text("url"));
-    let args = section.texts("args").unwrap_or_default().into_iter().map(|it| it.value).collect();
-    let folder = section.path("folder").map(|it| it.value);
+    let args = section.texts("args").unwrap_or_default().into_iter().map(|text| text.value).collect();
+    let folder = section.path("folder").map(|path| path.value);
     let (env, headers) = (settings(section, "env"), settings(section, "headers"));
     match (program, url) {
         (Some(_), Some(url)) => {
@@ -160,7 +160,7 @@ fn settings(section: &mut Section<'_>, key: &'static str) -> Vec<(String, Settin
             Some(text) => Some(Setting::Plain(text.to_owned())),
             None => SecretSource::of(&inner, &shown(&name.value), value).map(Setting::Secret),
         };
-        settings.extend(setting.map(|it| (name.value, it)));
+        settings.extend(setting.map(|setting| (name.value, setting)));
     }
     settings
 }

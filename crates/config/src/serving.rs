@@ -93,11 +93,11 @@ const LEEWAY_MAX: Duration = Duration::from_mins(5);
 /// Reads both tables of a file.
 pub(crate) fn read(file: &mut Section<'_>, folder: &Path) -> Serving {
     let mut serving = Serving::default();
-    let listen = file.section("server").and_then(|it| server(it, &mut serving, folder));
+    let listen = file.section("server").and_then(|section| server(section, &mut serving, folder));
     if let Some(section) = file.section("auth") {
         auth(section, &mut serving, folder);
     }
-    if let Some(listen) = listen.filter(|it| is_open(&it.value) && !serving.key_required) {
+    if let Some(listen) = listen.filter(|listen| is_open(&listen.value) && !serving.key_required) {
         let what = "`server.listen` can be reached by others, and nobody would be asked for a key".to_owned();
         let hint = "write `[auth]` with `required = true`, or listen at 127.0.0.1".to_owned();
         file.faults().add(listen.at, MistakeKind::Contradiction, what, hint);
@@ -107,9 +107,9 @@ pub(crate) fn read(file: &mut Section<'_>, folder: &Path) -> Serving {
 
 fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Option<At<String>> {
     let listen = address(&mut section, "listen");
-    serving.listen = listen.as_ref().map(|it| it.value.clone());
-    serving.admin = address(&mut section, "admin").map(|it| it.value);
-    serving.metrics = address(&mut section, "metrics").map(|it| it.value);
+    serving.listen = listen.as_ref().map(|listen| listen.value.clone());
+    serving.admin = address(&mut section, "admin").map(|address| address.value);
+    serving.metrics = address(&mut section, "metrics").map(|address| address.value);
     for origin in section.texts("origins").unwrap_or_default() {
         if let Err(why) = check_origin(&origin.value) {
             let what = format!("`{}` {why}", section.called("origins"));
@@ -126,13 +126,13 @@ fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Opt
     serving.session_blob_bytes = section.bytes("session_blob_bytes");
     serving.blob_types = blob_types(&mut section);
     serving.header_bytes = section.bytes("header_bytes");
-    if serving.header_bytes.is_some_and(|it| it < HEADER_BYTES_MIN)
+    if serving.header_bytes.is_some_and(|header_bytes| header_bytes < HEADER_BYTES_MIN)
         && let Some((at, _)) = section.raw("header_bytes")
     {
         let what = format!("`{}` must be 8KiB or more", section.called("header_bytes"));
         section.faults().plain(at, MistakeKind::Value, what);
     }
-    serving.connections = section.count("connections", 1).map(|it| it.value);
+    serving.connections = section.count("connections", 1).map(|count| count.value);
     serving.request_time = section.duration("request_time");
     serving.write_time = section.duration("write_time");
     serving.heartbeat = section.duration("heartbeat");
@@ -145,10 +145,10 @@ fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Opt
 
 /// Reads whether people are told what goes on, where else that is written, and in which language.
 fn narration(section: &mut Section<'_>, serving: &mut Serving, folder: &Path) {
-    serving.narration = section.choice("narration", &SWITCH).map(|it| it.value);
-    serving.narration_file = section.path("narration_file").map(|it| folder.join(it.value));
+    serving.narration = section.choice("narration", &SWITCH).map(|choice| choice.value);
+    serving.narration_file = section.path("narration_file").map(|path| folder.join(path.value));
     let languages = Locale::ALL.map(|it| (it.as_str(), it));
-    serving.narration_language = section.choice("narration_language", &languages).map(|it| it.value);
+    serving.narration_language = section.choice("narration_language", &languages).map(|choice| choice.value);
 }
 
 /// Reads which media types are kept, without parameters.
@@ -165,12 +165,12 @@ fn blob_types(section: &mut Section<'_>) -> Option<Vec<String>> {
             section.faults().plain(it.at, MistakeKind::Value, what);
         }
     }
-    Some(types.into_iter().map(|it| it.value).collect())
+    Some(types.into_iter().map(|kind| kind.value).collect())
 }
 
 fn auth(mut section: Section<'_>, serving: &mut Serving, folder: &Path) {
     serving.key_required = section.flag("required").unwrap_or(false);
-    serving.tokens = section.section("tokens").and_then(|it| tokens(it, folder));
+    serving.tokens = section.section("tokens").and_then(|section| tokens(section, folder));
     section.end();
 }
 
@@ -195,9 +195,9 @@ fn tokens(mut section: Section<'_>, folder: &Path) -> Option<TokenSettings> {
     if let Some(path) = &key_set {
         check_key_set(&folder.join(&path.value), path.at, section.faults());
     }
-    let tenant_claim = section.text("tenant_claim").map_or_else(|| "tenant".to_owned(), |it| it.value);
-    let scope_claim = section.text("scope_claim").map_or_else(|| "scope".to_owned(), |it| it.value);
-    let scope_prefix = section.text("scope_prefix").map(|it| it.value).unwrap_or_default();
+    let tenant_claim = section.text("tenant_claim").map_or_else(|| "tenant".to_owned(), |text| text.value);
+    let scope_claim = section.text("scope_claim").map_or_else(|| "scope".to_owned(), |text| text.value);
+    let scope_prefix = section.text("scope_prefix").map(|text| text.value).unwrap_or_default();
     let leeway = section.duration("leeway").unwrap_or(Duration::from_secs(30));
     if leeway > LEEWAY_MAX
         && let Some((at, _)) = section.raw("leeway")
@@ -210,7 +210,7 @@ fn tokens(mut section: Section<'_>, folder: &Path) -> Option<TokenSettings> {
     Some(TokenSettings {
         key_set: folder.join(key_set?.value),
         issuer: issuer?.value,
-        audiences: audiences?.into_iter().map(|it| it.value).collect(),
+        audiences: audiences?.into_iter().map(|audience| audience.value).collect(),
         tenant_claim,
         scope_claim,
         scope_prefix,
@@ -241,7 +241,7 @@ fn address(section: &mut Section<'_>, key: &'static str) -> Option<At<String>> {
 
 /// Tells whether an address is one that others reach. Of a name only the system can tell: it is asked when the server starts.
 fn is_open(address: &str) -> bool {
-    address.parse::<SocketAddr>().is_ok_and(|it| !it.ip().is_loopback())
+    address.parse::<SocketAddr>().is_ok_and(|parsed| !parsed.ip().is_loopback())
 }
 
 fn check_origin(origin: &str) -> Result<(), &'static str> {

@@ -20,7 +20,7 @@ pub(crate) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
         end -= 1;
     }
     let before = &text[..end];
-    let start = before.rfind('\n').map_or(0, |it| it + 1);
+    let start = before.rfind('\n').map_or(0, |before| before + 1);
     (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
 }
 

@@ -7,7 +7,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         // A third of the letters may be wrong.
         (distance * 3 <= word.chars().count().max(it.chars().count())).then_some(distance)
     };
-    let found = known.into_iter().filter_map(|it| near(&it).map(|distance| (distance, it)));
+    let found = known.into_iter().filter_map(|item| near(&item).map(|distance| (distance, item)));
     found.min_by_key(|(distance, _)| *distance).map(|(_, it)| it)
 }
 
@@ -19,13 +19,13 @@ pub(crate) fn did_you_mean<'a>(
     if let Some(it) = nearest(word, known.clone()) {
         return Some(format!("did you mean `{it}`?"));
     }
-    let known: Vec<String> = known.into_iter().map(|it| format!("`{it}`")).collect();
+    let known: Vec<String> = known.into_iter().map(|item| format!("`{item}`")).collect();
     (!known.is_empty()).then(|| format!("there is {}", known.join(", ")))
 }
 
 /// Case and the kind of dash are never what is meant.
 fn plain(word: &str) -> Vec<char> {
-    word.chars().take(100).map(|it| if it == '-' { '_' } else { it.to_ascii_lowercase() }).collect()
+    word.chars().take(100).map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() }).collect()
 }
 
 /// Counts the letters to insert, to drop, to change or to swap with their neighbour.

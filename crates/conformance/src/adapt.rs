@@ -111,7 +111,7 @@ pub(crate) fn item_mapping(block: &mut Fields) -> Outcome<ItemMapping> {
 /// R12: a text that names a declared field of the same graph is a read of that field, in `update` and `update_pure`.
 #[must_use]
 pub(crate) fn is_read(value: &Value, declares: impl Fn(&str) -> bool) -> Option<String> {
-    value.as_str().filter(|it| declares(it)).map(str::to_owned)
+    value.as_str().filter(|text| declares(text)).map(str::to_owned)
 }
 
 /// What the runner knows of a final state besides its fields.
@@ -306,5 +306,5 @@ pub(crate) fn message_fields(
 /// # Errors
 /// When there is no such type of message at all.
 pub(crate) fn message(spot: &Spot) -> Outcome<ChatMessage> {
-    serde_json::from_value(spot.node.to_json()).map_err(|it| Failure::build(&spot.path, it.to_string()))
+    serde_json::from_value(spot.node.to_json()).map_err(|error| Failure::build(&spot.path, error.to_string()))
 }

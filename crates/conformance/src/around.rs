@@ -50,11 +50,11 @@ fn retry(spec: &RetrySpec) -> Retry {
         None => retry,
         Some(Classifier::WhileRetriesRemain) => retry.classifier(|_, state| {
             let left = state.get("max_retries_remaining").and_then(|it| it.to_json().ok());
-            left.and_then(|it| it.as_i64()).is_some_and(|it| it > 0)
+            left.and_then(|left| left.as_i64()).is_some_and(|it| it > 0)
         }),
         Some(Classifier::Categories(categories)) => retry.classifier(move |error, _| {
             let category = error.classify().category;
-            category.is_some_and(|it| categories.contains(&it))
+            category.is_some_and(|category| categories.contains(&category))
         }),
     }
 }
@@ -163,7 +163,7 @@ impl Middleware for Recorder {
             let update = marked(next.run(state).await?, self.pre.as_ref(), self.post.as_ref())?;
             let (seen, returned) = (state.to_json()?, update_json(&update)?);
             let mut reel = self.tape.write();
-            if let Some(trace) = reel.traces.get_mut(&self.name).and_then(|it| it.get_mut(at)) {
+            if let Some(trace) = reel.traces.get_mut(&self.name).and_then(|trace| trace.get_mut(at)) {
                 trace.after = Some((seen, returned));
             }
             drop(reel);

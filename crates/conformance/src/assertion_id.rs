@@ -12,7 +12,7 @@ impl AssertionId {
         let path: Vec<&str> = path.split('.').collect();
         self.0.split('|').any(|keys| {
             let keys: Vec<&str> = keys.split('.').collect();
-            path.windows(keys.len()).any(|it| it.iter().zip(&keys).all(|(step, key)| is(step, key)))
+            path.windows(keys.len()).any(|window| window.iter().zip(&keys).all(|(step, key)| is(step, key)))
         })
     }
 }

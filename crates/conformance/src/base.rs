@@ -83,11 +83,11 @@ impl BaseSpec {
 fn transmission(spot: Spot) -> Outcome<Transmission> {
     let mut block = spot.fields()?;
     let intent = block.take("dispatch_intent");
-    let intent = intent.map(|it| match it.text()? {
+    let intent = intent.map(|intent| match intent.text()? {
         "new_session" => Ok(Intent::NewSession),
         "existing_session" => Ok(Intent::ExistingSession),
         "signal_resume" => Ok(Intent::SignalResume),
-        other => Err(Failure::reader(&it.path, format!("unknown intent '{other}'"))),
+        other => Err(Failure::reader(&intent.path, format!("unknown intent '{other}'"))),
     });
     let mut transmission = Transmission {
         name: block.need("name")?.text()?.to_owned(),
@@ -127,7 +127,7 @@ pub(crate) async fn run(
         let (subscribed, resolved) = coordinator.cut();
         let reel = tape.cut();
         let kept = match reel.visits.first() {
-            Some(visit) => paused.record(&visit.invocation).await.map(|it| it.is_some()),
+            Some(visit) => paused.record(&visit.invocation).await.map(|record| record.is_some()),
             None => Err("nothing was invoked".into()),
         };
         let one = Handled { report, reel, subscribed, resolved, kept, took };
@@ -191,8 +191,8 @@ fn expect(checker: &mut Checker, key: &str, spot: Spot, handled: &Handled) -> Ou
             Ok(it) => return signal_descriptor(checker, spot, it),
             Err(what) => checker.holds(&spot.path, Err(what)),
         },
-        "error_category" => checker.exactly(&spot, failed(report).map(|it| it.category.clone())),
-        "error_bucket" => checker.exactly(&spot, failed(report).map(|it| it.bucket.as_str())),
+        "error_category" => checker.exactly(&spot, failed(report).map(|failed| failed.category.clone())),
+        "error_bucket" => checker.exactly(&spot, failed(report).map(|failed| failed.bucket.as_str())),
         "invoke_args" => return invoke_args(checker, spot, handled),
         "signal_subscription_registered" | "harness_signal_subscription_registered" => {
             checker.truth(&spot, subscribed(handled));
@@ -258,8 +258,8 @@ pub(crate) fn subscribed(handled: &Handled) -> Result<(), String> {
 /// Tells whether the harness tried a transmission again by itself: its session was loaded, or its entry ran, twice.
 pub(crate) fn retried(handled: &Handled) -> bool {
     let visits = &handled.reel.visits;
-    let entry = visits.first().map(|it| &it.namespace);
-    handled.reel.loads() > 1 || visits.iter().skip(1).any(|it| Some(&it.namespace) == entry)
+    let entry = visits.first().map(|visit| &visit.namespace);
+    handled.reel.loads() > 1 || visits.iter().skip(1).any(|visit| Some(&visit.namespace) == entry)
 }
 
 /// Tells whether the harness handed the turn back at once: with time paused, whoever waits lets it pass.

@@ -143,7 +143,7 @@ async fn end(part: &Part, end: &End, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot>
 fn read(values: &Map<String, Value>, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
     values.iter().try_fold(Update::new(), |update, (field, value)| {
         let read = adapt::is_read(value, |it| cx.snapshot().get(it).is_some());
-        let value = read.map_or_else(|| Ok(value.clone()), |it| field_of(cx, &it))?;
+        let value = read.map_or_else(|| Ok(value.clone()), |read| field_of(cx, &read))?;
         Ok(update.with_json(field.clone(), value))
     })
 }
@@ -161,7 +161,7 @@ async fn run_drain(part: &Part, drain: &DrainSpec, cx: &Ctx<Snapshot>) -> Result
     let took = began.elapsed();
     let mut tape = part.tape.write();
     let snapshot = drain.snapshot.as_ref().map(|observer| {
-        let taken = tape.taken_by(observer).filter(|it| it.identity.invocation_id == *invocation);
+        let taken = tape.taken_by(observer).filter(|taken_by| taken_by.identity.invocation_id == *invocation);
         (observer.clone(), taken.cloned().collect())
     });
     tape.drains.push(NodeDrain { node: part.name.clone(), summary, took, limit: drain.timeout, snapshot });

@@ -124,7 +124,7 @@ impl RawCase {
     #[must_use]
     pub(crate) fn whole(&self) -> Node {
         let mut parts = vec![("case".to_owned(), self.own.clone())];
-        parts.extend(self.shared.clone().map(|it| ("file".to_owned(), it)));
+        parts.extend(self.shared.clone().map(|shared| ("file".to_owned(), shared)));
         Node { line: self.own.line, value: Yaml::Map(parts) }
     }
 

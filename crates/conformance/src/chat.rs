@@ -94,7 +94,7 @@ impl ChatSpec {
         adapt::coordinator(&mut harness)?;
         harness.finish()?;
         let turns = block.need("chat_turns")?.items()?.into_iter().map(turn).collect::<Outcome<Vec<_>>>()?;
-        if turns.first().is_some_and(|it| it.with_previous) {
+        if turns.first().is_some_and(|turns| turns.with_previous) {
             return Err(Failure::reader("chat_turns[0]", "there is no turn before the first"));
         }
         let arrivals = match block.take("signal_arrivals") {
@@ -172,11 +172,11 @@ pub(crate) async fn run(
         sessions: BTreeMap::new(),
     };
     let mut talked = Talked::default();
-    let last = spec.turns.last().map(|it| it.session.clone());
+    let last = spec.turns.last().map(|turn| turn.session.clone());
     let mut turns = spec.turns.into_iter().peekable();
     while let Some(first) = turns.next() {
         let mut together = vec![first];
-        while let Some(next) = turns.next_if(|it| it.with_previous) {
+        while let Some(next) = turns.next_if(|turns| turns.with_previous) {
             together.push(next);
         }
         talked.turns.extend(room.turns(together, checker).await?);
@@ -206,7 +206,7 @@ impl Room<'_> {
                 .or_default()
                 .push(outcome);
         });
-        let listening = listening.map_err(|it| Failure::build("subscribe_listener", it.to_string()))?;
+        let listening = listening.map_err(|error| Failure::build("subscribe_listener", error.to_string()))?;
         self.listeners.push(listening);
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Room<'_> {
     async fn history(&self, session: &str) -> History {
         let entries = self.reader.history(session, 0, HISTORY_MAX).await.unwrap_or_default();
         History(
-            entries.iter().map(|it| serde_json::to_value(it.message.as_ref()).unwrap_or_default()).collect(),
+            entries.iter().map(|entry| serde_json::to_value(entry.message.as_ref()).unwrap_or_default()).collect(),
         )
     }
 }

@@ -59,8 +59,8 @@ fn expect_key(
             ChatTurnOutcome::Suspended(it) => signal_descriptor(checker, spot, &it.signal_descriptor)?,
             other => checker.holds(&spot.path, Err(format!("the turn {}", other.as_str()))),
         },
-        "error_bucket" => checker.exactly(&spot, errored(outcome).map(|it| it.error_bucket.as_str())),
-        "error_category" => checker.exactly(&spot, errored(outcome).map(|it| it.error_category.clone())),
+        "error_bucket" => checker.exactly(&spot, errored(outcome).map(|errored| errored.error_bucket.as_str())),
+        "error_category" => checker.exactly(&spot, errored(outcome).map(|errored| errored.error_category.clone())),
         "reply" => reply(checker, spot, outcome)?,
         "dispatch_path" => {
             let path = match outcome {
@@ -89,7 +89,7 @@ fn messages<'a>(
     spot: Spot,
     actual: impl Iterator<Item = &'a ChatMessage>,
 ) -> Outcome<()> {
-    let actual: Vec<Value> = actual.map(|it| serde_json::to_value(it).unwrap_or_default()).collect();
+    let actual: Vec<Value> = actual.map(|actual| serde_json::to_value(actual).unwrap_or_default()).collect();
     let path = spot.path.clone();
     let wanted = spot.items()?;
     let count = ensure(wanted.len() == actual.len(), || {
@@ -156,7 +156,7 @@ fn final_state(checker: &mut Checker, spot: Spot, after: &History) -> Outcome<()
         for one in wanted {
             known_keys(&one)?;
             let matcher = Matcher::read(&one)?;
-            let found = rest.any(|it| matcher.check(it, Extra::Allowed, &mut Bindings::default()).is_ok());
+            let found = rest.any(|item| matcher.check(item, Extra::Allowed, &mut Bindings::default()).is_ok());
             checker.holds(
                 &path,
                 ensure(found, || format!("{} is not there, in this order", one.node.to_json())),

@@ -25,7 +25,7 @@ pub(crate) struct Checker {
 impl Checker {
     /// Adds the failure of something that gave none of its values.
     pub(crate) fn take<T>(&mut self, outcome: Outcome<T>) -> Option<T> {
-        outcome.map_err(|it| self.failures.push(it)).ok()
+        outcome.map_err(|error| self.failures.push(error)).ok()
     }
 
     /// Asserts that a value is what the fixture says.

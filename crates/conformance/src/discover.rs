@@ -32,7 +32,7 @@ pub(crate) fn discover(dir: &Path) -> io::Result<Vec<FixtureFile>> {
         }
         for file in std::fs::read_dir(&folder)? {
             let path = file?.path();
-            if path.extension().is_some_and(|it| it == "yaml" || it == "yml") {
+            if path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
                 found.push(FixtureFile { capability: name(folder.parent()), fixture: stem(&path), path });
             }
         }
@@ -50,5 +50,5 @@ fn name(path: Option<&Path>) -> String {
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
+    path.file_stem().map(|file_stem| file_stem.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -104,5 +104,5 @@ impl EdgeSpec {
 
 fn read(state: &Snapshot, field: &str) -> Result<Value, String> {
     let slot = state.get(field).ok_or_else(|| format!("field '{field}' is not declared"))?;
-    slot.to_json().map_err(|it| it.to_string())
+    slot.to_json().map_err(|error| error.to_string())
 }

@@ -35,13 +35,13 @@ pub(crate) fn expect(checker: &mut Checker, spot: Spot, run: &Run, surface: bool
     let actual = if is_derived { error.derived_category() } else { error.category() };
     checker.exactly(&category, actual.to_owned());
     if let Some(it) = wanted.take("raised_from") {
-        checker.exactly(&it, error.place().map(|it| it.node.as_ref().to_owned()));
+        checker.exactly(&it, error.place().map(|place| place.node.as_ref().to_owned()));
     }
     if let Some(it) = wanted.take("message") {
         checker.exactly(&it, message(error));
     }
     if let Some(it) = wanted.take("recoverable_state") {
-        let state = error.state().map(|it| it.to_json().map(Value::Object).unwrap_or_default());
+        let state = error.state().map(|state| state.to_json().map(Value::Object).unwrap_or_default());
         checker.exactly(&it, state.unwrap_or_default());
     }
     if let Some(it) = wanted.take("execution_order") {
@@ -149,7 +149,7 @@ fn carries(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
 pub(crate) fn exposes(checker: &mut Checker, spot: Spot, fields: &Value) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     while let Some((key, it)) = wanted.next() {
-        let value = |name: &str| fields.get(name).filter(|it| !it.is_null());
+        let value = |name: &str| fields.get(name).filter(|field| !field.is_null());
         if let Some(name) = key.strip_suffix("_present") {
             checker.truth(&it, ensure(value(name).is_some(), || format!("the error has no '{name}'")));
         } else if let Some(name) = key.strip_suffix("_mentions") {
@@ -173,7 +173,7 @@ fn cause(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     // The one mock that raises an exception of a type raises this one.
     let mut causes = std::iter::successors(Some(error as &(dyn StdError + 'static)), |it| (*it).source());
-    let found = causes.any(|it| it.is::<KeyError>()).then_some("KeyError");
+    let found = causes.any(|cause| cause.is::<KeyError>()).then_some("KeyError");
     checker.exactly(&wanted.need("exception_type")?, found);
     wanted.finish()
 }

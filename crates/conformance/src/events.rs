@@ -125,7 +125,7 @@ pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]
         ensure(wanted.len() == events.len(), || {
             let seen: Vec<_> = events
                 .iter()
-                .map(|it| format!("{} {} {}", it.step, it.node_name, it.phase.as_str()))
+                .map(|event| format!("{} {} {}", event.step, event.node_name, event.phase.as_str()))
                 .collect();
             format!("expected {} events, found {}: {}", wanted.len(), events.len(), seen.join(", "))
         }),
@@ -177,7 +177,7 @@ pub(crate) fn delivery_order(checker: &mut Checker, spot: Spot, deliveries: &[De
     }
     let told = deliveries
         .iter()
-        .map(|it| json!({"observer": it.observer, "step": it.event.step, "phase": it.event.phase.as_str()}));
+        .map(|delivery| json!({"observer": delivery.observer, "step": delivery.event.step, "phase": delivery.event.phase.as_str()}));
     checker.exactly(&spot, told.collect::<Vec<_>>());
     Ok(())
 }

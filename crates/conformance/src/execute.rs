@@ -98,7 +98,7 @@ async fn in_dialect(case: RawCase, checker: &mut Checker) -> Outcome<()> {
 
 async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
     let tape = Tape::default();
-    let store = spec.store.map(|it| Arc::new(WatchedSessions::new(it, tape.clone())));
+    let store = spec.store.map(|store| Arc::new(WatchedSessions::new(store, tape.clone())));
     let checkpoints = match spec.checkpointer {
         Some(backend) => {
             let outermost = spec.graph.state.names().map(str::to_owned).collect();
@@ -188,7 +188,7 @@ fn expect_compiled(spec: &CaseSpec, built: &Built, checker: &mut Checker) -> Out
         checker.holds(&wanted.path, Err("the graph compiled".into()));
     }
     let Some(wanted) = spec.compile_warning.clone() else { return Ok(()) };
-    let mut found: Vec<&str> = built.graph.warnings().iter().map(|it| it.kind.category()).collect();
+    let mut found: Vec<&str> = built.graph.warnings().iter().map(|warning| warning.kind.category()).collect();
     found.sort_unstable();
     found.dedup();
     // A text must be among the warnings; a list is all of them (conformance-adapter §5.8).
@@ -221,7 +221,7 @@ async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker
         checker.holds("compile", Err(errors::told(&error)));
         return;
     };
-    let Some(first) = invocations.first().filter(|it| it.expects("expected_error").is_some()) else {
+    let Some(first) = invocations.first().filter(|invocation| invocation.expects("expected_error").is_some()) else {
         checker.holds("compile", Err(errors::told(&error)));
         return;
     };
@@ -270,13 +270,13 @@ async fn play(
             Ok(Vec::new())
         }
         Program::Chat(chat) => {
-            if spec.paused_raises || spec.store.is_some_and(|it| it.save_raises == Some(SaveFault::Conflict))
+            if spec.paused_raises || spec.store.is_some_and(|store| store.save_raises == Some(SaveFault::Conflict))
             {
                 return Err(Failure::reader("the case", "a journal of chats has no such fault"));
             }
             let journal = WatchedJournal::new(spec.store.unwrap_or_default());
             let again = "next_send_call_does_not_consume_the_post_resume_reply";
-            let ask_again = blocks.iter().any(|it| it.node.get(again).is_some());
+            let ask_again = blocks.iter().any(|block| block.node.get(again).is_some());
             let with = (journal, &stage.tape);
             evidence.talked = chat::run(chat, built.graph.clone(), with, ask_again, checker).await?;
             Ok(Vec::new())
@@ -289,7 +289,7 @@ async fn seed(spec: &CaseSpec, stage: &Stage, first: Option<&InvocationSpec>) ->
     let path = seeded.path.clone();
     let no = |what: &str| Failure::reader(&path, what);
     let store = stage.store.as_ref().ok_or_else(|| no("there is no store to put it into"))?;
-    let session = first.and_then(|it| it.session.as_deref()).ok_or_else(|| no("no session is named"))?;
+    let session = first.and_then(|first| first.session.as_deref()).ok_or_else(|| no("no session is named"))?;
     let version = spec.graph.state.version().unwrap_or(UNVERSIONED);
     store.seed(session, &sessions::seeded(seeded, version)?).await
 }
@@ -303,7 +303,7 @@ async fn once_more(
 ) -> Outcome<Option<Run>> {
     let asks = |it: &Spot| it.node.get("graph_state_intact_after_timeout").is_some();
     let of_case = blocks.iter().any(asks);
-    let Some(first) = invocations.iter().find(|it| of_case || it.expects("invariants").is_some_and(asks))
+    let Some(first) = invocations.iter().find(|invocation| of_case || invocation.expects("invariants").is_some_and(asks))
     else {
         return Ok(None);
     };

@@ -143,13 +143,13 @@ fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Arou
         }
         "migrations_run" => checker.exactly(&spot, run.reel.migrations.clone()),
         "inner_pre_state" => {
-            let inner = run.reel.visits.iter().find(|it| it.namespace.len() > 1);
-            checker.exactly(&spot, inner.map_or(Value::Null, |it| Value::Object(it.pre_state.clone())));
+            let inner = run.reel.visits.iter().find(|visit| visit.namespace.len() > 1);
+            checker.exactly(&spot, inner.map_or(Value::Null, |inner| Value::Object(inner.pre_state.clone())));
         }
         other => match other.strip_prefix("loaded_invoke_state_for_") {
             Some(field) => {
-                let first = run.reel.visits.first().map(|it| &it.pre_state);
-                checker.exactly(&spot, first.and_then(|it| it.get(field)).cloned().unwrap_or_default());
+                let first = run.reel.visits.first().map(|visit| &visit.pre_state);
+                checker.exactly(&spot, first.and_then(|first| first.get(field)).cloned().unwrap_or_default());
             }
             None => return Err(unknown("expected", other, spot.node.line)),
         },
@@ -239,7 +239,7 @@ fn of_events(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &A
 fn of_node_drains(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()> {
     let mut nodes = spot.fields()?;
     while let Some((node, wanted)) = nodes.next() {
-        let Some(drain) = run.reel.drains.iter().find(|it| it.node == node) else {
+        let Some(drain) = run.reel.drains.iter().find(|drain| drain.node == node) else {
             checker.holds(&wanted.path, Err(format!("node '{node}' drained nothing")));
             continue;
         };
@@ -280,7 +280,7 @@ fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool
             checker.truth(spot, none("saves that no node asked for", auto));
         }
         "loaded_session_state" => {
-            let loaded = run.reel.calls.iter().find_map(|it| match it {
+            let loaded = run.reel.calls.iter().find_map(|call| match call {
                 StoreCall::Load(found) => Some(found),
                 StoreCall::Save(_) => None,
             });
@@ -318,13 +318,13 @@ async fn paused_record(
         (Some(paused), Some(id)) => paused.record(&id).await,
         _ => Err("nothing was invoked".into()),
     };
-    let record = record.map_err(|it| Failure::build(&spot.path, it))?;
+    let record = record.map_err(|error| Failure::build(&spot.path, error))?;
     let mut wanted = spot.fields()?;
     if let Some(it) = wanted.take("paused_invocation_record_exists") {
         checker.truth(&it, ensure(record.is_some(), || "there is no record".into()));
     }
     if let Some(it) = wanted.take("record_type") {
-        let status = record.map(|it| serde_json::to_value(it.status).unwrap_or_default());
+        let status = record.map(|record| serde_json::to_value(record.status).unwrap_or_default());
         checker.exactly(&it, status);
     }
     wanted.finish()

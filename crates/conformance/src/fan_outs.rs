@@ -66,7 +66,7 @@ fn source(spec: &FanOutSpec, mut fan_out: FanOut<Snapshot>) -> FanOut<Snapshot> 
 fn read(state: &Snapshot, number: &Number) -> Result<i64, String> {
     let value = |field: &str| {
         let slot = state.get(field).ok_or_else(|| format!("field '{field}' is not declared"))?;
-        slot.to_json().map_err(|it| it.to_string())
+        slot.to_json().map_err(|error| error.to_string())
     };
     match number {
         Number::Is(it) => Ok(*it),
@@ -75,7 +75,7 @@ fn read(state: &Snapshot, number: &Number) -> Result<i64, String> {
         }
         Number::Chunks { field, size } => match value(field)? {
             Value::Array(items) => {
-                let count = i64::try_from(items.len()).map_err(|it| it.to_string())?;
+                let count = i64::try_from(items.len()).map_err(|error| error.to_string())?;
                 Ok((count / size).max(1))
             }
             other => Err(format!("field '{field}' holds no list: {other}")),

@@ -103,7 +103,7 @@ impl Spot {
     /// # Errors
     /// When it is none, or an item is no text.
     pub(crate) fn texts(self) -> Outcome<Vec<String>> {
-        self.items()?.iter().map(|it| it.text().map(str::to_owned)).collect()
+        self.items()?.iter().map(|item| item.text().map(str::to_owned)).collect()
     }
 
     /// Returns the truth value.
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_list_of_assertions_demands_something_and_nothing_twice() {
-        let read = |text: &str| fields(text).take("a").unwrap().distinct_texts().map_err(|it| it.to_string());
+        let read = |text: &str| fields(text).take("a").unwrap().distinct_texts().map_err(|error| error.to_string());
         assert_eq!(read("a: [x, y]"), Ok(vec!["x".to_owned(), "y".to_owned()]));
         assert_eq!(read("a: []"), Err("assertion: a: an empty list demands nothing".to_owned()));
         assert_eq!(read("a: [x, y, x]"), Err("assertion: a: \"x\" is named twice".to_owned()));

@@ -70,8 +70,8 @@ impl GraphSpec {
     /// Returns the names of the parallel branches that have a condition.
     #[must_use]
     pub(crate) fn conditional_branches(&self) -> Vec<String> {
-        let dispatchers = self.nodes.iter().filter_map(|it| match &it.work {
-            Work::Branches(it) => Some(&it.branches),
+        let dispatchers = self.nodes.iter().filter_map(|node| match &node.work {
+            Work::Branches(node) => Some(&node.branches),
             Work::Body(_) | Work::Subgraph { .. } | Work::FanOut(_) => None,
         });
         dispatchers.flatten().filter(|it| it.when.is_some()).map(|it| it.name.clone()).collect()
@@ -80,9 +80,9 @@ impl GraphSpec {
     /// Returns the fields that get records of what failed in fan-outs and branches.
     #[must_use]
     pub(crate) fn error_fields(&self) -> Vec<String> {
-        let fields = self.nodes.iter().filter_map(|it| match &it.work {
-            Work::FanOut(it) => it.errors.clone(),
-            Work::Branches(it) => it.errors.clone(),
+        let fields = self.nodes.iter().filter_map(|node| match &node.work {
+            Work::FanOut(node) => node.errors.clone(),
+            Work::Branches(node) => node.errors.clone(),
             Work::Body(_) | Work::Subgraph { .. } => None,
         });
         fields.collect()
@@ -91,8 +91,8 @@ impl GraphSpec {
     /// Returns the fan-out and the instance after which the case ends the process, when it does.
     #[must_use]
     pub(crate) fn aborts(&self) -> Option<(String, u64)> {
-        self.nodes.iter().find_map(|it| match &it.work {
-            Work::FanOut(fan_out) => Some((it.name.clone(), fan_out.abort_after?)),
+        self.nodes.iter().find_map(|node| match &node.work {
+            Work::FanOut(fan_out) => Some((node.name.clone(), fan_out.abort_after?)),
             Work::Body(_) | Work::Subgraph { .. } | Work::Branches(_) => None,
         })
     }
@@ -184,13 +184,13 @@ impl<'a> Workshop<'a> {
     ) -> Result<Built, Refusal> {
         self.items.extend(item_fields([spec]));
         let builder = self.builder("outer", spec)?;
-        let graph = finish(builder).compile().map_err(|it| Refusal::Engine(Box::new(it)))?;
+        let graph = finish(builder).compile().map_err(|error| Refusal::Engine(Box::new(error)))?;
         drop(self.whole.set(graph.clone()));
         Ok(Built { graph, has_checkpoints, inner: self.inner })
     }
 
     fn builder(&mut self, name: &str, spec: &GraphSpec) -> Result<GraphBuilder<Snapshot>, Refusal> {
-        let edges: Vec<String> = spec.edges.iter().filter_map(|it| it.reads().map(str::to_owned)).collect();
+        let edges: Vec<String> = spec.edges.iter().filter_map(|edge| edge.reads().map(str::to_owned)).collect();
         let items = self.items.get(name).map(Vec::as_slice).unwrap_or_default();
         let mut builder = Graph::builder_with(spec.state.schema(name, &edges, items));
         for node in &spec.nodes {
@@ -209,7 +209,7 @@ impl<'a> Workshop<'a> {
                     builder.fan_out(node.name.clone(), built)
                 }
                 Work::Branches(branches) => {
-                    let parts = branches.branches.iter().map(|it| self.branch(&node.name, it));
+                    let parts = branches.branches.iter().map(|branch| self.branch(&node.name, branch));
                     let parts = parts.collect::<Result<_, _>>()?;
                     builder.branches(node.name.clone(), branch_sets::build(branches, parts))
                 }
@@ -227,8 +227,8 @@ impl<'a> Workshop<'a> {
 
     fn branch(&mut self, node: &str, spec: &BranchSpec) -> Result<branch_sets::Parts, Refusal> {
         Ok(branch_sets::Parts {
-            subgraph: spec.subgraph.as_deref().map(|it| self.inner(it)).transpose()?,
-            call: spec.call.as_ref().map(|it| Arc::new(self.part(node, &spec.name, it))),
+            subgraph: spec.subgraph.as_deref().map(|subgraph| self.inner(subgraph)).transpose()?,
+            call: spec.call.as_ref().map(|call| Arc::new(self.part(node, &spec.name, call))),
             middleware: spec.middleware.iter().map(|it| around::build(it, &self.tape, self.tick)).collect(),
         })
     }
@@ -250,7 +250,7 @@ impl<'a> Workshop<'a> {
         for it in &spec.middleware.per_graph {
             builder = builder.middleware(build(it));
         }
-        let inline = spec.nodes.iter().map(|it| (&it.name, &it.middleware));
+        let inline = spec.nodes.iter().map(|node| (&node.name, &node.middleware));
         let named = spec.middleware.per_node.iter().map(|(node, list)| (node, list));
         for (node, list) in named.chain(inline) {
             for it in list {
@@ -265,12 +265,12 @@ impl<'a> Workshop<'a> {
             return Ok(graph.clone());
         }
         let no = |what: &str| Refusal::Fixture(Failure::build(format!("subgraphs.{name}"), what));
-        if self.open.iter().any(|it| it == name) {
+        if self.open.iter().any(|item| item == name) {
             return Err(no("the subgraph contains itself"));
         }
         let spec = self.subgraphs.get(name).ok_or_else(|| no("the subgraph is not declared"))?;
         self.open.push(name.to_owned());
-        let graph = self.builder(name, spec)?.compile().map_err(|it| Refusal::Engine(Box::new(it)))?;
+        let graph = self.builder(name, spec)?.compile().map_err(|error| Refusal::Engine(Box::new(error)))?;
         self.open.pop();
         self.inner.insert(name.to_owned(), graph.clone());
         Ok(graph)
@@ -279,7 +279,7 @@ impl<'a> Workshop<'a> {
 
 /// The fields that fan-outs put their items into, by the name of the subgraph.
 fn item_fields<'a>(specs: impl IntoIterator<Item = &'a GraphSpec>) -> BTreeMap<String, Vec<String>> {
-    let nodes = specs.into_iter().flat_map(|it| &it.nodes);
+    let nodes = specs.into_iter().flat_map(|spec| &spec.nodes);
     nodes.fold(BTreeMap::new(), |mut fields, node| {
         if let Work::FanOut(fan_out) = &node.work
             && let Some((_, item)) = &fan_out.items

@@ -85,7 +85,7 @@ fn one(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> 
         return Ok(());
     }
     if let Some(row) = restated::RESTATED.iter().find(|it| it.invariant == name) {
-        if let Some(id) = row.ids().find(|it| !checker.made(it)) {
+        if let Some(id) = row.ids().find(|id| !checker.made(id)) {
             let what = format!("restates '{}', which the case does not assert", id.0);
             return Err(Failure::reader(&value.path, what));
         }

@@ -57,9 +57,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let manifest = if arguments.no_manifest { Manifest::empty() } else { Manifest::ours()? };
-    let mut cases = load(&arguments.spec).map_err(|it| format!("{}: {it}", arguments.spec.display()))?;
+    let mut cases = load(&arguments.spec).map_err(|error| format!("{}: {error}", arguments.spec.display()))?;
     if let Some(filter) = &arguments.filter {
-        cases.retain(|it| it.id().contains(filter));
+        cases.retain(|case| case.id().contains(filter));
     }
     let mut out = std::io::stdout().lock();
     if arguments.list {
@@ -73,7 +73,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     if let Some(seeds) = &arguments.mutate {
         return run_mutations(&cases, seeds, arguments.everything, &mut out);
     }
-    let rows: Vec<_> = cases.iter().map(|it| judge(it, &manifest)).collect();
+    let rows: Vec<_> = cases.iter().map(|case| judge(case, &manifest)).collect();
     if let Some(path) = &arguments.json {
         let lines: Vec<String> = rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
         std::fs::write(path, format!("[\n{}\n]\n", lines.join(",\n")))?;

@@ -115,7 +115,7 @@ impl Matcher {
                 }
             }
             Self::AnyString => {
-                if actual.as_str().is_some_and(|it| !it.is_empty()) {
+                if actual.as_str().is_some_and(|text| !text.is_empty()) {
                     Ok(())
                 } else {
                     no("text that is not empty")
@@ -140,7 +140,7 @@ impl Matcher {
                     return Err(format!("expected {} items, found {}: {actual}", wanted.len(), items.len()));
                 }
                 wanted.iter().zip(items).enumerate().try_for_each(|(at, (wanted, item))| {
-                    wanted.check(item, Extra::Refused, bindings).map_err(|it| format!("[{at}]: {it}"))
+                    wanted.check(item, Extra::Refused, bindings).map_err(|error| format!("[{at}]: {error}"))
                 })
             }
             Self::Map(wanted) => check_map(wanted, actual, extra, bindings),
@@ -162,7 +162,7 @@ fn check_map(
     }
     wanted.iter().try_for_each(|(key, wanted)| match map.get(key) {
         None => Err(format!("'{key}' is not there: {actual}")),
-        Some(value) => wanted.check(value, Extra::Refused, bindings).map_err(|it| format!("{key}: {it}")),
+        Some(value) => wanted.check(value, Extra::Refused, bindings).map_err(|error| format!("{key}: {error}")),
     })
 }
 
@@ -176,8 +176,8 @@ fn same(a: &Value, b: &Value) -> bool {
 
 /// Tells whether a text is a token: text in one pair of brackets. With more brackets it is text, as of a prompt with tags.
 fn is_token(text: &str) -> bool {
-    let inner = text.strip_prefix('<').and_then(|it| it.strip_suffix('>'));
-    inner.is_some_and(|it| !it.contains(['<', '>']))
+    let inner = text.strip_prefix('<').and_then(|text| text.strip_suffix('>'));
+    inner.is_some_and(|inner| !inner.contains(['<', '>']))
 }
 
 fn token(text: &str) -> Option<Matcher> {
@@ -210,7 +210,7 @@ pub(crate) fn is_uuid4(text: &str) -> bool {
 }
 
 fn is_uuid_hex(text: &str) -> bool {
-    text.len() == 32 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

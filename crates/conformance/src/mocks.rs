@@ -79,7 +79,7 @@ impl Mocks {
             }
             Fails::Indices { first, always } => {
                 let index = caller.instance.iter().rev().flatten().next();
-                let index = index.and_then(|it| i64::try_from(*it).ok())?;
+                let index = index.and_then(|index| i64::try_from(*index).ok())?;
                 let fails = always.contains(&index) || (invocation == 0 && first.contains(&index));
                 // The budget of a retry is spent: the default classifier tries these again.
                 fails.then(|| Raised::plain(Some("provider_unavailable".into())))
@@ -96,7 +96,7 @@ impl Mocks {
 /// The value of a fan-out's item in an instance: that of the field that the mock reads.
 fn item_of<'a>(mock: &Mock, state: &'a Map<String, Value>) -> Option<&'a Value> {
     let sources = mock.success.iter().flatten();
-    sources.filter_map(|(_, it)| it.as_str()).find_map(|it| state.get(it))
+    sources.filter_map(|(_, it)| it.as_str()).find_map(|source| state.get(source))
 }
 
 /// Makes the error that a mock raises, chained to what caused it.

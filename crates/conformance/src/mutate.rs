@@ -77,7 +77,7 @@ fn change_sites(cases: &[Case], seed: u64, changes: usize) -> Mutations {
             let failures = execute(raw.with(&changed));
             if failures.is_empty() {
                 found.survivors.push(format!("{} at {site}", case.id()));
-            } else if failures.iter().any(|it| it.kind == FailureKind::Assertion) {
+            } else if failures.iter().any(|failure| failure.kind == FailureKind::Assertion) {
                 found.by_assertion += 1;
             } else {
                 found.by_reader.push(format!("{} at {site}", case.id()));

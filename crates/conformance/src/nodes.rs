@@ -155,5 +155,5 @@ pub(crate) fn limit(spot: &Spot) -> Outcome<Result<Option<Duration>, String>> {
     if spot.is_null() {
         return Ok(Ok(None));
     }
-    Ok(Duration::try_from_secs_f64(spot.number()?).map(Some).map_err(|it| it.to_string()))
+    Ok(Duration::try_from_secs_f64(spot.number()?).map(Some).map_err(|error| error.to_string()))
 }

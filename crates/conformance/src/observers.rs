@@ -78,7 +78,7 @@ impl ObserverSpec {
             None => Ok(subscription),
             Some(phases) => subscription
                 .phases(phases.iter().copied())
-                .map_err(|it| Failure::build(format!("observers.{}", self.name), it.to_string())),
+                .map_err(|error| Failure::build(format!("observers.{}", self.name), error.to_string())),
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn attach(
     is_first: bool,
 ) -> Outcome<Attached> {
     let mut attached = Attached::default();
-    for spec in specs.iter().filter(|it| !it.per_invocation) {
+    for spec in specs.iter().filter(|spec| !spec.per_invocation) {
         let graph = match spec.target.as_str() {
             "outer" => &built.graph,
             name => built.inner.get(name).ok_or_else(|| {
@@ -121,7 +121,7 @@ pub(crate) fn options(
     let options = if listens { options.observer(Subscription::new(runners)) } else { options };
     specs
         .iter()
-        .filter(|it| it.per_invocation)
+        .filter(|spec| spec.per_invocation)
         .try_fold(options, |options, spec| Ok(options.observer(spec.subscription(tape, is_first)?)))
 }
 

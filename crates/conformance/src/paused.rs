@@ -24,8 +24,8 @@ impl CasePaused {
     /// # Errors
     /// When the invocation has no proper id, or the store fails.
     pub(crate) async fn record(&self, invocation: &str) -> std::result::Result<Option<PausedRecord>, String> {
-        let id = InvocationId::parse(invocation).map_err(|it| it.to_string())?;
-        self.load(&TenantId::single(), &id).await.map_err(|it| it.to_string())
+        let id = InvocationId::parse(invocation).map_err(|error| error.to_string())?;
+        self.load(&TenantId::single(), &id).await.map_err(|error| error.to_string())
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn predicates(checker: &mut Checker, spot: Spot, events: &[NodeEvent]
 }
 
 fn inner(events: &[NodeEvent]) -> Events<'_> {
-    events.iter().filter(|it| it.namespace.len() > 1).collect()
+    events.iter().filter(|event| event.namespace.len() > 1).collect()
 }
 
 fn indexes(event: &NodeEvent) -> Vec<Option<u64>> {
@@ -40,7 +40,7 @@ fn indexes(event: &NodeEvent) -> Vec<Option<u64>> {
 }
 
 fn branches(event: &NodeEvent) -> Vec<Option<String>> {
-    event.lineage.branch_name_chain().map(|it| it.map(str::to_owned)).collect()
+    event.lineage.branch_name_chain().map(|branch_name_chain| branch_name_chain.map(str::to_owned)).collect()
 }
 
 fn branch(event: &NodeEvent) -> Option<String> {
@@ -49,22 +49,22 @@ fn branch(event: &NodeEvent) -> Option<String> {
 
 /// What was seen, sorted and once each.
 fn seen<T: Ord>(events: &[&NodeEvent], what: impl Fn(&NodeEvent) -> Option<T>) -> Vec<T> {
-    let seen: BTreeSet<T> = events.iter().filter_map(|it| what(it)).collect();
+    let seen: BTreeSet<T> = events.iter().filter_map(|event| what(event)).collect();
     seen.into_iter().collect()
 }
 
 /// Holds when there are events and each is so: a predicate over nothing says nothing.
 fn all(events: &[&NodeEvent], what: &str, is: impl Fn(&NodeEvent) -> bool) -> Result<(), String> {
     ensure(!events.is_empty(), || "there are no such events".into())?;
-    let odd = events.iter().find(|it| !is(it));
+    let odd = events.iter().find(|event| !is(event));
     ensure(odd.is_none(), || {
-        let it = odd.map(|it| (&it.namespace, &it.lineage));
+        let it = odd.map(|odd| (&odd.namespace, &odd.lineage));
         format!("an event {what}: {it:?}")
     })
 }
 
 fn unique<T: Ord>(events: &[&NodeEvent], what: impl Fn(&NodeEvent) -> T) -> Result<(), String> {
-    let count = events.iter().map(|it| what(it)).collect::<BTreeSet<_>>().len();
+    let count = events.iter().map(|event| what(event)).collect::<BTreeSet<_>>().len();
     ensure(count == events.len() && count > 0, || format!("{} events have {count} identities", events.len()))
 }
 
@@ -74,11 +74,11 @@ fn of_all(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent])
         "inner_events_carry_correct_branch_name" => {
             let mut nodes = value.clone().fields()?;
             while let Some((node, it)) = nodes.next() {
-                let of: Events<'_> = inner(events).into_iter().filter(|it| *it.node_name == *node).collect();
+                let of: Events<'_> = inner(events).into_iter().filter(|item| *item.node_name == *node).collect();
                 checker.exactly(
                     &it,
-                    json!(seen(&of, |it| Some(branch(it)))).as_array().map_or(Value::Null, |it| {
-                        if it.len() == 1 { it[0].clone() } else { Value::Array(it.clone()) }
+                    json!(seen(&of, |it| Some(branch(it)))).as_array().map_or(Value::Null, |items| {
+                        if items.len() == 1 { items[0].clone() } else { Value::Array(items.clone()) }
                     }),
                 );
             }
@@ -87,7 +87,7 @@ fn of_all(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent])
             let mut block = value.clone().fields()?;
             let nodes = block.need("nodes")?;
             block.finish()?;
-            let outermost: Events<'_> = events.iter().filter(|it| it.namespace.len() == 1).collect();
+            let outermost: Events<'_> = events.iter().filter(|event| event.namespace.len() == 1).collect();
             let named = all(&outermost, "has a branch", |it| branch(it).is_none());
             checker.holds(&value.path, named);
             let mut there = Vec::<&str>::new();
@@ -140,9 +140,9 @@ fn of_branches(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEv
             other.namespace.len() > it.namespace.len() && other.namespace.starts_with(&it.namespace)
         })
     };
-    let fan_out: Events<'_> = inner.iter().copied().filter(|it| it.namespace.len() > 2).collect();
+    let fan_out: Events<'_> = inner.iter().copied().filter(|item| item.namespace.len() > 2).collect();
     let plain: Events<'_> =
-        inner.iter().copied().filter(|it| it.namespace.len() == 2 && !leads(it)).collect();
+        inner.iter().copied().filter(|item| item.namespace.len() == 2 && !leads(item)).collect();
     let index = |it: &NodeEvent| it.lineage.fan_out_index();
     let only = |names: Vec<String>| if let [only] = names.as_slice() { json!(only) } else { json!(names) };
     match name {
@@ -159,7 +159,7 @@ fn of_branches(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEv
         "plain_inner_branch_name_seen" => checker.exactly(value, only(seen(&plain, branch))),
         "branch_started_event_order" => {
             let started =
-                inner.iter().filter(|it| it.phase.as_str() == "started").filter_map(|it| branch(it));
+                inner.iter().filter(|item| item.phase.as_str() == "started").filter_map(|item| branch(item));
             let mut order = Vec::<String>::new();
             started.for_each(|it| {
                 if !order.contains(&it) {
@@ -171,7 +171,7 @@ fn of_branches(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEv
         _ => match name.strip_suffix("_inner_attempt_indices_seen") {
             Some(of) => {
                 let of: Events<'_> =
-                    inner.into_iter().filter(|it| it.lineage.branch_name() == Some(of)).collect();
+                    inner.into_iter().filter(|item| item.lineage.branch_name() == Some(of)).collect();
                 checker.exactly(value, seen(&of, |it| Some(it.attempt_index)));
             }
             None => return Ok(false),
@@ -196,14 +196,14 @@ fn of_node(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]
         let node = name.strip_suffix(property)?;
         Some((node, node.strip_suffix("_node").unwrap_or(node), assert))
     });
-    let is_node = |node: &str| events.iter().any(|it| *it.node_name == *node);
+    let is_node = |node: &str| events.iter().any(|event| *event.node_name == *node);
     let mut properties: Vec<_> = properties.collect();
     // A node may be called as another and `_node`: its whole name goes first.
     let Some((node, shorter, assert)) = properties.pop() else {
         return present(checker, name, value, events);
     };
     let node = if is_node(node) { node } else { shorter };
-    let of: Events<'_> = events.iter().filter(|it| *it.node_name == *node).collect();
+    let of: Events<'_> = events.iter().filter(|event| *event.node_name == *node).collect();
     assert(checker, value, &of);
     true
 }
@@ -247,22 +247,22 @@ const PROPERTIES: &[(&str, Property)] = &[
 ];
 
 fn present(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> bool {
-    let Some((node, phase)) = name.strip_suffix("_present").and_then(|it| it.rsplit_once('_')) else {
+    let Some((node, phase)) = name.strip_suffix("_present").and_then(|name| name.rsplit_once('_')) else {
         return false;
     };
-    let there = events.iter().any(|it| *it.node_name == *node && it.phase.as_str() == phase);
+    let there = events.iter().any(|event| *event.node_name == *node && event.phase.as_str() == phase);
     checker.truth(value, ensure(there, || format!("there is no event {phase} of node '{node}'")));
     true
 }
 
 fn suspended(events: &[NodeEvent]) -> Result<usize, String> {
-    let at = events.iter().position(|it| it.phase.as_str() == "suspended");
+    let at = events.iter().position(|event| event.phase.as_str() == "suspended");
     at.ok_or_else(|| "there is no suspended event".into())
 }
 
 fn no_completed(events: &[NodeEvent]) -> Result<(), String> {
     let at = suspended(events)?;
-    let completed = events.iter().any(|it| it.phase.as_str() == "completed" && it.step == events[at].step);
+    let completed = events.iter().any(|event| event.phase.as_str() == "completed" && event.step == events[at].step);
     ensure(!completed, || "the suspending node has a completed event, too".into())
 }
 
@@ -273,8 +273,8 @@ fn carries_descriptor(events: &[NodeEvent]) -> Result<(), String> {
 
 fn started_then_suspended(events: &[NodeEvent]) -> Result<(), String> {
     let at = suspended(events)?;
-    let before = at.checked_sub(1).map(|it| &events[it]);
+    let before = at.checked_sub(1).map(|left| &events[left]);
     let follows =
-        before.is_some_and(|it| it.phase.as_str() == "started" && it.namespace == events[at].namespace);
+        before.is_some_and(|before| before.phase.as_str() == "started" && before.namespace == events[at].namespace);
     ensure(follows, || "no started event of the node comes right before its suspended event".into())
 }

@@ -243,7 +243,7 @@ impl Run {
     pub(crate) fn invocation(&self) -> Option<String> {
         match &self.ended {
             Ok(ended) => Some(ended.identity().invocation_id.to_string()),
-            Err(_) => self.reel.visits.first().map(|it| it.invocation.clone()),
+            Err(_) => self.reel.visits.first().map(|visit| visit.invocation.clone()),
         }
     }
 }
@@ -290,7 +290,7 @@ pub(crate) async fn run(
         Some(Err(why)) if spec.expects("dev.singletree.drain_refused").is_some() => (None, Some(why.clone())),
         Some(Err(why)) => return Err(Failure::reader(&spec.path, format!("the drain's time limit: {why}"))),
     };
-    let summary = built.graph.drain(limit).await.map_err(|it| Failure::build(&spec.path, it.to_string()))?;
+    let summary = built.graph.drain(limit).await.map_err(|error| Failure::build(&spec.path, error.to_string()))?;
     let asked = matches!(spec.drain, Some(Ok(_)));
     let drained = asked.then(|| Drained { summary, took: began.elapsed(), limit });
     attached.detach();
@@ -333,7 +333,7 @@ async fn start(
     };
     let text = which.text()?;
     let id = checker.bindings.referred(text).and_then(Value::as_str).unwrap_or(text).to_owned();
-    let id = InvocationId::parse(id).map_err(|it| Failure::build(&which.path, it.to_string()))?;
+    let id = InvocationId::parse(id).map_err(|error| Failure::build(&which.path, error.to_string()))?;
     // A checkpoint is gone on from with nothing, a pause with a signal's payload, which may be empty.
     match &spec.payload {
         None if built.has_checkpoints => Ok(checkpoints::resume(&built.graph, &id, options).await),

@@ -84,7 +84,7 @@ impl Scene<'_> {
             given_up: how.given_up,
         };
         let ran = run(invocation, self.built, with, &self.stage.tape, checker).await?;
-        let observers: Vec<String> = self.case.observers.iter().map(|it| it.name.clone()).collect();
+        let observers: Vec<String> = self.case.observers.iter().map(|observer| observer.name.clone()).collect();
         let around = Around {
             spec: invocation,
             observers: &observers,

@@ -37,7 +37,7 @@ impl StateSpec {
     /// Tells whether a field is declared.
     #[must_use]
     pub(crate) fn declares(&self, name: &str) -> bool {
-        self.fields.iter().any(|it| it.name() == name)
+        self.fields.iter().any(|field| field.name() == name)
     }
 
     /// Returns the names of the fields.
@@ -55,11 +55,11 @@ impl StateSpec {
     #[must_use]
     pub(crate) fn schema(&self, name: &str, of_edges: &[String], of_items: &[String]) -> Schema {
         let undeclared = |it: &&String| !self.declares(it);
-        let edges = of_edges.iter().filter(undeclared).map(|it| adapt::field_of_an_edge(it));
+        let edges = of_edges.iter().filter(undeclared).map(|edge| adapt::field_of_an_edge(edge));
         let mut items: Vec<&String> = of_items.iter().filter(undeclared).collect();
         items.sort_unstable();
         items.dedup();
-        let extra = edges.chain(items.into_iter().map(|it| adapt::field_of_items(it)));
+        let extra = edges.chain(items.into_iter().map(|item| adapt::field_of_items(item)));
         let schema = Schema::new(name, self.fields.iter().cloned().chain(extra).collect());
         match &self.version {
             Some(version) => schema.with_version(version),
@@ -98,7 +98,7 @@ fn shape(text: &str) -> Option<Shape> {
             "list" => Some(shape(inner)?.list()),
             "dict" => {
                 let (key, value) = inner.split_once(',')?;
-                matches!(shape(key)?, Shape::Str).then(|| shape(value).map(|it| Shape::Dict(Box::new(it))))?
+                matches!(shape(key)?, Shape::Str).then(|| shape(value).map(|shape| Shape::Dict(Box::new(shape))))?
             }
             _ => None,
         };
@@ -112,7 +112,7 @@ fn shape(text: &str) -> Option<Shape> {
         "list" => Shape::Any.list(),
         "dict" => Shape::Dict(Box::new(Shape::Any)),
         name if name.starts_with(|it: char| it.is_ascii_alphabetic())
-            && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_') =>
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') =>
         {
             Shape::Record(name.to_owned())
         }

@@ -37,7 +37,7 @@ impl WatchedSessions {
     /// When the store fails.
     pub(crate) async fn peek(&self, session: &str) -> Outcome<Option<SessionRecord>> {
         let record = self.inner.load(&key(session)?).await;
-        let record = record.map_err(|it| Failure::build("session_store", it.to_string()))?;
+        let record = record.map_err(|error| Failure::build("session_store", error.to_string()))?;
         Ok(record.map(|(record, _)| record))
     }
 
@@ -59,12 +59,12 @@ impl WatchedSessions {
     /// When the store fails.
     pub(crate) async fn seed(&self, session: &str, record: &SessionRecord) -> Outcome<()> {
         let saved = self.inner.save(&key(session)?, record, Expected::Any).await;
-        saved.map(drop).map_err(|it| Failure::build("seeded_session", it.to_string()))
+        saved.map(drop).map_err(|error| Failure::build("seeded_session", error.to_string()))
     }
 }
 
 fn key(session: &str) -> Outcome<SessionKey> {
-    let session = SessionId::parse(session).map_err(|it| Failure::build("session_id", it.to_string()))?;
+    let session = SessionId::parse(session).map_err(|error| Failure::build("session_id", error.to_string()))?;
     Ok(SessionKey::new(TenantId::single(), session))
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn seeded(spot: Spot, version: &str) -> Outcome<SessionRecord> {
     let schema_version = block.text("schema_version")?.unwrap_or_else(|| version.to_owned());
     let mut state = BTreeMap::new();
     for (field, value) in literals(block.need("state")?)? {
-        let value = Json::of(&value).map_err(|it| Failure::build("seeded_session", it.to_string()))?;
+        let value = Json::of(&value).map_err(|error| Failure::build("seeded_session", error.to_string()))?;
         state.insert(field, value);
     }
     block.finish()?;
@@ -133,7 +133,7 @@ pub(crate) fn seeded(spot: Spot, version: &str) -> Outcome<SessionRecord> {
 pub(crate) fn state_of(record: &SessionRecord) -> Outcome<Value> {
     let fields = record.state.iter().map(|(name, value)| {
         let value =
-            value.decode::<Value>().map_err(|it| Failure::assertion("session record", it.to_string()))?;
+            value.decode::<Value>().map_err(|error| Failure::assertion("session record", error.to_string()))?;
         Ok((name.clone(), value))
     });
     Ok(Value::Object(fields.collect::<Outcome<_>>()?))

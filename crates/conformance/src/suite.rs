@@ -52,10 +52,10 @@ pub fn load(dir: &Path) -> io::Result<Vec<Case>> {
     let mut cases = Vec::new();
     for file in discover(dir)? {
         let read =
-            std::fs::read_to_string(&file.path).map_err(|it| Failure::reader("the file", it.to_string()));
+            std::fs::read_to_string(&file.path).map_err(|error| Failure::reader("the file", error.to_string()));
         let document =
-            read.and_then(|it| yaml::parse(&it).map_err(|it| Failure::reader("the file", it.to_string())));
-        match document.and_then(|it| split(it, &file.fixture, Dialect::of(&file.capability))) {
+            read.and_then(|read| yaml::parse(&read).map_err(|error| Failure::reader("the file", error.to_string())));
+        match document.and_then(|document| split(document, &file.fixture, Dialect::of(&file.capability))) {
             Ok(found) => {
                 let mut names = BTreeSet::new();
                 for one in found {

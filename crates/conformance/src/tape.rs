@@ -133,12 +133,12 @@ impl Reel {
     /// Returns how often the store was asked to load.
     #[must_use]
     pub(crate) fn loads(&self) -> usize {
-        self.calls.iter().filter(|it| matches!(it, StoreCall::Load(_))).count()
+        self.calls.iter().filter(|call| matches!(call, StoreCall::Load(_))).count()
     }
 
     /// Returns what was saved, in order.
     pub(crate) fn saves(&self) -> impl DoubleEndedIterator<Item = &SessionRecord> {
-        self.calls.iter().filter_map(|it| match it {
+        self.calls.iter().filter_map(|call| match call {
             StoreCall::Save(record) => Some(record),
             StoreCall::Load(_) => None,
         })
@@ -146,7 +146,7 @@ impl Reel {
 
     /// Returns the events that an observer took.
     pub(crate) fn taken_by(&self, observer: &str) -> impl Iterator<Item = &NodeEvent> {
-        self.deliveries.iter().filter(move |it| it.observer == observer).map(|it| &it.event)
+        self.deliveries.iter().filter(move |delivery| delivery.observer == observer).map(|delivery| &delivery.event)
     }
 
     /// Returns the nodes of the outermost graph that ran, in order: each once, however often it was tried; a subgraph once
@@ -156,9 +156,9 @@ impl Reel {
         let mut heard = self.taken_by(RUNNERS).peekable();
         if heard.peek().is_none() {
             return order(
-                self.visits.iter().map(|it| Step {
-                    path: it.namespace.iter().map(String::as_str).collect(),
-                    step: it.step,
+                self.visits.iter().map(|visit| Step {
+                    path: visit.namespace.iter().map(String::as_str).collect(),
+                    step: visit.step,
                 }),
             );
         }
@@ -168,9 +168,9 @@ impl Reel {
         };
         order(
             heard
-                .filter(|it| it.phase == Phase::Started)
+                .filter(|heard| heard.phase == Phase::Started)
                 .filter(plain)
-                .map(|it| Step { path: it.namespace.iter().map(AsRef::as_ref).collect(), step: it.step }),
+                .map(|heard| Step { path: heard.namespace.iter().map(AsRef::as_ref).collect(), step: heard.step }),
         )
     }
 }

@@ -98,7 +98,7 @@ impl fmt::Display for YamlFault {
 pub(crate) fn parse(text: &str) -> Result<Node, YamlFault> {
     let mut loader = Loader::default();
     let loaded = Parser::new_from_str(text).load(&mut loader, true);
-    loaded.map_err(|it| YamlFault { line: it.marker().line(), what: it.info().to_owned() })?;
+    loaded.map_err(|error| YamlFault { line: error.marker().line(), what: error.info().to_owned() })?;
     match (loader.fault, loader.root) {
         (Some(fault), _) => Err(fault),
         (None, Some(root)) => Ok(root),

@@ -51,13 +51,13 @@ fn width(it: char) -> usize {
 
 /// Returns about how wide a text is in a proportional sans serif font of this size: rather more than it is.
 pub(crate) fn sans(text: &str, size: f64) -> f64 {
-    let letters = text.chars().map(|it| match it {
+    let letters = text.chars().map(|letter| match letter {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.32,
         'f' | 't' | 'r' | ' ' | '(' | ')' | '-' | '/' => 0.40,
         'm' | 'w' | 'M' | 'W' | '@' => 0.95,
         'A'..='Z' => 0.70,
-        it if width(it) == 2 => 1.05,
-        it if it.is_ascii() => 0.60,
+        letter if width(letter) == 2 => 1.05,
+        letter if letter.is_ascii() => 0.60,
         _ => 0.70,
     });
     letters.sum::<f64>() * size

@@ -38,9 +38,9 @@ pub fn visible_value(text: &str) -> String {
     let mut rest = text;
     while let Some(it) = rest.chars().next() {
         if is_blank(it) {
-            let end = rest.find(|it| !is_blank(it)).unwrap_or(rest.len());
+            let end = rest.find(|item| !is_blank(item)).unwrap_or(rest.len());
             let (run, after) = rest.split_at(end);
-            push_blanks(&mut visible, run, before.is_none_or(|it| it == '\n'));
+            push_blanks(&mut visible, run, before.is_none_or(|before| before == '\n'));
             (before, rest) = (run.chars().next_back(), after);
         } else {
             rest = &rest[it.len_utf8()..];
@@ -81,7 +81,7 @@ fn push(visible: &mut String, before: Option<char>, it: char, after: Option<char
 
 fn push_blanks(visible: &mut String, run: &str, begins_line: bool) {
     let count = run.chars().count();
-    let is_spaces = run.bytes().all(|it| it == b' ');
+    let is_spaces = run.bytes().all(|byte| byte == b' ');
     if (is_spaces && (count <= SPACES_MAX || begins_line)) || (count == 1 && run != "\t") {
         visible.push_str(run);
         return;

@@ -173,9 +173,9 @@ impl CheckpointFilter {
     /// Tells whether a listing shows this one.
     #[must_use]
     pub fn passes(&self, summary: &CheckpointSummary) -> bool {
-        self.correlation_id.as_ref().is_none_or(|it| *it == summary.correlation_id)
-            && self.saved_after.is_none_or(|it| summary.last_saved_at > it)
-            && self.saved_before.is_none_or(|it| summary.last_saved_at < it)
+        self.correlation_id.as_ref().is_none_or(|correlation_id| *correlation_id == summary.correlation_id)
+            && self.saved_after.is_none_or(|saved_after| summary.last_saved_at > saved_after)
+            && self.saved_before.is_none_or(|saved_before| summary.last_saved_at < saved_before)
     }
 }
 

@@ -45,7 +45,7 @@ impl JournalSessions {
             let Some(row) = self.journal.session(key).await? else { return Ok(None) };
             let state = self.read_fields(&row).await;
             // Rows of a generation never change, but the session may be deleted between two reads.
-            let has_lists = row.fields.iter().any(|it| matches!(it.value, FieldValue::List { .. }));
+            let has_lists = row.fields.iter().any(|field| matches!(field.value, FieldValue::List { .. }));
             if has_lists && self.journal.session(key).await?.as_ref() != Some(&row) {
                 continue;
             }
@@ -84,7 +84,7 @@ impl JournalSessions {
             let what = format!("list {field:?} of session {} has {} of {len} rows", key.session, items.len());
             return Err(Error::Corrupt { what, source: None });
         }
-        let bodies: Vec<&str> = items.iter().map(|it| it.body.as_str()).collect();
+        let bodies: Vec<&str> = items.iter().map(|item| item.body.as_str()).collect();
         Ok(Json::from_text(format!("[{}]", bodies.join(","))))
     }
 
@@ -98,7 +98,7 @@ impl JournalSessions {
         let mut refusal = too_busy("save a session");
         for _ in 0..ATTEMPTS_MAX {
             let row = self.journal.session(key).await?;
-            let found = row.as_ref().map(|it| Version(it.head.version));
+            let found = row.as_ref().map(|row| Version(row.head.version));
             if !is_expected(expected, found) || !self.is_idle(key).await? {
                 return Err(Error::Conflict { key: key.clone(), expected, found });
             }
@@ -190,7 +190,7 @@ fn save_batch(
     stored: Option<&SessionRow>,
     mut counters: Counters,
 ) -> Result<(Batch, Version)> {
-    let head = next_head(record, stored.map(|it| &it.head));
+    let head = next_head(record, stored.map(|stored| &stored.head));
     let version = head.version;
     let mut batch =
         Batch::new(key.clone(), fence).require(Require::Idle).require(Require::Counters(counters));
@@ -199,7 +199,7 @@ fn save_batch(
         Some(row) => Require::SessionVersion(row.head.version),
     });
     batch.put(Put::Head(head));
-    for field in stored.iter().flat_map(|it| &it.fields).filter(|it| !record.state.contains_key(&it.name)) {
+    for field in stored.iter().flat_map(|item| &item.fields).filter(|it| !record.state.contains_key(&it.name)) {
         batch.put(Put::DropField(field.name.clone()));
     }
     let items_before = counters.items;

@@ -149,7 +149,7 @@ impl Migrations {
     /// [`MigrationError::Ambiguous`]: a pair was registered twice, or two versions have several shortest chains.
     pub fn check(&self) -> Result<(), MigrationError> {
         self.check_pairs()?;
-        let sources: BTreeSet<&str> = self.edges.iter().map(|it| it.from.as_str()).collect();
+        let sources: BTreeSet<&str> = self.edges.iter().map(|edge| edge.from.as_str()).collect();
         for from in sources {
             let reached = self.reach(from);
             if let Some((to, _)) = reached.iter().find(|(_, it)| it.is_ambiguous) {
@@ -179,7 +179,7 @@ impl Migrations {
 
     fn check_pairs(&self) -> Result<(), MigrationError> {
         let mut seen = BTreeSet::new();
-        match self.edges.iter().find(|it| !seen.insert((&it.from, &it.to))) {
+        match self.edges.iter().find(|edge| !seen.insert((&edge.from, &edge.to))) {
             Some(twice) => Err(ambiguous(&twice.from, &twice.to)),
             None => Ok(()),
         }
@@ -188,7 +188,7 @@ impl Migrations {
     /// Finds the one shortest chain.
     fn chain<'a>(&'a self, from: &'a str, to: &'a str) -> Result<Vec<&'a Edge>, MigrationError> {
         let reached = self.reach(from);
-        if reached.get(to).is_some_and(|it| it.is_ambiguous) {
+        if reached.get(to).is_some_and(|reached| reached.is_ambiguous) {
             return Err(ambiguous(from, to));
         }
         let (mut chain, mut at) = (Vec::new(), to);
@@ -210,7 +210,7 @@ impl Migrations {
         let mut queue = VecDeque::from([from]);
         while let Some(at) = queue.pop_front() {
             let here = reached[at];
-            for edge in self.edges.iter().filter(|it| it.from == at) {
+            for edge in self.edges.iter().filter(|edge| edge.from == at) {
                 let there =
                     Reached { distance: here.distance + 1, by: Some(edge), is_ambiguous: here.is_ambiguous };
                 match reached.get_mut(edge.to.as_str()) {
@@ -270,7 +270,7 @@ fn ambiguous(from: &str, to: &str) -> MigrationError {
 /// Lists the registered pairs, ordered.
 impl fmt::Display for Migrations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut pairs: Vec<_> = self.edges.iter().map(|it| format!("{} -> {}", it.from, it.to)).collect();
+        let mut pairs: Vec<_> = self.edges.iter().map(|edge| format!("{} -> {}", edge.from, edge.to)).collect();
         pairs.sort();
         f.write_str(if pairs.is_empty() { "none" } else { "" })?;
         f.write_str(&pairs.join(", "))

@@ -128,13 +128,13 @@ fn digest(before: u64, position: &NodePosition) -> u64 {
     let hash = namespace.iter().fold(before, |hash, it| bytes(hash, it.as_bytes()));
     let hash = bytes(bytes(hash, &[]), node_name.as_bytes());
     let hash = bytes(bytes(hash, &step.to_le_bytes()), &attempt_index.to_le_bytes());
-    fan_out_index.map_or(hash, |it| bytes(hash, &it.to_le_bytes()))
+    fan_out_index.map_or(hash, |fan_out_index| bytes(hash, &fan_out_index.to_le_bytes()))
 }
 
 impl FromIterator<NodePosition> for Positions {
     fn from_iter<T: IntoIterator<Item = NodePosition>>(positions: T) -> Self {
         let mut all = Self::new();
-        positions.into_iter().for_each(|it| all.push(it));
+        positions.into_iter().for_each(|position| all.push(position));
         all
     }
 }

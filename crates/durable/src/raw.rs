@@ -71,6 +71,6 @@ pub(crate) mod option {
 
     /// A field that is there is a document, also when it is null; one that is not is left to the default.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
-        Raw::deserialize(deserializer).map(|it| Some(it.0))
+        Raw::deserialize(deserializer).map(|deserialize| Some(deserialize.0))
     }
 }

@@ -135,7 +135,7 @@ impl ItemRow {
     /// Returns the bytes of the body and of the side record.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let side = self.side.as_ref().map_or(0, |it| it.as_str().len());
+        let side = self.side.as_ref().map_or(0, |side| side.as_str().len());
         (self.body.as_str().len() + side) as u64
     }
 }

@@ -242,7 +242,7 @@ impl Error {
     pub(crate) fn surface_category(&self) -> &'static str {
         match self {
             Self::Compile { problems } => {
-                problems.first().map_or("invalid_declaration", |it| it.kind.category())
+                problems.first().map_or("invalid_declaration", |problems| problems.kind.category())
             }
             Self::Node { .. } => "node_exception",
             Self::Branch { .. } => "parallel_branches_branch_failed",

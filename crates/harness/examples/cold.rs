@@ -33,7 +33,7 @@ struct Talk {
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize| arguments.get(at).map(|it| it.parse::<u64>()).transpose();
+    let number = |at: usize| arguments.get(at).map(|argument| argument.parse::<u64>()).transpose();
     let path = Path::new(arguments.get(1).ok_or("a command and a file")?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
@@ -202,7 +202,7 @@ async fn idle(path: &Path) -> Outcome<()> {
     let chat = chat(store.clone(), None)?;
     chat.sweep().await?;
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let held = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).ok_or("the memory of a process")?;
+    let held = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the memory of a process")?;
     println!("{}", held.trim().trim_end_matches(" kB"));
     store.close().await;
     Ok(())

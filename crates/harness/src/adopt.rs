@@ -50,7 +50,7 @@ impl House {
                 None => self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?,
             };
             // What ended a wait went before the sends that were parked behind it, whatever their numbers (INV-1).
-            open.sort_by_key(|it| (it.kind == TurnKind::Message, it.no));
+            open.sort_by_key(|item| (item.kind == TurnKind::Message, item.no));
             let carried = self.carried(hot, &open).await?;
             let mut taken = Vec::new();
             let mut adopted = Ok(());
@@ -133,9 +133,9 @@ impl House {
     async fn carried(&self, hot: &Hot, open: &[TurnRow]) -> Result<Vec<TakenAt>, Error> {
         let [first, _, ..] = open else { return Ok(Vec::new()) };
         let position = self.read(self.journal.position(&hot.key, &first.invocation)).await?;
-        let own = position.filter(|it| it.turn == first.no);
+        let own = position.filter(|position| position.turn == first.no);
         // One that cannot be read ends its turn, and is told there.
-        Ok(own.and_then(|it| it.body.decode::<Position>().ok()).map(|it| it.taken).unwrap_or_default())
+        Ok(own.and_then(|own| own.body.decode::<Position>().ok()).map(|it| it.taken).unwrap_or_default())
     }
 
     /// Takes over the turn of a message that another turn has taken.
@@ -208,7 +208,7 @@ impl House {
             let full = page.len() as u64 == PAGE;
             past = page.last().map(|(key, row)| (key.clone(), row.no));
             let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
-            for key in keys.into_iter().filter(|it| self.serves(&it.tenant)) {
+            for key in keys.into_iter().filter(|key| self.serves(&key.tenant)) {
                 let Some(hot) = self.hot_in_time(&key).await else { return swept.map(|()| taken) };
                 match self.ready(&hot).await {
                     Ok(it) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),

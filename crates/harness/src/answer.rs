@@ -191,7 +191,7 @@ impl Chat {
             check_approval(&wait, answer)?;
         }
         if wait.status != WaitStatus::Pending {
-            return self.duplicate(key, &wait, answer).await.map(|it| Some(Delivered::Resumed(it)));
+            return self.duplicate(key, &wait, answer).await.map(|duplicate| Some(Delivered::Resumed(duplicate)));
         }
         payload::check(&answer.payload, &self.house.limits)?;
         payload::fits(&wait, &answer.payload)?;
@@ -233,7 +233,7 @@ impl Chat {
                 // Who answers needs the session anyway, and a session knows what it waits for.
                 let hot = self.house.hot(&key)?;
                 self.house.ready(&hot).await?;
-                let waits = hot.desk().wait.clone().filter(|it| it.signal == signal);
+                let waits = hot.desk().wait.clone().filter(|wait| wait.signal == signal);
                 if let Some(wait) = waits {
                     return Ok(Some((key, wait)));
                 }
@@ -259,7 +259,7 @@ impl Chat {
         let answered = |(_, it): &(SessionKey, WaitRow)| {
             it.status == WaitStatus::Consumed
                 && answer.wait.is_none_or(|no| no == it.no)
-                && stored_answer(it).is_ok_and(|it| it.as_ref() == Some(&answer.payload))
+                && stored_answer(it).is_ok_and(|stored_answer| stored_answer.as_ref() == Some(&answer.payload))
         };
         let found = pending.or_else(|| waits.iter().rposition(answered));
         Ok(match found {
@@ -317,7 +317,7 @@ impl Chat {
                 return Ok(turn);
             }
             let freed = hot.freed.notified();
-            let waits_for_it = hot.desk().wait.as_ref().is_some_and(|it| it.invocation == id.invocation);
+            let waits_for_it = hot.desk().wait.as_ref().is_some_and(|wait| wait.invocation == id.invocation);
             if !waits_for_it {
                 return self.turn(id).await;
             }
@@ -394,7 +394,7 @@ pub(crate) fn pending(key: &SessionKey, wait: &WaitRow) -> Result<PendingWait> {
 
 fn stored_answer(wait: &WaitRow) -> Result<Option<Map<String, Value>>> {
     let stored = wait.answer.as_ref().map(Json::decode).transpose();
-    stored.map_err(|it| corrupt("a stored answer".into(), Some(it.into())))
+    stored.map_err(|error| corrupt("a stored answer".into(), Some(error.into())))
 }
 
 pub(crate) fn unknown(why: &str) -> Error {
@@ -419,7 +419,7 @@ fn check_approval(wait: &WaitRow, answer: &Answer) -> Result<()> {
 /// Takes a turn that waits out of the queue, to be cancelled.
 fn take_queued(hot: &Hot, id: &TurnId) -> Option<Queued> {
     let mut desk = hot.desk();
-    let at = desk.queue.iter().position(|it| it.ticket.id().as_ref() == Some(id))?;
+    let at = desk.queue.iter().position(|item| item.ticket.id().as_ref() == Some(id))?;
     // Its row was read: it is accepted, whether or not whoever waits for that has been told.
     if let Some(no) = desk.queue.get(at)?.no() {
         desk.settle(no, true);

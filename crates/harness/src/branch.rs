@@ -81,7 +81,7 @@ impl Chat {
         to: Option<&str>,
     ) -> Result<Turn, Box<ErroredTurn>> {
         let asked = Asked::Otherwise(at.into(), message);
-        self.branch(session_id, &asked, to).await.map_err(|it| self.refused(&it))
+        self.branch(session_id, &asked, to).await.map_err(|error| self.refused(&error))
     }
 
     /// Asks for another reply: forks the session before the user's message that was answered, sends that same message there
@@ -101,7 +101,7 @@ impl Chat {
         to: Option<&str>,
     ) -> Result<Turn, Box<ErroredTurn>> {
         let asked = Asked::Again(reply);
-        self.branch(session_id, &asked, to).await.map_err(|it| self.refused(&it))
+        self.branch(session_id, &asked, to).await.map_err(|error| self.refused(&error))
     }
 
     async fn branch(&self, session_id: &str, asked: &Asked, to: Option<&str>) -> Result<Turn> {
@@ -144,10 +144,10 @@ impl Chat {
         let (generation, _) = history_of(row).unwrap_or_default();
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from: place, limit: 1 };
         let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
-        let side = items.first().and_then(|it| it.side.as_ref()).map(Json::decode::<Map<String, Value>>);
+        let side = items.first().and_then(|item| item.side.as_ref()).map(Json::decode::<Map<String, Value>>);
         let side = side
             .transpose()
-            .map_err(|it| corrupt(format!("what stands beside message {place}"), Some(it.into())))?;
+            .map_err(|error| corrupt(format!("what stands beside message {place}"), Some(error.into())))?;
         let notes = side.unwrap_or_default().into_iter().filter(|(name, _)| name != TAKEN_BY);
         Ok(notes.fold(SendOptions::new(), |options, (name, note)| options.note(name, note)))
     }
@@ -205,14 +205,14 @@ impl Chat {
             MessageAt::Place(place) => Some(*place),
             MessageAt::Id(id) => self.find(row, id).await?,
         };
-        place.filter(|it| *it < len).ok_or_else(|| unknown(at))
+        place.filter(|place| *place < len).ok_or_else(|| unknown(at))
     }
 
     async fn find(&self, row: &SessionRow, id: &MessageId) -> Result<Option<u64>> {
         let Some((generation, _)) = history_of(row) else { return Ok(None) };
         let Some((turn, inherited)) = self.number_of(row, id).await? else { return Ok(None) };
         let items = self.house.read(self.house.journal.items(&row.key, &ItemRange::Turn(turn))).await?;
-        let places = items.into_iter().filter_map(|it| it.placement);
+        let places = items.into_iter().filter_map(|item| item.placement);
         let mut places: Vec<u64> = places
             .filter(|it| it.field == HISTORY && it.generation == generation)
             .map(|it| it.seq)
@@ -220,7 +220,7 @@ impl Chat {
             .collect();
         places.sort_unstable();
         let place = places.first().map(|first| first + id.k);
-        Ok(place.filter(|it| places.binary_search(it).is_ok()))
+        Ok(place.filter(|place| places.binary_search(place).is_ok()))
     }
 
     /// Finds the number of a turn, in this session or in one that it was forked from; then also how much was inherited
@@ -234,11 +234,11 @@ impl Chat {
             if at.key == home {
                 let query = TurnQuery::Invocation(id.turn.invocation.clone());
                 let turns = self.house.read(journal.turns(&home, &query)).await?;
-                let turn = turns.into_iter().find(|it| it.ordinal == id.turn.ordinal);
-                return Ok(turn.map(|it| (it.no, inherited)));
+                let turn = turns.into_iter().find(|turn| turn.ordinal == id.turn.ordinal);
+                return Ok(turn.map(|turn| (turn.no, inherited)));
             }
             let Some(parent) = at.head.parent else { return Ok(None) };
-            inherited = Some(inherited.map_or(parent.offset, |it| it.min(parent.offset)));
+            inherited = Some(inherited.map_or(parent.offset, |inherited| inherited.min(parent.offset)));
             let key = singletree_durable::SessionKey::new(self.tenant()?.clone(), parent.session);
             match self.house.read(journal.session(&key)).await? {
                 Some(row) => at = row,

@@ -348,7 +348,7 @@ impl Chat {
 
     /// Checks a session id and puts the tenant to it.
     pub(crate) fn key(&self, session_id: &str) -> Result<SessionKey> {
-        let session = SessionId::parse(session_id).map_err(|it| Error::SessionId { why: it.to_string() })?;
+        let session = SessionId::parse(session_id).map_err(|error| Error::SessionId { why: error.to_string() })?;
         Ok(SessionKey::new(self.tenant()?.clone(), session))
     }
 

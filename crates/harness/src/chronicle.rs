@@ -47,12 +47,12 @@ impl Chat {
         let key = key.ok_or_else(unknown)?;
         let mut rows =
             house.read(house.journal.turns(&key, &TurnQuery::Invocation(turn.invocation.clone()))).await?;
-        rows.sort_by_key(|it| (it.ordinal, it.no));
-        let agent = rows.iter().find(|it| it.ordinal == turn.ordinal).ok_or_else(unknown)?.agent.clone();
+        rows.sort_by_key(|row| (row.ordinal, row.no));
+        let agent = rows.iter().find(|row| row.ordinal == turn.ordinal).ok_or_else(unknown)?.agent.clone();
         let query = WaitQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
         let waits = house.read(house.journal.waits(&query)).await?;
-        let mut waits: Vec<WaitRow> = waits.into_iter().filter(|it| it.0 == key).map(|it| it.1).collect();
-        waits.sort_by_key(|it| it.no);
+        let mut waits: Vec<WaitRow> = waits.into_iter().filter(|wait| wait.0 == key).map(|wait| wait.1).collect();
+        waits.sort_by_key(|wait| wait.no);
         let mut chronicle = Chronicle { chat: self, key: &key, open: Vec::new() };
         let mut turns = rows.iter().map(span).collect::<Result<Vec<_>>>()?;
         chronicle.tell(&rows, &mut turns).await?;
@@ -94,8 +94,8 @@ impl Chronicle<'_> {
     /// Reads the log, and says in each turn what it tells.
     async fn tell(&mut self, rows: &[TurnRow], turns: &mut [TurnSpan]) -> Result<()> {
         let house = &self.chat.house;
-        let mut told: BTreeSet<u64> = rows.iter().filter_map(|it| it.message).collect();
-        let mut running: BTreeSet<u64> = rows.iter().map(|it| it.no).collect();
+        let mut told: BTreeSet<u64> = rows.iter().filter_map(|row| row.message).collect();
+        let mut running: BTreeSet<u64> = rows.iter().map(|row| row.no).collect();
         let mut replay = Replay::new(self.chat, self.key);
         let mut from = 0;
         while !running.is_empty() {
@@ -103,7 +103,7 @@ impl Chronicle<'_> {
             let Some(last) = events.last() else { break };
             from = last.seq + 1;
             for event in events {
-                let Some(at) = rows.iter().position(|it| it.no == event.turn) else { continue };
+                let Some(at) = rows.iter().position(|row| row.no == event.turn) else { continue };
                 told.extend(event.item);
                 if matches!(event.kind.as_str(), kind::SUSPENDED | kind::COMPLETED | kind::ERRORED) {
                     running.remove(&event.turn);
@@ -130,7 +130,7 @@ impl Chronicle<'_> {
     fn entry(&mut self, what: ChatEventKind, at: singletree_durable::Timestamp) -> Option<EntryKind> {
         Some(match what {
             ChatEventKind::TurnAccepted { message } => {
-                EntryKind::Accepted { text: message.map(|it| it.text().into_owned()) }
+                EntryKind::Accepted { text: message.map(|message| message.text().into_owned()) }
             }
             ChatEventKind::SignalReceived { wait, signal, how, from } => {
                 EntryKind::Signal { wait, signal, how, from }
@@ -138,10 +138,10 @@ impl Chronicle<'_> {
             ChatEventKind::MessageAppended { message, side, .. } => match message.role {
                 Role::Tool => self.result(&message, side.as_ref()),
                 Role::User | Role::System | Role::Assistant => {
-                    let calls = message.tool_calls.iter().map(|it| CallSpan {
-                        call: it.id.clone(),
-                        tool: it.name.clone(),
-                        arguments: it.arguments.clone().unwrap_or_default(),
+                    let calls = message.tool_calls.iter().map(|tool_call| CallSpan {
+                        call: tool_call.id.clone(),
+                        tool: tool_call.name.clone(),
+                        arguments: tool_call.arguments.clone().unwrap_or_default(),
                         asked_at: Some(at),
                     });
                     self.open.extend((0..).zip(calls));
@@ -149,7 +149,7 @@ impl Chronicle<'_> {
                         role: message.role.as_str(),
                         text: message.text().into_owned(),
                         calls: names(&message),
-                        interrupted: side.is_some_and(|it| it["interrupted"] == true),
+                        interrupted: side.is_some_and(|side| side["interrupted"] == true),
                     }
                 }
             },
@@ -190,7 +190,7 @@ impl Chronicle<'_> {
     ) -> Result<()> {
         let house = &self.chat.house;
         let items = house.read(house.journal.items(self.key, &ItemRange::Turn(row.no))).await?;
-        for item in items.iter().filter(|it| it.placement.is_none() && !told.contains(&it.no)) {
+        for item in items.iter().filter(|item| item.placement.is_none() && !told.contains(&item.no)) {
             // Items of other lists than the history are no messages.
             let Ok(message) = message(&Item::from_text(item.body.as_str())) else { continue };
             let (role, text, calls) = (message.role.as_str(), message.text().into_owned(), names(&message));
@@ -208,13 +208,13 @@ impl Chronicle<'_> {
             return Ok(None);
         };
         let position: Position =
-            position.body.decode().map_err(|it| corrupt("a position".into(), Some(it.into())))?;
+            position.body.decode().map_err(|error| corrupt("a position".into(), Some(error.into())))?;
         let records = house.read(house.journal.records(self.key, row.no)).await?;
         let records: Records =
-            records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect();
+            records.into_iter().map(|record| (record.name, Item::from_text(record.body.as_str()))).collect();
         // All calls that are open are of one message, the last one, and so are the records.
         let log = records.keys().find_map(|it| CallLog::message_of(it));
-        let log = log.map(|it| CallLog::read(&records, it)).transpose()?.unwrap_or_default();
+        let log = log.map(|log| CallLog::read(&records, log)).transpose()?.unwrap_or_default();
         let mut open_calls = Vec::with_capacity(self.open.len());
         for (index, call) in &self.open {
             let state = match (log.result(*index), log.is_in_doubt(*index)) {
@@ -226,8 +226,8 @@ impl Chronicle<'_> {
         }
         let frames = &position.cursor.frames;
         let attempt = |it: &Frame| (it.at == Place::Before).then_some(it.attempt);
-        let at = frames.iter().map(|it| MadeBy { node: it.node.clone(), attempt: attempt(it) }).collect();
-        let place = match frames.last().map(|it| it.at) {
+        let at = frames.iter().map(|frame| MadeBy { node: frame.node.clone(), attempt: attempt(frame) }).collect();
+        let place = match frames.last().map(|frame| frame.at) {
             Some(Place::Inside) => "inside",
             Some(Place::After) => "after",
             Some(Place::Before) | None => "before",
@@ -276,7 +276,7 @@ fn span(row: &TurnRow) -> Result<TurnSpan> {
 fn wait_span(row: &WaitRow) -> Result<WaitSpan> {
     let metadata = row.metadata.as_ref().map(Json::decode).transpose();
     let metadata =
-        metadata.map_err(|it| corrupt(format!("the metadata of wait {}", row.no), Some(it.into())))?;
+        metadata.map_err(|error| corrupt(format!("the metadata of wait {}", row.no), Some(error.into())))?;
     Ok(WaitSpan {
         wait: row.no,
         signal: row.signal.clone(),
@@ -299,17 +299,17 @@ fn made_by(event: &EventRow) -> Result<Option<MadeBy>> {
     let unreadable = |it: serde_json::Error| corrupt(format!("event {}", event.seq), Some(it.into()));
     let body: Option<Value> = event.body.as_ref().map(Json::decode).transpose().map_err(unreadable)?;
     let Some(body) = body else { return Ok(None) };
-    let attempt = body["attempt"].as_u64().and_then(|it| u32::try_from(it).ok());
+    let attempt = body["attempt"].as_u64().and_then(|number| u32::try_from(number).ok());
     Ok(body["node"].as_str().map(|node| MadeBy { node: node.to_owned(), attempt }))
 }
 
 fn names(message: &ChatMessage) -> Vec<String> {
-    message.tool_calls.iter().map(|it| it.name.clone()).collect()
+    message.tool_calls.iter().map(|tool_call| tool_call.name.clone()).collect()
 }
 
 /// Reads off the answer of a call how it ended (D8): from what is recorded beside it, and where nothing is, from its text.
 fn status(text: &str, side: Option<&Value>) -> CallStatus {
-    let success = side.and_then(|it| it.get("success")).and_then(Value::as_bool);
+    let success = side.and_then(|side| side.get("success")).and_then(Value::as_bool);
     if success == Some(true) {
         return CallStatus::Done;
     }
@@ -317,8 +317,8 @@ fn status(text: &str, side: Option<&Value>) -> CallStatus {
         return CallStatus::Error;
     }
     let closed: Option<serde_json::Map<String, Value>> = serde_json::from_str(text).ok();
-    let closed = closed.filter(|it| it.len() == 2 && it.contains_key("reason"));
-    match closed.as_ref().and_then(|it| it.get("status")).and_then(Value::as_str) {
+    let closed = closed.filter(|closed| closed.len() == 2 && closed.contains_key("reason"));
+    match closed.as_ref().and_then(|closed| closed.get("status")).and_then(Value::as_str) {
         Some("denied") => CallStatus::Denied,
         Some("cancelled") => CallStatus::Cancelled,
         Some("failed") => CallStatus::Failed,

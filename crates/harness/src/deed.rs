@@ -71,7 +71,7 @@ impl Deed {
     /// `store_corrupt`.
     pub fn read(document: &Document) -> Result<Self> {
         let what = || format!("the document {} {}", document.key.kind, document.key.id);
-        document.body.decode().map_err(|it| corrupt(what(), Some(it.into())))
+        document.body.decode().map_err(|error| corrupt(what(), Some(error.into())))
     }
 
     fn of_answer(key: &SessionKey, wait: &WaitRow, now: Timestamp) -> Option<Self> {
@@ -82,8 +82,8 @@ impl Deed {
         let deed = Self::new(at, wait.answered_by.as_deref(), "signal.answered", &wait.signal)
             .with("session", key.session.as_str())
             .with("wait", wait.no);
-        let answer = wait.answer.as_ref().and_then(|it| it.decode::<Map<String, Value>>().ok());
-        let deed = match answer.as_ref().and_then(|it| it.get("approved")).and_then(Value::as_bool) {
+        let answer = wait.answer.as_ref().and_then(|answer| answer.decode::<Map<String, Value>>().ok());
+        let deed = match answer.as_ref().and_then(|answer| answer.get("approved")).and_then(Value::as_bool) {
             Some(approved) => deed.with("approved", approved),
             None => deed,
         };
@@ -113,7 +113,7 @@ impl Auditing {
     pub(crate) fn puts(&self, batch: &Batch, now: Timestamp) -> Vec<Put> {
         let Some(kept) = self.kept else { return Vec::new() };
         let deed = |put: &Put| match put {
-            Put::Wait(wait) => Deed::of_answer(&batch.key, wait, now).map(|it| (it, wait.no.to_string())),
+            Put::Wait(wait) => Deed::of_answer(&batch.key, wait, now).map(|answer| (answer, wait.no.to_string())),
             Put::Audit(row) => Some((Deed::of_row(row), "deleted".to_owned())),
             _ => None,
         };

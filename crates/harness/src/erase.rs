@@ -59,7 +59,7 @@ impl Chat {
         let mut next = 0;
         while let Some(session) = chosen.get(next) {
             let found = forks.remove(session).unwrap_or_default();
-            chosen.extend(found.into_iter().filter(|it| known.insert(it.clone())));
+            chosen.extend(found.into_iter().filter(|item| known.insert(item.clone())));
             next += 1;
         }
         // A fork that is found only through its source goes first, so that erasing again finds the remaining sessions.
@@ -141,7 +141,7 @@ fn hidden(document: &Document, subject: &SubjectId, sessions: &HashSet<&str>) ->
         has_name = true;
     }
     if is_hidden(&deed.subject)
-        || deed.details.get("session").and_then(|it| it.as_str()).is_some_and(is_hidden)
+        || deed.details.get("session").and_then(|detail| detail.as_str()).is_some_and(is_hidden)
     {
         deed.subject = ERASED.to_owned();
         deed.details.clear();

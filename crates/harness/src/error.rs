@@ -390,8 +390,8 @@ fn store_trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a
 
     let causes = std::iter::successors(error.source(), |it| it.source());
     causes
-        .filter_map(|it| it.downcast_ref::<durable::Error>())
-        .find(|it| matches!(it, Full { .. } | Fenced { .. } | Displaced))
+        .filter_map(|cause| cause.downcast_ref::<durable::Error>())
+        .find(|cause| matches!(cause, Full { .. } | Fenced { .. } | Displaced))
 }
 
 /// Describes an error whose cause is wanted elsewhere, too: its text, and the category where the store is in trouble.

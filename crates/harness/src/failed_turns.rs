@@ -138,6 +138,6 @@ type Said = (Arc<ChatMessage>, Option<Value>);
 
 fn said(row: &ItemRow) -> Result<Said> {
     let side = row.side.as_ref().map(Json::decode).transpose();
-    let side = side.map_err(|it| corrupt(format!("the side record of item {}", row.no), Some(it.into())))?;
+    let side = side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
     Ok((message(&Item::from_text(row.body.as_str()))?, side))
 }

@@ -47,6 +47,6 @@ impl Feed {
     }
 
     pub(crate) fn has_listeners(&self) -> bool {
-        self.channel().as_ref().is_some_and(|it| it.receiver_count() > 0)
+        self.channel().as_ref().is_some_and(|channel| channel.receiver_count() > 0)
     }
 }

@@ -37,11 +37,11 @@ struct Bounds {
 impl Bounds {
     fn of(now: Counters, retention: &Retention, at: Timestamp) -> Self {
         let below = |count: u64, kept: Option<u64>| kept.map_or(0, |kept| count.saturating_sub(kept));
-        let age = retention.age.map(|it| i64::try_from(it.as_millis()).unwrap_or(i64::MAX));
+        let age = retention.age.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         Self {
             turns: below(now.turns, retention.turns),
             events: below(now.events, retention.events),
-            old: age.map(|it| Timestamp::from_millis(at.as_millis().saturating_sub(it))),
+            old: age.map(|age| Timestamp::from_millis(at.as_millis().saturating_sub(age))),
             now,
         }
     }
@@ -99,18 +99,18 @@ impl House {
     async fn is_worth(&self, key: &SessionKey, bounds: &Bounds) -> Result<bool> {
         let oldest = TurnQuery::From { no: 0, limit: 1 };
         let turn = self.read(self.journal.turns(key, &oldest)).await?;
-        if turn.first().is_some_and(|it| bounds.passes(it)) {
+        if turn.first().is_some_and(|turn| bounds.passes(turn)) {
             return Ok(true);
         }
         let event = self.read(self.journal.events(key, 0, 1)).await?;
-        Ok(event.first().is_some_and(|it| it.seq < bounds.events || bounds.is_old(Some(it.at))))
+        Ok(event.first().is_some_and(|event| event.seq < bounds.events || bounds.is_old(Some(event.at))))
     }
 
     async fn busy(&self, hot: &Hot) -> Result<Busy> {
         let mut busy = Busy::default();
         let open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?;
-        busy.open.extend(open.iter().map(|it| it.no));
-        busy.invocations.extend(open.into_iter().map(|it| it.invocation));
+        busy.open.extend(open.iter().map(|item| item.no));
+        busy.invocations.extend(open.into_iter().map(|item| item.invocation));
         // In this order: a turn whose end is stored but not told yet is still here (D20).
         let untold = hot.desk().invocations();
         let pending = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
@@ -119,9 +119,9 @@ impl House {
         for invocation in &busy.invocations {
             let query = TurnQuery::Invocation(invocation.clone());
             let turns = self.read(self.journal.turns(&hot.key, &query)).await?;
-            busy.turns.extend(turns.iter().map(|it| it.no));
+            busy.turns.extend(turns.iter().map(|turn| turn.no));
             if untold.contains(invocation) {
-                busy.open.extend(turns.iter().map(|it| it.no));
+                busy.open.extend(turns.iter().map(|turn| turn.no));
             }
             self.keep_retried(hot, turns, &mut busy.turns).await?;
         }
@@ -130,11 +130,11 @@ impl House {
 
     /// Adds the failed turns whose messages these turns answer (D29).
     async fn keep_retried(&self, hot: &Hot, turns: Vec<TurnRow>, busy: &mut BTreeSet<u64>) -> Result<()> {
-        let mut retried: Vec<u64> = turns.into_iter().filter_map(|it| it.retries).collect();
+        let mut retried: Vec<u64> = turns.into_iter().filter_map(|turn| turn.retries).collect();
         while let Some(no) = retried.pop() {
             if busy.insert(no) {
                 let rows = self.read(self.journal.turns(&hot.key, &TurnQuery::No(no))).await?;
-                retried.extend(rows.into_iter().filter_map(|it| it.retries));
+                retried.extend(rows.into_iter().filter_map(|row| row.retries));
             }
         }
         Ok(())
@@ -159,7 +159,7 @@ impl House {
                 it.seq < unread && !busy.open.contains(&it.turn) && is_beyond
             };
             let going = rows.iter().take_while(goes).count();
-            let Some(last) = going.checked_sub(1).and_then(|it| rows.get(it)) else { return Ok(floor) };
+            let Some(last) = going.checked_sub(1).and_then(|left| rows.get(left)) else { return Ok(floor) };
             floor = last.seq + 1;
             self.drop_rows(hot, vec![Put::DropEvents { before: floor }]).await?;
             *forgotten += going as u64;
@@ -186,13 +186,13 @@ impl House {
             let more = rows.len() as u64 == TURNS && bounds.passes(last);
             let may_go =
                 |it: &&TurnRow| it.status.is_ended() && bounds.passes(it) && !busy.turns.contains(&it.no);
-            let candidates: Vec<u64> = rows.iter().filter(may_go).map(|it| it.no).collect();
+            let candidates: Vec<u64> = rows.iter().filter(may_go).map(|row| row.no).collect();
             if !candidates.is_empty() {
                 let told = match &mut told {
                     Some(told) => told,
                     unread => unread.insert(self.told_of(hot, floor).await?),
                 };
-                let going = candidates.into_iter().filter(|it| !told.contains(it));
+                let going = candidates.into_iter().filter(|candidate| !told.contains(candidate));
                 let puts: Vec<Put> = going.map(|turn| Put::DropTurn { turn }).collect();
                 let count = puts.len() as u64;
                 self.drop_rows(hot, puts).await?;
@@ -209,7 +209,7 @@ impl House {
         let mut told = BTreeSet::new();
         loop {
             let rows = self.read(self.journal.events(&hot.key, from, EVENTS)).await?;
-            told.extend(rows.iter().map(|it| it.turn));
+            told.extend(rows.iter().map(|row| row.turn));
             match rows.last() {
                 Some(last) if rows.len() as u64 == EVENTS => from = last.seq + 1,
                 _ => return Ok(told),

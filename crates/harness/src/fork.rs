@@ -125,7 +125,7 @@ impl Chat {
         let closings = self.open_at(source, generation, offset).await?;
         let bytes = self.bytes_at(source, generation, (offset, len)).await?;
         let name = InvocationId::parse(self.house.ids.uuid());
-        let name = name.map_err(|it| Error::SessionId { why: it.to_string() })?;
+        let name = name.map_err(|error| Error::SessionId { why: error.to_string() })?;
         Ok(Forking { source, offset, bytes, closings, name })
     }
 
@@ -147,8 +147,8 @@ impl Chat {
     /// Counts the bytes of the messages before a place (D13): those after it are taken off the whole where they are fewer,
     /// as they are when a message near the end is edited.
     async fn bytes_at(&self, source: &SessionRow, generation: u64, (offset, len): (u64, u64)) -> Result<u64> {
-        let history = source.fields.iter().find(|it| it.name == HISTORY);
-        let whole = match history.map(|it| &it.value) {
+        let history = source.fields.iter().find(|field| field.name == HISTORY);
+        let whole = match history.map(|history| &history.value) {
             Some(FieldValue::List { bytes, .. }) => *bytes,
             Some(FieldValue::Value(_)) | None => 0,
         };
@@ -159,7 +159,7 @@ impl Chat {
             let limit = (to - from).min(COUNTED);
             let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
             let rows = self.house.read(self.house.journal.items(&source.key, &range)).await?;
-            counted += rows.iter().map(|it| it.body.as_str().len() as u64).sum::<u64>();
+            counted += rows.iter().map(|row| row.body.as_str().len() as u64).sum::<u64>();
             from += limit;
         }
         Ok(if is_near_end { whole.saturating_sub(counted) } else { counted })
@@ -178,7 +178,7 @@ impl Chat {
         }
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
         let rows = self.house.read(self.house.journal.items(&source.key, &range)).await?;
-        Ok(rows.into_iter().map(|it| Item::from_text(it.body.into_text())).collect())
+        Ok(rows.into_iter().map(|row| Item::from_text(row.body.into_text())).collect())
     }
 }
 

@@ -82,7 +82,7 @@ impl Messages {
                     let position = self.len() - 1 - after.len() as u64;
                     after.reverse();
                     let open = open_calls(&message, &after);
-                    let is_open = |call: &ToolCall| open.iter().any(|it| std::ptr::eq(*it, call));
+                    let is_open = |call: &ToolCall| open.iter().any(|item| std::ptr::eq(*item, call));
                     let calls = (0..).zip(&message.tool_calls).filter(|(_, it)| is_open(it));
                     return Some((position, calls.map(|(at, it)| (at, it.clone())).collect()));
                 }
@@ -106,7 +106,7 @@ impl Messages {
     ) -> Result<Vec<Arc<ChatMessage>>, singletree_engine::Error> {
         let items = cx.items(HISTORY, positions).await?;
         let messages = items.iter().map(record::message).collect::<Result<_, _>>();
-        messages.map_err(|it| singletree_engine::Error::SessionLoad { source: it.into() })
+        messages.map_err(|error| singletree_engine::Error::SessionLoad { source: error.into() })
     }
 
     /// Returns where the window of so many messages begins ([`Messages::window`]); none when no held message may be the first.

@@ -204,7 +204,7 @@ impl Ticket {
         let mut settled = self.settled.subscribe();
         // Who would have settled it may be gone: then it did not come to be here.
         drop(self);
-        settled.wait_for(Option::is_some).await.is_ok_and(|it| *it == Some(true))
+        settled.wait_for(Option::is_some).await.is_ok_and(|wait_for| *wait_for == Some(true))
     }
 
     pub(crate) fn id(&self) -> Option<TurnId> {
@@ -321,8 +321,8 @@ impl Desk {
     /// Notes what is stored. Numbers that were handed out to batches on their way are higher than those that are stored.
     pub(crate) fn learn(&mut self, stored: Dossier, keeps_mail: bool) {
         self.counters = self.counters.max(stored.numbers);
-        let (head, fields) = stored.session.map(|it| (it.head, it.fields)).unzip();
-        if self.head.as_ref().map(|it| it.version) != head.as_ref().map(|it| it.version) {
+        let (head, fields) = stored.session.map(|session| (session.head, session.fields)).unzip();
+        if self.head.as_ref().map(|head| head.version) != head.as_ref().map(|head| head.version) {
             self.fields = None;
         }
         self.head = head;
@@ -361,14 +361,14 @@ impl Desk {
     /// Notes whether the message of a turn that waits has become durable; one that has not leaves the queue.
     pub(crate) fn settle(&mut self, no: u64, accepted: bool) {
         let at =
-            self.queue.iter().position(|it| matches!(&it.work, Work::Message { row, .. } if row.no == no));
+            self.queue.iter().position(|item| matches!(&item.work, Work::Message { row, .. } if row.no == no));
         let Some(at) = at else { return };
         if let Some(queued) = self.queue.get(at) {
             queued.ticket.settle(accepted);
         }
         if !accepted {
             self.queue.remove(at);
-        } else if let Some(Work::Message { committed, .. }) = self.queue.get_mut(at).map(|it| &mut it.work) {
+        } else if let Some(Work::Message { committed, .. }) = self.queue.get_mut(at).map(|item| &mut item.work) {
             *committed = true;
         }
     }
@@ -385,15 +385,15 @@ impl Desk {
     /// Puts a turn that was taken out of the queue back to its place in the order of acceptance.
     pub(crate) fn put_back(&mut self, queued: Queued) {
         let no = queued.no();
-        let at = self.queue.iter().position(|it| it.no() > no).unwrap_or(self.queue.len());
+        let at = self.queue.iter().position(|item| item.no() > no).unwrap_or(self.queue.len());
         self.queue.insert(at, queued);
     }
 
     /// Tells whether an answer to this wait is on its way, and returns who waits for it.
     pub(crate) fn answering(&self, wait: u64) -> Option<Arc<Ticket>> {
         let running = self.running.iter().filter(|it| it.answers == Some(wait)).map(|it| &it.ticket);
-        let queued = self.queue.iter().filter(|it| matches!(&it.work, Work::Answer(it) if it.wait == wait));
-        running.chain(queued.map(|it| &it.ticket)).next().cloned()
+        let queued = self.queue.iter().filter(|item| matches!(&item.work, Work::Answer(item) if item.wait == wait));
+        running.chain(queued.map(|queued| &queued.ticket)).next().cloned()
     }
 
     /// Tells whether turns may be without an outcome that are this process's.
@@ -408,7 +408,7 @@ impl Desk {
 
     /// Finds the turn of this name, waiting or running.
     pub(crate) fn ticket(&self, id: &TurnId) -> Option<Arc<Ticket>> {
-        self.tickets().find(|it| it.id().as_ref() == Some(id)).cloned()
+        self.tickets().find(|ticket| ticket.id().as_ref() == Some(id)).cloned()
     }
 
     /// Finds the turn whose cancelling cancels the one of this name: itself, or the one that runs, where that has taken its
@@ -425,17 +425,17 @@ impl Desk {
     fn tickets(&self) -> impl Iterator<Item = &Arc<Ticket>> {
         let running = self.running.iter().map(|it| &it.ticket).chain(&self.ending);
         let handed = self.offered.iter().chain(self.taken.iter().map(|(it, _)| it));
-        running.chain(self.queue.iter().chain(handed).map(|it| &it.ticket))
+        running.chain(self.queue.iter().chain(handed).map(|item| &item.ticket))
     }
 
     /// Returns the invocations of the turns that wait or run.
     pub(crate) fn invocations(&self) -> BTreeSet<InvocationId> {
-        self.tickets().filter_map(|it| it.id()).map(|it| it.invocation).collect()
+        self.tickets().filter_map(|ticket| ticket.id()).map(|ticket| ticket.invocation).collect()
     }
 
     /// Finds the turn that holds an idempotency key, waiting or running.
     pub(crate) fn keyed(&self, key: &str) -> Option<Arc<Ticket>> {
-        self.tickets().find(|it| it.key.as_ref().is_some_and(|(held, _)| held == key)).cloned()
+        self.tickets().find(|ticket| ticket.key.as_ref().is_some_and(|(held, _)| held == key)).cloned()
     }
 }
 

@@ -142,12 +142,12 @@ enum Trace {
 
 impl Trace {
     fn of(batch: &Batch) -> Option<Self> {
-        let event = batch.puts.iter().find_map(|it| match it {
+        let event = batch.puts.iter().find_map(|put| match put {
             Put::Event(row) => Some(Self::Event(row.seq)),
             _ => None,
         });
         event.or_else(|| {
-            batch.puts.iter().find_map(|it| match it {
+            batch.puts.iter().find_map(|put| match put {
                 Put::Head(head) => Some(Self::Version(head.version)),
                 Put::Turn(row) => Some(Self::TakenOver { turn: row.no, fence: row.fence }),
                 _ => None,
@@ -158,7 +158,7 @@ impl Trace {
 
 impl House {
     pub(crate) fn new(parts: HouseParts) -> Result<Self, Error> {
-        let default_agent = parts.agents.first().map(|it| it.name.clone()).unwrap_or_default();
+        let default_agent = parts.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
         let mut agents = BTreeMap::new();
         for agent in parts.agents {
             agent.check()?;
@@ -172,7 +172,7 @@ impl House {
             journal: parts.journal,
             upkeep: parts.upkeep,
             bound: parts.bound,
-            keeps_mail: agents.values().any(|it| it.agent.has_mailbox()),
+            keeps_mail: agents.values().any(|agent| agent.agent.has_mailbox()),
             agents,
             default_agent,
             limits: parts.limits,
@@ -199,7 +199,7 @@ impl House {
 
     /// Tells whether a tenant's sessions are this house's to work on (INV-14).
     pub(crate) fn serves(&self, tenant: &TenantId) -> bool {
-        self.bound.as_ref().is_none_or(|it| it == tenant)
+        self.bound.as_ref().is_none_or(|bound| bound == tenant)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -364,7 +364,7 @@ impl House {
         let ended = if self.watcher.is_some() { EndedTurn::all(&writing) } else { Vec::new() };
         desk.counters = writing.counters;
         if self.keeps_mail {
-            writing.batch.puts.iter().for_each(|it| mail::apply(&mut desk.mail, it));
+            writing.batch.puts.iter().for_each(|put| mail::apply(&mut desk.mail, put));
         }
         let trace = Trace::of(&writing.batch);
         let in_flight = changes_desk(&writing.batch).then(|| desk.begin_commit());
@@ -400,7 +400,7 @@ impl House {
         let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
         let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
         let since =
-            hot.desk().running.as_ref().filter(|it| it.no == Some(ended.no())).and_then(|it| it.since);
+            hot.desk().running.as_ref().filter(|running| running.no == Some(ended.no())).and_then(|running| running.since);
         let report = ended.report(&hot.key, since, outcome);
         // The turn has ended, whatever becomes of the report.
         drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
@@ -417,7 +417,7 @@ impl House {
             }
             Some(Trace::TakenOver { turn, fence }) => {
                 let rows = self.read(journal.turns(key, &TurnQuery::No(turn))).await?;
-                rows.first().is_some_and(|it| it.fence == fence)
+                rows.first().is_some_and(|rows| rows.fence == fence)
             }
             None => false,
         })

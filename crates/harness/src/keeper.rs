@@ -267,7 +267,7 @@ impl Keeper {
         loop {
             let part = parts.next().unwrap_or(KeptPart::Nothing);
             let ended = self.commit_end(|writing, turning| {
-                turning.making.at = stopped.as_ref().and_then(|it| it.made.clone());
+                turning.making.at = stopped.as_ref().and_then(|stopped| stopped.made.clone());
                 transition(writing, turning, (stopped.as_ref(), part))
             });
             match ended.await {
@@ -290,7 +290,7 @@ impl Keeper {
         self.budget.complete_step()?;
         // Only where what is new was made by one node; elsewhere nothing is looked for.
         let progress = if self.keeps_steps() { self.progress() } else { None };
-        let at = progress.and_then(|it| Made::at(&it.cursor));
+        let at = progress.and_then(|progress| Made::at(&progress.cursor));
         let outcome = self.commit_end(|writing, turning| {
             turning.making.at.clone_from(&at);
             transition::finish::finish(writing, turning, state, session.as_ref())
@@ -401,25 +401,25 @@ impl Persist for Keeper {
         Box::pin(async move {
             let progress = self.progress();
             let saved = self.commit(|writing, turning| {
-                turning.making.at = progress.as_ref().and_then(|it| Made::at(&it.cursor));
+                turning.making.at = progress.as_ref().and_then(|progress| Made::at(&progress.cursor));
                 transition::save::save(writing, turning, &session, progress.as_ref())
             });
-            saved.await.map_err(|it| RunError::SessionSave { source: it.into(), completed: None })
+            saved.await.map_err(|error| RunError::SessionSave { source: error.into(), completed: None })
         })
     }
 
     fn begin(&self, is_member: bool) -> Result<(), RunError> {
-        self.budget.begin_step(is_member).map_err(|it| RunError::Exhausted { source: it.into() })
+        self.budget.begin_step(is_member).map_err(|error| RunError::Exhausted { source: error.into() })
     }
 
     fn step(&self, progress: Progress) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
-            self.budget.complete_step().map_err(|it| RunError::Exhausted { source: it.into() })?;
+            self.budget.complete_step().map_err(|error| RunError::Exhausted { source: error.into() })?;
             let stepped = self.commit(|writing, turning| {
                 turning.making.at = Made::at(&progress.cursor);
                 transition::step::step(writing, turning, &progress)
             });
-            stepped.await.map_err(|it| RunError::Record { source: it.into() })
+            stepped.await.map_err(|error| RunError::Record { source: error.into() })
         })
     }
 
@@ -429,7 +429,7 @@ impl Persist for Keeper {
             let recorded = self.commit(|writing, turning| {
                 transition::step::record(writing, turning, (name, &fact), progress.as_ref())
             });
-            recorded.await.map_err(|it| RunError::Record { source: it.into() })
+            recorded.await.map_err(|error| RunError::Record { source: error.into() })
         })
     }
 
@@ -444,7 +444,7 @@ impl Persist for Keeper {
             let list = (field, generation.ok_or_else(what)?);
             let place = (self.house.journal.as_ref(), &self.hot.key);
             let read = self.house.limited(stored::read_items(place, list, positions)).await;
-            read.map_err(|it| RunError::SessionLoad { source: it.into() })
+            read.map_err(|error| RunError::SessionLoad { source: error.into() })
         })
     }
 
@@ -453,11 +453,11 @@ impl Persist for Keeper {
             match ending {
                 Ending::Completed { state, session } => {
                     let saved = self.complete(state, session).await;
-                    saved.map_err(|it| RunError::SessionSave { source: it.into(), completed: None })
+                    saved.map_err(|error| RunError::SessionSave { source: error.into(), completed: None })
                 }
                 Ending::Suspended { paused, session } => {
                     let saved = self.suspend(paused, session).await;
-                    saved.map_err(|it| RunError::SuspensionPersistence { source: it.into() })
+                    saved.map_err(|error| RunError::SuspensionPersistence { source: error.into() })
                 }
                 // The runner ends failed turns: it has the error itself, not only a look at it.
                 Ending::Errored { .. } => Ok(()),

@@ -135,7 +135,7 @@ impl Events {
 
     /// Returns the events as a stream.
     pub(crate) fn stream(self) -> impl Stream<Item = Result<ChatEvent>> + Send + use<> {
-        Box::pin(unfold(self, |mut events| async move { events.next().await.map(|it| (it, events)) }))
+        Box::pin(unfold(self, |mut events| async move { events.next().await.map(|event| (event, events)) }))
     }
 
     async fn next(&mut self) -> Option<Result<ChatEvent>> {
@@ -167,7 +167,7 @@ impl Events {
         let _kept = hot.forgetting.read().await;
         match self.seen.map_or(self.begin, Begin::After) {
             Begin::Oldest => {
-                if let Some(no) = self.only.as_ref().and_then(|it| it.no) {
+                if let Some(no) = self.only.as_ref().and_then(|only| only.no) {
                     let numbers = self.chat.house.read(self.chat.house.journal.numbers(&hot.key)).await?;
                     self.next =
                         self.chat.first_event(&hot.key, numbers.events, no).await?.unwrap_or(self.next);
@@ -203,7 +203,7 @@ impl Events {
                 break;
             }
             let (seq, turn) = (row.seq, row.turn);
-            if self.only.as_ref().and_then(|it| it.no).is_none_or(|it| it == turn) {
+            if self.only.as_ref().and_then(|only| only.no).is_none_or(|it| it == turn) {
                 let event = replay.event(row).await?;
                 self.take(event).await?;
             }
@@ -212,11 +212,11 @@ impl Events {
         if self.behind {
             return Ok(());
         }
-        if self.only.as_ref().is_some_and(|it| it.over && !it.begun) {
+        if self.only.as_ref().is_some_and(|only| only.over && !only.begun) {
             return Err(chat.expired(&hot).await?);
         }
         // Who comes late gets the text so far in one piece.
-        let stream = hot.desk().running.as_ref().and_then(|it| it.stream.clone());
+        let stream = hot.desk().running.as_ref().and_then(|running| running.stream.clone());
         let Some(stream) = stream else { return Ok(()) };
         if let Some(announced) = stream.announced().filter(|event| self.announced.as_ref() != Some(event)) {
             self.take(announced).await?;
@@ -333,8 +333,8 @@ fn begins(row: &EventRow) -> bool {
         kind::ACCEPTED => true,
         // What came early and did not fit is told by the turn that goes on waiting.
         kind::SIGNAL => {
-            let body = row.body.as_ref().and_then(|it| it.decode::<serde_json::Value>().ok());
-            body.is_none_or(|it| it["how"] != "refused")
+            let body = row.body.as_ref().and_then(|body| body.decode::<serde_json::Value>().ok());
+            body.is_none_or(|body| body["how"] != "refused")
         }
         _ => false,
     }
@@ -348,7 +348,7 @@ impl Chat {
         while to > 0 {
             let from = to.saturating_sub(PAGE);
             let rows = self.house.read(self.house.journal.events(key, from, to - from)).await?;
-            if let Some(first) = rows.iter().find(|it| it.turn == turn && begins(it)) {
+            if let Some(first) = rows.iter().find(|row| row.turn == turn && begins(row)) {
                 return Ok(Some(first.seq));
             }
             to = from;
@@ -359,7 +359,7 @@ impl Chat {
     /// Tells whether the log holds an event.
     async fn has_event(&self, hot: &Hot, seq: u64) -> Result<bool> {
         let rows = self.house.read(self.house.journal.events(&hot.key, seq, 1)).await?;
-        Ok(rows.first().is_some_and(|it| it.seq == seq))
+        Ok(rows.first().is_some_and(|rows| rows.seq == seq))
     }
 
     /// Checks that what comes after an event, which is not kept itself, is kept.

@@ -33,7 +33,7 @@ struct Ended<'a> {
 impl Made {
     pub(crate) fn at(cursor: &Cursor) -> Option<Self> {
         let (first, last) = (cursor.frames.first()?, cursor.frames.last()?);
-        let path: Vec<&str> = cursor.frames.iter().map(|it| it.node.as_str()).collect();
+        let path: Vec<&str> = cursor.frames.iter().map(|frame| frame.node.as_str()).collect();
         let attempt = (last.at == Position::Before).then_some(last.attempt);
         Some(Self { outer: first.node.clone(), path: path.join("/"), attempt })
     }
@@ -70,13 +70,13 @@ impl Making {
     /// commit inside of one is only known to be the subgraph's when the run still stands there.
     pub(crate) fn said(&self, k: u64) -> Json {
         let made = self.at.as_ref().filter(|_| self.by_step);
-        let made = made.filter(|at| self.inside.as_ref().is_none_or(|it| *it == at.outer));
-        let said = made.and_then(|it| Json::of(&Said { k, node: &it.outer }).ok());
+        let made = made.filter(|at| self.inside.as_ref().is_none_or(|inside| *inside == at.outer));
+        let said = made.and_then(|made| Json::of(&Said { k, node: &made.outer }).ok());
         said.unwrap_or_else(|| Json::from_text(format!("{{\"k\":{k}}}")))
     }
 }
 
 /// Returns the node of the outermost graph that a run stands inside of, if it does.
 pub(crate) fn inside(cursor: &Cursor) -> Option<String> {
-    cursor.frames.first().filter(|_| cursor.frames.len() > 1).map(|it| it.node.clone())
+    cursor.frames.first().filter(|_| cursor.frames.len() > 1).map(|frame| frame.node.clone())
 }

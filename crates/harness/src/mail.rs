@@ -80,8 +80,8 @@ impl Mailbox {
         Self {
             mail: desk.mail.clone(),
             age: limits.mail_age,
-            running: desk.running.as_ref().and_then(|it| it.ticket.id()),
-            waiting: desk.wait.as_ref().map(|it| it.no),
+            running: desk.running.as_ref().and_then(|running| running.ticket.id()),
+            waiting: desk.wait.as_ref().map(|wait| wait.no),
             // Former owners' turns are work, too, taken over or not.
             queued: !desk.queue.is_empty() || !desk.offered.is_empty() || !desk.adopted,
         }
@@ -89,8 +89,8 @@ impl Mailbox {
 
     /// Tells whether the end of this turn, whose invocation ends with it, is the end of the session's work.
     fn is_last(&self, row: &TurnRow) -> bool {
-        let waits = self.waiting.is_some_and(|it| row.wait != Some(it));
-        let runs = self.running.as_ref().is_some_and(|it| *it != row.id());
+        let waits = self.waiting.is_some_and(|waiting| row.wait != Some(waiting));
+        let runs = self.running.as_ref().is_some_and(|running| *running != row.id());
         !(self.queued || waits || runs)
     }
 
@@ -131,17 +131,17 @@ fn is_old(mail: &MailRow, now: Timestamp, age: std::time::Duration) -> bool {
 
 fn decode(mail: &MailRow) -> Result<Map<String, Value>> {
     let decoded = mail.payload.decode();
-    decoded.map_err(|it| corrupt(format!("the early signal '{}'", mail.signal), Some(it.into())))
+    decoded.map_err(|error| corrupt(format!("the early signal '{}'", mail.signal), Some(error.into())))
 }
 
 /// Carries a put over to what is known of the session in memory.
 pub(crate) fn apply(kept: &mut Vec<MailRow>, put: &Put) {
     match put {
         Put::Mail(row) => {
-            kept.retain(|it| it.signal != row.signal);
+            kept.retain(|item| item.signal != row.signal);
             kept.push(row.clone());
         }
-        Put::DropMail(signal) => kept.retain(|it| it.signal != *signal),
+        Put::DropMail(signal) => kept.retain(|item| item.signal != *signal),
         Put::Delete => kept.clear(),
         _ => {}
     }
@@ -194,9 +194,9 @@ impl Chat {
         let key = self.key(session_id)?;
         let rows = self.house.read(self.house.journal.mail(&key)).await?;
         let (now, age) = (self.house.now(), self.house.limits.mail_age);
-        let kept = rows.into_iter().filter(|it| !is_old(it, now, age)).map(|it| {
-            let payload = decode(&it)?;
-            Ok(KeptSignal { signal: it.signal, payload, from: it.from, at: it.at })
+        let kept = rows.into_iter().filter(|row| !is_old(row, now, age)).map(|row| {
+            let payload = decode(&row)?;
+            Ok(KeptSignal { signal: row.signal, payload, from: row.from, at: row.at })
         });
         kept.collect()
     }
@@ -233,7 +233,7 @@ impl Chat {
         if desk.known && desk.counters.waits != desk.landed_waits {
             return Ok(Placed::Later);
         }
-        let waits = desk.wait.as_ref().is_some_and(|it| it.signal == signal);
+        let waits = desk.wait.as_ref().is_some_and(|wait| wait.signal == signal);
         if !desk.known || desk.counters.waits != seen || waits {
             return Ok(Placed::Again);
         }

@@ -142,8 +142,8 @@ pub struct Awaited {
 impl Awaited {
     pub(crate) fn of(descriptor: &Descriptor, wait: &Wait) -> Self {
         let said = |key: &str| {
-            let value = descriptor.metadata.as_ref().and_then(|it| it.get(key)).and_then(Value::as_str);
-            value.filter(|it| !it.is_empty()).map(str::to_owned)
+            let value = descriptor.metadata.as_ref().and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
+            value.filter(|value| !value.is_empty()).map(str::to_owned)
         };
         Self {
             wait: wait.no,
@@ -256,7 +256,7 @@ impl Notice {
     /// # Errors
     /// `store_corrupt`; none that could be thought of.
     pub fn body(&self) -> Result<Json> {
-        Json::of(self).map_err(|it| corrupt("a notice that JSON cannot represent".into(), Some(it.into())))
+        Json::of(self).map_err(|error| corrupt("a notice that JSON cannot represent".into(), Some(error.into())))
     }
 
     /// Reads its document.
@@ -265,7 +265,7 @@ impl Notice {
     /// `store_corrupt`.
     pub fn read(document: &Document) -> Result<Self> {
         let what = || format!("the document {} {}", document.key.kind, document.key.id);
-        document.body.decode().map_err(|it| corrupt(what(), Some(it.into())))
+        document.body.decode().map_err(|error| corrupt(what(), Some(error.into())))
     }
 
     /// Returns what is written with what it tells of.

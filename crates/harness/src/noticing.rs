@@ -57,22 +57,22 @@ impl Noticing {
         if !self.wanted.0.contains_key(tenant) {
             return Vec::new();
         }
-        let notices: Vec<Notice> = events.iter().filter_map(|it| Notice::of(tenant, it)).collect();
+        let notices: Vec<Notice> = events.iter().filter_map(|event| Notice::of(tenant, event)).collect();
         let waits = |it: &Notice, suspended: bool| {
             it.what.wait().filter(|_| (it.what.of_type() == NoticeType::Suspended) == suspended)
         };
         let both = |it: &Notice| {
             it.what.wait().is_some_and(|wait| {
-                [true, false].iter().all(|side| notices.iter().any(|it| waits(it, *side) == Some(wait)))
+                [true, false].iter().all(|side| notices.iter().any(|notice| waits(notice, *side) == Some(wait)))
             })
         };
-        let told = notices.iter().filter(|it| !both(it) && self.wanted.want(tenant, &it.what));
+        let told = notices.iter().filter(|notice| !both(notice) && self.wanted.want(tenant, &notice.what));
         told.cloned().map(Arc::new).collect()
     }
 
     /// Returns what is written with them.
     pub(crate) fn puts(notices: &[Arc<Notice>]) -> impl Iterator<Item = Put> {
-        notices.iter().filter_map(|it| it.put())
+        notices.iter().filter_map(|notice| notice.put())
     }
 
     /// Tells who hears them that they are written.

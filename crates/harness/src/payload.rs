@@ -57,8 +57,8 @@ pub(crate) fn check_from(from: Option<&str>, limits: &Limits) -> Result<()> {
 pub(crate) fn fits(wait: &WaitRow, payload: &Map<String, Value>) -> Result<()> {
     let Some(schema) = terms(wait)?.payload_schema else { return Ok(()) };
     let schema =
-        Schema::compile(schema).map_err(|it| invalid(format!("the wait's schema is unusable: {it}")))?;
-    schema.check(&Value::Object(payload.clone())).map_err(|it| invalid(it.to_string()))
+        Schema::compile(schema).map_err(|error| invalid(format!("the wait's schema is unusable: {error}")))?;
+    schema.check(&Value::Object(payload.clone())).map_err(|error| invalid(error.to_string()))
 }
 
 fn invalid(why: String) -> Error {

@@ -103,7 +103,7 @@ impl std::error::Error for UnknownPolicy {}
 
 /// Tells whether a content is text alone.
 fn is_text(content: &Content) -> bool {
-    content.blocks().iter().all(|it| matches!(it, ContentBlock::Text { .. }))
+    content.blocks().iter().all(|block| matches!(block, ContentBlock::Text { .. }))
 }
 
 #[cfg(test)]

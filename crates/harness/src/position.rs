@@ -122,7 +122,7 @@ impl Encoder<'_> {
     /// named.
     fn holds_all(&self, fields: &BTreeMap<String, Encoded>) -> bool {
         let own = |(name, it): (&String, &Encoded)| !matches!(it, Encoded::Held(held) if held != name);
-        self.stored.iter().all(|it| fields.contains_key(it.name.as_ref())) && fields.iter().all(own)
+        self.stored.iter().all(|item| fields.contains_key(item.name.as_ref())) && fields.iter().all(own)
     }
 
     /// Returns the session's field that holds exactly this already.
@@ -142,7 +142,7 @@ impl Encoder<'_> {
     }
 
     fn list(&mut self, writing: &mut Writing, list: &List) -> Result<Encoded, Error> {
-        let base = self.stored.iter().find_map(|it| base_of(it, list));
+        let base = self.stored.iter().find_map(|item| base_of(item, list));
         let from = base.as_ref().map_or(0, |(_, _, len)| *len);
         let mut items: Vec<(u64, u64)> = Vec::new();
         for item in list.iter_from(from) {
@@ -190,8 +190,8 @@ impl Decoder<'_> {
         let mut frames = Vec::with_capacity(encoded.len());
         for (depth, fields) in encoded.into_iter().enumerate() {
             let mut frame: Fields = Vec::new();
-            if depth == 0 && !fields.values().any(|it| matches!(it, Encoded::Held(_))) {
-                let held = self.stored.iter().filter_map(|it| Some((self.state_field(&it.name)?, it)));
+            if depth == 0 && !fields.values().any(|field| matches!(field, Encoded::Held(_))) {
+                let held = self.stored.iter().filter_map(|item| Some((self.state_field(&item.name)?, item)));
                 let held = held.filter(|(state, _)| !fields.contains_key(state.as_ref()));
                 frame.extend(held.map(|(state, it)| (state, it.slot.clone())));
             }
@@ -259,6 +259,6 @@ impl Decoder<'_> {
 impl Position {
     pub(crate) fn to_json(&self) -> Result<Json, Error> {
         Json::of(self)
-            .map_err(|it| stored::corrupt("a position that JSON cannot represent".into(), Some(it.into())))
+            .map_err(|error| stored::corrupt("a position that JSON cannot represent".into(), Some(error.into())))
     }
 }

@@ -74,7 +74,7 @@ impl Preparing<'_> {
                 let desk = self.hot.desk();
                 (desk.fields().cloned(), desk.changes)
             };
-            let cut = held.map(|it| stored::cut(it, window)).transpose()?.flatten();
+            let cut = held.map(|held| stored::cut(held, window)).transpose()?.flatten();
             let (fields, before) = match cut {
                 Some(fields) => (fields, before),
                 None => {
@@ -97,7 +97,7 @@ impl Preparing<'_> {
         let ahead = self.hot.desk().fields_ahead();
         let rows = match ahead {
             Some(rows) => rows,
-            None => self.house.read(journal.session(key)).await?.map(|it| it.fields).unwrap_or_default(),
+            None => self.house.read(journal.session(key)).await?.map(|house| house.fields).unwrap_or_default(),
         };
         self.house.limited(stored::read(journal, key, rows, window)).await
     }
@@ -106,7 +106,7 @@ impl Preparing<'_> {
     fn window(&self) -> Option<Window> {
         let agent = &self.served.agent;
         let desk = self.hot.desk();
-        let is_old = desk.head.as_ref().is_some_and(|it| version_of(it) != agent.graph.session_version());
+        let is_old = desk.head.as_ref().is_some_and(|head| version_of(head) != agent.graph.session_version());
         agent.window.filter(|_| !is_old)
     }
 
@@ -173,7 +173,7 @@ impl Preparing<'_> {
         // What would not fit is not asked for (D13).
         let (held, bytes) = (turning.committed().len(), turning.history_bytes());
         let appended = turning.row.message.map(|_| message.clone());
-        let own = appended.as_ref().map_or(0, |it| it.text().map_or(0, str::len) as u64);
+        let own = appended.as_ref().map_or(0, |appended| appended.text().map_or(0, str::len) as u64);
         let added = u64::from(appended.is_some());
         self.served.bounds.history(held.saturating_add(added), bytes.saturating_add(own))?;
         if let Some(message) = &appended {
@@ -241,7 +241,7 @@ impl Preparing<'_> {
                 let wait = self.answered(&turning.row).await?;
                 let answer = wait.answer.as_ref().map(singletree_durable::Json::decode).transpose();
                 let payload =
-                    answer.map_err(|it| corrupt("an answer".into(), Some(it.into())))?.unwrap_or_default();
+                    answer.map_err(|error| corrupt("an answer".into(), Some(error.into())))?.unwrap_or_default();
                 let records = self.records(turning.row.no).await?;
                 self.at_pause(&mut turning, &decode(&position.body)?, payload, records).await?
             }
@@ -268,7 +268,7 @@ impl Preparing<'_> {
         let range = ItemRange::Numbers { from: no, to: no + 1 };
         let rows = self.house.read(self.house.journal.items(&self.hot.key, &range)).await?;
         let row = rows.into_iter().next();
-        row.map(|it| Item::from_text(it.body.as_str()))
+        row.map(|row| Item::from_text(row.body.as_str()))
             .ok_or_else(|| corrupt(format!("item {no} is missing"), None))
     }
 
@@ -484,11 +484,11 @@ fn version_of(head: &Head) -> &str {
 
 fn decode(body: &singletree_durable::Json) -> Result<Position, Error> {
     body.decode()
-        .map_err(|it| RunError::Position { reason: format!("the stored position is damaged: {it}") }.into())
+        .map_err(|error| RunError::Position { reason: format!("the stored position is damaged: {error}") }.into())
 }
 
 fn by_name(records: Vec<RecordRow>) -> Records {
-    records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect()
+    records.into_iter().map(|record| (record.name, Item::from_text(record.body.as_str()))).collect()
 }
 
 fn path_of(row: &TurnRow, marks: Marks) -> DispatchPath {

@@ -27,7 +27,7 @@ impl Readers {
     pub(crate) fn enter(&self, next: u64, max: usize) -> Option<Bookmark> {
         let at = Arc::new(AtomicU64::new(next));
         let mut all = self.all();
-        all.retain(|it| it.strong_count() > 0);
+        all.retain(|item| item.strong_count() > 0);
         if all.len() >= max {
             return None;
         }
@@ -47,7 +47,7 @@ impl Readers {
 
     /// Returns the first event that somebody still wants.
     pub(crate) fn lowest(&self) -> Option<u64> {
-        self.all().iter().filter_map(Weak::upgrade).map(|it| it.load(Ordering::Acquire)).min()
+        self.all().iter().filter_map(Weak::upgrade).map(|item| item.load(Ordering::Acquire)).min()
     }
 }
 

@@ -71,7 +71,7 @@ impl Ended {
     /// Reads what stands on a turn's row, once it has ended.
     pub(crate) fn of(row: &TurnRow) -> Result<Option<Self>, Error> {
         let ended = row.outcome.as_ref().map(Json::decode::<Self>).transpose();
-        ended.map_err(|it| corrupt(format!("the outcome of turn {}", row.no), Some(it.into())))
+        ended.map_err(|error| corrupt(format!("the outcome of turn {}", row.no), Some(error.into())))
     }
 }
 
@@ -86,7 +86,7 @@ impl Recorded {
             true => Json::of(self),
             false => Json::of(&Ended { recorded: self.clone(), used: used.clone() }),
         };
-        json.map_err(|it| corrupt("an outcome that JSON cannot represent".into(), Some(it.into())))
+        json.map_err(|error| corrupt("an outcome that JSON cannot represent".into(), Some(error.into())))
     }
 
     pub(crate) fn errored(turn: &ErroredTurn) -> Self {
@@ -200,7 +200,7 @@ async fn resumed_by(
 pub(crate) fn descriptor(wait: &WaitRow) -> Result<Descriptor, Error> {
     let metadata = wait.metadata.as_ref().map(Json::decode).transpose();
     let metadata =
-        metadata.map_err(|it| corrupt(format!("the metadata of wait {}", wait.no), Some(it.into())))?;
+        metadata.map_err(|error| corrupt(format!("the metadata of wait {}", wait.no), Some(error.into())))?;
     Ok(Descriptor { signal_id: wait.signal.clone(), metadata })
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn descriptor(wait: &WaitRow) -> Result<Descriptor, Error> {
 pub(crate) fn terms(wait: &WaitRow) -> Result<Wait, Error> {
     let schema = wait.payload_schema.as_ref().map(Json::decode).transpose();
     let payload_schema =
-        schema.map_err(|it| corrupt(format!("the schema of wait {}", wait.no), Some(it.into())))?;
+        schema.map_err(|error| corrupt(format!("the schema of wait {}", wait.no), Some(error.into())))?;
     Ok(Wait { no: wait.no, action: wait.action.clone(), deadline: wait.deadline, payload_schema })
 }
 
@@ -223,12 +223,12 @@ async fn read_tail(
         return Ok(Vec::new());
     }
     let rows = journal.items(key, &ItemRange::List { field, generation, from: tail.from, limit }).await?;
-    rows.iter().map(|it| message(&Item::from_text(it.body.as_str()))).collect()
+    rows.iter().map(|row| message(&Item::from_text(row.body.as_str()))).collect()
 }
 
 /// Reads a message off an item.
 pub(crate) fn message(item: &Item) -> Result<Arc<ChatMessage>, Error> {
-    item.typed::<ChatMessage>().map_err(|it| corrupt("a stored message".into(), Some(it.into())))
+    item.typed::<ChatMessage>().map_err(|error| corrupt("a stored message".into(), Some(error.into())))
 }
 
 /// Returns the status that an outcome gives its turn.

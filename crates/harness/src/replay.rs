@@ -37,7 +37,7 @@ impl<'a> Replay<'a> {
 
     pub(crate) async fn event(&mut self, row: EventRow) -> Result<ChatEvent> {
         let body = row.body.as_ref().map_or(Ok(Value::Null), Json::decode);
-        let body: Value = body.map_err(|it| corrupt(format!("event {}", row.seq), Some(it.into())))?;
+        let body: Value = body.map_err(|error| corrupt(format!("event {}", row.seq), Some(error.into())))?;
         let (turn, what) = match body["turn"].as_str() {
             // What a fork itself tells belongs to no stored turn: it carries its name.
             Some(name) => {
@@ -63,7 +63,7 @@ impl<'a> Replay<'a> {
 
     async fn turn(&mut self, no: u64) -> Result<TurnRow> {
         // Ended or not, a turn's row says what its events need; an outcome is looked for when one is told.
-        if let Some(turn) = self.turn.as_ref().filter(|it| it.no == no && it.outcome.is_some()) {
+        if let Some(turn) = self.turn.as_ref().filter(|turn| turn.no == no && turn.outcome.is_some()) {
             return Ok(turn.clone());
         }
         let rows = self.chat.house.read(self.chat.house.journal.turns(self.key, &TurnQuery::No(no))).await?;
@@ -106,7 +106,7 @@ impl<'a> Replay<'a> {
             },
             kind::FORKED => {
                 let parent = SessionId::parse(text(body, "parent"));
-                let parent = parent.map_err(|it| corrupt("a fork's parent".into(), Some(it.into())))?;
+                let parent = parent.map_err(|error| corrupt("a fork's parent".into(), Some(error.into())))?;
                 ChatEventKind::SessionForked { parent, offset: body["offset"].as_u64().unwrap_or_default() }
             }
             _ => return Ok(None),
@@ -130,7 +130,7 @@ impl<'a> Replay<'a> {
         let row = rows.into_iter().next().ok_or_else(|| corrupt(format!("item {no} is missing"), None))?;
         self.bytes.fetch_add(row.bytes(), Ordering::Relaxed);
         let side = row.side.as_ref().map(Json::decode).transpose();
-        let side = side.map_err(|it| corrupt(format!("the side record of item {no}"), Some(it.into())))?;
+        let side = side.map_err(|error| corrupt(format!("the side record of item {no}"), Some(error.into())))?;
         Ok((message(&Item::from_text(row.body.as_str()))?, side))
     }
 

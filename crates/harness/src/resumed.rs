@@ -82,7 +82,7 @@ impl Chat {
         let (key, id) = (turn.key(), turn.id());
         let of = TurnQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(self.house.journal.turns(key, &of)).await?;
-        let row = rows.into_iter().find(|it| it.ordinal == id.ordinal);
+        let row = rows.into_iter().find(|row| row.ordinal == id.ordinal);
         let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
         let served = self.house.served(&row.agent)?;
         if row.kind != TurnKind::Message || served.agent.resumed_reply == ResumedReply::Subscription {
@@ -107,10 +107,10 @@ impl Chat {
             let from = to.saturating_sub(PAGE);
             let query = TurnQuery::From { no: from, limit: to - from };
             let mut rows = self.house.read(self.house.journal.turns(key, &query)).await?;
-            rows.retain(|it| it.no < to);
+            rows.retain(|row| row.no < to);
             // Turns may have been forgotten; before them there is nothing.
-            let last = rows.is_empty() || rows.iter().any(|it| it.kind == TurnKind::Message);
-            between.extend(rows.into_iter().rev().take_while(|it| it.kind != TurnKind::Message));
+            let last = rows.is_empty() || rows.iter().any(|row| row.kind == TurnKind::Message);
+            between.extend(rows.into_iter().rev().take_while(|row| row.kind != TurnKind::Message));
             if last {
                 break;
             }

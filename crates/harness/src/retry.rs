@@ -83,7 +83,7 @@ impl Chat {
                 let said = message(&Item::from_text(row.body.as_str()))?;
                 let side = row.side.as_ref().map(Json::decode).transpose();
                 let side = side
-                    .map_err(|it| corrupt(format!("the side record of item {}", row.no), Some(it.into())))?;
+                    .map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
                 let says_again = self.says_again(&hot, &failed, &row).await?;
                 let valid = self.validate(said.as_ref().clone(), &options)?.beside(side);
                 let served = house.served(&failed.agent)?;
@@ -142,7 +142,7 @@ impl Chat {
         let fields = Preparing { house: &self.house, hot, served }.fields().await?;
         let history = stored::list(&fields, HISTORY).cloned().unwrap_or_default();
         let last = Messages::of(&history).last();
-        Ok(last.is_none_or(|it| it.role == Role::Assistant && it.tool_calls.is_empty()))
+        Ok(last.is_none_or(|last| last.role == Role::Assistant && last.tool_calls.is_empty()))
     }
 }
 

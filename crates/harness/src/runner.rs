@@ -66,7 +66,7 @@ impl House {
         if self.is_closing() {
             // The next sweep finds them; who waits for them here is told that by their tickets going.
             let before = desk.queue.len();
-            desk.queue.retain(|it| matches!(it.work, Work::Message { committed: false, .. }));
+            desk.queue.retain(|item| matches!(item.work, Work::Message { committed: false, .. }));
             desk.has_left |= desk.queue.len() < before;
             return Next::Nothing;
         }
@@ -79,7 +79,7 @@ impl House {
             _ if !desk.known => return Next::Learn,
             Work::Message { row, .. } if desk.wait.is_some() => {
                 let served = self.agents.get(&row.agent);
-                Some(served.map_or(WhileSuspended::Reject, |it| it.agent.while_suspended))
+                Some(served.map_or(WhileSuspended::Reject, |served| served.agent.while_suspended))
             }
             Work::Message { .. } | Work::Answer(_) | Work::Recover { .. } => None,
         };

@@ -237,8 +237,8 @@ impl Chat {
     /// As [`Chat::session`].
     pub async fn history(&self, session_id: &str, from: u64, limit: u64) -> Result<Vec<HistoryEntry>> {
         let row = self.row(session_id).await?;
-        let field = row.fields.iter().find(|it| it.name == HISTORY);
-        let Some(FieldValue::List { generation, .. }) = field.map(|it| &it.value) else {
+        let field = row.fields.iter().find(|field| field.name == HISTORY);
+        let Some(FieldValue::List { generation, .. }) = field.map(|field| &field.value) else {
             return Ok(Vec::new());
         };
         let range = ItemRange::List { field: HISTORY.to_owned(), generation: *generation, from, limit };
@@ -253,10 +253,10 @@ impl Chat {
     /// As [`Chat::session`].
     pub async fn value(&self, session_id: &str, field: &str) -> Result<Option<Value>> {
         let row = self.row(session_id).await?;
-        match row.fields.iter().find(|it| it.name == field).map(|it| &it.value) {
+        match row.fields.iter().find(|it| it.name == field).map(|field| &field.value) {
             Some(FieldValue::Value(json)) => {
                 let value = json.decode();
-                value.map(Some).map_err(|it| corrupt(format!("field '{field}'"), Some(it.into())))
+                value.map(Some).map_err(|error| corrupt(format!("field '{field}'"), Some(error.into())))
             }
             Some(FieldValue::List { .. }) | None => Ok(None),
         }
@@ -274,7 +274,7 @@ impl Chat {
         for FieldRow { name, value } in &row.fields {
             match value {
                 FieldValue::Value(json) => {
-                    values.insert(name.clone(), json.decode().map_err(|it| unreadable(name, it))?);
+                    values.insert(name.clone(), json.decode().map_err(|error| unreadable(name, error))?);
                 }
                 FieldValue::List { generation, len, .. } => {
                     let mut items = Vec::new();
@@ -326,7 +326,7 @@ impl Chat {
         if hot.desk().head.is_some() {
             return Err(exists());
         }
-        let first = reserve(&hot, export.lists.values().map(|it| it.len() as u64).sum());
+        let first = reserve(&hot, export.lists.values().map(|list| list.len() as u64).sum());
         let head = Head {
             agent: export.agent.clone(),
             graph: export.graph.clone(),
@@ -384,12 +384,12 @@ fn imported(export: SessionExport, first: Counters, bounds: &Bounds) -> Result<V
         for (seq, item) in (0..).zip(items) {
             if name == HISTORY {
                 let checked = ChatMessage::from_json(item.body.clone());
-                checked.map_err(|it| Error::MessageShape { why: format!("message {seq}: {it}") })?;
+                checked.map_err(|error| Error::MessageShape { why: format!("message {seq}: {error}") })?;
             }
             let placement = Some(Placement { field: name.clone(), generation: 0, seq });
             let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
             bounds.item(body.as_str())?;
-            side.as_ref().map_or(Ok(()), |it| bounds.item(it.as_str()))?;
+            side.as_ref().map_or(Ok(()), |side| bounds.item(side.as_str()))?;
             bytes += body.as_str().len() as u64;
             rows.push(Put::Item(ItemRow { no, turn: first.turns, placement, body, side }));
             no += 1;
@@ -412,8 +412,8 @@ fn reserve(hot: &Hot, items: u64) -> Counters {
 }
 
 pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
-    let history = row.fields.iter().find(|it| it.name == HISTORY);
-    let messages = match history.map(|it| &it.value) {
+    let history = row.fields.iter().find(|field| field.name == HISTORY);
+    let messages = match history.map(|history| &history.value) {
         Some(FieldValue::List { len, .. }) => *len,
         Some(FieldValue::Value(_)) | None => 0,
     };
@@ -428,13 +428,13 @@ pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
             .head
             .parent
             .as_ref()
-            .map(|it| ForkPoint { session: it.session.to_string(), offset: it.offset }),
+            .map(|parent| ForkPoint { session: parent.session.to_string(), offset: parent.offset }),
     })
 }
 
 fn entry(seq: u64, row: &ItemRow) -> Result<HistoryEntry> {
     let side = row.side.as_ref().map(Json::decode).transpose();
-    let side = side.map_err(|it| corrupt(format!("the side record of item {}", row.no), Some(it.into())))?;
+    let side = side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
     Ok(HistoryEntry { seq, message: message(&Item::from_text(row.body.as_str()))?, side })
 }
 

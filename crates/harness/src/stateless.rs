@@ -99,7 +99,7 @@ impl Chat {
             agent: served.agent.name.clone(),
             why: "it answers in sessions only".into(),
         })?;
-        validate_messages(&messages).map_err(|it| Error::MessageShape { why: it.to_string() })?;
+        validate_messages(&messages).map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let len = messages.len() as u64;
         let list: List = messages.into_iter().map(Item::from_typed).collect();
         let teller = Teller::new(self, served.clone(), len)?;
@@ -237,7 +237,7 @@ impl Teller {
             Ended::Late(error) => Err(self.errored(&error)),
             Ended::Ran(report) => match report.outcome {
                 HarnessOutcome::Completed(done) => {
-                    self.completed(&done.state).map_err(|it| self.errored(&it))
+                    self.completed(&done.state).map_err(|error| self.errored(&error))
                 }
                 HarnessOutcome::Suspended(_) => Err(self.errored(&self.waits())),
                 HarnessOutcome::Errored(failure) => {

@@ -78,7 +78,7 @@ impl Steering {
     #[must_use]
     pub fn take(&self, history: &Messages) -> Vec<ChatMessage> {
         let mut desk = self.hot.desk();
-        while let Some(next) = desk.queue.pop_front_if(|it| it.steers(&self.agent)) {
+        while let Some(next) = desk.queue.pop_front_if(|queue| queue.steers(&self.agent)) {
             desk.offered.push(next);
         }
         let after = desk.taken.iter().map(|it| it.1 + 1).max().unwrap_or_default();
@@ -166,7 +166,7 @@ impl Desk {
     pub(crate) fn taken_ended(&mut self, no: u64, outcome: &Arc<ChatTurnOutcome>) {
         let held = |queued: &Queued| queued.no() == Some(no);
         let taken = self.taken.extract_if(.., |(it, _)| held(it)).map(|(it, _)| it).next();
-        let offered = self.offered.extract_if(.., |it| held(it)).next();
+        let offered = self.offered.extract_if(.., |offered| held(offered)).next();
         for queued in taken.into_iter().chain(offered) {
             queued.ticket.tell(outcome.clone());
         }

@@ -33,7 +33,7 @@ pub(crate) enum Kept {
 pub(crate) type StoredFields = Vec<StoredField>;
 
 pub(crate) fn find<'a>(fields: &'a [StoredField], name: &str) -> Option<&'a StoredField> {
-    fields.iter().find(|it| it.name.as_ref() == name)
+    fields.iter().find(|field| field.name.as_ref() == name)
 }
 
 /// Returns the rows' list of a field.
@@ -67,8 +67,8 @@ pub(crate) async fn read(
 
 /// Cuts the history to a window. None when more is needed than is held.
 pub(crate) fn cut(mut fields: StoredFields, window: Option<Window>) -> Result<Option<StoredFields>, Error> {
-    let history = fields.iter_mut().find(|it| it.name.as_ref() == HISTORY);
-    let Some(Slot::Many(list)) = history.map(|it| &mut it.slot) else { return Ok(Some(fields)) };
+    let history = fields.iter_mut().find(|field| field.name.as_ref() == HISTORY);
+    let Some(Slot::Many(list)) = history.map(|history| &mut history.slot) else { return Ok(Some(fields)) };
     match window {
         Some(window) if window.is_held(list)? => *list = window.cut(list)?,
         None if list.first_held() == 0 => {}
@@ -114,16 +114,16 @@ pub(crate) async fn read_items(
         let what = format!("field '{field}' has {} of {wanted} items from {} on", rows.len(), places.start);
         return Err(corrupt(what, None));
     }
-    Ok(rows.into_iter().map(|it| Item::from_text(it.body.into_text())).collect())
+    Ok(rows.into_iter().map(|row| Item::from_text(row.body.into_text())).collect())
 }
 
 /// Returns the fields by name, for the engine.
 pub(crate) fn to_fields(fields: &[StoredField]) -> Fields {
-    fields.iter().map(|it| (it.name.clone(), it.slot.clone())).collect()
+    fields.iter().map(|field| (field.name.clone(), field.slot.clone())).collect()
 }
 
 /// Tells whether a session field is a list that only extends, and so is kept as rows (INV-4).
 pub(crate) fn keeps_rows(graph: &Graph<Snapshot>, state_field: &str) -> bool {
     let field = graph.schema().field(state_field);
-    field.is_some_and(|it| it.shape().is_list() && it.merge_by().only_extends())
+    field.is_some_and(|field| field.shape().is_list() && field.merge_by().only_extends())
 }

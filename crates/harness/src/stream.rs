@@ -126,7 +126,7 @@ impl TurnStream {
     pub fn message(&self, position: u64) -> MessageStream<'_> {
         let side = self.0.sides.of(position);
         let mut shown = self.shown();
-        let again = shown.message.as_ref().is_some_and(|it| it.position == position);
+        let again = shown.message.as_ref().is_some_and(|message| message.position == position);
         shown.attempts = if again { shown.attempts + 1 } else { 1 };
         let run = self.0.runs_before + shown.attempts;
         let unrecorded = position.saturating_sub(shown.recorded).saturating_sub(shown.steering);
@@ -186,13 +186,13 @@ impl TurnStream {
 
     /// Returns what is shown of the message that is on its way: its position and text.
     pub(crate) fn interrupted(&self) -> Option<(u64, String)> {
-        self.shown().message.as_ref().map(|it| (it.position, it.text.clone()))
+        self.shown().message.as_ref().map(|message| (message.position, message.text.clone()))
     }
 
     /// Returns one event with the text so far, for a listener that came late.
     pub(crate) fn so_far(&self) -> Option<ChatEvent> {
         let shown = self.shown();
-        let message = shown.message.as_ref().filter(|it| !it.text.is_empty())?;
+        let message = shown.message.as_ref().filter(|message| !message.text.is_empty())?;
         let (run, n, text) = (message.run, message.next.saturating_sub(1), message.text.clone());
         let (id, side) = (self.id(message.position, shown.first), message.side.clone());
         let unrecorded = message.unrecorded;
@@ -215,7 +215,7 @@ impl TurnStream {
     pub(crate) fn recorded(&self, len: u64) {
         let mut shown = self.shown();
         (shown.recorded, shown.steering) = (shown.recorded.max(len), 0);
-        if shown.message.as_ref().is_some_and(|it| it.position < len) {
+        if shown.message.as_ref().is_some_and(|message| message.position < len) {
             shown.message = None;
         }
     }
@@ -248,7 +248,7 @@ impl MessageStream<'_> {
         let Some(message) = shown
             .message
             .as_mut()
-            .filter(|it| it.position == self.position && it.run == self.run && !it.is_full)
+            .filter(|message| message.position == self.position && message.run == self.run && !message.is_full)
         else {
             return;
         };

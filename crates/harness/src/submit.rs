@@ -236,23 +236,23 @@ impl Chat {
     /// Checks a message before anything is done for it.
     pub(crate) fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<Valid> {
         let limits = &self.house.limits;
-        message.validate().map_err(|it| Error::MessageShape { why: it.to_string() })?;
+        message.validate().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let item = Item::from_typed(message);
-        let text = item.text().map_err(|it| Error::MessageShape { why: it.to_string() })?;
+        let text = item.text().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let side = (!options.notes.is_empty()).then(|| Value::Object(options.notes.clone()));
-        let bytes = text.len() + side.as_ref().map_or(0, |it| it.to_string().len());
+        let bytes = text.len() + side.as_ref().map_or(0, |side| side.to_string().len());
         if bytes > limits.message_bytes {
             let why = format!("it has {bytes} bytes, and {} are allowed", limits.message_bytes);
             return Err(Error::MessageShape { why });
         }
         let max = nesting(limits);
-        let side_levels = side.as_ref().map_or(0, |it| Json::levels(&it.to_string()));
+        let side_levels = side.as_ref().map_or(0, |side| Json::levels(&side.to_string()));
         if Json::levels(text).max(side_levels) > max {
             return Err(Error::MessageShape { why: format!("it has more than {max} levels") });
         }
         let body = Json::from_text(text);
         let key = self.key_of(&body, options)?;
-        let message = item.typed().map_err(|it| Error::MessageShape { why: it.to_string() })?;
+        let message = item.typed().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let policy = options.policy;
         Ok(Valid { message, item, body, key, steers: options.steers, side, policy })
     }
@@ -306,7 +306,7 @@ impl Chat {
     }
 
     fn answering(&self, hot: &Hot, asked: Option<&str>) -> Result<Arc<Served>> {
-        let held = hot.desk().head.as_ref().map(|it| it.agent.clone()).filter(|it| !it.is_empty());
+        let held = hot.desk().head.as_ref().map(|head| head.agent.clone()).filter(|it| !it.is_empty());
         let name = held.as_deref().or(asked).unwrap_or(&self.house.default_agent);
         self.house.served(name).cloned()
     }
@@ -320,7 +320,7 @@ impl Chat {
         let Acceptance { served, valid, forking, retried } = acceptance;
         self.admit_tokens().await.map_err(Unaccepted::Refused)?;
         let invocation = InvocationId::parse(self.house.ids.uuid());
-        let invocation = invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
+        let invocation = invocation.map_err(|error| Unaccepted::Refused(Error::Accept { source: error.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
         let (commit, row, from) = {
             let mut desk = hot.desk();
@@ -333,8 +333,8 @@ impl Chat {
             if desk.queue.len() + desk.offered.len() >= max {
                 return Err(Unaccepted::Refused(Error::QueueFull { max }));
             }
-            let head = desk.head.as_ref().or(forking.as_ref().map(|it| &it.source.head));
-            let policy = head.map_or(Ok(valid.policy), |it| PromptPolicy::stored(&it.prompt_policy));
+            let head = desk.head.as_ref().or(forking.as_ref().map(|forking| &forking.source.head));
+            let policy = head.map_or(Ok(valid.policy), |head| PromptPolicy::stored(&head.prompt_policy));
             let policy = policy.map_err(Unaccepted::Refused)?;
             policy.takes(&served.agent, &valid.message).map_err(Unaccepted::Refused)?;
             let permit = self.admit_turn().map_err(Unaccepted::Refused)?;
@@ -459,12 +459,12 @@ fn unknown(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> Un
 impl Chat {
     /// Asks whether another turn may run.
     pub(crate) fn admit_turn(&self) -> Result<Option<TurnPermit>> {
-        Ok(self.admission.as_ref().map(|it| it.admit_turn()).transpose()?)
+        Ok(self.admission.as_ref().map(|admission| admission.admit_turn()).transpose()?)
     }
 
     /// Asks whether the tenant has tokens left, where they are counted.
     async fn admit_tokens(&self) -> Result<()> {
-        let Some(admission) = self.admission.as_ref().filter(|it| it.counts_tokens()) else { return Ok(()) };
+        let Some(admission) = self.admission.as_ref().filter(|admission| admission.counts_tokens()) else { return Ok(()) };
         let used = self.usage_of_tenant().await.map_err(not_accepted)?;
         let tokens = used.iter().map(|it| it.prompt_tokens.saturating_add(it.completion_tokens));
         Ok(admission.admit_tokens(tokens.fold(0, u64::saturating_add))?)
@@ -472,7 +472,7 @@ impl Chat {
 
     /// Asks whether another session may be made.
     pub(crate) fn admit_session(&self) -> Result<()> {
-        Ok(self.admission.as_ref().map_or(Ok(()), |it| it.admit_session())?)
+        Ok(self.admission.as_ref().map_or(Ok(()), |admission| admission.admit_session())?)
     }
 }
 

@@ -81,11 +81,11 @@ impl Chat {
         after: Option<EventId>,
     ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>> {
         let hot = self.house.hot(&self.key(session_id)?)?;
-        if after.as_ref().is_some_and(|it| *it.epoch != *self.house.epoch) {
+        if after.as_ref().is_some_and(|after| *after.epoch != *self.house.epoch) {
             let oldest = self.oldest_event(&hot).await?;
             return Err(Error::EventsExpired { oldest: oldest.to_string() });
         }
-        let begin = after.map_or(Begin::Oldest, |it| Begin::After(it.seq));
+        let begin = after.map_or(Begin::Oldest, |after| Begin::After(after.seq));
         let mut events = Events::open(self.clone(), hot, begin, None)?;
         events.settle().await?;
         Ok(events.stream())
@@ -117,10 +117,10 @@ impl Chat {
     ) -> Result<impl Stream<Item = Result<(EventId, Arc<ChatTurnOutcome>)>> + Send + use<>> {
         let events = self.events(session_id, after).await?;
         let resumed = events.filter_map(|event| {
-            let resumed = event.map(|it| {
-                let is_end = !matches!(it.what, ChatEventKind::TurnSuspended { .. });
-                let outcome = it.what.outcome().filter(|_| it.turn.ordinal > 0 && is_end).cloned();
-                it.id.zip(outcome)
+            let resumed = event.map(|event| {
+                let is_end = !matches!(event.what, ChatEventKind::TurnSuspended { .. });
+                let outcome = event.what.outcome().filter(|_| event.turn.ordinal > 0 && is_end).cloned();
+                event.id.zip(outcome)
             });
             std::future::ready(resumed.transpose())
         });

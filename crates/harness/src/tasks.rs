@@ -52,6 +52,6 @@ impl Tasks {
     /// Waits until nothing runs.
     pub(crate) async fn idle(&self) {
         let mut count = self.0.subscribe();
-        drop(count.wait_for(|it| *it == 0).await);
+        drop(count.wait_for(|count| *count == 0).await);
     }
 }

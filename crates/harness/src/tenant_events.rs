@@ -184,7 +184,7 @@ impl TenantChannel {
     fn since(&self, after: &TenantEventId) -> Option<VecDeque<Arc<TenantEvent>>> {
         let oldest = self.next - self.kept.len() as u64;
         let is_kept = after.series == self.series && after.seq < self.next && after.seq + 1 >= oldest;
-        is_kept.then(|| self.kept.iter().filter(|it| it.id.seq > after.seq).cloned().collect())
+        is_kept.then(|| self.kept.iter().filter(|item| item.id.seq > after.seq).cloned().collect())
     }
 }
 

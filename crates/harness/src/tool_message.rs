@@ -27,7 +27,7 @@ pub(crate) fn check(history: &List, message: &ChatMessage) -> Result<()> {
 pub(crate) fn leave_out_answered(closed: &mut Vec<Item>, message: Option<&Item>) {
     let message = message.and_then(|message| record::message(message).ok());
     let Some(answer) = message.filter(|message| message.role == Role::Tool) else { return };
-    closed.retain(|item| !record::message(item).is_ok_and(|it| it.tool_call_id == answer.tool_call_id));
+    closed.retain(|item| !record::message(item).is_ok_and(|message| message.tool_call_id == answer.tool_call_id));
 }
 
 impl Chat {

@@ -104,8 +104,8 @@ impl Chat {
         let before = self.house.read(self.house.journal.numbers(&key)).await?.events;
         let last_event = self.before_open(&key, before).await?;
         let session = self.row(session_id).await?;
-        let field = session.fields.iter().find(|it| it.name == HISTORY);
-        let Some(FieldValue::List { generation, len, .. }) = field.map(|it| &it.value) else {
+        let field = session.fields.iter().find(|field| field.name == HISTORY);
+        let Some(FieldValue::List { generation, len, .. }) = field.map(|field| &field.value) else {
             return Ok(Transcript { items: Vec::new(), next: None, last_event });
         };
         let mut reader = Reader::new(self, session.clone(), *generation);
@@ -124,7 +124,7 @@ impl Chat {
         let mut first = from;
         for (at, it) in read.iter().enumerate() {
             let seq = from + at as u64;
-            let before = at.checked_sub(1).map(|it| &read[it].owner);
+            let before = at.checked_sub(1).map(|left| &read[left].owner);
             match before {
                 None if it.owner.is_some() => first = reader.begins(from, it.owner.as_ref()).await?,
                 Some(before) if *before != it.owner => first = seq,
@@ -218,12 +218,12 @@ impl<'a> Reader<'a> {
         }
         self.learn(places.iter().flatten().copied().collect()).await?;
         let read = rows.into_iter().zip(places).map(|(row, place)| {
-            let made_by = place.and_then(|it| self.turns.get(&it).cloned().flatten());
+            let made_by = place.and_then(|place| self.turns.get(&place).cloned().flatten());
             let side = row.side.as_ref().map(Json::decode::<Value>).transpose();
             let side =
-                side.map_err(|it| corrupt(format!("the side record of item {}", row.no), Some(it.into())))?;
+                side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
             // One that steered is part of the turn that took it.
-            let taken = side.as_ref().and_then(|it| it[TAKEN_BY].as_str()).and_then(|it| it.parse().ok());
+            let taken = side.as_ref().and_then(|side| side[TAKEN_BY].as_str()).and_then(|it| it.parse().ok());
             let owner = taken.or_else(|| made_by.as_ref().map(TurnRowExt::id));
             Ok(Read { row, side, owner, made_by })
         });
@@ -250,7 +250,7 @@ impl<'a> Reader<'a> {
             if back == self.line.len() && !self.reach_back().await? {
                 return Ok(None);
             }
-            let inherited = self.line[back].head.parent.as_ref().is_some_and(|it| seq < it.offset);
+            let inherited = self.line[back].head.parent.as_ref().is_some_and(|parent| seq < parent.offset);
             if !inherited {
                 return Ok(Some(back));
             }
@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
     async fn reach_back(&mut self) -> Result<bool> {
         let last = self.line.last().expect("a line begins with its session");
         let parent = last.head.parent.as_ref().filter(|_| !self.is_whole);
-        let key = parent.map(|it| SessionKey::new(last.key.tenant.clone(), it.session.clone()));
+        let key = parent.map(|parent| SessionKey::new(last.key.tenant.clone(), parent.session.clone()));
         let house = &self.chat.house;
         let row = match key {
             Some(key) => house.read(house.journal.session(&key)).await?,
@@ -283,7 +283,7 @@ impl<'a> Reader<'a> {
             self.turns.insert((back, no), None);
             let query = TurnQuery::From { no, limit: WINDOW };
             let rows = house.read(house.journal.turns(&self.line[back].key, &query)).await?;
-            self.turns.extend(rows.into_iter().map(|it| ((back, it.no), Some(it))));
+            self.turns.extend(rows.into_iter().map(|row| ((back, row.no), Some(row))));
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Turn {
     /// Says where in the log the turn begins, and hands over what listens to it already.
     pub(crate) fn beginning_at(mut self, no: u64, from: u64, live: Option<Live>) -> Self {
         (self.no, self.from) = (Some(no), Begin::At(from));
-        self.live = live.map(|it| Arc::new(Mutex::new(Some(it))));
+        self.live = live.map(|live| Arc::new(Mutex::new(Some(live))));
         self
     }
 
@@ -86,9 +86,9 @@ impl Turn {
     pub fn is_parked(&self) -> bool {
         let Ok(hot) = self.chat.house.hot(&self.key) else { return false };
         let desk = hot.desk();
-        let agent = desk.head.as_ref().and_then(|it| self.chat.house.agents.get(&it.agent));
-        let queues = agent.is_some_and(|it| it.agent.while_suspended == WhileSuspended::Queue);
-        queues && !self.is_over() && desk.wait.as_ref().is_some_and(|it| it.invocation != self.id.invocation)
+        let agent = desk.head.as_ref().and_then(|head| self.chat.house.agents.get(&head.agent));
+        let queues = agent.is_some_and(|agent| agent.agent.while_suspended == WhileSuspended::Queue);
+        queues && !self.is_over() && desk.wait.as_ref().is_some_and(|wait| wait.invocation != self.id.invocation)
     }
 
     /// Waits for the outcome. It is recorded before it is told (INV-3).
@@ -103,8 +103,8 @@ impl Turn {
                 let (mut told, mut given_up) = (told.clone(), self.chat.house.given_up.subscribe());
                 let known = tokio::select! {
                     biased;
-                    outcome = told.wait_for(Option::is_some) => outcome.ok().and_then(|it| it.clone()),
-                    _ = given_up.wait_for(|it| *it) => None,
+                    outcome = told.wait_for(Option::is_some) => outcome.ok().and_then(|outcome| outcome.clone()),
+                    _ = given_up.wait_for(|given_up| *given_up) => None,
                 };
                 if let Some(outcome) = known {
                     return outcome;
@@ -134,14 +134,14 @@ impl Turn {
     /// As [`Turn::message`].
     pub async fn usage(&self) -> Result<Vec<ModelUsage>> {
         let ended = Ended::of(&self.row().await?)?;
-        Ok(ended.map(|it| it.used.told()).unwrap_or_default())
+        Ok(ended.map(|ended| ended.used.told()).unwrap_or_default())
     }
 
     async fn row(&self) -> Result<TurnRow> {
         let house = &self.chat.house;
         let query = TurnQuery::Invocation(self.id.invocation.clone());
         let rows = house.read(house.journal.turns(&self.key, &query)).await?;
-        let row = rows.into_iter().find(|it| it.ordinal == self.id.ordinal);
+        let row = rows.into_iter().find(|row| row.ordinal == self.id.ordinal);
         row.ok_or_else(|| Error::TurnUnknown { turn: self.id.to_string() })
     }
 
@@ -162,7 +162,7 @@ impl Turn {
     /// # Cancellation
     /// Dropping the stream changes nothing.
     pub fn events(&self) -> impl futures_core::Stream<Item = Result<ChatEvent>> + Send + use<> {
-        let live = self.live.as_ref().and_then(|it| it.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let live = self.live.as_ref().and_then(|live| live.lock().unwrap_or_else(PoisonError::into_inner).take());
         let only = Only::new(self.id.clone(), self.no, self.is_over());
         let chat = self.chat.clone();
         let ours = self.chat.house.hot(&self.key).and_then(|hot| match live {
@@ -177,7 +177,7 @@ impl Turn {
         Box::pin(unfold(Some(ours), |ours| async {
             let mut ours = ours?;
             let event = ours.next().await?;
-            let over = event.as_ref().map_or(true, |it| it.what.outcome().is_some());
+            let over = event.as_ref().map_or(true, |event| event.what.outcome().is_some());
             Some((event, (!over).then_some(ours)))
         }))
     }
@@ -195,7 +195,7 @@ impl Chat {
         let key = key.ok_or_else(unknown)?;
         let query = TurnQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(journal.turns(&key, &query)).await?;
-        let row = rows.into_iter().find(|it| it.ordinal == id.ordinal).ok_or_else(unknown)?;
+        let row = rows.into_iter().find(|row| row.ordinal == id.ordinal).ok_or_else(unknown)?;
         self.turn_of(key, row).await
     }
 

@@ -91,7 +91,7 @@ impl Turning {
             }
             let side = self.sides.of(position);
             let beside = Beside { placement: None, side: side.as_ref().map(Json::from) };
-            beside.side.as_ref().map_or(Ok(()), |it| self.bounds.side(it.as_str()))?;
+            beside.side.as_ref().map_or(Ok(()), |side| self.bounds.side(side.as_str()))?;
             let (no, side) = match self.numbers.get(item) {
                 // It was written before anybody could say anything about it; what is taken is told now.
                 Some(no) => (no, self.tell_taken(writing, (no, position), side)),
@@ -120,7 +120,7 @@ impl Turning {
         self.head.schema_version.clone_from(&session.schema_version);
         self.write_state(writing, &session.fields)?;
         let history = stored::find(&self.stored, HISTORY);
-        history.map_or(Ok(()), |it| self.bounds.history(it.slot.as_list().map_or(0, List::len), it.bytes))
+        history.map_or(Ok(()), |history| self.bounds.history(history.slot.as_list().map_or(0, List::len), history.bytes))
     }
 
     /// Writes the history alone (D10, D11): the other fields stay as they are stored.
@@ -172,7 +172,7 @@ impl Turning {
         self.row.status = record::status(&outcome);
         self.row.ended_at = Some(writing.now);
         self.row.outcome = Some(recorded.with(&self.used)?);
-        self.used.rows().for_each(|it| writing.put(Put::Usage(it)));
+        self.used.rows().for_each(|row| writing.put(Put::Usage(row)));
         if recorded.frees_key() {
             (self.row.key, self.row.digest) = (None, None);
         }

@@ -58,7 +58,7 @@ impl Chat {
         let query = TurnQuery::From { no: from, limit: limit.saturating_add(1) };
         let mut rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
         let fits = usize::try_from(limit).unwrap_or(usize::MAX);
-        let next = rows.get(fits).map(|it| it.no);
+        let next = rows.get(fits).map(|row| row.no);
         rows.truncate(fits);
         Ok(TurnPage { items: self.turn_infos(&key, &rows).await?, next })
     }
@@ -97,7 +97,7 @@ impl Chat {
         let key = self.key(session_id)?;
         let query = TurnQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
-        let row = rows.iter().find(|it| it.ordinal == id.ordinal);
+        let row = rows.iter().find(|row| row.ordinal == id.ordinal);
         let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
         self.turn_info_of(&key, row).await
     }

@@ -58,9 +58,9 @@ impl Preparing<'_> {
         if turning.positioned {
             turning.records = self.records(turning.row.no).await?;
         }
-        let is_own = position.as_ref().is_some_and(|it| it.turn == turning.row.no);
+        let is_own = position.as_ref().is_some_and(|position| position.turn == turning.row.no);
         // What it had committed is its own to close (D8); a position that cannot be read says nothing of that.
-        let position = position.and_then(|it| it.body.decode::<Position>().ok());
+        let position = position.and_then(|position| position.body.decode::<Position>().ok());
         let stood_with_effects = position.as_ref().is_some_and(|position| position.effects);
         turning.effects = Effects::of(stood_with_effects || have_intent(&turning.records));
         let mut stopped = None;
@@ -100,7 +100,7 @@ impl Preparing<'_> {
         };
         let Some(fields) = frames.first() else { return Ok(None) };
         let session = project(fields, &turning.names, graph.session_version());
-        let session = session.filter(|it| graph.check_session(it).is_ok() && self.serves(&turning.row.agent));
+        let session = session.filter(|session| graph.check_session(session).is_ok() && self.serves(&turning.row.agent));
         let stopped = StoppedRun::of_fields(fields, &position.cursor, session);
         if stopped.is_some() {
             (turning.numbers, turning.marks) = (numbers, position.marks);

@@ -159,7 +159,7 @@ mod tests {
 
     fn line(used: &Used) -> Vec<String> {
         let told = used.told().into_iter();
-        told.map(|it| format!("{} {} {} {}", it.model, it.calls, it.prompt_tokens, it.completion_tokens))
+        told.map(|told| format!("{} {} {} {}", told.model, told.calls, told.prompt_tokens, told.completion_tokens))
             .collect()
     }
 

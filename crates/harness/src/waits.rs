@@ -83,15 +83,15 @@ pub(crate) async fn close(
 async fn read_end(house: &House, hot: &Hot, turning: &mut Turning) -> Result<StoppedRun, Error> {
     let row = house.read(house.journal.position(&hot.key, &turning.row.invocation)).await?;
     // One that cannot be read says nothing of that.
-    let position = row.and_then(|it| it.body.decode::<Position>().ok());
-    turning.effects = Effects::of(position.as_ref().is_some_and(|it| it.effects));
+    let position = row.and_then(|row| row.body.decode::<Position>().ok());
+    turning.effects = Effects::of(position.as_ref().is_some_and(|position| position.effects));
     let history = turning.committed();
     let range = turning.last_stored(&history).filter(|_| turning.effects.any());
     let last = match range {
         Some(range) => house.item_beside(hot, &range).await,
         None => None,
     };
-    let made = position.and_then(|it| Made::at(&it.cursor));
+    let made = position.and_then(|position| Made::at(&position.cursor));
     Ok(StoppedRun { session: None, history, shown: None, made, last })
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn run_answer(
     if let Some(running) = hot.desk().running.as_mut() {
         running.answers = Some(answering.wait);
     }
-    let wait = hot.desk().wait.clone().filter(|it| it.no == answering.wait);
+    let wait = hot.desk().wait.clone().filter(|wait| wait.no == answering.wait);
     let Some(wait) = wait else {
         refuse(answering, Error::Correlation { why: "the wait has ended".into() });
         return None;
@@ -211,7 +211,7 @@ pub(crate) fn resume(hot: &Hot, row: TurnRow) {
 }
 
 fn put_before_messages(desk: &mut Desk, queued: Queued) {
-    let before = desk.queue.iter().position(|it| matches!(it.work, Work::Message { .. }));
+    let before = desk.queue.iter().position(|item| matches!(item.work, Work::Message { .. }));
     let at = before.unwrap_or(desk.queue.len());
     desk.queue.insert(at, queued);
 }
@@ -276,7 +276,7 @@ impl House {
                 let next = next.iter().filter_map(|(_, it)| it.deadline);
                 // What is due still, is on its way or not ours.
                 let still = next.clone().any(|it| it <= now);
-                let next = next.filter(|it| *it > now).min().map_or(LONGEST_SLEEP, |it| it.since(now));
+                let next = next.filter(|next| *next > now).min().map_or(LONGEST_SLEEP, |next| next.since(now));
                 if still { next.min(AGAIN) } else { next }
             }
             Err(_) => AGAIN,
@@ -317,5 +317,5 @@ impl House {
 
 fn on_deadline(wait: &WaitRow) -> Result<Option<Map<String, Value>>, Error> {
     let fields = wait.on_deadline.as_ref().map(Json::decode).transpose();
-    fields.map_err(|it| corrupt(format!("on_deadline of wait {}", wait.no), Some(it.into())))
+    fields.map_err(|error| corrupt(format!("on_deadline of wait {}", wait.no), Some(error.into())))
 }

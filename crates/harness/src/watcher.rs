@@ -68,7 +68,7 @@ pub(crate) struct EndedTurn(TurnRow);
 impl EndedTurn {
     /// Finds all of them.
     pub(crate) fn all(writing: &Writing) -> Vec<Self> {
-        let ended = writing.batch.puts.iter().filter_map(|it| match it {
+        let ended = writing.batch.puts.iter().filter_map(|put| match put {
             Put::Turn(row) if row.status.is_ended() => Some(Self(row.clone())),
             _ => None,
         });
@@ -121,7 +121,7 @@ impl Chat {
             load.sessions += 1;
             load.running += usize::from(desk.running.is_some());
             let waits = |it: &Work| !matches!(it, Work::Message { committed: false, .. });
-            load.waiting += desk.queue.iter().filter(|it| waits(&it.work)).count();
+            load.waiting += desk.queue.iter().filter(|item| waits(&item.work)).count();
             load.streams += streams;
             load.pending_waits += usize::from(desk.wait.is_some());
         }

@@ -52,7 +52,7 @@ impl Window {
 
     /// Returns a list that holds no more than the window.
     pub(crate) fn cut(self, list: &List) -> Result<List, Error> {
-        Ok(match self.start(list)?.filter(|it| *it > list.first_held()) {
+        Ok(match self.start(list)?.filter(|start| *start > list.first_held()) {
             Some(start) => List::window(start, list.iter_from(start).cloned()),
             None => list.clone(),
         })
@@ -133,7 +133,7 @@ mod tests {
                         messages.push(ChatMessage::assistant("").with_tool_calls(calls));
                         open = vec![id, "d".to_owned()];
                     }
-                    _ => messages.extend(open.pop().map(|it| ChatMessage::tool(it, "done"))),
+                    _ => messages.extend(open.pop().map(|item| ChatMessage::tool(item, "done"))),
                 }
             }
             messages.push(ChatMessage::user("last"));

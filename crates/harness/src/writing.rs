@@ -158,7 +158,7 @@ impl Writing {
 
     /// Returns the head that this transition writes, if it writes one.
     pub(crate) fn head_put(&self) -> Option<Head> {
-        self.batch.puts.iter().rev().find_map(|it| match it {
+        self.batch.puts.iter().rev().find_map(|put| match put {
             Put::Head(head) => Some(head.clone()),
             _ => None,
         })
@@ -199,7 +199,7 @@ impl Writing {
         let Beside { placement, side } = beside;
         let body = item
             .text()
-            .map_err(|it| stored::corrupt("an item that JSON cannot represent".into(), Some(it.into())))?;
+            .map_err(|error| stored::corrupt("an item that JSON cannot represent".into(), Some(error.into())))?;
         within("item_bytes", body.len() as u64, self.item_bytes as u64)?;
         within_nesting(body, self.nesting)?;
         let no = self.counters.items;
@@ -241,14 +241,14 @@ impl Writing {
         (before, first): (Option<&StoredField>, u64),
         numbers: &mut Numbers,
     ) -> Result<StoredField, Error> {
-        let extended = before.and_then(|it| match (&it.slot, it.kept) {
+        let extended = before.and_then(|before| match (&before.slot, before.kept) {
             (Slot::Many(stored), Kept::Rows { generation }) if list.extends(stored) => {
-                Some((generation, stored.len(), it.bytes))
+                Some((generation, stored.len(), before.bytes))
             }
             _ => None,
         });
         let (generation, from, mut bytes) = extended.unwrap_or_else(|| {
-            let next = before.map_or(first, |it| match it.kept {
+            let next = before.map_or(first, |before| match before.kept {
                 Kept::Rows { generation } => generation + 1,
                 Kept::Value => first,
             });
@@ -256,7 +256,7 @@ impl Writing {
         });
         // An item that has a place in an earlier generation needs a row of its own in the new one; of a list that was not
         // kept as rows before, none has.
-        let rewritten = extended.is_none() && before.is_some_and(|it| it.kept != Kept::Value);
+        let rewritten = extended.is_none() && before.is_some_and(|before| before.kept != Kept::Value);
         let mut copied = Numbers::default();
         for (seq, item) in (from..).zip(list.iter_from(from)) {
             let at = Placement { field: name.as_ref().to_owned(), generation, seq };
@@ -322,7 +322,7 @@ pub(crate) fn write_fields(
     }
     for (name, slot) in state {
         let stored = stored::find(before, name);
-        if let Some(stored) = stored.filter(|it| it.slot.same(slot)) {
+        if let Some(stored) = stored.filter(|stored| stored.slot.same(slot)) {
             after.push(stored.clone());
             continue;
         }

@@ -57,7 +57,7 @@ pub fn is_this_machine(url: &str) -> Result<bool> {
 /// Reads an address: absolute, `http` or `https`, with a host and without a credential.
 pub(crate) fn read(text: &str) -> Result<Url> {
     let problem = |problem: &str| Error::Request { problem: problem.to_owned() };
-    let url = Url::parse(text).map_err(|it| problem(&format!("the address does not read: {it}")))?;
+    let url = Url::parse(text).map_err(|error| problem(&format!("the address does not read: {error}")))?;
     check(&url)?;
     Ok(url)
 }

@@ -89,8 +89,8 @@ impl HttpClient {
         if let Some(resolver) = resolver {
             builder = builder.dns_resolver(resolver);
         }
-        let client = builder.build().map_err(|it| Error::Request {
-            problem: format!("no client can be made: {}", it.without_url()),
+        let client = builder.build().map_err(|error| Error::Request {
+            problem: format!("no client can be made: {}", error.without_url()),
         })?;
         Ok(Self { client, limits, egress, rootless: rootless.map(Arc::from) })
     }

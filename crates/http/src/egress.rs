@@ -61,7 +61,7 @@ impl Resolve for Checked {
             match found.iter().copied().find_map(reserved) {
                 Some(kind) => Err(BoxError::from(Refused(format!("it resolves to a {kind} address")))),
                 // Port 0 stands for the port of the call.
-                None => Ok(Box::new(found.into_iter().map(|it| SocketAddr::new(it, 0))) as Addrs),
+                None => Ok(Box::new(found.into_iter().map(|item| SocketAddr::new(item, 0))) as Addrs),
             }
         })
     }

@@ -48,8 +48,8 @@ fn target(response: &HttpResponse) -> Option<&str> {
 }
 
 fn step(from: &Url, location: &str) -> Result<Url> {
-    let next = from.join(location).map_err(|it| Error::Request {
-        problem: format!("the redirect of {} does not read: {it}", Host::of(from)),
+    let next = from.join(location).map_err(|error| Error::Request {
+        problem: format!("the redirect of {} does not read: {error}", Host::of(from)),
     })?;
     address::check(&next)?;
     if from.scheme() == "https" && next.scheme() == "http" {

@@ -76,9 +76,9 @@ fn forms(secret: &str) -> Vec<String> {
         let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_.~".contains(&it);
         for hex in [u32::from(b'A'), u32::from(b'a')] {
             let digit = |it: u8| {
-                char::from_digit(it.into(), 16).map_or('0', |it| match it {
-                    'a'..='f' => char::from_u32(u32::from(it) - u32::from(b'a') + hex).unwrap_or(it),
-                    it => it,
+                char::from_digit(it.into(), 16).map_or('0', |from_digit| match from_digit {
+                    'a'..='f' => char::from_u32(u32::from(from_digit) - u32::from(b'a') + hex).unwrap_or(from_digit),
+                    from_digit => from_digit,
                 })
             };
             let encoded = |it: u8| match plain(it) {
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn redactor(secrets: &[&str]) -> Redactor {
-        Redactor::new(secrets.iter().map(|it| Secret::new(*it)))
+        Redactor::new(secrets.iter().map(|secret| Secret::new(*secret)))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::transport::HttpResponse;
 /// is no wait.
 #[must_use]
 pub fn retry_after(response: &HttpResponse) -> Option<Duration> {
-    if let Some(wait) = response.header("retry-after-ms").and_then(|it| seconds(it, 1000.0)) {
+    if let Some(wait) = response.header("retry-after-ms").and_then(|header| seconds(header, 1000.0)) {
         return Some(wait);
     }
     let told = response.header("retry-after")?;
@@ -23,7 +23,7 @@ pub fn retry_after(response: &HttpResponse) -> Option<Duration> {
 
 fn seconds(text: &str, per_second: f64) -> Option<Duration> {
     let text = text.trim();
-    let number = text.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+    let number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let count: f64 = if number { text.parse().ok()? } else { return None };
     Duration::try_from_secs_f64(count / per_second).ok()
 }
@@ -53,7 +53,7 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 fn bounded(text: &str, least: u64, most: u64) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let value: u64 = if digits { text.parse().ok()? } else { return None };
     (least..=most).contains(&value).then_some(value)
 }

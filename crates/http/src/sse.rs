@@ -116,7 +116,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes)
-        .map_err(|it| Error::Stream { problem: format!("the data of an event is not UTF-8: {it}") })
+        .map_err(|error| Error::Stream { problem: format!("the data of an event is not UTF-8: {error}") })
 }
 
 #[cfg(test)]

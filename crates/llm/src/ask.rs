@@ -161,7 +161,7 @@ impl<'a> Ask<'a> {
         request: &Request,
         mut show: Option<impl FnMut(Shown<'_>) + Send>,
     ) -> Result<Response> {
-        let attempts = self.retrying.map_or(1, |it| it.retry.attempts());
+        let attempts = self.retrying.map_or(1, |retrying| retrying.retry.attempts());
         if attempts == 0 {
             return Err(Error::InvalidRequest(Detail::new("the retry has no attempt at all")));
         }
@@ -246,7 +246,7 @@ impl<'a> Ask<'a> {
         request: &Request,
         transcript: Option<&[Arc<ChatMessage>]>,
     ) -> Option<Request> {
-        let config = self.retrying.and_then(|it| it.retry.override_of(attempt));
+        let config = self.retrying.and_then(|retrying| retrying.retry.override_of(attempt));
         if config.is_none() && transcript.is_none() {
             return None;
         }
@@ -271,7 +271,7 @@ impl fmt::Debug for Ask<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask")
             .field("provider", &self.provider)
-            .field("retry", &self.retrying.map(|it| it.retry))
+            .field("retry", &self.retrying.map(|retrying| retrying.retry))
             .field("observer", &self.observer)
             .finish_non_exhaustive()
     }

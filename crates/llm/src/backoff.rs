@@ -45,7 +45,7 @@ impl Backoff {
     pub fn wait(&self, attempt: u32, error: &Error, fraction: impl FnOnce() -> f64) -> Duration {
         match self {
             Self::Jittered { base, cap, asked_max } => {
-                let doubled = 2_u32.checked_pow(attempt).and_then(|it| base.checked_mul(it));
+                let doubled = 2_u32.checked_pow(attempt).and_then(|checked_pow| base.checked_mul(checked_pow));
                 // A source of randomness that strays must not panic here.
                 let fraction = fraction().clamp(0.0, 1.0);
                 let jittered = doubled.unwrap_or(*cap).min(*cap).mul_f64(fraction);

@@ -90,7 +90,7 @@ fn written_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|it| written_bytes(it) + 1).sum::<usize>() + 2,
+        Value::Array(items) => items.iter().map(|item| written_bytes(item) + 1).sum::<usize>() + 2,
         Value::Object(fields) => {
             fields.iter().map(|(key, it)| key.len() + 4 + written_bytes(it)).sum::<usize>() + 2
         }
@@ -120,9 +120,9 @@ mod tests {
     fn the_order_in_which_a_map_was_built_does_not_matter() {
         let keys = ["model", "messages", "a", "stream", "tools"];
         let forward: Map<_, _> =
-            keys.iter().map(|it| ((*it).to_owned(), json!({ "y": 1, "x": 2 }))).collect();
+            keys.iter().map(|key| ((*key).to_owned(), json!({ "y": 1, "x": 2 }))).collect();
         let backward: Map<_, _> =
-            keys.iter().rev().map(|it| ((*it).to_owned(), json!({ "x": 2, "y": 1 }))).collect();
+            keys.iter().rev().map(|key| ((*key).to_owned(), json!({ "x": 2, "y": 1 }))).collect();
         assert_eq!(canonical_json(&forward.into()), canonical_json(&backward.into()));
     }
 

@@ -31,8 +31,8 @@ fn check<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<(), Fault> {
         if let Some(fault) = message.fault() {
             return Err(fault.under(&place()));
         }
-        position(index, message.role).map_err(|it| it.under(&place()))?;
-        called.extend(message.tool_calls.iter().map(|it| it.id.as_str()));
+        position(index, message.role).map_err(|error| error.under(&place()))?;
+        called.extend(message.tool_calls.iter().map(|tool_call| tool_call.id.as_str()));
         if let Some(id) = &message.tool_call_id
             && !called.contains(id.as_str())
         {
@@ -75,7 +75,7 @@ pub fn open_calls<'a, M: Borrow<ChatMessage>>(
         .filter(|it| it.role == Role::Tool)
         .filter_map(|it| it.tool_call_id.as_deref())
         .collect();
-    assistant.tool_calls.iter().filter(|it| !answered.contains(it.id.as_str())).collect()
+    assistant.tool_calls.iter().filter(|tool_call| !answered.contains(tool_call.id.as_str())).collect()
 }
 
 #[cfg(test)]

@@ -93,13 +93,13 @@ impl Error {
     /// Returns how long the provider asked us to wait, if it said so.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.detail().and_then(|it| it.retry_after)
+        self.detail().and_then(|detail| detail.retry_after)
     }
 
     /// Returns the HTTP status that this error was read from, if there was one.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
-        self.detail().and_then(|it| it.status)
+        self.detail().and_then(|detail| detail.status)
     }
 
     /// Rewrites the diagnostic and keeps everything else. For those who know a secret that it must not hold.

@@ -94,7 +94,7 @@ pub async fn complete_streaming(
     limits: ResponseLimits,
     on_delta: impl FnMut(&Delta) + Send,
 ) -> Result<Response> {
-    assembled(provider, request, limits, on_delta).await.map_err(|it| provider.redact(it))
+    assembled(provider, request, limits, on_delta).await.map_err(|error| provider.redact(error))
 }
 
 async fn assembled(

@@ -90,7 +90,7 @@ impl Request {
     /// Returns the tool of this name, if it was offered.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolDefinition> {
-        self.tools.iter().find(|it| it.name() == name)
+        self.tools.iter().find(|tool| tool.name() == name)
     }
 }
 

@@ -147,7 +147,7 @@ impl Response {
         }
         for (index, call) in self.message.tool_calls.iter().enumerate() {
             let place = || format!("message.tool_calls[{index}]");
-            check_call(call, request).map_err(|it| cut(it.under(&place())))?;
+            check_call(call, request).map_err(|error| cut(error.under(&place())))?;
         }
         Ok(())
     }
@@ -163,8 +163,8 @@ impl Response {
                 usage: self.usage,
             }))
         };
-        let value = serde_json::from_str(&content).map_err(|it| invalid(format!("no JSON: {it}")))?;
-        schema.check(&value).map_err(|it| invalid(it.to_string()))?;
+        let value = serde_json::from_str(&content).map_err(|error| invalid(format!("no JSON: {error}")))?;
+        schema.check(&value).map_err(|error| invalid(error.to_string()))?;
         Ok(value)
     }
 }
@@ -198,7 +198,7 @@ fn check_call(call: &ToolCall, request: &Request) -> Result<(), Fault> {
     if is_too_deep(arguments) {
         return Err(Fault::at("arguments", format!("have more than {ARGUMENT_LEVELS} levels")));
     }
-    tool.schema().check_map(arguments).map_err(|it| Fault::at("arguments", it.to_string()))
+    tool.schema().check_map(arguments).map_err(|error| Fault::at("arguments", error.to_string()))
 }
 
 #[cfg(test)]

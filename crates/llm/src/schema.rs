@@ -28,9 +28,9 @@ pub struct Schema {
 
 /// Compiles a schema, or says where it is none.
 fn build(source: &Value) -> Result<BoundedValidator, String> {
-    BoundedValidator::new(source).map_err(|it| {
-        let path = it.instance_path().to_string();
-        format!("not a JSON Schema at {}: {}", pointer(&path), it.masked())
+    BoundedValidator::new(source).map_err(|error| {
+        let path = error.instance_path().to_string();
+        format!("not a JSON Schema at {}: {}", pointer(&path), error.masked())
     })
 }
 
@@ -43,7 +43,7 @@ impl Schema {
     pub fn compile(source: Value) -> Result<Self> {
         let schema = Self::generated(source)?;
         if let Value::Object(root) = &schema.source {
-            bounds::check_bounds(root).map_err(|it| Error::InvalidRequest(Detail::new(it)))?;
+            bounds::check_bounds(root).map_err(|error| Error::InvalidRequest(Detail::new(error)))?;
         }
         match build(&schema.source) {
             Ok(validator) => Ok(Self { validator: OnceLock::from(Ok(validator)), ..schema }),
@@ -62,7 +62,7 @@ impl Schema {
         let Value::Object(root) = &source else {
             return Err(invalid("a schema must be a JSON object".to_owned()));
         };
-        if root.get("type").is_some_and(|it| it != "object") {
+        if root.get("type").is_some_and(|root| root != "object") {
             return Err(invalid("the root of a schema must have type object".to_owned()));
         }
         Ok(Self { source, validator: OnceLock::new() })

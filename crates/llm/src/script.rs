@@ -74,11 +74,11 @@ impl Script {
     ///
     /// `script_invalid`, with line and column, or the rule by its index.
     pub fn from_json(text: &str) -> Result<Self> {
-        let script: Self = serde_json::from_str(text).map_err(|it| {
-            let place = format!("line {}, column {}", it.line(), it.column());
-            Error::Script(Detail::new(format!("the script does not read at {place}")).with_source(it))
+        let script: Self = serde_json::from_str(text).map_err(|error| {
+            let place = format!("line {}, column {}", error.line(), error.column());
+            Error::Script(Detail::new(format!("the script does not read at {place}")).with_source(error))
         })?;
-        script.check().map_err(|it| Error::Script(Detail::new(it.to_string())))?;
+        script.check().map_err(|error| Error::Script(Detail::new(error.to_string())))?;
         Ok(script)
     }
 
@@ -99,10 +99,10 @@ impl Script {
 
     fn check(&self) -> Result<(), Fault> {
         for (index, rule) in self.rules.iter().enumerate() {
-            rule.check().map_err(|it| it.under(&format!("rules[{index}]")))?;
+            rule.check().map_err(|error| error.under(&format!("rules[{index}]")))?;
         }
         match &self.fallback {
-            Some(then) => then.check(&BTreeSet::from(["turn"])).map_err(|it| it.under("fallback")),
+            Some(then) => then.check(&BTreeSet::from(["turn"])).map_err(|error| error.under("fallback")),
             None => Ok(()),
         }
     }

@@ -42,7 +42,7 @@ impl ToolDefinition {
         if name.is_empty() {
             return Err(Fault::at("name", "a tool must have a name").in_request());
         }
-        let schema = schema.map_err(|it| Fault::at(format!("tool {name:?}"), it.to_string()).in_request())?;
+        let schema = schema.map_err(|error| Fault::at(format!("tool {name:?}"), error.to_string()).in_request())?;
         Ok(Self { name: name.into(), description: description.into(), schema: Arc::new(schema) })
     }
 

@@ -10,11 +10,11 @@ pub(crate) fn state(state: &State) -> TokenStream {
     let update = format_ident!("{name}Update");
     let schema_name = name.to_string();
     let version = version.iter();
-    let specs = fields.iter().map(|it| spec(state, it));
-    let setters = fields.iter().map(|it| setter(state, it));
-    let uses = fields.iter().map(|it| uses(state, it));
-    let reads = fields.iter().map(|it| read(state, it));
-    let used = fields.iter().map(|it| &it.name);
+    let specs = fields.iter().map(|field| spec(state, field));
+    let setters = fields.iter().map(|field| setter(state, field));
+    let uses = fields.iter().map(|field| uses(state, field));
+    let reads = fields.iter().map(|field| read(state, field));
+    let used = fields.iter().map(|field| &field.name);
     let update_doc = format!("A partial update of [`{name}`]: only what a method sets is changed.");
     let new_doc = format!("Starts an update of [`{name}`] that changes nothing.");
     quote! {
@@ -146,7 +146,7 @@ fn setter(state: &State, field: &Field) -> TokenStream {
                     I: ::core::iter::IntoIterator,
                     I::Item: ::core::convert::Into<#element>,
                 {
-                    let items = items.into_iter().map(|it| #engine::Item::from_typed::<#element>(it.into()));
+                    let items = items.into_iter().map(|item| #engine::Item::from_typed::<#element>(item.into()));
                     Self(self.0.with(#text, #engine::Slot::Many(items.collect())))
                 }
             }

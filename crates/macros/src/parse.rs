@@ -50,7 +50,7 @@ pub(crate) fn state(input: &DeriveInput) -> Result<State> {
     }
     let mut engine: Path = syn::parse_quote!(::singletree::engine);
     let mut version = None;
-    for attribute in input.attrs.iter().filter(|it| it.path().is_ident("state")) {
+    for attribute in input.attrs.iter().filter(|attr| attr.path().is_ident("state")) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("version") {
                 version = Some(meta.value()?.parse()?);
@@ -69,7 +69,7 @@ pub(crate) fn state(input: &DeriveInput) -> Result<State> {
 fn field(field: &syn::Field) -> Result<Field> {
     let name = field.ident.clone().ok_or_else(|| Error::new(field.span(), "a field has a name"))?;
     let (mut reducer, mut default) = (None, None);
-    for attribute in field.attrs.iter().filter(|it| it.path().is_ident("state")) {
+    for attribute in field.attrs.iter().filter(|attr| attr.path().is_ident("state")) {
         attribute.parse_nested_meta(|meta| {
             let twice = match meta.path.get_ident().map(ToString::to_string).as_deref() {
                 Some("default") => {

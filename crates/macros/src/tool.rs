@@ -89,9 +89,9 @@ fn inputs(function: &ItemFn) -> Result<Vec<&Type>> {
     if !sig.generics.params.is_empty() {
         return Err(Error::new(sig.generics.span(), "a tool has no type parameters"));
     }
-    let typed = sig.inputs.iter().map(|it| match it {
-        FnArg::Typed(it) => Ok(it.ty.as_ref()),
-        FnArg::Receiver(it) => Err(Error::new(it.span(), "a tool is a function of its own")),
+    let typed = sig.inputs.iter().map(|input| match input {
+        FnArg::Typed(input) => Ok(input.ty.as_ref()),
+        FnArg::Receiver(input) => Err(Error::new(input.span(), "a tool is a function of its own")),
     });
     let typed = typed.collect::<Result<Vec<_>>>()?;
     match typed.len() {

@@ -53,7 +53,7 @@ fn part(block: &ContentBlock) -> String {
 }
 
 fn blob(what: &str, kind: &str, base64: &str) -> String {
-    let padding = base64.bytes().rev().take_while(|it| *it == b'=').count();
+    let padding = base64.bytes().rev().take_while(|byte| *byte == b'=').count();
     let bytes = (base64.len() / 4 * 3).saturating_sub(padding);
     format!("[{what}: {kind}, {bytes} bytes, not shown]")
 }
@@ -67,7 +67,7 @@ mod tests {
 
     fn read(result: Value) -> Result<Output, String> {
         let result: CallToolResult = serde_json::from_value(result).expect("a result");
-        output(&result).map_err(|it| it.to_string())
+        output(&result).map_err(|error| error.to_string())
     }
 
     // spec: MCP, tool results: content of five kinds, structured content, isError.

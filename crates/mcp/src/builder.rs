@@ -115,7 +115,7 @@ fn check_command(command: &McpCommand) -> Result<(), String> {
     }
     let plain = command.plain.iter().map(|(name, _)| name);
     let mut names = plain.chain(command.secret.iter().map(|(name, _)| name));
-    match names.find(|it| it.is_empty() || it.contains(['=', '\0'])) {
+    match names.find(|name| name.is_empty() || name.contains(['=', '\0'])) {
         Some(name) => Err(format!("{name:?} cannot be the name of a variable")),
         None => Ok(()),
     }

@@ -75,9 +75,9 @@ impl ChildTransport {
     #[cfg(unix)]
     fn signal(&self, signal: rustix::process::Signal) -> bool {
         // While it is not waited for, its number belongs to nobody else.
-        let number = self.child.id().and_then(|it| i32::try_from(it).ok());
+        let number = self.child.id().and_then(|id| i32::try_from(id).ok());
         let group = number.and_then(rustix::process::Pid::from_raw);
-        group.is_some_and(|it| rustix::process::kill_process_group(it, signal).is_ok())
+        group.is_some_and(|group| rustix::process::kill_process_group(group, signal).is_ok())
     }
 
     #[cfg(unix)]
@@ -194,7 +194,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for LineLimit<R> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.inner).poll_read(cx, buffer))?;
-        for part in buffer.filled()[before..].split_inclusive(|it| *it == b'\n') {
+        for part in buffer.filled()[before..].split_inclusive(|filled| *filled == b'\n') {
             this.line += part.len();
             if this.line > this.limit {
                 this.link.end_by(End::TooLarge(this.limit));

@@ -218,13 +218,13 @@ impl Connection {
     ///
     /// `mcp_timeout`, `mcp_connection_lost`, `mcp_refused`.
     pub(crate) async fn list(&self) -> Result<Vec<Tool>> {
-        let has_tools = self.service.peer_info().is_none_or(|it| it.capabilities.tools.is_some());
+        let has_tools = self.service.peer_info().is_none_or(|peer_info| peer_info.capabilities.tools.is_some());
         if !has_tools {
             return Ok(Vec::new());
         }
         let limit = self.terms.limits.list;
         match timeout(limit, self.pages()).await {
-            Ok(listed) => listed.map_err(|it| self.failed(&it)),
+            Ok(listed) => listed.map_err(|error| self.failed(&error)),
             Err(_elapsed) => Err(Error::Timeout {
                 server: self.terms.server.clone(),
                 what: "list its tools",

@@ -24,7 +24,7 @@ impl Judgement {
             Some(it) if it.destructive_hint == Some(false) => Effect::SafeWrite,
             Some(_) | None => Effect::Destructive,
         };
-        let idempotent = hints.is_some_and(|it| it.idempotent_hint == Some(true));
+        let idempotent = hints.is_some_and(|hints| hints.idempotent_hint == Some(true));
         let declared = self.effects.get(tool.name.as_ref()).or_else(|| self.effects.get("*"));
         let effect = declared.copied().unwrap_or(hinted);
         let recovery = if idempotent || !effect.changes() { Recovery::Rerun } else { Recovery::Report };

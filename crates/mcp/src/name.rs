@@ -26,7 +26,7 @@ pub(crate) fn check_server(name: &str) -> Result<(), String> {
 /// changed so that it is no longer sure whose it is ends with a mark made of the whole name.
 pub(crate) fn offered(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
     let safe: String =
-        tool.chars().map(|it| if it.is_ascii() && is_safe(it as u8) { it } else { '_' }).collect();
+        tool.chars().map(|letter| if letter.is_ascii() && is_safe(letter as u8) { letter } else { '_' }).collect();
     let whole = format!("{server}{BETWEEN}{safe}");
     if whole.len() <= NAME_BYTES && !safe.is_empty() && !taken.contains(&whole) {
         return whole;

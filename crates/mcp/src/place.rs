@@ -110,8 +110,8 @@ impl Place {
                 let headers = it.headers.iter().map(|(_, value)| value.clone());
                 // Keys are put into addresses too, and what carries requests tells addresses in its errors.
                 let url = reqwest::Url::parse(&it.url).ok();
-                let query = url.as_ref().and_then(|it| it.query()).map(Secret::new);
-                let password = url.as_ref().and_then(|it| it.password()).map(Secret::new);
+                let query = url.as_ref().and_then(|url| url.query()).map(Secret::new);
+                let password = url.as_ref().and_then(|url| url.password()).map(Secret::new);
                 headers.chain(query).chain(password).collect()
             }
         }

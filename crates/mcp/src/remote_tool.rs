@@ -154,7 +154,7 @@ pub(crate) fn unavailable(error: Error) -> singletree_tools::Error {
 
 fn out_of_reach(server: &str, error: Option<Error>) -> singletree_tools::Error {
     let problem = format!("the server {server:?} of this tool cannot be reached now; nothing was done");
-    let source = error.map(|it| Box::new(it) as singletree_tools::BoxError);
+    let source = error.map(|error| Box::new(error) as singletree_tools::BoxError);
     singletree_tools::Error::Unavailable { problem, source }
 }
 

@@ -146,16 +146,16 @@ impl McpServer {
         let listed = self.shared.listed.lock().await;
         let desk = self.shared.desk.lock().await;
         let connection = desk.connection.as_ref();
-        let live = connection.filter(|it| !it.link().is_closed());
-        let tools = listed.tools.iter().flat_map(|it| it.iter());
+        let live = connection.filter(|connection| !connection.link().is_closed());
+        let tools = listed.tools.iter().flat_map(|tool| tool.iter());
         McpReport {
             connected: live.is_some(),
-            process: live.and_then(|it| it.link().process()),
+            process: live.and_then(|live| live.link().process()),
             connections: desk.connected,
             tools: tools.map(|it| it.definition().name().to_owned()).collect(),
             problems: listed.problems.clone(),
             said: connection
-                .map(|it| self.shared.terms.words.clean(&it.link().said()))
+                .map(|connection| self.shared.terms.words.clean(&connection.link().said()))
                 .or_else(|| desk.rest.as_ref().and_then(|(_, error)| error.said().map(str::to_owned)))
                 .unwrap_or_default(),
         }
@@ -185,7 +185,7 @@ impl Shared {
     /// Returns the connection, made now if there is none. Who comes while it is made waits for it.
     pub(crate) async fn connection(&self) -> Result<Arc<Connection>> {
         let mut desk = self.desk.lock().await;
-        if let Some(connection) = desk.connection.as_ref().filter(|it| !it.link().is_closed()) {
+        if let Some(connection) = desk.connection.as_ref().filter(|connection| !connection.link().is_closed()) {
             return Ok(Arc::clone(connection));
         }
         if let Some((until, error)) = &desk.rest
@@ -309,7 +309,7 @@ fn parameters(listing: &Listing) -> Value {
 /// Compiles a definition beside the runtime: a server may say anything, and compiling its patterns takes time.
 async fn compiled(name: &str, described: String, parameters: Value) -> Result<ToolDefinition, String> {
     let name = name.to_owned();
-    let compile = move || ToolDefinition::new(&name, &described, parameters).map_err(|it| it.to_string());
+    let compile = move || ToolDefinition::new(&name, &described, parameters).map_err(|error| error.to_string());
     match timeout(COMPILE_TIME, spawn_blocking(compile)).await {
         Ok(Ok(compiled)) => compiled,
         Ok(Err(panicked)) => Err(panicked.to_string()),

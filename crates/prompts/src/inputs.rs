@@ -72,11 +72,11 @@ impl PromptInputs {
     /// Takes every text of a secret value out of a description.
     pub(crate) fn without_secrets(&self, description: String) -> String {
         let mut texts = Vec::new();
-        for value in self.secrets.iter().filter_map(|it| self.variables.get(it)) {
+        for value in self.secrets.iter().filter_map(|secret| self.variables.get(secret)) {
             collect_texts(value, &mut texts);
         }
         // The longest first: one secret may be a part of another.
-        texts.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         texts.iter().fold(description, |told, it| told.replace(it.as_str(), REDACTED))
     }
 }
@@ -88,7 +88,7 @@ fn collect_texts(value: &Value, texts: &mut Vec<String>) {
         Value::String(it) if it.is_empty() => {}
         // As it is, and as the engine quotes it.
         Value::String(it) => texts.extend([it.clone(), it.escape_debug().to_string()]),
-        Value::Array(items) => items.iter().for_each(|it| collect_texts(it, texts)),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
         Value::Object(map) => map.values().for_each(|it| collect_texts(it, texts)),
     }
 }

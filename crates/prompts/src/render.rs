@@ -27,7 +27,7 @@ pub(crate) fn render(
 ) -> Result<PromptResult> {
     let walk = Walk { templating, variables: Variables::new(&inputs.variables), inputs };
     let messages = walk.messages(prompt.template()).map_err(|it| error(prompt, inputs, it))?;
-    let json = messages.iter().map(|it| serde_json::to_value(it.as_ref()));
+    let json = messages.iter().map(|message| serde_json::to_value(message.as_ref()));
     let json = json.collect::<std::result::Result<_, _>>().expect("a message is JSON: its keys are text");
     Ok(PromptResult {
         prompt: prompt.clone(),
@@ -59,7 +59,7 @@ pub(crate) fn check(templating: &Templating, template: &Template) -> Rendered<()
                 let place = Place::of(at, segment);
                 parts(segment)
                     .into_iter()
-                    .try_for_each(|it| templating.parse(it).map_err(|it| place.told(it)))
+                    .try_for_each(|part| templating.parse(part).map_err(|error| place.told(error)))
             })
         }
     }
@@ -125,7 +125,7 @@ fn check_segments(segments: &[ChatSegment]) -> Rendered<()> {
                 Err(place.told("the list of content blocks is empty"))
             }
             ChatSegment::Content { role, content: SegmentContent::Blocks(blocks) } => {
-                let image = blocks.iter().position(|it| matches!(it, BlockTemplate::Image { .. }));
+                let image = blocks.iter().position(|block| matches!(block, BlockTemplate::Image { .. }));
                 match (role, image) {
                     (SegmentRole::User, _) | (_, None) => Ok(()),
                     (SegmentRole::System | SegmentRole::Assistant, block) => {
@@ -181,12 +181,12 @@ impl Walk<'_> {
 
     fn message(&self, role: SegmentRole, content: &SegmentContent, place: Place) -> Rendered<ChatMessage> {
         let content = match content {
-            SegmentContent::Text(text) => Content::Text(self.filled(text).map_err(|it| place.told(it))?),
+            SegmentContent::Text(text) => Content::Text(self.filled(text).map_err(|error| place.told(error))?),
             SegmentContent::Blocks(blocks) => {
                 let mut place = place;
                 let blocks = blocks.iter().enumerate().map(|(at, block)| {
                     place.block = Some(at);
-                    self.block(block).map_err(|it| place.told(it))
+                    self.block(block).map_err(|error| place.told(error))
                 });
                 Content::Blocks(blocks.collect::<Rendered<_>>()?)
             }

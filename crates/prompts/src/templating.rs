@@ -76,13 +76,13 @@ impl Templating {
     }
 
     fn render_here(&self, template: &str, variables: &Variables) -> Result<String, String> {
-        let compiled = self.environment.template_from_str(template).map_err(|it| describe(&it))?;
+        let compiled = self.environment.template_from_str(template).map_err(|error| describe(&error))?;
         let mut output = Bounded { text: Vec::new(), most: self.output_bytes, is_full: false };
         let rendered = compiled.render_captured_to(variables.0.clone(), &mut output).map(drop);
         if output.is_full {
             return Err(format!("the text is longer than {} bytes", output.most));
         }
-        rendered.map_err(|it| describe(&it) + &self.not_given(&compiled, variables))?;
+        rendered.map_err(|error| describe(&error) + &self.not_given(&compiled, variables))?;
         Ok(String::from_utf8(output.text).expect("the engine writes text, whole"))
     }
 
@@ -91,11 +91,11 @@ impl Templating {
     fn not_given(&self, template: &Template<'_, '_>, variables: &Variables) -> String {
         let known: BTreeSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
         let named: BTreeSet<String> = template.undeclared_variables(false).into_iter().collect();
-        let given = |name: &str| variables.0.get_attr(name).is_ok_and(|it| !it.is_undefined());
+        let given = |name: &str| variables.0.get_attr(name).is_ok_and(|attr| !attr.is_undefined());
         let missing: Vec<String> = named
             .iter()
-            .filter(|it| !known.contains(it.as_str()) && !given(it))
-            .map(|it| format!("`{it}`"))
+            .filter(|item| !known.contains(item.as_str()) && !given(item))
+            .map(|item| format!("`{item}`"))
             .collect();
         if missing.is_empty() { String::new() } else { format!("; not given: {}", missing.join(", ")) }
     }
@@ -107,7 +107,7 @@ impl Templating {
     /// As [`render`](Self::render).
     pub(crate) fn parse(&self, template: &str) -> Result<(), String> {
         room::require_shallow(template)?;
-        room::with_room(|| self.environment.template_from_str(template).map(drop).map_err(|it| describe(&it)))
+        room::with_room(|| self.environment.template_from_str(template).map(drop).map_err(|error| describe(&error)))
     }
 }
 

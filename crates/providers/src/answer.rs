@@ -15,8 +15,8 @@ pub(crate) fn broke_off() -> Error {
 
 /// Reads the data of an event.
 pub(crate) fn parse(data: &str) -> Result<Value> {
-    serde_json::from_str(data).map_err(|it| {
-        Error::InvalidResponse(Detail::new("an event of the stream is no JSON").with_source(it))
+    serde_json::from_str(data).map_err(|error| {
+        Error::InvalidResponse(Detail::new("an event of the stream is no JSON").with_source(error))
     })
 }
 

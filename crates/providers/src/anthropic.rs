@@ -42,7 +42,7 @@ pub(crate) struct Anthropic;
 impl Mapping for Anthropic {
     fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
         let version = ("anthropic-version".to_owned(), VERSION.to_owned());
-        let key = key.map(|it| ("x-api-key".to_owned(), it.to_owned()));
+        let key = key.map(|key| ("x-api-key".to_owned(), key.to_owned()));
         [Some(version), key].into_iter().flatten().collect()
     }
 

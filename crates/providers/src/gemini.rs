@@ -37,7 +37,7 @@ pub(crate) struct Gemini;
 
 impl Mapping for Gemini {
     fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
-        key.map(|it| ("x-goog-api-key".to_owned(), it.to_owned())).into_iter().collect()
+        key.map(|key| ("x-goog-api-key".to_owned(), key.to_owned())).into_iter().collect()
     }
 
     fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed> {
@@ -65,7 +65,7 @@ impl Mapping for Gemini {
             return Err(invalid("the answer describes no model"));
         }
         match body.get("supportedGenerationMethods").and_then(Value::as_array) {
-            Some(methods) if !methods.iter().any(|it| it == "generateContent") => {
+            Some(methods) if !methods.iter().any(|method| method == "generateContent") => {
                 Err(Error::InvalidModel(Detail::new(format!("{model:?} does not generate content"))))
             }
             Some(_) | None => Ok(()),

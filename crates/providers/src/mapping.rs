@@ -40,7 +40,7 @@ pub(crate) struct Refusal<'a> {
 impl Refusal<'_> {
     /// Returns what `error` of the body says: every wire has it, and its fields are strings (Gemini's `code` is a number).
     pub(crate) fn told(&self, field: &str) -> Option<&str> {
-        self.body.and_then(|it| told(it, field))
+        self.body.and_then(|body| told(body, field))
     }
 
     /// Returns what an error of any category keeps: status, wait, and what the server said (D15). Nobody but the provider
@@ -60,7 +60,7 @@ impl Refusal<'_> {
 /// Returns a field of the `error` object of a body. A plain string for `error` is its message; some servers of the OpenAI
 /// wire send the object itself, and Gemini a list of one.
 pub(crate) fn told<'a>(body: &'a Value, field: &str) -> Option<&'a str> {
-    error_field(body, field)?.as_str().filter(|it| !it.trim().is_empty())
+    error_field(body, field)?.as_str().filter(|text| !text.trim().is_empty())
 }
 
 /// As [`told`], whatever the field holds.
@@ -69,7 +69,7 @@ pub(crate) fn error_field<'a>(body: &'a Value, field: &str) -> Option<&'a Value>
     match body.get("error") {
         Some(message @ Value::String(_)) => Some(message).filter(|_| field == "message"),
         Some(error) => error.get(field),
-        None => body.get(field).filter(|_| body.get("object").is_some_and(|it| it == "error")),
+        None => body.get(field).filter(|_| body.get("object").is_some_and(|body| body == "error")),
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct OpenAi;
 
 impl Mapping for OpenAi {
     fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
-        key.map(|it| ("authorization".to_owned(), format!("Bearer {it}"))).into_iter().collect()
+        key.map(|key| ("authorization".to_owned(), format!("Bearer {key}"))).into_iter().collect()
     }
 
     fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed> {

@@ -119,7 +119,7 @@ impl HttpProvider {
         }
         for (index, message) in request.messages.iter().enumerate() {
             let image =
-                message.content.blocks().iter().position(|it| matches!(it, ContentBlock::Image { .. }));
+                message.content.blocks().iter().position(|block| matches!(block, ContentBlock::Image { .. }));
             if let Some(at) = image {
                 let problem =
                     format!("messages[{index}].content[{at}]: {:?} does not take images", self.model);
@@ -146,7 +146,7 @@ impl HttpProvider {
         let (status, retry_after) = (response.status, retry_after(&response));
         // What cannot be read of a refusal is not worth another error: its status says enough.
         let body = read_body(response.body, REFUSAL_BYTES, self.endpoint.host()).await.ok();
-        let body: Option<Value> = body.and_then(|it| serde_json::from_slice(&it).ok());
+        let body: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
         Err(self.mapping.refuse(&Refusal { status, body: body.as_ref(), retry_after }))
     }
 
@@ -160,7 +160,7 @@ impl HttpProvider {
     async fn json(&self, body: HttpBody<'static, singletree_http::Result<Bytes>>) -> Result<Value> {
         let body = read_body(body, self.limits.body_bytes, self.endpoint.host()).await.map_err(of_http)?;
         serde_json::from_slice(&body)
-            .map_err(|it| Error::InvalidResponse(Detail::new(format!("the answer is no JSON: {it}"))))
+            .map_err(|error| Error::InvalidResponse(Detail::new(format!("the answer is no JSON: {error}"))))
     }
 
     async fn ask(&self, request: &Request) -> Result<Response> {
@@ -207,7 +207,7 @@ const TOLD_MAX: usize = 500;
 /// Takes the secrets out of an error, and cuts what a server said; the only way out of a provider. In this order: half a
 /// secret is not recognised.
 fn clean(error: Error, redactor: &Redactor) -> Error {
-    error.map_diagnostic(|it| clipped(&redactor.redact(it)))
+    error.map_diagnostic(|error| clipped(&redactor.redact(error)))
 }
 
 /// Cuts what a server said to a length that a person reads.
@@ -224,11 +224,11 @@ impl Provider for HttpProvider {
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.probe().await.map_err(|it| clean(it, &self.redactor)) })
+        Box::pin(async move { self.probe().await.map_err(|error| clean(error, &self.redactor)) })
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
-        Box::pin(async move { self.ask(request).await.map_err(|it| clean(it, &self.redactor)) })
+        Box::pin(async move { self.ask(request).await.map_err(|error| clean(error, &self.redactor)) })
     }
 
     fn streams(&self) -> bool {
@@ -240,6 +240,6 @@ impl Provider for HttpProvider {
     }
 
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
-        Box::pin(async move { self.ask_streaming(request).await.map_err(|it| clean(it, &self.redactor)) })
+        Box::pin(async move { self.ask_streaming(request).await.map_err(|error| clean(error, &self.redactor)) })
     }
 }

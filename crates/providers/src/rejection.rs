@@ -4,7 +4,7 @@
 /// §8.1.3, §8.2.3, §8.3.3). No vendor has a code for it.
 pub(crate) fn names_a_block(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    let says = |words: &[&str]| words.iter().any(|it| message.contains(it));
+    let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
     let block = says(&["image", "audio", "multimodal", "content block", "content type"])
         || says(&["media type", "media_type", "mime type", "mimetype", "file uri"]);
     let refused = says(&["not support", "unsupported", "not accept", "not allowed"])

@@ -7,8 +7,8 @@ use singletree_llm::{ChatMessage, Role, Schema, canonical_json};
 
 /// Returns the system messages, an empty line between two, then the directive of a schema. `None` where there is neither.
 pub(crate) fn text(messages: &[Arc<ChatMessage>], schema: Option<&Schema>) -> Option<String> {
-    let told = messages.iter().filter(|it| it.role == Role::System).map(|it| it.text().into_owned());
-    let all: Vec<String> = told.chain(schema.map(|it| directive(it.as_value()))).collect();
+    let told = messages.iter().filter(|message| message.role == Role::System).map(|message| message.text().into_owned());
+    let all: Vec<String> = told.chain(schema.map(|schema| directive(schema.as_value()))).collect();
     (!all.is_empty()).then(|| all.join("\n\n"))
 }
 

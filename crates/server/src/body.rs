@@ -23,9 +23,9 @@ pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
     }
     check_depth(body)?;
     let mut reader = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|it| {
-        let place = it.path().to_string();
-        let problem = Problem::invalid(format!("the body is not what is expected: {}", it.inner()));
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let place = error.path().to_string();
+        let problem = Problem::invalid(format!("the body is not what is expected: {}", error.inner()));
         if place == "." { problem } else { problem.field(place) }
     })?;
     reader.end().map_err(|_| Problem::invalid("the body goes on behind its JSON"))?;
@@ -66,7 +66,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let is_json = is_json(request.headers());
         let body = Bytes::from_request(request, state).await;
-        let body = body.map_err(|it| Problem::of_status(it.into_response().status()))?;
+        let body = body.map_err(|error| Problem::of_status(error.into_response().status()))?;
         if body.is_empty() {
             return json(&Bytes::from_static(b"{}")).map(Self);
         }
@@ -80,7 +80,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
 
 /// Tells whether a body is called JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let kind = headers.get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }

@@ -54,7 +54,7 @@ pub(crate) fn house() -> TenantId {
 /// `server_tenant_invalid`.
 pub fn tenant(name: &str) -> crate::Result<TenantId> {
     let wrong = |why: String| crate::Error::Tenant { tenant: name.chars().take(64).collect(), why };
-    let tenant = TenantId::parse(name).map_err(|it| wrong(it.to_string()))?;
+    let tenant = TenantId::parse(name).map_err(|error| wrong(error.to_string()))?;
     if tenant == house() { Err(wrong("it is the house's own".to_owned())) } else { Ok(tenant) }
 }
 

@@ -88,7 +88,7 @@ impl Door {
         let counted = self.metrics.connection();
         self.inside.spawn(async move {
             tokio::pin!(connection);
-            let left = async move { drop(leaving.wait_for(|it| *it).await) };
+            let left = async move { drop(leaving.wait_for(|leaving| *leaving).await) };
             // How a connection ends is its client's affair: whoever asked was answered, or is gone.
             tokio::select! {
                 ended = connection.as_mut() => drop(ended),

@@ -89,11 +89,11 @@ impl Frame {
                 prefixes.map(|prefix| Outline::of(prefix, section)).collect::<Vec<_>>()
             })
             .collect();
-        outlines.sort_by_key(|it| std::cmp::Reverse(it.prefix.len()));
+        outlines.sort_by_key(|outline| std::cmp::Reverse(outline.prefix.len()));
         outlines.extend(sections.first().map(|section| Outline::of("", section)));
         let mut access = HashMap::<_, Vec<_>>::new();
         let routes =
-            sections.iter().flat_map(|it| it.routes.iter().map(move |route| (route, it.stream_failure)));
+            sections.iter().flat_map(|section| section.routes.iter().map(move |route| (route, section.stream_failure)));
         for (route, stream_failure) in routes {
             let Route { method, access: who, streams, operation, .. } = route;
             let (method, streams) = (method.clone(), *streams);
@@ -111,7 +111,7 @@ impl Frame {
         let within = |prefix: &str| {
             path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let outline = self.outlines.iter().find(|it| within(it.prefix));
+        let outline = self.outlines.iter().find(|outline| within(outline.prefix));
         *outline.expect("the last one, of the empty prefix, fits every path")
     }
 
@@ -255,8 +255,8 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
         path: &noted.path,
         status: response.status().as_u16(),
         ms: (took * 100_000.0).round() / 100.0,
-        tenant: caller.as_ref().map(|it| it.tenant.as_str()),
-        who: caller.as_ref().map(|it| it.name.as_str()),
+        tenant: caller.as_ref().map(|caller| caller.tenant.as_str()),
+        who: caller.as_ref().map(|caller| caller.name.as_str()),
         category: category.as_deref(),
         panic: panicked.as_deref(),
     };
@@ -312,7 +312,7 @@ fn problem_of(answer: &Response, arrival: &Arrival) -> Option<Problem> {
         return Some(problem.clone());
     }
     let kind = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let worded = kind.is_some_and(|it| !it.starts_with(b"text/plain"));
+    let worded = kind.is_some_and(|kind| !kind.starts_with(b"text/plain"));
     (!worded).then(|| Problem::of_status(status))
 }
 

@@ -78,7 +78,7 @@ async fn keep(
     declared: Option<&str>,
 ) -> Result<(ImageSource, Option<String>), Problem> {
     let bytes = STANDARD.decode(data).map_err(|_| Problem::invalid("a picture in a message is base64"))?;
-    let blob = chat.keep_blob(session, bytes, declared).await.map_err(|it| Problem::of(&it))?;
+    let blob = chat.keep_blob(session, bytes, declared).await.map_err(|error| Problem::of(&error))?;
     if !blob.media_type.starts_with("image/") {
         return Err(Problem::invalid("what is in the message is no picture"));
     }

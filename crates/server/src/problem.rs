@@ -139,7 +139,7 @@ impl Problem {
         let (category, bucket) = (&errored.error_category, errored.error_bucket);
         let problem = Self::new(status, category, bucket, errored.diagnostic.as_str());
         let turn = errored.turn.as_ref().map(ToString::to_string);
-        let names = turn.map(|it| Box::new(Names { turn: Some(it), ..Names::default() }));
+        let names = turn.map(|turn| Box::new(Names { turn: Some(turn), ..Names::default() }));
         let problem = match errored.retry_after {
             Some(wait) => problem.retry_after(seconds_of(wait)),
             None => problem,

@@ -11,8 +11,8 @@ const LONGEST: usize = 128;
 
 /// Returns the caller's own name for a request, if it is fit for logs and headers, else a new one.
 pub(crate) fn of(request: &Request, ids: &dyn Ids) -> String {
-    let own = request.headers().get(HEADER).and_then(|it| it.to_str().ok());
-    own.filter(|it| is_fit(it)).map_or_else(|| ids.uuid(), ToOwned::to_owned)
+    let own = request.headers().get(HEADER).and_then(|header| header.to_str().ok());
+    own.filter(|own| is_fit(own)).map_or_else(|| ids.uuid(), ToOwned::to_owned)
 }
 
 fn is_fit(id: &str) -> bool {

@@ -62,7 +62,7 @@ fn sections() -> Vec<Section> {
         openai::section(),
         telemetry::section(),
     ];
-    let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
+    let routes: Vec<_> = sections.iter().flat_map(|section| &section.routes).cloned().collect();
     sections.push(docs::section(&routes));
     sections
 }
@@ -82,7 +82,7 @@ impl Server {
     /// Lists all that is served: each method with its path, whose names stand in braces.
     #[must_use]
     pub fn routes() -> Vec<(Method, &'static str)> {
-        sections().iter().flat_map(|it| &it.routes).map(|it| (it.method.clone(), it.path)).collect()
+        sections().iter().flat_map(|section| &section.routes).map(|it| (it.method.clone(), it.path)).collect()
     }
 
     /// Returns what all sections share.
@@ -135,7 +135,7 @@ impl Server {
         let failed = |source| Error::Listen { address: address.to_owned(), source };
         let all: Vec<_> = lookup_host(address).await.map_err(failed)?.collect();
         if !self.shared.access.is_required()
-            && let Some(open) = all.iter().find(|it| !it.ip().is_loopback())
+            && let Some(open) = all.iter().find(|item| !item.ip().is_loopback())
         {
             return Err(Error::Open { address: *open });
         }

@@ -65,7 +65,7 @@ impl Frame {
             // A line end within would be two lines: JSON on one line has none. Without data nothing is dispatched: an empty line
             // of data would be an event.
             if !self.data.is_empty() {
-                self.data.split('\n').for_each(|it| line("data", it));
+                self.data.split('\n').for_each(|part| line("data", part));
             }
         }
         text.push('\n');

@@ -61,7 +61,7 @@ impl Credentials {
 /// Tells whether a response is a stream of events.
 fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE);
-    kind.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"))
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// Looks after one stream.
@@ -100,7 +100,7 @@ impl StreamGuard {
         }
         if self.permit.is_none() {
             let permit = self.shared.quotas.open_stream(&self.caller);
-            self.permit = permit.map_err(|it| Problem::quota_exceeded(&it))?;
+            self.permit = permit.map_err(|error| Problem::quota_exceeded(&error))?;
         }
         let (mut parts, body) = response.into_parts();
         let end_at_stop = parts.extensions.remove::<EndAtStop>().unwrap_or(EndAtStop::Failure);

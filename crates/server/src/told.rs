@@ -31,7 +31,7 @@ where
         if let Poll::Ready(Some(it)) = heard.poll_recv(cx) {
             return Poll::Ready(Some(it));
         }
-        if work.as_mut().is_some_and(|it| it.as_mut().poll(cx).is_ready()) {
+        if work.as_mut().is_some_and(|work| work.as_mut().poll(cx).is_ready()) {
             // With the work goes its teller: what was told last comes still, and then the end.
             work = None;
         }

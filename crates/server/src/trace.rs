@@ -13,9 +13,9 @@ pub(crate) fn of(headers: &HeaderMap) -> Option<&str> {
     // Later versions may say more behind it.
     let whole = version != "00" || parts.next().is_none();
     let fit = |it: &str, len: usize| {
-        it.len() == len && it.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+        it.len() == len && it.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     };
-    let set = |it: &str| it.bytes().any(|it| it != b'0');
+    let set = |it: &str| it.bytes().any(|byte| byte != b'0');
     let good = fit(version, 2) && version != "ff" && fit(trace, 32) && fit(parent, 16) && fit(flags, 2);
     (whole && good && set(trace) && set(parent)).then_some(trace)
 }

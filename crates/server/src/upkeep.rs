@@ -24,7 +24,7 @@ pub(crate) async fn run(shared: &Shared) -> Infallible {
     shared.ready.store(true, Ordering::Release);
     loop {
         // What cannot be removed now is removed later.
-        while shared.documents.expire(shared.now(), EXPIRED).await.is_ok_and(|it| it == EXPIRED) {}
+        while shared.documents.expire(shared.now(), EXPIRED).await.is_ok_and(|expire| expire == EXPIRED) {}
         sleep(EXPIRED_EVERY).await;
     }
 }

@@ -52,12 +52,12 @@ impl Target<'_> {
     /// Tells whether an item is the message that its turn, which is still to come, answers.
     fn is_answered(&self, item: &ItemRow) -> bool {
         let names = |it: &TurnRow| it.no == item.turn && it.message == Some(item.no);
-        self.rest.iter().any(|it| matches!(it, Put::Turn(row) if names(row)))
+        self.rest.iter().any(|item| matches!(item, Put::Turn(row) if names(row)))
     }
 
     /// Returns the counters that are still to come, if they may be written with the head.
     fn coming_counters(&self) -> Option<Counters> {
-        self.rest.iter().take_while(|it| !matches!(it, Put::Delete)).find_map(|it| match it {
+        self.rest.iter().take_while(|item| !matches!(item, Put::Delete)).find_map(|item| match item {
             Put::Counters(counters) => Some(*counters),
             _ => None,
         })
@@ -68,7 +68,7 @@ impl Target<'_> {
         if let Some(id) = self.id {
             return Ok(id);
         }
-        let head = self.rest.iter().take_while(|it| !matches!(it, Put::Delete)).find_map(|it| match it {
+        let head = self.rest.iter().take_while(|item| !matches!(item, Put::Delete)).find_map(|item| match item {
             Put::Head(head) => Some(head),
             _ => None,
         });
@@ -83,7 +83,7 @@ impl Target<'_> {
 pub(crate) fn batch(scribe: &Scribe<'_>, batch: &Batch) -> Result<(), Failure> {
     require::fence(scribe, batch.fence)?;
     let found = session::found(scribe, &batch.key)?;
-    let (key, id, rest) = (&batch.key, found.map(|it| it.id), batch.puts.as_slice());
+    let (key, id, rest) = (&batch.key, found.map(|found| found.id), batch.puts.as_slice());
     let mut target = Target { key, found, id, counted: false, sources: BTreeSet::new(), rest };
     for requirement in &batch.requires {
         require::check(scribe, &target, requirement)?;

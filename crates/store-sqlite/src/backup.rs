@@ -93,11 +93,11 @@ fn fill(source: &Connection, partial: &Path) -> Result<()> {
 
 fn publish(partial: &Path, to: &Path) -> Result<()> {
     let failed = |error| unavailable(DOING, error);
-    File::open(partial).and_then(|it| it.sync_all()).map_err(failed)?;
+    File::open(partial).and_then(|open| open.sync_all()).map_err(failed)?;
     std::fs::rename(partial, to).map_err(failed)?;
     #[cfg(unix)]
     if let Some(folder) = to.parent() {
-        File::open(folder).and_then(|it| it.sync_all()).map_err(failed)?;
+        File::open(folder).and_then(|open| open.sync_all()).map_err(failed)?;
     }
     Ok(())
 }

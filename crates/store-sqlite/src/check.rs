@@ -98,7 +98,7 @@ fn look(connection: &mut Connection) -> Found<Vec<Damage>> {
 fn integrity(snapshot: &Connection) -> Found<Vec<Damage>> {
     let mut query = snapshot.prepare(&format!("PRAGMA integrity_check({LISTED})"))?;
     let lines: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
-    Ok(lines.into_iter().filter(|it| it != "ok").map(Damage::Integrity).collect())
+    Ok(lines.into_iter().filter(|line| line != "ok").map(Damage::Integrity).collect())
 }
 
 fn references(snapshot: &Connection) -> Found<Vec<Damage>> {

@@ -181,7 +181,7 @@ fn hash_of(key: &str, name: &ErasedName) -> String {
 /// Draws a key. SQLite has the system's randomness at hand.
 fn draw() -> Result<String> {
     let drawn = Connection::open_in_memory()
-        .and_then(|it| it.query_row("SELECT lower(hex(randomblob(32)))", [], |row| row.get(0)));
+        .and_then(|open_in_memory| open_in_memory.query_row("SELECT lower(hex(randomblob(32)))", [], |row| row.get(0)));
     drawn.map_err(|error| translate(error, DOING))
 }
 

@@ -95,6 +95,6 @@ fn owner(file: &mut File) -> Error {
         return unavailable("read who has its lock", error);
     }
     let mut lines = text.lines();
-    let pid = lines.next().and_then(|it| it.parse().ok()).unwrap_or(0);
+    let pid = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
     Error::Locked { pid, command: lines.next().unwrap_or_default().to_owned() }
 }

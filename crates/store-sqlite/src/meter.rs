@@ -148,7 +148,7 @@ impl<'c> Scribe<'c> {
         // Also when it fails: what it did before that is undone by itself, but nobody need rely on it.
         self.has_written.set(true);
         let touched = statement.execute(params_from_iter(values))?;
-        self.bytes.set(self.bytes.get() + values.iter().map(|it| it.bytes()).sum::<u64>());
+        self.bytes.set(self.bytes.get() + values.iter().map(|value| value.bytes()).sum::<u64>());
         Ok(touched)
     }
 

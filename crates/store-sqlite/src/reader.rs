@@ -82,13 +82,13 @@ pub(crate) async fn ask<T: Send + 'static>(
 ) -> Result<T> {
     let (answer, answered) = oneshot::channel();
     let job: Query = Box::new(move |connection| {
-        let result = connection.and_then(|it| snapshot(it, query).map_err(|error| translate(error, "read")));
+        let result = connection.and_then(|connection| snapshot(connection, query).map_err(|error| translate(error, "read")));
         let fate = if result.is_ok() { Fate::Keep } else { Fate::Drop };
         // Whoever dropped the future does not want to know.
         drop(answer.send(result));
         fate
     });
-    queue.push(job).map_err(|it| rejection(it, "read"))?;
+    queue.push(job).map_err(|error| rejection(error, "read"))?;
     answered.await.unwrap_or(Err(Error::Closed))
 }
 

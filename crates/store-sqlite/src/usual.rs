@@ -33,7 +33,7 @@ pub(crate) fn lengthen(mut stored: String, usual: &str) -> String {
 }
 
 fn is_blank(text: &str) -> bool {
-    text.bytes().all(|it| it == b' ')
+    text.bytes().all(|byte| byte == b' ')
 }
 
 #[cfg(test)]

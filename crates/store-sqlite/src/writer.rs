@@ -262,7 +262,7 @@ impl Writer {
             Residue::Fresh(tries) => tries - 1,
             Residue::Old => 0,
         };
-        let emptied = self.connection.as_ref().is_some_and(|it| purge(it).unwrap_or(false));
+        let emptied = self.connection.as_ref().is_some_and(|connection| purge(connection).unwrap_or(false));
         self.residue = match left {
             _ if emptied => Residue::None,
             0 => Residue::Old,
@@ -357,7 +357,7 @@ impl Work {
 
     fn deletes(&self) -> bool {
         match self {
-            Self::Apply(batch) => batch.puts.iter().any(|it| matches!(it, Put::Delete)),
+            Self::Apply(batch) => batch.puts.iter().any(|put| matches!(put, Put::Delete)),
             // A document that is removed alone was no conversation: what the log holds of it goes when it is folded in.
             Self::Pause { .. }
             | Self::Documents(_)

@@ -67,5 +67,5 @@ impl fmt::Debug for Clock {
 /// The years that RFC 3339 can write and the formatter does not refuse.
 fn is_printable(time: SystemTime) -> bool {
     const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
-    time.duration_since(UNIX_EPOCH).is_ok_and(|it| it < YEAR_10000)
+    time.duration_since(UNIX_EPOCH).is_ok_and(|duration_since| duration_since < YEAR_10000)
 }

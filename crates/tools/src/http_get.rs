@@ -80,7 +80,7 @@ impl HttpGet {
 }
 
 fn guarded() -> Result<HttpClient> {
-    HttpClient::guarded(HttpLimits::fetching()).map_err(|it| Error::failed_by(it.to_string(), it))
+    HttpClient::guarded(HttpLimits::fetching()).map_err(|error| Error::failed_by(error.to_string(), error))
 }
 
 impl Tool for HttpGet {
@@ -110,7 +110,7 @@ async fn get(transport: &dyn Transport, url: &str) -> Result<Output> {
     let (bytes, whole) = read(response, most).await.map_err(failed)?;
     let text = text::decoded(&kind, &bytes);
     if !(200..300).contains(&status) {
-        let said = text.map(|it| format!(", and says: {it}")).unwrap_or_default();
+        let said = text.map(|text| format!(", and says: {text}")).unwrap_or_default();
         return Err(Error::failed(format!("{url} answered with status {status}{said}")));
     }
     let Some(mut text) = text else {

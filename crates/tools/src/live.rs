@@ -44,14 +44,14 @@ impl LiveToolbox {
         if self.sets.is_empty() {
             return self.fixed.clone();
         }
-        let offers: Vec<Offer> = join_all(self.sets.iter().map(|it| it.tools())).await;
-        let whole = offers.iter().map(|it| it.as_ref().ok().cloned()).collect::<Option<Vec<_>>>();
+        let offers: Vec<Offer> = join_all(self.sets.iter().map(|set| set.tools())).await;
+        let whole = offers.iter().map(|offer| offer.as_ref().ok().cloned()).collect::<Option<Vec<_>>>();
         if let (Some(whole), Some(last)) = (&whole, &*self.last())
             && whole.iter().zip(&last.offers).all(|(new, old)| Arc::ptr_eq(new, old))
         {
             return last.toolbox.clone();
         }
-        let names = self.sets.iter().map(|it| it.name().to_owned());
+        let names = self.sets.iter().map(|set| set.name().to_owned());
         let toolbox = self.fixed.joined(names.zip(offers));
         *self.last() = whole.map(|offers| Last { offers, toolbox: toolbox.clone() });
         toolbox

@@ -69,7 +69,7 @@ impl Output {
     pub fn json<T: Serialize>(value: &T) -> Result<Self> {
         serde_json::to_string(value)
             .map(Self::text)
-            .map_err(|it| Error::failed_by("the result cannot be written as JSON", it))
+            .map_err(|error| Error::failed_by("the result cannot be written as JSON", error))
     }
 
     /// Makes the output of a call that failed.

@@ -70,7 +70,7 @@ impl TypedTool {
             .map_err(|source| Error::Definition { name: name.to_owned(), source })?;
         let function: Function =
             Box::new(move |arguments, context| match serde_json::from_value(Value::Object(arguments)) {
-                Ok(arguments) => function(arguments, context).map(|it| it.map(Into::into)).boxed(),
+                Ok(arguments) => function(arguments, context).map(|function| function.map(Into::into)).boxed(),
                 Err(error) => {
                     let problem = error.to_string();
                     async { Err(Error::Arguments { problem }) }.boxed()
@@ -124,9 +124,9 @@ impl fmt::Debug for TypedTool {
 /// Makes the schema of a type, without what providers stumble over: no meta schema, no title, and
 /// no references where the type can be written out.
 fn parameters<A: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().for_deserialize().with(|it| {
-        it.meta_schema = None;
-        it.inline_subschemas = true;
+    let settings = SchemaSettings::draft2020_12().for_deserialize().with(|for_deserialize| {
+        for_deserialize.meta_schema = None;
+        for_deserialize.inline_subschemas = true;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
     if let Some(root) = schema.as_object_mut() {

@@ -81,7 +81,7 @@ impl UnderWay {
     }
 
     fn landed(&mut self, phase: Phase, session: &str, turn: Option<u64>) {
-        let of = turn.map(|it| (session.to_owned(), it));
+        let of = turn.map(|turn| (session.to_owned(), turn));
         match phase {
             Phase::Accept | Phase::Resume | Phase::Step | Phase::TakeOver => self.turns.extend(of),
             Phase::Suspend | Phase::Cancel | Phase::Finish | Phase::Fail => {

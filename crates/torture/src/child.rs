@@ -70,7 +70,7 @@ impl std::fmt::Debug for ChildParts {
 /// Makes the agents of the load, the default one first.
 pub(crate) fn load_agents(effects: PathBuf, pace: Arc<dyn Pace>, release: u32) -> Result<[Agent; 2]> {
     let agent = agent::agent(effects, pace).map_err(|source| Error::Agent { source })?;
-    let office = office::agent(release).map_err(|it| Error::Harness(it.into()))?;
+    let office = office::agent(release).map_err(|error| Error::Harness(error.into()))?;
     Ok([agent, office])
 }
 
@@ -139,7 +139,7 @@ async fn answer(chat: &Chat, say: &Say, ask: Ask, polls: Option<u32>) {
         }
         Ask::Do { call, session, deed: Deed::Delete, .. } => {
             let deleted = chat.delete_session(&session, Some("torture"));
-            let deleted = async { deleted.await.map_err(|it| Refused::Bare(it.category().to_owned())) };
+            let deleted = async { deleted.await.map_err(|error| Refused::Bare(error.category().to_owned())) };
             match polled(deleted, polls).await {
                 Ok(()) => return say(&Line::Done { call }),
                 Err(refused) => (call, Err(refused)),
@@ -208,7 +208,7 @@ async fn branch(
     let asked = (0_u64..).zip(&history).filter(|(_, it)| it.message.role == Role::User);
     let places: Vec<u64> = asked.map(|(at, _)| at).collect();
     let nothing = || Refused::Bare("there is nothing to edit".to_owned());
-    let at = edits.checked_rem(places.len() as u64).and_then(|it| usize::try_from(it).ok());
+    let at = edits.checked_rem(places.len() as u64).and_then(|checked_rem| usize::try_from(checked_rem).ok());
     let at = at.and_then(|it| places.get(it)).copied().ok_or_else(nothing)?;
     chat.edit(from, at, message, Some(to)).await.map_err(Refused::Turn)
 }

@@ -144,8 +144,8 @@ impl Clients {
 
     /// Describes the calls that have no answer.
     pub(crate) fn unanswered(&self) -> Vec<(String, String)> {
-        let open = self.clients.iter().filter_map(|it| it.open.as_ref());
-        open.map(|it| (it.session.clone(), format!("call {} ({:?}, turn {:?})", it.call, it.deed, it.turn)))
+        let open = self.clients.iter().filter_map(|client| client.open.as_ref());
+        open.map(|open| (open.session.clone(), format!("call {} ({:?}, turn {:?})", open.call, open.deed, open.turn)))
             .collect()
     }
 
@@ -293,7 +293,7 @@ impl Clients {
             return;
         };
         let session = open.session;
-        let to = action.map(|it| (*wait, it.to_owned()));
+        let to = action.map(|action| (*wait, action.to_owned()));
         self.waiting.insert(session.clone(), Awaited { signal: signal.clone(), to: to.clone() });
         if self.dice.percent(8)
             && let Some(turn) = turn
@@ -311,7 +311,7 @@ impl Clients {
         if self.dice.percent(20) {
             // Somebody else presses the same button at the same time.
             let other = self.dice.index(self.clients.len());
-            if other != at && self.clients.get(other).is_some_and(|it| it.open.is_none() && it.next.is_none())
+            if other != at && self.clients.get(other).is_some_and(|clients| clients.open.is_none() && clients.next.is_none())
             {
                 self.mix.double_answers += 1;
                 self.then(other, from, next.clone());
@@ -332,11 +332,11 @@ impl Clients {
     }
 
     fn open(&mut self, call: u64) -> Option<&mut Open> {
-        self.clients.iter_mut().filter_map(|it| it.open.as_mut()).find(|it| it.call == call)
+        self.clients.iter_mut().filter_map(|client| client.open.as_mut()).find(|client| client.call == call)
     }
 
     fn close(&mut self, call: u64) -> Option<(usize, Open)> {
-        let at = self.clients.iter().position(|it| it.open.as_ref().is_some_and(|it| it.call == call))?;
+        let at = self.clients.iter().position(|client| client.open.as_ref().is_some_and(|open| open.call == call))?;
         self.clients.get_mut(at)?.open.take().map(|open| (at, open))
     }
 
@@ -356,7 +356,7 @@ impl Clients {
     pub(crate) fn died(&mut self) {
         self.log.note("", What::Died);
         for at in 0..self.clients.len() {
-            let Some(open) = self.clients.get_mut(at).and_then(|it| it.open.take()) else { continue };
+            let Some(open) = self.clients.get_mut(at).and_then(|client| client.open.take()) else { continue };
             if let Some(turn) = open.turn.clone().filter(|_| !matches!(open.deed, Deed::Cancel { .. })) {
                 let next = Next::Outcome { call: open.call, turn };
                 if let Some(client) = self.clients.get_mut(at) {

@@ -37,7 +37,7 @@ impl FromStr for CommitFaults {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unfit = || format!("'{text}' is not FROM:COUNT:before or FROM:COUNT:after");
         let mut parts = text.split(':');
-        let mut number = || parts.next().and_then(|it| it.parse().ok()).ok_or_else(unfit);
+        let mut number = || parts.next().and_then(|part| part.parse().ok()).ok_or_else(unfit);
         let (from, count) = (number()?, number()?);
         let land = match (parts.next(), parts.next()) {
             (Some("before"), None) => Land::Before,

@@ -361,7 +361,7 @@ impl Run<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(source) => return Err(Error::Effects { source }),
         };
-        for line in text.split_inclusive('\n').filter(|it| it.ends_with('\n')).skip(self.read) {
+        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')).skip(self.read) {
             let happened: Happened = serde_json::from_str(line)
                 .map_err(|source| Error::Line { line: line.trim_end().to_owned(), source })?;
             self.clients.happened(&happened.text, &happened.key);

@@ -37,9 +37,9 @@ impl Phase {
     /// Tells what a batch commits, from its puts.
     #[must_use]
     pub fn of(batch: &Batch) -> Self {
-        let told = |kind: &str| batch.puts.iter().any(|it| matches!(it, Put::Event(row) if row.kind == kind));
+        let told = |kind: &str| batch.puts.iter().any(|put| matches!(put, Put::Event(row) if row.kind == kind));
         let has = |put: fn(&Put) -> bool| batch.puts.iter().any(put);
-        let cancelled = batch.puts.iter().any(|it| match it {
+        let cancelled = batch.puts.iter().any(|put| match put {
             Put::Turn(row) => row.outcome.as_ref().is_some_and(is_cancelled),
             _ => false,
         });
@@ -79,5 +79,5 @@ impl Phase {
 
 fn is_cancelled(outcome: &Json) -> bool {
     let outcome: Result<serde_json::Value, _> = outcome.decode();
-    outcome.is_ok_and(|it| it["category"] == "chat_turn_cancelled")
+    outcome.is_ok_and(|outcome| outcome["category"] == "chat_turn_cancelled")
 }

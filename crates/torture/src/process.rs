@@ -43,7 +43,7 @@ impl Process {
 
     /// Asks for something. A child that is gone hears nothing.
     pub(crate) fn ask(&mut self, ask: &Ask) -> Result<()> {
-        let mut line = serde_json::to_string(ask).map_err(|it| failed("ask")(it.into()))?;
+        let mut line = serde_json::to_string(ask).map_err(|error| failed("ask")(error.into()))?;
         line.push('\n');
         if let Some(stdin) = &mut self.stdin
             && stdin.write_all(line.as_bytes()).is_err()
@@ -72,7 +72,7 @@ impl Process {
             |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let one = |thread: std::path::PathBuf| {
             let status = read(thread.join("status"));
-            let state = status.lines().find_map(|it| it.strip_prefix("State:")).unwrap_or_default().trim();
+            let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default().trim();
             let (name, wait) = (read(thread.join("comm")), read(thread.join("wchan")));
             let call = read(thread.join("syscall"));
             format!("{name}: {state}, in {wait}, call {}", call.split(' ').next().unwrap_or_default())

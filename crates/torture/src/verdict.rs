@@ -42,9 +42,9 @@ impl Verdict {
     /// Counts broken promises under the names of the report: lost, doubled, orphaned, contradicted, stuck.
     #[must_use]
     pub fn counts(&self) -> [(&'static str, usize); 5] {
-        let count = |rules: &[Rule]| rules.iter().map(|it| self.report.count(*it)).sum::<usize>();
+        let count = |rules: &[Rule]| rules.iter().map(|rule| self.report.count(*rule)).sum::<usize>();
         let findings = |of: fn(u32) -> bool| {
-            self.examination.findings.iter().filter(|it| of(it.symptom.invariant())).count()
+            self.examination.findings.iter().filter(|finding| of(finding.symptom.invariant())).count()
         };
         [
             ("lost", count(&[Rule::Lost]) + findings(|it| it == 2)),
@@ -83,11 +83,11 @@ impl fmt::Display for Verdict {
         write!(f, "{} % of the outcomes say that the session waits", self.mix.suspended_share())?;
         let counts = self.counts().map(|(name, count)| format!("{count} {name}"));
         write!(f, "\n{}", counts.join(", "))?;
-        self.report.violations.iter().try_for_each(|it| write!(f, "\n{it}"))?;
+        self.report.violations.iter().try_for_each(|violation| write!(f, "\n{violation}"))?;
         self.examination
             .findings
             .iter()
-            .try_for_each(|it| write!(f, "\n{} in {}: {}", it.symptom.code(), it.session.session, it.what))
+            .try_for_each(|finding| write!(f, "\n{} in {}: {}", finding.symptom.code(), finding.session.session, finding.what))
     }
 }
 
@@ -102,8 +102,8 @@ pub(crate) fn check_effects(
     let mut find =
         |rule, session: &str, why| found.push(Violation { rule, session: session.to_owned(), why });
     // In a session that was deleted, it cannot be said what should be there.
-    let deleted = records.iter().filter(|it| matches!(it.what, What::Call { deed: Deed::Delete, .. }));
-    let deleted: BTreeSet<&str> = deleted.map(|it| it.session.as_str()).collect();
+    let deleted = records.iter().filter(|record| matches!(record.what, What::Call { deed: Deed::Delete, .. }));
+    let deleted: BTreeSet<&str> = deleted.map(|deleted| deleted.session.as_str()).collect();
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
     for (session, happened) in effects {
         let (text, key) = (&happened.text, &happened.key);
@@ -113,7 +113,7 @@ pub(crate) fn check_effects(
         if *count == 2 {
             find(Rule::Doubled, session, format!("the effect of '{text}' happened again"));
         }
-        let asked = stored.iter().filter(|it| it.session == session);
+        let asked = stored.iter().filter(|item| item.session == session);
         let asked = asked.flat_map(|it| &it.turns).any(|it| it.text.as_deref() == Some(text));
         if !asked && !deleted.contains(session) {
             find(Rule::Orphaned, session, format!("there was an effect of '{text}', which is not stored"));
@@ -121,8 +121,8 @@ pub(crate) fn check_effects(
     }
     for session in stored {
         for message in &session.messages {
-            let done = message.brief.strip_prefix("tool:did ").and_then(|it| it.split(' ').next());
-            if let Some(key) = done.filter(|it| !times.contains_key(it)) {
+            let done = message.brief.strip_prefix("tool:did ").and_then(|brief| brief.split(' ').next());
+            if let Some(key) = done.filter(|done| !times.contains_key(done)) {
                 let why = format!("the effect {key} is told of, and did not happen");
                 find(Rule::Lost, &session.session, why);
             }
@@ -138,7 +138,7 @@ pub(crate) async fn answered_too_late(
     stored: &StoredSession,
 ) -> singletree_durable::Result<Vec<Violation>> {
     let mut found = Vec::new();
-    let invocations: BTreeSet<&str> = stored.waits.iter().map(|it| it.invocation.as_str()).collect();
+    let invocations: BTreeSet<&str> = stored.waits.iter().map(|wait| wait.invocation.as_str()).collect();
     for invocation in invocations {
         let Ok(invocation) = InvocationId::parse(invocation) else { continue };
         let waits = journal.waits(&WaitQuery::Invocation(key.tenant.clone(), invocation)).await?;

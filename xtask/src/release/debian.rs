@@ -105,7 +105,7 @@ fn files(tree: &Path, at: &Path) -> io::Result<BTreeSet<PathBuf>> {
 /// When it needs a library that nobody thought of.
 fn needs(dynamic: &str) -> io::Result<String> {
     let mut packages = BTreeSet::new();
-    for library in dynamic.lines().filter_map(|it| it.trim().strip_prefix("NEEDED")) {
+    for library in dynamic.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")) {
         let library = library.trim();
         packages.insert(match library {
             "libc.so.6" | "libm.so.6" => "libc6",
@@ -114,9 +114,9 @@ fn needs(dynamic: &str) -> io::Result<String> {
             _ => return Err(io::Error::other(format!("the binary needs {library}: of which package?"))),
         });
     }
-    let glibc = dynamic.split_whitespace().filter_map(|it| it.strip_prefix("GLIBC_"));
-    let newest = glibc.max_by_key(|it| it.split('.').map(|it| it.parse().unwrap_or(0)).collect::<Vec<u32>>());
-    let named = packages.into_iter().map(|it| match (it, newest) {
+    let glibc = dynamic.split_whitespace().filter_map(|word| word.strip_prefix("GLIBC_"));
+    let newest = glibc.max_by_key(|it| it.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>());
+    let named = packages.into_iter().map(|package| match (package, newest) {
         ("libc6", Some(newest)) => format!("libc6 (>= {newest})"),
         (other, _) => other.to_owned(),
     });

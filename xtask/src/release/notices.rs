@@ -31,8 +31,8 @@ pub(super) fn notices(root: &Path) -> io::Result<String> {
     let tree = said(cargo(root).args(tree).arg("--locked"))?;
     let linked: BTreeSet<(&str, &str)> = tree
         .lines()
-        .filter_map(|it| {
-            let mut words = it.split_whitespace();
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
             Some((words.next()?, words.next()?.strip_prefix('v')?))
         })
         .collect();

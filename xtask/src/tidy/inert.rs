@@ -19,7 +19,7 @@ const SINKS: &[&str] = &["crates/narration/", "crates/server/"];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for package in repo.packages.iter().filter(|it| !ROOTS.contains(&it.folder.as_str())) {
+    for package in repo.packages.iter().filter(|package| !ROOTS.contains(&package.folder.as_str())) {
         if package.folder != READER && reachable(repo, &package.folder).contains(READER) {
             let what = format!("reaches {READER}, where narration is read");
             findings.push(Finding::new("inert", &package.folder, what));
@@ -62,7 +62,7 @@ fn reachable<'a>(repo: &'a Repo, from: &'a str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut next = vec![from];
     while let Some(folder) = next.pop() {
-        for package in repo.packages.iter().filter(|it| it.folder == folder) {
+        for package in repo.packages.iter().filter(|package| package.folder == folder) {
             next.extend(package.internal(false).filter(|to| reached.insert(*to)));
         }
     }

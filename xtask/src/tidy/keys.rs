@@ -29,9 +29,9 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
 /// Returns the words of the page's configurations that can be keys.
 fn shown(page: &str) -> Vec<&str> {
     let mut is_toml = false;
-    let lines = page.lines().filter(|it| {
-        if it.starts_with("```") {
-            is_toml = *it == "```toml";
+    let lines = page.lines().filter(|line| {
+        if line.starts_with("```") {
+            is_toml = *line == "```toml";
         }
         is_toml
     });
@@ -60,7 +60,7 @@ fn keys(repo: &Repo) -> BTreeMap<&str, String> {
 /// a list of limits, `("steps", &mut limits.steps)`.
 fn is_key(file: &SourceFile, source: &RustSource, literal: &std::ops::Range<usize>) -> bool {
     let before = source.code[..literal.start - 1].trim_end();
-    let is_word = file.text[literal.clone()].chars().all(|it| it.is_ascii_lowercase() || it == '_');
+    let is_word = file.text[literal.clone()].chars().all(|letter| letter.is_ascii_lowercase() || letter == '_');
     let is_read = READERS.iter().any(|it| before.ends_with(&format!(".{it}(")));
     let is_passed = before.ends_with("section,") || before.ends_with("inner,");
     let is_row = before.ends_with('(') && source.code[literal.end + 1..].starts_with(", &mut ");

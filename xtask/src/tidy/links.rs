@@ -13,11 +13,11 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     let pages =
-        repo.files.iter().filter(|it| it.path.ends_with(".md") && !it.path.starts_with("web/vendor/"));
+        repo.files.iter().filter(|file| file.path.ends_with(".md") && !file.path.starts_with("web/vendor/"));
     for page in pages {
         for (line, target) in targets(repo, page) {
             let wrong = wrong(repo, page, &target);
-            findings.extend(wrong.map(|it| Finding::at("links", page, line, it)));
+            findings.extend(wrong.map(|wrong| Finding::at("links", page, line, wrong)));
         }
         if is_in_book(&page.path) && page.path != SUMMARY && !is_listed(repo, &page.path) {
             findings.push(Finding::at("links", page, 1, format!("the page does not stand in {SUMMARY}")));
@@ -34,7 +34,7 @@ fn wrong(repo: &Repo, page: &SourceFile, target: &str) -> Option<String> {
         return Some(format!("'{target}' leads out of the book"));
     }
     // Pictures of other kinds are no text, and so not known here.
-    if path.ends_with(".png") || repo.files.iter().any(|it| it.path.starts_with(&format!("{path}/"))) {
+    if path.ends_with(".png") || repo.files.iter().any(|file| file.path.starts_with(&format!("{path}/"))) {
         return None;
     }
     let Some(file) = repo.file(&path) else { return Some(format!("'{target}' leads nowhere")) };
@@ -60,7 +60,7 @@ fn text_of(repo: &Repo, page: &SourceFile) -> String {
     };
     page.text
         .lines()
-        .flat_map(|it| [included(it).unwrap_or_else(|| it.to_owned()), "\n".to_owned()])
+        .flat_map(|line| [included(line).unwrap_or_else(|| line.to_owned()), "\n".to_owned()])
         .collect()
 }
 
@@ -72,7 +72,7 @@ fn targets(repo: &Repo, page: &SourceFile) -> Vec<(usize, String)> {
             found.push((line, path.trim_end_matches('}').to_owned()));
         }
         let text: String = text.split('`').step_by(2).collect::<Vec<_>>().join("`");
-        let targets = text.split("](").skip(1).filter_map(|it| it.split(')').next());
+        let targets = text.split("](").skip(1).filter_map(|part| part.split(')').next());
         let ours = targets.filter(|it| !it.contains("://") && !it.starts_with("mailto:"));
         found.extend(ours.map(|it| (line, it.to_owned())));
     }
@@ -92,7 +92,7 @@ fn prose(text: &str) -> Vec<(usize, String)> {
 
 /// Puts a path behind a folder.
 fn resolved(folder: &str, path: &str) -> String {
-    let mut parts: Vec<&str> = folder.split('/').filter(|it| !it.is_empty()).collect();
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.trim_end_matches('/').split('/') {
         match part {
             ".." => drop(parts.pop()),
@@ -106,7 +106,7 @@ fn resolved(folder: &str, path: &str) -> String {
 /// Makes the name by which links call a heading.
 fn slug(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
-    text.chars().filter(|it| it.is_alphanumeric() || matches!(it, '-' | '_')).collect()
+    text.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_')).collect()
 }
 
 #[cfg(test)]

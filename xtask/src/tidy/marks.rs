@@ -32,7 +32,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     // The lock file is cargo's, and names the registry.
     // So are the page's libraries whole releases of somebody else.
-    for file in repo.files.iter().filter(|it| it.path != "Cargo.lock" && !it.path.starts_with("web/vendor/"))
+    for file in repo.files.iter().filter(|file| file.path != "Cargo.lock" && !file.path.starts_with("web/vendor/"))
     {
         for (number, line) in (1..).zip(file.text.split('\n')) {
             // A recording is what came over the wire, to the byte.

@@ -27,7 +27,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         }
         let missing = found.into_iter().filter_map(|(test, exists)| (!exists).then_some(test));
         findings.extend(
-            missing.map(|it| Finding::at("unexercised", page, line, format!("there is no test {it}"))),
+            missing.map(|missing| Finding::at("unexercised", page, line, format!("there is no test {missing}"))),
         );
     }
     findings
@@ -52,9 +52,9 @@ fn named(repo: &Repo, cell: &str) -> Vec<(String, bool)> {
 fn is_test(file: &SourceFile, name: &str) -> bool {
     let lines: Vec<_> = file.text.lines().map(str::trim).collect();
     let begins = format!("fn {name}(");
-    let at = lines.iter().position(|it| it.contains(&begins) && !it.starts_with("//"));
+    let at = lines.iter().position(|line| line.contains(&begins) && !line.starts_with("//"));
     at.is_some_and(|at| {
-        let before = lines[..at].iter().rev().take_while(|it| it.starts_with("#[") || it.starts_with("//"));
+        let before = lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
         before.into_iter().any(|it| it.starts_with("#[test]") || it.starts_with("#[tokio::test"))
     })
 }

@@ -45,7 +45,7 @@ impl Actions {
         let mut all: Vec<Action> = self.0.iter().cloned().chain(done).collect();
         all.drain(..all.len().saturating_sub(KEPT));
         let earlier = all.len().saturating_sub(1);
-        for action in all.iter_mut().take(earlier).filter(|it| it.result.len() > EARLIER_BYTES + "…".len())
+        for action in all.iter_mut().take(earlier).filter(|item| item.result.len() > EARLIER_BYTES + "…".len())
         {
             action.result.truncate(action.result.floor_char_boundary(EARLIER_BYTES));
             action.result.push('…');

@@ -124,12 +124,12 @@ impl Artifact {
             Error::Store { source: singletree_durable::Error::Corrupt { what, source } }
         };
         let Stored { name, source, content, approval } =
-            document.body.decode().map_err(|it| corrupt(Some(it)))?;
+            document.body.decode().map_err(|error| corrupt(Some(error)))?;
         let digest = digest(&content);
-        if approval.as_ref().is_some_and(|it| it.digest != digest) {
+        if approval.as_ref().is_some_and(|approval| approval.digest != digest) {
             return Err(corrupt(None));
         }
-        let (approved_by, approved_at) = approval.map(|it| (it.by, it.at)).unzip();
+        let (approved_by, approved_at) = approval.map(|approval| (approval.by, approval.at)).unzip();
         Ok(Self { name, source, content, digest, approved_by, approved_at })
     }
 }

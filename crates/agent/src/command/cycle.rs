@@ -39,7 +39,7 @@ pub(crate) enum Verdict {
 
 /// Tells whether the running session is one of commands.
 pub(crate) fn is_command(cx: &Ctx<AgentState>) -> bool {
-    cx.extension::<PromptPolicy>().is_some_and(|it| *it == PromptPolicy::Command)
+    cx.extension::<PromptPolicy>().is_some_and(|extension| *extension == PromptPolicy::Command)
 }
 
 impl<'a> Cycle<'a> {
@@ -77,9 +77,9 @@ impl<'a> Cycle<'a> {
             let what = format!("the artifacts were not read within {} s", READ_TIME.as_secs());
             NodeError::new(what).with_category("store_unavailable")
         })?;
-        Ok(prompt.artifacts(read.map_err(|it| {
-            let category = it.category();
-            NodeError::new("the approved artifacts could not be read").with_category(category).with_cause(it)
+        Ok(prompt.artifacts(read.map_err(|error| {
+            let category = error.category();
+            NodeError::new("the approved artifacts could not be read").with_category(category).with_cause(error)
         })?))
     }
 }

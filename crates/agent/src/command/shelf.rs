@@ -56,7 +56,7 @@ impl Artifacts {
         if all.len() as u64 >= ARTIFACTS {
             return Err(Error::Artifact { why: format!("the session has {ARTIFACTS} already") });
         }
-        let versions = all.iter().map(|it| &it.name).filter(|it| it.kind == kind && it.key == key);
+        let versions = all.iter().map(|item| &item.name).filter(|it| it.kind == kind && it.key == key);
         let version = versions.map(|it| it.version).max().unwrap_or_default() + 1;
         let name = ArtifactName { kind: kind.to_owned(), key: key.to_owned(), version };
         let stored = Stored { name: name.clone(), source, content: content.to_owned(), approval: None };
@@ -147,15 +147,15 @@ impl Artifacts {
     async fn documents(&self, session: &SessionKey) -> Result<Vec<Document>> {
         let prefix = prefix(session);
         let found = self.documents.documents(&session.tenant, KIND, Some(&prefix), ARTIFACTS + 1).await?;
-        Ok(found.into_iter().filter(|it| it.key.id.starts_with(&prefix)).collect())
+        Ok(found.into_iter().filter(|item| item.key.id.starts_with(&prefix)).collect())
     }
 }
 
 /// Returns the change that keeps an artifact.
 fn written(session: &SessionKey, stored: &Stored, expect: Expect) -> Result<Change> {
-    let body = Json::of(stored).map_err(|it| {
+    let body = Json::of(stored).map_err(|error| {
         let what = "an artifact that JSON cannot represent".to_owned();
-        singletree_durable::Error::Corrupt { what, source: Some(it.into()) }
+        singletree_durable::Error::Corrupt { what, source: Some(error.into()) }
     })?;
     let key = document_key(session, &stored.name);
     Ok(Change::Write { key, expect, session: Some(session.session.clone()), body, expires_at: None })

@@ -34,7 +34,7 @@ pub(crate) async fn read(
         let what = format!("the state was not read within {} s", READ_TIME.as_secs());
         NodeError::new(what).with_category("store_unavailable")
     })?;
-    let state = state.map_err(|it| NodeError::new("the state could not be read").with_cause(it))?;
+    let state = state.map_err(|error| NodeError::new("the state could not be read").with_cause(error))?;
     let bytes = canonical_json(&state).len();
     if bytes > STATE_BYTES {
         let what = format!("the state has {bytes} bytes, and a model is shown {STATE_BYTES}");

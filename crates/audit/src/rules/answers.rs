@@ -35,7 +35,7 @@ pub(super) fn check(view: &mut View<'_>) {
             }
             (WaitState::Consumed | WaitState::Cancelled | WaitState::Expired, Some(_)) => {}
         }
-        let given = view.calls.values().any(|it| match it.deed {
+        let given = view.calls.values().any(|call| match call.deed {
             Deed::Answer { signal, payload } => {
                 *signal == wait.signal && Some(payload) == wait.answer.as_ref()
             }
@@ -61,9 +61,9 @@ fn answers_took_effect(view: &View<'_>, found: &mut Vec<(Rule, String)>) {
             }
             continue;
         };
-        let wait = turn.wait.and_then(|no| view.stored.waits.iter().find(|it| it.no == no));
+        let wait = turn.wait.and_then(|no| view.stored.waits.iter().find(|wait| wait.no == no));
         let took =
-            wait.is_some_and(|it| it.state == WaitState::Consumed && it.answer.as_ref() == Some(payload));
+            wait.is_some_and(|wait| wait.state == WaitState::Consumed && wait.answer.as_ref() == Some(payload));
         if !took {
             let why = format!("answer {number} was given turn {id}, which does not go on with {payload}");
             found.push((Rule::Contradicted, why));

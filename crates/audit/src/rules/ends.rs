@@ -13,7 +13,7 @@ pub(super) fn check(view: &mut View<'_>) {
         if matches!(told, End::Errored { recorded: false, .. }) {
             continue;
         }
-        match view.stored_turn(turn).map(|it| it.end.as_ref()) {
+        match view.stored_turn(turn).map(|stored_turn| stored_turn.end.as_ref()) {
             // A message that is not stored is told of with the sends.
             None if matches!(call.deed, Deed::Send { .. }) || view.may_be_deleted(call.begun) => {}
             None => found

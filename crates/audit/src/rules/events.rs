@@ -10,16 +10,16 @@ use crate::rule::Rule;
 pub(super) fn check(view: &mut View<'_>) {
     let mut found = Vec::new();
     let stored = view.stored;
-    let by_seq: BTreeMap<u64, _> = stored.events.iter().map(|it| (it.seq, it)).collect();
+    let by_seq: BTreeMap<u64, _> = stored.events.iter().map(|event| (event.seq, event)).collect();
     // Retention may have removed the oldest.
     let oldest = by_seq.keys().next().copied();
-    if stored.events.windows(2).any(|it| it[0].seq >= it[1].seq) {
+    if stored.events.windows(2).any(|window| window[0].seq >= window[1].seq) {
         found.push((Rule::Reordered, "the events are not in the order of their numbers".to_owned()));
     }
     for record in view.records {
         let What::Event { seq, turn, kind } = &record.what else { continue };
         let same = by_seq.get(seq).map(|it| {
-            let name = stored.turn(it.turn).map(|it| it.id.as_str());
+            let name = stored.turn(it.turn).map(|turn| turn.id.as_str());
             it.kind == *kind && name == Some(turn.as_str())
         });
         match same {
@@ -28,18 +28,18 @@ pub(super) fn check(view: &mut View<'_>) {
             Some(false) => {
                 found.push((Rule::Contradicted, format!("event {seq} was {kind} of {turn}, and is another")))
             }
-            None if oldest.is_some_and(|it| *seq < it) => {}
+            None if oldest.is_some_and(|oldest| *seq < oldest) => {}
             None => {
                 found.push((Rule::Lost, format!("event {seq} ({kind} of {turn}) was seen and is not stored")))
             }
         }
     }
     let mut ends: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
-    for event in stored.events.iter().filter(|it| ENDS.contains(&it.kind.as_str())) {
+    for event in stored.events.iter().filter(|event| ENDS.contains(&event.kind.as_str())) {
         ends.entry(event.turn).or_default().push(&event.kind);
     }
     let whole = oldest == Some(0);
-    let known: BTreeSet<u64> = stored.turns.iter().map(|it| it.no).collect();
+    let known: BTreeSet<u64> = stored.turns.iter().map(|turn| turn.no).collect();
     for turn in &stored.turns {
         let (id, told) = (&turn.id, ends.remove(&turn.no).unwrap_or_default());
         let kind = turn.end.as_ref().map(kind);

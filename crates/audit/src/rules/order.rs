@@ -35,10 +35,10 @@ pub(super) fn check(view: &mut View<'_>) {
     // The highest number among turns that were given before the one that is looked at began.
     let (mut highest, mut earlier) = (None::<Span<'_>>, by_given.into_iter().peekable());
     for span in by_begun {
-        while let Some(it) = earlier.next_if(|it| it.given < span.begun) {
+        while let Some(it) = earlier.next_if(|earlier| earlier.given < span.begun) {
             highest = Some(highest.filter(|high| high.no > it.no).unwrap_or(it));
         }
-        if let Some(high) = highest.filter(|it| it.no > span.no) {
+        if let Some(high) = highest.filter(|highest| highest.no > span.no) {
             let (first, second) = (high.id, span.id);
             let (before, after) = (high.no, span.no);
             view.find(
@@ -56,7 +56,7 @@ fn first_begun(view: &View<'_>, deed: &Deed, begun: u64) -> u64 {
     match deed {
         Deed::Send { key: None, .. } | Deed::Cancel { .. } | Deed::Delete => begun,
         Deed::Send { key: Some(_), .. } | Deed::Answer { .. } => {
-            let same = view.calls.values().filter(|it| it.deed == deed).map(|it| it.begun);
+            let same = view.calls.values().filter(|call| call.deed == deed).map(|call| call.begun);
             same.min().unwrap_or(begun)
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn check(view: &mut View<'_>) {
         last.insert(&turn.invocation, turn);
     }
     for (invocation, turn) in last {
-        let ours = view.stored.waits.iter().filter(|it| it.invocation == invocation);
+        let ours = view.stored.waits.iter().filter(|wait| wait.invocation == invocation);
         let pending = ours.filter(|it| it.state == WaitState::Pending).count();
         let suspended = matches!(turn.end, Some(End::Suspended { .. }));
         if suspended && pending != 1 {
@@ -29,7 +29,7 @@ pub(super) fn check(view: &mut View<'_>) {
         }
     }
     for (number, call) in view.calls.iter().filter(|(_, it)| it.over.is_none() && !it.gone) {
-        let held = call.turn().and_then(|it| view.stored_turn(it)).is_some_and(parked);
+        let held = call.turn().and_then(|turn| view.stored_turn(turn)).is_some_and(parked);
         if !held {
             found.push(format!("call {number} was never answered"));
         }

@@ -17,7 +17,7 @@ struct Send<'a> {
 }
 
 pub(super) fn check(view: &mut View<'_>) {
-    for call in view.calls.values().map(|it| (it.deed, it.given, it.begun)).collect::<Vec<_>>() {
+    for call in view.calls.values().map(|call| (call.deed, call.given, call.begun)).collect::<Vec<_>>() {
         let (Deed::Send { text, .. }, Some((turn, at)), begun) = call else { continue };
         match view.stored_turn(turn) {
             None if view.may_be_deleted(begun) => {}
@@ -39,9 +39,9 @@ pub(super) fn check(view: &mut View<'_>) {
     let sends: Vec<Send<'_>> = view
         .calls
         .values()
-        .filter_map(|it| match it.deed {
+        .filter_map(|call| match call.deed {
             Deed::Send { text, key } => {
-                let (turn, unknown) = (it.turn(), it.is_unknown());
+                let (turn, unknown) = (call.turn(), call.is_unknown());
                 Some(Send { text, key: key.as_deref(), turn, unknown })
             }
             Deed::Answer { .. } | Deed::Cancel { .. } | Deed::Delete => None,
@@ -66,7 +66,7 @@ fn messages_were_sent(view: &mut View<'_>, sends: &[Send<'_>]) {
     for send in sends {
         by_text.entry(send.text).or_default().push(*send);
     }
-    let given: BTreeSet<&str> = sends.iter().filter_map(|it| it.turn).collect();
+    let given: BTreeSet<&str> = sends.iter().filter_map(|send| send.turn).collect();
     let mut unclaimed: BTreeMap<&str, Vec<&StoredTurn>> = BTreeMap::new();
     let ours = |it: &&StoredTurn| it.sort == TurnSort::Message && !given.contains(it.id.as_str());
     for turn in view.stored.turns.iter().filter(ours) {
@@ -74,16 +74,16 @@ fn messages_were_sent(view: &mut View<'_>, sends: &[Send<'_>]) {
     }
     for (text, turns) in unclaimed {
         let sends = by_text.get(text).map(Vec::as_slice).unwrap_or_default();
-        let unknown: Vec<_> = sends.iter().filter(|it| it.unknown).collect();
+        let unknown: Vec<_> = sends.iter().filter(|send| send.unknown).collect();
         let keys: BTreeSet<_> = unknown.iter().filter_map(|it| it.key).collect();
-        let taken = |key: &&str| sends.iter().any(|it| it.key == Some(*key) && holds_key(view, it));
-        let free_keys = keys.iter().filter(|it| !taken(it)).count();
-        let finals = turns.iter().filter(|it| it.end.as_ref().is_none_or(|it| !it.frees_key())).count();
+        let taken = |key: &&str| sends.iter().any(|send| send.key == Some(*key) && holds_key(view, send));
+        let free_keys = keys.iter().filter(|key| !taken(key)).count();
+        let finals = turns.iter().filter(|turn| turn.end.as_ref().is_none_or(|end| !end.frees_key())).count();
         let plain = unknown.iter().filter(|it| it.key.is_none()).count();
         if turns.len() <= unknown.len() && finals <= plain + free_keys {
             continue;
         }
-        let rule = if sends.iter().any(|it| it.turn.is_some() || it.unknown) {
+        let rule = if sends.iter().any(|send| send.turn.is_some() || send.unknown) {
             Rule::Doubled
         } else {
             Rule::Invented
@@ -97,13 +97,13 @@ fn messages_were_sent(view: &mut View<'_>, sends: &[Send<'_>]) {
 
 /// Tells whether the turn of a send is stored and still holds its key.
 fn holds_key(view: &View<'_>, send: &Send<'_>) -> bool {
-    let stored = send.turn.and_then(|it| view.stored_turn(it));
-    stored.is_some_and(|it| it.end.as_ref().is_none_or(|it| !it.frees_key()))
+    let stored = send.turn.and_then(|turn| view.stored_turn(turn));
+    stored.is_some_and(|stored| stored.end.as_ref().is_none_or(|end| !end.frees_key()))
 }
 
 fn keys_have_one_turn(view: &mut View<'_>, sends: &[Send<'_>]) {
     let mut by_key: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for send in sends.iter().filter(|it| holds_key(view, it)) {
+    for send in sends.iter().filter(|send| holds_key(view, send)) {
         if let (Some(key), Some(turn)) = (send.key, send.turn) {
             by_key.entry(key).or_default().insert(turn);
         }

@@ -19,7 +19,7 @@ pub(super) fn check(view: &mut View<'_>) {
             own
         },
     );
-    for turn in stored.turns.iter().filter(|it| it.sort == TurnSort::Message && !it.over_history) {
+    for turn in stored.turns.iter().filter(|turn| turn.sort == TurnSort::Message && !turn.over_history) {
         message_stands_once(turn, own.get(&turn.no).map_or(0, Vec::len), &mut found);
     }
     // A retry over the history answers a message of an earlier turn.
@@ -28,7 +28,7 @@ pub(super) fn check(view: &mut View<'_>) {
     let begins: BTreeMap<&str, usize> = stored
         .turns
         .iter()
-        .filter_map(|it| Some((it.invocation.as_str(), *own.get(&it.no)?.first()?)))
+        .filter_map(|turn| Some((turn.invocation.as_str(), *own.get(&turn.no)?.first()?)))
         .collect();
     for (at, message) in
         stored.messages.iter().enumerate().skip(usize::try_from(stored.inherited).unwrap_or(0))
@@ -103,9 +103,9 @@ fn reply_has_its_message(
 fn said_is_kept(turn: &StoredTurn, messages: &[StoredMessage], own: Option<&usize>, found: &mut Found) {
     let Some(said) = turn.end.as_ref().and_then(End::said) else { return };
     // A message that was taken is answered by the turn that took it, with what comes after.
-    let taker = own.and_then(|it| messages[*it].taken_by);
-    let (by, from) = (Some(taker.unwrap_or(turn.no)), own.map_or(0, |it| it + 1));
-    let ours = messages.iter().skip(from).filter(|it| (it.turn == by && !it.own) || it.taken_by == by);
+    let taker = own.and_then(|own| messages[*own].taken_by);
+    let (by, from) = (Some(taker.unwrap_or(turn.no)), own.map_or(0, |own| own + 1));
+    let ours = messages.iter().skip(from).filter(|message| (message.turn == by && !message.own) || message.taken_by == by);
     let kept: Vec<&str> = ours.map(|it| it.brief.as_str()).collect();
     if kept != said {
         let why = format!("turn {} says that it added {said:?}, and the history has {kept:?}", turn.id);
@@ -120,7 +120,7 @@ fn in_order(view: &View<'_>, found: &mut Found) {
     for (at, message) in stored.messages.iter().enumerate() {
         let Some(turn) = message.turn.and_then(|no| stored.turn(no)) else { continue };
         if message.own {
-            if let Some(before) = last.filter(|it| it.no > turn.no) {
+            if let Some(before) = last.filter(|last| last.no > turn.no) {
                 let (after, before) = (&turn.id, &before.id);
                 let why = format!(
                     "the message of turn {after} was accepted before that of {before}, and stands behind it"
@@ -146,7 +146,7 @@ fn in_order(view: &View<'_>, found: &mut Found) {
 fn ends_with_its_taker(view: &View<'_>, found: &mut Found) {
     let stored = view.stored;
     let turn = |no: Option<u64>| no.and_then(|it| stored.turn(it));
-    for message in stored.messages.iter().filter(|it| it.own) {
+    for message in stored.messages.iter().filter(|message| message.own) {
         let (Some(taken), Some(taker)) = (turn(message.turn), turn(message.taken_by)) else { continue };
         let same = match (&taken.end, &taker.end) {
             (Some(End::Completed { .. }), Some(End::Completed { .. } | End::Suspended { .. })) => true,
@@ -169,7 +169,7 @@ fn pairs(view: &View<'_>, found: &mut Found) {
     let (mut open, mut opened) = (Vec::<&str>::new(), 0);
     for (at, message) in view.stored.messages.iter().enumerate() {
         if let Some(call) = &message.answers {
-            match open.iter().position(|it| it == call) {
+            match open.iter().position(|item| item == call) {
                 Some(place) => drop(open.remove(place)),
                 None => found.push((
                     Rule::Orphaned,
@@ -188,7 +188,7 @@ fn pairs(view: &View<'_>, found: &mut Found) {
     }
     // What came open with an import is closed by the next turn.
     let came = opened < view.stored.inherited;
-    let still = came || view.waits() || view.stored.turns.iter().any(|it| it.end.is_none());
+    let still = came || view.waits() || view.stored.turns.iter().any(|turn| turn.end.is_none());
     if !open.is_empty() && !still {
         found.push((Rule::Orphaned, format!("tool calls {open:?} are open at the end")));
     }

@@ -53,7 +53,7 @@ impl<'a> View<'a> {
         stored: &'a StoredSession,
         deaths: &'a [u64],
     ) -> Self {
-        let by_id = stored.turns.iter().map(|it| (it.id.as_str(), it)).collect();
+        let by_id = stored.turns.iter().map(|turn| (turn.id.as_str(), turn)).collect();
         let (calls, violations) = (BTreeMap::new(), Vec::new());
         let mut view = Self { session, stored, calls, records, deaths, by_id, violations };
         for record in records {
@@ -88,7 +88,7 @@ impl<'a> View<'a> {
                 two = made.given.map(|(it, _)| it).filter(|it| Some(*it) != turn).map(|it| (it, turn));
                 // A turn whose acceptance was in doubt was not given (D20).
                 let doubtful = matches!(end, End::Errored { recorded: false, .. });
-                made.given = made.given.or(turn.filter(|_| !doubtful).map(|it| (it, at)));
+                made.given = made.given.or(turn.filter(|_| !doubtful).map(|turn| (turn, at)));
                 (made.told, made.over) = (Some((turn, end)), Some(at));
             }
             What::Gone { .. } => made.gone = true,
@@ -116,27 +116,27 @@ impl<'a> View<'a> {
 
     /// Tells whether what began then may have been deleted since.
     pub(super) fn may_be_deleted(&self, begun: u64) -> bool {
-        self.deletes().any(|it| it.over.is_none_or(|over| over > begun))
+        self.deletes().any(|delete| delete.over.is_none_or(|over| over > begun))
     }
 
     /// Tells whether what was accepted by then has been deleted since.
     pub(super) fn is_deleted(&self, given: u64) -> bool {
-        self.deletes().any(|it| it.over.is_some() && it.begun > given)
+        self.deletes().any(|delete| delete.over.is_some() && delete.begun > given)
     }
 
     fn deletes(&self) -> impl Iterator<Item = &Call<'a>> {
-        self.calls.values().filter(|it| *it.deed == Deed::Delete)
+        self.calls.values().filter(|call| *call.deed == Deed::Delete)
     }
 
     /// Tells whether a wait is pending.
     pub(super) fn waits(&self) -> bool {
-        self.stored.waits.iter().any(|it| it.state == WaitState::Pending)
+        self.stored.waits.iter().any(|wait| wait.state == WaitState::Pending)
     }
 
     pub(super) fn into_report(self) -> Report {
         let count =
-            |passes: fn(&Call<'_>) -> bool| self.calls.values().filter(|it| passes(it)).count() as u64;
-        let effects = self.records.iter().filter(|it| matches!(it.what, What::Effect { .. })).count() as u64;
+            |passes: fn(&Call<'_>) -> bool| self.calls.values().filter(|call| passes(call)).count() as u64;
+        let effects = self.records.iter().filter(|record| matches!(record.what, What::Effect { .. })).count() as u64;
         Report {
             sessions: 1,
             calls: self.calls.len() as u64,

@@ -39,9 +39,9 @@ pub(crate) struct Restore {
 }
 
 fn tenant(text: &str) -> Result<TenantId, String> {
-    singletree_server::tenant(text).map_err(|it| it.to_string())
+    singletree_server::tenant(text).map_err(|error| error.to_string())
 }
 
 fn subject(text: &str) -> Result<SubjectId, String> {
-    SubjectId::parse(text).map_err(|it| it.to_string())
+    SubjectId::parse(text).map_err(|error| error.to_string())
 }

@@ -34,7 +34,7 @@ pub(crate) async fn run(args: Answer) -> Result<u8> {
 async fn answer(args: Answer, place: &Place, house: &House) -> Result<u8> {
     let Answer { signal, reply, session, from, who: _, server: _, common } = args;
     house.chat.sweep().await?;
-    let turn = take(house, (signal, session), reply, from).await.map_err(|it| searched(it, place))?;
+    let turn = take(house, (signal, session), reply, from).await.map_err(|error| searched(error, place))?;
     let mut screen = Screen::out();
     let outcome: Arc<ChatTurnOutcome> = if common.json {
         turn.outcome().await

@@ -97,7 +97,7 @@ impl Conversation<'_> {
         }
         screen.styled(Style::Dim, &format!("session:  {} ({known})", self.session))?;
         let mut others = ask::waiting(self.chat, None).await?;
-        others.retain(|it| it.session != self.session);
+        others.retain(|other| other.session != self.session);
         if !others.is_empty() {
             let count = ask::count(&others, "other ");
             screen

@@ -141,7 +141,7 @@ impl<'a> Told<'a> {
                     "  --repair: nothing, without losing something; go back to a backup if it matters"
                         .to_owned()
                 },
-                |it| format!("  --repair: {it}"),
+                |repair| format!("  --repair: {repair}"),
             );
             screen.styled(Style::Dim, &repair)?;
         }

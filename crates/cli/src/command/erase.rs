@@ -62,7 +62,7 @@ async fn erase(
         let sessions = chat.erasable_sessions(&scope).await?;
         // The list is written before the deletion: after a crash in between, a restored backup still omits the data.
         let keys: Vec<SessionKey> =
-            sessions.into_iter().map(|it| SessionKey::new(tenant.clone(), it)).collect();
+            sessions.into_iter().map(|session| SessionKey::new(tenant.clone(), session)).collect();
         let whom = match &scope {
             ErasureScope::Tenant => ErasedName::Tenant(tenant.clone()),
             ErasureScope::Subject(subject) => ErasedName::Subject(tenant.clone(), subject.clone()),
@@ -78,7 +78,7 @@ async fn erase(
             singletree_server::erase_tenant(&house.store, tenant).await?;
         }
         if *tenant == TenantId::single() {
-            keys.iter().try_for_each(|it| place.forget(it.session.as_str()))?;
+            keys.iter().try_for_each(|key| place.forget(key.session.as_str()))?;
             if scope == ErasureScope::Tenant {
                 place.forget_typed()?;
             }

@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Keys) -> Result<u8> {
             match of.common.json {
                 true => json::print(&mut screen, &keys)?,
                 false if keys.is_empty() => screen.line("no keys")?,
-                false => keys.iter().try_for_each(|it| screen.line(&line(it)))?,
+                false => keys.iter().try_for_each(|key| screen.line(&line(key)))?,
             }
         }
     }
@@ -186,7 +186,7 @@ fn tell_secret(screen: &mut Screen, key: &KeyWithSecret, as_json: bool) -> Resul
 }
 
 fn line(key: &ApiKey) -> String {
-    let scopes: Vec<&str> = key.scopes.iter().map(|it| scope_name(*it)).collect();
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope_name(*scope)).collect();
     let mut line = format!("{}  {}  {}  {}", key.id, key.tenant, key.name, scopes.join(","));
     match key.state {
         KeyState::Active => {}
@@ -224,14 +224,14 @@ fn scope_name(scope: KeyScope) -> &'static str {
 }
 
 fn query(tenant: Option<&str>) -> String {
-    tenant.map(|it| format!("?tenant={}", encoded(it))).unwrap_or_default()
+    tenant.map(|tenant| format!("?tenant={}", encoded(tenant))).unwrap_or_default()
 }
 
 /// Writes a text so that it can stand in an address (RFC 3986 §2.1).
 fn encoded(text: &str) -> String {
     let plain = |it: &u8| it.is_ascii_alphanumeric() || b"-_.~".contains(it);
     text.bytes()
-        .map(|it| if plain(&it) { char::from(it).to_string() } else { format!("%{it:02X}") })
+        .map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }
 

@@ -87,7 +87,7 @@ async fn tell(
         json::print(screen, &json::Ended::of(session, outcome))?;
     } else if let ChatTurnOutcome::Suspended(turn) = outcome.as_ref() {
         let waits = ask::waiting(&house.chat, Some(session)).await?;
-        for wait in waits.iter().filter(|it| it.invocation == turn.invocation_id) {
+        for wait in waits.iter().filter(|wait| wait.invocation == turn.invocation_id) {
             ask::show(wait, screen)?;
             ask::show_how(&house.chat, wait, &house.here, screen).await?;
         }

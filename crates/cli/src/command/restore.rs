@@ -128,7 +128,7 @@ async fn erased_sessions(
                 .into_iter()
                 .chain([subject.map(|subject| ErasedName::Subject(tenant.clone(), subject.clone()))]);
             let last = names.flatten().filter_map(erased_at).max();
-            if last.is_some_and(|it| row.head.created_at <= it) {
+            if last.is_some_and(|last| row.head.created_at <= last) {
                 erased.push(row.key);
             }
         }
@@ -152,7 +152,7 @@ fn remove_draft(draft: &Path) -> Result<()> {
     let of_draft = |it: &fs::DirEntry| it.file_name().to_string_lossy().starts_with(&name);
     let removed = fs::read_dir(folder).and_then(|entries| {
         let mut left = entries.filter_map(io::Result::ok).filter(of_draft);
-        left.try_for_each(|it| fs::remove_file(it.path()))
+        left.try_for_each(|item| fs::remove_file(item.path()))
     });
     removed.map_err(|source| Error::Place { doing: "remove", path: draft.to_owned(), source })
 }
@@ -160,14 +160,14 @@ fn remove_draft(draft: &Path) -> Result<()> {
 /// Puts a closed database in its place, for good.
 fn publish(draft: &Path, to: &Path) -> io::Result<()> {
     // SQLite writes the log into the database when the last connection closes; a log that is left would be lost here.
-    if fs::metadata(with_ending(draft, "-wal")).is_ok_and(|it| it.len() > 0) {
+    if fs::metadata(with_ending(draft, "-wal")).is_ok_and(|metadata| metadata.len() > 0) {
         return Err(io::Error::other("its log was not written into it"));
     }
     File::open(draft)?.sync_all()?;
     fs::rename(draft, to)?;
-    remove_draft(draft).map_err(|it| io::Error::other(it.to_string()))?;
+    remove_draft(draft).map_err(|error| io::Error::other(error.to_string()))?;
     #[cfg(unix)]
-    if let Some(folder) = to.parent().filter(|it| !it.as_os_str().is_empty()) {
+    if let Some(folder) = to.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         File::open(folder)?.sync_all()?;
     }
     Ok(())

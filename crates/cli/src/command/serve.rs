@@ -182,7 +182,7 @@ fn greet(served: &Served, place: &Place, at: SocketAddr) -> Result<()> {
         lines.push("a key:     KEY=$(singletree keys create)".to_owned());
     }
     lines.push(format!("try:       curl {url}/v1/sessions/hello/messages{key} --json '{say}'"));
-    lines.iter().try_for_each(|it| screen.styled(Style::Dim, &format!("  {it}")))?;
+    lines.iter().try_for_each(|line| screen.styled(Style::Dim, &format!("  {line}")))?;
     if !at.ip().is_loopback() {
         let plain = "  others reach it, and it speaks plain HTTP: put a proxy with TLS before it";
         screen.styled(Style::Strong, plain)?;

@@ -138,7 +138,7 @@ async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) ->
         while let Some(turn) = failed.next_if(|turn| turn.place <= entry.seq) {
             show_failed(turn, &mut view, screen)?;
         }
-        if let Some(summary) = summary.as_ref().filter(|it| it.to == entry.seq) {
+        if let Some(summary) = summary.as_ref().filter(|summary| summary.to == entry.seq) {
             told(summary, screen)?;
         }
         view.message(None, &entry.message, entry.side.as_ref(), screen)?;
@@ -176,7 +176,7 @@ fn show_failed(turn: &FailedTurn, view: &mut TurnView, screen: &mut Screen) -> i
 async fn summary(chat: &Chat, session: &str) -> Result<Option<Summary>> {
     let value = chat.value(session, SUMMARY).await?;
     // An agent of another kind may keep anything under that name.
-    Ok(value.and_then(|it| serde_json::from_value(it).ok()))
+    Ok(value.and_then(|value| serde_json::from_value(value).ok()))
 }
 
 /// Shows a summary, before the messages that it does not stand for.

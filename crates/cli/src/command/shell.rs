@@ -66,10 +66,10 @@ pub(crate) async fn run(args: args::Shell) -> Result<u8> {
 }
 
 fn key(name: &str) -> Result<Secret> {
-    let key = variable(name).filter(|it| !it.trim().is_empty());
+    let key = variable(name).filter(|variable| !variable.trim().is_empty());
     // It may be the key itself.
     let missing = || Error::Usage("the variable that --key-env names is not set".to_owned());
-    key.map(|it| Secret::new(it.trim())).ok_or_else(missing)
+    key.map(|key| Secret::new(key.trim())).ok_or_else(missing)
 }
 
 fn shell(args: &args::Shell) -> Shell {
@@ -110,7 +110,7 @@ impl Lines {
     /// Reads a line, without space around it; none at the end.
     async fn read(&self, prompt: &str) -> Result<Option<String>> {
         if !self.typed {
-            return Ok(next_line().await?.map(|it| it.trim().to_owned()));
+            return Ok(next_line().await?.map(|line| line.trim().to_owned()));
         }
         let Some(mut editor) = self.prompt.take() else { return Ok(None) };
         let said = editor.read(prompt, None).await;
@@ -166,7 +166,7 @@ async fn round(talk: &mut Conversation<'_>, line: &str, open: &mut VecDeque<Ques
     let ended = match decision {
         None => talk.say(line).await?,
         Some(decision) => {
-            let continuation = open.front().and_then(|it| it.continuation(decision));
+            let continuation = open.front().and_then(|item| item.continuation(decision));
             let none = || Error::Usage("no question is open that could be decided so".to_owned());
             let ended = talk.decide(continuation.ok_or_else(none)?).await?;
             open.pop_front();
@@ -196,7 +196,7 @@ impl Terminal {
     async fn choose(&mut self, prompt: &str, words: &[&str]) -> Option<usize> {
         loop {
             let said = self.lines.read(prompt).await.ok().flatten()?;
-            if let Some(at) = words.iter().position(|it| said.eq_ignore_ascii_case(it)) {
+            if let Some(at) = words.iter().position(|word| said.eq_ignore_ascii_case(word)) {
                 return Some(at);
             }
         }
@@ -218,7 +218,7 @@ impl Terminal {
         }
         let words = [Decision::Approve.as_str(), Decision::Reject.as_str(), "later"];
         let chosen = self.choose(QUESTION, &words).await?;
-        question.options.iter().position(|it| it.id == words[chosen])
+        question.options.iter().position(|option| option.id == words[chosen])
     }
 }
 

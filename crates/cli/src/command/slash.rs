@@ -69,7 +69,7 @@ async fn history(talk: &mut Conversation<'_>) -> Result<()> {
 
 async fn pending(talk: &mut Conversation<'_>, prompt: &mut Prompt) -> Result<()> {
     let all = ask::waiting(talk.chat, None).await?;
-    for wait in all.iter().filter(|it| it.session != talk.session) {
+    for wait in all.iter().filter(|item| item.session != talk.session) {
         ask::show(wait, &mut talk.screen)?;
         talk.screen.styled(Style::Dim, &format!("    in session {}", wait.session))?;
     }

@@ -126,7 +126,7 @@ impl<'a> Conversation<'a> {
                     return;
                 }
                 let chosen = self.parts.person.ask(&question).await;
-                match chosen.and_then(|it| question.options.get(it)) {
+                match chosen.and_then(|chosen| question.options.get(chosen)) {
                     Some(option) => {
                         requests.push_back(self.parts.shell.go_on(&option.continuation, (self.parts.ids)()));
                     }
@@ -156,7 +156,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn is_late(&self, received: Duration, deadline: Option<Duration>) -> bool {
-        deadline.is_some_and(|it| (self.parts.clock)().saturating_sub(received) >= it)
+        deadline.is_some_and(|deadline| (self.parts.clock)().saturating_sub(received) >= deadline)
     }
 }
 

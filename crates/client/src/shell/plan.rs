@@ -76,8 +76,8 @@ impl Shell {
         let response = &answer.response;
         if response.status == Status::Error {
             let error = response.error.as_ref();
-            let code = error.map_or_else(|| "unknown".to_owned(), |it| plain(&it.code));
-            let words = error.and_then(|it| it.message.as_deref()).map(plain).unwrap_or_default();
+            let code = error.map_or_else(|| "unknown".to_owned(), |error| plain(&error.code));
+            let words = error.and_then(|error| error.message.as_deref()).map(plain).unwrap_or_default();
             return Plan { failed: Some((code, words)), ..Plan::default() };
         }
         let mut plan = Plan::default();
@@ -100,7 +100,7 @@ impl Shell {
 
     fn judge(&self, directive: &ActionDirective, answer: &ResponseMessage) -> Judged {
         let name = directive.action_type.as_str();
-        let denied = ShellProfile::needed(name).is_some_and(|it| self.is_denied(it, answer));
+        let denied = ShellProfile::needed(name).is_some_and(|needed| self.is_denied(needed, answer));
         if denied {
             return (words(directive), Some(Note::Denied(plain(name))));
         }
@@ -157,7 +157,7 @@ fn words(directive: &ActionDirective) -> Option<Step> {
 }
 
 fn text_of(directive: &ActionDirective, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|it| directive.text(it)).map(plain)
+    names.iter().find_map(|name| directive.text(name)).map(plain)
 }
 
 fn confirmation(directive: &ActionDirective, risk: RiskTier) -> Confirmation {

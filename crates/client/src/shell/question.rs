@@ -49,6 +49,6 @@ impl Question {
     /// Returns what a request carries that decides so.
     #[must_use]
     pub fn continuation(&self, decision: Decision) -> Option<&Continuation> {
-        self.options.iter().find(|it| it.id == decision.as_str()).map(|it| &it.continuation)
+        self.options.iter().find(|option| option.id == decision.as_str()).map(|option| &option.continuation)
     }
 }

@@ -77,7 +77,7 @@ impl Shell {
         if !attachments.is_empty() && self.denied.contains(Capability::Attachments.as_str()) {
             return Err(Malformed::at(FIELD, "the engine takes none"));
         }
-        if let Some(at) = attachments.iter().position(|it| !it.refers()) {
+        if let Some(at) = attachments.iter().position(|attachment| !attachment.refers()) {
             return Err(Malformed::at(format!("{FIELD}[{at}]"), "refers to nothing"));
         }
         let labelled = |it: EnvironmentState| EnvironmentState {
@@ -118,7 +118,7 @@ impl Shell {
             self.session_id = answer.response.names().and_then(|it| it.session_id);
         }
         if let Some(denials) = &answer.capability_denials {
-            self.denied = denials.iter().map(|it| it.capability.clone()).collect();
+            self.denied = denials.iter().map(|denial| denial.capability.clone()).collect();
         }
     }
 
@@ -126,7 +126,7 @@ impl Shell {
     pub(super) fn is_denied(&self, capability: Capability, answer: &ResponseMessage) -> bool {
         let name = capability.as_str();
         match &answer.capability_denials {
-            Some(denials) => denials.iter().any(|it| it.capability == name),
+            Some(denials) => denials.iter().any(|denial| denial.capability == name),
             None => self.denied.contains(name),
         }
     }
@@ -135,7 +135,7 @@ impl Shell {
         Context {
             session_id: self.session_id.clone(),
             conversation_id: self.conversation_id.clone(),
-            task_hint: self.sop_id.clone().map(|it| TaskHint { sop_id: Some(it), ..TaskHint::default() }),
+            task_hint: self.sop_id.clone().map(|sop_id| TaskHint { sop_id: Some(sop_id), ..TaskHint::default() }),
             shell: Some(self.profile.identity.clone()),
             ..Context::default()
         }

@@ -31,8 +31,8 @@ fn skip_escape(rest: &mut Rest<'_>) {
         Some(']' | 'P' | 'X' | '^' | '_') => skip_string(rest),
         // One of several letters: those in between come first.
         Some(' '..='/') => {
-            while rest.next_if(|it| matches!(it, ' '..='/')).is_some() {}
-            rest.next_if(|it| matches!(it, '0'..='~'));
+            while rest.next_if(|rest| matches!(rest, ' '..='/')).is_some() {}
+            rest.next_if(|rest| matches!(rest, '0'..='~'));
         }
         Some(_) | None => {}
     }
@@ -40,13 +40,13 @@ fn skip_escape(rest: &mut Rest<'_>) {
 
 /// Skips a control sequence, up to its final letter.
 fn skip_control(rest: &mut Rest<'_>) {
-    while rest.next_if(|it| matches!(it, ' '..='?')).is_some() {}
-    rest.next_if(|it| matches!(it, '@'..='~'));
+    while rest.next_if(|rest| matches!(rest, ' '..='?')).is_some() {}
+    rest.next_if(|rest| matches!(rest, '@'..='~'));
 }
 
 /// Skips a string of a terminal; one that nothing ends goes to the end of its line.
 fn skip_string(rest: &mut Rest<'_>) {
-    while let Some(letter) = rest.next_if(|it| *it != '\n') {
+    while let Some(letter) = rest.next_if(|rest| *rest != '\n') {
         match letter {
             '\u{7}' | '\u{9c}' => return,
             '\u{1b}' => {

@@ -64,7 +64,7 @@ pub(crate) fn http_provider(
     if let Some(key) = key {
         builder = builder.key(key.clone());
     }
-    builder.build().map_err(|it| Error::Model { name: name.to_owned(), source: Box::new(it) })
+    builder.build().map_err(|error| Error::Model { name: name.to_owned(), source: Box::new(error) })
 }
 
 fn limits(time: &ModelTime) -> HttpLimits {

@@ -40,9 +40,9 @@ impl Picked {
             return picked.clone();
         }
         let server = self.all.name();
-        let wanted: BTreeSet<String> = self.names.iter().map(|it| model_name(server, it)).collect();
+        let wanted: BTreeSet<String> = self.names.iter().map(|name| model_name(server, name)).collect();
         let picked: Tools =
-            all.iter().filter(|it| wanted.contains(it.definition().name())).cloned().collect();
+            all.iter().filter(|item| wanted.contains(item.definition().name())).cloned().collect();
         self.tell_missing(&all);
         *last = Some((all, picked.clone()));
         picked
@@ -53,8 +53,8 @@ impl Picked {
         let server = self.all.name();
         let prefix = model_name(server, "");
         let known: BTreeSet<&str> =
-            all.iter().filter_map(|it| it.definition().name().strip_prefix(&prefix)).collect();
-        for name in self.names.iter().filter(|it| !known.contains(it.as_str())) {
+            all.iter().filter_map(|item| item.definition().name().strip_prefix(&prefix)).collect();
+        for name in self.names.iter().filter(|name| !known.contains(name.as_str())) {
             self.teller.tell(&Unoffered {
                 server: server.to_owned(),
                 tool: Some(name.clone()),

@@ -43,7 +43,7 @@ fn one(config: &Config, ready: &ReadyServer, means: &Means) -> Result<Option<Bui
     let watched: Arc<dyn Toolset> = Arc::new(Watched::new(server, teller.clone()));
     let tools = match &table.tools {
         Some(tools) => {
-            let names = tools.iter().map(|it| it.value.clone());
+            let names = tools.iter().map(|tool| tool.value.clone());
             Arc::new(Picked::new(watched, names, teller.clone()))
         }
         None => watched,
@@ -61,7 +61,7 @@ pub(crate) fn made(
     let name = table.name.value.as_str();
     let builder = match &table.reach {
         Reach::Command { program, args, folder, .. } => {
-            let folder = folder.as_ref().map_or_else(|| config.folder.clone(), |it| config.path(it));
+            let folder = folder.as_ref().map_or_else(|| config.folder.clone(), |folder| config.path(folder));
             McpServer::program(name, command(&program.value, args, ready).folder(folder))
         }
         Reach::Url { url, .. } => {
@@ -76,7 +76,7 @@ pub(crate) fn made(
     };
     let server = judged(builder.limits(limits(config, table)), table);
     let server = pins.cloned().into_iter().fold(server, McpServerBuilder::pins).build();
-    server.map(Some).map_err(|it| Error::Server { name: name.to_owned(), source: Box::new(it) })
+    server.map(Some).map_err(|error| Error::Server { name: name.to_owned(), source: Box::new(error) })
 }
 
 /// A program gets what the file gives it, and of our own environment only what it needs to be found and to find its things.

@@ -19,7 +19,7 @@ pub(crate) fn reachable<'f>(file: &'f File, first: &'f AgentTable) -> Vec<&'f Ag
     let mut next = 0;
     while let Some(agent) = reached.get(next).copied() {
         for name in &agent.hand_offs {
-            let other = file.agents.iter().find(|it| it.name.value == name.value);
+            let other = file.agents.iter().find(|agent| agent.name.value == name.value);
             if let Some(other) =
                 other.filter(|other| reached.iter().all(|it| it.name.value != other.name.value))
             {
@@ -56,7 +56,7 @@ impl Config {
         for member in members {
             let id = member.name.value.as_str();
             let agent = self.agent_loop(member, models, (shared, means))?;
-            let to = member.hand_offs.iter().map(|it| it.value.as_str());
+            let to = member.hand_offs.iter().map(|hand_off| hand_off.value.as_str());
             team = team.member(record(member), agent).hands_off(id, to);
         }
         if let Some(calls) = table.model_calls {

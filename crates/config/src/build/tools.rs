@@ -44,10 +44,10 @@ impl<'c> Shared<'c> {
                 Ok(Selector::Builtin(builtin)) => tools.extend(self.builtin(builtin.name).map_err(failed)?),
                 Ok(Selector::Tool { builtin, name, .. }) => {
                     let all = self.builtin(builtin.name).map_err(failed)?;
-                    tools.extend(all.into_iter().filter(|it| it.definition().name() == name));
+                    tools.extend(all.into_iter().filter(|item| item.definition().name() == name));
                 }
                 Ok(Selector::Server(index)) => {
-                    sets.extend(self.servers.get(&index).map(|it| it.tools.clone()));
+                    sets.extend(self.servers.get(&index).map(|server| server.tools.clone()));
                 }
                 Ok(Selector::ServerTool(index, tool)) => {
                     picked.entry(index).or_default().push(tool.to_owned());

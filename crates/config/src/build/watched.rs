@@ -42,13 +42,13 @@ impl Toolset for Watched {
 /// Says why a server cannot be had: what went wrong with it stands beneath what a model would be told.
 pub(crate) fn unoffered(server: &str, error: &Error) -> Unoffered {
     let why = error.source().map_or_else(|| error.to_string(), singletree_engine::chain);
-    let beneath = error.source().and_then(|it| it.downcast_ref::<singletree_mcp::Error>());
+    let beneath = error.source().and_then(|source| source.downcast_ref::<singletree_mcp::Error>());
     let said = beneath.and_then(singletree_mcp::Error::said);
-    let last = said.and_then(|it| it.lines().rfind(|it| !it.trim().is_empty()));
+    let last = said.and_then(|said| said.lines().rfind(|line| !line.trim().is_empty()));
     Unoffered {
         server: server.to_owned(),
         tool: None,
         why,
-        hint: last.map(|it| format!("it last said: {}", it.trim())),
+        hint: last.map(|last| format!("it last said: {}", last.trim())),
     }
 }

@@ -28,9 +28,9 @@ pub(super) async fn open(backend: Backend) -> Outcome<Arc<dyn Checkpointer>> {
         }
         Backend::Sqlite => {
             let no = |it: String| Failure::build("checkpointer", it);
-            let place = tempfile::tempdir().map_err(|it| no(it.to_string()))?;
+            let place = tempfile::tempdir().map_err(|error| no(error.to_string()))?;
             let file = place.path().join("checkpoints.db");
-            let store = aside(SqliteStore::open(file)).await.map_err(|it| no(it.to_string()))?;
+            let store = aside(SqliteStore::open(file)).await.map_err(|error| no(error.to_string()))?;
             Ok(Arc::new(InFile { store, _place: place }))
         }
     }
@@ -41,7 +41,7 @@ pub(super) async fn open(backend: Backend) -> Outcome<Arc<dyn Checkpointer>> {
 async fn aside<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     let handle = Handle::current();
     let done = tokio::task::spawn_blocking(move || handle.block_on(work)).await;
-    done.unwrap_or_else(|it| Err(Error::Unavailable { doing: "ask the file", source: it.into() }))
+    done.unwrap_or_else(|done| Err(Error::Unavailable { doing: "ask the file", source: done.into() }))
 }
 
 /// A file of SQLite's in a folder that goes with it.

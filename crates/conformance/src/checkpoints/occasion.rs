@@ -19,8 +19,8 @@ impl Occasion {
         let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
         let positions = |record: &Value| -> Vec<Value> {
             let instances =
-                list(record, "fan_out_progress").into_iter().flat_map(|it| list(&it, "instances"));
-            let inner = instances.flat_map(|it| list(&it, "completed_inner_positions"));
+                list(record, "fan_out_progress").into_iter().flat_map(|item| list(&item, "instances"));
+            let inner = instances.flat_map(|instance| list(&instance, "completed_inner_positions"));
             list(record, "completed_positions").into_iter().chain(inner).collect()
         };
         let completed = |record: &Value| -> Vec<(String, u64)> {
@@ -35,7 +35,7 @@ impl Occasion {
         let mut known = before.map(positions).unwrap_or_default();
         let mut nodes = Vec::new();
         for position in positions(record) {
-            match known.iter().position(|it| *it == position) {
+            match known.iter().position(|item| *item == position) {
                 Some(at) => drop(known.remove(at)),
                 None => nodes.extend(position["node_name"].as_str().map(str::to_owned)),
             }

@@ -29,7 +29,7 @@ pub(crate) async fn play(
         let other = spec.first.clone().begun_anew();
         let (run, _) = scene.invoke(&other, How::default(), checker).await?;
         ensure(run.word() == "completed", || format!("an invocation before it {}", run.word()))
-            .map_err(|it| Failure::build("populate_checkpointer_via_runs", it))?;
+            .map_err(|error| Failure::build("populate_checkpointer_via_runs", error))?;
         scene.stage.mocks.forget();
     }
     if spec.others > 0
@@ -104,7 +104,7 @@ async fn first(
     }
     store.crash_at(None);
     let id = run.invocation().map(InvocationId::parse).transpose();
-    let id = id.map_err(|it| Failure::build("the first invocation", it.to_string()))?;
+    let id = id.map_err(|error| Failure::build("the first invocation", error.to_string()))?;
     evidence.runs.push(run);
     scene.stage.mocks.next_invocation();
     Ok((blocks, id))
@@ -128,10 +128,10 @@ fn of_records(
         wanted.check(checker, record)?;
     }
     if let Some(wanted) = &spec.latest {
-        wanted.check(checker, saves.last().map(|it| &it.record))?;
+        wanted.check(checker, saves.last().map(|save| &save.record))?;
     }
     if let Some(wanted) = &spec.every_save {
-        wanted.check(checker, saves.first().map(|it| &it.record))?;
+        wanted.check(checker, saves.first().map(|save| &save.record))?;
         for save in saves.iter().skip(1) {
             wanted.check(checker, Some(&save.record))?;
         }

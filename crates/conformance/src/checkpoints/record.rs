@@ -306,7 +306,7 @@ impl Assertions {
                 key if OF_SAVES.contains(&key) => {}
                 "completed_positions" => positions(checker, spot.clone(), actual)?,
                 "parent_states_present" => {
-                    let present = record["parent_states"].as_array().is_some_and(|it| !it.is_empty());
+                    let present = record["parent_states"].as_array().is_some_and(|items| !items.is_empty());
                     checker.truth(spot, ensure(present, || "there are no parent states".into()));
                 }
                 "parent_states_outermost_first" => checker.truth(spot, outermost_first(record)),
@@ -380,16 +380,16 @@ fn outermost_first(record: &Value) -> Result<(), String> {
         record["outermost_fields"].as_array().ok_or("nobody knows the outermost graph's fields")?;
     let first = record["parent_states"][0].as_object().ok_or("there is no parent state")?;
     let same = declared.len() == first.len()
-        && declared.iter().all(|it| it.as_str().is_some_and(|it| first.contains_key(it)));
+        && declared.iter().all(|it| it.as_str().is_some_and(|text| first.contains_key(text)));
     ensure(same, || format!("the first parent state has {:?}", first.keys().collect::<Vec<_>>()))
 }
 
 fn completed_fan_outs(record: &Value) -> bool {
     let names = |list: &Value, key: &str| -> Vec<Value> {
-        list.as_array().into_iter().flatten().map(|it| it[key].clone()).collect()
+        list.as_array().into_iter().flatten().map(|items| items[key].clone()).collect()
     };
     let done = names(&record["completed_positions"], "node_name");
-    names(&record["fan_out_progress"], "fan_out_node_name").iter().any(|it| done.contains(it))
+    names(&record["fan_out_progress"], "fan_out_node_name").iter().any(|name| done.contains(name))
 }
 
 /// Reads what is said of the progress of fan-outs, which is named by node.
@@ -426,7 +426,7 @@ fn known_instance(spot: Spot) -> Outcome<()> {
 fn progresses(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
     let mut nodes = spot.fields()?;
     while let Some((node, it)) = nodes.next() {
-        let mut of = actual.as_array().into_iter().flatten().filter(|it| it["fan_out_node_name"] == *node);
+        let mut of = actual.as_array().into_iter().flatten().filter(|items| items["fan_out_node_name"] == *node);
         let (Some(entry), None) = (of.next(), of.next()) else {
             checker.holds(&it.path, Err(format!("there is not one entry of '{node}' in {actual}")));
             continue;
@@ -453,7 +453,7 @@ fn of_instance(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()>
             "state_one_of" => {
                 let path = it.path.clone();
                 let states = it.texts()?;
-                let is = actual["state"].as_str().is_some_and(|it| states.iter().any(|state| state == it));
+                let is = actual["state"].as_str().is_some_and(|text| states.iter().any(|state| state == text));
                 checker.holds(&path, ensure(is, || format!("it is {}", actual["state"])));
             }
             "result_present" => {

@@ -20,8 +20,8 @@ pub(crate) fn of_resume(
         "nodes_executed_during_resume" => checker.exactly(spot, executed(run)),
         "nodes_skipped_during_resume" => {
             let ran = executed(run);
-            let done = list(record, "completed_positions").filter_map(|it| it["node_name"].as_str());
-            let skipped = done.filter(|it| !ran.iter().any(|ran| ran == it)).map(Value::from);
+            let done = list(record, "completed_positions").filter_map(|item| item["node_name"].as_str());
+            let skipped = done.filter(|done| !ran.iter().any(|ran| ran == done)).map(Value::from);
             checker.exactly(spot, skipped.collect::<Vec<_>>());
         }
         "instances_executed_during_resume" => {
@@ -29,12 +29,12 @@ pub(crate) fn of_resume(
         }
         "instances_skipped_during_resume" => {
             let ran = instances(run);
-            let done = list(record, "fan_out_progress").flat_map(|it| it["instances"].as_array()).flatten();
+            let done = list(record, "fan_out_progress").flat_map(|item| item["instances"].as_array()).flatten();
             let done = (0_u64..).zip(done).filter(|(_, it)| it["state"] == "completed");
             checker.exactly(spot, done.map(|(at, _)| at).filter(|at| !ran.contains(at)).collect::<Vec<_>>());
         }
         "successful_attempt_index_during_resume" => {
-            let ended = run.reel.taken_by(RUNNERS).filter(|it| it.post_state().is_some());
+            let ended = run.reel.taken_by(RUNNERS).filter(|taken_by| taken_by.post_state().is_some());
             checker.exactly(spot, ended.last().map(|it| it.attempt_index));
         }
         _ => return false,
@@ -43,13 +43,13 @@ pub(crate) fn of_resume(
 }
 
 fn list<'a>(record: Option<&'a Value>, key: &str) -> impl Iterator<Item = &'a Value> {
-    record.and_then(|it| it[key].as_array()).into_iter().flatten()
+    record.and_then(|record| record[key].as_array()).into_iter().flatten()
 }
 
 /// The nodes whose bodies ran, in order, each execution once.
 fn executed(run: &Run) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let fresh = run.reel.visits.iter().filter(|it| seen.insert(it.step));
+    let fresh = run.reel.visits.iter().filter(|visit| seen.insert(visit.step));
     fresh.filter_map(|it| it.namespace.last().cloned()).collect()
 }
 

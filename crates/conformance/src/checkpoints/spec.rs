@@ -79,15 +79,15 @@ impl Crash {
         let fan_outs = list(record, "fan_out_progress");
         match self {
             Self::AfterNode(node) => {
-                let inner = fan_outs.iter().flat_map(|it| list(it, "instances"));
-                let inner = inner.flat_map(|it| list(&it, "completed_inner_positions"));
+                let inner = fan_outs.iter().flat_map(|fan_out| list(fan_out, "instances"));
+                let inner = inner.flat_map(|item| list(&item, "completed_inner_positions"));
                 let mut all = list(record, "completed_positions").into_iter().chain(inner);
-                all.any(|it| it["node_name"] == **node)
+                all.any(|item| item["node_name"] == **node)
             }
             Self::AfterInstance { node, index } => {
-                let mut named = fan_outs.iter().filter(|it| it["fan_out_node_name"] == **node);
+                let mut named = fan_outs.iter().filter(|fan_out| fan_out["fan_out_node_name"] == **node);
                 let at = usize::try_from(*index).unwrap_or(usize::MAX);
-                named.any(|it| it["instances"][at]["state"] == "completed")
+                named.any(|item| item["instances"][at]["state"] == "completed")
             }
         }
     }
@@ -158,7 +158,7 @@ impl CheckpointSpec {
     /// a record is loaded (pipeline-utilities §10.12.2).
     #[must_use]
     pub(crate) fn ambiguity(&self) -> Option<&Spot> {
-        self.ambiguous.as_ref().or(self.resume.as_ref().and_then(|it| it.ambiguous.as_ref()))
+        self.ambiguous.as_ref().or(self.resume.as_ref().and_then(|resume| resume.ambiguous.as_ref()))
     }
 }
 

@@ -83,7 +83,7 @@ impl CaseCheckpoints {
 
     fn crashes_at(&self, record: &Value) -> bool {
         let crash = self.crash.lock().unwrap_or_else(PoisonError::into_inner);
-        crash.as_ref().is_some_and(|it| it.is_at(record))
+        crash.as_ref().is_some_and(|crash| crash.is_at(record))
     }
 
     fn written(&self) -> MutexGuard<'_, Vec<Save>> {
@@ -117,19 +117,19 @@ impl CaseCheckpoints {
     /// # Errors
     /// When the store fails.
     pub(crate) async fn record(&self, invocation: &str) -> Outcome<Option<Value>> {
-        let id = InvocationId::parse(invocation).map_err(|it| broken(it.to_string()))?;
+        let id = InvocationId::parse(invocation).map_err(|error| broken(error.to_string()))?;
         let Some(record) = self.loaded(&id).await? else { return Ok(None) };
-        self.shown(&record).map(Some).map_err(|it| broken(it.to_string()))
+        self.shown(&record).map(Some).map_err(|error| broken(error.to_string()))
     }
 
     async fn loaded(&self, invocation: &InvocationId) -> Outcome<Option<CheckpointRecord>> {
         let loaded = self.inner.load(&TenantId::single(), invocation).await;
-        loaded.map_err(|it| broken(it.to_string()))
+        loaded.map_err(|error| broken(error.to_string()))
     }
 
     async fn put(&self, record: &CheckpointRecord) -> Outcome<()> {
         let saved = self.inner.save(&TenantId::single(), record).await;
-        saved.map_err(|it| broken(it.to_string()))
+        saved.map_err(|error| broken(error.to_string()))
     }
 
     /// Puts a record into the store, and returns the invocation that it is of.
@@ -142,7 +142,7 @@ impl CaseCheckpoints {
         record["correlation_id"] = "seeded-work".into();
         record["last_saved_at"] = 0.into();
         let record: CheckpointRecord =
-            serde_json::from_value(record).map_err(|it| Failure::build("seeded_record", it.to_string()))?;
+            serde_json::from_value(record).map_err(|error| Failure::build("seeded_record", error.to_string()))?;
         // Whatever the fan-outs in it: it is all that the dead process had written.
         self.put(&record).await?;
         match self.loaded(&record.invocation_id).await? {
@@ -164,7 +164,7 @@ impl CaseCheckpoints {
         let mut record = record.ok_or_else(|| no("there is no record".into()))?;
         for (name, value) in fields {
             let states = std::iter::once(&mut record.state).chain(record.parent_states.iter_mut().rev());
-            let mut fields = states.filter_map(|it| it.get_mut(name));
+            let mut fields = states.filter_map(|state| state.get_mut(name));
             let field = fields.next().ok_or_else(|| no(format!("the record has no field '{name}'")))?;
             *field = Json::from(value);
         }
@@ -181,7 +181,7 @@ impl Checkpointer for CaseCheckpoints {
         Box::pin(async move {
             self.inner.save(tenant, record).await?;
             let at_once = self.inner.load(tenant, &record.invocation_id).await?.as_ref() == Some(record);
-            let shown = self.shown(record).unwrap_or_else(|it| json!({"unreadable": it.to_string()}));
+            let shown = self.shown(record).unwrap_or_else(|shown| json!({"unreadable": shown.to_string()}));
             let crashes = self.crashes_at(&shown);
             self.written().push(Save { record: shown, at_once });
             if crashes {

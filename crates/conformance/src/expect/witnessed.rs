@@ -104,7 +104,7 @@ fn attempts(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
             "phase": event.phase.as_str(),
             "node_name": event.node_name.as_ref(),
             "attempt_index": event.attempt_index,
-            "error_category": error.map(|it| it.derived_category.clone()),
+            "error_category": error.map(|error| error.derived_category.clone()),
         });
         checker.value(wanted, &actual, Extra::Allowed);
     }
@@ -118,8 +118,8 @@ fn observed(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
     let mut of = run
         .reel
         .taken_by(RUNNERS)
-        .filter(|it| it.phase.as_str() == phase.text().unwrap_or_default())
-        .filter(|it| Ok(it.node_name.as_ref()) == node.text());
+        .filter(|taken_by| taken_by.phase.as_str() == phase.text().unwrap_or_default())
+        .filter(|taken_by| Ok(taken_by.node_name.as_ref()) == node.text());
     let Some(event) = of.next() else {
         checker.holds(&spot.path, Err("there is no such event".into()));
         return Ok(());

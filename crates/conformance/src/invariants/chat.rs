@@ -22,7 +22,7 @@ pub(super) const MEASURED: &[(&str, Measure)] = &[
 ];
 
 fn turn(evidence: &Evidence, ended: &str) -> Result<usize, String> {
-    let at = evidence.talked.turns.iter().position(|it| it.outcome.as_str() == ended);
+    let at = evidence.talked.turns.iter().position(|turn| turn.outcome.as_str() == ended);
     at.ok_or_else(|| format!("no turn {ended}"))
 }
 
@@ -36,8 +36,8 @@ fn second_turn_sees_first(evidence: &Evidence) -> Result<(), String> {
         return Err("there are no two turns".into());
     };
     let seen =
-        second.reel.visits.first().and_then(|it| it.pre_state.get("messages")).and_then(Value::as_array);
-    let right = seen.is_some_and(|it| !first.after.0.is_empty() && it.starts_with(&first.after.0));
+        second.reel.visits.first().and_then(|visit| visit.pre_state.get("messages")).and_then(Value::as_array);
+    let right = seen.is_some_and(|seen| !first.after.0.is_empty() && seen.starts_with(&first.after.0));
     ensure(right, || format!("the second turn's graph saw {seen:?}"))
 }
 
@@ -45,10 +45,10 @@ fn second_turn_sees_first(evidence: &Evidence) -> Result<(), String> {
 fn blocks_are_kept(evidence: &Evidence) -> Result<(), String> {
     let kept = &last(evidence)?.after.0;
     let mut sent =
-        evidence.talked.turns.iter().map(|it| &it.sent).filter(|it| it["content"].is_array()).peekable();
+        evidence.talked.turns.iter().map(|turn| &turn.sent).filter(|it| it["content"].is_array()).peekable();
     ensure(sent.peek().is_some(), || "no message was made of blocks".into())?;
     let kept =
-        |sent: &Value| kept.iter().any(|it| it["content"] == sent["content"] && it["role"] == sent["role"]);
+        |sent: &Value| kept.iter().any(|item| item["content"] == sent["content"] && item["role"] == sent["role"]);
     ensure(sent.all(kept), || "a message is kept otherwise than it was sent".into())
 }
 
@@ -65,7 +65,7 @@ fn pending_is_kept(evidence: &Evidence) -> Result<(), String> {
         return Err("not suspended".into());
     };
     let pending = outcome.pending_messages.last().ok_or("no message is pending")?;
-    let pending = serde_json::to_value(pending.as_ref()).map_err(|it| it.to_string())?;
+    let pending = serde_json::to_value(pending.as_ref()).map_err(|error| error.to_string())?;
     let gate = turned.reel.visits.last().ok_or("nothing ran")?;
     let seen =
         gate.pre_state.get("messages").and_then(Value::as_array).is_some_and(|it| it.contains(&pending));
@@ -91,9 +91,9 @@ fn next_send_is_its_own(evidence: &Evidence) -> Result<(), String> {
     });
     let replies: Vec<_> = resumed.flatten().collect();
     let told = match next.as_ref() {
-        ChatTurnOutcome::Completed(it) => it.replies.iter().filter(|it| replies.contains(it)).count(),
+        ChatTurnOutcome::Completed(it) => it.replies.iter().filter(|reply| replies.contains(reply)).count(),
         ChatTurnOutcome::Suspended(it) => {
-            it.pending_messages.iter().filter(|it| replies.contains(it)).count()
+            it.pending_messages.iter().filter(|pending_message| replies.contains(pending_message)).count()
         }
         ChatTurnOutcome::Errored(it) => return Err(format!("the next send failed: {}", it.error_category)),
     };

@@ -53,13 +53,13 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
         "resumed_run_correlation_id" => checker.exactly(value, resumed.and_then(correlation)),
         "first_run_invocation_id" => checker.exactly(value, evidence.runs.first().and_then(Run::invocation)),
         "saved_record_correlation_id" => {
-            let saved = evidence.record.as_ref().map(|it| it["correlation_id"].clone());
+            let saved = evidence.record.as_ref().map(|record| record["correlation_id"].clone());
             checker.exactly(value, saved.unwrap_or_default());
         }
         "save_count" => checker.exactly(value, evidence.saves.len()),
-        "migration_count" => checker.exactly(value, resumed.map(|it| it.reel.migrations.len())),
+        "migration_count" => checker.exactly(value, resumed.map(|resumed| resumed.reel.migrations.len())),
         "results_list_length" => {
-            let state = resumed.and_then(|it| it.state()?.get("results")?.to_json().ok());
+            let state = resumed.and_then(|resumed| resumed.state()?.get("results")?.to_json().ok());
             checker.exactly(value, state.as_ref().and_then(Value::as_array).map(Vec::len));
         }
         _ => return Ok(of_instance(checker, name, value, resumed)),
@@ -69,7 +69,7 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
 
 /// `instance_N_...`: what is said of one instance in the resumed invocation.
 fn of_instance(checker: &mut Checker, name: &str, value: &Spot, resumed: Option<&Run>) -> bool {
-    let Some((index, said)) = name.strip_prefix("instance_").and_then(|it| it.split_once('_')) else {
+    let Some((index, said)) = name.strip_prefix("instance_").and_then(|name| name.split_once('_')) else {
         return false;
     };
     let Ok(index) = index.parse::<u64>() else { return false };
@@ -79,9 +79,9 @@ fn of_instance(checker: &mut Checker, name: &str, value: &Spot, resumed: Option<
         "attempt_index_on_resume" => checker.exactly(value, of.first().map(|it| it.attempt)),
         "resume_attempt_count" => checker.exactly(value, of.len()),
         _ => {
-            let node = said.strip_prefix("executes_").and_then(|it| it.strip_suffix("_on_resume"));
+            let node = said.strip_prefix("executes_").and_then(|said| said.strip_suffix("_on_resume"));
             let Some(node) = node else { return false };
-            let ran = of.iter().any(|it| it.namespace.last().is_some_and(|it| it == node));
+            let ran = of.iter().any(|it| it.namespace.last().is_some_and(|namespace| namespace == node));
             checker.truth(value, ensure(ran, || format!("node '{node}' of instance {index} did not run")));
         }
     }
@@ -97,7 +97,7 @@ fn both(evidence: &Evidence) -> Result<(&Run, &Run), String> {
 }
 
 fn correlation(run: &Run) -> Option<String> {
-    run.reel.visits.first().map(|it| it.correlation.clone())
+    run.reel.visits.first().map(|visit| visit.correlation.clone())
 }
 
 fn ids_differ(evidence: &Evidence) -> Result<(), String> {
@@ -127,8 +127,8 @@ fn correlation_is_uuid(evidence: &Evidence) -> Result<(), String> {
 
 fn attempts_begin_anew(evidence: &Evidence) -> Result<(), String> {
     let (first, resumed) = both(evidence)?;
-    let spent = first.reel.visits.last().map(|it| it.attempt);
-    let begins = resumed.reel.visits.first().map(|it| it.attempt);
+    let spent = first.reel.visits.last().map(|visit| visit.attempt);
+    let begins = resumed.reel.visits.first().map(|visit| visit.attempt);
     ensure(spent > Some(0) && begins == Some(0), || {
         format!("it ended with {spent:?} and began with {begins:?}")
     })
@@ -137,8 +137,8 @@ fn attempts_begin_anew(evidence: &Evidence) -> Result<(), String> {
 /// Each migration begins where the one before it ended.
 fn migrations_are_a_chain(evidence: &Evidence) -> Result<(), String> {
     let ran = &last(evidence)?.reel.migrations;
-    let steps: Vec<_> = ran.iter().filter_map(|it| it.split_once("->")).collect();
-    let chain = steps.windows(2).all(|it| it[0].1 == it[1].0);
+    let steps: Vec<_> = ran.iter().filter_map(|item| item.split_once("->")).collect();
+    let chain = steps.windows(2).all(|window| window[0].1 == window[1].0);
     ensure(chain && steps.len() == ran.len() && steps.len() > 1, || format!("migrations ran: {ran:?}"))
 }
 
@@ -149,7 +149,7 @@ fn no_migration(evidence: &Evidence) -> Result<(), String> {
 }
 
 fn no_duplicates(evidence: &Evidence, field: &str) -> Result<(), String> {
-    let value = last(evidence)?.state().and_then(|it| it.get(field)?.to_json().ok());
+    let value = last(evidence)?.state().and_then(|state| state.get(field)?.to_json().ok());
     let Some(Value::Array(items)) = value else { return Err(format!("there is no list '{field}'")) };
     let different: BTreeSet<String> = items.iter().map(Value::to_string).collect();
     ensure(different.len() == items.len() && !items.is_empty(), || format!("the list is {items:?}"))
@@ -159,40 +159,40 @@ fn no_duplicates(evidence: &Evidence, field: &str) -> Result<(), String> {
 fn saves_follow_events(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     let ran: Vec<&str> =
-        run.reel.visits.iter().filter_map(|it| it.namespace.last()).map(String::as_str).collect();
+        run.reel.visits.iter().filter_map(|visit| visit.namespace.last()).map(String::as_str).collect();
     let added =
-        evidence.saves.iter().map(|it| it.record["completed_positions"].as_array().and_then(|it| it.last()));
+        evidence.saves.iter().map(|save| save.record["completed_positions"].as_array().and_then(|items| items.last()));
     let added: Vec<&str> =
-        added.map(|it| it.and_then(|it| it["node_name"].as_str()).unwrap_or("nothing")).collect();
+        added.map(|added| added.and_then(|added| added["node_name"].as_str()).unwrap_or("nothing")).collect();
     ensure(!ran.is_empty() && ran == added, || format!("nodes {ran:?} ran, and {added:?} were saved"))
 }
 
 fn each_save<'a>(evidence: &'a Evidence, key: &str) -> Result<Vec<&'a Value>, String> {
-    let values: Vec<&Value> = evidence.saves.iter().map(|it| &it.record[key]).collect();
+    let values: Vec<&Value> = evidence.saves.iter().map(|save| &save.record[key]).collect();
     ensure(!values.is_empty(), || "nothing was saved".into())?;
     Ok(values)
 }
 
 fn saved_id_is_uuid(evidence: &Evidence) -> Result<(), String> {
     let ids = each_save(evidence, "invocation_id")?;
-    let right = ids.iter().all(|it| it.as_str().is_some_and(is_uuid4));
+    let right = ids.iter().all(|id| id.as_str().is_some_and(is_uuid4));
     ensure(right, || format!("the ids are {ids:?}"))
 }
 
 fn saved_later_and_later(evidence: &Evidence) -> Result<(), String> {
     let times = each_save(evidence, "last_saved_at")?;
-    let times: Vec<Option<u64>> = times.iter().map(|it| it.as_u64()).collect();
-    let right = times.iter().all(Option::is_some) && times.windows(2).all(|it| it[0] <= it[1]);
+    let times: Vec<Option<u64>> = times.iter().map(|time| time.as_u64()).collect();
+    let right = times.iter().all(Option::is_some) && times.windows(2).all(|window| window[0] <= window[1]);
     ensure(right, || format!("the times are {times:?}"))
 }
 
 /// Saves from inside of fan-outs were kept back, and no other one: what a load gives after any of those is what was saved
 /// (pipeline-utilities §10.11.4).
 fn only_inner_saves_wait(evidence: &Evidence) -> Result<(), String> {
-    let inside = |it: &&Save| it.record["fan_out_progress"].as_array().is_some_and(|it| !it.is_empty());
+    let inside = |it: &&Save| it.record["fan_out_progress"].as_array().is_some_and(|items| !items.is_empty());
     let (inner, other): (Vec<&Save>, Vec<&Save>) = evidence.all_saves.iter().partition(inside);
     let late = other.iter().filter(|it| !it.at_once).count();
-    let kept = inner.iter().filter(|it| !it.at_once).count();
+    let kept = inner.iter().filter(|item| !item.at_once).count();
     ensure(late == 0 && !other.is_empty() && kept > 0, || {
         format!("{kept} of {} inner saves were kept back, {late} of {} others", inner.len(), other.len())
     })
@@ -201,8 +201,8 @@ fn only_inner_saves_wait(evidence: &Evidence) -> Result<(), String> {
 fn steps_rise(evidence: &Evidence) -> Result<(), String> {
     for positions in each_save(evidence, "completed_positions")? {
         let steps: Vec<Option<u64>> =
-            positions.as_array().into_iter().flatten().map(|it| it["step"].as_u64()).collect();
-        let rising = steps.windows(2).all(|it| it[0] < it[1]);
+            positions.as_array().into_iter().flatten().map(|items| items["step"].as_u64()).collect();
+        let rising = steps.windows(2).all(|window| window[0] < window[1]);
         ensure(rising && steps.iter().all(Option::is_some), || format!("the steps are {steps:?}"))?;
     }
     Ok(())
@@ -210,7 +210,7 @@ fn steps_rise(evidence: &Evidence) -> Result<(), String> {
 
 /// The instances of nested fan-outs that ran, by their indexes, outermost first.
 fn nested(run: &Run) -> BTreeSet<Vec<u64>> {
-    let chains = run.reel.visits.iter().map(|it| it.instance.iter().flatten().copied().collect::<Vec<_>>());
+    let chains = run.reel.visits.iter().map(|visit| visit.instance.iter().flatten().copied().collect::<Vec<_>>());
     chains.filter(|it| it.len() > 1).collect()
 }
 
@@ -243,8 +243,8 @@ fn only_what_was_not_done(evidence: &Evidence) -> Result<(), String> {
 /// Every inner instance of every outer one ran, although the record has an entry of the inner fan-out.
 fn everything_inner_again(evidence: &Evidence) -> Result<(), String> {
     let ran = nested(last(evidence)?);
-    let outer: BTreeSet<u64> = ran.iter().map(|it| it[0]).collect();
-    let inner: BTreeSet<u64> = ran.iter().map(|it| it[1]).collect();
+    let outer: BTreeSet<u64> = ran.iter().map(|item| item[0]).collect();
+    let inner: BTreeSet<u64> = ran.iter().map(|item| item[1]).collect();
     let all = ran.len() == outer.len() * inner.len();
     ensure(recorded(evidence)?.is_empty() && all && outer.len() > 1 && inner.len() > 1, || {
         format!("{ran:?} ran")

@@ -46,8 +46,8 @@ fn events_are_pairs(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     isolated(run)?;
     let events = heard(run);
-    let pairs = events.chunks(2).all(|it| {
-        matches!(it, [a, b] if (a.phase, b.phase) == (Phase::Started, Phase::Completed)
+    let pairs = events.chunks(2).all(|chunk| {
+        matches!(chunk, [a, b] if (a.phase, b.phase) == (Phase::Started, Phase::Completed)
             && (a.step, a.attempt_index) == (b.step, b.attempt_index))
     });
     let attempts = run.reel.visits.len();
@@ -88,9 +88,9 @@ fn failed_unnoticed(evidence: &Evidence) -> Result<(), String> {
 fn skipped_branches_are_silent(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     let conditional =
-        |name: Option<&str>| name.is_some_and(|it| evidence.conditional.iter().any(|of| of == it));
+        |name: Option<&str>| name.is_some_and(|name| evidence.conditional.iter().any(|of| of == name));
     let told = heard(run).iter().any(|it| conditional(it.branch_name()));
-    let ran = run.reel.visits.iter().any(|it| conditional(it.branch.as_deref()));
+    let ran = run.reel.visits.iter().any(|visit| conditional(visit.branch.as_deref()));
     ensure(!evidence.conditional.is_empty() && !told && !ran, || "the branch ran, or has events".into())
 }
 
@@ -98,8 +98,8 @@ fn skipped_branches_are_silent(evidence: &Evidence) -> Result<(), String> {
 fn a_sibling_did_not_end(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     ensure(run.word() == "suspended", || format!("it {}", run.word()))?;
-    let inner = || run.reel.visits.iter().filter(|it| it.namespace.len() > 1);
-    let open = inner().filter(|it| !it.ended).count();
+    let inner = || run.reel.visits.iter().filter(|visit| visit.namespace.len() > 1);
+    let open = inner().filter(|inner| !inner.ended).count();
     ensure(inner().count() > open || open > 1, || "there was no sibling".into())?;
     // One of them is what suspended.
     ensure(open > 1, || "every sibling came to its end".into())

@@ -50,9 +50,9 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
     match name {
         "no_events_for_node" => {
             let node = value.text()?;
-            let mut events = evidence.runs.iter().flat_map(|it| &it.reel.deliveries);
-            let seen = events.any(|it| it.event.node_name.as_ref() == node);
-            let runs = evidence.runs.iter().any(|it| !it.reel.deliveries.is_empty());
+            let mut events = evidence.runs.iter().flat_map(|run| &run.reel.deliveries);
+            let seen = events.any(|event| event.event.node_name.as_ref() == node);
+            let runs = evidence.runs.iter().any(|run| !run.reel.deliveries.is_empty());
             checker.holds(&value.path, ensure(runs && !seen, || format!("node '{node}' has events")));
             let known = evidence.nodes.iter().any(|name| name == node);
             checker.holds(&value.path, ensure(known, || format!("the case has no node '{node}'")));
@@ -65,7 +65,7 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
                 let is = evidence
                     .runs
                     .iter()
-                    .any(|it| it.ended.as_ref().is_err_and(|it| it.category() == category));
+                    .any(|run| run.ended.as_ref().is_err_and(|error| error.category() == category));
                 checker.holds(&path, ensure(!is, || format!("the category is '{category}'")));
             }
         }
@@ -76,7 +76,7 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
 }
 
 fn migrations(evidence: &Evidence) -> usize {
-    evidence.runs.iter().map(|it| it.reel.migrations.len()).sum()
+    evidence.runs.iter().map(|run| run.reel.migrations.len()).sum()
 }
 
 pub(super) fn last(evidence: &Evidence) -> Result<&Run, String> {
@@ -86,18 +86,18 @@ pub(super) fn last(evidence: &Evidence) -> Result<&Run, String> {
 fn edge_failure_is_in_an_event(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     let Err(error) = &run.ended else { return Err("it did not fail".into()) };
-    let mut events = run.reel.deliveries.iter().map(|it| &it.event);
-    let found = events.any(|it| {
-        it.phase.as_str() == "completed"
-            && it.error().is_some_and(|it| it.category == error.category())
-            && error.place().is_some_and(|place| place.node == it.node_name)
+    let mut events = run.reel.deliveries.iter().map(|delivery| &delivery.event);
+    let found = events.any(|event| {
+        event.phase.as_str() == "completed"
+            && event.error().is_some_and(|it| it.category == error.category())
+            && error.place().is_some_and(|place| place.node == event.node_name)
     });
     ensure(found, || "no completed event of the node carries the failure".into())
 }
 
 fn drains_kept_their_time(evidence: &Evidence) -> Result<(), String> {
-    let of_nodes = evidence.runs.iter().flat_map(|it| &it.reel.drains).map(|it| (it.took, it.limit));
-    let of_graph = evidence.runs.iter().filter_map(|it| it.drained).map(|it| (it.took, it.limit));
+    let of_nodes = evidence.runs.iter().flat_map(|run| &run.reel.drains).map(|it| (it.took, it.limit));
+    let of_graph = evidence.runs.iter().filter_map(|run| run.drained).map(|run| (run.took, run.limit));
     let limited: Vec<_> = of_nodes.chain(of_graph).filter_map(|(took, limit)| Some((took, limit?))).collect();
     ensure(!limited.is_empty(), || "no drain had a time limit".into())?;
     // The runtime's timer ticks in milliseconds.
@@ -108,11 +108,11 @@ fn drains_kept_their_time(evidence: &Evidence) -> Result<(), String> {
 
 /// After a drain gave up, the same invocation gives the same, and its events arrive.
 fn runs_again_as_before(evidence: &Evidence) -> Result<(), String> {
-    let gave_up = evidence.runs.iter().find(|it| it.drained.is_some_and(|it| it.summary.timeout_reached));
+    let gave_up = evidence.runs.iter().find(|run| run.drained.is_some_and(|drained| drained.summary.timeout_reached));
     let run = gave_up.ok_or("no drain ran into its time limit")?;
     let again = evidence.again.as_ref().ok_or("it was not invoked again")?;
     let shown = |it: &Run| {
-        let state = it.state().and_then(|it| it.to_json().ok());
+        let state = it.state().and_then(|state| state.to_json().ok());
         (it.word(), state, it.reel.order())
     };
     ensure(shown(run) == shown(again), || format!("it ended as {:?}", shown(again)))?;
@@ -122,7 +122,7 @@ fn runs_again_as_before(evidence: &Evidence) -> Result<(), String> {
 
 /// Every node that ran has both its events, although a drain gave up waiting for them.
 fn every_event_arrived(evidence: &Evidence) -> Result<(), String> {
-    let gave_up = evidence.runs.iter().find(|it| it.reel.drains.iter().any(|it| it.summary.timeout_reached));
+    let gave_up = evidence.runs.iter().find(|run| run.reel.drains.iter().any(|drain| drain.summary.timeout_reached));
     let run = gave_up.ok_or("no drain ran into its time limit")?;
     let (events, visits) = (run.reel.deliveries.len(), run.reel.visits.len());
     ensure(events == visits * 2, || format!("{visits} nodes ran, and {events} events arrived"))
@@ -136,7 +136,7 @@ fn ids_differ(evidence: &Evidence) -> Result<(), String> {
 }
 
 fn last_save_is_all_there_is(evidence: &Evidence) -> Result<(), String> {
-    let saves: Vec<_> = evidence.runs.iter().flat_map(|it| it.reel.saves()).collect();
+    let saves: Vec<_> = evidence.runs.iter().flat_map(|run| run.reel.saves()).collect();
     let (Some(first), Some(last)) = (saves.first(), saves.last()) else {
         return Err("nothing was saved".into());
     };
@@ -145,10 +145,10 @@ fn last_save_is_all_there_is(evidence: &Evidence) -> Result<(), String> {
 }
 
 fn scratch_is_not_saved(evidence: &Evidence) -> Result<(), String> {
-    let saves: Vec<_> = evidence.runs.iter().flat_map(|it| it.reel.saves()).collect();
+    let saves: Vec<_> = evidence.runs.iter().flat_map(|run| run.reel.saves()).collect();
     ensure(!saves.is_empty(), || "nothing was saved".into())?;
-    let ended = last(evidence)?.state().map(|it| it.fields().count()).unwrap_or_default();
-    let all = saves.iter().all(|it| it.state.len() < ended && !it.state.contains_key("scratch"));
+    let ended = last(evidence)?.state().map(|state| state.fields().count()).unwrap_or_default();
+    let all = saves.iter().all(|save| save.state.len() < ended && !save.state.contains_key("scratch"));
     ensure(all, || "a record holds the scratch field".into())
 }
 
@@ -158,18 +158,18 @@ fn one_migration(evidence: &Evidence) -> Result<(), String> {
 }
 
 pub(super) fn nothing_ran(evidence: &Evidence) -> Result<(), String> {
-    let visits: usize = evidence.runs.iter().map(|it| it.reel.visits.len()).sum();
+    let visits: usize = evidence.runs.iter().map(|run| run.reel.visits.len()).sum();
     ensure(!evidence.runs.is_empty() && visits == 0, || format!("{visits} nodes ran"))
 }
 
 pub(super) fn inner_state_is_the_subgraphs(evidence: &Evidence) -> Result<(), String> {
     let inner: Vec<_> =
-        evidence.runs.iter().flat_map(|it| &it.reel.visits).filter(|it| it.namespace.len() > 1).collect();
+        evidence.runs.iter().flat_map(|run| &run.reel.visits).filter(|it| it.namespace.len() > 1).collect();
     ensure(!inner.is_empty(), || "no node of a subgraph ran".into())?;
     let fields = |it: &serde_json::Map<_, _>| it.keys().cloned().collect::<BTreeSet<String>>();
     let declared: BTreeSet<_> = evidence.inner_fields.iter().cloned().collect();
-    let odd = inner.iter().find(|it| fields(&it.pre_state) != declared);
-    ensure(odd.is_none(), || format!("a node of the subgraph saw {:?}", odd.map(|it| &it.pre_state)))
+    let odd = inner.iter().find(|item| fields(&item.pre_state) != declared);
+    ensure(odd.is_none(), || format!("a node of the subgraph saw {:?}", odd.map(|odd| &odd.pre_state)))
 }
 
 pub(super) fn one_load_one_save(evidence: &Evidence) -> Result<(), String> {
@@ -180,14 +180,14 @@ pub(super) fn one_load_one_save(evidence: &Evidence) -> Result<(), String> {
 
 /// The suspended run and the one after it.
 fn pause(evidence: &Evidence) -> Result<(&Run, &Run), String> {
-    let mut pairs = evidence.runs.windows(2).map(|it| (&it[0], &it[1]));
+    let mut pairs = evidence.runs.windows(2).map(|window| (&window[0], &window[1]));
     pairs.find(|(it, _)| it.word() == "suspended").ok_or_else(|| "nothing was suspended and resumed".into())
 }
 
 fn suspending_node_did_not_run_again(evidence: &Evidence) -> Result<(), String> {
     let (paused, resumed) = pause(evidence)?;
-    let gate = paused.reel.visits.last().map(|it| &it.namespace);
-    let again = resumed.reel.visits.iter().any(|it| Some(&it.namespace) == gate);
+    let gate = paused.reel.visits.last().map(|visit| &visit.namespace);
+    let again = resumed.reel.visits.iter().any(|visit| Some(&visit.namespace) == gate);
     ensure(!again && !resumed.reel.visits.is_empty(), || {
         "the suspending node ran again, or nothing did".into()
     })
@@ -196,9 +196,9 @@ fn suspending_node_did_not_run_again(evidence: &Evidence) -> Result<(), String> 
 fn resume_is_inside(evidence: &Evidence) -> Result<(), String> {
     let (paused, resumed) = pause(evidence)?;
     let outside = |it: &[String]| it[..it.len() - 1].to_vec();
-    let gate = paused.reel.visits.last().map(|it| outside(&it.namespace));
+    let gate = paused.reel.visits.last().map(|visit| outside(&visit.namespace));
     let first = resumed.reel.visits.first();
-    let inside = first.is_some_and(|it| Some(outside(&it.namespace)) == gate && it.namespace.len() > 1);
+    let inside = first.is_some_and(|first| Some(outside(&first.namespace)) == gate && first.namespace.len() > 1);
     ensure(inside, || format!("the first node after the resume is {first:?}"))
 }
 
@@ -206,8 +206,8 @@ fn saved_at_suspend(evidence: &Evidence) -> Result<(), String> {
     let (paused, _) = pause(evidence)?;
     let Ok(Ended::Suspended(it)) = &paused.ended else { return Err("it is not suspended".into()) };
     let saved = paused.reel.saves().next_back().ok_or("nothing was saved")?;
-    let saved = state_of(saved).map_err(|it| it.to_string())?;
-    let state = it.state.to_json().map_err(|it| it.to_string())?;
+    let saved = state_of(saved).map_err(|error| error.to_string())?;
+    let state = it.state.to_json().map_err(|error| error.to_string())?;
     ensure(saved == serde_json::Value::Object(state), || format!("saved was {saved}"))
 }
 
@@ -221,7 +221,7 @@ fn session_was_assigned(evidence: &Evidence) -> Result<(), String> {
 
 fn engine_has_session(evidence: &Evidence) -> Result<(), String> {
     let mut visits = evidence.handled.iter().flat_map(|it| &it.reel.visits).peekable();
-    ensure(visits.peek().is_some() && visits.all(|it| it.session.is_some()), || {
+    ensure(visits.peek().is_some() && visits.all(|visit| visit.session.is_some()), || {
         "a node ran in no session".into()
     })
 }
@@ -263,7 +263,7 @@ fn no_session(evidence: &Evidence) -> Result<(), String> {
     let mut handled = evidence.handled.iter().peekable();
     let none = |it: &base::Handled| {
         matches!(it.report.invoked, Some(Invoked::Start { session: None, .. }))
-            && it.reel.visits.iter().all(|it| it.session.is_none())
+            && it.reel.visits.iter().all(|visit| visit.session.is_none())
     };
     ensure(handled.peek().is_some() && handled.all(none), || "a session was passed".into())
 }

@@ -21,7 +21,7 @@ impl Row {
 
     /// Returns the ids of the assertions.
     pub(crate) fn ids(&self) -> impl Iterator<Item = AssertionId> {
-        self.ids.iter().map(|it| AssertionId(it))
+        self.ids.iter().map(|id| AssertionId(id))
     }
 }
 

@@ -74,7 +74,7 @@ impl AttemptObserver for Attempts {
     }
 
     fn ended(&self, _attempt: &Attempt<'_>, outcome: Result<&Response, &Error>) {
-        let ended = outcome.map(|it| it.finish_reason.as_str()).map_err(Failed::of);
+        let ended = outcome.map(|outcome| outcome.finish_reason.as_str()).map_err(Failed::of);
         if let Some(last) = self.0.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             last.ended = Some(ended);
         }

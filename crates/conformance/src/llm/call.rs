@@ -141,7 +141,7 @@ fn retry(spot: Spot) -> Outcome<RetrySpec> {
         }
         let seconds = backoff.need("seconds")?;
         let wait = Duration::try_from_secs_f64(seconds.number()?);
-        spec.backoff = Some(wait.map_err(|it| Failure::reader(&seconds.path, it.to_string()))?);
+        spec.backoff = Some(wait.map_err(|error| Failure::reader(&seconds.path, error.to_string()))?);
         backoff.finish()?;
     }
     if let Some(schedule) = block.take("per_attempt_override") {

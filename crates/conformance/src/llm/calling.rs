@@ -111,7 +111,7 @@ pub(super) async fn perform(spec: &CallSpec, provider: &Arc<HttpProvider>, peer:
                 Some(attempts) => node::complete(provider, &request, attempts).await?,
                 None => complete(&request, provider, &mut called).await,
             };
-            called.ended = ended.map(|it| Ended::Answered(Box::new(it)));
+            called.ended = ended.map(|ended| Ended::Answered(Box::new(ended)));
             called.asked_after = Some(request);
         }
         (Operation::Complete, Err(error)) => {
@@ -134,14 +134,14 @@ async fn complete(
 ) -> Result<Response, Error> {
     let (attempts, pauses) = (Attempts::default(), Pauses::default());
     let heard = Arc::new(Heard::default());
-    let retry = called.retry.as_ref().map(|it| it.build(&heard));
+    let retry = called.retry.as_ref().map(|retry| retry.build(&heard));
     let mut ask = Ask::of(provider).observed_by(&attempts);
     if let Some(retry) = &retry {
         ask = ask.retrying(retry, &pauses, &|| 1.0);
     }
     let ended = if called.is_streamed {
         let (shown, ever) = (&mut called.shown, &mut called.shown_ever);
-        ask.stream(request, |it| match it {
+        ask.stream(request, |ask| match ask {
             Shown::Delta(delta) => {
                 shown.push(delta.clone());
                 *ever += 1;
@@ -217,7 +217,7 @@ fn render(template: &str, output: &str, error: &str) -> String {
 /// Asks for the answer of a stream once more, whole, of a server of its own: what it would have answered at once.
 async fn asked_whole(called: &Called, provider: &HttpProvider) -> Option<Result<Response, Error>> {
     let request = called.asked.as_ref()?;
-    let chunks = called.answers().next_back().filter(|it| it.is_streamed())?.parts();
+    let chunks = called.answers().next_back().filter(|answer| answer.is_streamed())?.parts();
     let answer = Answer::of_body(at_once(chunks));
     let mapping = Mapping { wire: provider.wire(), streams: provider.capabilities().streaming };
     let peer = Arc::new(Peer::new(mapping, vec![answer], None));
@@ -263,7 +263,7 @@ pub(super) fn at_once(chunks: &[Value]) -> Value {
 
 /// Puts a fragment of a tool call where its index says.
 fn add_call(message: &mut Value, fragment: &Value) {
-    let index = fragment["index"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or_default();
+    let index = fragment["index"].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
     if !message["tool_calls"].is_array() {
         message["tool_calls"] = json!([]);
     }

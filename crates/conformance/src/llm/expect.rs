@@ -57,7 +57,7 @@ fn told(error: &Error) -> String {
 fn keeps_the_key(checker: &mut Checker, called: &Called) {
     let Err(error) = &called.ended else { return };
     let mut causes = std::iter::successors(Some(error as &dyn StdError), |it| (*it).source());
-    let tells = causes.any(|it| it.to_string().contains(KEY) || format!("{it:?}").contains(KEY));
+    let tells = causes.any(|cause| cause.to_string().contains(KEY) || format!("{cause:?}").contains(KEY));
     if tells {
         checker.failures.push(Failure::assertion("the case", "an error tells the provider's key"));
     }
@@ -213,7 +213,7 @@ fn raw_key(raw: &Value, key: &str, answer: Option<&Answer>) -> Result<(), String
     if answer.is_streamed() && ["choices", "object"].contains(&key) {
         return ensure(!found.is_null(), || format!("raw has no '{key}'"));
     }
-    let came = answer.parts().iter().rev().find_map(|it| it.get(key).filter(|it| !it.is_null()));
+    let came = answer.parts().iter().rev().find_map(|part| part.get(key).filter(|it| !it.is_null()));
     ensure(came == Some(found), || format!("raw has {found} under '{key}', and {came:?} came"))
 }
 
@@ -232,7 +232,7 @@ fn raise(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
         checker.exactly(&spot, error.to_string());
     }
     if let Some(spot) = wanted.take("retry_after_seconds") {
-        checker.exactly(&spot, error.retry_after().map(|it| it.as_secs_f64()));
+        checker.exactly(&spot, error.retry_after().map(|retry_after| retry_after.as_secs_f64()));
     }
     if let Some(spot) = wanted.take("carries") {
         exposes(checker, spot, &exposed(error))?;
@@ -254,7 +254,7 @@ fn exposed(error: &Error) -> Value {
             "finish_reason": it.finish_reason,
             "usage": it.usage,
         }),
-        other => json!({"retry_after": other.retry_after().map(|it| it.as_secs_f64())}),
+        other => json!({"retry_after": other.retry_after().map(|retry_after| retry_after.as_secs_f64())}),
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn complete(
         .entry(NODE)
         .node_middleware(NODE, Retry::new().max_attempts(attempts))
         .compile()
-        .map_err(|it| failed(it.to_string()))?;
+        .map_err(|error| failed(error.to_string()))?;
     let invoked = graph.invoke(Update::new(), InvokeOptions::new()).await;
     let ended = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (invoked, ended) {

@@ -96,7 +96,7 @@ impl Answer {
                 value => Body::Json(value),
             },
             (None, Some(chunks)) => {
-                Body::Events(chunks.items()?.iter().map(|it| it.node.to_json()).collect())
+                Body::Events(chunks.items()?.iter().map(|item| item.node.to_json()).collect())
             }
             (Some(_), Some(_)) => {
                 return Err(Failure::reader(block.path(), "has both 'body' and 'stream_body'"));
@@ -108,7 +108,7 @@ impl Answer {
     /// Returns the model that it names, if it does.
     #[must_use]
     pub(super) fn model(&self) -> Option<String> {
-        self.parts().iter().find_map(|it| it.get("model")?.as_str().map(str::to_owned))
+        self.parts().iter().find_map(|part| part.get("model")?.as_str().map(str::to_owned))
     }
 
     /// Returns the JSON values of its body: one, or one for each event.
@@ -180,7 +180,7 @@ fn name_tool(answer: &mut Value, sent: &Value) {
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|it| name_tool(it, sent)),
+        Value::Array(items) => items.iter_mut().for_each(|item| name_tool(item, sent)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

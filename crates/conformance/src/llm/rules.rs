@@ -106,7 +106,7 @@ fn is_no_op(called: &Called) -> Holds {
     ensure(!extras.is_empty(), || "there are no extras".into())?;
     extras.iter().try_for_each(|(key, value)| {
         let sent = sent(called, key)?;
-        let same = sent.is_none_or(|it| it == value);
+        let same = sent.is_none_or(|sent| sent == value);
         let streams = key == "stream";
         ensure(same && sent.is_some() != streams, || format!("'{key}' is {value}, and was sent as {sent:?}"))
     })
@@ -222,7 +222,7 @@ fn raw_usage_verbatim(called: &Called) -> Holds {
     let malformed = came.as_object().into_iter().flatten().filter(|(_, it)| it.as_u64().is_none());
     let names: Vec<&str> = malformed.filter_map(|(key, _)| counter(key)).collect();
     ensure(!names.is_empty(), || "no counter is malformed".into())?;
-    let counted: Vec<&&str> = names.iter().filter(|it| value(response.usage, it).is_some()).collect();
+    let counted: Vec<&&str> = names.iter().filter(|name| value(response.usage, name).is_some()).collect();
     ensure(counted.is_empty(), || format!("{counted:?} were counted"))
 }
 

@@ -115,7 +115,7 @@ impl LlmCase {
             .key(Secret::new(KEY))
             .capabilities(capabilities)
             .build()
-            .map_err(|it| Failure::build("mock_provider", it.to_string()))
+            .map_err(|error| Failure::build("mock_provider", error.to_string()))
     }
 }
 
@@ -169,8 +169,8 @@ fn mock(shared: &mut Fields, block: &mut Fields) -> Outcome<Mock> {
 fn bound_model(answers: &[Answer], calls: &[CallSpec]) -> String {
     let answered = answers.iter().find_map(Answer::model);
     let sent = || {
-        let wanted = |it: &CallSpec| it.wire_request.as_ref().and_then(|it| it.node.get("model").cloned());
-        calls.iter().find_map(wanted).and_then(|it| match it.to_json() {
+        let wanted = |it: &CallSpec| it.wire_request.as_ref().and_then(|wire_request| wire_request.node.get("model").cloned());
+        calls.iter().find_map(wanted).and_then(|call| match call.to_json() {
             Value::String(model) => Some(model),
             _ => None,
         })

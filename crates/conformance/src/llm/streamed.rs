@@ -28,13 +28,13 @@ pub(super) const ROWS: &[Row] = &[
 
 /// The chunks of the stream.
 fn chunks(called: &Called) -> Result<&[Value], String> {
-    let answer = called.answers().next_back().filter(|it| it.is_streamed());
+    let answer = called.answers().next_back().filter(|answer| answer.is_streamed());
     answer.map(super::peer::Answer::parts).ok_or_else(|| "nothing was streamed".to_owned())
 }
 
 /// The usage that came last.
 fn last_usage(called: &Called) -> Result<&Value, String> {
-    let usage = chunks(called)?.iter().rev().find_map(|it| it.get("usage").filter(|it| it.is_object()));
+    let usage = chunks(called)?.iter().rev().find_map(|chunk| chunk.get("usage").filter(|it| it.is_object()));
     usage.ok_or_else(|| "no chunk has a usage".to_owned())
 }
 
@@ -66,14 +66,14 @@ fn content_is_the_deltas(called: &Called) -> Holds {
         .collect();
     let came: Vec<&str> = chunks(called)?
         .iter()
-        .filter_map(|it| it["choices"][0]["delta"]["content"].as_str().filter(|it| !it.is_empty()))
+        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str().filter(|text| !text.is_empty()))
         .collect();
     ensure(pieces == came && pieces.concat() == text, || format!("{came:?} came, {pieces:?} were shown"))
 }
 
 fn end_is_the_terminal_chunks(called: &Called) -> Holds {
     let response = called.response()?;
-    let last = chunks(called)?.iter().rev().find_map(|it| it["choices"][0]["finish_reason"].as_str());
+    let last = chunks(called)?.iter().rev().find_map(|chunk| chunk["choices"][0]["finish_reason"].as_str());
     let reason = response.finish_reason.as_str();
     ensure(last == Some(reason), || format!("finished with {reason}, and {last:?} came"))?;
     let came = last_usage(called)?;
@@ -88,7 +88,7 @@ fn end_is_the_terminal_chunks(called: &Called) -> Holds {
 fn equals_the_whole(called: &Called) -> Holds {
     let response = called.response()?;
     let whole = called.whole.as_ref().ok_or("it was not asked whole")?;
-    let whole = whole.as_ref().map_err(|it| format!("asked whole it fails: {it}"))?;
+    let whole = whole.as_ref().map_err(|error| format!("asked whole it fails: {error}"))?;
     let told = |it: &Response| (it.message.clone(), it.finish_reason, it.usage, it.parsed.clone());
     ensure(told(response) == told(whole), || format!("streamed: {response:?}, whole: {whole:?}"))
 }
@@ -124,7 +124,7 @@ fn content_is_text(called: &Called) -> Holds {
     let said = said(called)?;
     let content = said["content"].as_str().ok_or("no content was streamed")?;
     let mut blocks = called.response()?.message.content.blocks().iter();
-    ensure(blocks.any(|it| it.text() == Some(content)), || format!("no block says {content:?}"))
+    ensure(blocks.any(|block| block.text() == Some(content)), || format!("no block says {content:?}"))
 }
 
 fn usage_is_verbatim(called: &Called) -> Holds {
@@ -141,7 +141,7 @@ fn malformed_is_nulled(called: &Called) -> Holds {
         ("completion_tokens", usage.completion_tokens),
         ("total_tokens", usage.total_tokens),
     ];
-    let malformed = pairs.iter().filter(|(key, _)| came.get(key).is_some_and(|it| it.as_u64().is_none()));
+    let malformed = pairs.iter().filter(|(key, _)| came.get(key).is_some_and(|came| came.as_u64().is_none()));
     let malformed: Vec<_> = malformed.collect();
     ensure(!malformed.is_empty(), || "no counter is malformed".into())?;
     ensure(malformed.iter().all(|(_, it)| it.is_none()), || format!("{came} was counted as {usage:?}"))

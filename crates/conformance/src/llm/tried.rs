@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
 
 /// The messages that the caller gave.
 fn own(called: &Called) -> usize {
-    called.asked.as_ref().map_or(0, |it| it.messages.len())
+    called.asked.as_ref().map_or(0, |asked| asked.messages.len())
 }
 
 fn failure(tried: &Tried) -> Option<&Failed> {
@@ -56,7 +56,7 @@ fn succeeds_after_transient(called: &Called) -> Holds {
     called.response()?;
     let before: Vec<_> = retries(called).map(|(before, _)| before).collect();
     some(&before, "retry")?;
-    let all = before.iter().all(|it| failure(it).is_some_and(|it| it.is_transient));
+    let all = before.iter().all(|it| failure(it).is_some_and(|failure| failure.is_transient));
     ensure(all, || "an attempt before failed otherwise".into())
 }
 
@@ -70,14 +70,14 @@ fn last_error_propagates(called: &Called) -> Holds {
 
 fn budget_is_used(called: &Called) -> Holds {
     let most =
-        called.retry.as_ref().and_then(|it| it.max_attempts).ok_or("there is no number of attempts")?;
+        called.retry.as_ref().and_then(|retry| retry.max_attempts).ok_or("there is no number of attempts")?;
     let (tried, sent) = (called.tried.len(), called.sent.len());
     ensure(u32::try_from(tried) == Ok(most) && sent == tried, || format!("{tried} attempts, {sent} requests"))
 }
 
 fn non_transient_ends_it(called: &Called) -> Holds {
     once(called)?;
-    let may = called.retry.as_ref().and_then(|it| it.max_attempts).is_none_or(|it| it > 1);
+    let may = called.retry.as_ref().and_then(|retry| retry.max_attempts).is_none_or(|it| it > 1);
     ensure(may && !called.error()?.is_transient(), || "it may be tried again, or had to end".into())
 }
 
@@ -95,7 +95,7 @@ fn base_is_the_callers(called: &Called) -> Holds {
 fn overrides_are_for_retries(called: &Called) -> Holds {
     base_is_the_callers(called)?;
     let asked = called.asked.as_ref().ok_or("nothing was asked")?;
-    let schedule = called.retry.as_ref().map(|it| it.overrides.as_slice()).unwrap_or_default();
+    let schedule = called.retry.as_ref().map(|retry| retry.overrides.as_slice()).unwrap_or_default();
     some(schedule, "override")?;
     for (at, tried) in called.tried.iter().skip(1).enumerate() {
         let wanted = asked.config.overridden_by(&schedule[at.min(schedule.len() - 1)]);
@@ -138,7 +138,7 @@ fn corrections_are_appended(called: &Called) -> Holds {
 
 fn invalid_ends_it(called: &Called) -> Holds {
     once(called)?;
-    let reasks = called.retry.as_ref().is_some_and(|it| it.reask.is_some());
+    let reasks = called.retry.as_ref().is_some_and(|retry| retry.reask.is_some());
     ensure(!reasks && called.error()?.category() == INVALID, || "it reasks, or failed otherwise".into())
 }
 
@@ -188,7 +188,7 @@ fn both_reasons(called: &Called) -> Holds {
     let has = |reason| called.tried.iter().any(|it| it.reason == Some(reason));
     let right = retries(called).all(|(before, it)| match it.reason {
         Some(RetryReason::Reask) => before.category() == Some(INVALID),
-        Some(RetryReason::Transient) => failure(before).is_some_and(|it| it.is_transient),
+        Some(RetryReason::Transient) => failure(before).is_some_and(|failure| failure.is_transient),
         None => false,
     });
     ensure(right && has(RetryReason::Reask) && has(RetryReason::Transient), || {

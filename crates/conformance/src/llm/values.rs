@@ -30,7 +30,7 @@ pub(super) fn take_request(block: &mut Fields) -> Outcome<Made<Request>> {
     let choice = block.take("tool_choice").filter(|it| !it.is_null()).map(tool_choice).transpose()?;
     let config = block.take("config").filter(|it| !it.is_null()).map(config).transpose()?;
     let schema = block.take("response_schema").filter(|it| !it.is_null());
-    let schema = schema.map(|it| Schema::compile(it.node.to_json()).map(Arc::new)).transpose();
+    let schema = schema.map(|schema| Schema::compile(schema.node.to_json()).map(Arc::new)).transpose();
     let made = || -> Made<Request> {
         let mut request = Request::new(messages?.into_iter().map(Arc::new).collect()).with_tools(tools?);
         request.tool_choice = choice.transpose()?;
@@ -56,7 +56,7 @@ fn messages(list: Spot) -> Outcome<Made<Vec<ChatMessage>>> {
 
 /// Reads the shape only: whether the message may be sent is the provider's to say.
 fn message(value: Value) -> Made<ChatMessage> {
-    serde_json::from_value(value).map_err(|it| Error::InvalidRequest(Detail::new(it.to_string())))
+    serde_json::from_value(value).map_err(|error| Error::InvalidRequest(Detail::new(error.to_string())))
 }
 
 /// Keys of messages, and of what is in them.
@@ -132,7 +132,7 @@ pub(super) fn config(spot: Spot) -> Outcome<RuntimeConfig> {
     let mut block = spot.fields()?;
     // What is null is not set.
     let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
-    let number = |spot: Option<Spot>| spot.map(|it| it.number()).transpose();
+    let number = |spot: Option<Spot>| spot.map(|spot| spot.number()).transpose();
     let counted = |spot: Option<Spot>| {
         let count = |it: Spot| {
             let count = u64::try_from(it.whole()?);

@@ -39,7 +39,7 @@ pub(super) fn request(checker: &mut Checker, wanted: &Spot, mapping: Mapping, ca
         ensure(called.retry.is_some() || called.sent.len() == 1, || {
             format!("{} requests were sent", called.sent.len())
         })?;
-        same(&wanted_body, &body, "").map_err(|it| format!("{it}; sent was {body}"))
+        same(&wanted_body, &body, "").map_err(|error| format!("{error}; sent was {body}"))
     });
     checker.holds(&wanted.path, checked);
 }
@@ -112,7 +112,7 @@ fn absent(sent: &Captured, key: &str) -> Result<(), String> {
 
 /// The system's text holds the schema, as JSON.
 fn tells_schema(sent: &Captured, called: &Called) -> Result<(), String> {
-    let schema = called.asked.as_ref().and_then(|it| it.response_schema.as_deref());
+    let schema = called.asked.as_ref().and_then(|asked| asked.response_schema.as_deref());
     let schema = schema.ok_or("no schema was given")?.as_value();
     let in_messages = sent.body["messages"].as_array().into_iter().flatten();
     let of_system = in_messages.filter(|it| it["role"] == "system").map(|it| &it["content"]);
@@ -162,8 +162,8 @@ fn are_identical(calls: &[i64], all: &[Called]) -> Result<(), String> {
         first(called).map(|it| &it.bytes)
     });
     let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
-    let same = bytes.windows(2).all(|it| it[0] == it[1]);
-    ensure(same && bytes.iter().all(|it| !it.is_empty()), || format!("they sent {bytes:?}"))
+    let same = bytes.windows(2).all(|window| window[0] == window[1]);
+    ensure(same && bytes.iter().all(|byte| !byte.is_empty()), || format!("they sent {bytes:?}"))
 }
 
 /// Asserts what each attempt sent (conformance-adapter §5.11).

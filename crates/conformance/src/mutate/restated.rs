@@ -48,7 +48,7 @@ fn prove(cases: &[Case], rows: &[Row], random: &mut Random) -> Restatements {
         for name in &examined.restated {
             found.uses += 1;
             let told = |what: String| format!("{}: {name}: {what}", case.id());
-            let Some(row) = rows.iter().find(|it| it.invariant == name) else {
+            let Some(row) = rows.iter().find(|row| row.invariant == name) else {
                 found.faults.push(told("is not in the table".into()));
                 continue;
             };
@@ -59,8 +59,8 @@ fn prove(cases: &[Case], rows: &[Row], random: &mut Random) -> Restatements {
             }
         }
     }
-    let unused = rows.iter().map(|it| it.invariant).filter(|it| !found.invariants.contains(it));
-    found.unused = unused.filter(|it| !waiting.contains(*it)).collect();
+    let unused = rows.iter().map(|row| row.invariant).filter(|it| !found.invariants.contains(it));
+    found.unused = unused.filter(|unused| !waiting.contains(*unused)).collect();
     found
 }
 
@@ -71,7 +71,7 @@ fn keys(node: &Node, found: &mut BTreeSet<String>) {
             found.insert(key.clone());
             keys(it, found);
         }),
-        Yaml::List(items) => items.iter().for_each(|it| keys(it, found)),
+        Yaml::List(items) => items.iter().for_each(|item| keys(item, found)),
         Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {}
     }
 }
@@ -81,7 +81,7 @@ fn keys(node: &Node, found: &mut BTreeSet<String>) {
 fn sites(case: &Case) -> Vec<(String, Site)> {
     let Ok(raw) = &case.content else { return Vec::new() };
     let sites = site::sites(&raw.whole(), &mut LeftOut::default()).into_iter();
-    sites.filter_map(|it| Some((it.place()?, it))).collect()
+    sites.filter_map(|site| Some((site.place()?, site))).collect()
 }
 
 /// Changes of one case, each run once.
@@ -99,7 +99,7 @@ impl Trials<'_> {
         if named.is_empty() {
             return vec![format!("the case asserts no '{}'", id.0)];
         }
-        let reads = |place: &str| named.iter().any(|it| is_within(place, it));
+        let reads = |place: &str| named.iter().any(|item| is_within(place, item));
         let places: Vec<usize> = (0..self.sites.len()).filter(|at| reads(&self.sites[*at].0)).collect();
         if places.is_empty() {
             return vec![format!("nothing of what '{}' demands can be changed", id.0)];
@@ -126,8 +126,8 @@ fn fault(id: AssertionId, failures: &[Failure]) -> Option<String> {
     if failures.is_empty() {
         return Some("the case passes".into());
     }
-    let other = failures.iter().find(|it| it.kind != FailureKind::Assertion || !id.names(&it.path));
-    other.map(|it| format!("the case fails otherwise: {it}"))
+    let other = failures.iter().find(|failure| failure.kind != FailureKind::Assertion || !id.names(&failure.path));
+    other.map(|other| format!("the case fails otherwise: {other}"))
 }
 
 #[cfg(test)]

@@ -329,7 +329,7 @@ impl Search<'_> {
                 self.add(Change::Drop);
             }
             self.add(Change::Add);
-            if items.len() > 1 && items.iter().any(|it| it.to_json() != items[0].to_json()) {
+            if items.len() > 1 && items.iter().any(|item| item.to_json() != items[0].to_json()) {
                 self.add(Change::Swap);
             }
         }
@@ -427,7 +427,7 @@ fn change(value: &mut Yaml, how: Change, choose: &mut dyn FnMut(usize) -> usize)
         (Change::Other, Yaml::Str(it)) => *it = another(it, choose),
         (Change::Drop, Yaml::List(items)) => drop(items.remove(choose(items.len()))),
         (Change::Add, Yaml::List(items)) => {
-            let line = items.first().map_or(0, |it| it.line);
+            let line = items.first().map_or(0, |items| items.line);
             let added = match items.len() {
                 0 => Node { line, value: Yaml::Str("added".into()) },
                 count => items[choose(count)].clone(),
@@ -436,7 +436,7 @@ fn change(value: &mut Yaml, how: Change, choose: &mut dyn FnMut(usize) -> usize)
         }
         (Change::Swap, Yaml::List(items)) => {
             let first = items[0].to_json();
-            if let Some(other) = items.iter().position(|it| it.to_json() != first) {
+            if let Some(other) = items.iter().position(|item| item.to_json() != first) {
                 items.swap(0, other);
             }
         }

@@ -144,7 +144,7 @@ fn success(block: &mut Fields, key: &str) -> Outcome<Option<Map<String, Value>>>
 fn raised(spot: Spot) -> Outcome<Raised> {
     let mut block = spot.fields()?;
     let mut text = |key: &str| match block.take(key) {
-        Some(it) if !it.is_null() => it.text().map(|it| Some(it.to_owned())),
+        Some(it) if !it.is_null() => it.text().map(|text| Some(text.to_owned())),
         Some(_) | None => Ok(None),
     };
     let (category, message) = (text("category")?, text("message")?);

@@ -200,5 +200,5 @@ fn inputs(block: &mut Fields) -> Outcome<PromptInputs> {
 
 fn message(spot: Spot) -> Outcome<Arc<ChatMessage>> {
     let read = ChatMessage::from_json(spot.node.to_json());
-    read.map(Arc::new).map_err(|it| Failure::reader(&spot.path, it.to_string()))
+    read.map(Arc::new).map_err(|error| Failure::reader(&spot.path, error.to_string()))
 }

@@ -61,7 +61,7 @@ pub(super) fn hashes(
         let path = list.path.clone();
         let names = refs(list)?;
         let values: Vec<Value> =
-            names.iter().map(|it| field(world, (it, &path), key)).collect::<Outcome<_>>()?;
+            names.iter().map(|name| field(world, (name, &path), key)).collect::<Outcome<_>>()?;
         for (at, value) in values.iter().enumerate() {
             let others = values[at + 1..].iter();
             let wrong = others.filter(|it| (*it == value) != is_equal).count();
@@ -109,7 +109,7 @@ pub(super) fn shared_prefix(checker: &mut Checker, spot: Spot, world: &World) ->
     let prefix = block.need("prefix")?;
     for (name, message) in between.names.iter().zip(messages) {
         let begins =
-            message["content"].as_str().is_some_and(|it| prefix.text().is_ok_and(|p| it.starts_with(p)));
+            message["content"].as_str().is_some_and(|text| prefix.text().is_ok_and(|p| text.starts_with(p)));
         checker.holds(&prefix.path, ensure(begins, || format!("'{name}' begins otherwise: {message}")));
     }
     prefix.text()?;
@@ -122,7 +122,7 @@ pub(super) fn messages(checker: &mut Checker, spot: Spot, world: &World) -> Outc
     let between = Between::take(&mut block, world)?;
     for index in block.need("message_indices")?.distinct_items()? {
         let texts: Vec<String> = between.at(&index)?.into_iter().map(Value::to_string).collect();
-        let same = texts.iter().all(|it| *it == texts[0]);
+        let same = texts.iter().all(|text| *text == texts[0]);
         checker.holds(&index.path, ensure(same, || format!("they differ: {texts:?}")));
     }
     block.finish()

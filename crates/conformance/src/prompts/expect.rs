@@ -147,9 +147,9 @@ fn subset(checker: &mut Checker, spot: Spot, shown: &Shown) -> Outcome<()> {
         let is_there = |it: &Value| ensure(!it.is_null(), || "it is not there".into());
         let is_absent = |it: &Value| ensure(it.is_null(), || format!("it is there: {it}"));
         let is_text = |it: &Value| {
-            ensure(it.as_str().is_some_and(|it| !it.is_empty()), || format!("no text, or empty: {it}"))
+            ensure(it.as_str().is_some_and(|text| !text.is_empty()), || format!("no text, or empty: {it}"))
         };
-        let named = |suffix: &str| key.strip_suffix(suffix).and_then(|it| shown.get(it));
+        let named = |suffix: &str| key.strip_suffix(suffix).and_then(|key| shown.get(key));
         if let Some(value) = shown.get(&key) {
             match spot.node.get("non_empty_string").cloned() {
                 Some(node) if value.is_string() => checker.truth(&Spot::new(node, spot.path), is_text(value)),
@@ -199,7 +199,7 @@ fn of_group(
 ) -> Outcome<()> {
     let mut block = spot.fields()?;
     block.take("of");
-    let names: Vec<&str> = group.members().iter().map(|it| it.prompt().name()).collect();
+    let names: Vec<&str> = group.members().iter().map(|member| member.prompt().name()).collect();
     while let Some((key, spot)) = block.next() {
         match key.as_str() {
             "group_name" => checker.exactly(&spot, group.name()),

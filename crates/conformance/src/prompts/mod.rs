@@ -49,7 +49,7 @@ pub(crate) fn is_shared(key: &str) -> bool {
 
 /// `manager`, and others by a name before it.
 fn is_manager(key: &str) -> bool {
-    key == MANAGER || key.strip_suffix(MANAGER).is_some_and(|it| it.ends_with('_'))
+    key == MANAGER || key.strip_suffix(MANAGER).is_some_and(|key| key.ends_with('_'))
 }
 
 /// The manager that a list of calls is for: `secondary_calls` is for `secondary_manager`.

@@ -46,11 +46,11 @@ fn carried(checker: &mut Checker, key: &str, spot: &Spot, fields: &Map<String, V
         checker.value(spot, value, Extra::Allowed);
         return Ok(());
     }
-    if let Some(value) = key.strip_suffix("_present").and_then(|it| fields.get(it)) {
+    if let Some(value) = key.strip_suffix("_present").and_then(|key| fields.get(key)) {
         checker.truth(spot, ensure(!value.is_null(), || "it is not there".into()));
         return Ok(());
     }
-    if let Some(Value::String(text)) = key.strip_suffix("_mentions").and_then(|it| fields.get(it)) {
+    if let Some(Value::String(text)) = key.strip_suffix("_mentions").and_then(|key| fields.get(key)) {
         let wanted = spot.text()?;
         let told = || format!("{text:?} does not mention {wanted:?}");
         checker.holds(&spot.path, ensure(text.contains(wanted), told));

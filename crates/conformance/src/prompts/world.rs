@@ -42,7 +42,7 @@ impl World {
         managers: &[(String, ManagerSpec)],
         resolvers: &[ResolverSpec],
     ) -> Outcome<Self> {
-        let backends = backends.iter().map(|it| Arc::new(CaseBackend::new(it))).collect();
+        let backends = backends.iter().map(|backend| Arc::new(CaseBackend::new(backend))).collect();
         let mut world = Self {
             backends,
             managers: BTreeMap::new(),
@@ -81,7 +81,7 @@ impl World {
 
     /// Returns a backend by its name.
     pub(super) fn backend(&self, name: &str, path: &str) -> Outcome<Arc<CaseBackend>> {
-        let found = self.backends.iter().find(|it| it.name == name).cloned();
+        let found = self.backends.iter().find(|backend| backend.name == name).cloned();
         found.ok_or_else(|| Failure::reader(path, format!("there is no backend '{name}'")))
     }
 
@@ -132,7 +132,7 @@ impl World {
                         }
                     },
                 };
-                prompt.and_then(|it| manager.render(&it, inputs)).map(rendered)
+                prompt.and_then(|prompt| manager.render(&prompt, inputs)).map(rendered)
             }
             Action::Advance { backend, by } => {
                 let backend = self.backend(backend, path)?;
@@ -146,7 +146,7 @@ impl World {
                 Ok(Given::Label(resolve(resolver, name, &self.resolvers, path)?))
             }
             Action::Group { name, members } => {
-                let results = members.iter().map(|it| self.rendered(it, path).cloned());
+                let results = members.iter().map(|member| self.rendered(member, path).cloned());
                 let results: Vec<_> = results.collect::<Outcome<_>>()?;
                 PromptGroup::new(name, results).map(|it| Given::Group(it, members.clone()))
             }

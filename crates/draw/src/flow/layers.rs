@@ -15,7 +15,7 @@ pub(super) fn layered(flow: &Flow) -> Layered {
     let (forward, sorted) = forward(flow);
     let layer = longest(flow, &forward, &sorted);
     let mut layered =
-        Layered { layers: vec![Vec::new(); layer.iter().max().map_or(0, |it| it + 1)], ..Layered::default() };
+        Layered { layers: vec![Vec::new(); layer.iter().max().map_or(0, |layer| layer + 1)], ..Layered::default() };
     for (at, size) in flow.boxes.iter().enumerate() {
         let left = if flow.arrows.contains(&(at, at)) { LOOP } else { 0.0 };
         let spot = Spot { at: Some(at), layer: layer[at], width: size.width, left, x: 0.0 };

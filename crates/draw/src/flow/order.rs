@@ -61,7 +61,7 @@ fn crossings(layered: &Layered) -> usize {
 /// Counts the pairs of which the ends stand the other way round than the beginnings.
 fn inversions(mut pieces: Vec<(usize, usize)>) -> usize {
     pieces.sort_unstable();
-    let width = pieces.iter().map(|it| it.1 + 1).max().unwrap_or(0);
+    let width = pieces.iter().map(|piece| piece.1 + 1).max().unwrap_or(0);
     // A Fenwick tree of how many ends were seen up to each place.
     let (mut tree, mut count) = (vec![0_usize; width + 1], 0);
     for (seen, (_, end)) in pieces.into_iter().enumerate() {

@@ -75,12 +75,12 @@ fn settle(layered: &mut Layered, layer: usize, (one, other): (&Pull, Option<&Pul
             (wish, weight) = (layered.spots[*at].x * 0.1, 0.1);
         }
         let mut block = (wish - offset * weight, weight, 1);
-        while let Some(before) = blocks.pop_if(|it| it.0 / it.1 > block.0 / block.1) {
+        while let Some(before) = blocks.pop_if(|blocks| blocks.0 / blocks.1 > block.0 / block.1) {
             block = (before.0 + block.0, before.1 + block.1, before.2 + block.2);
         }
         blocks.push(block);
     }
-    let centres = blocks.iter().flat_map(|it| std::iter::repeat_n(it.0 / it.1, it.2));
+    let centres = blocks.iter().flat_map(|block| std::iter::repeat_n(block.0 / block.1, block.2));
     for ((at, offset), centre) in spots.iter().zip(offsets).zip(centres) {
         layered.spots[*at].x = centre + offset;
     }

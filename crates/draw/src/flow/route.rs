@@ -80,19 +80,19 @@ fn backs(flow: &Flow, layered: &Layered) -> Vec<Back> {
         .map(|(arrow, (from, to))| Back { arrow, from: *from, to: *to, sides: (false, false), lane: 0.0 })
         .collect();
     // The shortest runs innermost.
-    backs.sort_by_key(|it| layered.spots[it.from].layer - layered.spots[it.to].layer);
+    backs.sort_by_key(|back| layered.spots[back.from].layer - layered.spots[back.to].layer);
     backs
 }
 
 /// Chooses the side of the lanes: where less stands between them and the boxes.
 fn side(layered: &Layered, backs: &[Back]) -> bool {
     let blocked = |is_right| {
-        let ends = backs.iter().flat_map(|it| [it.from, it.to]);
+        let ends = backs.iter().flat_map(|back| [back.from, back.to]);
         ends.filter(|it| !is_outermost(layered, *it, is_right)).count()
     };
     // Arrows of boxes to themselves are on the left.
     let loops =
-        backs.iter().flat_map(|it| [it.from, it.to]).filter(|it| layered.spots[*it].left > 0.0).count();
+        backs.iter().flat_map(|back| [back.from, back.to]).filter(|it| layered.spots[*it].left > 0.0).count();
     blocked(true) <= blocked(false) + loops
 }
 
@@ -187,7 +187,7 @@ impl Router<'_> {
 
     /// Returns how far the layers from one to another reach on the side of the lanes, away from the middle.
     fn reach(&self, layers: std::ops::RangeInclusive<usize>) -> f64 {
-        let spots = layers.flat_map(|it| &self.layered.layers[it]).map(|it| &self.layered.spots[*it]);
+        let spots = layers.flat_map(|layer| &self.layered.layers[layer]).map(|it| &self.layered.spots[*it]);
         let reach = spots
             .map(|it| if self.is_right { it.x + it.width / 2.0 } else { -(it.x - it.width / 2.0 - it.left) });
         reach.fold(f64::MIN, f64::max)
@@ -350,7 +350,7 @@ impl Router<'_> {
             see(corner.x - spots[at].left, corner.y);
             see(corner.x + self.size(at).width, corner.y + self.size(at).height);
         }
-        for step in paths.iter().flat_map(|it| &it.steps) {
+        for step in paths.iter().flat_map(|path| &path.steps) {
             let (Step::To(end) | Step::Curve(_, _, end)) = step;
             see(end.x, end.y);
         }
@@ -359,7 +359,7 @@ impl Router<'_> {
         }
         let shift = |it: &mut Point| (it.x, it.y) = (it.x - least.x, it.y - least.y);
         corners.iter_mut().for_each(shift);
-        for step in paths.iter_mut().flat_map(|it| &mut it.steps) {
+        for step in paths.iter_mut().flat_map(|path| &mut path.steps) {
             match step {
                 Step::To(end) => shift(end),
                 Step::Curve(one, other, end) => [one, other, end].into_iter().for_each(shift),

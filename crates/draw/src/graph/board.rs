@@ -73,8 +73,8 @@ impl Tile {
     fn new(name: &str, notes: Vec<String>) -> Self {
         let title = shown(name).into_owned();
         let name = cut(&title, NAME_MAX).into_owned();
-        let notes: Vec<String> = notes.iter().map(|it| cut(&shown(it), NOTE_MAX).into_owned()).collect();
-        let widest = notes.iter().map(|it| sans(it, NOTE)).fold(mono(&name, NAME), f64::max);
+        let notes: Vec<String> = notes.iter().map(|note| cut(&shown(note), NOTE_MAX).into_owned()).collect();
+        let widest = notes.iter().map(|note| sans(note, NOTE)).fold(mono(&name, NAME), f64::max);
         let height = 36.0 + notes.len() as f64 * NOTE_LINE;
         Self { size: Size { width: (widest + 34.0).max(84.0), height }, name, title, notes }
     }
@@ -201,7 +201,7 @@ impl Board {
 
 /// Where nothing is known to lead to a node, a function does: it stands below the first one that chooses freely.
 fn hints(outline: &Outline, arrows: &[Arrow]) -> Vec<(usize, usize)> {
-    let Some(free) = arrows.iter().find(|it| it.to == Goal::Unknown).and_then(|it| it.from) else {
+    let Some(free) = arrows.iter().find(|arrow| arrow.to == Goal::Unknown).and_then(|arrow| arrow.from) else {
         return Vec::new();
     };
     let mut seen = vec![false; outline.nodes.len()];
@@ -210,7 +210,7 @@ fn hints(outline: &Outline, arrows: &[Arrow]) -> Vec<(usize, usize)> {
         let mut stack = vec![from];
         while let Some(at) = stack.pop() {
             if !std::mem::replace(&mut seen[at], true) {
-                let next = arrows.iter().filter(|it| it.from == Some(at));
+                let next = arrows.iter().filter(|arrow| arrow.from == Some(at));
                 stack.extend(next.filter_map(|it| match it.to {
                     Goal::Node(to) => Some(to),
                     Goal::End | Goal::Unknown | Goal::Nowhere => None,
@@ -219,7 +219,7 @@ fn hints(outline: &Outline, arrows: &[Arrow]) -> Vec<(usize, usize)> {
         }
         seen.clone()
     };
-    let entry = arrows.first().and_then(|it| match it.to {
+    let entry = arrows.first().and_then(|arrow| match arrow.to {
         Goal::Node(to) => Some(to),
         Goal::End | Goal::Unknown | Goal::Nowhere => None,
     });

@@ -114,8 +114,8 @@ impl Chart {
         if chosen {
             attributes.push("style=dashed".to_owned());
         }
-        attributes.extend(from.cluster.as_ref().map(|it| format!("ltail={it}")));
-        attributes.extend(to.cluster.as_ref().map(|it| format!("lhead={it}")));
+        attributes.extend(from.cluster.as_ref().map(|cluster| format!("ltail={cluster}")));
+        attributes.extend(to.cluster.as_ref().map(|cluster| format!("lhead={cluster}")));
         let attributes =
             if attributes.is_empty() { String::new() } else { format!(" [{}]", attributes.join(", ")) };
         self.0.line(&format!("{} -> {}{attributes};", from.exit, to.entry));

@@ -26,7 +26,7 @@ impl Legend {
             self.chosen |= arrow.chosen;
             self.back |= path.is_back;
         }
-        board.faces.iter().for_each(|it| self.look_into(it));
+        board.faces.iter().for_each(|face| self.look_into(face));
     }
 
     fn look_into(&mut self, face: &Face) {
@@ -47,7 +47,7 @@ impl Legend {
             (self.chosen, "chosen", "chosen by a function"),
             (self.back, "always back", "back"),
         ];
-        all.into_iter().filter(|it| it.0).map(|(_, class, text)| (class, text)).collect()
+        all.into_iter().filter(|item| item.0).map(|(_, class, text)| (class, text)).collect()
     }
 
     /// Returns how wide it is.

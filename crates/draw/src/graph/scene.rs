@@ -58,7 +58,7 @@ pub(super) fn arrows(outline: &Outline) -> Vec<Arrow> {
 
 /// Tells whether a graph has an arrow to this kind of place.
 pub(super) fn leads_to(arrows: &[Arrow], goal: Goal) -> bool {
-    arrows.iter().any(|it| it.to == goal)
+    arrows.iter().any(|arrow| arrow.to == goal)
 }
 
 /// Says what kind a node is, when it is more than a function.
@@ -78,7 +78,7 @@ pub(super) fn caption(node: &NodeOutline) -> Option<String> {
                 Amount::ByFunction => "as many at once as a function says".into(),
                 Amount::Unbounded => "all at once".into(),
             };
-            let each = around(instance_middleware).map(|it| format!(" \u{b7} each {it}")).unwrap_or_default();
+            let each = around(instance_middleware).map(|around| format!(" \u{b7} each {around}")).unwrap_or_default();
             Some(format!("{count} \u{b7} {limit}{}{each}", policy(*error_policy)))
         }
         NodeKind::Branches { error_policy, .. } => {

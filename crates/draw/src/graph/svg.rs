@@ -52,7 +52,7 @@ fn about(outline: &Outline) -> String {
 fn paint(svg: &mut Svg, board: &Board, at: Point, live: Option<&str>) {
     let moved = |it: &Point| Point { x: it.x + at.x, y: it.y + at.y };
     for (face, corner) in board.faces.iter().zip(&board.arranged.corners) {
-        let lit = face.title().is_some_and(|it| live.is_some_and(|live| shown(live) == it));
+        let lit = face.title().is_some_and(|title| live.is_some_and(|live| shown(live) == title));
         paint_face(svg, face, moved(corner), lit);
     }
     for (arrow, path) in board.arrows.iter().zip(&board.arranged.paths) {

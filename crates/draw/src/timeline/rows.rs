@@ -46,7 +46,7 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<Band<'_>> {
     let mut bands: Vec<(Timestamp, u8, Band<'_>)> = Vec::new();
     for (at, turn) in timeline.turns.iter().enumerate() {
         let stands = timeline.stands.as_ref().filter(|_| at == last);
-        let open = stands.map_or(&[][..], |it| &it.open_calls);
+        let open = stands.map_or(&[][..], |stands| &stands.open_calls);
         let mut rows: Vec<Row> = Vec::new();
         let mut before = turn.accepted_at;
         for entry in &turn.entries {
@@ -76,10 +76,10 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<Band<'_>> {
         Band::Wait(wait) => timeline
             .turns
             .iter()
-            .filter(|it| {
-                it.ended_at.is_some_and(|ended| ended <= wait.since) && it.status == SpanStatus::Suspended
+            .filter(|turn| {
+                turn.ended_at.is_some_and(|ended| ended <= wait.since) && turn.status == SpanStatus::Suspended
             })
-            .map(|it| u64::from(it.turn.ordinal) * 2 + 1)
+            .map(|turn| u64::from(turn.turn.ordinal) * 2 + 1)
             .max()
             .unwrap_or(0),
     };
@@ -130,7 +130,7 @@ fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> Row {
 
 /// Returns the row that tells how a turn ended, or where it stands.
 fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> Row {
-    let place = turn.ended_in.as_ref().map(|it| format!("at {}", words::place(it)));
+    let place = turn.ended_in.as_ref().map(|ended_in| format!("at {}", words::place(ended_in)));
     let (tint, about) = match turn.status {
         SpanStatus::Completed => (Tint::Good, String::new()),
         SpanStatus::Suspended => (Tint::Waiting, place.unwrap_or_default()),
@@ -138,7 +138,7 @@ fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> Row {
             (Tint::Waiting, stands.unwrap_or_else(|| "nothing of it was committed yet".into()))
         }
         SpanStatus::Errored => {
-            let category = turn.error.as_ref().map(|it| it.category.clone());
+            let category = turn.error.as_ref().map(|error| error.category.clone());
             let parts: Vec<String> = place.into_iter().chain(category).collect();
             (Tint::Bad, parts.join(": "))
         }
@@ -164,6 +164,6 @@ fn arguments(call: &CallSpan) -> String {
 
 /// Takes the reason out of the answer of a call that was closed.
 fn reason(text: &str) -> &str {
-    let after = text.strip_prefix("{\"reason\":\"").and_then(|it| it.split_once("\",\"status\""));
-    after.map_or(text, |it| it.0)
+    let after = text.strip_prefix("{\"reason\":\"").and_then(|text| text.split_once("\",\"status\""));
+    after.map_or(text, |after| after.0)
 }

@@ -26,8 +26,8 @@ const NOTE: f64 = 17.0;
 
 pub(super) fn draw(timeline: &Timeline, asked: &TurnId) -> String {
     let bands = bands(timeline);
-    let notes: Vec<String> = words::notes(timeline).iter().flat_map(|it| fold(it)).collect();
-    let heights: f64 = bands.iter().map(|it| height(it) + GAP).sum();
+    let notes: Vec<String> = words::notes(timeline).iter().flat_map(|note| fold(note)).collect();
+    let heights: f64 = bands.iter().map(|band| height(band) + GAP).sum();
     let foot = if notes.is_empty() { 0.0 } else { 10.0 + NOTE * notes.len() as f64 };
     let size = Size { width: WIDTH, height: HEAD + heights + foot + MARGIN - GAP };
     let mut svg = Svg::new(size, &format!("Timeline of turn {asked}"), STYLE);
@@ -115,7 +115,7 @@ fn paint_turn(svg: &mut Svg, timeline: &Timeline, (turn, rows): (&TurnSpan, &[Ro
     let head = words::turn(timeline, turn);
     svg.text("head", Point { x: left, y: y + 23.0 }, Anchor::Start, &head);
     svg.text("note", Point { x: left, y: y + 39.0 }, Anchor::Start, &words::time(turn.accepted_at));
-    let end = rows.iter().map(|it| it.to).max().unwrap_or(turn.accepted_at);
+    let end = rows.iter().map(|row| row.to).max().unwrap_or(turn.accepted_at);
     let whole = end.since(turn.accepted_at).as_millis() as f64;
     let scale = Scale { begin: turn.accepted_at, whole: whole.max(1.0) };
     let (top, bottom) = (y + BAND_HEAD - 8.0, y + BAND_HEAD + ROW * rows.len() as f64);
@@ -187,7 +187,7 @@ fn paint_wait(svg: &mut Svg, wait: &WaitSpan, y: f64) {
     let glass = [(0.0, 13.0), (12.0, 13.0), (0.0, 33.0), (12.0, 33.0), (0.0, 13.0)];
     let glass = glass.map(|(x, down)| Point { x: left + x, y: y + down });
     svg.way("glass", &glass);
-    let about = words::purpose(wait).map(|it| format!(" \u{b7} {it}")).unwrap_or_default();
+    let about = words::purpose(wait).map(|purpose| format!(" \u{b7} {purpose}")).unwrap_or_default();
     let text = format!("wait \u{b7} {}", words::wait(wait));
     svg.text("head", Point { x: left + 24.0, y: y + 20.0 }, Anchor::Start, &cut(&shown(&text), 100));
     let signal = format!("{}{about}", wait.signal);

@@ -42,7 +42,7 @@ pub(super) fn draw(timeline: &Timeline, asked: &TurnId, columns: usize) -> Vec<T
     page.push(Tone::Quiet, &format!("session {} \u{b7} agent {}", timeline.session, timeline.agent));
     page.push(Tone::Plain, &words::summary(timeline));
     let bands = bands(timeline);
-    let names = bands.iter().flat_map(|it| match it {
+    let names = bands.iter().flat_map(|band| match band {
         Band::Turn(_, rows) => rows.as_slice(),
         Band::Wait(_) => &[],
     });
@@ -52,7 +52,7 @@ pub(super) fn draw(timeline: &Timeline, asked: &TurnId, columns: usize) -> Vec<T
         match band {
             Band::Turn(turn, rows) => page.turn(timeline, (turn, rows), names),
             Band::Wait(wait) => {
-                let about = words::purpose(wait).map(|it| format!(" \u{b7} {it}")).unwrap_or_default();
+                let about = words::purpose(wait).map(|purpose| format!(" \u{b7} {purpose}")).unwrap_or_default();
                 page.push(Tone::Strong, &format!("wait {} \u{b7} {}{about}", wait.signal, words::wait(wait)));
             }
         }
@@ -99,9 +99,9 @@ impl Page {
         let since = words::time(turn.accepted_at);
         self.push(Tone::Strong, &format!("{} \u{b7} {since}", words::turn(timeline, turn)));
         let begin = turn.accepted_at;
-        let end = rows.iter().map(|it| it.to).max().unwrap_or(begin);
+        let end = rows.iter().map(|row| row.to).max().unwrap_or(begin);
         let times: Vec<[String; 2]> = rows.iter().map(|row| [at(row, begin), took(row)]).collect();
-        let widest = |which: usize| times.iter().map(|it| width_of(&it[which])).max().unwrap_or(0);
+        let widest = |which: usize| times.iter().map(|time| width_of(&time[which])).max().unwrap_or(0);
         let (since, long) = (widest(0), widest(1));
         let bars = if self.columns >= WITH_BARS { BAR + 2 } else { 0 };
         let room = self.columns.saturating_sub(since + long + names + bars + 8);

@@ -41,24 +41,24 @@ pub(super) fn place(made: &MadeBy) -> String {
 
 /// Says how the invocation is, in one line.
 pub(super) fn summary(timeline: &Timeline) -> String {
-    let pending = timeline.waits.iter().find(|it| it.status == "pending");
-    let state = match (timeline.turns.last().map(|it| it.status), pending) {
+    let pending = timeline.waits.iter().find(|wait| wait.status == "pending");
+    let state = match (timeline.turns.last().map(|turn| turn.status), pending) {
         (_, Some(wait)) => format!("suspended: waits for {}", wait.signal),
         (Some(SpanStatus::Open), None) => "not over: it runs, or waits for its place".to_owned(),
         (Some(status), None) => status.as_str().to_owned(),
         (None, None) => "unknown".to_owned(),
     };
-    let spans = timeline.turns.iter().filter_map(|it| Some(it.ended_at?.since(it.accepted_at)));
+    let spans = timeline.turns.iter().filter_map(|turn| Some(turn.ended_at?.since(turn.accepted_at)));
     let (turns, worked) = (timeline.turns.len(), spans.sum::<Duration>());
     let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
-    let ended = timeline.waits.iter().filter_map(|it| Some(it.ended_at?.since(it.since)));
+    let ended = timeline.waits.iter().filter_map(|wait| Some(wait.ended_at?.since(wait.since)));
     let waited: Vec<Duration> = ended.collect();
     let waits = match waited.len() {
         0 => String::new(),
         1 => format!(", {} in a wait", length(waited[0])),
         many => format!(", {} in {many} waits", length(waited.iter().sum())),
     };
-    if worked.is_zero() && timeline.turns.iter().all(|it| it.ended_at.is_none()) {
+    if worked.is_zero() && timeline.turns.iter().all(|turn| turn.ended_at.is_none()) {
         return format!("{state}{waits}");
     }
     format!("{state} \u{b7} {} in {turns}{waits}", length(worked))
@@ -67,7 +67,7 @@ pub(super) fn summary(timeline: &Timeline) -> String {
 /// Says what a turn answers to, and how it ended.
 pub(super) fn turn(timeline: &Timeline, span: &TurnSpan) -> String {
     let count = timeline.turns.len();
-    let place = timeline.turns.iter().position(|it| it.turn == span.turn).unwrap_or(0) + 1;
+    let place = timeline.turns.iter().position(|turn| turn.turn == span.turn).unwrap_or(0) + 1;
     let which = if count > 1 { format!("turn {place} of {count} \u{b7} ") } else { String::new() };
     let answers = match span.answers {
         Answers::Message => "message",
@@ -75,13 +75,13 @@ pub(super) fn turn(timeline: &Timeline, span: &TurnSpan) -> String {
         Answers::Close => "end of a wait",
     };
     let took =
-        span.ended_at.map(|it| format!(" after {}", length(it.since(span.accepted_at)))).unwrap_or_default();
+        span.ended_at.map(|ended_at| format!(" after {}", length(ended_at.since(span.accepted_at)))).unwrap_or_default();
     format!("{which}{answers} \u{b7} {}{took}", span.status.as_str())
 }
 
 /// Says how a wait is.
 pub(super) fn wait(span: &WaitSpan) -> String {
-    let by = span.answered_by.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
+    let by = span.answered_by.as_ref().map(|answered_by| format!(" by {answered_by}")).unwrap_or_default();
     match (span.ended_at, span.deadline) {
         (Some(ended), _) => format!("{}{by} after {}", span.status, length(ended.since(span.since))),
         (None, Some(deadline)) => {
@@ -135,21 +135,21 @@ pub(super) fn notes(timeline: &Timeline) -> Vec<String> {
             }
         }
     }
-    let first = timeline.turns.first().map_or(0, |it| it.turn.ordinal);
+    let first = timeline.turns.first().map_or(0, |turns| turns.turn.ordinal);
     if first > 0 {
         notes.push("Earlier turns of the invocation were forgotten by a retention.".to_owned());
     }
-    let entries = || timeline.turns.iter().flat_map(|it| &it.entries);
+    let entries = || timeline.turns.iter().flat_map(|turn| &turn.entries);
     let made = |it: &&singletree_harness::TimelineEntry| {
         matches!(it.what, EntryKind::Message { .. } | EntryKind::ToolResult { .. })
     };
-    if entries().any(|it| it.made_by.is_some()) {
+    if entries().any(|entry| entry.made_by.is_some()) {
         notes.push(
             "Times are those of commits, one after each node. Not recorded: nodes that added no message, and \
              the attempts of nodes that completed."
                 .to_owned(),
         );
-    } else if entries().any(|it| made(&it)) {
+    } else if entries().any(|entry| made(&entry)) {
         notes.push(
             "Times are those of commits. Not recorded: which nodes ran, and their attempts; an agent at level \
              `turn` is committed once, at the end."

@@ -48,7 +48,7 @@ macro_rules! clauses {
             let verdict = match clause {
                 $(Clause::$name => Box::pin($check(bench)).await,)*
             };
-            verdict.map_err(|it| Violation { clause, what: it.0 })
+            verdict.map_err(|error| Violation { clause, what: error.0 })
         }
     };
 }

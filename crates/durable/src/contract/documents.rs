@@ -164,7 +164,7 @@ async fn ids(stores: &Stores, kind: &str, past: Option<&str>, limit: u64) -> Res
     const KNOWN: [&str; 6] = ["", "a", "aa", "b", "c", "é"];
     let found = stores.documents.documents(&tenant("tenant-a"), kind, past, limit).await?;
     let known = |it: &Document| KNOWN.iter().find(|known| **known == it.key.id).copied();
-    Ok(found.iter().map(|it| known(it).unwrap_or("another")).collect())
+    Ok(found.iter().map(|item| known(item).unwrap_or("another")).collect())
 }
 
 pub(super) async fn paged(bench: &dyn Bench) -> Verdict {

@@ -6,7 +6,7 @@ use super::rows::{apply, counters, head, key, key_of, make, session};
 use crate::{Counters, Put, Result, SessionKey};
 
 async fn counted(stores: &Stores, key: &SessionKey) -> Result<Option<Counters>> {
-    Ok(session(stores, key).await?.map(|it| it.counters))
+    Ok(session(stores, key).await?.map(|session| session.counters))
 }
 
 pub(super) async fn counters_rise(bench: &dyn Bench) -> Verdict {

@@ -33,7 +33,7 @@ fn one_of_each() -> Vec<Put> {
 
 async fn all_there(stores: &Stores, s: &SessionKey) -> Verdict {
     let journal = &stores.journal;
-    let found = session(stores, s).await?.map(|it| (it.key, it.head, it.counters, it.fields));
+    let found = session(stores, s).await?.map(|session| (session.key, session.head, session.counters, session.fields));
     let expected = Some((s.clone(), head(1), counters(2, 2, 2, 2), vec![field("f", "1")]));
     same("the session", &found, &expected)?;
     same("items", &items(stores, s).await?, &vec![item(1)])?;
@@ -78,7 +78,7 @@ pub(super) async fn refused_writes_nothing(bench: &dyn Bench) -> Verdict {
     // Refused in the middle: by numbers that are taken.
     let taken = [rows, vec![Put::Item(item(1)), Put::Event(event(1))]].concat();
     refused("taken numbers", &apply(&stores, &s, taken).await)?;
-    let found = session(&stores, &s).await?.map(|it| (it.head, it.fields));
+    let found = session(&stores, &s).await?.map(|session| (session.head, session.fields));
     same("the session", &found, &Some((head(1), vec![])))?;
     same("turns", &turn_at(&stores, &s, 1).await?, &vec![])?;
     same("records", &stores.journal.records(&s, 1).await?, &vec![])?;
@@ -99,7 +99,7 @@ pub(super) async fn ordered(bench: &dyn Bench) -> Verdict {
     for call in calls.into_iter().rev() {
         call.await?;
     }
-    let found = session(&stores, &s).await?.map(|it| it.head.version);
+    let found = session(&stores, &s).await?.map(|session| session.head.version);
     same("the version", &found, &Some(BATCHES + 1))
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn never_dropped(bench: &dyn Bench) -> Verdict {
     drop(polled);
     // Batches land in order: once this one was answered, the ones before it have landed.
     stores.journal.apply(put("c")).await?;
-    let mut found: Vec<_> = stores.journal.records(&s, 1).await?.into_iter().map(|it| it.name).collect();
+    let mut found: Vec<_> = stores.journal.records(&s, 1).await?.into_iter().map(|record| record.name).collect();
     found.sort();
     same("the records", &found, &["a", "b", "c"].map(str::to_owned).to_vec())
 }
@@ -188,9 +188,9 @@ pub(super) async fn read_your_writes(bench: &dyn Bench) -> Verdict {
         apply(&stores, &s, puts).await?;
         let stands = stores.journal.position(&s, &invocation("inv")).await?;
         same("the position", &stands, &Some(row))?;
-        let found = session(&stores, &s).await?.map(|it| it.head.version);
+        let found = session(&stores, &s).await?.map(|session| session.head.version);
         same("the version", &found, &Some(version))?;
-        let last = items(&stores, &s).await?.last().map(|it| it.no);
+        let last = items(&stores, &s).await?.last().map(|item| item.no);
         same("the last item", &last, &Some(version))?;
     }
     Ok(())

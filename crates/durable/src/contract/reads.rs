@@ -11,7 +11,7 @@ use crate::{Head, ItemRange, ItemRow, Put, Result, SessionKey, TurnQuery, TurnRo
 pub(super) async fn fields_ordered(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     make(&stores, &s, ["b", "c", "a"].map(|it| Put::Field(field(it, "1")))).await?;
-    let found = session(&stores, &s).await?.map(|it| it.fields);
+    let found = session(&stores, &s).await?.map(|session| session.fields);
     same("the fields", &found, &Some(["a", "b", "c"].map(|it| field(it, "1")).to_vec()))
 }
 
@@ -29,7 +29,7 @@ pub(super) async fn sessions_paged(bench: &dyn Bench) -> Verdict {
             let count = found.len() + page.sessions.len();
             same("a page is full or the last", &(is_full || page.next.is_none()), &true)?;
             same("a next page while there are more", &page.next.is_some(), &(count < 5))?;
-            found.extend(page.sessions.into_iter().map(|it| it.key));
+            found.extend(page.sessions.into_iter().map(|session| session.key));
             from = page.next;
             if from.is_none() {
                 break;
@@ -39,7 +39,7 @@ pub(super) async fn sessions_paged(bench: &dyn Bench) -> Verdict {
     }
     let from = key("c").session;
     let page = stores.journal.sessions(&of, Some(&from), 10).await?;
-    let found = page.sessions.into_iter().map(|it| it.key).collect();
+    let found = page.sessions.into_iter().map(|session| session.key).collect();
     same("a page from an id on", &found, &["c", "d", "e"].map(key).to_vec())
 }
 
@@ -48,7 +48,7 @@ fn placed(no: u64, field: &str, generation: u64, seq: u64) -> ItemRow {
 }
 
 async fn numbers(stores: &Stores, key: &SessionKey, range: ItemRange) -> Result<Vec<u64>> {
-    Ok(stores.journal.items(key, &range).await?.iter().map(|it| it.no).collect())
+    Ok(stores.journal.items(key, &range).await?.iter().map(|item| item.no).collect())
 }
 
 pub(super) async fn items_of_list(bench: &dyn Bench) -> Verdict {
@@ -103,7 +103,7 @@ pub(super) async fn items_of_turn(bench: &dyn Bench) -> Verdict {
 }
 
 async fn turns(stores: &Stores, key: &SessionKey, query: TurnQuery) -> Result<Vec<u64>> {
-    Ok(stores.journal.turns(key, &query).await?.iter().map(|it| it.no).collect())
+    Ok(stores.journal.turns(key, &query).await?.iter().map(|turn| turn.no).collect())
 }
 
 pub(super) async fn turn_by_number(bench: &dyn Bench) -> Verdict {
@@ -214,7 +214,7 @@ pub(super) async fn sessions_recent(bench: &dyn Bench) -> Verdict {
         (Some(&(at(0), key("x").session)), 9, vec![]),
     ] {
         let found = stores.journal.recent(&tenant("tenant-a"), past, limit).await?;
-        let found: Vec<_> = found.iter().map(|it| it.key.session.as_str()).collect();
+        let found: Vec<_> = found.iter().map(|item| item.key.session.as_str()).collect();
         same(&format!("{limit} sessions past {past:?}"), &found, &expected)?;
     }
     Ok(())

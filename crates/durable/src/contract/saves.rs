@@ -27,7 +27,7 @@ type Decoded = (String, BTreeMap<String, Value>, i64);
 fn decoded(record: &SessionRecord) -> std::result::Result<Decoded, Broken> {
     let mut state = BTreeMap::new();
     for (name, value) in &record.state {
-        let value = value.decode().map_err(|it| Broken(format!("field {name} is not JSON: {it}")))?;
+        let value = value.decode().map_err(|error| Broken(format!("field {name} is not JSON: {error}")))?;
         state.insert(name.clone(), value);
     }
     Ok((record.schema_version.clone(), state, record.updated_at.as_millis()))

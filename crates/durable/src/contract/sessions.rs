@@ -53,7 +53,7 @@ pub(super) async fn list_ordered(bench: &dyn Bench) -> Verdict {
         save(&stores, &key(name), &session_record(name, "[1]")).await?;
     }
     let all = list(&stores, "tenant-a", SessionFilter::default()).await?;
-    let all = all.into_iter().map(|it| it.key).collect();
+    let all = all.into_iter().map(|item| item.key).collect();
     same("the listing", &all, &["a", "b", "c", "d", "e"].map(key).to_vec())
 }
 
@@ -99,7 +99,7 @@ pub(super) async fn list_filters(bench: &dyn Bench) -> Verdict {
         (SessionFilter { schema_version: Some("v2".to_owned()), ..updated(2_500) }, vec![]),
     ] {
         let found = list(&stores, "tenant-a", filter.clone()).await?;
-        let found = found.into_iter().map(|it| it.key).collect();
+        let found = found.into_iter().map(|item| item.key).collect();
         let expected = expected.into_iter().map(key).collect::<Vec<_>>();
         same(&format!("the listing by {filter:?}"), &found, &expected)?;
     }

@@ -48,7 +48,7 @@ pub(super) async fn head_replaced(bench: &dyn Bench) -> Verdict {
 }
 
 async fn head_of(stores: &Stores, key: &SessionKey) -> Result<Option<(Head, Counters)>> {
-    Ok(session(stores, key).await?.map(|it| (it.head, it.counters)))
+    Ok(session(stores, key).await?.map(|session| (session.head, session.counters)))
 }
 
 pub(super) async fn field_replaced(bench: &dyn Bench) -> Verdict {
@@ -57,7 +57,7 @@ pub(super) async fn field_replaced(bench: &dyn Bench) -> Verdict {
     make(&stores, &s, []).await?;
     for row in [field("f", r#""first""#), list, field("f", "null")] {
         apply(&stores, &s, [Put::Field(row.clone())]).await?;
-        let found = session(&stores, &s).await?.map(|it| it.fields);
+        let found = session(&stores, &s).await?.map(|session| session.fields);
         same("the fields", &found, &Some(vec![row]))?;
     }
     Ok(())
@@ -67,7 +67,7 @@ pub(super) async fn field_dropped(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     make(&stores, &s, [Put::Field(field("kept", "1")), Put::Field(field("gone", "2"))]).await?;
     apply(&stores, &s, [Put::DropField("gone".to_owned()), Put::DropField("none".to_owned())]).await?;
-    let found = session(&stores, &s).await?.map(|it| it.fields);
+    let found = session(&stores, &s).await?.map(|session| session.fields);
     same("the fields", &found, &Some(vec![field("kept", "1")]))
 }
 
@@ -98,7 +98,7 @@ pub(super) async fn place_once(bench: &dyn Bench) -> Verdict {
         let put = Put::Place { item: no, placement: place("messages", 0, 1) };
         refused("a place for an absent or a placed item", &apply(&stores, &s, [put]).await)?;
     }
-    let found = items(&stores, &s).await?.into_iter().map(|it| it.placement).collect();
+    let found = items(&stores, &s).await?.into_iter().map(|item| item.placement).collect();
     same("the places", &found, &vec![placed.placement])
 }
 
@@ -154,7 +154,7 @@ pub(super) async fn key_freed(bench: &dyn Bench) -> Verdict {
     same("turns with the freed key", &found, &vec![])?;
     // Whether the digest goes with the key is not promised.
     let mut left = turn_at(&stores, &s, 1).await?;
-    left.iter_mut().for_each(|it| it.digest = None);
+    left.iter_mut().for_each(|item| item.digest = None);
     same("the turn", &left, &vec![ended(1)])?;
     let again = TurnRow { no: 2, ..keyed };
     Ok(apply_if(&stores, &s, Require::KeyFree("key".to_owned()), [Put::Turn(again)]).await?)
@@ -290,7 +290,7 @@ pub(super) async fn delete_makes_anew(bench: &dyn Bench) -> Verdict {
     make(&stores, &s, [Put::Field(field("f", "1")), Put::Item(item(1))]).await?;
     apply(&stores, &s, [Put::Delete, Put::Head(head(1)), Put::Item(item(2))]).await?;
     for items_left in [vec![item(2)], vec![]] {
-        let found = session(&stores, &s).await?.map(|it| it.fields);
+        let found = session(&stores, &s).await?.map(|session| session.fields);
         same("the fields", &found, &Some(vec![]))?;
         same("items", &items(&stores, &s).await?, &items_left)?;
         apply(&stores, &s, [Put::Delete]).await?;

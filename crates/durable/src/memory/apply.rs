@@ -12,7 +12,7 @@ impl State {
     /// Writes all puts of a batch, in order.
     pub(super) fn write(&mut self, batch: Batch) {
         let Batch { key, puts, .. } = batch;
-        let sources = puts.iter().filter_map(|it| match it {
+        let sources = puts.iter().filter_map(|put| match put {
             Put::Inherit { from, .. } => Some(from.clone()),
             _ => None,
         });
@@ -30,14 +30,14 @@ impl State {
     fn named(&self, key: &SessionKey, from: &SessionId) -> Vec<String> {
         let Some(session) = self.session(key) else { return Vec::new() };
         let bodies = session.items.all().map(|(_, it)| it.body.as_str());
-        let values = session.fields.values().filter_map(|it| match it {
+        let values = session.fields.values().filter_map(|field| match field {
             FieldValue::Value(json) => Some(json.as_str()),
             FieldValue::List { .. } => None,
         });
         let texts: Vec<&str> = bodies.chain(values).collect();
         let source = SessionKey::new(key.tenant.clone(), from.clone());
         let used = self.shelf.used(&source);
-        used.filter(|digest| texts.iter().any(|it| it.contains(digest.as_str()))).cloned().collect()
+        used.filter(|digest| texts.iter().any(|text| text.contains(digest.as_str()))).cloned().collect()
     }
 
     fn put(&mut self, key: &SessionKey, put: Put) {
@@ -91,7 +91,7 @@ impl State {
     }
 
     fn put_turn(&mut self, key: &SessionKey, row: TurnRow) {
-        let before = self.sessions.get(&key.tenant).and_then(|it| it.get(&key.session)?.turns.get(row.no));
+        let before = self.sessions.get(&key.tenant).and_then(|session| session.get(&key.session)?.turns.get(row.no));
         self.index.turn(key, before, &row);
         let session = self.make(key);
         session.free_key(row.no);
@@ -102,7 +102,7 @@ impl State {
     }
 
     fn put_wait(&mut self, key: &SessionKey, row: WaitRow) {
-        let before = self.sessions.get(&key.tenant).and_then(|it| it.get(&key.session)?.waits.get(row.no));
+        let before = self.sessions.get(&key.tenant).and_then(|session| session.get(&key.session)?.waits.get(row.no));
         self.index.wait(key, before, &row);
         self.make(key).waits.set(row.no, row);
     }

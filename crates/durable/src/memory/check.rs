@@ -12,7 +12,7 @@ pub(super) fn check(state: &State, batch: &Batch) -> Result<()> {
     if batch.fence != state.fence {
         return Err(refused(format!("fence {} is the store's ({})", batch.fence.0, state.fence.0)));
     }
-    if let Some(require) = batch.requires.iter().find(|it| !holds(state, &batch.key, it)) {
+    if let Some(require) = batch.requires.iter().find(|require| !holds(state, &batch.key, require)) {
         return Err(refused(format!("{require:?}")));
     }
     let mut ahead = Ahead::over(state, &batch.key);
@@ -25,26 +25,26 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
     match require {
         Require::SessionAbsent => session.is_none(),
         Require::SessionVersion(version) => {
-            session.and_then(|it| it.head.as_ref()).is_some_and(|it| it.version == *version)
+            session.and_then(|session| session.head.as_ref()).is_some_and(|it| it.version == *version)
         }
         Require::Counters(counters) => state.numbers(key) == *counters,
         Require::Turn { no, status } => {
-            session.and_then(|it| it.turns.get(*no)).is_some_and(|it| it.status == *status)
+            session.and_then(|session| session.turns.get(*no)).is_some_and(|it| it.status == *status)
         }
         Require::NewestTurn(no) => {
-            session.and_then(|it| it.turns.all().map(|(no, _)| no).max()).is_some_and(|it| it == *no)
+            session.and_then(|session| session.turns.all().map(|(no, _)| no).max()).is_some_and(|it| it == *no)
         }
-        Require::KeyFree(idempotency) => !session.is_some_and(|it| it.keys.contains_key(idempotency)),
+        Require::KeyFree(idempotency) => !session.is_some_and(|session| session.keys.contains_key(idempotency)),
         Require::Wait { no, status } => {
-            session.and_then(|it| it.waits.get(*no)).is_some_and(|it| it.status == *status)
+            session.and_then(|session| session.waits.get(*no)).is_some_and(|it| it.status == *status)
         }
-        Require::MailAbsent(signal) => !session.is_some_and(|it| it.mail.contains_key(signal)),
+        Require::MailAbsent(signal) => !session.is_some_and(|session| session.mail.contains_key(signal)),
         Require::Idle => [&state.index.open, &state.index.pending]
             .into_iter()
             .all(|index| of_session(index.get(&key.tenant), &key.session).next().is_none()),
         Require::Source { session, created_at, version } => {
-            let head = state.sibling(key, session).and_then(|it| it.head.as_ref());
-            head.is_some_and(|it| it.created_at == *created_at && it.version == *version)
+            let head = state.sibling(key, session).and_then(|sibling| sibling.head.as_ref());
+            head.is_some_and(|head| head.created_at == *created_at && head.version == *version)
         }
     }
 }
@@ -139,7 +139,7 @@ impl<'a> Ahead<'a> {
             Put::DropTurn { turn } => self.drop_turn(*turn)?,
             Put::DropEvents { before } => {
                 self.events_from = self.events_from.max(*before);
-                self.events.retain(|it| it >= before);
+                self.events.retain(|event| event >= before);
             }
         }
         Ok(())
@@ -159,11 +159,11 @@ impl<'a> Ahead<'a> {
             return Err(refused(format!("item {} is free", row.no)));
         }
         self.items.insert(row.no, Some(ItemAhead { turn: row.turn, is_placed: row.placement.is_some() }));
-        row.placement.as_ref().map_or(Ok(()), |it| self.occupy(it))
+        row.placement.as_ref().map_or(Ok(()), |placement| self.occupy(placement))
     }
 
     fn take_place(&mut self, item: u64, placement: &'a Placement) -> Result<()> {
-        match self.item(item).filter(|it| !it.is_placed) {
+        match self.item(item).filter(|item| !item.is_placed) {
             Some(found) => self.items.insert(item, Some(ItemAhead { is_placed: true, ..found })),
             None => return Err(refused(format!("item {item} has no place yet"))),
         };
@@ -171,7 +171,7 @@ impl<'a> Ahead<'a> {
     }
 
     fn occupy(&mut self, place: &'a Placement) -> Result<()> {
-        let is_taken = self.stored.is_some_and(|it| it.at(place).is_some());
+        let is_taken = self.stored.is_some_and(|stored| stored.at(place).is_some());
         if is_taken || !self.places.insert((&place.field, place.generation, place.seq)) {
             return Err(refused(format!("place {} of list {:?} is free", place.seq, place.field)));
         }
@@ -187,7 +187,7 @@ impl<'a> Ahead<'a> {
 
     fn take_event(&mut self, seq: u64) -> Result<()> {
         self.has_rows = true;
-        let is_taken = seq >= self.events_from && self.stored.is_some_and(|it| it.events.get(seq).is_some());
+        let is_taken = seq >= self.events_from && self.stored.is_some_and(|stored| stored.events.get(seq).is_some());
         if is_taken || !self.events.insert(seq) {
             return Err(refused(format!("event {seq} is free")));
         }
@@ -205,14 +205,14 @@ impl<'a> Ahead<'a> {
         let stored = self.stored;
         let before = self.held.get(&turn).copied();
         let before = before
-            .unwrap_or_else(|| stored.and_then(|it| it.turns.get(turn)).and_then(|it| it.key.as_deref()));
+            .unwrap_or_else(|| stored.and_then(|stored| stored.turns.get(turn)).and_then(|it| it.key.as_deref()));
         if let Some(before) = before {
             self.keys.insert(before, None);
         }
         self.held.insert(turn, key);
         let Some(key) = key else { return Ok(()) };
         let holder = self.keys.get(key).copied();
-        if holder.unwrap_or_else(|| stored.and_then(|it| it.keys.get(key).copied())).is_some() {
+        if holder.unwrap_or_else(|| stored.and_then(|stored| stored.keys.get(key).copied())).is_some() {
             return Err(refused(format!("idempotency key {key:?} is free")));
         }
         self.keys.insert(key, Some(turn));

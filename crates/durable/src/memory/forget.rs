@@ -15,15 +15,15 @@ impl<'a> Ahead<'a> {
         }
         self.hold(no, None)?;
         self.turns.insert(no, None);
-        let stored = self.stored.and_then(|it| it.made.get(no)).into_iter().flatten();
+        let stored = self.stored.and_then(|stored| stored.made.get(no)).into_iter().flatten();
         let made: Vec<u64> = stored.chain(self.items.keys()).copied().collect();
         for item in made {
-            if self.item(item).is_some_and(|it| it.turn == no && !it.is_placed) {
+            if self.item(item).is_some_and(|item| item.turn == no && !item.is_placed) {
                 self.items.insert(item, None);
             }
         }
         let gone: Vec<u64> =
-            self.waits_of(&row.invocation).filter(|it| it.turn == no).map(|it| it.no).collect();
+            self.waits_of(&row.invocation).filter(|waits_of| waits_of.turn == no).map(|waits_of| waits_of.no).collect();
         self.waits.extend(gone.into_iter().map(|it| (it, None)));
         Ok(())
     }
@@ -37,8 +37,8 @@ impl<'a> Ahead<'a> {
         let (index, key) = (&self.state.index, self.key);
         let stored = self.stored.map(|_| of_session(index.open.get(&key.tenant), &key.session));
         let put = self.turns.keys().copied();
-        let mut turns = stored.into_iter().flatten().chain(put).filter_map(|it| self.turn(it));
-        let is_open = turns.any(|it| it.invocation == *invocation && !it.status.is_ended());
+        let mut turns = stored.into_iter().flatten().chain(put).filter_map(|item| self.turn(item));
+        let is_open = turns.any(|turn| turn.invocation == *invocation && !turn.status.is_ended());
         !is_open && self.waits_of(invocation).all(|it| it.status != WaitStatus::Pending)
     }
 
@@ -60,16 +60,16 @@ impl<'a> Ahead<'a> {
 impl State {
     /// Removes a turn with what belongs to it alone.
     pub(super) fn drop_turn(&mut self, key: &SessionKey, no: u64) {
-        let Some(row) = self.session(key).and_then(|it| it.turns.get(no)).cloned() else { return };
+        let Some(row) = self.session(key).and_then(|session| session.turns.get(no)).cloned() else { return };
         let places = self.index.waits.get(&(row.invocation.clone(), key.tenant.clone()));
         let waits: Vec<WaitRow> = self.session(key).map_or_else(Vec::new, |session| {
             let waits = few_of_session(places, &key.session).filter_map(|it| session.waits.get(it));
             waits.filter(|it| it.turn == no).cloned().collect()
         });
         self.index.drop_turn(key, &row);
-        waits.iter().for_each(|it| self.index.drop_wait(key, it));
+        waits.iter().for_each(|wait| self.index.drop_wait(key, wait));
         let Some(session) = self.session_mut(key) else { return };
-        waits.iter().for_each(|it| session.waits.remove(it.no));
+        waits.iter().for_each(|wait| session.waits.remove(wait.no));
         session.forget_turn(no);
     }
 }
@@ -82,7 +82,7 @@ impl Session {
         let Self { made, items, .. } = self;
         let Some(numbers) = made.get_mut(no) else { return };
         numbers.retain(|item| {
-            let is_loose = items.get(*item).is_some_and(|it| it.placement.is_none());
+            let is_loose = items.get(*item).is_some_and(|items| items.placement.is_none());
             if is_loose {
                 items.remove(*item);
             }

@@ -7,7 +7,7 @@ use crate::{ItemRow, Result, SessionId, SessionKey};
 
 /// Returns the first `len` items of a list, if it has as many.
 fn beginning<'a>(session: &'a Session, field: &str, generation: u64, len: u64) -> Option<Vec<&'a ItemRow>> {
-    let list = session.list(field, generation).into_iter().flat_map(|it| it.from(0));
+    let list = session.list(field, generation).into_iter().flat_map(|item| item.from(0));
     let numbers = list.take_while(|(seq, _)| *seq < len).map(|(_, no)| *no);
     let items: Vec<_> = numbers.filter_map(|no| session.items.get(no)).collect();
     (u64::try_from(items.len()) == Ok(len)).then_some(items)
@@ -18,10 +18,10 @@ impl<'a> Ahead<'a> {
     pub(super) fn inherit(&mut self, from: &SessionId, field: &str, generation: u64, len: u64) -> Result<()> {
         let source: Option<&'a Session> = self.state.sibling(self.key, from);
         let source = source.filter(|_| *from != self.key.session);
-        let items = source.and_then(|it| beginning(it, field, generation, len));
+        let items = source.and_then(|source| beginning(source, field, generation, len));
         let items = items.ok_or_else(|| refused(format!("list {field:?} of {from} has {len} items")))?;
         self.has_rows = true;
-        items.into_iter().try_for_each(|it| self.take_item(it))
+        items.into_iter().try_for_each(|item| self.take_item(item))
     }
 }
 
@@ -34,9 +34,9 @@ impl State {
         (field, generation, len): (&str, u64, u64),
     ) {
         let source = self.sibling(key, from);
-        let items = source.and_then(|it| beginning(it, field, generation, len)).unwrap_or_default();
+        let items = source.and_then(|source| beginning(source, field, generation, len)).unwrap_or_default();
         let items: Vec<ItemRow> = items.into_iter().cloned().collect();
         let session = self.make(key);
-        items.into_iter().for_each(|it| session.add_item(it));
+        items.into_iter().for_each(|item| session.add_item(item));
     }
 }

@@ -33,7 +33,7 @@ impl Index {
     /// Notes that a turn is now this row; `before` is what it was.
     pub(super) fn turn(&mut self, key: &SessionKey, before: Option<&TurnRow>, row: &TurnRow) {
         let place = (key.session.clone(), row.no);
-        match (before.is_some_and(|it| !it.status.is_ended()), !row.status.is_ended()) {
+        match (before.is_some_and(|before| !before.status.is_ended()), !row.status.is_ended()) {
             (false, true) => add(&mut self.open, &key.tenant, place.clone()),
             (true, false) => remove(&mut self.open, &key.tenant, &place),
             (true, true) | (false, false) => {}
@@ -82,7 +82,7 @@ pub(super) fn of_session<'a>(
     session: &SessionId,
 ) -> impl Iterator<Item = u64> + use<'a> {
     let range = (session.clone(), 0)..=(session.clone(), u64::MAX);
-    places.into_iter().flat_map(move |it| it.range(range.clone())).map(|(_, no)| *no)
+    places.into_iter().flat_map(move |place| place.range(range.clone())).map(|(_, no)| *no)
 }
 
 /// As [`of_session`], where there are few.
@@ -90,7 +90,7 @@ pub(super) fn few_of_session<'a>(
     places: Option<&'a Few>,
     session: &'a SessionId,
 ) -> impl Iterator<Item = u64> + use<'a> {
-    places.into_iter().flatten().filter(move |it| it.0 == *session).map(|(_, no)| *no)
+    places.into_iter().flatten().filter(move |place| place.0 == *session).map(|(_, no)| *no)
 }
 
 fn add<K: Ord + Clone>(index: &mut BTreeMap<K, Places>, key: &K, place: Place) {

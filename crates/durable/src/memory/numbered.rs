@@ -97,9 +97,9 @@ impl<T> Numbered<T> {
             return Err((self.chunks.len() - 1, last.len()));
         }
         let dense = first.first().and_then(|(it, _)| usize::try_from(no.checked_sub(*it)?).ok());
-        let dense = dense.map(|it| (it / WIDTH, it % WIDTH));
+        let dense = dense.map(|dense| (dense / WIDTH, dense % WIDTH));
         let is_there = |&(chunk, at): &Place| {
-            self.chunks.get(chunk).and_then(|it| it.get(at)).is_some_and(|(it, _)| *it == no)
+            self.chunks.get(chunk).and_then(|chunk| chunk.get(at)).is_some_and(|(it, _)| *it == no)
         };
         if let Some(place) = dense.filter(is_there) {
             return Ok(place);
@@ -200,7 +200,7 @@ mod tests {
                     }
                     _ => prop_assert_eq!(rows.set(no, at), model.insert(no, at)),
                 }
-                prop_assert!(rows.chunks.iter().all(|it| !it.is_empty() && it.len() <= WIDTH));
+                prop_assert!(rows.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= WIDTH));
             }
             prop_assert!(rows.all().map(|(no, it)| (no, *it)).eq(model.iter().map(|(no, it)| (*no, *it))));
             for no in 0..400 {

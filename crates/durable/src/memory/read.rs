@@ -33,7 +33,7 @@ pub(super) fn recent(
     let sessions = state.sessions.get(tenant).into_iter().flatten();
     let place = |(id, it): (&SessionId, &Session)| Some((it.head.as_ref()?.updated_at, id.clone()));
     let mut places: Vec<_> =
-        sessions.filter_map(place).filter(|it| past.is_none_or(|past| it < past)).collect();
+        sessions.filter_map(place).filter(|session| past.is_none_or(|past| session < past)).collect();
     places.sort_unstable_by(|a, b| b.cmp(a));
     let rows = places.into_iter().map(|(_, id)| SessionKey::new(tenant.clone(), id));
     rows.filter_map(|key| session(state, &key)).take(size(limit)).collect()
@@ -62,16 +62,16 @@ pub(super) fn items(state: &State, key: &SessionKey, range: &ItemRange) -> Vec<I
     match range {
         ItemRange::List { field, generation, from, limit } => {
             let list = session.list(field, *generation).into_iter();
-            list.flat_map(|it| it.from(*from)).take(size(*limit)).filter_map(|(_, no)| item(*no)).collect()
+            list.flat_map(|item| item.from(*from)).take(size(*limit)).filter_map(|(_, no)| item(*no)).collect()
         }
         ItemRange::Page { field, generation, from, limit, bytes } => {
             let list = session.list(field, *generation).into_iter();
-            let rows = list.flat_map(|it| it.from(*from)).take(size(*limit));
+            let rows = list.flat_map(|item| item.from(*from)).take(size(*limit));
             within_bytes(rows.filter_map(|(_, no)| session.items.get(*no)), *bytes)
         }
         ItemRange::PageBefore { field, generation, before, limit, bytes } => {
             let list = session.list(field, *generation).into_iter();
-            let places = list.flat_map(|it| it.from(0)).take_while(|(seq, _)| seq < before);
+            let places = list.flat_map(|item| item.from(0)).take_while(|(seq, _)| seq < before);
             let numbers: Vec<u64> = places.map(|(_, no)| *no).collect();
             let rows = numbers.iter().rev().take(size(*limit)).filter_map(|no| session.items.get(*no));
             let mut page = within_bytes(rows, *bytes);
@@ -180,8 +180,8 @@ pub(super) fn position(state: &State, key: &SessionKey, invocation: &InvocationI
 }
 
 pub(super) fn records(state: &State, key: &SessionKey, turn: u64) -> Vec<RecordRow> {
-    let records = state.session(key).and_then(|it| it.records.get(turn));
-    records.into_iter().flat_map(|it| it.values()).cloned().collect()
+    let records = state.session(key).and_then(|session| session.records.get(turn));
+    records.into_iter().flat_map(|record| record.values()).cloned().collect()
 }
 
 pub(super) fn events(state: &State, key: &SessionKey, from: u64, limit: u64) -> Vec<EventRow> {
@@ -198,7 +198,7 @@ pub(super) fn ownerless(
     let open = state.index.open.iter().flat_map(|(tenant, places)| {
         places.iter().map(|(session, no)| (SessionKey::new(tenant.clone(), session.clone()), *no))
     });
-    open.skip_while(|it| past.is_some_and(|past| it <= past))
+    open.skip_while(|item| past.is_some_and(|past| item <= past))
         .filter_map(|(key, no)| {
             let turn = state.session(&key)?.turns.get(no)?;
             (turn.fence < fence).then(|| (key, turn.clone()))
@@ -234,7 +234,7 @@ pub(super) fn tenants(state: &State, past: Option<&TenantId>, limit: u64) -> Vec
 /// Returns what was used of models.
 pub(super) fn usage(state: &State, of: &UsageOf) -> Vec<UsageRow> {
     let used = match of {
-        UsageOf::Session(key) => state.session(key).map(|it| &it.usage),
+        UsageOf::Session(key) => state.session(key).map(|session| &session.usage),
         UsageOf::Tenant(tenant) => state.usage.get(tenant),
     };
     used.into_iter().flat_map(|it| it.values()).cloned().collect()

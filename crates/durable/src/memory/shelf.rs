@@ -30,7 +30,7 @@ impl Shelf {
     fn change(&mut self, changes: Vec<Change>) -> Result<()> {
         for change in &changes {
             let (Change::Write { key, expect, .. } | Change::Remove { key, expect }) = change;
-            let version = self.documents.get(key).map(|it| it.version);
+            let version = self.documents.get(key).map(|document| document.version);
             let holds = match expect {
                 Expect::Any => true,
                 Expect::Absent => version.is_none(),
@@ -64,7 +64,7 @@ impl Shelf {
             let owner = SessionKey::new(key.tenant.clone(), session.clone());
             self.of_session.entry(owner).or_default().insert(key.clone());
         }
-        self.ending.extend(document.expires_at.map(|it| (it, key.clone())));
+        self.ending.extend(document.expires_at.map(|expires_at| (expires_at, key.clone())));
         self.documents.insert(key, document);
     }
 
@@ -113,7 +113,7 @@ impl Shelf {
         for (name, (blob, _)) in self.blobs.iter().filter(|(name, _)| name.0 == *tenant) {
             let bytes = blob.bytes.len() as u64;
             account.tenant_bytes += bytes;
-            if self.holders.get(name).is_some_and(|it| it == holder) {
+            if self.holders.get(name).is_some_and(|holders| holders == holder) {
                 account.holder_bytes += bytes;
             }
         }
@@ -122,7 +122,7 @@ impl Shelf {
 
     fn blob(&self, key: &SessionKey, digest: &str) -> Option<&Blob> {
         let digest = self.uses.get(key)?.get(digest)?;
-        self.blobs.get(&(key.tenant.clone(), digest.clone())).map(|it| &it.0)
+        self.blobs.get(&(key.tenant.clone(), digest.clone())).map(|blob| &blob.0)
     }
 
     fn bytes(&self, key: &SessionKey) -> u64 {
@@ -176,10 +176,10 @@ impl Documents for MemoryStore {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<Document>>> {
         let named = |id: &str| DocumentKey::new(tenant.clone(), kind, id);
-        let from = past.map_or_else(|| Bound::Included(named("")), |it| Bound::Excluded(named(it)));
+        let from = past.map_or_else(|| Bound::Included(named("")), |past| Bound::Excluded(named(past)));
         let state = self.state();
         let found = state.shelf.documents.range((from, Bound::Unbounded)).map(|(_, it)| it);
-        let ours = found.take_while(|it| it.key.tenant == *tenant && it.key.kind == kind);
+        let ours = found.take_while(|item| item.key.tenant == *tenant && item.key.kind == kind);
         now(Ok(ours.take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect()))
     }
 

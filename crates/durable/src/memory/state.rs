@@ -76,7 +76,7 @@ impl State {
     /// Returns the next free numbers of a session, which may be absent.
     pub(super) fn numbers(&self, key: &SessionKey) -> Counters {
         let former = || self.former.get(key).copied().unwrap_or_default();
-        self.session(key).map_or_else(former, |it| it.counters)
+        self.session(key).map_or_else(former, |session| session.counters)
     }
 }
 

@@ -102,11 +102,11 @@ impl BranchesDraft {
             }
         }
         let branches: Vec<_> =
-            self.branches.iter().filter_map(|it| it.resolve(node, parent, problems)).collect();
+            self.branches.iter().filter_map(|branch| branch.resolve(node, parent, problems)).collect();
         let mut check = Check { node, problems };
-        let errors_field = self.errors_field.as_ref().and_then(|it| check.records(parent, it));
+        let errors_field = self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
         (problems.len() == before).then(|| BranchesPlan {
-            names: branches.iter().map(|it| it.name.clone()).collect(),
+            names: branches.iter().map(|branch| branch.name.clone()).collect(),
             branches,
             error_policy: self.error_policy,
             errors_field,
@@ -204,8 +204,8 @@ impl BranchesPlan {
 
     /// Warns of what a branch sends round through a reducer that would merge it twice.
     pub(crate) fn warnings(&self, node: &str) -> Vec<Warning> {
-        let crossings = self.branches.iter().filter_map(|it| it.inner.as_ref());
+        let crossings = self.branches.iter().filter_map(|branch| branch.inner.as_ref());
         let round = crossings.flat_map(|(crossing, _)| crossing.round_trips(&self.parent));
-        round.map(|it| Warning::round_trip(node, it)).collect()
+        round.map(|round| Warning::round_trip(node, round)).collect()
     }
 }

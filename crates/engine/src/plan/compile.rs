@@ -76,7 +76,7 @@ fn resolve(
         DraftKind::Subgraph(child, projection) => {
             let crossing = projection.resolve(&node.name, schema, child, problems);
             let round = crossing.round_trips(schema).into_iter();
-            warnings.extend(round.map(|it| Warning::round_trip(&node.name, it)));
+            warnings.extend(round.map(|round| Warning::round_trip(&node.name, round)));
             Kind::Subgraph { crossing }
         }
         DraftKind::FanOut(child, fan_out) => match fan_out.resolve(&node.name, schema, child, problems) {
@@ -105,7 +105,7 @@ fn check_schema(schema: &Schema, problems: &mut Vec<Problem>) {
         faults.map(move |(reducer, fault)| format!("field '{name}', reducer {reducer}: {fault}"))
     });
     problems.extend(faults.map(|it| Problem::new(ProblemKind::ReducerConfigurationInvalid, it)));
-    for field in schema.fields().iter().filter(|it| it.reducers.len() > 1) {
+    for field in schema.fields().iter().filter(|field| field.reducers.len() > 1) {
         let message = format!("field '{}' declares {} reducers", field.name(), field.reducers.len());
         problems.push(Problem::new(ProblemKind::ConflictingReducers, message));
     }
@@ -207,7 +207,7 @@ fn check_reachable(
             Target::Node(name) => by_name.get(name.as_str()).copied(),
             Target::End => None,
         });
-        queue.extend(found.filter(|it| seen.insert(*it)));
+        queue.extend(found.filter(|found| seen.insert(*found)));
     }
     // Of two nodes with one name, which is told of already, an edge reaches only one.
     let named = |at: usize, node: &Node| by_name.get(&node.name) == Some(&at);

@@ -118,8 +118,8 @@ impl FanOutDraft {
             Some((at, source))
         });
         let outputs = outputs.collect();
-        let errors_field = self.errors_field.as_ref().and_then(|it| check.records(parent, it));
-        let count_field = self.count_field.as_ref().and_then(|it| check.one(parent, it));
+        let errors_field = self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
+        let count_field = self.count_field.as_ref().and_then(|count_field| check.one(parent, count_field));
         self.check_kinds(node, parent, count_field, problems);
         let source = source.filter(|_| problems.len() == before)?;
         Some(FanOutPlan {
@@ -202,7 +202,7 @@ impl FanOutPlan {
             Source::Items { from, to } => {
                 let list = parent.slot(from).as_list();
                 let name = || self.parent.fields()[from].name();
-                let item = list.and_then(|it| it.get(it.first_held() + index));
+                let item = list.and_then(|list| list.get(list.first_held() + index));
                 let item = item.ok_or_else(|| FieldFault::new(name(), format!("has no item {index}")))?;
                 Some((to, slot_of(item, self.child.fields()[to].shape())))
             }
@@ -230,7 +230,7 @@ impl FanOutPlan {
         for (to, from) in &self.outputs {
             let name = self.child.fields()[*from].name();
             let values =
-                contributions.iter().map(|it| value(it, name)).collect::<serde_json::Result<List>>()?;
+                contributions.iter().map(|contribution| value(contribution, name)).collect::<serde_json::Result<List>>()?;
             update = update.with(self.parent.fields()[*to].name().to_owned(), Slot::Many(values));
         }
         if let Some(at) = self.errors_field {

@@ -65,7 +65,7 @@ pub trait ListField: Field {
 }
 
 fn decode<T: Serialize + DeserializeOwned + Send + Sync + 'static>(item: &Item) -> Result<Arc<T>, String> {
-    item.typed::<T>().map_err(|it| it.to_string())
+    item.typed::<T>().map_err(|error| error.to_string())
 }
 
 fn one(slot: &Slot) -> Result<&Item, String> {
@@ -89,9 +89,9 @@ where
     match item.typed_ref::<T>() {
         Some(_) if item.is_encoded() => Ok(()),
         Some(value) => {
-            finite::check(value).map_err(|it| it.to_string())?;
+            finite::check(value).map_err(|error| error.to_string())?;
             if !reads_back.load(Ordering::Relaxed) {
-                let text = item.text().map_err(|it| it.to_string())?;
+                let text = item.text().map_err(|error| error.to_string())?;
                 // Nesting that is too deep for the reader is a fault of this value, not of the type.
                 if let Some(error) = serde_json::from_str::<T>(text).err().filter(|error| error.is_data()) {
                     return Err(format!("its type does not read what it writes: {error}"));
@@ -115,7 +115,7 @@ macro_rules! scalar {
                 check_by::<Self>()
             }
             fn read(slot: &Slot) -> Result<Self, String> {
-                decode::<Self>(one(slot)?).map(|it| (*it).clone())
+                decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
             }
             fn write(self) -> Slot {
                 Slot::One(Item::from_typed(self))
@@ -142,7 +142,7 @@ impl Field for Value {
         None
     }
     fn read(slot: &Slot) -> Result<Self, String> {
-        slot.to_json().map_err(|it| it.to_string())
+        slot.to_json().map_err(|error| error.to_string())
     }
     fn write(self) -> Slot {
         Slot::from_json(self)
@@ -157,7 +157,7 @@ impl Field for Map<String, Value> {
         check_by::<Self>()
     }
     fn read(slot: &Slot) -> Result<Self, String> {
-        decode::<Self>(one(slot)?).map(|it| (*it).clone())
+        decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
     }
     fn write(self) -> Slot {
         Slot::One(Item::from_typed(self))
@@ -172,7 +172,7 @@ impl<T: Field + Serialize + DeserializeOwned> Field for BTreeMap<String, T> {
         check_by::<Self>()
     }
     fn read(slot: &Slot) -> Result<Self, String> {
-        decode::<Self>(one(slot)?).map(|it| (*it).clone())
+        decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
     }
     fn write(self) -> Slot {
         Slot::One(Item::from_typed(self))
@@ -210,7 +210,7 @@ impl<T: Field + Serialize + DeserializeOwned> Field for Vec<T> {
     }
     fn read(slot: &Slot) -> Result<Self, String> {
         let list = slot.as_list().ok_or("expected a list")?;
-        list.iter().map(|it| decode::<T>(it).map(|it| (*it).clone())).collect()
+        list.iter().map(|item| decode::<T>(item).map(|decode| (*decode).clone())).collect()
     }
     fn write(self) -> Slot {
         Slot::Many(self.into_iter().map(Item::from_typed).collect())
@@ -237,10 +237,10 @@ where
     }
     fn read(slot: &Slot) -> Result<Self, String> {
         match slot {
-            Slot::One(item) => decode::<T>(item).map(|it| Self((*it).clone())),
+            Slot::One(item) => decode::<T>(item).map(|decode| Self((*decode).clone())),
             Slot::Many(list) => {
-                let json = list.to_json().map_err(|it| it.to_string())?;
-                T::deserialize(json).map(Self).map_err(|it| it.to_string())
+                let json = list.to_json().map_err(|error| error.to_string())?;
+                T::deserialize(json).map(Self).map_err(|error| error.to_string())
             }
         }
     }
@@ -395,5 +395,5 @@ pub fn declare_field<T: Field>(name: &'static str, default: Option<T>, reducer: 
 /// When the state has no such field, or another type of it.
 pub fn read_field<T: Field>(snapshot: &Snapshot, name: &str) -> Result<T, FieldFault> {
     let slot = snapshot.get(name).ok_or_else(|| FieldFault::new(name, "is not declared"))?;
-    T::read(slot).map_err(|it| FieldFault::new(name, it))
+    T::read(slot).map_err(|error| FieldFault::new(name, error))
 }

@@ -14,5 +14,5 @@ fn message(panic: &(dyn Any + Send)) -> String {
 ///
 /// What the function touched is not used again after a panic: the run ends, or the value is refused.
 pub(crate) fn caught<T>(function: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(function)).map_err(|it| message(&*it))
+    catch_unwind(AssertUnwindSafe(function)).map_err(|error| message(&*error))
 }

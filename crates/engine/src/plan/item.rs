@@ -125,7 +125,7 @@ impl Item {
     pub(crate) fn is_null(&self) -> bool {
         match (self.0.json.get(), self.text()) {
             (Some(json), _) => json.is_null(),
-            (None, text) => text.is_ok_and(|it| it == "null"),
+            (None, text) => text.is_ok_and(|text| text == "null"),
         }
     }
 

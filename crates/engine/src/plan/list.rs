@@ -111,7 +111,7 @@ impl List {
     /// Returns the last item.
     #[must_use]
     pub fn last(&self) -> Option<&Item> {
-        self.len().checked_sub(1).and_then(|it| self.get(it))
+        self.len().checked_sub(1).and_then(|left| self.get(left))
     }
 
     /// Iterates over the items from an absolute position on; held ones only.
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     fn numbers(range: std::ops::Range<usize>) -> impl Iterator<Item = Item> {
-        range.map(|it| Item::from_json(json!(it)))
+        range.map(|range| Item::from_json(json!(range)))
     }
 
     #[test]
@@ -278,8 +278,8 @@ mod tests {
         branches(&list.tree, &mut ours);
         branches(&from.tree, &mut theirs);
         let theirs: HashSet<_> = theirs.into_iter().map(Arc::as_ptr).collect();
-        let own = ours.into_iter().filter(|it| !theirs.contains(&Arc::as_ptr(it)));
-        list.last.len() + own.map(|it| it.len()).sum::<usize>()
+        let own = ours.into_iter().filter(|our| !theirs.contains(&Arc::as_ptr(our)));
+        list.last.len() + own.map(|own| own.len()).sum::<usize>()
     }
 
     // INV-5

@@ -241,7 +241,7 @@ impl Crossing {
         start.validate()?;
         for at in self.doubted.iter().copied().chain(given) {
             let field = &child.fields()[at];
-            field.check_slot(start.slot(at)).map_err(|it| FieldFault::new(field.name(), it))?;
+            field.check_slot(start.slot(at)).map_err(|error| FieldFault::new(field.name(), error))?;
         }
         Ok(start)
     }

@@ -200,7 +200,7 @@ fn list<'a>(what: &str, slot: &'a Slot) -> Result<&'a List, ReducerFault> {
 }
 
 fn items(what: &str, slot: Slot) -> Result<Vec<Item>, ReducerFault> {
-    list(what, &slot).map(|it| it.iter().cloned().collect())
+    list(what, &slot).map(|list| list.iter().cloned().collect())
 }
 
 /// Names a value in a message: its kind and, as far as it is short, its text.
@@ -230,7 +230,7 @@ fn merge(prior: &Slot, updates: impl IntoIterator<Item = Slot>) -> Result<Slot, 
         let target = merged.get_or_insert_with(|| base.clone());
         target.extend(update.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
-    Ok(merged.map_or_else(|| prior.clone(), |it| Slot::One(Item::from_json(Value::Object(it)))))
+    Ok(merged.map_or_else(|| prior.clone(), |merged| Slot::One(Item::from_json(Value::Object(merged)))))
 }
 
 fn concat_flatten(prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {

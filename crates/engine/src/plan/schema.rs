@@ -83,7 +83,7 @@ impl FieldSpec {
     /// Checks one value, or one element of a list field.
     fn check_item(&self, shape: &Shape, item: &Item) -> Result<(), String> {
         if self.rust.is_none() && !shape.is_any() {
-            shape.check(item.json().map_err(|it| it.to_string())?)?;
+            shape.check(item.json().map_err(|error| error.to_string())?)?;
         }
         self.check.as_ref().map_or(Ok(()), |check| check(item))
     }
@@ -106,12 +106,12 @@ impl FieldSpec {
         match (slot, self.shape.element()) {
             (Slot::Many(list), Some(_)) if self.shape.is_any() => match &self.check {
                 // A check of a field that may be anything is one of the whole value.
-                Some(check) => check(&Item::from_json(list.to_json().map_err(|it| it.to_string())?)),
+                Some(check) => check(&Item::from_json(list.to_json().map_err(|error| error.to_string())?)),
                 None => Ok(()),
             },
             (Slot::Many(list), Some(element)) => {
                 list.iter_from(from).enumerate().try_for_each(|(at, item)| {
-                    self.check_item(element, item).map_err(|it| format!("element {}: {it}", from + at as u64))
+                    self.check_item(element, item).map_err(|error| format!("element {}: {error}", from + at as u64))
                 })
             }
             (Slot::Many(_), None) => Err(format!("expected {}, found a list", self.shape)),
@@ -196,7 +196,7 @@ impl Schema {
     /// Returns the field of this name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&FieldSpec> {
-        self.index(name).map(|it| &self.fields[it])
+        self.index(name).map(|index| &self.fields[index])
     }
 
     /// Returns where the field of this name stands.

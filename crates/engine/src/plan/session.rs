@@ -27,7 +27,7 @@ impl SessionShape {
     /// Keeps the named fields under their own names.
     #[must_use]
     pub fn fields<'a>(fields: impl IntoIterator<Item = &'a str>) -> Self {
-        let fields = fields.into_iter().map(|it| (it.to_owned(), it.to_owned())).collect();
+        let fields = fields.into_iter().map(|field| (field.to_owned(), field.to_owned())).collect();
         Self::Projected { fields, version: None }
     }
 

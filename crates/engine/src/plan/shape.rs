@@ -108,7 +108,7 @@ impl Shape {
             | (Self::Record(_), Value::Object(_))
             | (Self::Optional(_), Value::Null) => Ok(()),
             (Self::Int, Value::Number(number)) if !number.is_f64() => Ok(()),
-            (Self::List(element), Value::Array(items)) => items.iter().try_for_each(|it| element.check(it)),
+            (Self::List(element), Value::Array(items)) => items.iter().try_for_each(|item| element.check(item)),
             (Self::Dict(element), Value::Object(map)) => map.values().try_for_each(|it| element.check(it)),
             (Self::Optional(inner), other) => inner.check(other),
             (expected, found) => Err(format!("expected {expected}, found {}", Found(found))),

@@ -39,7 +39,7 @@ impl Snapshot {
     /// # Errors
     /// A field that is neither set nor has a default, or a set one that is not declared or not of its type.
     pub(crate) fn start(schema: &Arc<Schema>, set: Vec<(usize, Slot)>) -> Result<Self, FieldFault> {
-        let mut slots: Vec<Option<Slot>> = schema.fields().iter().map(|it| it.default().cloned()).collect();
+        let mut slots: Vec<Option<Slot>> = schema.fields().iter().map(|field| field.default().cloned()).collect();
         for (at, slot) in set {
             slots[at] = Some(slot);
         }
@@ -61,7 +61,7 @@ impl Snapshot {
     /// Returns the content of a field.
     #[must_use]
     pub fn get(&self, field: &str) -> Option<&Slot> {
-        self.0.schema.index(field).map(|it| &self.0.slots[it])
+        self.0.schema.index(field).map(|index| &self.0.slots[index])
     }
 
     pub(crate) fn slot(&self, index: usize) -> &Slot {
@@ -70,7 +70,7 @@ impl Snapshot {
 
     /// Iterates over the fields in the order of declaration.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &Slot)> {
-        self.0.schema.fields().iter().map(|it| it.name()).zip(&self.0.slots)
+        self.0.schema.fields().iter().map(|field| field.name()).zip(&self.0.slots)
     }
 
     /// Tells whether both are one and the same state, in constant time.
@@ -132,7 +132,7 @@ impl Snapshot {
             })?;
             let known = known_len(&slots[at], &merged);
             let checked = field.check_from(&merged, known);
-            checked.map_err(|it| MergeFault::Invalid(FieldFault::new(field.name(), it)))?;
+            checked.map_err(|error| MergeFault::Invalid(FieldFault::new(field.name(), error)))?;
             slots[at] = merged;
         }
         Ok(Self::of(self.0.schema.clone(), slots))
@@ -144,7 +144,7 @@ impl Snapshot {
         for (name, value) in fields {
             let at = self.declared(name)?;
             let field = &self.0.schema.fields()[at];
-            field.check_slot(value).map_err(|it| FieldFault::new(field.name(), it))?;
+            field.check_slot(value).map_err(|error| FieldFault::new(field.name(), error))?;
             slots[at] = value.clone();
         }
         Ok(Self::of(self.0.schema.clone(), slots))
@@ -160,7 +160,7 @@ impl Snapshot {
     pub(crate) fn validate(&self) -> Result<(), FieldFault> {
         for (field, slot) in self.0.schema.fields().iter().zip(&self.0.slots) {
             let known = slot.as_list().map_or(0, super::list::List::len);
-            field.check_from(slot, known).map_err(|it| FieldFault::new(field.name(), it))?;
+            field.check_from(slot, known).map_err(|error| FieldFault::new(field.name(), error))?;
         }
         Ok(())
     }

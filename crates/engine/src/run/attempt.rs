@@ -46,7 +46,7 @@ impl OpenAttempt {
 
     /// Takes the attempt: who takes it tells its end.
     pub(crate) fn take(&self) -> Option<Arc<Scope>> {
-        self.open().take().map(|it| it.scope)
+        self.open().take().map(|item| item.scope)
     }
 
     /// Tells the attempt with its own outcome.

@@ -86,7 +86,7 @@ pub(crate) enum Doing {
 impl Dispatch {
     /// Returns the graphs inside.
     pub(crate) fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
-        self.branches.iter().filter_map(|it| match &it.doing {
+        self.branches.iter().filter_map(|branch| match &branch.doing {
             Doing::Subgraph(core) => Some(core),
             Doing::Call(_) => None,
         })

@@ -378,12 +378,12 @@ impl<S: State> GraphBuilder<S> {
 
     /// Puts each node's chain together, the graph's middleware outside of the node's own.
     fn chains(&self, problems: &mut Vec<Problem>) -> Vec<Chain> {
-        let named = |name: &str| self.draft.nodes.iter().any(|it| it.name == name);
+        let named = |name: &str| self.draft.nodes.iter().any(|node| node.name == name);
         for (name, _) in self.around_one.iter().filter(|(name, _)| !named(name)) {
             let message = format!("a middleware stands around node '{name}', which is not declared");
             problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
         }
-        let nodes = self.draft.nodes.iter().map(|it| it.name.as_str());
+        let nodes = self.draft.nodes.iter().map(|node| node.name.as_str());
         let chain = |node| {
             let own = self.around_one.iter().filter(|(name, _)| name == node).map(|(_, it)| it);
             let mut chain = middleware::place(&self.around_all, &Site::Graph { node }, problems);

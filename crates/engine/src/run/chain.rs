@@ -134,7 +134,7 @@ impl<'a> Next<'a> {
     #[must_use]
     pub fn first_attempt(&self) -> u32 {
         let seat = self.unit.seat();
-        let innermost = !self.rest.iter().any(|it| it.reattempts());
+        let innermost = !self.rest.iter().any(|item| item.reattempts());
         if innermost && seat.resumed.swap(false, Ordering::Relaxed) { seat.first } else { 0 }
     }
 

@@ -43,7 +43,7 @@ impl Run {
                 step,
                 attempt_index: attempt,
                 completed_node_count: count,
-                last_saved_at: saved.as_ref().map(|it| *it).map_err(event_error),
+                last_saved_at: saved.as_ref().map(|saved| *saved).map_err(event_error),
             };
             queue.dispatch(Event::CheckpointSaved(event), level.observers.clone());
         }

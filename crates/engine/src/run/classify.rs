@@ -39,13 +39,13 @@ pub fn classify(error: &(dyn StdError + 'static)) -> Classification {
     let chain: Vec<Link> = links(error).map(|it| it.owned()).collect();
     let named = chain.iter().find(|it| !it.carrier && it.category.is_some());
     let told = named.or_else(|| chain.iter().find(|it| !it.carrier)).or(chain.first());
-    let message = told.map_or_else(|| error.to_string(), |it| it.message.clone());
-    Classification { category: named.and_then(|it| it.category.clone()), message, chain }
+    let message = told.map_or_else(|| error.to_string(), |told| told.message.clone());
+    Classification { category: named.and_then(|named| named.category.clone()), message, chain }
 }
 
 /// Returns the category of the outermost link that is no carrier and has one.
 pub(crate) fn category<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a str> {
-    links(error).filter(|it| !it.carrier).find_map(|it| it.category)
+    links(error).filter(|it| !it.carrier).find_map(|link| link.category)
 }
 
 /// A link that is not copied.
@@ -106,7 +106,7 @@ fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>
     let link = |category, carrier| Some(Seen { error, category, carrier, transient: false });
     if let Some(engine) = error.downcast_ref::<Error>() {
         let carrier = engine.wrapped();
-        let below = carrier.map_or_else(|| engine.source(), |it| Some(it));
+        let below = carrier.map_or_else(|| engine.source(), |carrier| Some(carrier));
         return (link(Some(engine.surface_category()), carrier.is_some()), below);
     }
     let Some(fault) = error.downcast_ref::<Fault>() else {

@@ -56,7 +56,7 @@ pub(crate) fn contributions(members: &[Member]) -> impl Iterator<Item = (usize, 
 
 /// The records of the members that failed, in order.
 pub(crate) fn records(members: &[Member]) -> Vec<Item> {
-    let failed = members.iter().filter_map(|it| match &it.reached {
+    let failed = members.iter().filter_map(|member| match &member.reached {
         Reached::Failed(record) => Some(record.clone()),
         Reached::NotStarted | Reached::InFlight(_) | Reached::Contributed(_) => None,
     });
@@ -108,7 +108,7 @@ impl Container {
     /// `checkpoint_record_invalid` when there are other members now.
     pub(crate) fn restore(&self, saved: ContainerProgress) -> Result<(), Error> {
         let mut members = self.members();
-        let same = members.iter().map(|it| &it.boundary).eq(saved.members.iter().map(|(it, _)| it));
+        let same = members.iter().map(|member| &member.boundary).eq(saved.members.iter().map(|(it, _)| it));
         if !same {
             let (node, now, then) = (&self.place.node, members.len(), saved.members.len());
             let reason = format!("node '{node}' has {now} members, and had {then} when it was saved");

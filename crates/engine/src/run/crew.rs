@@ -99,7 +99,7 @@ impl<'a, T> Crew<'a, T> {
 
     fn listen(&mut self, waker: &Waker) {
         let mut task = self.calls.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if !task.as_ref().is_some_and(|it| it.will_wake(waker)) {
+        if !task.as_ref().is_some_and(|task| task.will_wake(waker)) {
             *task = Some(waker.clone());
         }
         drop(task);

@@ -126,7 +126,7 @@ fn identify(core: &Core, asked: RequestedIdentity) -> Result<Identity> {
         Some(id) => id,
         None => fresh()
             .try_into()
-            .map_err(|it| Error::Argument { what: format!("the source of ids failed: {it}") })?,
+            .map_err(|error| Error::Argument { what: format!("the source of ids failed: {error}") })?,
     };
     let correlation_id = asked.correlation_id.unwrap_or_else(fresh);
     Ok(Identity { invocation_id, correlation_id, session_id: asked.session_id })
@@ -190,7 +190,7 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
                 return Poll::Ready(Polled::Ended(ended));
             }
             // A node may have asked during this very poll.
-            run.requests.take(cx.waker()).map_or(Poll::Pending, |it| Poll::Ready(Polled::Asked(it)))
+            run.requests.take(cx.waker()).map_or(Poll::Pending, |requests| Poll::Ready(Polled::Asked(requests)))
         });
         match polled.await {
             Polled::Ended(ended) => return ended.map(End::Reached),
@@ -209,7 +209,7 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
                 Err(error) => {
                     if let Some((scope, error)) = request.refuse(error) {
                         scope.failed(&error);
-                        scope.level.containers().iter().for_each(|it| it.failed(&error));
+                        scope.level.containers().iter().for_each(|container| container.failed(&error));
                         return Err(error);
                     }
                 }
@@ -247,7 +247,7 @@ fn standing_open(
     let completed = std::mem::take(&mut standing.completed);
     if payload.is_none() {
         // A crash is no suspension: attempts begin anew (pipeline-utilities §10.6).
-        standing.cursor.frames.iter_mut().for_each(|it| it.attempt = 0);
+        standing.cursor.frames.iter_mut().for_each(|frame| frame.attempt = 0);
     }
     let mut points = restore::standpoints(core, standing).map_err(|error| match (error, &identity) {
         // What cannot be gone on with is named after what was asked for: here a paused record.
@@ -292,12 +292,12 @@ fn initial_state(
         } else {
             topology.schema.fields()[at]
                 .check_slot(&slot)
-                .map_err(|it| invalid(FieldFault::new(name.as_ref(), it)))?;
+                .map_err(|error| invalid(FieldFault::new(name.as_ref(), error)))?;
             set.push((at, slot));
         }
     }
     let state = Snapshot::start(&topology.schema, set).map_err(invalid)?;
-    let hooked = caught(|| hook.map_or_else(Update::new, |it| it(&state)));
+    let hooked = caught(|| hook.map_or_else(Update::new, |hook| hook(&state)));
     let hooked = hooked.map_err(|what| Error::Argument { what: format!("the entry hook {what}") })?;
     let entry = |fault: MergeFault| match fault {
         MergeFault::Invalid(source) => invalid(source),
@@ -305,8 +305,8 @@ fn initial_state(
             invalid(FieldFault::new(field, format!("{reducer} could not merge the initial value: {fault}")))
         }
     };
-    let merge = || state.merge(hooked).and_then(|it| it.merge(merged)).map_err(entry);
-    let state = caught(merge).map_err(|it| invalid(FieldFault::new("initial state", it)))??;
+    let merge = || state.merge(hooked).and_then(|merge| merge.merge(merged)).map_err(entry);
+    let state = caught(merge).map_err(|error| invalid(FieldFault::new("initial state", error)))??;
     state.validate().map_err(invalid)?;
     Ok(state)
 }

@@ -55,7 +55,7 @@ pub(crate) fn resolve(plan: &FanOutPlan, state: &Snapshot) -> Result<Resolved, N
     let count = match &plan.source {
         Source::Items { from, .. } => {
             let list = state.slot(*from).as_list();
-            list.map_or(0, |it| it.len() - it.first_held())
+            list.map_or(0, |list| list.len() - list.first_held())
         }
         Source::Count(count) => {
             let count = number(count, state)?;
@@ -64,7 +64,7 @@ pub(crate) fn resolve(plan: &FanOutPlan, state: &Snapshot) -> Result<Resolved, N
     };
     let limit = number(&plan.concurrency, state)?;
     let positive = |it: i64| u64::try_from(it).ok().filter(|it| *it > 0);
-    let limit = limit.map(|it| positive(it).ok_or_else(|| Refused::Concurrency(it).error()));
+    let limit = limit.map(|limit| positive(limit).ok_or_else(|| Refused::Concurrency(limit).error()));
     Ok(Resolved { count, limit: limit.transpose()? })
 }
 
@@ -115,7 +115,7 @@ impl Fanning<'_> {
             return Err(Refused::Empty.error());
         }
         let Inside { run, container, scope } = self.inside;
-        let limit = resolved.limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
+        let limit = resolved.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let members = Members { run, container, saves: Some(&self.level), count: resolved.count, limit };
         let record = |index, error: &NodeError| (self.fan.record)(index, error);
         match members.run(|index| self.instance(index), record).await? {

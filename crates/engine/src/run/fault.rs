@@ -47,7 +47,7 @@ impl Fault {
     /// Returns the error that the node failed with, when it was one.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn StdError + 'static)> {
-        self.cause.as_deref().map(|it| it as _)
+        self.cause.as_deref().map(|cause| cause as _)
     }
 
     /// Tells whether the node said that trying again may help ([`NodeError::transient`]).
@@ -58,12 +58,12 @@ impl Fault {
 
     /// Returns the category that the failure was given itself.
     pub(crate) fn own_category(&self) -> Option<&str> {
-        self.category.as_deref().filter(|it| !it.is_empty())
+        self.category.as_deref().filter(|category| !category.is_empty())
     }
 
     /// Returns the error of the engine's that caused this, if one did.
     pub(crate) fn engine(&self) -> Option<&Error> {
-        self.cause().and_then(|it| it.downcast_ref())
+        self.cause().and_then(|cause| cause.downcast_ref())
     }
 
     /// Tells whether this says nothing that its cause does not say.

@@ -120,7 +120,7 @@ impl Core {
 
     pub(crate) fn watch(&self, backlog: &Arc<Backlog>) {
         let mut backlogs = self.backlogs.lock().unwrap_or_else(PoisonError::into_inner);
-        backlogs.retain(|it| !it.is_done());
+        backlogs.retain(|backlog| !backlog.is_done());
         backlogs.push(backlog.clone());
     }
 
@@ -277,7 +277,7 @@ impl<S> Graph<S> {
     pub async fn drain(&self, timeout: Option<Duration>) -> Result<DrainSummary> {
         let backlogs = self.core.backlogs();
         if let Some(current) = ambient::current()
-            && backlogs.iter().any(|it| it.invocation == current.invocation_id)
+            && backlogs.iter().any(|backlog| backlog.invocation == current.invocation_id)
         {
             let what = "drain was called inside an invocation of the same graph; use drain_events".into();
             return Err(Error::Argument { what });
@@ -300,7 +300,7 @@ impl<S> Graph<S> {
         timeout: Option<Duration>,
     ) -> DrainSummary {
         let backlogs: Vec<_> =
-            self.core.backlogs().into_iter().filter(|it| it.invocation == *invocation).collect();
+            self.core.backlogs().into_iter().filter(|backlog| backlog.invocation == *invocation).collect();
         let mut summary = DrainSummary { undelivered_count: 0, timeout_reached: false };
         for backlog in backlogs {
             let one = backlog.catch_up(timeout).await;

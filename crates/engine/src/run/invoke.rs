@@ -221,7 +221,7 @@ impl<S: State> Graph<S> {
     fn typed(&self, outcome: Outcome<Snapshot>) -> Result<Outcome<S>> {
         outcome.try_map(|state| {
             let read =
-                caught(|| S::read(&state)).unwrap_or_else(|it| Err(FieldFault::new("final state", it)));
+                caught(|| S::read(&state)).unwrap_or_else(|caught| Err(FieldFault::new("final state", caught)));
             read.map_err(|source| Error::Validation { place: None, source, state: Some(state) })
         })
     }

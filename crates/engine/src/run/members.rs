@@ -70,7 +70,7 @@ impl Members<'_> {
             match polled.await {
                 None => return Ok(None),
                 Some((_, Ok(None))) => ended += 1,
-                Some((member, failed)) => return failed.map(|it| it.map(|error| (member, error))),
+                Some((member, failed)) => return failed.map(|failed| failed.map(|error| (member, error))),
             }
             if ended.is_multiple_of(POLITENESS) {
                 tokio::task::yield_now().await;

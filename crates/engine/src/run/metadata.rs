@@ -64,7 +64,7 @@ fn wrong_value(value: &Value) -> Option<&'static str> {
         return kind(value).is_none().then_some("is neither a scalar nor an array of scalars");
     };
     let first = items.first()?;
-    let same = kind(first).is_some() && items.iter().all(|it| kind(it) == kind(first));
+    let same = kind(first).is_some() && items.iter().all(|item| kind(item) == kind(first));
     (!same).then_some("is not an array of scalars of one kind")
 }
 

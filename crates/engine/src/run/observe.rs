@@ -56,7 +56,7 @@ impl Subscription {
     }
 
     pub(crate) fn wants(&self, phase: Option<Phase>) -> bool {
-        phase.is_none_or(|it| self.phases[it as usize])
+        phase.is_none_or(|phase| self.phases[phase as usize])
     }
 }
 

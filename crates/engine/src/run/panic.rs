@@ -12,7 +12,7 @@ use crate::plan::state::OfState;
 /// Asks a function of the state, once.
 pub(crate) fn asked<T>(function: &OfState<T>, state: &Snapshot) -> Result<T, NodeError> {
     let called = caught(|| function(state)).map_err(NodeError::new)?;
-    called.map_err(|it| NodeError::new(it.to_string()).with_cause(it))
+    called.map_err(|error| NodeError::new(error.to_string()).with_cause(error))
 }
 
 /// Runs a future of the application's; a panic becomes a message.

@@ -34,7 +34,7 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
         && let Some(container) = &scope.container
     {
         // What was accumulated up to here counts (R18).
-        let gathered = container.gathered().map_err(|it| it.leave(&scope.place, scope.base()))?;
+        let gathered = container.gathered().map_err(|error| error.leave(&scope.place, scope.base()))?;
         *state = scope.merge(gathered)?;
     }
     let mut completed = run.main.completed();
@@ -112,7 +112,7 @@ fn annotated(descriptor: &Descriptor, lineage: &Lineage) -> Descriptor {
 fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()> {
     let schemas = [frames.first(), frames.last()].map(|it| it.map(Snapshot::schema));
     for (name, value) in fields {
-        let mut declared = schemas.iter().flatten().filter(|it| it.field(name).is_some()).peekable();
+        let mut declared = schemas.iter().flatten().filter(|schema| schema.field(name).is_some()).peekable();
         let checked = match declared.peek() {
             None => Err(FieldFault::new(name, "is named by on_deadline, but not declared")),
             Some(_) => {

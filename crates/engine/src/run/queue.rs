@@ -57,7 +57,7 @@ impl Backlog {
             // An observer cannot wait for the event that it is being handed.
             false
         } else {
-            let wait = async { drop(reached.wait_for(|it| it.delivered >= sent || it.done).await) };
+            let wait = async { drop(reached.wait_for(|reached| reached.delivered >= sent || reached.done).await) };
             within(timeout, wait).await
         };
         let undelivered_count = dispatched.saturating_sub(self.reached.borrow().delivered);
@@ -67,14 +67,14 @@ impl Backlog {
     /// Waits until the worker has ended.
     pub(crate) async fn ended(&self) {
         let mut reached = self.reached.subscribe();
-        drop(reached.wait_for(|it| it.done).await);
+        drop(reached.wait_for(|reached| reached.done).await);
     }
 
     /// Ends the worker and tells how many events it leaves.
     pub(crate) fn abort(&self) -> u64 {
         self.worker.abort();
         let reached = *self.reached.borrow();
-        self.reached.send_modify(|it| it.done = true);
+        self.reached.send_modify(|reached| reached.done = true);
         self.dispatched.load(Ordering::Acquire).saturating_sub(reached.delivered)
     }
 
@@ -162,7 +162,7 @@ async fn deliver(
 ) {
     ambient::within_observer(who, async {
         while let Some(Delivery { event, observers }) = receiver.recv().await {
-            for subscription in observers.iter().filter(|it| it.wants(event.phase())) {
+            for subscription in observers.iter().filter(|observer| observer.wants(event.phase())) {
                 let seen =
                     caught_future(Box::pin(async { subscription.observer.observe(&event).await })).await;
                 let error = match seen {
@@ -172,9 +172,9 @@ async fn deliver(
                 };
                 report(&on_mishap, Mishap::Observer { error });
             }
-            reached.send_modify(|it| it.delivered += 1);
+            reached.send_modify(|reached| reached.delivered += 1);
         }
     })
     .await;
-    reached.send_modify(|it| it.done = true);
+    reached.send_modify(|reached| reached.done = true);
 }

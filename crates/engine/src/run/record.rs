@@ -33,7 +33,7 @@ pub(crate) fn record(
     let identity = &checkpoint.identity;
     let progress = &checkpoint.progress;
     let mut states = progress.frames.iter().map(state).collect::<serde_json::Result<Vec<_>>>()?;
-    let fan_outs = progress.containers.iter().filter_map(|it| fan_out(core, it));
+    let fan_outs = progress.containers.iter().filter_map(|container| fan_out(core, container));
     Ok(CheckpointRecord {
         invocation_id: identity.invocation_id.clone(),
         correlation_id: identity.correlation_id.clone(),
@@ -72,7 +72,7 @@ fn plan<'a>(core: &'a Core, namespace: &[impl AsRef<str>]) -> Option<&'a Arc<Fan
 /// Describes a fan-out; nothing for what is inside of branches, which begin again as a whole, and for branches themselves.
 fn fan_out(core: &Core, container: &ContainerProgress) -> Option<serde_json::Result<FanOutProgress>> {
     let boundaries = container.lineage.boundaries();
-    if boundaries.iter().any(|it| matches!(it, Boundary::Branch(_))) {
+    if boundaries.iter().any(|boundary| matches!(boundary, Boundary::Branch(_))) {
         return None;
     }
     let plan = plan(core, &container.namespace)?;
@@ -128,7 +128,7 @@ fn instance(plan: &FanOutPlan, progress: &MemberProgress) -> serde_json::Result<
 /// Why the record is not one, in words.
 pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standing, String> {
     let cursor = match &record.cursor {
-        Some(json) => json.decode().map_err(|it| format!("its cursor is damaged: {it}"))?,
+        Some(json) => json.decode().map_err(|error| format!("its cursor is damaged: {error}"))?,
         None => derived(core, record)?,
     };
     // Somebody else may have saved the state of an instance, too, which begins again from its entry: the states are those of
@@ -148,7 +148,7 @@ pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standin
 
 pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
     let field = |(name, json): (&String, &Json)| {
-        let value: Value = json.decode().map_err(|it| format!("its field '{name}' is damaged: {it}"))?;
+        let value: Value = json.decode().map_err(|error| format!("its field '{name}' is damaged: {error}"))?;
         Ok((Arc::from(name.as_str()), Slot::from_json(value)))
     };
     state.iter().map(field).collect()
@@ -159,7 +159,7 @@ pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
 /// so that cycles are no special case.
 fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
     let positions = record.completed_positions.to_vec();
-    let next_step = positions.iter().map(|it| it.step + 1).max().unwrap_or(0);
+    let next_step = positions.iter().map(|position| position.step + 1).max().unwrap_or(0);
     let depth = record.parent_states.len();
     let frame = |node: &String, at| Frame { node: node.clone(), at, attempt: 0 };
     let inside = |path: &[String], last| {
@@ -167,7 +167,7 @@ fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
         Cursor { frames: containing.chain([last]).collect(), next_step }
     };
     // What completed inside of an instance does not say where the run stood.
-    let last = positions.iter().rfind(|it| it.fan_out_index.is_none());
+    let last = positions.iter().rfind(|position| position.fan_out_index.is_none());
     if let Some(fan_out) = under_way(core, record, last) {
         let node = &fan_out.fan_out_node_name;
         if fan_out.namespace.len() > depth {
@@ -202,9 +202,9 @@ fn under_way<'a>(
 ) -> Option<&'a FanOutProgress> {
     let on_main = record.fan_out_progress.iter().filter(|it| is_on_main(core, it));
     let outermost = on_main.min_by_key(|it| it.namespace.len())?;
-    let merged = outermost.instances.iter().all(|it| it.state == InstanceState::Completed)
-        && last.is_some_and(|it| {
-            it.namespace == outermost.namespace && it.node_name == outermost.fan_out_node_name
+    let merged = outermost.instances.iter().all(|instance| instance.state == InstanceState::Completed)
+        && last.is_some_and(|last| {
+            last.namespace == outermost.namespace && last.node_name == outermost.fan_out_node_name
         });
     (!merged).then_some(outermost)
 }
@@ -257,10 +257,10 @@ fn lineage(stored: &FanOutProgress) -> Option<Lineage> {
         let named = |it: &&EnclosingInstance| {
             it.namespace == stored.namespace[..at] && it.fan_out_node_name == stored.namespace[at]
         };
-        enclosing.iter().find(named).map_or(Boundary::Subgraph, |it| Boundary::Instance(it.fan_out_index))
+        enclosing.iter().find(named).map_or(Boundary::Subgraph, |enclosing| Boundary::Instance(enclosing.fan_out_index))
     };
     let boundaries: Vec<_> = (0..stored.namespace.len()).map(boundary).collect();
-    let found = boundaries.iter().filter(|it| matches!(it, Boundary::Instance(_))).count();
+    let found = boundaries.iter().filter(|boundary| matches!(boundary, Boundary::Instance(_))).count();
     (found == enclosing.len()).then(|| Lineage::new(boundaries))
 }
 

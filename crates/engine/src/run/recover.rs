@@ -41,7 +41,7 @@ impl StorePort {
         let at = {
             let mut memory = self.memory();
             // Clocks are set back sometimes.
-            let at = memory.last_saved_at.map_or(checkpoint.at, |it| it.max(checkpoint.at));
+            let at = memory.last_saved_at.map_or(checkpoint.at, |saved_at| saved_at.max(checkpoint.at));
             memory.last_saved_at = Some(at);
             at
         };
@@ -80,7 +80,7 @@ impl StorePort {
             Error::CheckpointRecord { invocation, reason, source: Some(source.into()) }
         })?;
         let fresh = self.core.ids.uuid();
-        let fresh = InvocationId::parse(&fresh).map_err(|it| Error::Argument { what: it.to_string() })?;
+        let fresh = InvocationId::parse(&fresh).map_err(|error| Error::Argument { what: error.to_string() })?;
         standing.identity = Some(Identity {
             invocation_id: fresh,
             correlation_id: loaded.record.correlation_id.clone(),
@@ -115,7 +115,7 @@ fn migrate(
     let one = |state: &CheckpointState| -> Result<CheckpointState> {
         let decoded = state.iter().map(|(name, json)| Ok((name.clone(), json.decode::<Value>()?)));
         let decoded: serde_json::Result<BTreeMap<_, _>> = decoded.collect();
-        let decoded = decoded.map_err(|it| invalid(invocation, format!("its state is damaged: {it}")))?;
+        let decoded = decoded.map_err(|error| invalid(invocation, format!("its state is damaged: {error}")))?;
         let migrated = migrate_state(decoded, (&from, to), migrations)?;
         Ok(migrated.iter().map(|(name, value)| (name.clone(), Json::from(value))).collect())
     };

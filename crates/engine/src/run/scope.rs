@@ -94,7 +94,7 @@ impl Run {
             return None;
         }
         let cursor = Cursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
-        let containers = self.containers().iter().map(|it| it.progress()).collect();
+        let containers = self.containers().iter().map(|container| container.progress()).collect();
         Some(Progress { cursor, frames: states, containers })
     }
 
@@ -119,10 +119,10 @@ impl Run {
     pub(crate) fn restore(&self, container: &Container) -> Result<(), Error> {
         let saved = {
             let mut all = self.saved();
-            let at = all.iter().position(|it| container.is(it));
+            let at = all.iter().position(|item| container.is(item));
             at.map(|at| all.swap_remove(at))
         };
-        saved.map_or(Ok(()), |it| container.restore(it))
+        saved.map_or(Ok(()), |saved| container.restore(saved))
     }
 
     /// Numbers the next node execution.
@@ -167,7 +167,7 @@ pub(crate) struct Contained<'a> {
 
 impl Drop for Contained<'_> {
     fn drop(&mut self) {
-        self.run.containers().retain(|it| !Arc::ptr_eq(it, self.container));
+        self.run.containers().retain(|container| !Arc::ptr_eq(container, self.container));
     }
 }
 
@@ -199,7 +199,7 @@ impl Observers {
         for work in &core.works {
             match work {
                 Work::Subgraph(inner) | Work::FanOut(Fan { core: inner, .. }) => self.add(inner),
-                Work::Branches(dispatch) => dispatch.cores().for_each(|it| self.add(it)),
+                Work::Branches(dispatch) => dispatch.cores().for_each(|core| self.add(core)),
                 Work::Function(_) => {}
             }
         }
@@ -238,7 +238,7 @@ impl Scope {
     /// Asks the driver to suspend; returns only when that could not be recorded.
     pub(crate) async fn suspend(self: &Arc<Self>, signal: Signal) -> NodeError {
         let collects = |it: &Arc<Self>| {
-            it.container.as_ref().is_some_and(|it| it.error_policy() == ErrorPolicy::Collect)
+            it.container.as_ref().is_some_and(|container| container.error_policy() == ErrorPolicy::Collect)
         };
         // Who asks too late hears of that, as everywhere.
         let in_time = !self.ended.load(Ordering::Relaxed) && !self.run.requests.is_over();
@@ -331,7 +331,7 @@ impl Scope {
             parent_states: self.level.parents.clone(),
             attempt_index: self.attempt,
             lineage: self.level.lineage.clone(),
-            container: self.container.as_ref().map(|it| it.config.clone()),
+            container: self.container.as_ref().map(|container| container.config.clone()),
         };
         queue.dispatch(Event::Node(event), self.level.observers.clone());
     }
@@ -340,8 +340,8 @@ impl Scope {
 /// Merges what a node's work returned into a state.
 pub(crate) fn merge_into(base: &Snapshot, place: &Place, update: Update) -> Result<Snapshot, Error> {
     let merged = caught(|| base.merge(update));
-    let merged = merged.map_err(|it| NodeError::new(it).leave(place, base))?;
-    merged.map_err(|it| Error::of_merge(it, place, base))
+    let merged = merged.map_err(|error| NodeError::new(error).leave(place, base))?;
+    merged.map_err(|error| Error::of_merge(error, place, base))
 }
 
 /// Describes an error as events carry it.

@@ -206,7 +206,7 @@ impl StorePort {
             return Err(invalid(&format!("it is not suspended but {:?}", record.status).to_lowercase()));
         }
         let body: PausedBody =
-            record.body.decode().map_err(|it| invalid(&format!("its record is damaged: {it}")))?;
+            record.body.decode().map_err(|error| invalid(&format!("its record is damaged: {error}")))?;
         if self.asked.is_some() && self.asked != body.session_id {
             return Err(Error::Argument { what: "the invocation belongs to another session".into() });
         }
@@ -276,7 +276,7 @@ impl StorePort {
 
     async fn write_paused(&self, paused: &Paused, session_version: Option<Version>) -> Result<()> {
         let Progress { cursor, frames, containers: _ } = &paused.progress;
-        let frames = frames.iter().map(|it| it.to_json().map(|it| it.into_iter().collect()));
+        let frames = frames.iter().map(|frame| frame.to_json().map(|json| json.into_iter().collect()));
         let body = PausedBody {
             invocation_id: paused.identity.invocation_id.clone(),
             correlation_id: paused.identity.correlation_id.clone(),

@@ -70,7 +70,7 @@ impl Requests {
     /// returned is void then, since asking was its last act (suspension §3). Otherwise it cannot ask any more.
     pub(crate) fn settle(&self, scope: &Arc<Scope>) -> bool {
         let mut waiting = self.waiting();
-        match waiting.requests.iter_mut().find(|it| Arc::ptr_eq(&it.scope, scope)) {
+        match waiting.requests.iter_mut().find(|request| Arc::ptr_eq(&request.scope, scope)) {
             Some(request) => {
                 request.abandoned = true;
                 true

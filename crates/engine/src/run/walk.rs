@@ -159,7 +159,7 @@ impl Walker<'_> {
             ended: AtomicBool::new(false),
         });
         scope.started();
-        let ended = run_body(run, body, &scope).await.map_err(|it| it.leave(&scope.place, state));
+        let ended = run_body(run, body, &scope).await.map_err(|error| error.leave(&scope.place, state));
         let led = ended.and_then(|update| {
             let after = scope.merge(update)?;
             let target = self.route(node, &scope.place, &after)?;
@@ -272,7 +272,7 @@ impl Walker<'_> {
             None => return Err(nowhere(None)),
             Some(Edge::Static(target)) => target,
             Some(Edge::Conditional { choose, .. }) => {
-                chosen = caught(|| choose(state)).map_err(|it| failed(it.into()))?.map_err(failed)?;
+                chosen = caught(|| choose(state)).map_err(|error| failed(error.into()))?.map_err(failed)?;
                 &chosen
             }
         };

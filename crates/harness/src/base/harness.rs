@@ -175,7 +175,7 @@ impl<S: State> Harness<S> {
 
     async fn resolve(&self, target: &SignalTarget) -> Result<InvocationId> {
         let found = self.in_time(self.parts.coordinator.resolve(target)).await;
-        let found = found.map_err(|it| Error::Correlation { why: chain(it.as_ref()) })?;
+        let found = found.map_err(|error| Error::Correlation { why: chain(error.as_ref()) })?;
         found.ok_or_else(|| Error::Correlation {
             why: match target {
                 SignalTarget::Signal(id) => format!("nothing waits for '{id}'"),

@@ -69,7 +69,7 @@ fn signal(inbound: &Inbound) -> Result<Option<&SignalArrival>> {
 }
 
 fn in_session(inbound: &Inbound, resolve: &ResolveSession) -> Result<Route<'static>> {
-    let resolved = resolve(inbound).map_err(|it| Error::SessionId { why: chain(it.as_ref()) })?;
+    let resolved = resolve(inbound).map_err(|error| Error::SessionId { why: chain(error.as_ref()) })?;
     let (path, session) = match (inbound.intent, resolved) {
         (Some(Intent::NewSession) | None, None) => (DispatchPath::NewSession, Session::Unnamed),
         (Some(Intent::NewSession), Some(id)) => (DispatchPath::NewSession, Session::Named(id)),

@@ -35,7 +35,7 @@ struct Unclaimed {
 
 /// Who owns what belongs to no tenant; nobody may be called so.
 fn operator() -> Result<TenantId> {
-    TenantId::parse("operator").map_err(|it| corrupt("the operator's name".into(), Some(it.into())))
+    TenantId::parse("operator").map_err(|error| corrupt("the operator's name".into(), Some(error.into())))
 }
 
 impl Chat {
@@ -61,7 +61,7 @@ impl House {
         }
         let until = self.now().after(blobs.limits.unclaimed);
         let body = serde_json::to_value(Unclaimed { key: key.clone(), until });
-        let body = body.map_err(|it| corrupt("the name of a session".into(), Some(it.into())))?;
+        let body = body.map_err(|error| corrupt("the name of a session".into(), Some(error.into())))?;
         // The length tells where one name ends and the other begins.
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let id = format!("{}:{tenant}:{session}", tenant.len());

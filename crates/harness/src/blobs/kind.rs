@@ -13,8 +13,8 @@ pub(super) fn of(bytes: &[u8], declared: Option<&str>, kept: &[String]) -> Resul
     let is_kept = |it: &str| kept.iter().any(|kept| kept == it);
     let sniffed = infer::get(bytes).map(|it| it.mime_type());
     // Parameters, as a character set, are no part of what it is.
-    let declared = declared.map(|it| it.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-    let text = declared.filter(|it| sniffed.is_none() && TEXTS.contains(&it.as_str()) && is_text(bytes));
+    let declared = declared.map(|declared| declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    let text = declared.filter(|declared| sniffed.is_none() && TEXTS.contains(&declared.as_str()) && is_text(bytes));
     match (sniffed, text) {
         (Some(kind), _) if is_kept(kind) => Ok(kind.to_owned()),
         (None, Some(text)) if is_kept(&text) => Ok(text),
@@ -26,7 +26,7 @@ pub(super) fn of(bytes: &[u8], declared: Option<&str>, kept: &[String]) -> Resul
 }
 
 fn is_text(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(|it| !it.contains('\0'))
+    std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'))
 }
 
 #[cfg(test)]
@@ -39,10 +39,10 @@ mod tests {
     const WEBP: &[u8] = b"RIFF\x24\0\0\0WEBPVP8 ";
 
     fn check(bytes: &[u8], declared: Option<&str>, kept: &[String], expected: Result<&str, &str>) {
-        let found = of(bytes, declared, kept).map_err(|it| it.to_string());
+        let found = of(bytes, declared, kept).map_err(|error| error.to_string());
         match expected {
             Ok(kind) => assert_eq!(found.as_deref(), Ok(kind)),
-            Err(part) => assert!(found.as_ref().is_err_and(|it| it.contains(part)), "{found:?} {part}"),
+            Err(part) => assert!(found.as_ref().is_err_and(|error| error.contains(part)), "{found:?} {part}"),
         }
     }
 

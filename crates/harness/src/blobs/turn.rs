@@ -61,7 +61,7 @@ impl TurnPictures {
         };
         Ok(read
             .map_err(unread)?
-            .map(|it| Picture { base64_data: STANDARD.encode(&it.bytes), media_type: it.media_type }))
+            .map(|read| Picture { base64_data: STANDARD.encode(&read.bytes), media_type: read.media_type }))
     }
 }
 

@@ -101,14 +101,14 @@ impl Chart {
         let pending = journal.waits(&WaitQuery::Pending(key.clone())).await?;
         let mut invocations: BTreeSet<InvocationId> =
             pending.into_iter().map(|(_, it)| it.invocation).collect();
-        invocations.extend(self.turns.iter().map(|it| it.invocation.clone()));
+        invocations.extend(self.turns.iter().map(|turn| turn.invocation.clone()));
         for invocation in invocations {
             let query = WaitQuery::Invocation(key.tenant.clone(), invocation);
             let waits = journal.waits(&query).await?;
             self.waits.extend(waits.into_iter().filter(|(of, _)| *of == key).map(|(_, it)| (it.no, it)));
         }
         let positions = journal.positions(&key).await?;
-        self.positions = positions.into_iter().map(|it| (it.invocation.clone(), it)).collect();
+        self.positions = positions.into_iter().map(|position| (position.invocation.clone(), position)).collect();
         self.mail = journal.mail(&key).await?;
         for turn in &self.turns {
             if !journal.records(&key, turn.no).await?.is_empty() {
@@ -160,7 +160,7 @@ impl Chart {
             let limit = PAGE.min(len - from);
             let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
             let rows = journal.items(&self.row.key, &range).await?;
-            let Some(last) = rows.last().and_then(|it| Some(it.placement.as_ref()?.seq)) else { break };
+            let Some(last) = rows.last().and_then(|row| Some(row.placement.as_ref()?.seq)) else { break };
             self.said.extend(rows.iter().map(said));
             from = last + 1;
         }
@@ -169,7 +169,7 @@ impl Chart {
 
     /// Returns generation and length of the history, if the session has one.
     pub(super) fn history(&self) -> Option<(u64, u64)> {
-        let field = self.row.fields.iter().find(|it| it.name == HISTORY)?;
+        let field = self.row.fields.iter().find(|field| field.name == HISTORY)?;
         match field.value {
             FieldValue::List { generation, len, .. } => Some((generation, len)),
             FieldValue::Value(_) => None,
@@ -178,8 +178,8 @@ impl Chart {
 
     /// Returns the bytes that the history is said to have.
     pub(super) fn history_bytes(&self) -> u64 {
-        let field = self.row.fields.iter().find(|it| it.name == HISTORY);
-        match field.map(|it| &it.value) {
+        let field = self.row.fields.iter().find(|field| field.name == HISTORY);
+        match field.map(|field| &field.value) {
             Some(FieldValue::List { bytes, .. }) => *bytes,
             Some(FieldValue::Value(_)) | None => 0,
         }
@@ -187,7 +187,7 @@ impl Chart {
 
     /// Returns the turn of this number.
     pub(super) fn turn(&self, no: u64) -> Option<&TurnRow> {
-        self.turns.binary_search_by_key(&no, |it| it.no).ok().and_then(|at| self.turns.get(at))
+        self.turns.binary_search_by_key(&no, |turns| turns.no).ok().and_then(|at| self.turns.get(at))
     }
 
     /// Returns the turns by invocation, each in the order of their ordinals.
@@ -197,7 +197,7 @@ impl Chart {
             invocations.entry(&turn.invocation).or_default().push(turn);
         }
         for turns in invocations.values_mut() {
-            turns.sort_by_key(|it| (it.ordinal, it.no));
+            turns.sort_by_key(|turn| (turn.ordinal, turn.no));
         }
         invocations
     }
@@ -221,7 +221,7 @@ fn said(row: &ItemRow) -> Said {
             Err(error) => unreadable(error.to_string()),
             Ok(()) => Said::Message {
                 role: message.role,
-                calls: message.tool_calls.iter().map(|it| it.id.clone()).collect(),
+                calls: message.tool_calls.iter().map(|tool_call| tool_call.id.clone()).collect(),
                 answers: message.tool_call_id.clone(),
             },
         },

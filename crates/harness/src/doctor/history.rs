@@ -37,7 +37,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
                     let what = format!("message {seq} comes before the results of {open}");
                     findings.push(chart.finding(Symptom::CallOpen, what, None));
                 }
-                calls = made.iter().map(|it| (it.as_str(), false)).collect();
+                calls = made.iter().map(|item| (item.as_str(), false)).collect();
             }
         }
     }
@@ -56,12 +56,12 @@ fn open(calls: &BTreeMap<&str, bool>) -> String {
 /// Tells whether nothing is under way or waits, and what ran last did not end by its graph: that may leave calls open, and
 /// the next message closes them.
 fn ended_early(chart: &Chart) -> bool {
-    let idle = chart.turns.iter().all(|it| it.status.is_ended())
-        && chart.waits.values().all(|it| it.status != WaitStatus::Pending);
-    let last = chart.turns.iter().max_by_key(|it| (it.ended_at, it.no));
-    let failed = last.filter(|it| it.status == TurnStatus::Errored);
+    let idle = chart.turns.iter().all(|turn| turn.status.is_ended())
+        && chart.waits.values().all(|wait| wait.status != WaitStatus::Pending);
+    let last = chart.turns.iter().max_by_key(|turn| (turn.ended_at, turn.no));
+    let failed = last.filter(|last| last.status == TurnStatus::Errored);
     // What failed without having committed anything has nothing to close.
     let made =
-        |turn: &TurnRow| turn.ordinal > 0 || chart.items.values().any(|it| it.placed && it.turn == turn.no);
+        |turn: &TurnRow| turn.ordinal > 0 || chart.items.values().any(|item| item.placed && item.turn == turn.no);
     idle && failed.is_some_and(made)
 }

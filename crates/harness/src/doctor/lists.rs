@@ -17,7 +17,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     }
     findings.extend(orphans(chart));
     for event in &chart.events {
-        if let Some(item) = event.item.filter(|it| !chart.items.contains_key(it)) {
+        if let Some(item) = event.item.filter(|item| !chart.items.contains_key(item)) {
             let what = format!("event {} tells of item {item}, which is missing", event.seq);
             findings.push(chart.finding(Symptom::EventItemMissing, what, None));
         }
@@ -26,7 +26,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
 
 fn list(chart: &Chart, name: &str, generation: u64, len: u64) -> Option<Finding> {
     let places = chart.places.get(&(name.to_owned(), generation));
-    let found = places.map_or(0, |it| it.len() as u64);
+    let found = places.map_or(0, |places| places.len() as u64);
     let end = places.and_then(|it| it.last_key_value()).map_or(0, |(last, _)| last + 1);
     if end != found {
         let what = format!("list '{name}' has {found} items in places up to {end}");
@@ -45,15 +45,15 @@ fn list(chart: &Chart, name: &str, generation: u64, len: u64) -> Option<Finding>
 
 /// Tells whether something else knows of items behind those that are there: then it is not the length that is wrong.
 fn told_of_more(chart: &Chart, name: &str, generation: u64, found: u64) -> bool {
-    let event = chart.events.iter().filter_map(|it| it.item).any(|it| !chart.items.contains_key(&it));
+    let event = chart.events.iter().filter_map(|event| event.item).any(|event| !chart.items.contains_key(&event));
     let tails = chart.turns.iter().filter_map(turns::tail_of);
-    let outcome = || tails.filter(|it| it.generation == generation).any(|it| it.to > found);
+    let outcome = || tails.filter(|it| it.generation == generation).any(|tail| tail.to > found);
     name == HISTORY && (event || outcome())
 }
 
 /// Finds items that have neither a place nor a turn that they are kept for.
 fn orphans(chart: &Chart) -> Option<Finding> {
-    let messages: BTreeSet<u64> = chart.turns.iter().filter_map(|it| it.message).collect();
+    let messages: BTreeSet<u64> = chart.turns.iter().filter_map(|turn| turn.message).collect();
     let orphaned = |no: &u64, turn| chart.turn(turn).is_none() && !messages.contains(no);
     let items = chart.items.iter().filter(|(no, it)| !it.placed && orphaned(no, it.turn));
     let items: Vec<String> = items.map(|(no, _)| no.to_string()).collect();

@@ -36,11 +36,11 @@ pub(super) fn counters(chart: &Chart, findings: &mut Vec<Finding>) {
 
 /// Returns the lowest next numbers that are above all numbers in use.
 pub(super) fn used(chart: &Chart) -> Counters {
-    let past = |last: Option<u64>| last.map_or(0, |it| it + 1);
+    let past = |last: Option<u64>| last.map_or(0, |last| last + 1);
     Counters {
-        turns: past(chart.turns.last().map(|it| it.no)),
+        turns: past(chart.turns.last().map(|turn| turn.no)),
         items: past(chart.items.last_key_value().map(|(no, _)| *no)),
-        events: past(chart.events.last().map(|it| it.seq)),
+        events: past(chart.events.last().map(|event| event.seq)),
         waits: past(chart.waits.last_key_value().map(|(no, _)| *no)),
     }
 }
@@ -55,7 +55,7 @@ struct Told {
 /// Looks for messages that the log must tell and does not: those of turns whose beginning it tells, since retention takes
 /// from the front.
 fn untold(chart: &Chart, told: &BTreeMap<u64, Told>, findings: &mut Vec<Finding>) {
-    let is_begun = |turn: &TurnRow| told.get(&turn.no).is_some_and(|it| it.begun);
+    let is_begun = |turn: &TurnRow| told.get(&turn.no).is_some_and(|told| told.begun);
     let is_whole = chart.events.first().is_some_and(|event| event.seq == 0);
     let ran = |turn: &&TurnRow| turn.kind == TurnKind::Message && turns::tail_of(turn).is_some();
     for turn in chart.turns.iter().filter(ran).filter(|turn| is_whole && !is_begun(turn)) {

@@ -14,7 +14,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             findings.push(chart.finding(Symptom::MailDamaged, what, Some(mend)));
             continue;
         }
-        let waits = |status| chart.waits.values().find(|it| it.status == status && it.signal == mail.signal);
+        let waits = |status| chart.waits.values().find(|wait| wait.status == status && wait.signal == mail.signal);
         if let Some(wait) = waits(WaitStatus::Pending) {
             let what =
                 format!("the early signal '{}' is kept, and wait {} waits for it", mail.signal, wait.no);

@@ -175,7 +175,7 @@ impl Doctor {
     pub async fn repair(&self) -> Result<Repaired> {
         let before = self.examine().await?;
         let mut mended = Vec::new();
-        let keys: BTreeSet<SessionKey> = before.findings.into_iter().map(|it| it.session).collect();
+        let keys: BTreeSet<SessionKey> = before.findings.into_iter().map(|finding| finding.session).collect();
         for key in keys {
             for _ in 0..REPAIRS_MAX {
                 let Read::Whole(chart) = self.chart(&key).await? else { break };
@@ -195,11 +195,11 @@ impl Doctor {
             let chart = Chart::read(self.journal.as_ref(), row).await;
             // Whatever a turn commits that one row says of another takes a number or raises the version.
             if self.journal.session(key).await?.as_ref()
-                != Some(chart.as_ref().map_or_else(|(row, _)| row, |it| &it.row))
+                != Some(chart.as_ref().map_or_else(|(row, _)| row, |chart| &chart.row))
             {
                 continue;
             }
-            return chart.map(|it| Read::Whole(Box::new(it))).map_err(|(_, error)| error);
+            return chart.map(|chart| Read::Whole(Box::new(chart))).map_err(|(_, error)| error);
         }
         Ok(Read::Busy)
     }

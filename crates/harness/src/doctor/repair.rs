@@ -96,7 +96,7 @@ fn found(chart: &Chart, no: u64) -> Result<&TurnRow> {
 /// Tells whether the calls that are open at the end of the history are this turn's: not those of an earlier turn, which the
 /// next message closes, nor of another invocation that waits.
 fn owns_calls(chart: &Chart, turn: &TurnRow) -> bool {
-    turn.ordinal > 0 || chart.items.values().any(|it| it.placed && it.turn == turn.no)
+    turn.ordinal > 0 || chart.items.values().any(|item| item.placed && item.turn == turn.no)
 }
 
 fn raise(chart: &Chart, writing: &mut Writing) {
@@ -134,7 +134,7 @@ fn ending(chart: &Chart, writing: &mut Writing, suspended: &TurnRow) -> TurnRow 
         fence: writing.batch.fence,
         deaths: 0,
         message: None,
-        wait: waits.first().map(|it| it.no),
+        wait: waits.first().map(|wait| wait.no),
         key: None,
         digest: None,
         accepted_at: writing.now,
@@ -162,7 +162,7 @@ fn end(
 ) -> Result<()> {
     let author = Author { no: row.no, id: row.id() };
     let begins = chart.turn(row.no).is_none();
-    if let Some(wait) = row.wait.filter(|_| begins).and_then(|it| chart.waits.get(&it)) {
+    if let Some(wait) = row.wait.filter(|_| begins).and_then(|wait| chart.waits.get(&wait)) {
         let ended = WaitRow { status: WaitStatus::Cancelled, ..wait.clone() };
         transition::claim::signal_event(writing, &author, &ended);
     }
@@ -171,10 +171,10 @@ fn end(
     row.status = TurnStatus::Errored;
     row.ended_at = Some(writing.now);
     // What it had used of models up to its last commit was used, whatever became of it.
-    let stood = chart.positions.get(&row.invocation).filter(|it| it.turn == row.no);
-    let used = stood.and_then(|it| it.body.decode::<Position>().ok()).map(|it| it.used).unwrap_or_default();
+    let stood = chart.positions.get(&row.invocation).filter(|position| position.turn == row.no);
+    let used = stood.and_then(|stood| stood.body.decode::<Position>().ok()).map(|it| it.used).unwrap_or_default();
     row.outcome = Some(Recorded::errored(&errored).with(&used)?);
-    used.rows().for_each(|it| writing.put(Put::Usage(it)));
+    used.rows().for_each(|row| writing.put(Put::Usage(row)));
     writing.put(Put::DropPosition(row.invocation.clone()));
     writing.put(Put::DropRecords { turn: row.no });
     writing.put(Put::Turn(row));
@@ -203,7 +203,7 @@ async fn closing(journal: &dyn Journal, chart: &Chart, turn: Option<u64>) -> Res
         Some(turn) => journal.records(&chart.row.key, turn).await?,
         None => Vec::new(),
     };
-    let records: Records = rows.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect();
+    let records: Records = rows.into_iter().map(|row| (row.name, Item::from_text(row.body.as_str()))).collect();
     let list = stored::read_list((journal, &chart.row.key, None), HISTORY, generation, len).await?;
     let closing = Closing { status: "unknown", reason: "what became of this call is not known" };
     Ok(closings(&list, &records, closing))

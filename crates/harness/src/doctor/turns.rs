@@ -26,7 +26,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     }
     findings.extend(usage(chart));
     for turns in chart.invocations().into_values() {
-        let broken = turns.iter().rev().skip(1).find(|it| it.status != TurnStatus::Suspended);
+        let broken = turns.iter().rev().skip(1).find(|turn| turn.status != TurnStatus::Suspended);
         if let Some(turn) = broken {
             let what = format!("turn {} did not suspend, and a turn of its invocation follows it", turn.no);
             findings.push(chart.finding(Symptom::InvocationBroken, what, None));
@@ -89,7 +89,7 @@ fn status(recorded: &Recorded) -> TurnStatus {
 
 /// Returns the messages that a turn's outcome names, if it can be read and names some.
 pub(super) fn tail_of(turn: &TurnRow) -> Option<Tail> {
-    turn.outcome.as_ref().and_then(|it| it.decode::<Ended>().ok()).and_then(|it| tail(&it.recorded))
+    turn.outcome.as_ref().and_then(|outcome| outcome.decode::<Ended>().ok()).and_then(|it| tail(&it.recorded))
 }
 
 fn tail(recorded: &Recorded) -> Option<Tail> {
@@ -108,17 +108,17 @@ fn replies(chart: &Chart, turn: &TurnRow, tail: Tail) -> Option<Finding> {
         let what = format!("turn {} replied with message {gone}, which is missing", turn.no);
         return Some(chart.finding(Symptom::RepliesMissing, what, None));
     }
-    let own = turn.message.and_then(|it| chart.items.get(&it))?;
+    let own = turn.message.and_then(|message| chart.items.get(&message))?;
     let kept = tail.from.checked_sub(1).and_then(at);
     // In a list that was rewritten a copy stands in its place.
-    kept.is_none_or(|it| it.digest != own.digest).then(|| {
+    kept.is_none_or(|kept| kept.digest != own.digest).then(|| {
         let what = format!("the message of turn {} does not stand before its replies", turn.no);
         chart.finding(Symptom::MessageNotHistory, what, None)
     })
 }
 
 fn message(chart: &Chart, turn: &TurnRow) -> Option<Finding> {
-    if turn.kind != TurnKind::Message || turn.message.is_some_and(|it| chart.items.contains_key(&it)) {
+    if turn.kind != TurnKind::Message || turn.message.is_some_and(|message| chart.items.contains_key(&message)) {
         return None;
     }
     // A retry over the history says nothing again.

@@ -26,15 +26,15 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             }
         }
     }
-    let told: BTreeSet<_> = chart.turns.iter().map(|it| &it.invocation).collect();
-    for position in chart.positions.values().filter(|it| !told.contains(&it.invocation)) {
+    let told: BTreeSet<_> = chart.turns.iter().map(|turn| &turn.invocation).collect();
+    for position in chart.positions.values().filter(|position| !told.contains(&position.invocation)) {
         let what =
             format!("a position is kept of invocation {}, of which there is no turn", position.invocation);
         let mend = Mend::DropPosition { invocation: position.invocation.clone() };
         findings.push(chart.finding(Symptom::PositionOrphaned, what, Some(mend)));
     }
-    let pending = || chart.waits.values().filter(|it| it.status == WaitStatus::Pending);
-    for wait in pending().filter(|it| !awaited.contains(&it.no)) {
+    let pending = || chart.waits.values().filter(|wait| wait.status == WaitStatus::Pending);
+    for wait in pending().filter(|pending| !awaited.contains(&pending.no)) {
         let what =
             format!("wait {} ('{}') is pending, and turn {} does not wait", wait.no, wait.signal, wait.turn);
         findings.push(chart.finding(Symptom::WaitOrphaned, what, Some(Mend::CancelWait { wait: wait.no })));
@@ -44,7 +44,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
         let what = format!("waits {} are pending at once", waits.join(", "));
         findings.push(chart.finding(Symptom::WaitsDoubled, what, None));
     }
-    let ended = |no: &&u64| chart.turn(**no).is_none_or(|it| it.status.is_ended());
+    let ended = |no: &&u64| chart.turn(**no).is_none_or(|turn| turn.status.is_ended());
     for turn in chart.recorded.iter().filter(ended) {
         let what = format!("records are kept of turn {turn}, which has ended");
         findings.push(chart.finding(Symptom::RecordOrphaned, what, Some(Mend::DropRecords { turn: *turn })));
@@ -91,10 +91,10 @@ fn open(chart: &Chart, turn: &TurnRow, position: Option<&PositionRow>) -> Option
             closing(Symptom::CloseUnfinished, format!("turn {} closes a wait and has not ended", turn.no))
         }
         TurnKind::Resume => {
-            let wait = turn.wait.and_then(|it| chart.waits.get(&it));
-            let leads_here = wait.is_some_and(|it| {
-                it.ended_by == Some(turn.no)
-                    && matches!(it.status, WaitStatus::Consumed | WaitStatus::Expired)
+            let wait = turn.wait.and_then(|wait| chart.waits.get(&wait));
+            let leads_here = wait.is_some_and(|wait| {
+                wait.ended_by == Some(turn.no)
+                    && matches!(wait.status, WaitStatus::Consumed | WaitStatus::Expired)
             });
             if !leads_here {
                 let what = format!("turn {} resumes from a wait that does not lead to it", turn.no);
@@ -108,7 +108,7 @@ fn open(chart: &Chart, turn: &TurnRow, position: Option<&PositionRow>) -> Option
             closing(Symptom::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
         }
         TurnKind::Message => {
-            let problem = damage(chart, position.filter(|it| it.turn == turn.no)?)?;
+            let problem = damage(chart, position.filter(|position| position.turn == turn.no)?)?;
             closing(Symptom::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
         }
     }
@@ -120,17 +120,17 @@ fn damage(chart: &Chart, position: &PositionRow) -> Option<String> {
         Ok(decoded) => decoded,
         Err(error) => return Some(format!("cannot be read: {error}")),
     };
-    for encoded in decoded.frames.iter().flat_map(|it| it.values()) {
+    for encoded in decoded.frames.iter().flat_map(|frame| frame.values()) {
         let Encoded::List { base, items } = encoded else { continue };
         if let Some((field, generation, len)) = base {
             let places = chart.places.get(&(field.clone(), *generation));
-            let found = places.map_or(0, |it| it.range(..*len).count() as u64);
+            let found = places.map_or(0, |places| places.range(..*len).count() as u64);
             if found != *len {
                 return Some(format!("needs {len} items of list '{field}', of which {found} are there"));
             }
         }
         let mut numbers = items.iter().flat_map(|(from, to)| *from..*to);
-        if let Some(gone) = numbers.find(|it| !chart.items.contains_key(it)) {
+        if let Some(gone) = numbers.find(|number| !chart.items.contains_key(number)) {
             return Some(format!("needs item {gone}, which is missing"));
         }
     }

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn names(template: &str) -> BTreeSet<&str> {
-        template.split('{').skip(1).map(|it| it.split_once('}').unwrap().0).collect()
+        template.split('{').skip(1).map(|part| part.split_once('}').unwrap().0).collect()
     }
 
     // spec: agent-chat-output §5.1, §11

@@ -89,7 +89,7 @@ fn echo(message: &ChatMessage) -> Option<Said> {
 
 /// Tells which tools the agent has asked for: not why, which is the agent's to say, and not what came of it.
 fn calls(message: &ChatMessage, locale: Locale) -> Option<Said> {
-    let names: Vec<String> = message.tool_calls.iter().map(|it| cut(&it.name, NAME_BYTES)).collect();
+    let names: Vec<String> = message.tool_calls.iter().map(|tool_call| cut(&tool_call.name, NAME_BYTES)).collect();
     let tools = cut(&names.join(", "), QUOTED_BYTES);
     let said = || Said::system(NarrationKind::Progress, Sentence::Calls.say(locale, &[("tools", &tools)]));
     (!names.is_empty()).then(said)
@@ -126,7 +126,7 @@ fn paused(turn: &SuspendedTurn, locale: Locale) -> Said {
         return Said::system(NarrationKind::Status, Sentence::Awaits.say(locale, &[("signal", &signal)]));
     }
     let metadata = turn.signal_descriptor.metadata.as_ref();
-    let tool = metadata.and_then(|it| it.get("tool")).and_then(Value::as_str);
+    let tool = metadata.and_then(|metadata| metadata.get("tool")).and_then(Value::as_str);
     let content = match tool {
         Some(tool) => {
             let tool = cut(tool, NAME_BYTES);

@@ -75,7 +75,7 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
         accepted_at: writing.now,
         ended_at: None,
         outcome: None,
-        retries: accepted.retried.map(|it| it.turn),
+        retries: accepted.retried.map(|retried| retried.turn),
     };
     let author = Author { no, id: row.id() };
     let Accepted { body, side, .. } = accepted;

@@ -31,7 +31,7 @@ pub(crate) fn cancel(
         turning.mark_stopped(writing, stopped, &closed, &errored);
     }
     turning.announce(writing, &closed)?;
-    let history = match stopped.shown.as_deref().filter(|it| !it.is_empty()) {
+    let history = match stopped.shown.as_deref().filter(|shown| !shown.is_empty()) {
         Some(text) => interrupted(writing, turning, &closed, text)?,
         None => closed,
     };

@@ -36,7 +36,7 @@ pub(crate) fn fail(
         None => close_committed(writing, turning, (stopped, part), closing)?,
     }
     if part != KeptPart::Nothing
-        && let Some(text) = stopped.and_then(|it| it.shown.as_deref()).filter(|it| !it.is_empty())
+        && let Some(text) = stopped.and_then(|stopped| stopped.shown.as_deref()).filter(|it| !it.is_empty())
     {
         // What people have seen of an answer stays with the turn's record, and never becomes history.
         let shown = history::item(ChatMessage::assistant(text.to_owned()));
@@ -63,7 +63,7 @@ fn close_committed(
     // An earlier turn's open calls are the next turn's to close.
     let own = committed.len() > turning.marks.first || turning.row.ordinal > 0;
     let closed = if own { closings(&committed, &turning.records, closing) } else { Vec::new() };
-    if let Some(made) = stopped.map(|it| &it.history).filter(|_| part != KeptPart::Nothing) {
+    if let Some(made) = stopped.map(|stopped| &stopped.history).filter(|_| part != KeptPart::Nothing) {
         // What calls gave that never become history is kept with the rest.
         let given = if closed.is_empty() { results(made, &turning.records) } else { Vec::new() };
         for item in made.iter_from(turning.marks.boundary.max(committed.len())).chain(&given) {

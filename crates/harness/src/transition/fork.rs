@@ -28,7 +28,7 @@ pub(crate) struct Forking<'a> {
 
 /// Returns the number of messages of a stored session, and the generation of their rows.
 pub(crate) fn history_of(row: &SessionRow) -> Option<(u64, u64)> {
-    row.fields.iter().find(|it| it.name == HISTORY).and_then(|it| match it.value {
+    row.fields.iter().find(|field| field.name == HISTORY).and_then(|field| match field.value {
         FieldValue::List { generation, len, .. } => Some((generation, len)),
         FieldValue::Value(_) => None,
     })
@@ -72,7 +72,7 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
 
 /// At the head all other fields are carried along. What they were earlier is not stored: there they begin anew.
 fn inherit_fields(writing: &mut Writing, source: &SessionRow, at_head: bool) {
-    for field in source.fields.iter().filter(|it| at_head && it.name != HISTORY) {
+    for field in source.fields.iter().filter(|field| at_head && field.name != HISTORY) {
         writing.put(Put::Field(field.clone()));
         if let FieldValue::List { generation, len, .. } = field.value
             && len > 0

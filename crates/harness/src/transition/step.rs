@@ -37,8 +37,8 @@ pub(crate) fn write_position(
     let mut encoder = Encoder { author: &author, stored: &turning.stored, names, numbers };
     let frames = encoder.frames(writing, &progress.frames)?;
     // Whoever runs it may have another version of the graph than who accepted the turn.
-    let own = progress.frames.first().map(|it| it.schema().version());
-    let schema_version = own.filter(|it| *it != turning.head.schema_version).map(str::to_owned);
+    let own = progress.frames.first().map(|frame| frame.schema().version());
+    let schema_version = own.filter(|own| *own != turning.head.schema_version).map(str::to_owned);
     let position = Position {
         agent: turning.row.agent.clone(),
         graph: turning.row.graph.clone(),
@@ -71,9 +71,9 @@ pub(crate) fn record(
     progress: Option<&Progress>,
 ) -> Result<(), Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
-    let text = fact.text().map_err(|it| corrupt(format!("the record '{name}'"), Some(it.into())))?;
+    let text = fact.text().map_err(|error| corrupt(format!("the record '{name}'"), Some(error.into())))?;
     // What is there was encoded when it was put there.
-    let held: usize = turning.records.values().map(|it| it.text().map_or(0, str::len)).sum();
+    let held: usize = turning.records.values().map(|record| record.text().map_or(0, str::len)).sum();
     turning.bounds.record(text, held)?;
     let body = Json::from_text(text);
     writing.put(Put::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));

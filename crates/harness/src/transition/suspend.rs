@@ -39,7 +39,7 @@ pub(crate) fn suspend(
     let wait = wait(writing, turning, paused);
     turning.bounds.wait(&wait)?;
     let early = early(writing, turning, &wait, paused)?;
-    let next = early.map(|it| (claim::next_row(writing, &turning.row, &wait, TurnKind::Resume), it));
+    let next = early.map(|early| (claim::next_row(writing, &turning.row, &wait, TurnKind::Resume), early));
     let pending_messages = messages_from(&messages, turning.marks.boundary)?;
     let tail = turning.tail(messages.len());
     // The tail of the turn that resumes begins where this one's ends (R14).
@@ -95,7 +95,7 @@ fn early(
 fn wait(writing: &mut Writing, turning: &Turning, paused: &Paused) -> WaitRow {
     let no = writing.counters.waits;
     writing.counters.waits += 1;
-    let deadline = paused.terms.deadline.map(|it| match it {
+    let deadline = paused.terms.deadline.map(|deadline| match deadline {
         Deadline::In(span) => writing.now.after(span),
         Deadline::At(time) => time,
     });

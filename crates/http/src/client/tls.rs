@@ -13,7 +13,7 @@ pub(super) fn config() -> Result<(ClientConfig, Option<String>)> {
     let builder = || {
         ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|it| Error::Request { problem: format!("TLS cannot be configured: {it}") })
+            .map_err(|error| Error::Request { problem: format!("TLS cannot be configured: {error}") })
     };
     match builder()?.with_platform_verifier() {
         Ok(verified) => Ok((verified.with_no_client_auth(), None)),

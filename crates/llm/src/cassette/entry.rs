@@ -186,7 +186,7 @@ impl Failure {
             }
             _ => None,
         };
-        let wait = error.retry_after().map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+        let wait = error.retry_after().map(|retry_after| u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX));
         Self {
             category: error.category().to_owned(),
             message: error.to_string(),

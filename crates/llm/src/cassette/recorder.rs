@@ -38,7 +38,7 @@ impl<P: Provider> Recorder<P> {
         let head = json!({"cassette": VERSION, "model": model, "streams": streams}).to_string();
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::iter::once(&head).chain(lines.iter());
-        all.flat_map(|it| [it.as_str(), "\n"]).collect()
+        all.flat_map(|item| [item.as_str(), "\n"]).collect()
     }
 
     /// Writes the cassette so far.
@@ -98,7 +98,7 @@ impl<P: Provider> Provider for Recorder<P> {
             let kept = futures_util::stream::unfold((deltas, tape), |(mut deltas, mut tape)| async move {
                 let next = deltas.next().await;
                 tape.hear(next.as_ref());
-                next.map(|it| (it, (deltas, tape)))
+                next.map(|next| (next, (deltas, tape)))
             });
             Ok(kept.boxed())
         }
@@ -130,7 +130,7 @@ impl Tape<'_> {
             Some(Err(_)) | None => true,
         };
         if is_over && let Some(pieces) = self.pieces.take() {
-            let error = next.and_then(|it| it.as_ref().err()).map(|it: &Error| Ended::Error(Failure::of(it)));
+            let error = next.and_then(|next| next.as_ref().err()).map(|it: &Error| Ended::Error(Failure::of(it)));
             keep(self.lines, self.request, Some(pieces), error);
         }
     }

@@ -47,7 +47,7 @@ impl Replayer {
         let mut lines =
             text.lines().enumerate().map(|(at, it)| (at + 1, it)).filter(|(_, it)| !it.trim().is_empty());
         let (line, head) = lines.next().ok_or_else(|| invalid(1, "the cassette is empty"))?;
-        let head: Head = serde_json::from_str(head).map_err(|it| unread(line, it))?;
+        let head: Head = serde_json::from_str(head).map_err(|error| unread(line, error))?;
         if head.cassette != VERSION {
             return Err(invalid(line, &format!("version {} is not known", head.cassette)));
         }
@@ -79,7 +79,7 @@ impl Replayer {
         request.check()?;
         let asked = written(request);
         let name = digest(&asked);
-        let kept: Vec<&Call> = self.calls.iter().filter(|it| it.digest == name).collect();
+        let kept: Vec<&Call> = self.calls.iter().filter(|call| call.digest == name).collect();
         let mut plays = self.plays.lock().unwrap_or_else(PoisonError::into_inner);
         let played = plays.get(&name).copied().unwrap_or(0);
         let Some(call) = kept.get(played).or(kept.last()) else {
@@ -119,9 +119,9 @@ fn messages(request: &Value) -> &[Value] {
 }
 
 fn call(line: usize, text: &str) -> Result<Call> {
-    let entry: Entry = serde_json::from_str(text).map_err(|it| unread(line, it))?;
+    let entry: Entry = serde_json::from_str(text).map_err(|error| unread(line, error))?;
     let name = digest(&entry.request);
-    if let Some(told) = entry.digest.as_ref().filter(|it| **it != name) {
+    if let Some(told) = entry.digest.as_ref().filter(|digest| **digest != name) {
         return Err(invalid(line, &format!("the digest {told} is not that of the request, {name}")));
     }
     match (&entry.deltas, &entry.ended) {
@@ -129,7 +129,7 @@ fn call(line: usize, text: &str) -> Result<Call> {
         (Some(_), Some(Ended::Response(_))) => {
             return Err(invalid(line, "the call was streamed, and has a response of its own"));
         }
-        (_, Some(Ended::Error(failure))) => drop(failure.error().map_err(|it| invalid(line, &it))?),
+        (_, Some(Ended::Error(failure))) => drop(failure.error().map_err(|error| invalid(line, &error))?),
         (None, Some(Ended::Response(_))) | (Some(_), None) => {}
     }
     Ok(Call { digest: name, entry })
@@ -149,7 +149,7 @@ fn refused(problem: String) -> Error {
 
 /// Returns what was kept of a stream.
 fn pieces(entry: &Entry) -> Vec<Result<Delta>> {
-    let deltas = entry.deltas.iter().flatten().cloned().map(|it| Ok(it.into()));
+    let deltas = entry.deltas.iter().flatten().cloned().map(|delta| Ok(delta.into()));
     deltas.chain(failed(entry).map(Err)).collect()
 }
 
@@ -157,7 +157,7 @@ fn pieces(entry: &Entry) -> Vec<Result<Delta>> {
 fn failed(entry: &Entry) -> Option<Error> {
     match &entry.ended {
         Some(Ended::Error(failure)) => {
-            Some(failure.error().unwrap_or_else(|it| Error::Cassette(Detail::new(it))))
+            Some(failure.error().unwrap_or_else(|error| Error::Cassette(Detail::new(error))))
         }
         Some(Ended::Response(_)) | None => None,
     }

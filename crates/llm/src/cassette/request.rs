@@ -18,7 +18,7 @@ pub(super) fn written(request: &Request) -> Value {
     fields.insert("messages".into(), json!(request.messages));
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(
-            |it| json!({"name": it.name(), "description": it.description(), "parameters": it.parameters()}),
+            |tool| json!({"name": tool.name(), "description": tool.description(), "parameters": tool.parameters()}),
         );
         fields.insert("tools".into(), tools.collect());
     }

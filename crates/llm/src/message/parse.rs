@@ -14,7 +14,7 @@ pub(super) fn message(value: Value) -> Parsed<ChatMessage> {
     let mut fields = Fields::of(value)?;
     let role = role(&fields.string("role")?)?;
     let content = match fields.take("content") {
-        Some(value) => content(value).map_err(|it| it.under("content"))?,
+        Some(value) => content(value).map_err(|error| error.under("content"))?,
         None if role == Role::Assistant => Content::Text(String::new()),
         None => return Err(Fault::at("content", format!("is required on a {role} message"))),
     };
@@ -22,7 +22,7 @@ pub(super) fn message(value: Value) -> Parsed<ChatMessage> {
         Some(_) if role != Role::Assistant => {
             return Err(Fault::at("tool_calls", format!("must be absent on a {role} message")));
         }
-        Some(value) => list(value, tool_call).map_err(|it| it.under("tool_calls"))?,
+        Some(value) => list(value, tool_call).map_err(|error| error.under("tool_calls"))?,
         None => Vec::new(),
     };
     let tool_call_id = fields.optional_string("tool_call_id")?;
@@ -80,9 +80,9 @@ fn block(value: Value) -> Parsed<ContentBlock> {
         },
         "redacted_thinking" => ContentBlock::RedactedThinking { data: fields.string("data")? },
         "image" => ContentBlock::Image {
-            source: source(fields.required("source")?).map_err(|it| it.under("source"))?,
+            source: source(fields.required("source")?).map_err(|error| error.under("source"))?,
             media_type: fields.optional_string("media_type")?,
-            detail: fields.optional_string("detail")?.map(|it| detail(&it)).transpose()?,
+            detail: fields.optional_string("detail")?.map(|optional_string| detail(&optional_string)).transpose()?,
         },
         other => {
             return Err(Fault::at(
@@ -126,7 +126,7 @@ fn list<T>(value: Value, read: fn(Value) -> Parsed<T>) -> Parsed<Vec<T>> {
     items
         .into_iter()
         .enumerate()
-        .map(|(index, item)| read(item).map_err(|it| it.under(&format!("[{index}]"))))
+        .map(|(index, item)| read(item).map_err(|error| error.under(&format!("[{index}]"))))
         .collect()
 }
 

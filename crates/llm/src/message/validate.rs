@@ -45,7 +45,7 @@ fn user(message: &ChatMessage) -> Checked {
         ContentBlock::Text { .. } | ContentBlock::Image { .. } => true,
         ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => false,
     })
-    .map_err(|it| it.under("content"))
+    .map_err(|error| error.under("content"))
 }
 
 fn assistant(message: &ChatMessage) -> Checked {
@@ -58,7 +58,7 @@ fn assistant(message: &ChatMessage) -> Checked {
         }
         ContentBlock::Image { .. } => false,
     })
-    .map_err(|it| it.under("content"))?;
+    .map_err(|error| error.under("content"))?;
     let mut ids = BTreeSet::new();
     for (index, call) in message.tool_calls.iter().enumerate() {
         let fault =

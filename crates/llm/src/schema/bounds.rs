@@ -77,7 +77,7 @@ impl Counts {
             Value::Object(map) => {
                 map.iter().try_for_each(|(keyword, value)| self.pair(keyword, value, depth))
             }
-            Value::Array(list) => list.iter().try_for_each(|it| self.value(it, depth + 1)),
+            Value::Array(list) => list.iter().try_for_each(|item| self.value(item, depth + 1)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
     }
@@ -93,7 +93,7 @@ impl Counts {
             _ => {}
         }
         self.patterns += patterns.len();
-        if patterns.iter().any(|it| it.len() > PATTERN_BYTES_MAX) {
+        if patterns.iter().any(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
             return Err(format!("the schema has a pattern of more than {PATTERN_BYTES_MAX} bytes"));
         }
         self.value(value, depth + 1)
@@ -147,7 +147,7 @@ impl Unfolding<'_> {
             return Err("a reference leads out of the schema".to_owned());
         };
         if !fragment.is_empty() && !fragment.starts_with('/') {
-            return Ok(self.anchors.get(fragment).map(|it| (*it).to_owned()));
+            return Ok(self.anchors.get(fragment).map(|anchor| (*anchor).to_owned()));
         }
         if fragment.contains('%') || !self.all.contains_key(fragment) {
             return Err("a reference leads to no schema of the schema".to_owned());

@@ -69,11 +69,11 @@ pub(super) fn for_each_schema_mut(value: &mut Value, change: &mut impl FnMut(&mu
     for (keyword, value) in schema.iter_mut() {
         match value {
             Value::Object(named) if NAMED.contains(&keyword.as_str()) => {
-                named.values_mut().for_each(|it| for_each_schema_mut(it, change));
+                named.values_mut().for_each(|item| for_each_schema_mut(item, change));
             }
             Value::Object(_) if ONE.contains(&keyword.as_str()) => for_each_schema_mut(value, change),
             Value::Array(list) if LISTS.contains(&keyword.as_str()) => {
-                list.iter_mut().for_each(|it| for_each_schema_mut(it, change));
+                list.iter_mut().for_each(|item| for_each_schema_mut(item, change));
             }
             _ => {}
         }

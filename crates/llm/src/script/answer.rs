@@ -119,8 +119,8 @@ impl Then {
 
     /// Works the answer out. Ids come from the request, so that asking again gives them again.
     pub(super) fn plan(&self, request: &Request, model: &str, captures: &Captures) -> Plan {
-        let thinking = self.thinking.as_deref().map(|it| template::fill(it, captures));
-        let reply = self.reply.as_deref().map(|it| template::fill(it, captures));
+        let thinking = self.thinking.as_deref().map(|thinking| template::fill(thinking, captures));
+        let reply = self.reply.as_deref().map(|reply| template::fill(reply, captures));
         let calls: Vec<(String, String, String)> = self
             .calls
             .iter()
@@ -206,8 +206,8 @@ fn call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [Delta; 3] 
 /// Counts words as if they were tokens.
 fn usage<'a>(request: &Request, said: impl Iterator<Item = &'a String>) -> Usage {
     let count = |text: &str| text.split_whitespace().count() as u64;
-    let prompt: u64 = request.messages.iter().map(|it| count(&it.text())).sum();
-    let completion: u64 = said.map(|it| count(it)).sum();
+    let prompt: u64 = request.messages.iter().map(|message| count(&message.text())).sum();
+    let completion: u64 = said.map(|said| count(said)).sum();
     Usage {
         prompt_tokens: Some(prompt),
         completion_tokens: Some(completion),

@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for Pattern {
 
 /// Says whether a text can name a capture.
 pub(super) fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|it| it.is_ascii_lowercase() || it == b'_')
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 fn strip_prefix<'a>(text: &'a str, literal: &str) -> Option<&'a str> {
@@ -116,7 +116,7 @@ fn strip_prefix<'a>(text: &'a str, literal: &str) -> Option<&'a str> {
 
 fn find(text: &str, literal: &str, from: usize) -> Option<usize> {
     (from..text.len())
-        .find(|&at| text.get(at..at + literal.len()).is_some_and(|it| it.eq_ignore_ascii_case(literal)))
+        .find(|&at| text.get(at..at + literal.len()).is_some_and(|text| text.eq_ignore_ascii_case(literal)))
 }
 
 fn find_suffix(text: &str, literal: &str, from: usize) -> Option<usize> {
@@ -131,7 +131,7 @@ mod tests {
     fn check(pattern: &str, text: &str, expected: Option<&[(&str, &str)]>) {
         let pattern = Pattern::parse(pattern).expect("a test's pattern reads");
         let expected: Option<Captures> =
-            expected.map(|it| it.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect());
+            expected.map(|expected| expected.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect());
         assert_eq!(pattern.matches(text), expected, "{pattern:?} on {text:?}");
     }
 

@@ -72,7 +72,7 @@ impl Rule {
         let mut known = BTreeSet::from(["turn"]);
         let results = match &self.when.results {
             Results::Any => Vec::new(),
-            Results::Exactly(list) => list.iter().filter_map(|it| it.content.as_ref()).collect(),
+            Results::Exactly(list) => list.iter().filter_map(|item| item.content.as_ref()).collect(),
         };
         let alternatives = [
             ("when.user", &self.when.user),
@@ -81,20 +81,20 @@ impl Rule {
         ];
         for (place, patterns) in alternatives {
             let Some(patterns) = patterns else { continue };
-            for name in kept_by_all(patterns).map_err(|it| it.under(place))? {
-                learn(&mut known, name).map_err(|it| it.under(place))?;
+            for name in kept_by_all(patterns).map_err(|error| error.under(place))? {
+                learn(&mut known, name).map_err(|error| error.under(place))?;
             }
         }
         for name in results.into_iter().flat_map(Pattern::names) {
-            learn(&mut known, name).map_err(|it| it.under("when.results"))?;
+            learn(&mut known, name).map_err(|error| error.under("when.results"))?;
         }
-        self.then.check(&known).map_err(|it| it.under("then"))
+        self.then.check(&known).map_err(|error| error.under("then"))
     }
 
     /// Returns what the conditions kept, if all of them hold.
     pub(super) fn holds(&self, situation: &Situation<'_>) -> Option<Captures> {
         let when = &self.when;
-        if when.answered.is_some_and(|it| it != situation.answered) {
+        if when.answered.is_some_and(|answered| answered != situation.answered) {
             return None;
         }
         let (last, earlier) = situation.users.split_last()?;
@@ -116,7 +116,7 @@ impl Rule {
 }
 
 fn first(patterns: &[Pattern], text: &str) -> Option<Captures> {
-    patterns.iter().find_map(|it| it.matches(text))
+    patterns.iter().find_map(|pattern| pattern.matches(text))
 }
 
 fn results(expected: &[Expected], found: &[Answered<'_>]) -> Option<Captures> {
@@ -136,11 +136,11 @@ fn results(expected: &[Expected], found: &[Answered<'_>]) -> Option<Captures> {
 }
 
 fn kept_by_all(patterns: &[Pattern]) -> Result<BTreeSet<&str>, Fault> {
-    let mut sets = patterns.iter().map(|it| it.names().collect::<BTreeSet<_>>());
+    let mut sets = patterns.iter().map(|pattern| pattern.names().collect::<BTreeSet<_>>());
     let Some(names) = sets.next() else {
         return Err(Fault::at("", "needs at least one pattern"));
     };
-    if sets.any(|it| it != names) {
+    if sets.any(|set| set != names) {
         return Err(Fault::at("", "all patterns of a list must keep the same names"));
     }
     Ok(names)

@@ -41,11 +41,11 @@ impl<'a> Situation<'a> {
                     asking = Some(message);
                 }
                 Role::Tool => {
-                    let called = asking.and_then(|it| {
+                    let called = asking.and_then(|asking| {
                         let id = message.tool_call_id.as_deref();
-                        it.tool_calls.iter().find(|call| Some(call.id.as_str()) == id)
+                        asking.tool_calls.iter().find(|call| Some(call.id.as_str()) == id)
                     });
-                    let tool = called.map_or("", |it| it.name.as_str());
+                    let tool = called.map_or("", |called| called.name.as_str());
                     situation.results.push(Answered { tool, content: message.text() });
                 }
             }

@@ -43,8 +43,8 @@ pub(super) fn names<'a>(template: &'a str, visit: &mut dyn FnMut(&'a str)) {
 pub(super) fn names_of_value<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a str)) {
     match value {
         Value::String(text) => names(text, visit),
-        Value::Array(items) => items.iter().for_each(|it| names_of_value(it, visit)),
-        Value::Object(fields) => fields.values().for_each(|it| names_of_value(it, visit)),
+        Value::Array(items) => items.iter().for_each(|item| names_of_value(item, visit)),
+        Value::Object(fields) => fields.values().for_each(|field| names_of_value(field, visit)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn escaped(text: &str) -> String {
 fn fill_value(value: &Value, captures: &Captures) -> Value {
     match value {
         Value::String(text) => Value::String(fill(text, captures)),
-        Value::Array(items) => items.iter().map(|it| fill_value(it, captures)).collect(),
+        Value::Array(items) => items.iter().map(|item| fill_value(item, captures)).collect(),
         Value::Object(fields) => Value::Object(fill_map(fields, captures)),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }

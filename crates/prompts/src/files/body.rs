@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     }
 
     fn image(&mut self, line: usize, fields: &str) -> Read<()> {
-        let block = image(fields).map_err(|it| Mistake::at(line, it))?;
+        let block = image(fields).map_err(|error| Mistake::at(line, error))?;
         match &mut self.open {
             Some(open) if open.role == SegmentRole::User => {
                 open.end_block();
@@ -169,7 +169,7 @@ struct ImageLine {
 
 fn image(fields: &str) -> Result<BlockTemplate, String> {
     let line: ImageLine =
-        toml::from_str(&format!("image = {{ {fields} }}")).map_err(|it| it.message().to_owned())?;
+        toml::from_str(&format!("image = {{ {fields} }}")).map_err(|error| error.message().to_owned())?;
     let ImageFields { url, base64_data, media_type, detail } = line.image;
     let source = match (url, base64_data, media_type) {
         (Some(url), None, media_type) => ImageTemplate::Url { url, media_type },

@@ -76,7 +76,7 @@ pub(super) fn split(text: &str) -> Result<(Header, &str, usize), Mistake> {
     if first != FENCE {
         return Ok((Header::default(), text, 1));
     }
-    let mut end = text.find('\n').map_or(text.len(), |it| it + 1);
+    let mut end = text.find('\n').map_or(text.len(), |text| text + 1);
     let begin = end;
     for (at, line) in text[begin..].split_inclusive('\n').enumerate() {
         let next = end + line.len();
@@ -90,7 +90,7 @@ pub(super) fn split(text: &str) -> Result<(Header, &str, usize), Mistake> {
 
 fn read(header: &str) -> Result<Header, Mistake> {
     toml::from_str(header).map_err(|error: toml::de::Error| {
-        let before = error.span().and_then(|it| header.get(..it.start)).unwrap_or_default();
+        let before = error.span().and_then(|span| header.get(..span.start)).unwrap_or_default();
         // One for the fence, one because lines count from 1.
         Mistake::at(before.matches('\n').count() + 2, error.message())
     })

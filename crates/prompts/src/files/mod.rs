@@ -153,7 +153,7 @@ impl PromptBackend for FileBackend {
 async fn blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return read() };
     let ended = runtime.spawn_blocking(read).await;
-    ended.unwrap_or_else(|it| {
-        Err(Error::unavailable("the read of a prompt's file broke off", Some(it.into())))
+    ended.unwrap_or_else(|ended| {
+        Err(Error::unavailable("the read of a prompt's file broke off", Some(ended.into())))
     })
 }

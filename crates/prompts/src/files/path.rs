@@ -21,7 +21,7 @@ impl PromptPath {
     /// Takes a name apart. Nothing for a name that no file can have: nothing leads out of the root.
     pub(super) fn of(name: &str) -> Option<Self> {
         let mut parts: Vec<&str> = name.split('/').collect();
-        if !parts.iter().all(|it| is_part(it)) {
+        if !parts.iter().all(|part| is_part(part)) {
             return None;
         }
         let leaf = parts.pop()?.to_owned();
@@ -43,7 +43,7 @@ pub(super) fn name_of(below: &Path) -> Option<String> {
         parts.push(part.as_os_str().to_str()?);
     }
     parts.push(leaf);
-    parts.iter().all(|it| is_part(it)).then(|| parts.join("/"))
+    parts.iter().all(|part| is_part(part)).then(|| parts.join("/"))
 }
 
 fn split(file: &str) -> Option<(&str, Option<String>)> {

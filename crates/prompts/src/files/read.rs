@@ -36,7 +36,7 @@ impl Folder {
     /// Finds the prompt of a name and a label.
     pub(super) fn find(&self, name: &str, label: &str) -> Result<Prompt> {
         // A root that is not there is no answer, whatever the name.
-        fs::read_dir(&self.root).map_err(|it| unreadable(&self.root, it))?;
+        fs::read_dir(&self.root).map_err(|error| unreadable(&self.root, error))?;
         let not_found = || Error::not_found(name, label);
         let path = PromptPath::of(name).ok_or_else(not_found)?;
         let mut bad = None;
@@ -66,7 +66,7 @@ impl Folder {
         let mut labelled: BTreeMap<(String, String), PathBuf> = BTreeMap::new();
         let templating = Templating::new(RenderLimits::default());
         for (path, name) in self.all()? {
-            let version = path.file_name().and_then(|it| it.to_str()).and_then(|it| {
+            let version = path.file_name().and_then(|file_name| file_name.to_str()).and_then(|it| {
                 let leaf = name.rsplit('/').next().unwrap_or_default().to_owned();
                 PromptPath { folder: PathBuf::new(), leaf }.version(it)
             });
@@ -96,7 +96,7 @@ impl Folder {
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
             for path in entries(&folder)? {
-                let is_hidden = path.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"."));
+                let is_hidden = path.file_name().is_some_and(|file_name| file_name.as_encoded_bytes().starts_with(b"."));
                 if path.is_dir() && !path.is_symlink() && !is_hidden {
                     folders.push(path);
                 } else if let Some(name) = path.strip_prefix(&self.root).ok().and_then(name_of) {
@@ -136,21 +136,21 @@ impl Folder {
     }
 
     fn text(&self, path: &Path) -> Result<Result<String, Mistake>> {
-        let file = fs::File::open(path).map_err(|it| unreadable(path, it))?;
+        let file = fs::File::open(path).map_err(|error| unreadable(path, error))?;
         let mut bytes = Vec::new();
         // One more, to see that there is more.
         let most = self.limits.file_bytes;
         let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);
-        let read = read.map_err(|it| unreadable(path, it))?;
+        let read = read.map_err(|error| unreadable(path, error))?;
         if read as u64 > most {
             return Ok(Err(Mistake::at(1, format!("the file is longer than {most} bytes"))));
         }
-        let text = String::from_utf8(bytes).map_err(|it| {
-            let good = &it.as_bytes()[..it.utf8_error().valid_up_to()];
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = good.iter().filter(|it| **it == b'\n').count() + 1;
             Mistake::at(line, "the text is no UTF-8")
         });
-        Ok(text.map(|it| it.trim_start_matches('\u{feff}').replace("\r\n", "\n")))
+        Ok(text.map(|text| text.trim_start_matches('\u{feff}').replace("\r\n", "\n")))
     }
 }
 
@@ -196,8 +196,8 @@ fn parse(
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let listed = fs::read_dir(folder).map_err(|it| unreadable(folder, it))?;
-    listed.map(|it| it.map(|it| it.path()).map_err(|it| unreadable(folder, it))).collect()
+    let listed = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
+    listed.map(|listed| listed.map(|listed| listed.path()).map_err(|error| unreadable(folder, error))).collect()
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {

@@ -36,8 +36,8 @@ pub(super) fn is_simple(template: &str) -> bool {
 
 /// Refuses a template that might make the parser recurse deeper than there is room.
 pub(super) fn require_shallow(template: &str) -> Result<(), String> {
-    let marks = template.bytes().filter(|it| b"-+*/~|.%([{<>=!:".contains(it)).count();
-    let words = template.split(|it: char| !it.is_alphanumeric()).filter(|it| WORDS.contains(it)).count();
+    let marks = template.bytes().filter(|byte| b"-+*/~|.%([{<>=!:".contains(byte)).count();
+    let words = template.split(|it: char| !it.is_alphanumeric()).filter(|part| WORDS.contains(part)).count();
     if marks + words > LEVELS {
         return Err(format!("the template may have more than {LEVELS} operators"));
     }
@@ -49,7 +49,7 @@ pub(super) fn with_room<T: Send>(work: impl FnOnce() -> Result<T, String> + Send
     thread::scope(|scope| {
         let started =
             thread::Builder::new().name("prompt".into()).stack_size(STACK).spawn_scoped(scope, work);
-        let started = started.map_err(|it| format!("there is no room to render it: {it}"))?;
+        let started = started.map_err(|error| format!("there is no room to render it: {error}"))?;
         started.join().unwrap_or_else(|_| Err("the template engine panicked".into()))
     })
 }

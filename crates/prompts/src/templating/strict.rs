@@ -32,11 +32,11 @@ fn require(value: &Value) -> Result<(), Error> {
 
 fn is_defined(value: &Value, depth: usize) -> bool {
     let items_are = |mut items: Box<dyn Iterator<Item = Value> + '_>| {
-        depth == 0 || items.all(|it| is_defined(&it, depth - 1))
+        depth == 0 || items.all(|item| is_defined(&item, depth - 1))
     };
     match value.kind() {
         ValueKind::Undefined => false,
-        ValueKind::Seq | ValueKind::Iterable => value.try_iter().is_ok_and(|it| items_are(Box::new(it))),
+        ValueKind::Seq | ValueKind::Iterable => value.try_iter().is_ok_and(|iter| items_are(Box::new(iter))),
         ValueKind::Map => value.try_iter().is_ok_and(|keys| {
             items_are(Box::new(keys.map(|key| value.get_item(&key).unwrap_or(Value::UNDEFINED))))
         }),
@@ -69,6 +69,6 @@ fn pprint(value: &Value) -> Result<String, Error> {
 fn tojson(value: &Value) -> Result<String, Error> {
     require(value)?;
     let json = serde_json::to_value(value);
-    json.map(|it| singletree_llm::canonical_json(&it))
-        .map_err(|it| Error::new(ErrorKind::BadSerialization, it.to_string()))
+    json.map(|json| singletree_llm::canonical_json(&json))
+        .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }

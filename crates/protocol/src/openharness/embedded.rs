@@ -57,7 +57,7 @@ fn holds_bytes(text: &str, path: &[Step<'_>]) -> bool {
 fn is_data_address(text: &str) -> bool {
     let Some((scheme, rest)) = text.trim_start().split_once(':') else { return false };
     let kind = rest.split_once(',').map(|(kind, _)| kind);
-    scheme.eq_ignore_ascii_case("data") && kind.is_some_and(|it| !it.contains(char::is_whitespace))
+    scheme.eq_ignore_ascii_case("data") && kind.is_some_and(|kind| !kind.contains(char::is_whitespace))
 }
 
 /// Tells whether a text is base64 of at least six bytes, in either alphabet, on one line or several.

@@ -37,7 +37,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    Object::deserialize(deserializer).map(|it| it.0)
+    Object::deserialize(deserializer).map(|deserialize| deserialize.0)
 }
 
 /// Reads a struct that need not be there.
@@ -56,7 +56,7 @@ where
     T: Deserialize<'de>,
 {
     let objects = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(objects.into_iter().map(|it| it.0).collect())
+    Ok(objects.into_iter().map(|object| object.0).collect())
 }
 
 /// Reads a list of structs that need not be there.
@@ -104,7 +104,7 @@ pub(super) fn given_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 /// Reads a number of at least 0.
 pub(super) fn given_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Number>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(deserializer)? else { return Ok(None) };
-    let fits = number.as_f64().is_some_and(|it| it >= 0.0);
+    let fits = number.as_f64().is_some_and(|f64| f64 >= 0.0);
     let wrong = || Error::invalid_value(Unexpected::Other("another number"), &"a number of at least 0");
     if fits { Ok(Some(number)) } else { Err(wrong()) }
 }
@@ -128,7 +128,7 @@ where
 fn whole(number: &Number) -> Option<u64> {
     const ABOVE: f64 = 18_446_744_073_709_551_616.0;
     let float =
-        || number.as_f64().filter(|it| it.fract() == 0.0 && (0.0..ABOVE).contains(it)).map(|it| it as u64);
+        || number.as_f64().filter(|f64| f64.fract() == 0.0 && (0.0..ABOVE).contains(f64)).map(|f64| f64 as u64);
     number.as_u64().or_else(float)
 }
 

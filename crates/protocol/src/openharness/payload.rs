@@ -107,7 +107,7 @@ impl RequestApproval {
     /// Returns the answer of a name.
     #[must_use]
     pub fn option(&self, decision: Decision) -> Option<&ApprovalOption> {
-        self.options.iter().find(|it| it.id == decision.as_str())
+        self.options.iter().find(|option| option.id == decision.as_str())
     }
 }
 

@@ -67,7 +67,7 @@ impl ResponseMessage {
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut reader);
-    let Object(value) = read.map_err(|it| malformed(&it.path().to_string(), it.inner()))?;
+    let Object(value) = read.map_err(|error| malformed(&error.path().to_string(), error.inner()))?;
     reader
         .end()
         .map_err(|_| Malformed { field: None, why: "the text goes on behind its JSON".to_owned() })?;

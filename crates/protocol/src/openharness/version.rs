@@ -61,9 +61,9 @@ impl FromStr for ProtocolVersion {
         let (core, pre) = split(rest, '-');
         let mut parts = core.split('.');
         let numbers = [parts.next(), parts.next(), parts.next()];
-        let numeric = numbers.iter().all(|it| it.is_some_and(is_number)) && parts.next().is_none();
-        let pre_fits = pre.is_none_or(|it| it.split('.').all(|id| is_identifier(id) && !padded(id)));
-        let build_fits = build.is_none_or(|it| it.split('.').all(is_identifier));
+        let numeric = numbers.iter().all(|number| number.is_some_and(is_number)) && parts.next().is_none();
+        let pre_fits = pre.is_none_or(|pre| pre.split('.').all(|id| is_identifier(id) && !padded(id)));
+        let build_fits = build.is_none_or(|build| build.split('.').all(is_identifier));
         if !(numeric && pre_fits && build_fits) {
             return Err(NoVersion);
         }
@@ -78,16 +78,16 @@ fn split(text: &str, at: char) -> (&str, Option<&str>) {
 }
 
 fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit()) && (text == "0" || !text.starts_with('0'))
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'))
 }
 
 fn is_identifier(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// Tells whether it is a number with leading zeros, which a pre-release must not have.
 fn padded(text: &str) -> bool {
-    text.bytes().all(|it| it.is_ascii_digit()) && !is_number(text)
+    text.bytes().all(|byte| byte.is_ascii_digit()) && !is_number(text)
 }
 
 impl Serialize for ProtocolVersion {

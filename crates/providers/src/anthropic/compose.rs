@@ -62,14 +62,14 @@ pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<
 
 /// Says whether the model is asked to think; then no tool can be forced on it.
 fn thinks(config: &RuntimeConfig) -> bool {
-    config.extras.get("thinking").is_some_and(|it| it["type"] != "disabled")
+    config.extras.get("thinking").is_some_and(|extras| extras["type"] != "disabled")
 }
 
 fn sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {
     let fields = [
         ("max_tokens", config.max_tokens.map(|it| json!(it))),
-        ("temperature", config.temperature.map(|it| json!(it))),
-        ("top_p", config.top_p.map(|it| json!(it))),
+        ("temperature", config.temperature.map(|temperature| json!(temperature))),
+        ("top_p", config.top_p.map(|top_p| json!(top_p))),
         ("stop_sequences", config.stop_sequences.as_ref().map(|it| json!(it))),
     ];
     for (name, value) in fields {

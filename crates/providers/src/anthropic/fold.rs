@@ -83,11 +83,11 @@ impl Fold {
         let Value::Object(value) = block else {
             return Err(invalid(format!("content[{index}]: is no object")));
         };
-        if self.blocks.last().is_some_and(|it| it.index >= index) {
+        if self.blocks.last().is_some_and(|blocks| blocks.index >= index) {
             return Err(invalid(format!("content[{index}]: is there twice, or out of order")));
         }
         let part = self.part(index, &value, out)?;
-        if part.is_content() && self.blocks.iter().any(|it| it.open && it.part.is_content()) {
+        if part.is_content() && self.blocks.iter().any(|block| block.open && block.part.is_content()) {
             return Err(invalid(format!("content[{index}]: begins before the one before it ended")));
         }
         self.blocks.push(Block { index, value, part, open: true });
@@ -114,7 +114,7 @@ impl Fold {
             }
             "tool_use" => {
                 let (id, name) = (field("id")?.to_owned(), field("name")?.to_owned());
-                if self.answer.as_ref().is_some_and(|it| it.tool == name) {
+                if self.answer.as_ref().is_some_and(|answer| answer.tool == name) {
                     return Ok(Part::Answer { json: String::new() });
                 }
                 let call = self.calls;
@@ -203,11 +203,11 @@ impl Fold {
 
     /// Ends the message.
     pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<()> {
-        let open: Vec<u64> = self.blocks.iter().filter(|it| it.open).map(|it| it.index).collect();
+        let open: Vec<u64> = self.blocks.iter().filter(|block| block.open).map(|block| block.index).collect();
         for index in open {
             self.close(index, out)?;
         }
-        let answered = self.answer.as_ref().is_some_and(|it| it.given.is_some());
+        let answered = self.answer.as_ref().is_some_and(|answer| answer.given.is_some());
         if let Some(Answer { text, given, .. }) = self.answer {
             let text = given.unwrap_or(text);
             if !text.is_empty() {
@@ -216,7 +216,7 @@ impl Fold {
         }
         let reason = finish_reason(&self.message, answered)?;
         let usage = usage(self.message.get("usage"));
-        let content = self.blocks.into_iter().map(|it| Value::Object(it.value)).collect();
+        let content = self.blocks.into_iter().map(|block| Value::Object(block.value)).collect();
         self.message.insert("content".to_owned(), content);
         out.push(Delta::Finish { reason, usage, raw: Value::Object(self.message) });
         Ok(())
@@ -239,7 +239,7 @@ fn think(text: &str, out: &mut Vec<Delta>) {
 
 /// Signs the thinking that just ended.
 fn sign(signature: Option<&str>, shown: bool, out: &mut Vec<Delta>) {
-    match signature.filter(|it| !it.is_empty()) {
+    match signature.filter(|signature| !signature.is_empty()) {
         Some(signature) if shown => {
             out.push(Delta::Thinking { text: String::new(), signature: Some(signature.to_owned()) });
         }
@@ -254,8 +254,8 @@ fn fragment(index: u32, named: Option<(String, String)>, arguments: Option<Strin
 }
 
 fn open_block(blocks: &mut [Block], index: u64) -> Result<&mut Block> {
-    let block = blocks.iter_mut().rev().find(|it| it.index == index);
-    block.filter(|it| it.open).ok_or_else(|| invalid(format!("content[{index}]: is not open")))
+    let block = blocks.iter_mut().rev().find(|block| block.index == index);
+    block.filter(|block| block.open).ok_or_else(|| invalid(format!("content[{index}]: is not open")))
 }
 
 fn append(block: &mut Map, field: &str, more: &str) {
@@ -292,7 +292,7 @@ fn whole_input(block: &mut Map, json: &str) -> Option<String> {
 
 /// Writes the structured answer the same way whether it came in pieces or whole. What is no object stays as it was said.
 fn canonical_text(written: String) -> String {
-    parse_arguments(&written).map_or(written, |it| canonical_json(&Value::Object(it)))
+    parse_arguments(&written).map_or(written, |parse_arguments| canonical_json(&Value::Object(parse_arguments)))
 }
 
 /// Reads why the model stopped (spec: llm-provider §8.2.2).

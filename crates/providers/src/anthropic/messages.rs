@@ -56,11 +56,11 @@ fn assistant(message: &ChatMessage) -> Option<Value> {
         Content::Text(text) if blank(text) => Vec::new(),
         Content::Text(text) => vec![json!({"type": "text", "text": text})],
         Content::Blocks(blocks) => {
-            blocks.iter().filter(|it| !it.text().is_some_and(blank)).filter_map(block).collect()
+            blocks.iter().filter(|block| !block.text().is_some_and(blank)).filter_map(block).collect()
         }
     };
     all.extend(message.tool_calls.iter().map(call));
-    while all.last().is_some_and(|it| it["type"] == "thinking" || it["type"] == "redacted_thinking") {
+    while all.last().is_some_and(|all| all["type"] == "thinking" || all["type"] == "redacted_thinking") {
         all.pop();
     }
     (!all.is_empty()).then_some(Value::Array(all))

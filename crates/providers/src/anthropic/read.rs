@@ -10,7 +10,7 @@ use crate::mapping::{Decoder, Flow};
 
 /// Reads a whole answer.
 pub(super) fn read(body: Value, answer_tool: Option<&str>) -> Result<Response> {
-    if body.get("type").is_some_and(|it| it == "error") {
+    if body.get("type").is_some_and(|body| body == "error") {
         return Err(in_band(&body));
     }
     let Value::Object(mut message) = body else {

@@ -31,7 +31,7 @@ pub(super) fn in_band(event: &Value) -> Error {
 /// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx is a
 /// mistake of the request, as are redirects, which nobody follows.
 fn category(status: u16, body: Option<&Value>) -> fn(Detail) -> Error {
-    let said = |field: &str| body.and_then(|it| told(it, field)).unwrap_or_default();
+    let said = |field: &str| body.and_then(|body| told(body, field)).unwrap_or_default();
     match status {
         401..=403 => Error::Authentication,
         404 if said("type") == "not_found_error" => Error::InvalidModel,

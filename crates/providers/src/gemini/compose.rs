@@ -48,13 +48,13 @@ pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<
 
 fn sampling(config: &RuntimeConfig) -> Map {
     let fields = [
-        ("temperature", config.temperature.map(|it| json!(it))),
-        ("topP", config.top_p.map(|it| json!(it))),
+        ("temperature", config.temperature.map(|temperature| json!(temperature))),
+        ("topP", config.top_p.map(|top_p| json!(top_p))),
         ("maxOutputTokens", config.max_tokens.map(|it| json!(it))),
         ("stopSequences", config.stop_sequences.as_ref().map(|it| json!(it))),
-        ("seed", config.seed.map(|it| json!(it))),
-        ("frequencyPenalty", config.frequency_penalty.map(|it| json!(it))),
-        ("presencePenalty", config.presence_penalty.map(|it| json!(it))),
+        ("seed", config.seed.map(|seed| json!(seed))),
+        ("frequencyPenalty", config.frequency_penalty.map(|frequency_penalty| json!(frequency_penalty))),
+        ("presencePenalty", config.presence_penalty.map(|presence_penalty| json!(presence_penalty))),
     ];
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

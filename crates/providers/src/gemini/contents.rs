@@ -22,7 +22,7 @@ fn run<'a>(run: &'a [Arc<ChatMessage>], names: &mut Names<'a>) -> Option<Value> 
         Role::System => return None,
         Role::User => ("user", content(&first.content)),
         Role::Assistant => {
-            names.extend(first.tool_calls.iter().map(|it| (it.id.as_str(), it.name.as_str())));
+            names.extend(first.tool_calls.iter().map(|tool_call| (tool_call.id.as_str(), tool_call.name.as_str())));
             let mut parts = content(&first.content);
             parts.extend(first.tool_calls.iter().map(call));
             ("model", parts)
@@ -64,7 +64,7 @@ fn call(call: &ToolCall) -> Value {
 
 /// Puts a signature on a part; without one the key is absent.
 fn signed(mut part: Value, signature: Option<&str>) -> Value {
-    if let Some(signature) = signature.filter(|it| !it.is_empty()) {
+    if let Some(signature) = signature.filter(|signature| !signature.is_empty()) {
         part["thoughtSignature"] = json!(signature);
     }
     part

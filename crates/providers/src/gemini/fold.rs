@@ -49,7 +49,7 @@ impl Fold {
 
     /// Says whether the model said that it stopped.
     pub(super) fn is_over(&self) -> bool {
-        self.blocked() || self.answer().is_some_and(|it| text_of(it, "finishReason").is_some())
+        self.blocked() || self.answer().is_some_and(|answer| text_of(answer, "finishReason").is_some())
     }
 
     /// Ends the answer.
@@ -77,7 +77,7 @@ impl Fold {
 
     /// Reads a part. What is neither text nor a call stays on `raw`.
     fn part(&mut self, part: &Map, out: &mut Vec<Delta>) -> Result<()> {
-        let signature = text_of(part, "thoughtSignature").filter(|it| !it.is_empty()).map(str::to_owned);
+        let signature = text_of(part, "thoughtSignature").filter(|text_of| !text_of.is_empty()).map(str::to_owned);
         if let Some(call) = part.get("functionCall") {
             out.push(self.call(call, signature)?);
             return Ok(());
@@ -113,7 +113,7 @@ impl Fold {
         let all = self.raw.entry("candidates").or_insert_with(|| Value::Array(Vec::new()));
         let Value::Array(all) = all else { return };
         let known =
-            all.iter_mut().filter_map(Value::as_object_mut).find(|it| position(it) == position(&candidate));
+            all.iter_mut().filter_map(Value::as_object_mut).find(|item| position(item) == position(&candidate));
         let Some(known) = known else {
             if let Some(Value::Array(parts)) = candidate.get_mut("content").and_then(|it| it.get_mut("parts"))
             {
@@ -130,12 +130,12 @@ impl Fold {
 
     fn answer(&self) -> Option<&Map> {
         let all = self.raw.get("candidates")?.as_array()?;
-        all.iter().filter_map(Value::as_object).find(|it| position(it) == 0)
+        all.iter().filter_map(Value::as_object).find(|item| position(item) == 0)
     }
 
     fn blocked(&self) -> bool {
         self.answer().is_none()
-            && self.raw.get("promptFeedback").is_some_and(|it| it.get("blockReason").is_some())
+            && self.raw.get("promptFeedback").is_some_and(|raw| raw.get("blockReason").is_some())
     }
 
     /// Reads why the model stopped (spec: llm-provider §8.3.2). A prompt that was blocked has no candidate.
@@ -165,7 +165,7 @@ fn position(candidate: &Map) -> u64 {
 }
 
 fn is_thought(part: &Map) -> bool {
-    part.get("thought").is_some_and(|it| *it == Value::Bool(true))
+    part.get("thought").is_some_and(|part| *part == Value::Bool(true))
 }
 
 /// Makes an id from the request and the place of the call in its answer: asking again mints it again. It keeps to what every

@@ -20,7 +20,7 @@ pub(super) fn in_band(chunk: &Value) -> Option<Error> {
     body.get("error").filter(|it| !it.is_null())?;
     let code = error_field(chunk, "code").and_then(Value::as_u64).and_then(|it| u16::try_from(it).ok());
     let status =
-        code.filter(|it| (400..600).contains(it)).or_else(|| told(chunk, "status").and_then(status_of));
+        code.filter(|code| (400..600).contains(code)).or_else(|| told(chunk, "status").and_then(status_of));
     let text =
         told(chunk, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
     let detail = Detail::new(text);
@@ -34,7 +34,7 @@ pub(super) fn in_band(chunk: &Value) -> Option<Error> {
 /// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx is a
 /// mistake of the request, as are redirects, which nobody follows.
 fn category(status: u16, body: Option<&Value>) -> fn(Detail) -> Error {
-    let said = |field: &str| body.and_then(|it| told(it, field)).unwrap_or_default();
+    let said = |field: &str| body.and_then(|body| told(body, field)).unwrap_or_default();
     match status {
         400 | 403 if names_a_block(said("message")) => Error::UnsupportedContentBlock,
         400 if body.is_some_and(names_bad_key) => Error::Authentication,
@@ -64,12 +64,12 @@ fn details(body: &Value) -> impl Iterator<Item = &Value> {
 
 /// A wrong key is told as a malformed request; its details say which.
 fn names_bad_key(body: &Value) -> bool {
-    details(body).any(|it| it.get("reason").is_some_and(|it| it == "API_KEY_INVALID"))
+    details(body).any(|detail| detail.get("reason").is_some_and(|detail| detail == "API_KEY_INVALID"))
 }
 
 /// Reads `RetryInfo`, whose delay is written as in `34.5s`.
 fn retry_delay(body: &Value) -> Option<Duration> {
-    let delay = details(body).find_map(|it| it.get("retryDelay"))?.as_str()?;
+    let delay = details(body).find_map(|detail| detail.get("retryDelay"))?.as_str()?;
     let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
 }

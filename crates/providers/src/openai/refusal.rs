@@ -43,20 +43,20 @@ struct Said<'a> {
 
 impl<'a> Said<'a> {
     fn of(body: Option<&'a Value>) -> Self {
-        let field = |name: &str| body.and_then(|it| told(it, name)).unwrap_or_default();
+        let field = |name: &str| body.and_then(|body| told(body, name)).unwrap_or_default();
         Self {
-            code: body.and_then(|it| error_field(it, "code")),
+            code: body.and_then(|body| error_field(body, "code")),
             kinds: format!("{} {}", field("code"), field("type")).to_ascii_lowercase(),
             message: field("message").to_ascii_lowercase(),
         }
     }
 
     fn says(&self, words: &[&str]) -> bool {
-        words.iter().any(|it| self.message.contains(it))
+        words.iter().any(|word| self.message.contains(word))
     }
 
     fn is(&self, kinds: &[&str]) -> bool {
-        kinds.iter().any(|it| self.kinds.contains(it))
+        kinds.iter().any(|kind| self.kinds.contains(kind))
     }
 
     fn unknown_model(&self) -> bool {
@@ -81,9 +81,9 @@ impl<'a> Said<'a> {
 
     /// Returns the status that an error under a successful one stands for.
     fn status(&self) -> u16 {
-        let written = self.code.and_then(|it| it.as_u64().or_else(|| it.as_str()?.parse().ok()));
+        let written = self.code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
         if let Some(status) =
-            written.and_then(|it| u16::try_from(it).ok()).filter(|it| (400..600).contains(it))
+            written.and_then(|written| u16::try_from(written).ok()).filter(|it| (400..600).contains(it))
         {
             return status;
         }

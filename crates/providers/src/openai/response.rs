@@ -64,8 +64,8 @@ pub(super) fn text(content: &Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
         Value::Array(parts) => {
-            let texts = parts.iter().filter(|it| it["type"] == "text");
-            Some(texts.filter_map(|it| it["text"].as_str()).collect())
+            let texts = parts.iter().filter(|part| part["type"] == "text");
+            Some(texts.filter_map(|text| text["text"].as_str()).collect())
         }
         _ => None,
     }

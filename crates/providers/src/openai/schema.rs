@@ -30,7 +30,7 @@ fn name(schema: &Value) -> String {
     let allowed = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
     let title = schema.get("title").and_then(Value::as_str).unwrap_or_default();
     let name: String = title.trim().chars().take(LONGEST).map(allowed).collect();
-    if name.chars().any(|it| it.is_ascii_alphanumeric()) {
+    if name.chars().any(|letter| letter.is_ascii_alphanumeric()) {
         return name;
     }
     let hash = canonical::digest(schema);
@@ -79,7 +79,7 @@ fn is_strict(schema: &Value) -> bool {
 fn closed(schema: &Value) -> bool {
     let is_object = match &schema["type"] {
         Value::String(kind) => kind == "object",
-        Value::Array(kinds) => kinds.iter().any(|it| it == "object"),
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "object"),
         _ => false,
     };
     if !is_object && schema.get("properties").is_none() {
@@ -88,7 +88,7 @@ fn closed(schema: &Value) -> bool {
     let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
     let all_required = schema["properties"]
         .as_object()
-        .is_none_or(|it| it.keys().all(|name| required.iter().any(|required| required == name)));
+        .is_none_or(|fields| fields.keys().all(|name| required.iter().any(|required| required == name)));
     schema["additionalProperties"] == false && all_required
 }
 

@@ -29,7 +29,7 @@ impl Decoder for ChunkDecoder {
             return Ok(Flow::More);
         }
         let chunk: Value = serde_json::from_str(data)
-            .map_err(|it| invalid(&format!("has an event that is no JSON: {it}")))?;
+            .map_err(|error| invalid(&format!("has an event that is no JSON: {error}")))?;
         self.chunk(chunk, out)?;
         Ok(Flow::More)
     }
@@ -41,7 +41,7 @@ impl Decoder for ChunkDecoder {
 
 impl ChunkDecoder {
     fn chunk(&mut self, chunk: Value, out: &mut Vec<Delta>) -> Result<()> {
-        if chunk.get("error").is_some_and(|it| !it.is_null()) {
+        if chunk.get("error").is_some_and(|chunk| !chunk.is_null()) {
             return Err(refusal::in_band(&chunk));
         }
         let Value::Object(mut chunk) = chunk else {
@@ -55,9 +55,9 @@ impl ChunkDecoder {
         self.whole.frame(chunk);
         // Only one answer is asked for: others, should a server send them, are not it.
         for mut choice in
-            choices.into_iter().filter(|it| it.get("index").is_none_or(|it| it == 0 || it.is_null()))
+            choices.into_iter().filter(|choice| choice.get("index").is_none_or(|choice| choice == 0 || choice.is_null()))
         {
-            match choice.as_object_mut().and_then(|it| it.remove("delta")) {
+            match choice.as_object_mut().and_then(|object_mut| object_mut.remove("delta")) {
                 Some(Value::Object(delta)) => self.delta(&delta, out)?,
                 None | Some(Value::Null) => {}
                 Some(_) => return Err(invalid("has a delta that is no object")),
@@ -71,7 +71,7 @@ impl ChunkDecoder {
 
     fn delta(&mut self, delta: &Map, out: &mut Vec<Delta>) -> Result<()> {
         if let Some(more) = reasoning(delta) {
-            let name = if delta.get("reasoning_content").is_some_and(|it| it == more) {
+            let name = if delta.get("reasoning_content").is_some_and(|delta| delta == more) {
                 "reasoning_content"
             } else {
                 "reasoning"
@@ -102,7 +102,7 @@ impl ChunkDecoder {
     fn call(&mut self, at: usize, call: &Value, out: &mut Vec<Delta>) -> Result<()> {
         let index = match call.get("index") {
             None | Some(Value::Null) => u32::try_from(at).ok(),
-            Some(index) => index.as_u64().and_then(|it| u32::try_from(it).ok()),
+            Some(index) => index.as_u64().and_then(|number| u32::try_from(number).ok()),
         };
         let index = index.ok_or_else(|| invalid("has a tool call whose index is no number"))?;
         let field = |value: Option<&Value>| {
@@ -110,8 +110,8 @@ impl ChunkDecoder {
         };
         let id = field(call.get("id"));
         let function = call.get("function");
-        let name = field(function.and_then(|it| it.get("name")));
-        let arguments = function.and_then(|it| it.get("arguments")).map(arguments_text);
+        let name = field(function.and_then(|function| function.get("name")));
+        let arguments = function.and_then(|function| function.get("arguments")).map(arguments_text);
         self.whole.call(index, id.as_deref(), name.as_deref(), arguments.as_deref().unwrap_or_default());
         out.push(Delta::ToolCall { index, id, name, arguments, signature: None });
         Ok(())

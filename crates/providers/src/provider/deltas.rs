@@ -144,7 +144,7 @@ pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
             name: Some(call.name),
             // What could not be read stays what cannot be read.
             arguments: Some(
-                call.arguments.map_or_else(|| "null".to_owned(), |it| canonical_json(&it.into())),
+                call.arguments.map_or_else(|| "null".to_owned(), |arguments| canonical_json(&arguments.into())),
             ),
             signature: call.signature,
         });

@@ -16,7 +16,7 @@ impl Endpoint {
     /// Reads a base address: `http` or `https`, a host, and perhaps the beginning of a path.
     pub(super) fn read(text: &str) -> Result<Self> {
         let invalid = |problem: &str| Error::InvalidRequest(Detail::new(format!("base_url: {problem}")));
-        let url = Url::parse(text).map_err(|it| invalid(&format!("does not read: {it}")))?;
+        let url = Url::parse(text).map_err(|error| invalid(&format!("does not read: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(invalid("must begin with http:// or https://"));
         }
@@ -28,8 +28,8 @@ impl Endpoint {
             return Err(invalid("must hold no user, no password, no query and no fragment"));
         }
         let host =
-            url.host_str().filter(|it| !it.is_empty()).ok_or_else(|| invalid("has no host"))?.to_owned();
-        let versioned = url.path_segments().is_some_and(|mut it| it.any(is_version));
+            url.host_str().filter(|host_str| !host_str.is_empty()).ok_or_else(|| invalid("has no host"))?.to_owned();
+        let versioned = url.path_segments().is_some_and(|mut path_segments| path_segments.any(is_version));
         Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), host, versioned })
     }
 
@@ -52,7 +52,7 @@ impl Endpoint {
 
 /// Says whether a segment of a path is a version: `v1`, `v1beta`.
 fn is_version(segment: &str) -> bool {
-    segment.strip_prefix('v').and_then(|it| it.chars().next()).is_some_and(|it| it.is_ascii_digit())
+    segment.strip_prefix('v').and_then(|segment| segment.chars().next()).is_some_and(|it| it.is_ascii_digit())
 }
 
 #[cfg(test)]

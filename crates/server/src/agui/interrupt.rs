@@ -27,7 +27,7 @@ pub(super) fn of_wait(wait: &PendingWait) -> Interrupt {
 
 fn interrupt(wait: &Wait, descriptor: &Descriptor) -> Interrupt {
     let metadata = descriptor.metadata.as_ref().and_then(Value::as_object);
-    let said = |name: &str| metadata.and_then(|it| it.get(name)).and_then(Value::as_str);
+    let said = |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_str);
     // The reasons of the protocol: front ends choose their view by them.
     let (reason, message) = match (&wait.action, said("tool"), said("call_id")) {
         (Some(_), Some(tool), Some(_)) => ("tool_call", format!("May the tool `{tool}` be run?")),
@@ -47,7 +47,7 @@ fn interrupt(wait: &Wait, descriptor: &Descriptor) -> Interrupt {
         message: Some(said("message").map_or(message, str::to_owned)),
         tool_call_id: said("call_id").map(str::to_owned),
         response_schema: wait.payload_schema.as_ref().and_then(Value::as_object).cloned(),
-        expires_at: wait.deadline.map(|it| humantime::format_rfc3339_millis(it.to_system_time()).to_string()),
+        expires_at: wait.deadline.map(|deadline| humantime::format_rfc3339_millis(deadline.to_system_time()).to_string()),
         metadata: Map::from_iter([(OURS.to_owned(), ours)]),
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Mirror {
 impl Mirror {
     /// Looks at what a client posted.
     pub(super) fn of(posted: &[Held]) -> Self {
-        let ids = kept_by_us(posted).map(|it| it.id().unwrap_or_default().to_owned());
+        let ids = kept_by_us(posted).map(|kept_by_us| kept_by_us.id().unwrap_or_default().to_owned());
         Self { ids: ids.collect() }
     }
 
@@ -35,7 +35,7 @@ impl Mirror {
 
     /// Returns what makes the client have exactly these messages.
     pub(super) fn restate(&mut self, messages: Vec<Message>) -> Vec<Event> {
-        let wanted: Vec<_> = messages.iter().map(|it| it.id().to_owned()).collect();
+        let wanted: Vec<_> = messages.iter().map(|message| message.id().to_owned()).collect();
         let after = self.after(&wanted);
         let right = self.ids.iter().zip(&wanted).take_while(|(has, wanted)| has == wanted).count();
         let mut events = Vec::new();
@@ -52,13 +52,13 @@ impl Mirror {
     /// Returns what a client has after one snapshot.
     fn after(&self, wanted: &[String]) -> Vec<String> {
         let (has, wants): (BTreeSet<_>, BTreeSet<_>) = (self.ids.iter().collect(), wanted.iter().collect());
-        let kept = self.ids.iter().filter(|it| wants.contains(it));
+        let kept = self.ids.iter().filter(|id| wants.contains(id));
         kept.chain(wanted.iter().filter(|it| !has.contains(it))).cloned().collect()
     }
 
     fn has_twice(&self) -> bool {
         let mut seen = BTreeSet::new();
-        !self.ids.iter().all(|it| seen.insert(it))
+        !self.ids.iter().all(|id| seen.insert(id))
     }
 }
 
@@ -115,7 +115,7 @@ fn text(content: &Content) -> String {
         Content::Text(text) => text.clone(),
         Content::Parts(parts) => parts
             .iter()
-            .filter_map(|it| match it {
+            .filter_map(|part| match part {
                 Part::Known(KnownPart::Text { text }) => Some(text.as_str()),
                 Part::Known(KnownPart::Image { .. }) | Part::Unknown(_) => None,
             })

@@ -82,7 +82,7 @@ fn answer(
         caller.may(Scope::Read)?;
     }
     // Once the stream has begun there is no status to tell it by.
-    shared.quotas.check_turns(&caller).map_err(|it| Problem::quota_exceeded(&it))?;
+    shared.quotas.check_turns(&caller).map_err(|error| Problem::quota_exceeded(&error))?;
     let frames = run::frames(shared.clone(), caller, asked, on_disconnect);
     Ok(sse::stream(&shared, frames))
 }

@@ -122,7 +122,7 @@ impl Run {
                     End::Interrupt(interrupts) => Some(Outcome::Interrupt { interrupts }),
                     End::Cancelled => self.asked.knows_cancelled.then_some(Outcome::Cancelled),
                 };
-                let metadata = turn.map(|it| ours(json!({ "turn": it }))).unwrap_or_default();
+                let metadata = turn.map(|turn| ours(json!({ "turn": turn }))).unwrap_or_default();
                 Event::RunFinished { thread_id, run_id, outcome, metadata }
             }
             Err(failed) => failed.event(&self.shared.redactor, turn),
@@ -230,7 +230,7 @@ impl Run {
                 None => options,
             };
             let turn = self.chat.submit(&self.asked.thread, user.message.clone(), options).await?;
-            let failed = turn.outcome().now_or_never().is_some_and(|it| failed(&it));
+            let failed = turn.outcome().now_or_never().is_some_and(|now_or_never| failed(&now_or_never));
             if turn.is_new() || !failed || self.is_of_this_run(&turn).await? {
                 return Ok(turn);
             }
@@ -241,7 +241,7 @@ impl Run {
     async fn is_of_this_run(&self, turn: &Turn) -> Result<bool, Failed> {
         let message = turn.message().await?;
         let side = message.and_then(|(_, side)| side);
-        Ok(side.is_some_and(|it| it.get(RUN_ID).is_some_and(|it| *it == *self.asked.run)))
+        Ok(side.is_some_and(|side| side.get(RUN_ID).is_some_and(|side| *side == *self.asked.run)))
     }
 
     /// The client says nothing new: shows it what there is, and joins the turn that runs, if one does.

@@ -129,7 +129,7 @@ impl Telling {
 
     /// Begins the text of a message on its way, unless that was done.
     fn begin_text(&mut self, id: &str) -> Option<Event> {
-        let text = self.texts.iter_mut().find(|it| it.id == id && !it.begun)?;
+        let text = self.texts.iter_mut().find(|text| text.id == id && !text.begun)?;
         text.begun = true;
         let (message_id, name) = (text.id.clone(), text.agent.clone());
         Some(Event::TextMessageStart { message_id, role: TextRole::Assistant, name })
@@ -137,15 +137,15 @@ impl Telling {
 
     /// Ends the text of a message, if it is open.
     fn end_text(&mut self, id: &str) -> Vec<Event> {
-        let ended = self.texts.extract_if(.., |it| it.id == id).filter(|it| it.begun);
-        ended.map(|it| Event::TextMessageEnd { message_id: it.id }).collect()
+        let ended = self.texts.extract_if(.., |texts| texts.id == id).filter(|text| text.begun);
+        ended.map(|ended| Event::TextMessageEnd { message_id: ended.id }).collect()
     }
 
     /// Ends what is open.
     pub(super) fn end(&mut self) -> Vec<Event> {
         let mut events = self.end_thinking();
-        let open = self.texts.drain(..).filter(|it| it.begun);
-        events.extend(open.map(|it| Event::TextMessageEnd { message_id: it.id }));
+        let open = self.texts.drain(..).filter(|text| text.begun);
+        events.extend(open.map(|open| Event::TextMessageEnd { message_id: open.id }));
         events
     }
 

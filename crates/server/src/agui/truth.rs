@@ -38,30 +38,30 @@ impl Truth {
             Err(Error::SessionUnknown { .. }) => return Ok(Self { all: true, ..Self::default() }),
             read => read?,
         };
-        let from = read.items.first().map_or(0, |it| it.seq);
-        let len = len.max(read.items.last().map_or(0, |it| it.seq + 1));
-        let entries = read.items.iter().filter_map(|it| {
-            let message = view::entry(it)?;
-            Some(Entry { seq: it.seq, turn: it.id.as_ref().map(|id| id.turn.clone()), message })
+        let from = read.items.first().map_or(0, |items| items.seq);
+        let len = len.max(read.items.last().map_or(0, |items| items.seq + 1));
+        let entries = read.items.iter().filter_map(|item| {
+            let message = view::entry(item)?;
+            Some(Entry { seq: item.seq, turn: item.id.as_ref().map(|id| id.turn.clone()), message })
         });
         Ok(Self { entries: entries.collect(), len, all: from == 0, last_event: read.last_event })
     }
 
     /// Tells whether a message of this id is there.
     pub(super) fn knows(&self, id: &str) -> bool {
-        self.entries.iter().any(|it| it.message.id() == id)
+        self.entries.iter().any(|entry| entry.message.id() == id)
     }
 
     /// Returns the messages.
     pub(super) fn messages(&self) -> impl Iterator<Item = Message> {
-        self.entries.iter().map(|it| it.message.clone())
+        self.entries.iter().map(|entry| entry.message.clone())
     }
 
     /// Returns the messages before those of a turn, and how many they are of the session's.
     pub(super) fn before(&self, turn: &TurnId) -> (Vec<Message>, u64) {
-        let own = self.entries.iter().position(|it| it.turn.as_ref() == Some(turn));
+        let own = self.entries.iter().position(|entry| entry.turn.as_ref() == Some(turn));
         let before = own.unwrap_or(self.entries.len());
-        let len = self.entries.get(before).map_or(self.len, |it| it.seq);
-        (self.entries[..before].iter().map(|it| it.message.clone()).collect(), len)
+        let len = self.entries.get(before).map_or(self.len, |entries| entries.seq);
+        (self.entries[..before].iter().map(|entry| entry.message.clone()).collect(), len)
     }
 }

@@ -147,8 +147,8 @@ impl Run {
             return Box::pin(futures_util::stream::pending());
         }
         let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
-        Box::pin(view.follow(self.narrated_after.as_deref()).map(|it| {
-            let value = serde_json::to_value(it.narration.as_ref());
+        Box::pin(view.follow(self.narrated_after.as_deref()).map(|follow| {
+            let value = serde_json::to_value(follow.narration.as_ref());
             Event::Custom { name: NARRATION.to_owned(), value: value.expect("narration is texts") }
         }))
     }

@@ -44,7 +44,7 @@ pub(super) fn message(id: String, message: &ChatMessage, agent: Option<&str>) ->
 
 /// Returns what a user's message says.
 pub(super) fn content(message: &ChatMessage) -> Content {
-    let pictures = message.content.blocks().iter().any(|it| matches!(it, ContentBlock::Image { .. }));
+    let pictures = message.content.blocks().iter().any(|block| matches!(block, ContentBlock::Image { .. }));
     if !pictures {
         return Content::Text(message.text().into_owned());
     }

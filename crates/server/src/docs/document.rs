@@ -35,7 +35,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
             "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
         },
         "servers": [{ "url": "/" }],
-        "tags": tags.iter().map(|it| json!({ "name": it })).collect::<Value>(),
+        "tags": tags.iter().map(|tag| json!({ "name": tag })).collect::<Value>(),
         "paths": paths,
         "components": {
             "schemas": schemas.shared(&parameters),
@@ -59,7 +59,7 @@ fn described(route: &Route, operation: &Operation, schemas: &mut Schemas, proble
         },
         "responses": responses(route, operation, schemas, problem),
     });
-    let scope = route.scope.map(|it| format!("Needs the scope `{it}`.")).unwrap_or_default();
+    let scope = route.scope.map(|scope| format!("Needs the scope `{scope}`.")).unwrap_or_default();
     let about =
         [operation.about, &scope].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n");
     if !about.is_empty() {
@@ -83,13 +83,13 @@ fn described(route: &Route, operation: &Operation, schemas: &mut Schemas, proble
 /// Tells whether a body has to have fields: without, none is needed.
 fn needs_fields(operation: &Operation, schemas: &mut Schemas) -> bool {
     match operation.body {
-        Content::Json(of) => schemas.properties(of).iter().any(|it| it.2),
+        Content::Json(of) => schemas.properties(of).iter().any(|property| property.2),
         Content::Events(_) | Content::Bytes(_) | Content::Empty => false,
     }
 }
 
 fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
-    let names = route.path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
+    let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let mut all: Vec<Value> = names
         .map(|name| {
             let about = named(name);
@@ -100,8 +100,8 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
             json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema })
         })
         .collect();
-    for (name, mut schema, required) in operation.query.map(|it| schemas.properties(it)).unwrap_or_default() {
-        let about = schema.as_object_mut().and_then(|it| it.remove("description")).unwrap_or_default();
+    for (name, mut schema, required) in operation.query.map(|query| schemas.properties(query)).unwrap_or_default() {
+        let about = schema.as_object_mut().and_then(|object_mut| object_mut.remove("description")).unwrap_or_default();
         all.push(json!({ "name": name, "in": "query", "required": required, "description": about, "schema": schema }));
     }
     all.extend(operation.headers.iter().map(|Header { name, about, values }| {

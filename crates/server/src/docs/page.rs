@@ -61,13 +61,13 @@ struct Placed<'a> {
 
 /// Returns the operations by their tags, both in the document's order.
 fn by_tag(document: &Value) -> Vec<(&str, Vec<Placed<'_>>)> {
-    let tags = document["tags"].as_array().into_iter().flatten().map(|it| text(&it["name"]));
+    let tags = document["tags"].as_array().into_iter().flatten().map(|items| text(&items["name"]));
     let all = || {
         members(&document["paths"]).flat_map(|(path, methods)| {
             members(methods).map(move |(method, operation)| Placed { method, path, operation })
         })
     };
-    tags.map(|tag| (tag, all().filter(|it| it.operation["tags"][0] == tag).collect())).collect()
+    tags.map(|tag| (tag, all().filter(|all| all.operation["tags"][0] == tag).collect())).collect()
 }
 
 fn described(page: &mut String, placed: &Placed<'_>) {

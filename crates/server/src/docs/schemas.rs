@@ -17,9 +17,9 @@ pub(super) struct Schemas {
 
 impl Schemas {
     pub(super) fn new() -> Self {
-        let settings = SchemaSettings::draft2020_12().with(|it| {
-            it.definitions_path = SHARED.into();
-            it.meta_schema = None;
+        let settings = SchemaSettings::draft2020_12().with(|draft2020_12| {
+            draft2020_12.definitions_path = SHARED.into();
+            draft2020_12.meta_schema = None;
         });
         let taken = settings.clone().for_deserialize().into_generator();
         Self { taken, answered: settings.for_serialize().into_generator() }
@@ -51,7 +51,7 @@ impl Schemas {
 
     fn resolved(&self, schema: &Schema) -> Map<String, Value> {
         let place = schema.get("$ref").and_then(Value::as_str).and_then(|it| it.rsplit('/').next());
-        let shared = place.and_then(|it| self.taken.definitions().get(it)).and_then(Value::as_object);
+        let shared = place.and_then(|place| self.taken.definitions().get(place)).and_then(Value::as_object);
         shared.or(schema.as_object()).cloned().unwrap_or_default()
     }
 
@@ -75,7 +75,7 @@ impl Schemas {
         for (name, schema) in self.answered.take_definitions(true) {
             let known = all.insert(name.clone(), schema.clone());
             debug_assert!(
-                known.is_none_or(|it| it == schema),
+                known.is_none_or(|known| known == schema),
                 "{name} is taken otherwise than it is answered"
             );
         }
@@ -87,7 +87,7 @@ impl Schemas {
 fn without_null(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else { return };
     if let Some(Value::Array(kinds)) = schema.get_mut("type") {
-        kinds.retain(|it| it != "null");
+        kinds.retain(|kind| kind != "null");
         if let [one] = kinds.as_slice() {
             let one = one.clone();
             schema.insert("type".into(), one);

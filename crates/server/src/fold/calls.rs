@@ -58,13 +58,13 @@ impl Calls {
             call: id.to_owned(),
             success,
             content: content.to_owned(),
-            of: call.as_ref().map(|it| it.message.clone()),
+            of: call.as_ref().map(|call| call.message.clone()),
             message: Some(message.clone()),
             agent: agent.map(str::to_owned),
         };
-        let told = call.is_some_and(|it| {
-            it.over = true;
-            it.told.as_ref().is_some_and(|(ok, text)| *ok == success && text == content)
+        let told = call.is_some_and(|call| {
+            call.over = true;
+            call.told.as_ref().is_some_and(|(ok, text)| *ok == success && text == content)
         });
         if told { Piece::Recorded(answer) } else { Piece::Answer(answer) }
     }

@@ -56,8 +56,8 @@ impl Fold {
     /// Makes a fold that goes on where another stream of the same events has come to, behind its last recorded event.
     pub(crate) fn resumed(marks: Vec<Mark>) -> Self {
         let mut ways: Vec<Way> = marks.into_iter().filter_map(Way::resumed).collect();
-        ways.sort_by_key(|it| it.id().k);
-        let turn = ways.first().map(|it| it.id().turn.clone());
+        ways.sort_by_key(|way| way.id().k);
+        let turn = ways.first().map(|way| way.id().turn.clone());
         Self { turn, ways, ..Self::default() }
     }
 
@@ -106,7 +106,7 @@ impl Fold {
             | ChatEventKind::TurnCompleted { outcome }
             | ChatEventKind::TurnErrored { outcome } => {
                 // A turn whose message another one has taken ends beside that one.
-                if self.turn.as_ref().is_none_or(|it| *it == event.turn) {
+                if self.turn.as_ref().is_none_or(|turn| *turn == event.turn) {
                     self.abandon(&mut out);
                     self.turn = None;
                     match outcome.as_ref() {
@@ -167,13 +167,13 @@ impl Fold {
     /// its way. The first place of a turn that answers a message is the user's own, which is not told again.
     fn next(&self, id: &MessageId) -> u64 {
         let own = u64::from(id.turn.ordinal == 0);
-        let shown = self.ways.iter().filter(|it| it.is_shown() && it.id() != id);
+        let shown = self.ways.iter().filter(|way| way.is_shown() && way.id() != id);
         shown.fold(self.recorded.max(own), |next, it| if it.id().k == next { next + 1 } else { next })
     }
 
     /// Returns the state of a message on its way.
     fn way(&mut self, id: &MessageId) -> &mut Way {
-        let at = match self.ways.binary_search_by(|it| it.id().k.cmp(&id.k)) {
+        let at = match self.ways.binary_search_by(|ways| ways.id().k.cmp(&id.k)) {
             Ok(at) => at,
             Err(at) => {
                 self.ways.insert(at, Way::new(id.clone()));
@@ -205,14 +205,14 @@ impl Fold {
                 let way = self.way(id);
                 way.record(&message.text(), agent_of(side), out);
                 let showing = way.showing();
-                self.ways.retain(|it| it.id() != id);
+                self.ways.retain(|way| way.id() != id);
                 out.extend(self.calls.made(id, &message.tool_calls));
                 out.push(Piece::End { showing, message: message.clone(), side: side.cloned() });
             }
         }
         // What had overtaken this message has its turn now.
         let (turn, k) = (&id.turn, self.recorded);
-        if let Some(next) = self.ways.iter_mut().find(|it| it.id().turn == *turn && it.id().k == k) {
+        if let Some(next) = self.ways.iter_mut().find(|way| way.id().turn == *turn && way.id().k == k) {
             next.release(out);
         }
     }

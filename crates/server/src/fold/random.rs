@@ -58,7 +58,7 @@ pub(crate) fn a_turn() -> impl Strategy<Value = Vec<ChatEvent>> {
     (messages, any::<bool>(), end).prop_map(|(messages, steps, end)| {
         let mut telling = Telling::new(steps);
         telling.tell(true, ChatEventKind::TurnAccepted { message: Some(Arc::new(ChatMessage::user("m"))) });
-        messages.iter().for_each(|it| telling.message(it));
+        messages.iter().for_each(|message| telling.message(message));
         telling.record();
         let outcome = match end {
             0 => completed(turn("t")),
@@ -115,10 +115,10 @@ impl Telling {
         let last = (said.text.clone(), said.text.len());
         for (run, (text, len)) in (1..).zip(said.before.iter().chain([&last])) {
             let text: Vec<char> = text.chars().take(*len).collect();
-            let chunks: Vec<String> = text.chunks(said.cut).map(|it| it.iter().collect()).collect();
+            let chunks: Vec<String> = text.chunks(said.cut).map(|chunk| chunk.iter().collect()).collect();
             for (n, text) in (0..).zip(&chunks) {
                 let side =
-                    said.agent.filter(|_| said.noise != Noise::Unnamed).map(|it| json!({ "agent": it }));
+                    said.agent.filter(|_| said.noise != Noise::Unnamed).map(|agent| json!({ "agent": agent }));
                 let (id, so_far) = (self.id(), false);
                 let delta = ChatEventKind::Delta {
                     id,
@@ -156,7 +156,7 @@ impl Telling {
         let call = |at: usize| ToolCall::new(format!("c{at}"), "look", serde_json::Map::new());
         let text = if said.text.is_empty() && said.calls == 0 { "-" } else { &said.text };
         let message = ChatMessage::assistant(text).with_tool_calls((0..said.calls).map(call));
-        let side = said.agent.map(|it| json!({ "agent": it }));
+        let side = said.agent.map(|agent| json!({ "agent": agent }));
         let record = ChatEventKind::MessageAppended { id: self.id(), message: Arc::new(message), side };
         self.unrecorded.push(record);
         self.k += 1;
@@ -234,7 +234,7 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
 
 /// What a stream begins with that is opened when so much was told: the text so far of the message on its way.
 fn so_far(told: &[ChatEvent]) -> Option<ChatEvent> {
-    let last = told.iter().rev().find_map(|it| match &it.what {
+    let last = told.iter().rev().find_map(|item| match &item.what {
         ChatEventKind::Delta { id, run, .. } => Some(Some((id.clone(), *run))),
         ChatEventKind::MessageAppended { .. } => Some(None),
         _ => None,
@@ -275,20 +275,20 @@ proptest! {
     ) {
         let quiet = |it: &Said| Said { noise: Noise::Nothing, ..it.clone() };
         let mut telling = Telling::new(true);
-        messages.iter().for_each(|it| telling.message(&quiet(it)));
+        messages.iter().for_each(|message| telling.message(&quiet(message)));
         telling.tell(true, completed(turn("t")));
         let events = telling.events;
         let lost = lost.min(events.len());
         let back = (lost + gone).min(events.len());
         let mut fold = Fold::default();
-        let mut pieces: Vec<Piece> = events[..lost].iter().flat_map(|it| fold.event(it)).collect();
+        let mut pieces: Vec<Piece> = events[..lost].iter().flat_map(|event| fold.event(event)).collect();
         let mut fold = Fold::resumed(fold.marks());
-        let missed = events[lost..back].iter().filter(|it| it.id.is_some()).cloned();
+        let missed = events[lost..back].iter().filter(|event| event.id.is_some()).cloned();
         let rest: Vec<ChatEvent> = missed.chain(so_far(&events[..back])).chain(events[back..].iter().cloned()).collect();
         // What a tool gave is told again where that was lost: it is the same.
-        pieces.extend(rest.iter().flat_map(|it| fold.event(it)).filter(|it| !matches!(it, Piece::Answer(_))));
-        pieces.retain(|it| !matches!(it, Piece::Answer(_) | Piece::Recorded(_)));
-        let recorded: HashMap<MessageId, String> = events.iter().filter_map(|it| match &it.what {
+        pieces.extend(rest.iter().flat_map(|item| fold.event(item)).filter(|it| !matches!(it, Piece::Answer(_))));
+        pieces.retain(|piece| !matches!(piece, Piece::Answer(_) | Piece::Recorded(_)));
+        let recorded: HashMap<MessageId, String> = events.iter().filter_map(|event| match &event.what {
             ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
                 Some((id.clone(), message.text().into_owned()))
             }
@@ -305,7 +305,7 @@ proptest! {
         from in 0_usize..4,
     ) {
         let mut telling = Telling::new(steps);
-        messages.iter().for_each(|it| telling.message(it));
+        messages.iter().for_each(|message| telling.message(message));
         telling.record();
         telling.tell(true, completed(turn("t")));
         // Somebody who loses a provisional event, and who comes late.
@@ -313,22 +313,22 @@ proptest! {
             .filter(|(at, it)| it.id.is_some() || (*at != dropped && *at >= from))
             .map(|(_, it)| it.clone()).collect();
         let mut fold = Fold::default();
-        let pieces: Vec<Piece> = events.iter().flat_map(|it| fold.event(it)).collect();
+        let pieces: Vec<Piece> = events.iter().flat_map(|event| fold.event(event)).collect();
         let texts = shown(&pieces);
-        let recorded: HashMap<MessageId, String> = events.iter().filter_map(|it| match &it.what {
+        let recorded: HashMap<MessageId, String> = events.iter().filter_map(|event| match &event.what {
             ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
                 Some((id.clone(), message.text().into_owned()))
             }
             _ => None,
         }).collect();
         prop_assert_eq!(texts, recorded);
-        let owners: Vec<_> = pieces.iter().filter_map(|it| match it {
+        let owners: Vec<_> = pieces.iter().filter_map(|piece| match piece {
             Piece::Begin { showing, agent } => Some((showing.to_string(), agent.clone())),
             _ => None,
         }).collect();
         for piece in &pieces {
             if let Piece::End { showing, side, .. } = piece {
-                let agent = owners.iter().find(|it| it.0 == showing.to_string()).and_then(|it| it.1.clone());
+                let agent = owners.iter().find(|owner| owner.0 == showing.to_string()).and_then(|owner| owner.1.clone());
                 prop_assert_eq!(agent.as_deref(), agent_of(side.as_ref()));
             }
         }

@@ -9,7 +9,7 @@ const CLOSED: [&str; 4] = ["cancelled", "denied", "failed", "unknown"];
 /// Tells whether a tool message tells of success: as its side record has it (D17); else as its content has it, where that is
 /// an object which closes the call (D8) or says `success`; else it does.
 pub(crate) fn success(message: &ChatMessage, side: Option<&Value>) -> bool {
-    if let Some(success) = side.and_then(|it| it.get("success")).and_then(Value::as_bool) {
+    if let Some(success) = side.and_then(|side| side.get("success")).and_then(Value::as_bool) {
         return success;
     }
     let text = message.text();

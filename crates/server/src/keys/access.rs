@@ -115,9 +115,9 @@ impl Access {
     /// Returns the caller of a server that asks nobody, unless a page of elsewhere asks through somebody's browser: such a
     /// page names itself, or a host of its own that it has let point here.
     fn neighbour(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let header = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
-        let host = header(HOST).or_else(|| uri.authority().map(|it| it.as_str()));
-        let elsewhere = host.is_some_and(|it| !is_this_machine(it));
+        let header = |name: HeaderName| headers.get(name).and_then(|header| header.to_str().ok());
+        let host = header(HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
+        let elsewhere = host.is_some_and(|host| !is_this_machine(host));
         let origin = header(ORIGIN).is_some_and(|origin| {
             let own = origin.split_once("://").is_some_and(|(_, it)| Some(it) == host);
             !own && !self.origins.iter().any(|it| it == origin)
@@ -135,7 +135,7 @@ fn said_subject(caller: Caller, headers: &HeaderMap) -> Result<Caller, Problem> 
     let Some(said) = headers.get(SUBJECT).filter(|_| caller.scopes.contains(&Scope::Write)) else {
         return Ok(caller);
     };
-    let subject = said.to_str().ok().and_then(|it| SubjectId::parse(it.trim()).ok());
+    let subject = said.to_str().ok().and_then(|text| SubjectId::parse(text.trim()).ok());
     let wrong = || Problem::invalid("X-Subject is a text of 1 to 512 visible ASCII characters");
     Ok(Caller { subject: Some(subject.ok_or_else(wrong)?), ..caller })
 }

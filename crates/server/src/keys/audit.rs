@@ -78,7 +78,7 @@ pub(super) fn page(mut found: Vec<Document>, limit: u64) -> (Vec<Document>, Opti
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);
-    let next = found.last().filter(|_| more).map(|it| it.key.id.clone());
+    let next = found.last().filter(|_| more).map(|item| item.key.id.clone());
     (found, next)
 }
 

@@ -87,8 +87,8 @@ pub async fn tenants_with_keys(documents: &dyn Documents) -> Result<Vec<TenantId
         past = Some(last.key.id.clone());
         for document in &page {
             let body: Option<Value> = document.body.decode().ok();
-            let named = body.as_ref().and_then(|it| it.get("tenant")?.as_str());
-            tenants.extend(named.and_then(|it| TenantId::parse(it).ok()));
+            let named = body.as_ref().and_then(|body| body.get("tenant")?.as_str());
+            tenants.extend(named.and_then(|named| TenantId::parse(named).ok()));
         }
     }
 }

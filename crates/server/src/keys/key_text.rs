@@ -62,7 +62,7 @@ pub(super) fn digest_text(text: &str) -> String {
 /// Returns the id in the text of a key, if it has the form of one.
 pub(super) fn id_of(text: &str) -> Option<&str> {
     let (id, secret) = text.strip_prefix(BEGIN)?.split_once('_')?;
-    let known = id == OPERATOR || (id.len() == 2 * ID_BYTES && id.bytes().all(|it| it.is_ascii_hexdigit()));
+    let known = id == OPERATOR || (id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
     (known && !secret.is_empty()).then_some(id)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn digest(text: &str) -> [u8; 32] {
 fn base32(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let digit = |index: usize| {
-        let bit = |at: usize| bytes.get(at / 8).is_some_and(|it| it >> (7 - at % 8) & 1 == 1);
+        let bit = |at: usize| bytes.get(at / 8).is_some_and(|bytes| bytes >> (7 - at % 8) & 1 == 1);
         let value = (5 * index..5 * index + 5).fold(0, |value, at| 2 * value + usize::from(bit(at)));
         char::from(DIGITS[value])
     };

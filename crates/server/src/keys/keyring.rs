@@ -146,8 +146,8 @@ impl Keyring {
         let Drawn { id, text, digest } = draw(self.entropy.as_ref());
         let now = self.clock.now();
         let mut record = Record::new(new.name, new.scopes, &digest, now);
-        record.expires_at = new.expires_in.map(|it| now.after(it));
-        let scopes: Vec<&str> = record.scopes().iter().map(|it| it.as_str()).collect();
+        record.expires_at = new.expires_in.map(|expires_in| now.after(expires_in));
+        let scopes: Vec<&str> = record.scopes().iter().map(|scope| scope.as_str()).collect();
         let deed =
             Deed::new(by, "key.created", &id).with("name", record.name.as_str()).with("scopes", scopes);
         let mut changes = write(tenant, &id, &record, Expect::Absent);
@@ -281,7 +281,7 @@ impl Keyring {
 
     /// Takes down that a key was used, unless that is known well enough.
     fn note_use(self: &Arc<Self>, tenant: &TenantId, id: &str, record: &Record, now: Timestamp) {
-        if record.last_used_at.is_some_and(|it| now.since(it) < USED_EVERY) {
+        if record.last_used_at.is_some_and(|used_at| now.since(used_at) < USED_EVERY) {
             return;
         }
         let (keyring, tenant, id) = (self.clone(), tenant.clone(), id.to_owned());
@@ -373,7 +373,7 @@ fn check(new: &NewKey) -> Result<()> {
 
 /// Writes a key's record, and whose it is. Both go some time after it was taken back.
 fn write(tenant: &TenantId, id: &str, record: &Record, expect: Expect) -> Vec<Change> {
-    let expires_at = record.revoked_at.map(|it| it.after(KEPT));
+    let expires_at = record.revoked_at.map(|revoked_at| revoked_at.after(KEPT));
     let written = |tenant: TenantId, kind: &str, body: Json, expect: Expect| {
         let key = DocumentKey::new(tenant, kind, id);
         Change::Write { key, expect, session: None, body, expires_at }

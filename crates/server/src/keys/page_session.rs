@@ -71,7 +71,7 @@ impl PageSessions {
             body,
             expires_at: Some(self.clock.now().after(LENGTH)),
         };
-        self.documents.change(vec![write]).await.map_err(|it| Problem::of(&it.into()))?;
+        self.documents.change(vec![write]).await.map_err(|error| Problem::of(&error.into()))?;
         Ok(cookie(&token, LENGTH, secure))
     }
 
@@ -80,7 +80,7 @@ impl PageSessions {
         if let Some(token) = token(headers) {
             let key = DocumentKey::new(house(), KIND, digest_text(token));
             let remove = Change::Remove { key, expect: Expect::Any };
-            self.documents.change(vec![remove]).await.map_err(|it| Problem::of(&it.into()))?;
+            self.documents.change(vec![remove]).await.map_err(|error| Problem::of(&error.into()))?;
             self.keyring.tell_change();
         }
         Ok(cookie("", Duration::ZERO, secure))
@@ -94,11 +94,11 @@ impl PageSessions {
             return Err(Problem::of_kind(Kind::OriginForbidden, Kind::OriginForbidden.message()));
         }
         let key = DocumentKey::new(house(), KIND, digest_text(token));
-        let found = self.documents.document(&key).await.map_err(|it| Problem::of(&it.into()))?;
+        let found = self.documents.document(&key).await.map_err(|error| Problem::of(&error.into()))?;
         let now = self.clock.now();
-        let found = found.filter(|it| it.expires_at.is_none_or(|end| now < end));
-        let end = found.as_ref().and_then(|it| it.expires_at);
-        let signed_in = found.and_then(|it| it.body.decode::<SignedIn>().ok());
+        let found = found.filter(|found| found.expires_at.is_none_or(|end| now < end));
+        let end = found.as_ref().and_then(|found| found.expires_at);
+        let signed_in = found.and_then(|found| found.body.decode::<SignedIn>().ok());
         let signed_in = signed_in.ok_or_else(Problem::unauthorized)?;
         let caller = self.keyring.holder(&signed_in.key, &signed_in.secret).await?;
         let valid_until = caller.valid_until.into_iter().chain(end).min();
@@ -109,13 +109,13 @@ impl PageSessions {
 /// Tells whether the browser reached the proxy in front of the server over TLS.
 pub(crate) fn is_secure(headers: &HeaderMap) -> bool {
     let proto = headers.get(HeaderName::from_static("x-forwarded-proto"));
-    proto.is_some_and(|it| it.as_bytes() == b"https")
+    proto.is_some_and(|proto| proto.as_bytes() == b"https")
 }
 
 /// Returns the value of the cookie.
 fn token(headers: &HeaderMap) -> Option<&str> {
-    let all = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
-    let mut pairs = all.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
+    let all = headers.get_all(COOKIE).iter().filter_map(|item| item.to_str().ok());
+    let mut pairs = all.flat_map(|item| item.split(';')).filter_map(|it| it.trim().split_once('='));
     // Over TLS, a cookie with the plain name is ignored: another host of the domain could have set it.
     let wanted = if is_secure(headers) { HOST_NAME } else { NAME };
     pairs.find_map(|(name, value)| (name == wanted && !value.is_empty()).then_some(value))
@@ -128,7 +128,7 @@ fn cookie(token: &str, length: Duration, secure: bool) -> String {
 
 /// Tells whether a page of ours asks: browsers say where a request comes from, and scripts cannot say otherwise.
 fn is_from_the_page(headers: &HeaderMap) -> bool {
-    let header = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
+    let header = |name: HeaderName| headers.get(name).and_then(|header| header.to_str().ok());
     if let Some(site) = header(HeaderName::from_static("sec-fetch-site")) {
         return site == "same-origin" || site == "none";
     }

@@ -61,7 +61,7 @@ impl Record {
     pub(super) fn state(&self, now: Timestamp) -> KeyState {
         if self.revoked_at.is_some() {
             KeyState::Revoked
-        } else if self.expires_at.is_some_and(|it| it <= now) {
+        } else if self.expires_at.is_some_and(|expires_at| expires_at <= now) {
             KeyState::Expired
         } else {
             KeyState::Active
@@ -81,7 +81,7 @@ impl Record {
             expires_at: self.expires_at.map(time),
             revoked_at: self.revoked_at.map(time),
             last_used_at: self.last_used_at.map(time),
-            old_secret_until: previous.filter(|it| *it > now).map(time),
+            old_secret_until: previous.filter(|previous| *previous > now).map(time),
         }
     }
 
@@ -101,5 +101,5 @@ fn scope(scope: KeyScope) -> Scope {
 }
 
 fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -73,7 +73,7 @@ async fn create(
     let tenant = caller.acting_for(asked.tenant.as_deref())?;
     let usual = || vec![KeyScope::Read, KeyScope::Write, KeyScope::Approve];
     let expires_in = asked.expires_in.map(Duration::from_secs);
-    if expires_in.is_some_and(|it| it.is_zero() || it > LIFE_MAX) {
+    if expires_in.is_some_and(|expires_in| expires_in.is_zero() || expires_in > LIFE_MAX) {
         return Err(Problem::invalid("expires_in is from a second to ten years").field("expires_in"));
     }
     let new = NewKey {

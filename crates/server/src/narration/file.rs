@@ -166,7 +166,7 @@ impl Drop for NarrationFile {
         let mut waiting = self.desk.waiting();
         waiting.closed = true;
         self.desk.changed.notify_all();
-        let end = self.desk.changed.wait_timeout_while(waiting, LAST_WORDS, |it| !it.over);
+        let end = self.desk.changed.wait_timeout_while(waiting, LAST_WORDS, |changed| !changed.over);
         drop(end);
     }
 }
@@ -277,7 +277,7 @@ fn take_out(path: &Path, forgotten: &Forgotten) -> io::Result<()> {
     let mut kept = BufWriter::new(append(&new)?);
     for line in file.lines() {
         let line = line?;
-        if !beginnings.iter().any(|it| line.starts_with(it)) {
+        if !beginnings.iter().any(|beginning| line.starts_with(beginning)) {
             kept.write_all(line.as_bytes())?;
             kept.write_all(b"\n")?;
         }
@@ -289,7 +289,7 @@ fn take_out(path: &Path, forgotten: &Forgotten) -> io::Result<()> {
 /// Returns how the lines of a session begin; without one, how those of all sessions of a tenant do.
 fn beginning(tenant: &str, session: Option<&str>) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let session = session.map(|it| format!("{},", quoted(it))).unwrap_or_default();
+    let session = session.map(|session| format!("{},", quoted(session))).unwrap_or_default();
     format!("{{\"tenant\":{},\"session\":{session}", quoted(tenant))
 }
 

@@ -35,7 +35,7 @@ impl Followers {
     /// Tells those who follow a session that there is more.
     pub(super) fn tell(&self, owner: &Owner) {
         if let Some(told) = self.all().get(owner) {
-            told.send_modify(|it| *it += 1);
+            told.send_modify(|told| *told += 1);
         }
     }
 }
@@ -52,7 +52,7 @@ impl Drop for Follower {
     fn drop(&mut self) {
         let mut all = self.all.all();
         // The last one, which is this one.
-        if all.get(&self.owner).is_some_and(|it| it.receiver_count() <= 1) {
+        if all.get(&self.owner).is_some_and(|all| all.receiver_count() <= 1) {
             all.remove(&self.owner);
         }
     }

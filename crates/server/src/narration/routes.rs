@@ -58,10 +58,10 @@ async fn look(
 ) -> Result<Response, Problem> {
     is_session_id(&session)?;
     let view = shared.narration_of(&caller.tenant, &session);
-    let seen = headers.get(LAST_EVENT_ID).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let seen = headers.get(LAST_EVENT_ID).map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
     let after = seen.or(query.after);
     if wants_events(&headers) {
-        let frames = view.follow(after.as_deref()).map(|it| frame(&it));
+        let frames = view.follow(after.as_deref()).map(|follow| frame(&follow));
         return Ok(sse::resumable_stream(&shared, frames));
     }
     let items = view.held(after.as_deref()).iter().map(written).collect();

@@ -36,14 +36,14 @@ impl NarrationView {
     /// Returns what is held, after what was seen last. What is not held any more is left out and not told.
     pub(crate) fn held(&self, after: Option<&str>) -> Vec<Told> {
         let Some(log) = &self.log else { return Vec::new() };
-        past(log, &self.owner, after.map_or(0, |it| log.no(it))).1
+        past(log, &self.owner, after.map_or(0, |after| log.no(after))).1
     }
 
     /// Returns what is held after what was seen last, then what is said, as it is said; it does not end. Who is slow misses what
     /// is not held any more, and holds nobody up.
     pub(crate) fn follow(self, after: Option<&str>) -> impl Stream<Item = Told> + Send + use<> {
         let seen = self.log.as_ref().zip(after).map_or(0, |(log, it)| log.no(it));
-        let follower = self.log.as_ref().map(|it| it.followers().follow(&self.owner));
+        let follower = self.log.as_ref().map(|log| log.followers().follow(&self.owner));
         stream::unfold((self, follower, seen, VecDeque::new()), |going| async move {
             let (view, mut follower, mut seen, mut ready) = going;
             loop {
@@ -67,6 +67,6 @@ impl NarrationView {
 /// Returns what is held past a number, and the number of the last piece.
 fn past(log: &Log, owner: &Owner, no: u64) -> (u64, Vec<Told>) {
     let held = log.past(owner, no);
-    let last = held.last().map_or(no, |it| it.no);
+    let last = held.last().map_or(no, |held| held.no);
     (last, held.into_iter().map(|it| Told { id: log.id(it.no), narration: it.narration }).collect())
 }

@@ -24,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
 const UNKNOWN: &str = "1970-01-01T00:00:00Z";
 
 async fn list_all(State(shared): State<Arc<Shared>>) -> Json<native::AgentList> {
-    let bare = shared.chat.agents().filter(|name| shared.agents.iter().all(|it| it.id != *name));
+    let bare = shared.chat.agents().filter(|name| shared.agents.iter().all(|agent| agent.id != *name));
     let bare: Vec<_> = bare.map(|name| ChatAgent::new(name, name, UNKNOWN)).collect();
     let items = listed(shared.agents.iter().chain(&bare)).into_iter().map(public).collect();
     Json(native::AgentList { items })

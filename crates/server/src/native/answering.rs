@@ -136,7 +136,7 @@ impl Telling {
 
     /// Tells that a turn was accepted, and where to ask for it.
     async fn accepted(&self, turn: &Turn) -> Result<Response, Problem> {
-        let info = self.chat().turn_info(turn.session(), turn.id()).await.map_err(|it| Problem::of(&it))?;
+        let info = self.chat().turn_info(turn.session(), turn.id()).await.map_err(|error| Problem::of(&error))?;
         let mut response = (StatusCode::ACCEPTED, Json(convert::turn(&info))).into_response();
         let headers = response.headers_mut();
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static("respond-async"));
@@ -166,13 +166,13 @@ pub(crate) fn mark_replayed(response: &mut Response) {
 /// `"showThinking": true` (D19).
 pub(crate) async fn view(shared: &Shared, chat: &Chat, session: &str) -> Result<View, Problem> {
     let shows =
-        |it: &&singletree_agent::ChatAgent| it.other.get("showThinking").is_some_and(|it| *it == true);
+        |it: &&singletree_agent::ChatAgent| it.other.get("showThinking").is_some_and(|other| *other == true);
     if shared.agents.iter().find(shows).is_none() {
         return Ok(View::default());
     }
     match chat.session(session).await {
         Ok(info) => {
-            let thinking = shared.agents.iter().filter(shows).any(|it| it.id == info.agent);
+            let thinking = shared.agents.iter().filter(shows).any(|agent| agent.id == info.agent);
             Ok(View { thinking })
         }
         // It was deleted meanwhile: nobody can say any more what may be seen.
@@ -219,7 +219,7 @@ fn unseen(
     seen: Option<EventId>,
 ) -> impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static {
     events.filter(move |event| {
-        let id = event.as_ref().ok().and_then(|it| it.id.as_ref());
+        let id = event.as_ref().ok().and_then(|event| event.id.as_ref());
         let was =
             id.zip(seen.as_ref()).is_some_and(|(id, seen)| id.epoch == seen.epoch && id.seq <= seen.seq);
         std::future::ready(!was)
@@ -231,7 +231,7 @@ pub(super) fn framed(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
     framing: Framing,
 ) -> impl Stream<Item = Frame> + Send + 'static {
-    let frames = Box::pin(events).map(move |it| framing.frame(it));
+    let frames = Box::pin(events).map(move |pin| framing.frame(pin));
     stream::once(std::future::ready(Frame::comment("open"))).chain(frames)
 }
 

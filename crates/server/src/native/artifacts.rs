@@ -62,10 +62,10 @@ impl Shelf {
     /// Finds the session: artifacts of one that is not there would outlive it.
     async fn of(telling: &Telling, session: &str) -> Result<Self, Problem> {
         let unknown = |it: &singletree_harness::Error| Problem::of(it);
-        telling.chat().session(session).await.map_err(|it| unknown(&it))?;
+        telling.chat().session(session).await.map_err(|error| unknown(&error))?;
         let parsed = SessionId::parse(session);
         let parsed =
-            parsed.map_err(|it| unknown(&singletree_harness::Error::SessionId { why: it.to_string() }))?;
+            parsed.map_err(|error| unknown(&singletree_harness::Error::SessionId { why: error.to_string() }))?;
         let key = SessionKey::new(telling.caller.tenant.clone(), parsed);
         let artifacts = Artifacts::new(telling.shared.documents.clone(), telling.shared.clock.clone());
         Ok(Self { artifacts, key })
@@ -76,7 +76,7 @@ impl Shelf {
     }
 
     async fn find(&self, name: &ArtifactName) -> Result<Artifact, Problem> {
-        let found = self.all().await?.into_iter().find(|it| it.name == *name);
+        let found = self.all().await?.into_iter().find(|item| item.name == *name);
         found.ok_or_else(|| Problem::not_found("artifact_refused", format!("there is no {name}")))
     }
 }

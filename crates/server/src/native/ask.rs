@@ -36,7 +36,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 /// `harness_session_id_unresolved`.
 pub(crate) fn is_session_id(session: &str) -> Result<(), Problem> {
     let checked = SessionId::parse(session);
-    checked.map(drop).map_err(|it| Problem::of(&singletree_harness::Error::SessionId { why: it.to_string() }))
+    checked.map(drop).map_err(|error| Problem::of(&singletree_harness::Error::SessionId { why: error.to_string() }))
 }
 
 /// How many entries a page has where nothing is said of it.
@@ -76,8 +76,8 @@ impl Manner {
         }
         let mut wait = None;
         let mut is_async = false;
-        let texts = headers.get_all(PREFER).iter().filter_map(|it| it.to_str().ok());
-        for preference in texts.flat_map(|it| it.split(',')) {
+        let texts = headers.get_all(PREFER).iter().filter_map(|item| item.to_str().ok());
+        for preference in texts.flat_map(|text| text.split(',')) {
             let preference = preference.split(';').next().unwrap_or_default().trim();
             let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
             match name.trim().to_ascii_lowercase().as_str() {

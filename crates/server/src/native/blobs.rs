@@ -63,9 +63,9 @@ async fn keep(
 ) -> Result<(StatusCode, Json<native::Blob>), Problem> {
     let chat = shared.chat(&caller);
     let permit = room(&shared)?;
-    let declared = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).map(str::to_owned);
+    let declared = request.headers().get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).map(str::to_owned);
     let bytes = read(&chat, request).await?;
-    let kept = chat.keep_blob(&session, bytes, declared.as_deref()).await.map_err(|it| unkept(&it))?;
+    let kept = chat.keep_blob(&session, bytes, declared.as_deref()).await.map_err(|error| unkept(&error))?;
     drop(permit);
     let BlobRef { media_type, bytes, .. } = &kept;
     let blob = native::Blob { blob: kept.name(), media_type: media_type.clone(), bytes: *bytes };
@@ -81,7 +81,7 @@ fn room(shared: &Shared) -> Result<OwnedSemaphorePermit, Problem> {
 /// Reads a body that may be as large as a blob.
 async fn read(chat: &Chat, request: Request) -> Result<Vec<u8>, Problem> {
     // Where none are kept, one byte is enough to be told so.
-    let max = chat.blob_limits().map_or(1, |it| it.bytes);
+    let max = chat.blob_limits().map_or(1, |blob_limits| blob_limits.bytes);
     let body = request.into_body();
     if body.size_hint().lower() > max as u64 {
         return Err(Problem::of(&Error::BlobTooLarge { max }));
@@ -95,7 +95,7 @@ async fn read(chat: &Chat, request: Request) -> Result<Vec<u8>, Problem> {
 
 fn is_too_long(error: &axum::Error) -> bool {
     let source = std::error::Error::source(error);
-    source.is_some_and(|it| it.is::<http_body_util::LengthLimitError>())
+    source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
 
 fn unkept(error: &Error) -> Problem {
@@ -115,11 +115,11 @@ async fn show(
     let chat = shared.chat(&caller);
     let tag = format!("\"{digest}\"");
     if matches(&headers, &tag) {
-        let known = chat.blob_info(&session, &digest).await.map_err(|it| unknown(&it))?;
+        let known = chat.blob_info(&session, &digest).await.map_err(|error| unknown(&error))?;
         return Ok((StatusCode::NOT_MODIFIED, kept(&known, tag)).into_response());
     }
     let permit = room(&shared)?;
-    let blob = chat.blob(&session, &digest).await.map_err(|it| unknown(&it))?;
+    let blob = chat.blob(&session, &digest).await.map_err(|error| unknown(&error))?;
     let about = BlobRef::from(blob.info());
     let whole = Bytes::from(blob.bytes);
     let pieces = (0..whole.len()).step_by(PIECE).map(move |at| {
@@ -133,8 +133,8 @@ async fn show(
 }
 
 fn matches(headers: &HeaderMap, tag: &str) -> bool {
-    let named = headers.get_all(IF_NONE_MATCH).iter().filter_map(|it| it.to_str().ok());
-    named.flat_map(|it| it.split(',')).any(|it| {
+    let named = headers.get_all(IF_NONE_MATCH).iter().filter_map(|item| item.to_str().ok());
+    named.flat_map(|item| item.split(',')).any(|it| {
         let it = it.trim();
         it == "*" || it.strip_prefix("W/").unwrap_or(it) == tag
     })

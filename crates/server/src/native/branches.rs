@@ -75,7 +75,7 @@ async fn fork_one(
     if let Some(id) = wanted.id {
         options = options.session(id);
     }
-    let made = telling.chat().fork(&session, options).await.map_err(|it| Problem::of(&it))?;
+    let made = telling.chat().fork(&session, options).await.map_err(|error| Problem::of(&error))?;
     let place = [(LOCATION, session_place(&made.session))];
     Ok((StatusCode::CREATED, place, Json(convert::session(&made))).into_response())
 }
@@ -85,10 +85,10 @@ async fn edit_one(
     Path(session): Path<String>,
     Sent(wanted): Sent<native::EditMessage>,
 ) -> Result<Response, Problem> {
-    let at = place(wanted.message).map_err(|it| it.field("message"))?;
+    let at = place(wanted.message).map_err(|error| error.field("message"))?;
     let message = telling.said(&session, wanted.content).await?;
     let turn = telling.chat().edit(&session, at, message, wanted.id.as_deref()).await;
-    telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
+    telling.tell(&turn.map_err(|error| Problem::of_turn(&error))?).await
 }
 
 async fn regenerate_one(
@@ -98,9 +98,9 @@ async fn regenerate_one(
 ) -> Result<Response, Problem> {
     // The reply is one to a message that somebody else may have sent.
     telling.caller.may(Scope::Read)?;
-    let reply = wanted.reply.map(place).transpose().map_err(|it| it.field("reply"))?;
+    let reply = wanted.reply.map(place).transpose().map_err(|error| error.field("reply"))?;
     let turn = telling.chat().regenerate(&session, reply, wanted.id.as_deref()).await;
-    telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
+    telling.tell(&turn.map_err(|error| Problem::of_turn(&error))?).await
 }
 
 /// Reads where a message stands.

@@ -43,10 +43,10 @@ impl View {
             llm::Content::Text(text) => native::Content::Text(text.clone()),
             llm::Content::Blocks(blocks) => self.content(blocks),
         };
-        let tool_calls = message.tool_calls.iter().map(|it| native::ToolCall {
-            id: it.id.clone(),
-            name: it.name.clone(),
-            arguments: it.arguments.clone(),
+        let tool_calls = message.tool_calls.iter().map(|tool_call| native::ToolCall {
+            id: tool_call.id.clone(),
+            name: tool_call.name.clone(),
+            arguments: tool_call.arguments.clone(),
         });
         let tool_calls = tool_calls.collect();
         native::Message { role, content, tool_calls, tool_call_id: message.tool_call_id.clone() }
@@ -54,7 +54,7 @@ impl View {
 
     /// Writes blocks: as text, where text is all that is left.
     fn content(self, blocks: &[llm::ContentBlock]) -> native::Content {
-        let mut shown: Vec<_> = blocks.iter().filter_map(|it| self.block(it)).collect();
+        let mut shown: Vec<_> = blocks.iter().filter_map(|block| self.block(block)).collect();
         match shown.as_mut_slice() {
             [] => native::Content::Text(String::new()),
             [native::Block::Text { text }] => native::Content::Text(std::mem::take(text)),
@@ -73,7 +73,7 @@ impl View {
                     }
                 },
                 media_type: media_type.clone(),
-                detail: detail.map(|it| match it {
+                detail: detail.map(|detail| match detail {
                     llm::ImageDetail::Auto => native::ImageDetail::Auto,
                     llm::ImageDetail::Low => native::ImageDetail::Low,
                     llm::ImageDetail::High => native::ImageDetail::High,
@@ -151,7 +151,7 @@ impl View {
     fn kind(self, session: &str, what: &ChatEventKind) -> native::EventKind {
         match what {
             ChatEventKind::TurnAccepted { message } => {
-                native::EventKind::TurnAccepted { message: message.as_ref().map(|it| self.message(it)) }
+                native::EventKind::TurnAccepted { message: message.as_ref().map(|message| self.message(message)) }
             }
             ChatEventKind::TurnStarted => native::EventKind::TurnStarted {},
             ChatEventKind::TurnRestarted => native::EventKind::TurnRestarted {},
@@ -301,7 +301,7 @@ pub(crate) fn session(info: &SessionInfo) -> native::Session {
         parent: info
             .parent
             .as_ref()
-            .map(|it| native::ForkPoint { session: it.session.clone(), offset: it.offset }),
+            .map(|parent| native::ForkPoint { session: parent.session.clone(), offset: parent.offset }),
     }
 }
 

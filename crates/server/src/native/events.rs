@@ -43,10 +43,10 @@ async fn follow_session(
 ) -> Result<Response, Problem> {
     let chat = telling.chat();
     // Who listens to what is not there would wait for ever.
-    chat.session(&session).await.map_err(|it| Problem::of(&it))?;
-    let after = telling.last_event_id().or(query.after).filter(|it| !it.is_empty());
-    let after = after.map(|it| it.parse::<EventId>()).transpose().map_err(|it| Problem::of(&it))?;
+    chat.session(&session).await.map_err(|error| Problem::of(&error))?;
+    let after = telling.last_event_id().or(query.after).filter(|event_id| !event_id.is_empty());
+    let after = after.map(|after| after.parse::<EventId>()).transpose().map_err(|error| Problem::of(&error))?;
     let view = telling.view(&session).await?;
-    let events = chat.events(&session, after).await.map_err(|it| Problem::of(&it))?;
+    let events = chat.events(&session, after).await.map_err(|error| Problem::of(&error))?;
     Ok(sse::resumable_stream(&telling.shared, framed(events, telling.framing(view))))
 }

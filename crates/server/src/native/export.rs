@@ -14,7 +14,7 @@ pub(super) fn forget_thoughts(document: &mut Value) {
 
 fn forget(content: &mut Value) {
     let Some(blocks) = content.as_array_mut() else { return };
-    blocks.retain(|it| !matches!(it["type"].as_str(), Some("thinking" | "redacted_thinking")));
+    blocks.retain(|block| !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")));
     if blocks.is_empty() {
         *content = Value::String(String::new());
     }

@@ -87,7 +87,7 @@ async fn send_one(
 ) -> Result<Response, Problem> {
     let (message, options) = said(&telling, &session, sent).await?;
     let turn = telling.chat().submit(&session, message, options).await;
-    telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
+    telling.tell(&turn.map_err(|error| Problem::of_turn(&error))?).await
 }
 
 async fn steer_one(
@@ -97,7 +97,7 @@ async fn steer_one(
 ) -> Result<Response, Problem> {
     let (message, options) = said(&telling, &session, sent).await?;
     let turn = telling.chat().steer(&session, message, options).await;
-    telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
+    telling.tell(&turn.map_err(|error| Problem::of_turn(&error))?).await
 }
 
 /// The maximum number of failed turns on a page.
@@ -139,12 +139,12 @@ async fn page(
 ) -> Result<Json<native::MessageList>, Problem> {
     let limit = limit(query.limit)?;
     let (chat, from) = (telling.chat(), query.from.unwrap_or_default());
-    let part = chat.transcript(&session, from, limit).await.map_err(|it| Problem::of(&it))?;
+    let part = chat.transcript(&session, from, limit).await.map_err(|error| Problem::of(&error))?;
     let failed = chat.failed_turns(&session, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
-    let failed = failed.map_err(|it| Problem::of(&it))?;
+    let failed = failed.map_err(|error| Problem::of(&error))?;
     let view = telling.view(&session).await?;
     Ok(Json(native::MessageList {
-        items: part.items.iter().map(|it| view.history(it)).collect(),
+        items: part.items.iter().map(|item| view.history(item)).collect(),
         next: part.next,
         last_event: part.last_event.as_ref().map(ToString::to_string),
         failed: failed.iter().map(|turn| view.failed(turn)).collect(),

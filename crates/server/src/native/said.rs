@@ -33,7 +33,7 @@ fn message(content: native::SendContent) -> Result<ChatMessage, Problem> {
         native::SendBlock::Image { source: native::SendImageSource::Url { url }, media_type, detail } => {
             let picture = picture(url, media_type)
                 .map_err(|problem| problem.field(format!("content[{at}].source.url")))?;
-            let detail = detail.map(|it| match it {
+            let detail = detail.map(|detail| match detail {
                 native::ImageDetail::Auto => ImageDetail::Auto,
                 native::ImageDetail::Low => ImageDetail::Low,
                 native::ImageDetail::High => ImageDetail::High,
@@ -78,7 +78,7 @@ fn has_host(rest: &str) -> bool {
         false => letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-'),
     };
     let is_port =
-        |digits: &str| (1..=5).contains(&digits.len()) && digits.bytes().all(|it| it.is_ascii_digit());
+        |digits: &str| (1..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     !host.is_empty()
         && host.chars().all(is_of_host)
         && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))

@@ -73,7 +73,7 @@ async fn make(telling: Telling, Sent(wanted): Sent<native::CreateSession>) -> Re
     if let Some(agent) = wanted.agent {
         options = options.agent(agent);
     }
-    let made = telling.chat().create_session(options).await.map_err(|it| Problem::of(&it))?;
+    let made = telling.chat().create_session(options).await.map_err(|error| Problem::of(&error))?;
     let place = [(LOCATION, session_place(&made.session))];
     Ok((StatusCode::CREATED, place, Json(convert::session(&made))).into_response())
 }
@@ -89,18 +89,18 @@ async fn page(
         native::SessionOrder::Id => chat.sessions(from, limit).await,
         native::SessionOrder::Recent => chat.recent_sessions(from, limit).await,
     };
-    let list = list.map_err(|it| Problem::of(&it))?;
+    let list = list.map_err(|error| Problem::of(&error))?;
     let items = list.items.iter().map(convert::session).collect();
     Ok(Json(native::SessionList { items, next: list.next }))
 }
 
 async fn one(telling: Telling, Path(session): Path<String>) -> Result<Json<native::Session>, Problem> {
-    let info = telling.chat().session(&session).await.map_err(|it| Problem::of(&it))?;
+    let info = telling.chat().session(&session).await.map_err(|error| Problem::of(&error))?;
     Ok(Json(convert::session(&info)))
 }
 
 async fn write_out(telling: Telling, Path(session): Path<String>) -> Result<Json<Value>, Problem> {
-    let export = telling.chat().export_session(&session).await.map_err(|it| Problem::of(&it))?;
+    let export = telling.chat().export_session(&session).await.map_err(|error| Problem::of(&error))?;
     let view = telling.view(&session).await?;
     let mut document = serde_json::to_value(export).expect("an export is JSON");
     if !view.thinking {
@@ -111,6 +111,6 @@ async fn write_out(telling: Telling, Path(session): Path<String>) -> Result<Json
 
 async fn remove(telling: Telling, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let deleted = telling.chat().delete_session(&session, Some(&telling.caller.name)).await;
-    deleted.map_err(|it| Problem::of(&it))?;
+    deleted.map_err(|error| Problem::of(&error))?;
     Ok(StatusCode::NO_CONTENT)
 }

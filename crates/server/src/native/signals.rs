@@ -50,8 +50,8 @@ The answer is how the turn that goes on ended, as for a message that is sent: as
 
 async fn pending(telling: Telling, Path(session): Path<String>) -> Result<Json<native::WaitList>, Problem> {
     let chat = telling.chat();
-    chat.session(&session).await.map_err(|it| Problem::of(&it))?;
-    let waits = chat.pending(Some(&session), u64::MAX).await.map_err(|it| Problem::of(&it))?;
+    chat.session(&session).await.map_err(|error| Problem::of(&error))?;
+    let waits = chat.pending(Some(&session), u64::MAX).await.map_err(|error| Problem::of(&error))?;
     Ok(Json(native::WaitList { items: waits.iter().map(convert::wait).collect() }))
 }
 
@@ -60,7 +60,7 @@ async fn all_pending(
     Params(query): Params<native::WaitQuery>,
 ) -> Result<Json<native::WaitList>, Problem> {
     let limit = limit(query.limit)?;
-    let waits = telling.chat().pending(None, limit).await.map_err(|it| Problem::of(&it))?;
+    let waits = telling.chat().pending(None, limit).await.map_err(|error| Problem::of(&error))?;
     Ok(Json(native::WaitList { items: waits.iter().map(convert::wait).collect() }))
 }
 
@@ -79,7 +79,7 @@ async fn answer_one(
     };
     let address = SignalAddress::Session { session, signal: signal.clone() };
     let delivered = telling.chat().signal(address, answer).await;
-    match delivered.map_err(|it| Problem::of_turn(&it))? {
+    match delivered.map_err(|error| Problem::of_turn(&error))? {
         Delivered::Resumed(turn) => telling.tell(&turn).await,
         Delivered::Kept { until } => {
             let kept = native::KeptSignal { signal, kept_until: convert::time(until) };

@@ -36,8 +36,8 @@ async fn follow_tenant(
     telling: Telling,
     Params(query): Params<native::TenantEventQuery>,
 ) -> Result<Response, Problem> {
-    let after = telling.last_event_id().or(query.after).filter(|it| !it.is_empty());
-    let after = after.map(|it| it.parse::<TenantEventId>()).transpose();
+    let after = telling.last_event_id().or(query.after).filter(|event_id| !event_id.is_empty());
+    let after = after.map(|after| after.parse::<TenantEventId>()).transpose();
     let after = after.map_err(|error| Problem::of(&error))?;
     let events = telling.chat().tenant_events(after.as_ref()).map_err(|error| Problem::of(&error))?;
     Ok(sse::resumable_stream(&telling.shared, frames(events)))

@@ -73,7 +73,7 @@ async fn page(
 ) -> Result<Json<native::TurnList>, Problem> {
     let limit = limit(query.limit)?;
     let page = telling.chat().turns(&session, query.from.unwrap_or_default(), limit).await;
-    let page = page.map_err(|it| Problem::of(&it))?;
+    let page = page.map_err(|error| Problem::of(&error))?;
     let items = page.items.iter().map(convert::turn).collect();
     Ok(Json(native::TurnList { items, next: page.next }))
 }
@@ -81,14 +81,14 @@ async fn page(
 async fn one(telling: Telling, Path((session, turn)): Path<(String, String)>) -> Result<Response, Problem> {
     let info = find(&telling, &session, &turn).await?;
     if telling.manner() == Manner::Events {
-        let turn = telling.chat().turn(&info.id).await.map_err(|it| Problem::of(&it))?;
+        let turn = telling.chat().turn(&info.id).await.map_err(|error| Problem::of(&error))?;
         return telling.tell(&turn).await;
     }
     let patience = patience(&telling.headers);
     if info.status == TurnStatus::Accepted && patience.is_none() {
         return Ok(Json(convert::turn(&info)).into_response());
     }
-    let turn = telling.chat().turn(&info.id).await.map_err(|it| Problem::of(&it))?;
+    let turn = telling.chat().turn(&info.id).await.map_err(|error| Problem::of(&error))?;
     let outcome = match patience.filter(|_| info.status == TurnStatus::Accepted) {
         Some(patience) => telling.soon(&turn, patience).await,
         None => Some(turn.outcome().await),
@@ -117,10 +117,10 @@ async fn cancel_one(
     Path((session, turn)): Path<(String, String)>,
 ) -> Result<Json<native::Turn>, Problem> {
     let info = find(&telling, &session, &turn).await?;
-    let told = telling.chat().cancel(&info.id).await.map_err(|it| Problem::of(&it))?;
+    let told = telling.chat().cancel(&info.id).await.map_err(|error| Problem::of(&error))?;
     let outcome = told.outcome().await;
     unfinished(&outcome)?;
-    let info = telling.chat().turn_info(&session, told.id()).await.map_err(|it| Problem::of(&it))?;
+    let info = telling.chat().turn_info(&session, told.id()).await.map_err(|error| Problem::of(&error))?;
     if !telling.caller.may_read() {
         // What the turn said is not what cancelling it made happen.
         return Ok(Json(convert::turn(&info)));
@@ -137,13 +137,13 @@ async fn retry_one(
     let info = find(&telling, &session, &turn).await?;
     let options = keyed(&telling, SendOptions::new())?;
     let retry = telling.chat().retry(&info.id, options).await;
-    telling.tell(&retry.map_err(|it| Problem::of_turn(&it))?).await
+    telling.tell(&retry.map_err(|error| Problem::of_turn(&error))?).await
 }
 
 /// Finds a turn of a session.
 async fn find(telling: &Telling, session: &str, turn: &str) -> Result<TurnInfo, Problem> {
-    let id: TurnId = turn.parse().map_err(|it| Problem::of(&it))?;
-    telling.chat().turn_info(session, &id).await.map_err(|it| Problem::of(&it))
+    let id: TurnId = turn.parse().map_err(|error| Problem::of(&error))?;
+    telling.chat().turn_info(session, &id).await.map_err(|error| Problem::of(&error))
 }
 
 /// Returns a turn with its outcome.

@@ -32,12 +32,12 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn of_session(telling: Telling, Path(session): Path<String>) -> Result<Json<native::Usage>, Problem> {
-    let used = telling.chat().usage(&session).await.map_err(|it| Problem::of(&it))?;
+    let used = telling.chat().usage(&session).await.map_err(|error| Problem::of(&error))?;
     Ok(Json(usage(used)))
 }
 
 async fn of_tenant(telling: Telling) -> Result<Json<native::Usage>, Problem> {
-    let used = telling.chat().usage_of_tenant().await.map_err(|it| Problem::of(&it))?;
+    let used = telling.chat().usage_of_tenant().await.map_err(|error| Problem::of(&error))?;
     Ok(Json(usage(used)))
 }
 

@@ -49,8 +49,8 @@ impl Endpoint {
         let limits = HttpLimits { connect: time, head: time, idle: time, ..HttpLimits::fetching() };
         let anywhere = webhook.private || is_this_machine(&webhook.url).unwrap_or(false);
         let client = if anywhere { HttpClient::new(limits) } else { HttpClient::guarded(limits) };
-        let transport = client.map_err(|it| {
-            let (tenant, why) = (webhook.tenant.to_string(), it.to_string());
+        let transport = client.map_err(|error| {
+            let (tenant, why) = (webhook.tenant.to_string(), error.to_string());
             Error::Webhook { tenant, why }
         })?;
         Ok(Self { webhook, transport })
@@ -130,7 +130,7 @@ impl Courier {
                 going.push(self.tell(task));
             }
             if going.len() < AT_ONCE {
-                pause = self.queue().wait(now).map_or(pause, |it| it.min(pause));
+                pause = self.queue().wait(now).map_or(pause, |wait| wait.min(pause));
             }
             tokio::select! {
                 biased;
@@ -229,7 +229,7 @@ impl Courier {
         let chat = self.shared.chat_of(notice.tenant.clone());
         let pending = chat.pending(Some(notice.session.as_str()), u64::MAX).await?;
         let waits = pending.iter().any(|it| it.wait.no == awaited.wait);
-        Ok(waits && awaited.deadline.is_some_and(|it| it > now))
+        Ok(waits && awaited.deadline.is_some_and(|deadline| deadline > now))
     }
 
     async fn remove(&self, notice: &Notice) -> Settled {

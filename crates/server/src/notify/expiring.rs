@@ -35,7 +35,7 @@ impl Watch {
     /// Writes notices until it is to stop.
     pub(super) async fn run(self, mut stop: watch::Receiver<bool>) {
         let wants = |it: &&Arc<Courier>| it.webhook.types.contains(&NoticeType::Expiring);
-        let Some(lead) = self.couriers.values().filter(wants).map(|it| it.webhook.lead).max() else { return };
+        let Some(lead) = self.couriers.values().filter(wants).map(|courier| courier.webhook.lead).max() else { return };
         let mut warned = BTreeSet::new();
         while !*stop.borrow_and_update() {
             // What fails is tried again at the next look.
@@ -61,7 +61,7 @@ impl Watch {
         let (mut next, mut still) = (EVERY, BTreeSet::new());
         for (tenant, pending) in &near {
             let courier =
-                self.couriers.get(tenant).filter(|it| it.webhook.types.contains(&NoticeType::Expiring));
+                self.couriers.get(tenant).filter(|courier| courier.webhook.types.contains(&NoticeType::Expiring));
             let (Some(courier), Some(deadline)) = (courier, pending.wait.deadline) else { continue };
             let due = due(pending, deadline, courier.webhook.lead);
             if now < due {

@@ -101,7 +101,7 @@ impl<'a> Message<'a> {
             turn: notice.turn.as_ref().map(ToString::to_string),
             event: notice.event.as_deref(),
             what,
-            link: link.map(|it| filled(it, notice, signal.unwrap_or_default())),
+            link: link.map(|link| filled(link, notice, signal.unwrap_or_default())),
         };
         let kind = notice.what.of_type().as_str();
         Self { id: &notice.id, r#type: kind, timestamp: time(notice.at), data }

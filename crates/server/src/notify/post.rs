@@ -51,7 +51,7 @@ impl Post {
         let couriers = shared
             .endpoints
             .iter()
-            .map(|it| (it.webhook.tenant.clone(), Arc::new(Courier::new(it.clone(), shared.clone()))));
+            .map(|endpoint| (endpoint.webhook.tenant.clone(), Arc::new(Courier::new(endpoint.clone(), shared.clone()))));
         let couriers = Arc::new(couriers.collect::<Couriers>());
         for courier in couriers.values() {
             work.spawn(courier.clone().run(stop.subscribe()));
@@ -93,6 +93,6 @@ fn hand_out(couriers: &Couriers, bell: &Notify, heard: Heard) {
                 courier.hear(notice);
             }
         }
-        Heard::Missed => couriers.values().for_each(|it| it.look()),
+        Heard::Missed => couriers.values().for_each(|courier| courier.look()),
     }
 }

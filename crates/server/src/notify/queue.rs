@@ -119,10 +119,10 @@ impl Queue {
 
     /// Takes the next notice that may be told now.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Task> {
-        if self.rest.is_some_and(|it| it > now) || (self.failures > 0 && self.taken > 0) {
+        if self.rest.is_some_and(|rest| rest > now) || (self.failures > 0 && self.taken > 0) {
             return None;
         }
-        let heads = self.sessions.values_mut().filter_map(|it| it.values_mut().next());
+        let heads = self.sessions.values_mut().filter_map(|session| session.values_mut().next());
         let ready = heads.filter(|it| !it.taken && it.due <= now);
         let next = ready.min_by_key(|it| (it.attempts, it.due, it.notice.at))?;
         next.taken = true;
@@ -134,7 +134,7 @@ impl Queue {
     /// Says what became of a notice that was taken.
     pub(super) fn settle(&mut self, notice: &Notice, settled: Settled, now: Timestamp) {
         let of_session = self.sessions.get_mut(&notice.session);
-        let Some(entry) = of_session.and_then(|it| it.get_mut(&notice.place)).filter(|it| it.taken) else {
+        let Some(entry) = of_session.and_then(|session| session.get_mut(&notice.place)).filter(|it| it.taken) else {
             return;
         };
         (entry.taken, entry.attempts) = (false, entry.attempts.saturating_add(1));
@@ -166,14 +166,14 @@ impl Queue {
         if self.failures > 0 && self.taken > 0 {
             return None;
         }
-        let heads = self.sessions.values().filter_map(|it| it.values().next());
+        let heads = self.sessions.values().filter_map(|session| session.values().next());
         let due = heads.filter(|it| !it.taken).map(|it| it.due).min()?;
-        Some(self.rest.map_or(due, |it| it.max(due)).since(now))
+        Some(self.rest.map_or(due, |rest| rest.max(due)).since(now))
     }
 
     /// Returns the places of what it holds.
     pub(super) fn places(&self) -> BTreeSet<String> {
-        self.sessions.values().flat_map(|it| it.keys().cloned()).collect()
+        self.sessions.values().flat_map(|session| session.keys().cloned()).collect()
     }
 
     fn tidy(&mut self, session: &SessionId) {
@@ -186,7 +186,7 @@ impl Queue {
 /// Returns how long to wait after so many failures: from half of what is said up to it, so that what failed together does not
 /// come back together. By the id, so that the same is always the same.
 fn pause(failures: u32, max: Duration, id: &str) -> Duration {
-    let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).and_then(|it| PAUSE.checked_mul(it));
+    let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).and_then(|checked_pow| PAUSE.checked_mul(checked_pow));
     let whole = doubled.unwrap_or(max).min(max);
     let digits = id.get(id.len().saturating_sub(4)..).and_then(|it| u16::from_str_radix(it, 16).ok());
     let part = f64::from(digits.unwrap_or_default()) / f64::from(u16::MAX);

@@ -55,7 +55,7 @@ impl fmt::Debug for SigningKey {
 
 /// Returns the headers of a message.
 pub(super) fn headers(keys: &[SigningKey], id: &str, timestamp: i64, body: &[u8]) -> Vec<(String, String)> {
-    let signatures: Vec<String> = keys.iter().map(|it| it.sign(id, timestamp, body)).collect();
+    let signatures: Vec<String> = keys.iter().map(|key| key.sign(id, timestamp, body)).collect();
     let headers = [
         ("webhook-id", id.to_owned()),
         ("webhook-timestamp", timestamp.to_string()),

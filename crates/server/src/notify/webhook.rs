@@ -45,7 +45,7 @@ impl Webhook {
     pub fn new(tenant: TenantId, url: impl Into<String>, secret: &Secret) -> Result<Self> {
         let url = url.into();
         let invalid = |why: &str| Error::Webhook { tenant: tenant.to_string(), why: why.to_owned() };
-        let here = is_this_machine(&url).map_err(|it| invalid(&it.to_string()))?;
+        let here = is_this_machine(&url).map_err(|error| invalid(&error.to_string()))?;
         if !url.starts_with("https://") && !here {
             return Err(invalid("the address must begin with https://, unless it is on this machine"));
         }

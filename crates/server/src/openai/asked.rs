@@ -79,7 +79,7 @@ pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<As
             return Err(Problem::invalid(why).field("tools"));
         }
         Some(session) => {
-            let last = messages.pop().filter(|it| it.role == Role::User);
+            let last = messages.pop().filter(|message| message.role == Role::User);
             let before = messages.last().map(|message| message.text().into_owned());
             let retry = is_retry(headers).then_some(Retry { before });
             let message = last.ok_or_else(|| {
@@ -96,7 +96,7 @@ pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<As
         }
     };
     Ok(Asked {
-        agent: request.model.filter(|it| !it.is_empty()),
+        agent: request.model.filter(|model| !model.is_empty()),
         what,
         streams: request.stream.unwrap_or_default(),
         tells_usage: request.stream_options.and_then(|it| it.include_usage).unwrap_or_default(),
@@ -109,11 +109,11 @@ fn refuse(request: &CompletionRequest) -> Result<(), Problem> {
         (request.n.is_some_and(|it| it != 1), "n", "there is one answer"),
         (request.logprobs == Some(true), "logprobs", "there are no probabilities"),
         (
-            request.modalities.as_ref().is_some_and(|it| it.iter().any(|it| it != "text")),
+            request.modalities.as_ref().is_some_and(|modalities| modalities.iter().any(|modality| modality != "text")),
             "modalities",
             "the answer is text",
         ),
-        (request.functions.as_ref().is_some_and(|it| !it.is_null()), "functions", "functions are `tools`"),
+        (request.functions.as_ref().is_some_and(|functions| !functions.is_null()), "functions", "functions are `tools`"),
     ];
     match refused.into_iter().find(|(is_asked, _, _)| *is_asked) {
         Some((_, parameter, why)) => {
@@ -125,11 +125,11 @@ fn refuse(request: &CompletionRequest) -> Result<(), Problem> {
 
 /// Finds out which session is named.
 fn session(headers: &HeaderMap, request: &CompletionRequest) -> Result<Option<String>, Problem> {
-    let header = headers.get(SESSION_HEADER).map(|it| {
-        it.to_str().map(str::to_owned).map_err(|_| Problem::invalid("X-Session-ID has to be plain ASCII"))
+    let header = headers.get(SESSION_HEADER).map(|header| {
+        header.to_str().map(str::to_owned).map_err(|_| Problem::invalid("X-Session-ID has to be plain ASCII"))
     });
     let header = header.transpose()?;
-    let said = request.metadata.as_ref().and_then(|it| it.get("session_id"));
+    let said = request.metadata.as_ref().and_then(|metadata| metadata.get("session_id"));
     let said = match said {
         None | Some(Value::Null) => None,
         Some(Value::String(said)) => Some(said.clone()),
@@ -150,6 +150,6 @@ fn is_retry(headers: &HeaderMap) -> bool {
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let key = headers.get(KEY_HEADER).map(|it| it.to_str().map(str::to_owned));
+    let key = headers.get(KEY_HEADER).map(|header| header.to_str().map(str::to_owned));
     key.transpose().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))
 }

@@ -14,9 +14,9 @@ use crate::problem::Problem;
 pub(super) fn read(messages: Vec<RequestMessage>) -> Result<Vec<ChatMessage>, Problem> {
     let mut read: Vec<ChatMessage> = Vec::with_capacity(messages.len());
     for (at, message) in messages.into_iter().enumerate() {
-        let message = one(message).map_err(|it| {
-            let place = it.field.clone().map(|it| format!(".{it}")).unwrap_or_default();
-            it.field(format!("messages[{at}]{place}"))
+        let message = one(message).map_err(|error| {
+            let place = error.field.clone().map(|field| format!(".{field}")).unwrap_or_default();
+            error.field(format!("messages[{at}]{place}"))
         })?;
         match read.as_mut_slice() {
             [first] if first.role == Role::System && message.role == Role::System => {
@@ -73,7 +73,7 @@ fn said(content: openai::Content) -> Result<Content, Problem> {
     let blocks = parts.into_iter().enumerate().map(|(at, part)| match part {
         Part::Text { text } => Ok(ContentBlock::text_of(text)),
         Part::ImageUrl { image_url } => {
-            picture(image_url).map_err(|it| it.field(format!("content[{at}].image_url.url")))
+            picture(image_url).map_err(|error| error.field(format!("content[{at}].image_url.url")))
         }
         Part::Refusal { .. } | Part::Other => {
             Err(Problem::invalid("text and pictures are all that is taken").field(format!("content[{at}]")))
@@ -112,7 +112,7 @@ mod tests {
 
     fn read(messages: Value) -> Result<Vec<Value>, (String, Option<String>)> {
         let messages = serde_json::from_value(messages).unwrap();
-        let read = super::read(messages).map_err(|it| (it.message, it.field.map(String::from)))?;
+        let read = super::read(messages).map_err(|error| (error.message, error.field.map(String::from)))?;
         Ok(read.into_iter().map(|it| serde_json::to_value(it).unwrap()).collect())
     }
 

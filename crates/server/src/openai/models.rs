@@ -29,7 +29,7 @@ async fn list(State(shared): State<Arc<Shared>>) -> Json<ModelList> {
 }
 
 async fn show(State(shared): State<Arc<Shared>>, Path(model): Path<String>) -> Result<Json<Model>, Problem> {
-    let found = all(&shared).find(|it| it.id == model);
+    let found = all(&shared).find(|item| item.id == model);
     found.map(Json).ok_or_else(|| unknown(&model))
 }
 
@@ -41,14 +41,14 @@ pub(super) fn unknown(model: &str) -> Problem {
 /// Returns the agents that people can choose: neither archived nor built in.
 fn all(shared: &Shared) -> impl Iterator<Item = Model> {
     shared.chat.agents().filter_map(|name| {
-        let record = shared.agents.iter().find(|it| it.id == name);
+        let record = shared.agents.iter().find(|agent| agent.id == name);
         let is_hidden = |it: &ChatAgent| it.is_archived == Some(true) || it.is_builtin == Some(true);
         if record.is_some_and(is_hidden) {
             return None;
         }
-        let created = record.and_then(|it| humantime::parse_rfc3339_weak(&it.created_at).ok());
-        let created = created.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
-        let created = created.and_then(|it| i64::try_from(it.as_secs()).ok()).unwrap_or_default();
+        let created = record.and_then(|record| humantime::parse_rfc3339_weak(&record.created_at).ok());
+        let created = created.and_then(|created| created.duration_since(UNIX_EPOCH).ok());
+        let created = created.and_then(|created| i64::try_from(created.as_secs()).ok()).unwrap_or_default();
         let (id, owned_by) = (name.to_owned(), OWNER.to_owned());
         let name = record.map(|agent| agent.name.clone()).filter(|name| *name != id);
         Some(Model { id, object: ModelObject::Model, created, owned_by, name })

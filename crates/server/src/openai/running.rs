@@ -76,7 +76,7 @@ pub(super) async fn begin(
     on_disconnect: Option<OnDisconnect>,
 ) -> Result<Running, Problem> {
     let Asked { agent, what, streams, tells_usage } = asked;
-    if let Some(agent) = agent.as_deref().filter(|name| chat.agents().all(|it| it != *name)) {
+    if let Some(agent) = agent.as_deref().filter(|name| chat.agents().all(|agent| agent != *name)) {
         return Err(models::unknown(agent));
     }
     let mut ignored = Vec::new();
@@ -86,7 +86,7 @@ pub(super) async fn begin(
             let request = agent.iter().fold(request, |it, agent| it.agent(agent));
             let extensions =
                 tools.iter().cloned().fold(Extensions::default().with(options), Extensions::with);
-            let run = chat.stateless(request.extensions(extensions)).map_err(|it| Problem::of_turn(&it))?;
+            let run = chat.stateless(request.extensions(extensions)).map_err(|error| Problem::of_turn(&error))?;
             let model = agent.unwrap_or_else(|| chat.default_agent().to_owned());
             (Source::Run(run, tools), shared.ids.uuid(), model)
         }
@@ -108,7 +108,7 @@ pub(super) async fn begin(
                     .map_err(|errored| Problem::of_turn(&errored))?,
             };
             // A session keeps its agent, whatever a request names.
-            let model = chat.session(&session).await.map(|it| it.agent).map_err(|it| Problem::of(&it))?;
+            let model = chat.session(&session).await.map(|session| session.agent).map_err(|error| Problem::of(&error))?;
             let (id, events) = (turn.id().to_string(), Box::pin(turn.events()));
             (Source::Turn(turn, events), id, model)
         }
@@ -227,7 +227,7 @@ impl Running {
                 Added::Nothing | Added::Life => {}
                 Added::End(outcome) => {
                     let (note, ending) = self.ending(&outcome).await?;
-                    for frame in note.map(|it| self.head.text(it)).into_iter().chain(self.head.end(ending)) {
+                    for frame in note.map(|note| self.head.text(note)).into_iter().chain(self.head.end(ending)) {
                         teller.tell(frame).await;
                     }
                     return Ok(());
@@ -248,7 +248,7 @@ impl Running {
                 Source::Turn(_, events) => events.next().await,
             };
             let event = match event {
-                Some(event) => event.map_err(|it| Problem::of(&it)),
+                Some(event) => event.map_err(|error| Problem::of(&error)),
                 // Neither ends without an outcome or an error.
                 None => Err(Problem::of(&Error::ShuttingDown)),
             };
@@ -264,7 +264,7 @@ impl Running {
             }
             let (fold, speech) = (&mut self.fold, &mut self.speech);
             let added = fold.event(&event).into_iter().map(|it| speech.piece(it));
-            self.ready.extend(added.filter(|it| !matches!(it, Added::Nothing)));
+            self.ready.extend(added.filter(|added| !matches!(added, Added::Nothing)));
         }
     }
 
@@ -277,7 +277,7 @@ impl Running {
                 let note = self.speech.note(&waits(suspended, self.session()));
                 let mut ending = self.completed().await;
                 let told = serde_json::to_value(View::default().outcome(self.session(), outcome));
-                let wait = told.ok().and_then(|mut it| it.get_mut("wait").map(Value::take));
+                let wait = told.ok().and_then(|mut told| told.get_mut("wait").map(Value::take));
                 ending.ours.extend([
                     ("outcome".to_owned(), json!("suspended")),
                     ("wait".to_owned(), wait.unwrap_or_default()),
@@ -328,7 +328,7 @@ impl Running {
 
     /// Returns the calls that are the client's to run. Of a message that calls the agent's own tools, too, those were not run.
     fn theirs(&self, tools: Option<&ClientTools>) -> Vec<ToolCall> {
-        let calls = self.speech.calls().iter().filter(|it| tools.is_some_and(|tools| tools.runs(it)));
+        let calls = self.speech.calls().iter().filter(|call| tools.is_some_and(|tools| tools.runs(call)));
         let call = |it: &singletree_llm::ToolCall| {
             let arguments = Value::Object(it.arguments.clone().unwrap_or_default()).to_string();
             let function = FunctionCall { name: it.name.clone(), arguments };
@@ -342,7 +342,7 @@ impl Running {
 fn waits(suspended: &SuspendedTurn, session: &str) -> String {
     let signal = &suspended.signal_descriptor.signal_id;
     let metadata = suspended.signal_descriptor.metadata.as_ref();
-    let said = |name: &str| metadata.and_then(|it| it.get(name));
+    let said = |name: &str| metadata.and_then(|metadata| metadata.get(name));
     let what = match (said("tool").and_then(Value::as_str), &suspended.wait.action) {
         (Some(tool), Some(_)) => {
             let arguments = said("arguments").map(ToString::to_string).unwrap_or_default();

@@ -49,7 +49,7 @@ impl Speech {
     pub(super) fn piece(&mut self, piece: Piece) -> Added {
         match piece {
             Piece::Text { showing, delta } => {
-                let known = self.said.last().is_some_and(|it| it.showing == showing);
+                let known = self.said.last().is_some_and(|said| said.showing == showing);
                 let begins = !known && !self.said.is_empty();
                 if !known {
                     self.said.push(Said { showing, text: String::new() });
@@ -66,7 +66,7 @@ impl Speech {
                 Added::Nothing
             }
             Piece::End { message, side, .. } => {
-                let reason = side.as_ref().and_then(|it| it.get("finish_reason")?.as_str());
+                let reason = side.as_ref().and_then(|side| side.get("finish_reason")?.as_str());
                 self.reason = match reason {
                     Some("length") => Some(FinishReason::Length),
                     Some("content_filter") => Some(FinishReason::ContentFilter),

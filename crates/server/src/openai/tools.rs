@@ -28,7 +28,7 @@ pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Optio
     check_bounds(&tools)?;
     let mut definitions = Vec::with_capacity(tools.len());
     for (at, tool) in tools.into_iter().enumerate() {
-        definitions.push(definition(tool).map_err(|it| it.field(format!("tools[{at}]")))?);
+        definitions.push(definition(tool).map_err(|error| error.field(format!("tools[{at}]")))?);
     }
     let known = |name: &str| definitions.iter().any(|it: &llm::ToolDefinition| it.name() == name);
     let is_known = match &choice {
@@ -45,7 +45,7 @@ pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Optio
         return Ok(None);
     }
     let tools = ClientTools::new(definitions);
-    let tools = tools.map_err(|it| Problem::invalid(source(&it)).field("tools"))?;
+    let tools = tools.map_err(|error| Problem::invalid(source(&error)).field("tools"))?;
     Ok(Some(match choice {
         Some(choice) => tools.choice(choice),
         None => tools,
@@ -54,7 +54,7 @@ pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Optio
 
 /// Checks what all tools of a request come to, before any of them is compiled.
 fn check_bounds(tools: &[Tool]) -> Result<(), Problem> {
-    let parameters = || tools.iter().filter_map(|it| it.function.as_ref()?.parameters.as_ref());
+    let parameters = || tools.iter().filter_map(|tool| tool.function.as_ref()?.parameters.as_ref());
     let patterns = parameters().map(llm::count_patterns).fold(0, usize::saturating_add);
     let bytes = parameters().map(|it| it.to_string().len()).fold(0, usize::saturating_add);
     for (count, max, what) in [
@@ -76,7 +76,7 @@ fn definition(tool: Tool) -> Result<llm::ToolDefinition, Problem> {
     let parameters = function.parameters.filter(|it| !it.is_null()).unwrap_or_else(nothing);
     let description = function.description.unwrap_or_default();
     let definition = llm::ToolDefinition::new(&function.name, &description, parameters);
-    definition.map_err(|it| Problem::invalid(it.to_string()))
+    definition.map_err(|error| Problem::invalid(error.to_string()))
 }
 
 /// Says what is behind an error.

@@ -58,7 +58,7 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, M
     let attachments = context.attachments.clone().unwrap_or_default();
     check_attachments(&attachments)?;
     let sop_id = sop(context)?;
-    let intent = context.user_intent.clone().filter(|it| !it.trim().is_empty());
+    let intent = context.user_intent.clone().filter(|user_intent| !user_intent.trim().is_empty());
     let go_on = context.continuation.clone().unwrap_or_default();
     let wish = match (go_on, intent, &sop_id) {
         (Continuation { continuation_token: Some(token), run_id, .. }, ..) => Wish::Decide { token, run_id },
@@ -77,7 +77,7 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, M
             return Err(Malformed::at("context.user_intent", why));
         }
     };
-    let environment = context.environment_state.clone().filter(|it| it.tier() != PrivacyTier::Secret);
+    let environment = context.environment_state.clone().filter(|environment_state| environment_state.tier() != PrivacyTier::Secret);
     Ok(Admitted { place, wish, environment, text: kept(raw) })
 }
 
@@ -90,7 +90,7 @@ fn start_of(sop: &str, business: Option<&str>) -> String {
 }
 
 fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed> {
-    let known = message.request.auth.as_ref().and_then(|it| it.session_id.clone());
+    let known = message.request.auth.as_ref().and_then(|auth| auth.session_id.clone());
     let session_id = match (context.session_id.clone(), known) {
         (Some(one), Some(other)) if one != other => {
             return Err(Malformed::at("auth.session_id", "is not the session of the context"));
@@ -102,10 +102,10 @@ fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed
     let parts =
         [("context.session_id", &place.session_id), ("context.conversation_id", &place.conversation_id)];
     for (field, part) in parts {
-        part.as_ref().map(SessionId::parse).transpose().map_err(|it| Malformed::at(field, it.to_string()))?;
+        part.as_ref().map(SessionId::parse).transpose().map_err(|error| Malformed::at(field, error.to_string()))?;
     }
     let whole = place.session().map(SessionId::parse).transpose();
-    whole.map_err(|it| Malformed::at("context.session_id", it.to_string()))?;
+    whole.map_err(|error| Malformed::at("context.session_id", error.to_string()))?;
     Ok(place)
 }
 
@@ -142,8 +142,8 @@ fn plain(part: &str) -> String {
 }
 
 fn sop(context: &Context) -> Result<Option<String>, Malformed> {
-    let hinted = context.task_hint.as_ref().and_then(|it| it.sop_id.clone());
-    let continued = context.continuation.as_ref().and_then(|it| it.sop_id.clone());
+    let hinted = context.task_hint.as_ref().and_then(|task_hint| task_hint.sop_id.clone());
+    let continued = context.continuation.as_ref().and_then(|continuation| continuation.sop_id.clone());
     match (hinted, continued) {
         (Some(one), Some(other)) if one != other => {
             Err(Malformed::at("context.continuation.sop_id", "is not that of the task hint"))
@@ -157,7 +157,7 @@ fn check_attachments(attachments: &[AttachmentRef]) -> Result<(), Malformed> {
     if attachments.len() > ATTACHMENTS_MAX {
         return Err(Malformed::at("context.attachments", format!("has more than {ATTACHMENTS_MAX}")));
     }
-    match attachments.iter().position(|it| !it.refers()) {
+    match attachments.iter().position(|attachment| !attachment.refers()) {
         Some(at) => {
             let why = "refers to nothing: it needs a ref_id, a uri or an asset_id";
             Err(Malformed::at(format!("context.attachments[{at}]"), why))

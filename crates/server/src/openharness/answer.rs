@@ -30,9 +30,9 @@ pub(super) fn response(status: StatusCode, body: Vec<u8>, opening: &Opening, ask
     let mut response = (status, Bytes::from(body)).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let said = opening.correlation_id.as_deref().filter(|it| it.len() <= LONGEST);
+    let said = opening.correlation_id.as_deref().filter(|correlation_id| correlation_id.len() <= LONGEST);
     let mirrored = match &opening.correlation_id {
-        Some(_) => said.and_then(|it| HeaderValue::from_str(it).ok()),
+        Some(_) => said.and_then(|said| HeaderValue::from_str(said).ok()),
         None => asked.get(&CORRELATION).filter(|it| it.len() <= LONGEST).cloned(),
     };
     if let Some(id) = mirrored {

@@ -32,7 +32,7 @@ impl Wanted {
     pub(super) fn of(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> Option<Self> {
         turn.wait.action.as_ref()?;
         let said = turn.signal_descriptor.metadata.as_ref();
-        let known = |name: &str| said.and_then(|it| it.get(name));
+        let known = |name: &str| said.and_then(|said| said.get(name));
         let text = |name: &str| known(name).and_then(Value::as_str);
         // A graph that asks without the words of the agent loop shows all that it says.
         let everything = || said.cloned().unwrap_or(Value::Null);
@@ -96,7 +96,7 @@ impl Wanted {
             run_id,
         };
         let deadline_ms =
-            turn.wait.deadline.map(|it| u64::try_from(it.since(now).as_millis()).unwrap_or(u64::MAX));
+            turn.wait.deadline.map(|deadline| u64::try_from(deadline.since(now).as_millis()).unwrap_or(u64::MAX));
         ActionDirective { deadline_ms, ..ActionDirective::request_approval(&payload, self.risk) }
     }
 
@@ -139,7 +139,7 @@ pub(super) fn awaited(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> A
         signal_id: signal.clone(),
         run_id: turn.invocation_id.to_string(),
         wait: turn.wait.no,
-        about: turn.signal_descriptor.metadata.as_ref().map(|it| cleaned(it, clean)),
+        about: turn.signal_descriptor.metadata.as_ref().map(|metadata| cleaned(metadata, clean)),
         payload_schema: turn.wait.payload_schema.clone(),
         expires_at: turn.wait.deadline.map(rfc3339),
         fallback_message: format!(
@@ -191,7 +191,7 @@ fn lines(fields: &Map<String, Value>) -> String {
 fn cleaned(value: &Value, clean: &dyn Fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => clean(text).into(),
-        Value::Array(items) => items.iter().map(|it| cleaned(it, clean)).collect(),
+        Value::Array(items) => items.iter().map(|item| cleaned(item, clean)).collect(),
         Value::Object(fields) => fields.iter().map(|(name, it)| (name.clone(), cleaned(it, clean))).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }

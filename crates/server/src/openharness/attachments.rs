@@ -71,7 +71,7 @@ async fn resolve(
     place: &Place,
 ) -> Result<ContentBlock, Failure> {
     let chat = asking.shared.chat(asking.caller);
-    if attachment.size_bytes.is_some_and(|it| it > size_max(&chat)) {
+    if attachment.size_bytes.is_some_and(|size_bytes| size_bytes > size_max(&chat)) {
         return Err(place.cannot("it is larger than allowed"));
     }
     let given = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());
@@ -108,7 +108,7 @@ async fn fetched(
     let fetching = async {
         let (_, response) = get_following(transport, uri, HOPS_MAX).await?;
         let status = response.status;
-        read_body(response.body, limit, url.host_str().unwrap_or_default()).await.map(|it| (status, it))
+        read_body(response.body, limit, url.host_str().unwrap_or_default()).await.map(|body| (status, body))
     };
     let fetched = tokio::time::timeout(FETCH_TIME, fetching).await;
     let (status, bytes) = match fetched {
@@ -124,13 +124,13 @@ async fn fetched(
         return Err(place.cannot("it cannot be fetched"));
     }
     let kept = chat.keep_blob(session, bytes.to_vec(), None).await;
-    let blob = kept.map_err(|it| place.cannot(&it.to_string()))?;
+    let blob = kept.map_err(|error| place.cannot(&error.to_string()))?;
     picture(&blob, place)
 }
 
 /// Returns how large an attachment may be.
 pub(super) fn size_max(chat: &Chat) -> u64 {
-    chat.blob_limits().map_or(0, |it| it.bytes as u64)
+    chat.blob_limits().map_or(0, |blob_limits| blob_limits.bytes as u64)
 }
 
 fn picture(blob: &BlobRef, place: &Place) -> Result<ContentBlock, Failure> {

@@ -25,8 +25,8 @@ pub(super) async fn show(
 ) -> Result<Json<ResponseMessage>, Problem> {
     caller.may(Scope::Read)?;
     let table = table(&shared, &caller);
-    let offered = table.capabilities.iter().filter(|it| it.offered);
-    let supported = offered.map(|it| (it.capability.clone(), true.into())).collect();
+    let offered = table.capabilities.iter().filter(|capability| capability.offered);
+    let supported = offered.map(|offered| (offered.capability.clone(), true.into())).collect();
     let denials = Capability::ALL.iter().filter_map(|it| {
         let standing = standing(*it, &caller);
         Some(CapabilityDenial::new(it.as_str(), standing.denied?, standing.message))
@@ -46,7 +46,7 @@ fn table(shared: &Shared, caller: &Caller) -> TruthTable {
         CapabilityEntry {
             capability: it.as_str().to_owned(),
             offered: standing.denied.is_none(),
-            code: standing.denied.map(|it| it.as_str().to_owned()),
+            code: standing.denied.map(|denied| denied.as_str().to_owned()),
             message: standing.message.to_owned(),
         }
     });

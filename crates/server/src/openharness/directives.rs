@@ -38,7 +38,7 @@ pub(super) fn of_outcome(
     let issued = Issued {
         session_id,
         conversation_id,
-        run_id: outcome.turn().map(|it| it.invocation.to_string()),
+        run_id: outcome.turn().map(|turn| turn.invocation.to_string()),
         turn_id: outcome.turn().map(ToString::to_string),
     };
     Done { payload: payload.issued(&issued), session: Some(session.to_owned()), changes, keep }
@@ -74,7 +74,7 @@ fn message(asking: &Asking<'_>, message: &ChatMessage, id: Option<MessageId>) ->
         fallback_message: Some(text.clone()),
         text,
         format: Some("markdown".to_owned()),
-        message_id: id.map(|it| it.to_string()),
+        message_id: id.map(|id| id.to_string()),
     })
 }
 

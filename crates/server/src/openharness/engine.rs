@@ -65,7 +65,7 @@ impl Asking<'_> {
 
     /// Takes secrets out of what is told of a failure.
     pub(super) fn cleaned(&self, mut failure: Failure) -> Failure {
-        failure.error.message = failure.error.message.map(|it| self.clean(&it));
+        failure.error.message = failure.error.message.map(|message| self.clean(&message));
         failure
     }
 
@@ -76,7 +76,7 @@ impl Asking<'_> {
 
     /// Tells whether a time is over.
     pub(super) fn is_over(&self, end: Option<Timestamp>) -> bool {
-        end.is_some_and(|it| it <= self.shared.now())
+        end.is_some_and(|end| end <= self.shared.now())
     }
 }
 
@@ -130,7 +130,7 @@ fn read(message: &Value, body: &[u8], caller: &Caller) -> (Terms, Result<Admitte
 /// The transport says whose the request is; a message that says otherwise is refused (§7). Where the transport asks nobody,
 /// there is nothing to say otherwise.
 fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), Failure> {
-    let said = request.request.auth.as_ref().and_then(|it| it.tenant_id.as_deref());
+    let said = request.request.auth.as_ref().and_then(|auth| auth.tenant_id.as_deref());
     match said {
         Some(said) if said != caller.tenant.as_str() && *caller != Caller::local() => {
             let field = "auth.tenant_id";
@@ -213,7 +213,7 @@ async fn settle(
 ) -> Result<Option<Vec<u8>>, Failure> {
     let Done { payload, session, mut changes, keep } = done;
     let answer = answer::envelope(opening, asking.terms, payload);
-    let session = session.and_then(|it| SessionId::parse(it).ok());
+    let session = session.and_then(|session| SessionId::parse(session).ok());
     match (entry, keep) {
         (Some(entry), Keep::Answer) => changes.push(entry.answered(asking, &answer, session.as_ref())),
         (Some(entry), Keep::Free) => changes.push(entry.freed()),

@@ -87,7 +87,7 @@ pub(super) async fn begin(
         };
         let session = named.clone().or_else(&fresh);
         let stored = Stored { digest: digest.clone(), session, sealed: None };
-        let of = stored.session.as_deref().and_then(|it| SessionId::parse(it).ok());
+        let of = stored.session.as_deref().and_then(|session| SessionId::parse(session).ok());
         let version = match expect {
             Expect::Version(version) => version + 1,
             Expect::Any | Expect::Absent => 1,

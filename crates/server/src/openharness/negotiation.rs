@@ -52,7 +52,7 @@ pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> Terms 
     let may = standing(Capability::Approval, caller).denied.is_none();
     let Some(asked) = asked else { return Terms { can_ask: may, ..Terms::default() } };
     // Who says that it cannot show questions is told, in words, where else they are answered.
-    let refuses = asked.get(Capability::Approval.as_str()).is_some_and(|it| !is_ask(it));
+    let refuses = asked.get(Capability::Approval.as_str()).is_some_and(|asked| !is_ask(asked));
     let (mut supported, mut denials) = (Capabilities::new(), Vec::new());
     for capability in Capability::ALL.iter().filter(|it| asked.get(it.as_str()).is_some_and(is_ask)) {
         let Standing { denied, message } = standing(*capability, caller);

@@ -16,7 +16,7 @@ impl Opening {
     pub(super) fn of(message: &Value) -> Self {
         let id = |name: &str| {
             let text = message.get(name).and_then(Value::as_str);
-            text.filter(|it| !it.is_empty()).map(ToOwned::to_owned)
+            text.filter(|text| !text.is_empty()).map(ToOwned::to_owned)
         };
         Self { request_id: id("request_id"), correlation_id: id("correlation_id") }
     }

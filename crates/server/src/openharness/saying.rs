@@ -63,7 +63,7 @@ fn unknown(session: &str, failure: Failure) -> Done {
 async fn check_sop(asking: &Asking<'_>, session: &str, sop: &str) -> Result<(), Failure> {
     const FIELD: &str = "context.task_hint.sop_id";
     // A procedure is followed command by command: the transcript is no part of it (D18).
-    if !asking.chat.agents().any(|it| it == sop) {
+    if !asking.chat.agents().any(|agent| agent == sop) {
         return Err(Failure::invalid(FIELD, "names no procedure of this engine"));
     }
     match asking.chat.session(session).await {

@@ -78,7 +78,7 @@ mod tests {
             assert_eq!(open(&key, &sealed), Some(text.clone()));
             assert_eq!(open(&[8; 32], &sealed), None);
             let mut bytes = STANDARD_NO_PAD.decode(&sealed).unwrap();
-            assert!(length < 16 || !bytes.windows(16).any(|it| it == &text[..16]));
+            assert!(length < 16 || !bytes.windows(16).any(|window| window == &text[..16]));
             // The first byte of the text, or of the proof where there is no text.
             bytes[NONCE] ^= 1;
             assert_eq!(open(&key, &STANDARD_NO_PAD.encode(&bytes)), None);

@@ -20,7 +20,7 @@ pub(super) async fn show(asking: &Asking<'_>, run_id: &str, session: Option<&str
             Err(singletree_harness::Error::TurnUnknown { .. }) => return Err(nothing()),
             Err(error) => return Err(error.into()),
         };
-        if session.is_some_and(|it| it != turn.session()) {
+        if session.is_some_and(|session| session != turn.session()) {
             return Err(nothing());
         }
         let outcome = turn.outcome().await;

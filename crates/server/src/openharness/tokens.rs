@@ -124,7 +124,7 @@ pub(super) async fn claim(
         let Some(mut document) = asking.shared.documents.document(&at).await? else { return Err(invalid()) };
         let mut stored: Stored = read(&document)?;
         let question = stored.question.clone();
-        if run_id.is_some_and(|it| it != question.run_id) || session.is_some_and(|it| it != question.session)
+        if run_id.is_some_and(|run_id| run_id != question.run_id) || session.is_some_and(|session| session != question.session)
         {
             return Err(nothing());
         }
@@ -133,8 +133,8 @@ pub(super) async fn claim(
         match &stored.state {
             State::Dead => return Err(decided_otherwise()),
             State::Used(Some(answer)) => {
-                let answer = sealed::open(&secret, answer).and_then(|it| serde_json::from_slice(&it).ok());
-                return answer.map(|it| Claim::Answered(Box::new(it), question)).ok_or_else(unreadable);
+                let answer = sealed::open(&secret, answer).and_then(|open| serde_json::from_slice(&open).ok());
+                return answer.map(|answer| Claim::Answered(Box::new(answer), question)).ok_or_else(unreadable);
             }
             State::Used(None) => {
                 return Ok(Claim::Won(Box::new(Claimed { question, decision, document, stored, secret })));

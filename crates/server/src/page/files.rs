@@ -80,7 +80,7 @@ fn tag(bytes: &[u8]) -> String {
 }
 
 fn answer(headers: &HeaderMap, (kind, bytes): (&'static str, &'static [u8]), tag: &str) -> Response {
-    let known = headers.get(IF_NONE_MATCH).is_some_and(|it| it.as_bytes() == tag.as_bytes());
+    let known = headers.get(IF_NONE_MATCH).is_some_and(|headers| headers.as_bytes() == tag.as_bytes());
     let about = [
         (ETAG, tag),
         // Asked for each time, sent when it has changed: a new version of the program is a new page.

@@ -38,7 +38,7 @@ async fn graph(
     Path(agent): Path<String>,
     Params(drawn): Params<Drawn>,
 ) -> Result<Response, Problem> {
-    let outline = shared.chat.outline(&agent).map_err(|it| Problem::of(&it))?;
+    let outline = shared.chat.outline(&agent).map_err(|error| Problem::of(&error))?;
     let picture = GraphPicture::new(&agent, &outline).live(drawn.live.as_deref());
     let about = [
         (CONTENT_TYPE, "image/svg+xml"),
@@ -56,8 +56,8 @@ async fn timeline(
     Path((session, turn)): Path<(String, String)>,
 ) -> Result<Json<Timeline>, Problem> {
     let chat = shared.chat(&caller);
-    let turn: TurnId = turn.parse().map_err(|it| Problem::of(&it))?;
+    let turn: TurnId = turn.parse().map_err(|error| Problem::of(&error))?;
     // A turn of another session is answered as one that is not there.
-    chat.turn_info(&session, &turn).await.map_err(|it| Problem::of(&it))?;
-    chat.timeline(&turn).await.map(Json).map_err(|it| Problem::of(&it))
+    chat.turn_info(&session, &turn).await.map_err(|error| Problem::of(&error))?;
+    chat.timeline(&turn).await.map(Json).map_err(|error| Problem::of(&error))
 }

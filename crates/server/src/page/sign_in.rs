@@ -44,7 +44,7 @@ async fn sign_in(
     Sent(shown): Sent<Shown>,
 ) -> Result<Response, Problem> {
     let admit =
-        |caller: &Caller| shared.quotas.admit_sign_in(caller).map_err(|it| Problem::quota_exceeded(&it));
+        |caller: &Caller| shared.quotas.admit_sign_in(caller).map_err(|error| Problem::quota_exceeded(&error));
     let cookie = shared.access.page_sessions().begin(&shown.key, is_secure(&headers), admit).await?;
     Ok(([(SET_COOKIE, cookie)], Json(serde_json::json!({}))).into_response())
 }

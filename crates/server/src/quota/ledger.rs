@@ -66,7 +66,7 @@ impl QuotaLedger {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
-        let streams_max = descriptors.map_or(u64::MAX, |it| it / 2);
+        let streams_max = descriptors.map_or(u64::MAX, |descriptors| descriptors / 2);
         let table = Mutex::new(UsageTable::new(TABLE_BYTES));
         Arc::new(Self { quotas, streams_max, clock, metrics, table })
     }

@@ -26,7 +26,7 @@ impl QuotaUsage {
     /// Tells whether it says no more than no entry would.
     fn is_idle(&self, now: Timestamp) -> bool {
         let meters = [&self.requests, &self.sessions, &self.sign_ins];
-        self.streams == 0 && self.turns == 0 && meters.iter().all(|it| it.is_free(now))
+        self.streams == 0 && self.turns == 0 && meters.iter().all(|meter| meter.is_free(now))
     }
 }
 
@@ -56,7 +56,7 @@ impl UsageTable {
         (tenant, key): (&str, &str),
         now: Timestamp,
     ) -> Option<(&mut QuotaUsage, &mut QuotaUsage)> {
-        let known = self.tenants.get(tenant).is_some_and(|it| it.keys.contains_key(key));
+        let known = self.tenants.get(tenant).is_some_and(|tenants| tenants.keys.contains_key(key));
         if !known {
             if self.bytes + self.missing_bytes(tenant, key) > self.max_bytes {
                 self.remove_idle(now);

@@ -30,7 +30,7 @@ impl Predicate for WholeTexts {
 }
 
 fn is_text(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let kind = headers.get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     matches!(
         kind,
@@ -79,7 +79,7 @@ pub(super) fn compression() -> CompressionLayer<WholeTexts> {
 
 /// Lets pages of these origins ask; none where there is none.
 pub(super) fn cors(origins: &[String]) -> Option<CorsLayer> {
-    let origins: Vec<HeaderValue> = origins.iter().filter_map(|it| HeaderValue::from_str(it).ok()).collect();
+    let origins: Vec<HeaderValue> = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
     if origins.is_empty() {
         return None;
     }

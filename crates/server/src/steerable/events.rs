@@ -35,17 +35,17 @@ pub(super) async fn follow(
 ) -> Result<Response, Problem> {
     let all = telling.chat();
     let seen =
-        telling.headers.get("last-event-id").map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-    let from = match seen.or(query.after).filter(|it| !it.is_empty()) {
+        telling.headers.get("last-event-id").map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
+    let from = match seen.or(query.after).filter(|seen| !seen.is_empty()) {
         Some(seen) => ResumeId::read(&seen)?,
         None => {
-            let now = all.transcript(&chat, 0, 0).await.map_err(|it| Problem::of(&it))?;
+            let now = all.transcript(&chat, 0, 0).await.map_err(|error| Problem::of(&error))?;
             ResumeId { event: now.last_event, within: Within::default() }
         }
     };
     // Who listens to what is not there would wait for ever.
-    all.session(&chat).await.map_err(|it| Problem::of(&it))?;
-    let events = all.events(&chat, from.event.clone()).await.map_err(|it| Problem::of(&it))?;
+    all.session(&chat).await.map_err(|error| Problem::of(&error))?;
+    let events = all.events(&chat, from.event.clone()).await.map_err(|error| Problem::of(&error))?;
     let mut wire = Wire::new(telling.shared.clone(), chat).spoken_by(from.within.speaker.clone());
     wire.echo = true;
     let reader = Reader { fold: Fold::resumed(from.within.marks.clone()), wire, at: from };
@@ -65,7 +65,7 @@ impl Reader {
     fn event(&mut self, event: &ChatEvent) -> Vec<Frame> {
         let before = self.marks();
         let told: Vec<_> = self.fold.event(event).into_iter().collect();
-        let told: Vec<SseEvent> = told.into_iter().flat_map(|it| self.wire.piece(it, event.at)).collect();
+        let told: Vec<SseEvent> = told.into_iter().flat_map(|item| self.wire.piece(item, event.at)).collect();
         let count = told.len();
         let mut frames: Vec<Frame> = told.iter().map(frame).collect();
         let Some(id) = &event.id else {

@@ -35,13 +35,13 @@ pub(super) async fn page(
     let limit = limit(query.limit)?;
     let from = query.from.unwrap_or_default();
     let all = telling.chat();
-    let session = all.session(&chat).await.map_err(|it| Problem::of(&it))?;
-    let part = all.transcript(&chat, from, limit).await.map_err(|it| Problem::of(&it))?;
+    let session = all.session(&chat).await.map_err(|error| Problem::of(&error))?;
+    let part = all.transcript(&chat, from, limit).await.map_err(|error| Problem::of(&error))?;
     let mut projection = Projection::new(&chat, session.created_at);
     // The one before the page says how late it begins.
     if from > 0 {
-        let before = all.messages_before(&chat, from, 1).await.map_err(|it| Problem::of(&it))?;
-        before.items.iter().for_each(|it| drop(projection.entry(it)));
+        let before = all.messages_before(&chat, from, 1).await.map_err(|error| Problem::of(&error))?;
+        before.items.iter().for_each(|item| drop(projection.entry(item)));
     }
     let failed = all.failed_turns(&chat, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
     let failed = failed.map_err(|error| Problem::of(&error))?;

@@ -121,7 +121,7 @@ fn call(call: &llm::ToolCall) -> ToolCall {
 /// Returns the blocks of a message that has more than text.
 fn parts(content: &llm::Content) -> Vec<ContentPart> {
     let blocks = content.blocks();
-    if !blocks.iter().any(|it| matches!(it, llm::ContentBlock::Image { .. })) {
+    if !blocks.iter().any(|block| matches!(block, llm::ContentBlock::Image { .. })) {
         return Vec::new();
     }
     blocks.iter().filter_map(part).collect()
@@ -149,8 +149,8 @@ fn part(block: &llm::ContentBlock) -> Option<ContentPart> {
 /// with its turn is (spec: steerable tools, Completion semantics).
 pub(super) fn result(call: &str, success: bool, content: &str) -> ToolResult {
     let object = serde_json::from_str::<Map<String, Value>>(content).ok();
-    let closed = object.as_ref().and_then(|it| it.get("status")).and_then(Value::as_str);
-    let over = closed.is_some_and(|it| it == "cancelled" || it == "failed");
+    let closed = object.as_ref().and_then(|object| object.get("status")).and_then(Value::as_str);
+    let over = closed.is_some_and(|closed| closed == "cancelled" || closed == "failed");
     let data = object.unwrap_or_else(|| Map::from_iter([("value".to_owned(), content.into())]));
     ToolResult {
         success,
@@ -202,7 +202,7 @@ mod tests {
             entry(2, None, llm::ChatMessage::system("c")),
             entry(3, Some(3000), llm::ChatMessage::user("d")),
         ];
-        let shown: Vec<_> = entries.iter().filter_map(|it| projection.entry(it)).collect();
+        let shown: Vec<_> = entries.iter().filter_map(|entry| projection.entry(entry)).collect();
         let shown: Vec<_> = shown.iter().map(|it| (it.id.as_str(), it.created_at.as_str())).collect();
         let late = "1970-01-01T00:00:05.000Z";
         assert_eq!(shown, [("s:0", "1970-01-01T00:00:02.000Z"), ("s:1", late), ("s:3", late)]);

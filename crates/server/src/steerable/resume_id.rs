@@ -57,7 +57,7 @@ impl ResumeId {
             Some((event, within)) => (event, Some(within)),
             None => (text, None),
         };
-        let event: EventId = event.parse().map_err(|it| Problem::of(&it))?;
+        let event: EventId = event.parse().map_err(|error| Problem::of(&error))?;
         let unknown = || Problem::of(&singletree_harness::Error::EventUnknown { event: text.to_owned() });
         let within = match within {
             Some(within) => {

@@ -37,7 +37,7 @@ pub(super) async fn send(
     Path(chat): Path<String>,
     Sent(body): Sent<SendBody>,
 ) -> Result<Response, Problem> {
-    let resumes = body.metadata.as_ref().is_some_and(|it| it.get("resume") == Some(&Value::Bool(true)));
+    let resumes = body.metadata.as_ref().is_some_and(|metadata| metadata.get("resume") == Some(&Value::Bool(true)));
     if resumes && body.message.is_none() && body.content.as_deref().is_none_or(str::is_empty) {
         telling.caller.may(Scope::Read)?;
         let turn = newest(&telling, &chat).await?;
@@ -66,15 +66,15 @@ pub(super) async fn steer(
         return Ok(Json(json!({ "steered": false })));
     }
     let Said { message, options } = said(&telling, &chat, body).await?;
-    let turn = all.steer(&chat, message, options).await.map_err(|it| Problem::of_turn(&it))?;
+    let turn = all.steer(&chat, message, options).await.map_err(|error| Problem::of_turn(&error))?;
     Ok(Json(json!({ "steered": true, "turnId": turn.id().to_string() })))
 }
 
 async fn newest(telling: &Telling, chat: &str) -> Result<Turn, Problem> {
     let all = telling.chat();
-    let newest = all.newest_turn(chat).await.map_err(|it| Problem::of(&it))?;
+    let newest = all.newest_turn(chat).await.map_err(|error| Problem::of(&error))?;
     let none = || Problem::not_found("chat_turn_unknown", "there is no turn to resume");
-    all.turn(&newest.ok_or_else(none)?.id).await.map_err(|it| Problem::of(&it))
+    all.turn(&newest.ok_or_else(none)?.id).await.map_err(|error| Problem::of(&error))
 }
 
 /// Reads what is sent: only what a user may say (D16).
@@ -83,7 +83,7 @@ async fn said(telling: &Telling, chat: &str, body: SendBody) -> Result<Said, Pro
     let content = match body.message {
         Some(SentMessage::Text(text)) => SendContent::Text(text),
         Some(SentMessage::Message { id, role, content, parts }) => {
-            if role.as_deref().is_some_and(|it| it != "user") {
+            if role.as_deref().is_some_and(|role| role != "user") {
                 return Err(Problem::invalid("clients speak as `user`").field("message.role"));
             }
             if let Some(id) = id {
@@ -113,7 +113,7 @@ fn noted(options: SendOptions, metadata: Map<String, Value>) -> SendOptions {
 
 /// Reads the header under which a message is sent once.
 fn options(headers: &HeaderMap) -> Result<SendOptions, Problem> {
-    match headers.get("idempotency-key").map(|it| it.to_str()) {
+    match headers.get("idempotency-key").map(|header| header.to_str()) {
         None => Ok(SendOptions::new()),
         Some(Ok(key)) => Ok(SendOptions::new().key(key)),
         Some(Err(_)) => Err(Problem::invalid("Idempotency-Key has to be plain ASCII")),

@@ -88,8 +88,8 @@ pub(super) async fn one(
     Path(session): Path<String>,
 ) -> Result<Json<AgentSession>, Problem> {
     let chat = telling.chat();
-    let info = chat.session(&session).await.map_err(|it| Problem::of(&it))?;
-    record(&telling, &chat, &info).await.map(Json).map_err(|it| Problem::of(&it))
+    let info = chat.session(&session).await.map_err(|error| Problem::of(&error))?;
+    record(&telling, &chat, &info).await.map(Json).map_err(|error| Problem::of(&error))
 }
 
 /// Makes a session, or answers with the one that the chat has.
@@ -101,18 +101,18 @@ pub(super) async fn make(
     if let Some(id) = &wanted.chat_id {
         options = options.session(id);
     }
-    if let Some(agent) = wanted.scenario.filter(|it| it != ANY_SCENARIO) {
+    if let Some(agent) = wanted.scenario.filter(|scenario| scenario != ANY_SCENARIO) {
         options = options.agent(agent);
     }
     let chat = telling.chat();
     let (status, info) = match (chat.create_session(options).await, &wanted.chat_id) {
         (Ok(info), _) => (StatusCode::CREATED, info),
         (Err(Error::SessionExists { .. }), Some(id)) => {
-            (StatusCode::OK, chat.session(id).await.map_err(|it| Problem::of(&it))?)
+            (StatusCode::OK, chat.session(id).await.map_err(|error| Problem::of(&error))?)
         }
         (Err(error), _) => return Err(Problem::of(&error)),
     };
-    let session = record(&telling, &chat, &info).await.map_err(|it| Problem::of(&it))?;
+    let session = record(&telling, &chat, &info).await.map_err(|error| Problem::of(&error))?;
     Ok((status, Json(session)).into_response())
 }
 
@@ -142,7 +142,7 @@ async fn stage(chat: &Chat, session: &str) -> Result<(String, bool), Error> {
     if let Some(wait) = chat.pending(Some(session), 1).await?.first() {
         return Ok((format!("suspended:{}", wait.descriptor.signal_id), true));
     }
-    let newest = chat.newest_turn(session).await?.filter(|it| it.status == TurnStatus::Errored);
+    let newest = chat.newest_turn(session).await?.filter(|newest_turn| newest_turn.status == TurnStatus::Errored);
     if let Some(newest) = newest {
         let outcome = chat.turn(&newest.id).await?.outcome().await;
         if let ChatTurnOutcome::Errored(it) = outcome.as_ref()

@@ -122,7 +122,7 @@ impl Wire {
     /// Tells something of a message, behind whose it is where that was not said last.
     fn owned(&mut self, message: &MessageId, event: SseEvent) -> Vec<SseEvent> {
         let owner = self.owners.iter().find(|(id, _)| id == message).map(|(_, agent)| agent.clone());
-        let speaks = owner.and_then(|it| self.speak(it));
+        let speaks = owner.and_then(|owner| self.speak(owner));
         speaks.into_iter().chain([event]).collect()
     }
 
@@ -131,14 +131,14 @@ impl Wire {
         if self.speaker == agent {
             return None;
         }
-        let known = agent.as_ref().and_then(|id| self.shared.agents.iter().find(|it| it.id == *id));
+        let known = agent.as_ref().and_then(|id| self.shared.agents.iter().find(|agent| agent.id == *id));
         let mut payload = json!({ "agentId": agent });
         if let Some(id) = &agent {
-            payload["name"] = known.map_or(id.as_str(), |it| it.name.as_str()).into();
+            payload["name"] = known.map_or(id.as_str(), |known| known.name.as_str()).into();
         }
         for (name, value) in [
-            ("icon", known.and_then(|it| it.icon.as_ref())),
-            ("color", known.and_then(|it| it.color.as_ref())),
+            ("icon", known.and_then(|known| known.icon.as_ref())),
+            ("color", known.and_then(|known| known.color.as_ref())),
         ] {
             if let Some(value) = value {
                 payload[name] = value.as_str().into();

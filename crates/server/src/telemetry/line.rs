@@ -192,8 +192,8 @@ impl<'a> TurnLine<'a> {
             },
             outcome: end.outcome.as_str(),
             category: category(&end.outcome),
-            queue_ms: end.started_at.map(|it| millis(it.since(end.accepted_at))),
-            run_ms: end.started_at.map(|it| millis(end.ended_at.since(it))),
+            queue_ms: end.started_at.map(|started_at| millis(started_at.since(end.accepted_at))),
+            run_ms: end.started_at.map(|started_at| millis(end.ended_at.since(started_at))),
             models: &end.usage,
         }
     }

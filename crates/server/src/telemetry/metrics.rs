@@ -93,7 +93,7 @@ impl Metrics {
     /// Counts a turn that has ended.
     pub(super) fn turn(&self, end: &TurnEnd) {
         let outcome = ("outcome", end.outcome.as_str().to_owned());
-        let category = category(&end.outcome).map(|it| self.categories.value(it)).unwrap_or_default();
+        let category = category(&end.outcome).map(|category| self.categories.value(category)).unwrap_or_default();
         let labels = [("agent", end.agent.clone()), outcome.clone(), ("category", category)];
         self.turns.get_or_create(&labels).inc();
         if let Some(started) = end.started_at {

@@ -32,7 +32,7 @@ impl SystemGauges {
 
     pub(super) fn set(&self, usage: SystemUsage) {
         let set = |gauge: &Gauge, value: Option<u64>| {
-            gauge.set(value.map_or(0, |it| i64::try_from(it).unwrap_or(i64::MAX)));
+            gauge.set(value.map_or(0, |value| i64::try_from(value).unwrap_or(i64::MAX)));
         };
         set(&self.open_descriptors, usage.open_descriptors);
         set(&self.descriptor_limit, usage.descriptor_limit);

@@ -25,14 +25,14 @@ fn key(tenant: &TenantId, chat: &str) -> DocumentKey {
 /// Returns the session that a chat is now.
 pub(super) async fn session_of(telling: &Telling, chat: &str) -> Result<String, Problem> {
     let key = key(&telling.caller.tenant, chat);
-    let document = telling.shared.documents.document(&key).await.map_err(|it| Problem::of(&it.into()))?;
-    let branch = document.and_then(|it| it.body.decode::<Branch>().ok());
-    Ok(branch.map_or_else(|| chat.to_owned(), |it| it.session))
+    let document = telling.shared.documents.document(&key).await.map_err(|error| Problem::of(&error.into()))?;
+    let branch = document.and_then(|document| document.body.decode::<Branch>().ok());
+    Ok(branch.map_or_else(|| chat.to_owned(), |branch| branch.session))
 }
 
 /// Lets a chat be another session from now on.
 pub(super) async fn go_on_in(telling: &Telling, chat: &str, session: &str) -> Result<(), Problem> {
-    let owner = SessionId::parse(session).map_err(|it| Problem::invalid(it.to_string()))?;
+    let owner = SessionId::parse(session).map_err(|error| Problem::invalid(error.to_string()))?;
     let change = Change::Write {
         key: key(&telling.caller.tenant, chat),
         expect: Expect::Any,
@@ -40,5 +40,5 @@ pub(super) async fn go_on_in(telling: &Telling, chat: &str, session: &str) -> Re
         body: Json::from(&serde_json::json!(Branch { session: session.to_owned() })),
         expires_at: None,
     };
-    telling.shared.documents.change(vec![change]).await.map_err(|it| Problem::of(&it.into()))
+    telling.shared.documents.change(vec![change]).await.map_err(|error| Problem::of(&error.into()))
 }

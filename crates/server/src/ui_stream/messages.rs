@@ -45,7 +45,7 @@ pub(super) async fn list(
         let shown = Shown { session, origins, entries, waits, failed, open, dialect };
         Ok::<_, Error>(messages(&shown))
     };
-    let messages = read.await.map_err(|it| Problem::of(&it))?;
+    let messages = read.await.map_err(|error| Problem::of(&error))?;
     Ok(Json(UiMessagePage { messages, session_id }))
 }
 
@@ -132,7 +132,7 @@ async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Resul
         waits.pending.insert(wait.invocation.clone(), wait);
     }
     // Only what was suspended has turns that resume.
-    let turns = entries.iter().filter_map(|it| it.id.as_ref().map(|it| &it.turn));
+    let turns = entries.iter().filter_map(|entry| entry.id.as_ref().map(|id| &id.turn));
     let resumed: HashSet<_> = turns
         .filter(|it| it.ordinal > 0 || waits.pending.contains_key(&it.invocation))
         .map(|it| it.invocation.clone())
@@ -147,7 +147,7 @@ async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Resul
 /// Reads the waits of an invocation that have ended; none where its records are not kept any more.
 async fn ended(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, Error> {
     match chat.timeline(&TurnId::new(invocation.clone(), 0)).await {
-        Ok(timeline) => Ok(timeline.waits.into_iter().filter(|it| it.status != "pending").collect()),
+        Ok(timeline) => Ok(timeline.waits.into_iter().filter(|wait| wait.status != "pending").collect()),
         Err(Error::TurnUnknown { .. }) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
@@ -164,10 +164,10 @@ pub(super) async fn before(
         return Ok(None);
     }
     let mut entries = newest(chat, session, NEWEST).await?;
-    entries.retain(|it| {
-        it.id
+    entries.retain(|entry| {
+        entry.id
             .as_ref()
-            .is_some_and(|it| it.turn.invocation == turn.invocation && it.turn.ordinal < turn.ordinal)
+            .is_some_and(|id| id.turn.invocation == turn.invocation && id.turn.ordinal < turn.ordinal)
     });
     let mut ended = ended(chat, &turn.invocation).await?;
     ended.truncate(turn.ordinal as usize);

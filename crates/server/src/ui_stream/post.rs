@@ -41,7 +41,7 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
     let mut disconnect = DisconnectGuard::new(telling.shared.clone(), chat.clone(), telling.on_disconnect);
     let turn = match asked(&telling, &session, posted).await? {
         Asked::Send(said) => {
-            let key = said.id.as_ref().map(|it| format!("ui:{it}"));
+            let key = said.id.as_ref().map(|id| format!("ui:{id}"));
             let options = key.into_iter().fold(options(&said, agent), SendOptions::key);
             chat.submit(&session, said.message, options).await
         }
@@ -134,7 +134,7 @@ async fn answer(
     let turn = chat.answer(address, answer).await.map_err(refused)?;
     disconnect.begin(&turn);
     let dialect = Dialect::of(telling, session).await?;
-    let before = before(&chat, (session, dialect), turn.id()).await.map_err(|it| Problem::of(&it))?;
+    let before = before(&chat, (session, dialect), turn.id()).await.map_err(|error| Problem::of(&error))?;
     let wire = Wire::new(telling.shared.clone(), session, turn.id().clone()).speaking(dialect);
     let wire = before.iter().fold(wire, |wire, (message, asked)| wire.going_on(message, asked));
     Ok(stream(telling, &turn, wire, (Vec::new(), Some(disconnect))))
@@ -167,7 +167,7 @@ fn frames(
                 Ok(event) => {
                     ready.extend(wire.thinking(&event));
                     let pieces = fold.event(&event);
-                    ready.extend(pieces.into_iter().flat_map(|it| wire.piece(it)).collect::<Vec<_>>());
+                    ready.extend(pieces.into_iter().flat_map(|piece| wire.piece(piece)).collect::<Vec<_>>());
                 }
                 Err(error) => ready.extend(wire.broken(&error)),
             }

@@ -73,7 +73,7 @@ pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> R
             return Ok(Asked::Approvals(approvals));
         }
     }
-    let newest = newest.filter(|it| it.role == "user");
+    let newest = newest.filter(|newest| newest.role == "user");
     let chat = telling.chat();
     match (posted.trigger, newest) {
         (Trigger::SubmitMessage, None) => {
@@ -133,10 +133,10 @@ async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Probl
     };
     let mut to = len;
     while to > len.saturating_sub(LOOKED_AT) {
-        let part = chat.messages_before(session, to, WINDOW).await.map_err(|it| Problem::of(&it))?;
-        let from = part.items.first().map_or(0, |it| it.seq);
+        let part = chat.messages_before(session, to, WINDOW).await.map_err(|error| Problem::of(&error))?;
+        let from = part.items.first().map_or(0, |items| items.seq);
         let found =
-            part.items.iter().rev().find(|it| it.message.role == Role::User && id_of(session, it) == id);
+            part.items.iter().rev().find(|item| item.message.role == Role::User && id_of(session, item) == id);
         if let Some(found) = found {
             return Ok(Some(found.seq));
         }
@@ -166,7 +166,7 @@ async fn said(telling: &Telling, session: &str, given: GivenMessage) -> Result<S
 
 /// Reads a part; none of what is the page's own, and of no text.
 fn block(part: GivenPart) -> Result<Option<ContentBlock>, Problem> {
-    let is_picture = part.media_type.as_ref().is_some_and(|it| it.starts_with("image/"));
+    let is_picture = part.media_type.as_ref().is_some_and(|media_type| media_type.starts_with("image/"));
     match (part.kind.as_str(), part.text, part.url) {
         ("text", Some(text), _) => Ok((!text.is_empty()).then(|| ContentBlock::text_of(text))),
         ("file", _, Some(url)) if is_picture => {

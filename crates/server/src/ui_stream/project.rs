@@ -113,7 +113,7 @@ pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
     // One that waits before it has said anything is a message, too.
     for (invocation, wait) in &waits.pending {
         let id = invocation.to_string();
-        if messages.iter().all(|it| it.id != id) {
+        if messages.iter().all(|message| message.id != id) {
             let metadata = Some(metadata(session, Some(&TurnId::new(invocation.clone(), 0))));
             messages.push(UiMessage {
                 id,
@@ -170,7 +170,7 @@ impl Projection<'_> {
     fn entry(&mut self, entry: &TranscriptEntry) {
         let side = entry.side.as_ref();
         match entry.message.role {
-            llm::Role::User if side.and_then(|it| it.get("taken_by")).is_some() => {
+            llm::Role::User if side.and_then(|side| side.get("taken_by")).is_some() => {
                 self.part(entry, steered(entry));
             }
             llm::Role::User => {
@@ -247,17 +247,17 @@ impl Projection<'_> {
 
     /// Goes on with the message of the entry's invocation, or begins it.
     fn enter(&mut self, entry: &TranscriptEntry) {
-        let turn = entry.id.as_ref().map(|it| &it.turn);
+        let turn = entry.id.as_ref().map(|id| &id.turn);
         let ours = match (&self.last, turn) {
             (Some((last, _)), Some(turn)) => *last == turn.invocation,
             // Without the records of their turns, what stands together is together.
-            (None, None) => self.messages.last().is_some_and(|it| it.role == UiRole::Assistant),
+            (None, None) => self.messages.last().is_some_and(|messages| messages.role == UiRole::Assistant),
             (Some(_), None) | (None, Some(_)) => false,
         };
         if !ours {
             self.tell_waits(usize::MAX);
-            self.last = turn.map(|it| (it.invocation.clone(), 0));
-            let id = turn.map_or_else(|| place(self.session, entry.seq), |it| it.invocation.to_string());
+            self.last = turn.map(|turn| (turn.invocation.clone(), 0));
+            let id = turn.map_or_else(|| place(self.session, entry.seq), |turn| turn.invocation.to_string());
             let (role, parts) = (UiRole::Assistant, Vec::new());
             self.messages.push(UiMessage { id, role, metadata: None, parts });
         }

@@ -33,12 +33,12 @@ pub(super) async fn resume(
     let dialect = Dialect::of(&telling, &session).await?;
     let found = match newest(&telling, &session, query.last).await {
         Err(Error::SessionUnknown { .. }) => None,
-        found => found.map_err(|it| Problem::of(&it))?,
+        found => found.map_err(|error| Problem::of(&error))?,
     };
     let Some(info) = found else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let chat = telling.chat();
-    let turn = chat.turn(&info.id).await.map_err(|it| Problem::of(&it))?;
-    let before = before(&chat, (&session, dialect), turn.id()).await.map_err(|it| Problem::of(&it))?;
+    let turn = chat.turn(&info.id).await.map_err(|error| Problem::of(&error))?;
+    let before = before(&chat, (&session, dialect), turn.id()).await.map_err(|error| Problem::of(&error))?;
     let mut wire = Wire::new(telling.shared.clone(), session, turn.id().clone()).speaking(dialect);
     let first = before.map(|(message, _)| wire.replay(message)).unwrap_or_default();
     Ok(stream(&telling, &turn, wire, (first, None)))

@@ -14,7 +14,7 @@ pub(crate) fn change(scribe: &Scribe<'_>, changes: &[Change]) -> Result<(), Fail
         let (Change::Write { key, expect, .. } | Change::Remove { key, expect }) = change;
         check(scribe, key, *expect)?;
     }
-    changes.iter().try_for_each(|it| make(scribe, it))
+    changes.iter().try_for_each(|change| make(scribe, change))
 }
 
 fn check(scribe: &Scribe<'_>, key: &DocumentKey, expect: Expect) -> Result<(), Failure> {

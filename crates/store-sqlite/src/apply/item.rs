@@ -11,10 +11,10 @@ use crate::number::{packed, stored, stored_opt};
 /// Adds an item under a free number; a loose one goes with the record of its turn.
 pub(super) fn add(scribe: &Scribe<'_>, session: i64, row: &ItemRow, loose: bool) -> Result<(), Failure> {
     let place = row.placement.as_ref();
-    let list = place.map(|it| name(scribe, &it.field)).transpose()?;
+    let list = place.map(|place| name(scribe, &place.field)).transpose()?;
     let turn = Bind::Int(stored(row.turn)?);
-    let generation = stored_opt(place.map(|it| it.generation))?;
-    let placed: [Bind<'_>; 3] = [list.into(), generation.into(), stored_opt(place.map(|it| it.seq))?.into()];
+    let generation = stored_opt(place.map(|place| place.generation))?;
+    let placed: [Bind<'_>; 3] = [list.into(), generation.into(), stored_opt(place.map(|place| place.seq))?.into()];
     let side = Bind::from(row.side.as_ref());
     let lasting = [Bind::Int(stored(row.no)?), turn, (&row.body).into()];
     let checksum = checksum::of(&[&lasting, &placed, &[side]]);

@@ -43,7 +43,7 @@ fn absent(target: &Target<'_>) -> Result<(), Failure> {
 }
 
 fn at_version(target: &Target<'_>, wanted: u64) -> Result<(), Failure> {
-    let found = target.found.map(|it| it.version);
+    let found = target.found.map(|found| found.version);
     if found == Some(wanted) {
         return Ok(());
     }
@@ -135,5 +135,5 @@ fn idle(scribe: &Scribe<'_>, target: &Target<'_>) -> Result<(), Failure> {
 }
 
 fn found_is(found: Option<impl std::fmt::Display>) -> String {
-    found.map_or_else(|| "absent".to_owned(), |it| it.to_string())
+    found.map_or_else(|| "absent".to_owned(), |found| found.to_string())
 }

@@ -36,7 +36,7 @@ fn decoded<T, E: std::error::Error + Send + Sync + 'static>(
     decoded: std::result::Result<T, E>,
     at: usize,
 ) -> Result<T> {
-    decoded.map_err(|it| column::unfit(at, it))
+    decoded.map_err(|error| column::unfit(at, error))
 }
 
 /// Lists the checkpoints of a tenant, ordered by invocation.
@@ -53,8 +53,8 @@ pub(crate) fn all_of(
         params![
             tenant.as_str(),
             filter.correlation_id,
-            filter.saved_after.map(|it| it.as_millis()),
-            filter.saved_before.map(|it| it.as_millis()),
+            filter.saved_after.map(|saved_after| saved_after.as_millis()),
+            filter.saved_before.map(|saved_before| saved_before.as_millis()),
         ],
         |row| {
             Ok(CheckpointSummary {

@@ -78,7 +78,7 @@ impl Reader<'_> {
         match self.peek() {
             Some('-') => {
                 self.at += 1;
-                self.nested(Self::unary).map(|it| -it)
+                self.nested(Self::unary).map(|nested| -nested)
             }
             Some('+') => {
                 self.at += 1;

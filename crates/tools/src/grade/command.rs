@@ -41,7 +41,7 @@ impl Command {
     /// Returns the name of the program: without its folder and ending, in lower case, as a file system that does not
     /// mind would find it.
     pub(super) fn program(&self) -> String {
-        self.words.first().map(|it| program(&it.text)).unwrap_or_default()
+        self.words.first().map(|word| program(&word.text)).unwrap_or_default()
     }
 
     pub(super) fn is(&self, names: &[&str]) -> bool {
@@ -54,7 +54,7 @@ impl Command {
 
     /// Returns the arguments that are no options.
     pub(super) fn operands(&self) -> impl Iterator<Item = &str> {
-        self.arguments().iter().map(|it| it.text.as_str()).filter(|it| !it.starts_with('-'))
+        self.arguments().iter().map(|argument| argument.text.as_str()).filter(|it| !it.starts_with('-'))
     }
 
     /// Returns the first argument that is no option: of many programs the verb.
@@ -63,22 +63,22 @@ impl Command {
     }
 
     pub(super) fn has(&self, word: &str) -> bool {
-        self.arguments().iter().any(|it| it.text.eq_ignore_ascii_case(word))
+        self.arguments().iter().any(|argument| argument.text.eq_ignore_ascii_case(word))
     }
 
     pub(super) fn any(&self, test: impl Fn(&str) -> bool) -> bool {
-        self.arguments().iter().any(|it| test(&it.text.to_ascii_lowercase()))
+        self.arguments().iter().any(|argument| test(&argument.text.to_ascii_lowercase()))
     }
 
     /// Says whether an option is there: a letter, alone or among others, or a long name or a beginning of it that GNU
     /// programs take for it.
     pub(super) fn flag(&self, letter: char, long: &str) -> bool {
-        self.arguments().iter().any(|it| {
-            let text = it.text.split_once('=').map_or(it.text.as_str(), |(name, _)| name);
+        self.arguments().iter().any(|argument| {
+            let text = argument.text.split_once('=').map_or(argument.text.as_str(), |(name, _)| name);
             match text.strip_prefix("--") {
                 Some(name) => name.len() >= 3 && long.starts_with(&name.to_ascii_lowercase()),
                 None => text.strip_prefix('-').is_some_and(|letters| {
-                    letters.contains(letter) && letters.chars().all(|it| it.is_ascii_alphabetic())
+                    letters.contains(letter) && letters.chars().all(|letter| letter.is_ascii_alphabetic())
                 }),
             }
         })

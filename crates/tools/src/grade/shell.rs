@@ -102,7 +102,7 @@ impl Reader<'_> {
     }
 
     fn comment(&mut self) {
-        while self.peek(0).is_some_and(|it| it != '\n') {
+        while self.peek(0).is_some_and(|peek| peek != '\n') {
             self.at += 1;
         }
     }
@@ -130,7 +130,7 @@ impl Reader<'_> {
             open.command.written.extend(words);
         } else if sign == "<<<" {
             // Text that the program reads: for a shell it is a script.
-            let text = words.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" ");
+            let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
             open.upstream =
                 vec![Command { words: vec![Word::of("echo"), Word::of(text)], ..Command::default() }];
         }
@@ -139,7 +139,7 @@ impl Reader<'_> {
     /// Ends the command that is being read.
     fn finish(&mut self, open: &mut Open, piped: bool) {
         let mut command = std::mem::take(&mut open.command);
-        let grammar = command.words.iter().take_while(|it| KEYWORDS.contains(&it.text.as_str())).count();
+        let grammar = command.words.iter().take_while(|word| KEYWORDS.contains(&word.text.as_str())).count();
         command.words.drain(..grammar);
         self.assign(&mut command);
         let upstream = std::mem::take(&mut open.upstream);
@@ -166,11 +166,11 @@ impl Reader<'_> {
     fn assign(&mut self, command: &mut Command) {
         let assigns = |it: &Word| {
             let name = it.text.split_once('=').map(|(name, _)| name);
-            name.is_some_and(|it| {
-                !it.is_empty() && it.chars().all(|it| it == '_' || it.is_ascii_alphanumeric())
+            name.is_some_and(|name| {
+                !name.is_empty() && name.chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric())
             })
         };
-        let count = command.words.iter().take_while(|it| assigns(it)).count();
+        let count = command.words.iter().take_while(|word| assigns(word)).count();
         let taken: Vec<Word> = command.words.drain(..count).collect();
         if command.words.is_empty() {
             for word in taken.iter().filter(|it| !it.open) {
@@ -224,10 +224,10 @@ impl Reader<'_> {
         }
         // `2>` numbers a stream.
         let numbers = words.len() == 1 && matches!(self.peek(0), Some('<' | '>'));
-        if numbers && words[0].text.chars().all(|it| it.is_ascii_digit()) {
+        if numbers && words[0].text.chars().all(|letter| letter.is_ascii_digit()) {
             return Vec::new();
         }
-        words.retain(|it| !it.text.is_empty() || it.open);
+        words.retain(|word| !word.text.is_empty() || word.open);
         words.into_iter().flat_map(braces).collect()
     }
 
@@ -286,7 +286,7 @@ impl Reader<'_> {
             Some('"') if !quoted => false,
             Some('{') => {
                 let rest = &self.chars[self.at + 1..];
-                let length = rest.iter().position(|it| *it == '}');
+                let length = rest.iter().position(|item| *item == '}');
                 self.script.unreadable |= length.is_none();
                 let inside: String = rest[..length.unwrap_or(rest.len())].iter().collect();
                 self.at += inside.chars().count() + 2;
@@ -295,7 +295,7 @@ impl Reader<'_> {
             Some(it) if it == '_' || it.is_ascii_alphabetic() => {
                 let rest = &self.chars[self.at..];
                 let name: String =
-                    rest.iter().take_while(|it| **it == '_' || it.is_ascii_alphanumeric()).collect();
+                    rest.iter().take_while(|item| **item == '_' || item.is_ascii_alphanumeric()).collect();
                 self.at += name.len();
                 self.variable(word, &name, quoted)
             }
@@ -358,7 +358,7 @@ impl Reader<'_> {
 
     fn number(&mut self, radix: u32, digits_max: usize) -> Option<char> {
         let rest = self.chars.get(self.at..)?;
-        let digits: String = rest.iter().take(digits_max).take_while(|it| it.is_digit(radix)).collect();
+        let digits: String = rest.iter().take(digits_max).take_while(|item| item.is_digit(radix)).collect();
         self.at += digits.len();
         u32::from_str_radix(&digits, radix).ok().and_then(char::from_u32)
     }
@@ -403,9 +403,9 @@ impl Reader<'_> {
 
 /// Expands `{a,b}` when it is the whole word: a list of words in disguise.
 fn braces(word: Word) -> Vec<Word> {
-    let inside = word.text.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
-    match inside.filter(|it| it.contains(',') && !it.contains('{')) {
-        Some(inside) => inside.split(',').map(|it| Word { text: it.to_owned(), ..word.clone() }).collect(),
+    let inside = word.text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    match inside.filter(|inside| inside.contains(',') && !inside.contains('{')) {
+        Some(inside) => inside.split(',').map(|part| Word { text: part.to_owned(), ..word.clone() }).collect(),
         None => vec![word],
     }
 }

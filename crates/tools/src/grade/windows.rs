@@ -72,15 +72,15 @@ fn finish(
     // What `cmd /c` and `powershell -Command` are given is a script; so is what follows a wrapper.
     let program = command.program();
     let start = match program.as_str() {
-        "cmd" | "powershell" | "pwsh" => command.words.iter().position(|it| {
-            let text = it.text.to_ascii_lowercase();
+        "cmd" | "powershell" | "pwsh" => command.words.iter().position(|word| {
+            let text = word.text.to_ascii_lowercase();
             matches!(text.as_str(), "/c" | "/k" | "-c") || (text.len() > 3 && "-command".starts_with(&text))
         }),
         "start" | "runas" | "invoke-expression" | "iex" => Some(0),
         _ => None,
     };
     if let Some(start) = start {
-        let rest = command.words[start + 1..].iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" ");
+        let rest = command.words[start + 1..].iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
         within(&rest, depth + 1, script);
     }
     script.commands.push(command);

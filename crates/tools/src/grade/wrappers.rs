@@ -71,8 +71,8 @@ pub(super) fn unwrap(command: Command, upstream: &[Command], depth: usize, scrip
 fn inner(command: &Command) -> Option<Vec<Word>> {
     let program = command.program();
     if program == "find" || program == "fd" {
-        let at = command.words.iter().position(|it| {
-            matches!(it.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "--exec")
+        let at = command.words.iter().position(|word| {
+            matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "--exec")
         })?;
         return Some(command.words[at + 1..].to_vec());
     }
@@ -98,33 +98,33 @@ fn inner(command: &Command) -> Option<Vec<Word>> {
 
 /// Returns the scripts that a command runs: what a shell is given as text, what `eval` joins.
 fn scripts(command: &Command, upstream: &[Command]) -> Vec<String> {
-    let joined = |words: &[Word]| words.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" ");
+    let joined = |words: &[Word]| words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
     let program = command.program();
     let mut scripts = Vec::new();
     if SHELLS.contains(&program.as_str()) || program == "su" {
         let given = |it: &Word| {
-            it.text.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.ends_with('c'))
+            it.text.strip_prefix('-').is_some_and(|text| !text.starts_with('-') && text.ends_with('c'))
                 || it.text == "--command"
         };
         if let Some(at) = command.words.iter().position(given) {
-            scripts.extend(command.words.get(at + 1).map(|it| it.text.clone()));
+            scripts.extend(command.words.get(at + 1).map(|word| word.text.clone()));
         }
         // What is printed into a shell is a script too.
         let printed = upstream.iter().filter(|it| it.is(&["echo", "printf"]));
-        scripts.extend(printed.map(|it| joined(it.arguments())));
+        scripts.extend(printed.map(|printed| joined(printed.arguments())));
     }
     if program == "eval" || program == "trap" {
         scripts.push(joined(command.arguments()));
     }
     if program == "env"
-        && let Some(at) = command.words.iter().position(|it| it.text == "-S" || it.text == "--split-string")
+        && let Some(at) = command.words.iter().position(|word| word.text == "-S" || word.text == "--split-string")
     {
         scripts.push(joined(&command.words[at + 1..]));
     }
     if program == "ssh" {
         // Options, some with a value, then the destination, then what is to run there.
         let mut at = 1;
-        while let Some(option) = command.words.get(at).filter(|it| it.text.starts_with('-')) {
+        while let Some(option) = command.words.get(at).filter(|word| word.text.starts_with('-')) {
             at += if SSH_VALUED.contains(&option.text.as_str()) { 2 } else { 1 };
         }
         scripts.push(joined(command.words.get(at + 1..).unwrap_or_default()));

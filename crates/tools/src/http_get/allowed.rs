@@ -18,12 +18,12 @@ impl Allowed {
         inner: Arc<dyn Transport>,
         hosts: impl IntoIterator<Item = H>,
     ) -> Self {
-        let hosts = hosts.into_iter().map(|it| it.into().to_ascii_lowercase()).collect();
+        let hosts = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
         Self { inner, hosts }
     }
 
     fn check(&self, url: &str) -> Result<()> {
-        let url = Url::parse(url).map_err(|it| Error::Request { problem: it.to_string() })?;
+        let url = Url::parse(url).map_err(|error| Error::Request { problem: error.to_string() })?;
         // Read as it will be called: in lower case, and by the ASCII form of its letters.
         let host = url.host_str().unwrap_or_default().trim_end_matches('.').to_owned();
         let known = |it: &String| {

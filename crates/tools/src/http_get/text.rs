@@ -9,10 +9,10 @@ pub(super) fn decoded(kind: &str, bytes: &[u8]) -> Option<String> {
     if stated && !is_text(essence) {
         return None;
     }
-    let charset = parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="));
-    let text = match charset.map(|it| it.trim_matches('"')) {
+    let charset = parameters.split(';').find_map(|part| part.trim().strip_prefix("charset="));
+    let text = match charset.map(|charset| charset.trim_matches('"')) {
         // As every browser does: the two are read alike where they are printable.
-        Some("iso-8859-1" | "latin1" | "windows-1252") => bytes.iter().map(|it| char::from(*it)).collect(),
+        Some("iso-8859-1" | "latin1" | "windows-1252") => bytes.iter().map(|byte| char::from(*byte)).collect(),
         None | Some("utf-8" | "utf8" | "us-ascii") if stated => match utf8_up_to_a_cut(bytes) {
             Some(text) => text.to_owned(),
             None => String::from_utf8_lossy(bytes).into_owned(),

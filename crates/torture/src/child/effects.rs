@@ -89,7 +89,7 @@ impl Tool for LoadTool {
     }
 
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
-        let text = invocation.arguments.get("text").and_then(|it| it.as_str()).unwrap_or_default().to_owned();
+        let text = invocation.arguments.get("text").and_then(|argument| argument.as_str()).unwrap_or_default().to_owned();
         let happened = Happened { key: invocation.key.to_string(), text };
         let (deed, log) = (self.deed, Arc::clone(&self.log));
         Box::pin(async move {
@@ -101,8 +101,8 @@ impl Tool for LoadTool {
                     let written = tokio::task::spawn_blocking(move || append(&log, &happened)).await;
                     written
                         .map_err(std::io::Error::other)
-                        .and_then(|it| it)
-                        .map_err(|it| Error::failed_by("the effect could not be logged", it))?;
+                        .and_then(|written| written)
+                        .map_err(|error| Error::failed_by("the effect could not be logged", error))?;
                     Ok(Output::text(text))
                 }
             }

@@ -35,7 +35,7 @@ async fn is_under_way(store: &Watched) -> singletree_durable::Result<bool> {
         for session in page.sessions {
             let key = session.key;
             let open = store.turns(&key, &TurnQuery::Open).await?;
-            let runs = open.iter().any(|it| it.kind != TurnKind::Message);
+            let runs = open.iter().any(|item| item.kind != TurnKind::Message);
             if runs || (!open.is_empty() && store.waits(&WaitQuery::Pending(key)).await?.is_empty()) {
                 return Ok(true);
             }

@@ -35,8 +35,8 @@ fn has_notes(release: u32) -> bool {
 /// Returns the text of the message that is answered.
 fn asked(state: &Snapshot) -> String {
     let messages = state.get("messages").and_then(Slot::as_list).cloned().unwrap_or_default();
-    let user = messages.iter().rev().filter_map(|it| it.json().ok()).find(|it| it["role"] == "user");
-    user.and_then(|it| it["content"].as_str()).unwrap_or_default().to_owned()
+    let user = messages.iter().rev().filter_map(|message| message.json().ok()).find(|message| message["role"] == "user");
+    user.and_then(|user| user["content"].as_str()).unwrap_or_default().to_owned()
 }
 
 async fn gate(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {

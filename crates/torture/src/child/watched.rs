@@ -44,7 +44,7 @@ impl fmt::Debug for Watched {
 
 /// Returns the turn that a batch is about.
 fn turn(batch: &Batch) -> Option<u64> {
-    batch.puts.iter().find_map(|it| match it {
+    batch.puts.iter().find_map(|put| match put {
         Put::Turn(row) => Some(row.no),
         Put::Position(row) => Some(row.turn),
         Put::Record(row) => Some(row.turn),

@@ -113,7 +113,7 @@ impl Clients {
 
     /// Tells whether a deletion is under way.
     fn is_deleting(&self) -> bool {
-        self.clients.iter().any(|it| it.open.as_ref().is_some_and(|it| it.deed == Deed::Delete))
+        self.clients.iter().any(|client| client.open.as_ref().is_some_and(|open| open.deed == Deed::Delete))
     }
 
     /// Draws after how many polls the client of a call goes away, if it does.
@@ -132,8 +132,8 @@ impl Clients {
     /// Returns a turn that another client waits for.
     fn somebodys_turn(&mut self, not: usize, of: impl Fn(&Open) -> bool) -> Option<(String, String)> {
         let others = self.clients.iter().enumerate().filter(|(at, _)| *at != not);
-        let open = others.filter_map(|(_, it)| it.open.as_ref()).filter(|it| of(it));
-        let running: Vec<_> = open.filter_map(|it| Some((it.session.clone(), it.turn.clone()?))).collect();
+        let open = others.filter_map(|(_, it)| it.open.as_ref()).filter(|other| of(other));
+        let running: Vec<_> = open.filter_map(|item| Some((item.session.clone(), item.turn.clone()?))).collect();
         running.get(self.dice.index(running.len())).cloned()
     }
 }

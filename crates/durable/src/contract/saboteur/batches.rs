@@ -10,12 +10,12 @@ pub(super) fn twist(trick: &Trick, mut batch: Batch) -> Batch {
     if clause == Clause::BatchWhole && batch.puts.len() > 8 {
         batch.puts.pop();
     }
-    if clause == Clause::PositionDropped && batch.puts.iter().all(|it| matches!(it, Put::DropPosition(_))) {
+    if clause == Clause::PositionDropped && batch.puts.iter().all(|put| matches!(put, Put::DropPosition(_))) {
         batch.puts.clear();
     }
     if clause == Clause::PutsInOrder {
         // A stable sort: drops go last.
-        batch.puts.sort_by_key(|it| matches!(it, Put::DropPosition(_)));
+        batch.puts.sort_by_key(|put| matches!(put, Put::DropPosition(_)));
     }
     let mut memo = trick.memo();
     let puts = std::mem::take(&mut batch.puts);
@@ -27,8 +27,8 @@ pub(super) fn twist(trick: &Trick, mut batch: Batch) -> Batch {
 
 /// Takes requirements away.
 fn weaken(clause: Clause, batch: &mut Batch) {
-    let puts_turn = batch.puts.iter().any(|it| matches!(it, Put::Turn(row) if !row.status.is_ended()));
-    batch.requires.retain(|it| match (clause, it) {
+    let puts_turn = batch.puts.iter().any(|put| matches!(put, Put::Turn(row) if !row.status.is_ended()));
+    batch.requires.retain(|require| match (clause, require) {
         (Clause::RequireSessionAbsent, Require::SessionAbsent)
         | (Clause::RequireSessionVersion, Require::SessionVersion(_))
         | (Clause::RequireCounters, Require::Counters(_))
@@ -138,7 +138,7 @@ fn left_field() -> Put {
 fn merge_turn(clause: Clause, memo: &mut Memo, key: &SessionKey, mut row: TurnRow) -> TurnRow {
     let before = memo.turns.insert((key.clone(), row.no), row.clone());
     if clause == Clause::TurnReplaced {
-        row.outcome = row.outcome.or(before.and_then(|it| it.outcome));
+        row.outcome = row.outcome.or(before.and_then(|before| before.outcome));
     }
     row
 }
@@ -146,7 +146,7 @@ fn merge_turn(clause: Clause, memo: &mut Memo, key: &SessionKey, mut row: TurnRo
 fn merge_wait(clause: Clause, memo: &mut Memo, key: &SessionKey, mut row: WaitRow) -> WaitRow {
     let before = memo.waits.insert((key.clone(), row.no), row.clone());
     if clause == Clause::WaitReplaced {
-        row.answer = row.answer.or(before.and_then(|it| it.answer));
+        row.answer = row.answer.or(before.and_then(|before| before.answer));
     }
     row
 }

@@ -49,7 +49,7 @@ impl Checkpointer for TrickedCheckpoints {
         Box::pin(async move {
             let mut record = self.inner.load(tenant, invocation).await?;
             if self.trick.breaks(Clause::CheckpointLoads)
-                && let Some(record) = record.as_mut().filter(|it| it.last_saved_at == MARK)
+                && let Some(record) = record.as_mut().filter(|record| record.last_saved_at == MARK)
             {
                 record.parent_states.reverse();
             }

@@ -46,7 +46,7 @@ impl TrickedDocuments {
         let before = memo.documents.insert(key.clone(), (session.clone(), expires_at));
         match self.trick.broken {
             Some(Clause::DocumentWritten) if key.id.contains('\n') => session = None,
-            Some(Clause::DocumentReplaced) => expires_at = expires_at.or(before.and_then(|it| it.1)),
+            Some(Clause::DocumentReplaced) => expires_at = expires_at.or(before.and_then(|before| before.1)),
             Some(Clause::DocumentExpected) if is_single => expect = Expect::Any,
             // It is told when the document is read.
             Some(Clause::DocumentsOfSession) => session = None,
@@ -98,9 +98,9 @@ impl Documents for TrickedDocuments {
             return Box::pin(async move { inner.change(twisted?).await });
         }
         let apart = self.trick.breaks(Clause::ChangesWhole);
-        let answers: Result<Vec<_>> = twisted.map(|it| match apart {
-            true => it.into_iter().map(|one| inner.change(vec![one])).collect(),
-            false => vec![inner.change(it)],
+        let answers: Result<Vec<_>> = twisted.map(|twisted| match apart {
+            true => twisted.into_iter().map(|one| inner.change(vec![one])).collect(),
+            false => vec![inner.change(twisted)],
         });
         Box::pin(async move {
             let _in_flight = in_flight;
@@ -153,14 +153,14 @@ impl Documents for TrickedDocuments {
             let (last, own) = {
                 let kept = |of: Option<&SessionKey>| {
                     let mut all = memo.blobs.iter().rev();
-                    all.find(|it| it.1.digest == digest && of.is_none_or(|of| *of == it.0))
+                    all.find(|item| item.1.digest == digest && of.is_none_or(|of| *of == item.0))
                 };
-                (kept(None).map(|it| it.1.clone()), kept(Some(key)).map(|it| it.1.clone()))
+                (kept(None).map(|kept| kept.1.clone()), kept(Some(key)).map(|kept| kept.1.clone()))
             };
             Ok(match (self.trick.broken, found) {
-                (Some(Clause::BlobKept), found) => found.filter(|it| !it.bytes.is_empty()),
+                (Some(Clause::BlobKept), found) => found.filter(|found| !found.bytes.is_empty()),
                 (Some(Clause::BlobOnce), Some(found)) => {
-                    let media_type = last.map_or_else(String::new, |it| it.media_type);
+                    let media_type = last.map_or_else(String::new, |last| last.media_type);
                     Some(Blob { media_type, ..found })
                 }
                 (Some(Clause::BlobOfSession), None) => own,
@@ -174,8 +174,8 @@ impl Documents for TrickedDocuments {
         if self.trick.breaks(Clause::BlobBytes) {
             let all: u64 = {
                 let memo = self.trick.memo();
-                let own = memo.blobs.iter().filter(|it| it.0 == *key);
-                own.map(|it| it.1.bytes.len() as u64).sum()
+                let own = memo.blobs.iter().filter(|blob| blob.0 == *key);
+                own.map(|own| own.1.bytes.len() as u64).sum()
             };
             return Box::pin(std::future::ready(Ok(all)));
         }

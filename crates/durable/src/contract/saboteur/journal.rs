@@ -128,7 +128,7 @@ impl Future for Late {
     type Output = Result<()>;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.land();
-        self.answer.as_mut().map_or(Poll::Pending, |it| it.as_mut().poll(cx))
+        self.answer.as_mut().map_or(Poll::Pending, |answer| answer.as_mut().poll(cx))
     }
 }
 
@@ -140,14 +140,14 @@ impl Drop for Late {
 
 fn without(batch: &Batch, is_lost: impl Fn(&Put) -> bool) -> Batch {
     let mut batch = batch.clone();
-    batch.puts.retain(|it| !is_lost(it));
+    batch.puts.retain(|put| !is_lost(put));
     batch
 }
 
 /// Tells whether a batch answers a wait that was pending.
 fn is_claim(batch: &Batch) -> bool {
-    let requires = batch.requires.iter().any(|it| matches!(it, Require::Wait { .. }));
-    requires && batch.puts.iter().any(|it| matches!(it, Put::Wait(row) if row.status == WaitStatus::Consumed))
+    let requires = batch.requires.iter().any(|require| matches!(require, Require::Wait { .. }));
+    requires && batch.puts.iter().any(|put| matches!(put, Put::Wait(row) if row.status == WaitStatus::Consumed))
 }
 
 fn pop_second<T>(rows: &mut Vec<T>) {
@@ -308,16 +308,16 @@ impl Journal for TrickedJournal {
                 pop_second(&mut rows);
             }
             if self.trick.breaks(Clause::InheritCopies) && self.trick.memo().heirs.contains(key) {
-                rows.iter_mut().for_each(|it| it.side = None);
+                rows.iter_mut().for_each(|row| row.side = None);
             }
             if self.trick.breaks(Clause::PlaceKeepsBody) {
                 let memo = self.trick.memo();
-                let placed = rows.iter_mut().filter(|it| memo.placed.contains(&(key.clone(), it.no)));
+                let placed = rows.iter_mut().filter(|row| memo.placed.contains(&(key.clone(), row.no)));
                 placed.for_each(|it| it.body = Json::from_text("null"));
             }
             if self.trick.breaks(Clause::SideReplaced) {
                 let memo = self.trick.memo();
-                let sided = rows.iter_mut().filter(|it| memo.sided.contains(&(key.clone(), it.no)));
+                let sided = rows.iter_mut().filter(|row| memo.sided.contains(&(key.clone(), row.no)));
                 sided.for_each(|it| it.side = None);
             }
             Ok(rows)

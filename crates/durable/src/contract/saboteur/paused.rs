@@ -49,7 +49,7 @@ impl PausedStore for TrickedPaused {
         Box::pin(async move {
             let mut record = self.inner.load(tenant, invocation).await?;
             if self.trick.breaks(Clause::PausedLoads)
-                && let Some(record) = record.as_mut().filter(|it| it.status == PausedStatus::Errored)
+                && let Some(record) = record.as_mut().filter(|record| record.status == PausedStatus::Errored)
                 && record.body.as_str() == "\"d\""
             {
                 record.status = PausedStatus::Completed;
@@ -75,8 +75,8 @@ impl PausedStore for TrickedPaused {
             let mut claimed = self.inner.claim(tenant, invocation).await?;
             if claimed.is_none() {
                 let stored = self.inner.load(tenant, invocation).await?;
-                return Ok(stored.filter(|it| match self.trick.broken {
-                    Some(Clause::PausedClaimRefused) => it.status == PausedStatus::Completed,
+                return Ok(stored.filter(|stored| match self.trick.broken {
+                    Some(Clause::PausedClaimRefused) => stored.status == PausedStatus::Completed,
                     Some(Clause::PausedClaimedOnce) => !is_alone,
                     _ => false,
                 }));

@@ -27,7 +27,7 @@ impl TrickedSessions {
             Some(Clause::SessionTenantsApart) if stored.is_none() => {
                 let is_other = |it: &&SessionKey| it.session == key.session && it.tenant != key.tenant;
                 let other = memo.saved.keys().find(is_other);
-                return Ok(other.and_then(|it| memo.saved.get(it)).cloned());
+                return Ok(other.and_then(|other| memo.saved.get(other)).cloned());
             }
             _ => {}
         }

@@ -85,8 +85,8 @@ impl FailureIsolation {
 
     fn catches(&self, error: &NodeError) -> bool {
         let category = || error.fault().category();
-        let named = |wanted: &Vec<String>| category().is_some_and(|it| wanted.iter().any(|name| name == it));
-        self.catch.as_ref().is_none_or(named) && self.predicate.as_ref().is_none_or(|it| it(error))
+        let named = |wanted: &Vec<String>| category().is_some_and(|category| wanted.iter().any(|name| name == category));
+        self.catch.as_ref().is_none_or(named) && self.predicate.as_ref().is_none_or(|predicate| predicate(error))
     }
 }
 

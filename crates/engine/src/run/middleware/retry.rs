@@ -30,8 +30,8 @@ pub fn is_transient(error: &NodeError) -> bool {
         Some(wrapper) if wrapper.carrier => links.next(),
         other => other,
     };
-    direct.is_some_and(|it| {
-        !it.carrier && (it.transient || it.category.is_some_and(|it| TRANSIENT.contains(&it)))
+    direct.is_some_and(|direct| {
+        !direct.carrier && (direct.transient || direct.category.is_some_and(|category| TRANSIENT.contains(&category)))
     })
 }
 
@@ -65,7 +65,7 @@ impl Backoff {
     fn wait(&self, attempt: u32, fraction: impl FnOnce() -> f64) -> Duration {
         match self {
             Self::Jittered { base, cap } => {
-                let doubled = 2_u32.checked_pow(attempt).and_then(|it| base.checked_mul(it));
+                let doubled = 2_u32.checked_pow(attempt).and_then(|checked_pow| base.checked_mul(checked_pow));
                 doubled.unwrap_or(*cap).min(*cap).mul_f64(fraction())
             }
             Self::Constant(wait) => *wait,

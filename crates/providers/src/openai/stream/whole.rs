@@ -48,8 +48,8 @@ impl Whole {
 
     /// Takes a fragment of a call, by the rule of the assembler: another id under a known index is another call.
     pub(super) fn call(&mut self, index: u32, id: Option<&str>, name: Option<&str>, arguments: &str) {
-        let known = self.positions.get(&index).copied().filter(|&it| {
-            let known = self.calls[it].id.as_str();
+        let known = self.positions.get(&index).copied().filter(|&position| {
+            let known = self.calls[position].id.as_str();
             id.is_none_or(|id| known.is_empty() || known == id)
         });
         let position = known.unwrap_or_else(|| {
@@ -79,7 +79,7 @@ impl Whole {
 
     /// Returns the refusal, where it is all that was said.
     pub(super) fn refusal(&self) -> Option<&str> {
-        let text = self.texts.get("refusal").filter(|it| !it.is_empty())?;
+        let text = self.texts.get("refusal").filter(|text| !text.is_empty())?;
         (!self.texts.contains_key("content")).then_some(text)
     }
 

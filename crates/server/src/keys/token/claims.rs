@@ -30,14 +30,14 @@ impl Claims {
         if self.text("iss") != Some(policy.issuer.as_str()) {
             return Err(invalid("it is not of the issuer that is believed here"));
         }
-        if !self.words("aud").iter().any(|it| policy.audiences.iter().any(|audience| audience == it)) {
+        if !self.words("aud").iter().any(|word| policy.audiences.iter().any(|audience| audience == word)) {
             return Err(invalid("it is meant for somebody else"));
         }
         let named = self.text(&policy.tenant_claim);
         let named = named.ok_or_else(|| invalid("it names no tenant"))?;
         let tenant = tenant(named).map_err(|_| invalid("it names a tenant that nobody can be"))?;
-        let name = self.text("sub").filter(|it| !it.is_empty() && it.len() <= SUBJECT_BYTES);
-        let name = name.filter(|it| !it.chars().any(char::is_control));
+        let name = self.text("sub").filter(|text| !text.is_empty() && text.len() <= SUBJECT_BYTES);
+        let name = name.filter(|name| !name.chars().any(char::is_control));
         let said = name.ok_or_else(|| invalid("it has no subject that can be recorded"))?;
         let subject = SubjectId::parse(said).ok();
         // Marked, so that an audit never takes a subject for the id of a key, for `operator` or for `local`.
@@ -70,7 +70,7 @@ impl Claims {
     fn scopes(&self, policy: &TokenPolicy) -> Vec<Scope> {
         let words = self.words(&policy.scope_claim);
         let named = |scope: &Scope| {
-            words.iter().any(|it| it.strip_prefix(policy.scope_prefix.as_str()) == Some(scope.as_str()))
+            words.iter().any(|word| word.strip_prefix(policy.scope_prefix.as_str()) == Some(scope.as_str()))
         };
         Scope::ALL.into_iter().filter(named).collect()
     }
@@ -90,7 +90,7 @@ impl Claims {
 
     /// Reads a claim that is a number of seconds since 1970, perhaps with a fraction (RFC 7519 §2).
     fn time(&self, claim: &str) -> Option<Timestamp> {
-        let seconds = self.0.get(claim)?.as_f64().filter(|it| it.is_finite() && *it >= 0.0)?;
+        let seconds = self.0.get(claim)?.as_f64().filter(|f64| f64.is_finite() && *f64 >= 0.0)?;
         Some(Timestamp::from_millis((seconds * 1000.0) as i64))
     }
 }

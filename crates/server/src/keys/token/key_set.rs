@@ -63,11 +63,11 @@ impl KeySet {
     /// Reads the file again if it has changed. While it cannot be read, the keys that were in it last are good.
     pub(super) fn renew(&self, now: Timestamp) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.looked.is_some_and(|it| now >= it && now.since(it) < LOOKED_EVERY) {
+        if known.looked.is_some_and(|looked| now >= looked && now.since(looked) < LOOKED_EVERY) {
             return;
         }
         known.looked = Some(now);
-        let stamp = fs::metadata(&self.path).ok().and_then(|it| Some((it.modified().ok()?, it.len())));
+        let stamp = fs::metadata(&self.path).ok().and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
         if stamp.is_some()
             && stamp != known.stamp
             && let Ok((keys, stamp)) = read(&self.path)
@@ -79,24 +79,24 @@ impl KeySet {
     /// Finds the key of an id, for an algorithm. A token that names no key is checked by the only one of its algorithm.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut fitting = known.keys.iter().filter(|it| it.algorithm == algorithm);
+        let mut fitting = known.keys.iter().filter(|key| key.algorithm == algorithm);
         let found = match id {
             Some(id) => fitting.find(|it| it.id.as_deref() == Some(id)),
             None => fitting.next().filter(|_| fitting.next().is_none()),
         };
-        found.map(|it| it.key.clone())
+        found.map(|found| found.key.clone())
     }
 }
 
 fn read(path: &Path) -> Result<(Vec<Key>, (SystemTime, u64))> {
     let wrong = |why: String| Error::KeySet { path: path.to_owned(), why };
-    let about = fs::metadata(path).map_err(|it| wrong(it.to_string()))?;
+    let about = fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
     if about.len() > FILE_BYTES {
         return Err(wrong(format!("it has more than {FILE_BYTES} bytes")));
     }
-    let stamp = (about.modified().map_err(|it| wrong(it.to_string()))?, about.len());
-    let text = fs::read(path).map_err(|it| wrong(it.to_string()))?;
-    let set: Set = serde_json::from_slice(&text).map_err(|it| wrong(it.to_string()))?;
+    let stamp = (about.modified().map_err(|error| wrong(error.to_string()))?, about.len());
+    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let set: Set = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     let keys: Vec<Key> = set.keys.into_iter().filter_map(key).collect();
     if keys.is_empty() {
         return Err(wrong("it has no public key for RS256, ES256 or EdDSA".to_owned()));
@@ -116,8 +116,8 @@ fn key(key: Value) -> Option<Key> {
         | AlgorithmParameters::OctetKeyPair(_)
         | AlgorithmParameters::OctetKey(_) => return None,
     };
-    let named = jwk.common.key_algorithm.is_none_or(|it| it.to_string() == format!("{algorithm:?}"));
-    let signs = jwk.common.public_key_use.as_ref().is_none_or(|it| *it == PublicKeyUse::Signature);
+    let named = jwk.common.key_algorithm.is_none_or(|key_algorithm| key_algorithm.to_string() == format!("{algorithm:?}"));
+    let signs = jwk.common.public_key_use.as_ref().is_none_or(|public_key_use| *public_key_use == PublicKeyUse::Signature);
     if !named || !signs {
         return None;
     }

@@ -27,8 +27,8 @@ struct Count {
 pub(super) async fn may_try(shared: &Shared, tenant: &TenantId) -> crate::Result<bool> {
     for (key, max) in counts(tenant) {
         let found = shared.documents.document(&key).await?;
-        let found = found.filter(|it| it.expires_at.is_none_or(|it| it > shared.now()));
-        let count: Count = found.and_then(|it| it.body.decode().ok()).unwrap_or_default();
+        let found = found.filter(|found| found.expires_at.is_none_or(|expires_at| expires_at > shared.now()));
+        let count: Count = found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
         if count.wrong >= max {
             return Ok(false);
         }
@@ -41,12 +41,12 @@ pub(super) async fn was_wrong(shared: &Shared, tenant: &TenantId) -> crate::Resu
     for (key, _) in counts(tenant) {
         for _ in 0..TRIES {
             let found = shared.documents.document(&key).await?;
-            let expect = found.as_ref().map_or(Expect::Absent, |it| Expect::Version(it.version));
-            let found = found.filter(|it| it.expires_at.is_none_or(|it| it > shared.now()));
+            let expect = found.as_ref().map_or(Expect::Absent, |found| Expect::Version(found.version));
+            let found = found.filter(|found| found.expires_at.is_none_or(|expires_at| expires_at > shared.now()));
             // The time runs from the first wrong one on.
             let end =
-                found.as_ref().and_then(|it| it.expires_at).unwrap_or_else(|| shared.now().after(CODE_TTL));
-            let count: Count = found.and_then(|it| it.body.decode().ok()).unwrap_or_default();
+                found.as_ref().and_then(|found| found.expires_at).unwrap_or_else(|| shared.now().after(CODE_TTL));
+            let count: Count = found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
             let body = Json::of(&Count { wrong: count.wrong + 1 }).expect("a number is JSON");
             let key = key.clone();
             let change = Change::Write { key, expect, session: None, body, expires_at: Some(end) };

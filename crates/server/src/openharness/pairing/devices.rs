@@ -113,7 +113,7 @@ impl From<Refusal> for Unable {
 pub(super) async fn make(shared: &Shared, asked: &PairCreate) -> Result<Made, Unable> {
     let now = shared.now();
     let kept = shared.documents.documents(&house(), CODE, None, WAITING_MAX as u64 * 4).await?;
-    let (over, waiting): (Vec<_>, Vec<_>) = kept.into_iter().partition(|it| is_over(it, now));
+    let (over, waiting): (Vec<_>, Vec<_>) = kept.into_iter().partition(|item| is_over(item, now));
     if waiting.len() >= WAITING_MAX {
         return Err(Refusal::Attempts.into());
     }
@@ -141,12 +141,12 @@ pub(super) async fn make(shared: &Shared, asked: &PairCreate) -> Result<Made, Un
 /// Finds what a code stands for.
 pub(super) async fn find(shared: &Shared, code: &str) -> Result<Found, Unable> {
     let key = DocumentKey::new(house(), CODE, name(code));
-    let found = shared.documents.document(&key).await?.filter(|it| !is_over(it, shared.now()));
+    let found = shared.documents.document(&key).await?.filter(|document| !is_over(document, shared.now()));
     let code = found.ok_or(Refusal::Code)?;
     let waiting: Waiting = read(&code)?;
     let key = DocumentKey::new(house(), DEVICE, waiting.device.as_str());
     let kept = shared.documents.document(&key).await?;
-    let device = kept.map(|it| Ok::<_, Unable>((it.version, read(&it)?))).transpose()?;
+    let device = kept.map(|kept| Ok::<_, Unable>((kept.version, read(&kept)?))).transpose()?;
     Ok(Found { waiting, code: (code.key, code.version), device })
 }
 
@@ -173,7 +173,7 @@ impl Found {
 /// Looks how a device stands.
 pub(super) async fn claim(shared: &Shared, id: &str, shown: Option<&str>) -> Result<Stands, Unable> {
     let key = DocumentKey::new(house(), DEVICE, digest::hex_of(&["pairing id", id]));
-    let found = shared.documents.document(&key).await?.filter(|it| !is_over(it, shared.now()));
+    let found = shared.documents.document(&key).await?.filter(|document| !is_over(document, shared.now()));
     let found = found.ok_or(Refusal::Code)?;
     let device: Device = read(&found)?;
     if let Some(kept) = &device.fingerprint {
@@ -192,7 +192,7 @@ fn draw_code(shared: &Shared) -> String {
         let mut bytes = [0; 16];
         shared.entropy.fill(&mut bytes);
         // Bytes beyond the last whole round of letters would make the first ones likelier.
-        let even = bytes.iter().filter(|it| **it < 252).map(|it| LETTERS[usize::from(*it) % LETTERS.len()]);
+        let even = bytes.iter().filter(|byte| **byte < 252).map(|byte| LETTERS[usize::from(*byte) % LETTERS.len()]);
         code.extend(even.take(CODE_LETTERS - code.len()).map(char::from));
     }
     code
@@ -201,12 +201,12 @@ fn draw_code(shared: &Shared) -> String {
 fn draw_id(shared: &Shared) -> String {
     let mut bytes = [0; 32];
     shared.entropy.fill(&mut bytes);
-    format!("pair_{}", bytes.iter().map(|it| format!("{it:02x}")).collect::<String>())
+    format!("pair_{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
 /// Names a code by its digest. People type codes as they like.
 fn name(code: &str) -> String {
-    let typed: String = code.chars().filter(|it| !matches!(it, ' ' | '-')).collect();
+    let typed: String = code.chars().filter(|letter| !matches!(letter, ' ' | '-')).collect();
     digest::hex_of(&["pairing code", &typed.to_ascii_uppercase()])
 }
 
@@ -215,7 +215,7 @@ fn fingerprint(of: &str) -> String {
 }
 
 fn is_over(document: &Document, now: Timestamp) -> bool {
-    document.expires_at.is_some_and(|it| it <= now)
+    document.expires_at.is_some_and(|expires_at| expires_at <= now)
 }
 
 fn read<'a, T: Deserialize<'a>>(document: &'a Document) -> Result<T, Unable> {
@@ -223,7 +223,7 @@ fn read<'a, T: Deserialize<'a>>(document: &'a Document) -> Result<T, Unable> {
         what: document.key.kind.clone(),
         source: Some(source.into()),
     };
-    document.body.decode().map_err(|it| corrupt(it).into())
+    document.body.decode().map_err(|error| corrupt(error).into())
 }
 
 fn write((kind, id): (&str, &str), expect: Expect, body: &impl Serialize, until: Timestamp) -> Change {

@@ -57,7 +57,7 @@ async fn create(
     body: Bytes,
 ) -> Result<Response, Unable> {
     let mut asked: PairCreate = sent(&headers, &body)?;
-    asked.device_name = asked.device_name.map(|it| name(&it)).filter(|it| !it.is_empty());
+    asked.device_name = asked.device_name.map(|device_name| name(&device_name)).filter(|it| !it.is_empty());
     let made = devices::make(&shared, &asked).await?;
     Ok(well(&PairCreated {
         code: made.code,
@@ -77,7 +77,7 @@ async fn confirm(
     let tenant = caller.acting_for(asked.tenant_id.as_deref())?;
     let scopes = scopes(asked.scopes.as_deref())?;
     let session = asked.session_id.map(SessionId::parse).transpose();
-    let session = session.map_err(|it| Refusal::Field(Malformed::at("session_id", it.to_string())))?;
+    let session = session.map_err(|error| Refusal::Field(Malformed::at("session_id", error.to_string())))?;
     if !attempts::may_try(&shared, &caller.tenant).await? {
         return Err(Refusal::Attempts.into());
     }
@@ -118,7 +118,7 @@ async fn claim(
     let fingerprint = asked.device_fingerprint.as_deref();
     match devices::claim(&shared, &asked.pairing_id, fingerprint).await? {
         Stands::Waiting(until) => Ok(well(
-            &json!({ "state": "waiting", "expires_at": until.map_or(Value::Null, |it| time(it).into()) }),
+            &json!({ "state": "waiting", "expires_at": until.map_or(Value::Null, |until| time(until).into()) }),
         )),
         Stands::Confirmed(confirmed, once) => {
             // From here on only the device knows it.
@@ -166,12 +166,12 @@ fn sent<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, Una
 fn scopes(named: Option<&[String]>) -> Result<Vec<KeyScope>, Unable> {
     let Some(named) = named else { return Ok(vec![KeyScope::Read, KeyScope::Write]) };
     let wrong = || Unable::from(Refusal::Field(Malformed::at("scopes", "names a scope that there is not")));
-    named.iter().map(|it| serde_json::from_value(Value::from(it.as_str())).map_err(|_| wrong())).collect()
+    named.iter().map(|item| serde_json::from_value(Value::from(item.as_str())).map_err(|_| wrong())).collect()
 }
 
 /// Makes a device's name one that a list can show.
 fn name(asked: &str) -> String {
-    let plain: String = asked.chars().filter(|it| !it.is_control()).collect();
+    let plain: String = asked.chars().filter(|letter| !letter.is_control()).collect();
     let end = plain.char_indices().map(|(at, _)| at).find(|at| *at >= NAME_BYTES).unwrap_or(plain.len());
     plain[..end].trim().to_owned()
 }

@@ -28,7 +28,7 @@ pub(super) const RULES: &[Rule] = &[
         ("made-script", "remote code", "Runs text that another program makes", Warning, All),
         "What runs is known when it runs.",
         Each(|it| {
-            (is_interpreter(it) || it.is(&["eval", "source", "."])) && it.arguments().iter().any(|it| it.open)
+            (is_interpreter(it) || it.is(&["eval", "source", "."])) && it.arguments().iter().any(|argument| argument.open)
         }),
     ),
     rule(
@@ -38,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
             let name = it.program();
             let known =
                 ["python", "perl", "ruby", "node", "php", "lua", "deno", "bun", "osascript", "awk", "gawk"];
-            known.iter().any(|it| name.starts_with(it))
+            known.iter().any(|item| name.starts_with(item))
                 && it.any(|it| {
                     matches!(it, "-c" | "-e" | "-r" | "--eval" | "-pe" | "-ne") || it.contains("system(")
                 })
@@ -54,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
                     .written
                     .iter()
                     .chain(&it.words)
-                    .any(|it| it.text.contains("/dev/tcp/") || it.text.contains("/dev/udp/"))
+                    .any(|item| item.text.contains("/dev/tcp/") || item.text.contains("/dev/udp/"))
         }),
     ),
     rule(
@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
                     || it.has("checkout") && it.has(".")
                     || it.has("restore") && it.has(".")
                     || it.has("stash") && (it.has("drop") || it.has("clear"))
-                    || it.has("branch") && it.arguments().iter().any(|it| it.text == "-D"))
+                    || it.has("branch") && it.arguments().iter().any(|argument| argument.text == "-D"))
         }),
     ),
     rule(
@@ -78,7 +78,7 @@ pub(super) const RULES: &[Rule] = &[
                 && it.has("push")
                 && (it.flag('f', "force")
                     || it.has("--mirror")
-                    || it.operands().any(|it| it.starts_with('+')))
+                    || it.operands().any(|operand| operand.starts_with('+')))
         }),
     ),
     rule(
@@ -100,9 +100,9 @@ pub(super) const RULES: &[Rule] = &[
                 || it.is(&["redis-cli"]) && (it.has("flushall") || it.has("flushdb"))
                 || it.any(|it| {
                     let words: Vec<&str> = it.split_whitespace().collect();
-                    words.windows(2).any(|it| {
+                    words.windows(2).any(|window| {
                         matches!(
-                            it,
+                            window,
                             ["drop", "database" | "table" | "schema"]
                                 | ["truncate", "table"]
                                 | ["delete", "from"]
@@ -145,7 +145,7 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         ("hidden-program", "disguise", "Names its program only when it runs", Warning, All),
         "What runs cannot be told from what is written.",
-        Each(|it| it.words.first().is_some_and(|it| it.open)),
+        Each(|it| it.words.first().is_some_and(|words| words.open)),
     ),
     rule(
         ("disguised", "disguise", "Holds characters that are not seen", Warning, All),
@@ -191,7 +191,7 @@ fn is_interpreter(command: &Command) -> bool {
 
 fn runs_download(command: &Command) -> bool {
     let fetches = |it: &String| DOWNLOADERS.contains(&it.as_str());
-    let made = || command.arguments().iter().any(|it| it.runs.iter().any(fetches));
+    let made = || command.arguments().iter().any(|argument| argument.runs.iter().any(fetches));
     is_interpreter(command) && (command.upstream.iter().any(fetches) || made())
         || command.is(&["eval", "source", "."]) && made()
 }

@@ -30,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
         Each(|it| {
             it.is(&["find"])
                 && (it.has("-delete") || runs_rm(it))
-                && it.operands().take(1).any(|it| it.starts_with(['/', '~', '$']) && vital(it))
+                && it.operands().take(1).any(|operand| operand.starts_with(['/', '~', '$']) && vital(operand))
         }),
     ),
     rule(
@@ -60,13 +60,13 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         ("chmod-open", "files", "Opens files to everybody", Warning, Unix),
         "Everybody on the machine may write them.",
-        Each(|it| it.is(&["chmod"]) && it.operands().any(|it| it.ends_with("777") || it.contains("a+rwx"))),
+        Each(|it| it.is(&["chmod"]) && it.operands().any(|operand| operand.ends_with("777") || operand.contains("a+rwx"))),
     ),
     rule(
         ("write-device", "disks", "Writes over a disk", Critical, Unix),
         "What is written to a device is not in a file of it any more.",
         Each(|it| {
-            it.written.iter().any(|it| disk(&it.text))
+            it.written.iter().any(|item| disk(&item.text))
                 || it.is(&["dd"]) && it.any(|it| it.strip_prefix("of=").is_some_and(disk))
                 || it.is(&["tee", "cp", "cat", "shred", "wipefs", "blkdiscard", "badblocks"])
                     && it.operands().last().is_some_and(disk)
@@ -109,7 +109,7 @@ fn removes_folders(command: &Command) -> bool {
 }
 
 fn runs_rm(command: &Command) -> bool {
-    let at = command.words.iter().position(|it| it.text.starts_with("-exec") || it.text.starts_with("-ok"));
+    let at = command.words.iter().position(|word| word.text.starts_with("-exec") || word.text.starts_with("-ok"));
     at.and_then(|at| command.words.get(at + 1))
         .is_some_and(|it| it.text.ends_with("rm") || it.text == "shred")
 }

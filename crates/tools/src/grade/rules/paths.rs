@@ -29,7 +29,7 @@ pub(super) fn vital(path: &str) -> bool {
 
 pub(super) fn disk(path: &str) -> bool {
     const DISKS: [&str; 10] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "md"];
-    path.strip_prefix("/dev/").is_some_and(|it| DISKS.iter().any(|disk| it.starts_with(disk)))
+    path.strip_prefix("/dev/").is_some_and(|path| DISKS.iter().any(|disk| path.starts_with(disk)))
 }
 
 pub(super) fn system_file(path: &str) -> bool {
@@ -99,7 +99,7 @@ pub(super) fn secret_file(path: &str) -> bool {
 }
 
 pub(super) fn sets_user(mode: &str) -> bool {
-    let digits = mode.len() == 4 && mode.chars().all(|it| ('0'..='7').contains(&it));
+    let digits = mode.len() == 4 && mode.chars().all(|letter| ('0'..='7').contains(&letter));
     digits && matches!(mode.as_bytes()[0], b'2' | b'4' | b'6' | b'7')
         || mode.split_once('+').is_some_and(|(_, rights)| rights.contains('s'))
 }

@@ -12,7 +12,7 @@ pub(super) const RULES: &[Rule] = &[
         ("write-system-file", "system", "Writes a file of the system", Critical, Unix),
         "Who may log in, as whom, and what runs at the start stands in these files.",
         Each(|it| {
-            it.written.iter().any(|it| system_file(&it.text))
+            it.written.iter().any(|item| system_file(&item.text))
                 || it.is(&["tee", "cp", "mv", "ln", "install", "sed", "dd"])
                     && it.operands().any(written_system_file)
         }),
@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         ("write-own-start", "system", "Writes what runs at log-in", Warning, Unix),
         "What stands there runs again and again, unasked.",
         Each(|it| {
-            it.written.iter().any(|it| start_file(&it.text))
+            it.written.iter().any(|item| start_file(&item.text))
                 || it.is(&["tee"]) && it.operands().any(start_file)
         }),
     ),
@@ -29,8 +29,8 @@ pub(super) const RULES: &[Rule] = &[
         ("fork-bomb", "system", "Starts itself without end", Critical, Unix),
         "A function that pipes itself into itself stops the machine.",
         Line(|it| {
-            let again = |name: &str| it.commands.iter().filter(|it| it.program() == name).count() >= 3;
-            it.commands.iter().any(|it| it.upstream.contains(&it.program()) && again(&it.program()))
+            let again = |name: &str| it.commands.iter().filter(|command| command.program() == name).count() >= 3;
+            it.commands.iter().any(|command| command.upstream.contains(&command.program()) && again(&command.program()))
         }),
     ),
     rule(
@@ -57,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
         "What the machine does for others changes.",
         Each(|it| {
             let verbs = ["stop", "disable", "mask", "restart", "isolate"];
-            it.is(&["systemctl", "service", "launchctl"]) && it.operands().any(|it| verbs.contains(&it))
+            it.is(&["systemctl", "service", "launchctl"]) && it.operands().any(|operand| verbs.contains(&operand))
                 || it.is(&["insmod", "modprobe", "rmmod", "sysctl", "mount", "umount"])
         }),
     ),
@@ -131,14 +131,14 @@ pub(super) const RULES: &[Rule] = &[
                 || it
                     .written
                     .iter()
-                    .any(|it| it.text.ends_with("_history") || it.text.starts_with("/var/log/"))
+                    .any(|item| item.text.ends_with("_history") || item.text.starts_with("/var/log/"))
                 || it.is(&["unset"]) && it.has("HISTFILE")
         }),
     ),
     rule(
         ("secrets-read", "secrets", "Reads keys or passwords", Warning, Unix),
         "What is read here can be sent away.",
-        Each(|it| it.arguments().iter().any(|it| secret_file(&it.text))),
+        Each(|it| it.arguments().iter().any(|argument| secret_file(&argument.text))),
     ),
     rule(
         ("secrets-sent", "secrets", "Sends a file away", Warning, All),

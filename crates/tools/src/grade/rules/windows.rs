@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         ("win-delete-vital", "files", "Deletes a whole drive or system folder", Critical, Windows),
         "A recursive delete of a drive, the system or all users.",
-        Each(|it| windows_delete(it) && it.arguments().iter().any(|it| windows_vital(&it.text))),
+        Each(|it| windows_delete(it) && it.arguments().iter().any(|argument| windows_vital(&argument.text))),
     ),
     rule(
         ("win-format", "disks", "Formats or partitions a disk", Critical, Windows),
@@ -51,10 +51,10 @@ pub(super) const RULES: &[Rule] = &[
         ("win-download", "remote code", "Runs what was just downloaded", Critical, Windows),
         "Nobody has seen what it does.",
         Line(|it| {
-            let has = |names: &[&str]| it.commands.iter().any(|it| it.is(names));
+            let has = |names: &[&str]| it.commands.iter().any(|command| command.is(names));
             let fetches = has(&["iwr", "invoke-webrequest", "irm", "invoke-restmethod", "curl", "wget"])
-                || it.commands.iter().any(|it| {
-                    it.words.iter().any(|it| it.text.to_ascii_lowercase().contains("downloadstring"))
+                || it.commands.iter().any(|command| {
+                    command.words.iter().any(|word| word.text.to_ascii_lowercase().contains("downloadstring"))
                 });
             has(&["iex", "invoke-expression"]) && fetches
                 || has(&["mshta", "regsvr32", "certutil", "bitsadmin"])
