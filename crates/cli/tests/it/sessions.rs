@@ -75,10 +75,11 @@ fn a_session_is_shown_with_its_history() {
         [&json!("s"), &json!("demo"), &json!(4)]
     );
     let (code, document) = home.json(&["sessions", "show", "t"]);
-    let message = "there is no session 't'";
+    let (category, message) = ("chat_session_unknown", "there is no session 't'");
+    let hint = "list the conversations, or make one of this name by sending a message";
     assert_eq!(
         (code, document),
-        (1, json!({ "error": { "category": "chat_session_unknown", "message": message } }))
+        (1, json!({ "error": { "category": category, "message": message, "hint": hint } }))
     );
 }
 

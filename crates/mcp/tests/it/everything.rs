@@ -70,7 +70,8 @@ async fn its_tools_are_listed_and_called() {
     let read: serde_json::Value = serde_json::from_str(&structured.text).expect("JSON");
     assert!(read["temperature"].is_number(), "{structured:?}");
     let image = run("get-tiny-image", json!({})).await;
-    assert!(image.text.contains("[image: image/png, "), "{image:?}");
+    assert_eq!(image.pictures.len(), 1, "{image:?}");
+    assert_eq!(image.pictures[0].media_type, "image/png");
     let env = run("get-env", json!({})).await;
     let env: serde_json::Value = serde_json::from_str(&env.text).expect("JSON");
     let names: Vec<&String> = env.as_object().expect("an object").keys().collect();
