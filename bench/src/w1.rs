@@ -30,7 +30,7 @@ pub(crate) async fn turn(chat: &Chat, session: &str, n: usize) -> Result<(), Fai
     }
 }
 
-/// Checks what is stored of a session after so many turns.
+/// Checks the stored messages of a session after so many turns.
 pub(crate) async fn check_stored(chat: &Chat, session: &str, turns: usize) -> Result<(), Failure> {
     let Some(last) = turns.checked_sub(1) else { return Ok(()) };
     // One message more than there may be is asked for.

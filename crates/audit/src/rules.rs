@@ -1,4 +1,4 @@
-//! Compares what clients were told with what is stored, session by session.
+//! Compares the clients' log with the stored data, session by session.
 
 mod answers;
 mod effects;
@@ -17,10 +17,10 @@ use crate::report::Report;
 use crate::stored::StoredSession;
 use view::View;
 
-/// Compares the clients' log with what is stored when nothing runs any more.
+/// Compares the clients' log with the data that is stored when nothing runs any more.
 ///
-/// The log may hold many sessions; a session that is not among the stored ones counts as empty. Turns carry the number of
-/// their acceptance: the only order that can explain what is stored is known, and has only to be checked.
+/// The log may hold many sessions; a session that is not among the stored ones counts as empty. Turns carry the
+/// number of their acceptance: the only order that can explain the stored data is known, and has only to be checked.
 #[must_use]
 pub fn audit(log: &[Record], stored: &[StoredSession]) -> Report {
     let mut records: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();

@@ -84,15 +84,15 @@ pub(crate) struct Cast {
     pub(crate) retention: Option<Retention>,
     /// Where people are told that something waits for them.
     pub(crate) notify: Vec<NotifySettings>,
-    /// Takes their keys out of what is printed.
+    /// Removes the agents' keys from printed text.
     pub(crate) redactor: Redactor,
     /// Where the states of devices are that talk to them.
     pub(crate) environments: Arc<Environments>,
     /// Whom a person may ask for, and where they come from; none for the demo.
     pub(crate) about: Option<String>,
-    /// What to add to a command so that the same ones answer.
+    /// The options to add to a command so that the same agents answer.
     pub(crate) again: String,
-    /// What they are made of, to make them again over a database; none for the demo.
+    /// The configuration of the agents, to build them again over a database; none for the demo.
     pub(crate) made_of: Option<(Config, Means)>,
 }
 
@@ -139,8 +139,9 @@ impl Cast {
         })
     }
 
-    /// Makes them over a database: what people have approved there is shown to their models, and their tools keep notes and
-    /// messages in it. That there are any was settled before it was opened. `unoffered` is told of tools that they do not have.
+    /// Builds the agents over a database: their models are shown the artifacts that people approved there, and their
+    /// tools keep notes and messages in it. That there are agents was checked before the database was opened.
+    /// `unoffered` is told of tools that the agents do not have.
     pub(crate) fn over(mut self, store: &SqliteStore, unoffered: OnUnoffered) -> Result<Self> {
         let documents = tool_documents(store);
         self.agents = match self.made_of.take() {

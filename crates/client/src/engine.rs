@@ -28,7 +28,7 @@ pub struct EngineClient {
 pub enum Claimed {
     /// Nobody has confirmed it yet.
     Waiting,
-    /// This is what it talks by.
+    /// The code was confirmed; this is the credential of the device.
     Paired(Box<Paired>),
 }
 
@@ -41,15 +41,16 @@ impl EngineClient {
         Self { connection, endpoint, retry }
     }
 
-    /// Asks, and asks again while the engine says that it may go well the next time. An error that the engine tells is an
-    /// answer.
+    /// Sends a request. Sends it again while the engine calls its error retryable or the engine cannot be reached; a
+    /// request without an id is sent once. An error of the engine is a response.
     ///
     /// # Errors
-    /// `http_unreachable` and its kin when nobody answers; `client_answer_invalid` when the answer is none to this request:
-    /// no message, of another version, or with another id.
+    /// `http_unreachable` and its kin when the engine cannot be reached; `client_answer_invalid` when the body is no
+    /// response to this request: no message, another version, or another id.
     ///
     /// # Cancellation
-    /// Dropping the call ends it here; the engine may have accepted it, and the same request finds out.
+    /// Dropping the call ends it on this side; the engine may have accepted the request, and the same request returns
+    /// its result.
     pub async fn ask(&self, request: &RequestMessage) -> Result<ResponseMessage> {
         let mut made = 1;
         loop {
@@ -86,7 +87,7 @@ impl EngineClient {
         Ok(answer)
     }
 
-    /// Asks what the engine can do.
+    /// Requests the capabilities of the engine.
     ///
     /// # Errors
     /// As [`EngineClient::ask`].
@@ -97,10 +98,10 @@ impl EngineClient {
         serde_json::from_value(table).map_err(|it| Error::Answer { what: format!("its table: {it}") })
     }
 
-    /// Asks for a code to show: the first step of a device that has no key.
+    /// Requests a pairing code to show: the first step of a device that has no key.
     ///
     /// # Errors
-    /// As [`EngineClient::ask`], and what the engine refuses with.
+    /// As [`EngineClient::ask`], and the errors with which the engine refuses.
     pub async fn pair_create(&self, device: &PairCreate) -> Result<PairCreated> {
         self.pair("create", device).await
     }

@@ -1,4 +1,4 @@
-//! What the parts of a file say together.
+//! Checks of the parts of a file against each other.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What holds for the whole file.
+    /// Checks the rules that hold for the whole file.
     fn defaults(&self) {
         let agents = || self.file.agents.iter().map(|it| it.name.value.as_str());
         if self.file.agents.is_empty() {
@@ -180,7 +180,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Finds what an agent's tools are.
+    /// Finds the tools that an agent's names mean.
     fn tools(&self, agent: &'a AgentTable) -> Vec<At<Selector<'a>>> {
         let mut found: Vec<At<Selector<'a>>> = Vec::new();
         for name in &agent.tools {

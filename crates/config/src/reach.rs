@@ -12,7 +12,7 @@ use crate::section::shown;
 use crate::selector::Selector;
 use crate::suggest::did_you_mean;
 
-/// What is wrong at a place of the file.
+/// A mistake at a place of the file.
 #[derive(Debug)]
 pub(crate) struct Unmet {
     at: usize,
@@ -28,11 +28,11 @@ impl Unmet {
 }
 
 impl Config {
-    /// Starts or reaches the servers that agents use, one after the other, asks for their tools and stops them again. Those
-    /// at the places in `absent` are known not to be there.
+    /// Starts or reaches the servers that agents use, one after the other, asks for their tools and stops them again.
+    /// Those at the places in `absent` are known not to be there.
     ///
     /// # Cancellation
-    /// Dropping the future stops what was started.
+    /// Dropping the future stops the servers that were started.
     pub(crate) async fn reach_servers(&self, absent: &BTreeSet<usize>) -> Vec<Unmet> {
         let mut unmet = Vec::new();
         for ready in self.resolved.servers.iter().filter(|it| !absent.contains(&it.index)) {

@@ -90,7 +90,7 @@ impl SecretSource {
         }
     }
 
-    /// Fetches the secret. What cannot be had is a mistake.
+    /// Fetches the secret. A secret that cannot be fetched is a mistake.
     pub(crate) fn fetch(&self, around: &Surroundings<'_>, faults: &Faults) -> Option<Secret> {
         let found = match self {
             Self::Env(name) => match (around.env)(&name.value).filter(|it| !it.trim().is_empty()) {

@@ -17,7 +17,7 @@ pub(crate) struct History(pub(crate) Vec<Value>);
 /// Asserts everything that a fixture expects of a turn, but for keys that were taken already.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn expect(
     checker: &mut Checker,
     mut wanted: Fields,

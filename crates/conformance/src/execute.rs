@@ -30,10 +30,11 @@ use crate::sessions::{self, WatchedSessions};
 use crate::tape::Tape;
 use crate::{base, chat, llm, prompts};
 
-/// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can run.
+/// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can
+/// run.
 const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What running a case gave.
+/// The result of running a case.
 #[derive(Debug, Default)]
 pub(crate) struct Examined {
     /// Why it does not pass; empty when it does.
@@ -56,7 +57,7 @@ pub(crate) fn execute(case: RawCase) -> Vec<Failure> {
     examine(case).failures
 }
 
-/// Reads and runs a case, and tells what was asserted.
+/// Reads and runs a case, and returns its failures and assertions.
 #[must_use]
 pub(crate) fn examine(case: RawCase) -> Examined {
     let caught = catch_unwind(AssertUnwindSafe(|| {
@@ -205,7 +206,7 @@ fn expect_compiled(spec: &CaseSpec, built: &Built, checker: &mut Checker) -> Out
     Ok(())
 }
 
-/// The graph was not compiled: that is what the case expects, or it fails.
+/// Asserts that the case expects the graph's compilation to fail with this error.
 async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker: &mut Checker) {
     if let Some(wanted) = &spec.compile_error {
         checker.exactly(wanted, error.category());

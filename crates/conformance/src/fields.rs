@@ -1,4 +1,4 @@
-//! Strict reading: a map is consumed key by key, and what is left over is an error.
+//! Strict reading: a map is consumed key by key, and an unread key is an error.
 
 use std::collections::VecDeque;
 
@@ -74,8 +74,8 @@ impl Spot {
         }
     }
 
-    /// Takes the value apart as a list of assertions: at least one, and none of them twice. A list that demands nothing, or
-    /// the same again, is a list that was changed.
+    /// Takes the value apart as a list of assertions: at least one, and none of them twice. A list that demands
+    /// nothing, or the same again, is a list that was changed.
     ///
     /// # Errors
     /// When it is no list, is empty, or has an item twice.

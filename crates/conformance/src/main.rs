@@ -140,7 +140,7 @@ fn write_restated(found: &Restatements, out: &mut impl std::io::Write) -> std::i
     )
 }
 
-/// Says what was not changed, under which keys and how often, and why.
+/// Writes which expectations were not changed, under which keys and how often, and why.
 fn write_left_out(left_out: &LeftOut, out: &mut impl std::io::Write) -> std::io::Result<()> {
     let parts = [
         (

@@ -16,7 +16,7 @@ use crate::fields::Spot;
 use crate::schema::literals;
 use crate::tape::{StoreCall, Tape};
 
-/// A session store in memory that writes down what it is asked.
+/// A session store in memory that records the calls to it.
 #[derive(Debug)]
 pub(crate) struct WatchedSessions {
     inner: Arc<dyn SessionStore>,
@@ -31,7 +31,7 @@ impl WatchedSessions {
         Self { inner: Arc::new(MemoryStore::new().session_store()), spec, tape }
     }
 
-    /// Looks at what is stored, without being counted.
+    /// Reads the stored record; the call is not counted.
     ///
     /// # Errors
     /// When the store fails.
@@ -113,7 +113,7 @@ impl SessionStore for WatchedSessions {
 /// Reads a record that is in the store before the case begins.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn seeded(spot: Spot, version: &str) -> Outcome<SessionRecord> {
     let mut block = spot.fields()?;
     let schema_version = block.text("schema_version")?.unwrap_or_else(|| version.to_owned());

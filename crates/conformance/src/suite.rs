@@ -28,7 +28,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns what the case is called everywhere: `capability/fixture::case`.
+    /// Returns the id of the case in all reports: `capability/fixture::case`.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}/{}::{}", self.capability, self.fixture, self.name)

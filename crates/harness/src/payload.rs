@@ -10,7 +10,7 @@ use crate::limit::Limits;
 use crate::record::terms;
 use crate::{Error, Result};
 
-/// Checks what holds for every payload, whatever waits for it.
+/// Checks the rules that hold for every payload, independent of the wait.
 ///
 /// # Errors
 /// `suspension_resume_payload_invalid`.

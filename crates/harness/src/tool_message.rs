@@ -31,8 +31,8 @@ pub(crate) fn leave_out_answered(closed: &mut Vec<Item>, message: Option<&Item>)
 }
 
 impl Chat {
-    /// Refuses a tool message that answers no open call, where nothing is under way that may still make one: such a message is
-    /// looked at when its turn comes.
+    /// Refuses a tool message that answers no open call, where nothing is under way that may still make one: such a
+    /// message is looked at when its turn comes.
     pub(crate) async fn check_tool_message(
         &self,
         hot: &Arc<Hot>,

@@ -11,15 +11,15 @@ use crate::error::Error;
 /// The same three ways as the engine's backoff of nodes; the crates share no ground on which one type could stand.
 #[derive(Clone)]
 pub enum Backoff {
-    /// Anything from nothing up to a limit that doubles with each attempt, 1 s up to 30 s by default: callers that failed
-    /// together come back apart. A provider that asks for more gets it, up to its own limit, 60 s by default: a retry before
-    /// its time would only be refused again.
+    /// Anything from nothing up to a limit that doubles with each attempt, 1 s up to 30 s by default: callers that
+    /// failed together come back apart. A provider that asks for more gets it, up to its own limit, 60 s by default:
+    /// a retry before its time would only be refused again.
     Jittered {
         /// The limit after the first attempt.
         base: Duration,
         /// The limit's own limit.
         cap: Duration,
-        /// How much of what a provider asks for is granted ([`Error::retry_after`]).
+        /// The longest wait that is granted when a provider asks for one ([`Error::retry_after`]).
         asked_max: Duration,
     },
     /// Always the same.

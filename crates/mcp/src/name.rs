@@ -22,8 +22,8 @@ pub(crate) fn check_server(name: &str) -> Result<(), String> {
     Err(format!("its name is not 1 to {SERVER_BYTES} of a-z, A-Z, 0-9, - and _, without two _ in a row"))
 }
 
-/// Makes the name under which a model calls the tool of a server, other than those that are taken. A name that had to be
-/// changed so that it is no longer sure whose it is ends with a mark made of the whole name.
+/// Makes the name under which a model calls the tool of a server, different from those that are taken. If the name is
+/// too long, taken or empty, it ends with a digest of the tool's name.
 pub(crate) fn offered(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
     let safe: String =
         tool.chars().map(|it| if it.is_ascii() && is_safe(it as u8) { it } else { '_' }).collect();

@@ -28,7 +28,7 @@ use crate::meter::Scribe;
 pub(crate) struct Target<'a> {
     /// Its name.
     key: &'a SessionKey,
-    /// What it was before the batch, when it existed.
+    /// The stored session before the batch, when it existed.
     found: Option<Found>,
     /// Its integer id, when it exists.
     id: Option<i64>,

@@ -21,7 +21,7 @@ pub(crate) const WAITING: usize = 16_384;
 /// One read: it gets the thread's connection, or why there is none.
 pub(crate) type Query = Box<dyn FnOnce(Result<&mut Connection>) -> Fate + Send>;
 
-/// What becomes of a connection after a query.
+/// Whether a connection is used again after a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It goes on.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use singletree_durable::{Batch, Json, Put, TurnStatus};
 
-/// What a batch commits.
+/// The purpose of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -34,7 +34,7 @@ impl Phase {
     pub const AIMED: [Self; 6] =
         [Self::Accept, Self::Step, Self::Suspend, Self::Resume, Self::Cancel, Self::Finish];
 
-    /// Tells what a batch commits, from its puts.
+    /// Determines the phase of a batch from its puts.
     #[must_use]
     pub fn of(batch: &Batch) -> Self {
         let told = |kind: &str| batch.puts.iter().any(|it| matches!(it, Put::Event(row) if row.kind == kind));

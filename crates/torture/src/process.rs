@@ -15,7 +15,7 @@ pub(crate) struct Process {
     lines: Receiver<Result<Line>>,
 }
 
-/// What came of waiting for a line.
+/// The result of waiting for a line.
 pub(crate) enum Heard {
     Line(Line),
     /// Nothing in time.
@@ -62,7 +62,7 @@ impl Process {
         }
     }
 
-    /// Tells what the system knows of the child: its state, and what each of its threads waits for. For people.
+    /// Returns the system's data about the child: its state, and where each of its threads waits. For people.
     pub(crate) fn state(&self) -> String {
         let folder = std::path::PathBuf::from("/proc").join(self.child.id().to_string());
         let Ok(threads) = std::fs::read_dir(folder.join("task")) else {

@@ -1,4 +1,4 @@
-//! The list of what no fixture exercises: each entry names tests of ours, and each of them exists.
+//! The list of rules that no fixture exercises: each entry names tests of ours, and each of them exists.
 
 use super::Finding;
 use crate::Repo;

@@ -67,7 +67,7 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
     Ok(true)
 }
 
-/// `instance_N_...`: what is said of one instance in the resumed invocation.
+/// `instance_N_...`: an assertion about one instance in the resumed invocation.
 fn of_instance(checker: &mut Checker, name: &str, value: &Spot, resumed: Option<&Run>) -> bool {
     let Some((index, said)) = name.strip_prefix("instance_").and_then(|it| it.split_once('_')) else {
         return false;
@@ -186,8 +186,8 @@ fn saved_later_and_later(evidence: &Evidence) -> Result<(), String> {
     ensure(right, || format!("the times are {times:?}"))
 }
 
-/// Saves from inside of fan-outs were kept back, and no other one: what a load gives after any of those is what was saved
-/// (pipeline-utilities §10.11.4).
+/// The store kept back saves from inside of fan-outs and no other saves: a load after any other save returns that
+/// save (pipeline-utilities §10.11.4).
 fn only_inner_saves_wait(evidence: &Evidence) -> Result<(), String> {
     let inside = |it: &&Save| it.record["fan_out_progress"].as_array().is_some_and(|it| !it.is_empty());
     let (inner, other): (Vec<&Save>, Vec<&Save>) = evidence.all_saves.iter().partition(inside);

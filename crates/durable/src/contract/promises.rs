@@ -1,4 +1,4 @@
-//! What `apply` promises, whatever is in the batch.
+//! The promises of `apply` for every kind of batch.
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;

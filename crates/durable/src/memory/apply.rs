@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// Returns what of another session's blobs the rows of this one name.
+    /// Returns the digests of another session's blobs that occur in the rows of this session.
     fn named(&self, key: &SessionKey, from: &SessionId) -> Vec<String> {
         let Some(session) = self.session(key) else { return Vec::new() };
         let bodies = session.items.all().map(|(_, it)| it.body.as_str());

@@ -49,7 +49,7 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
     }
 }
 
-/// What a session would be after the puts so far, as far as later puts can be refused for it.
+/// The session as the puts so far would leave it, as far as later puts can be refused because of it.
 pub(super) struct Ahead<'a> {
     pub(super) state: &'a State,
     pub(super) key: &'a SessionKey,
@@ -73,7 +73,7 @@ pub(super) struct Ahead<'a> {
     held: BTreeMap<u64, Option<&'a str>>,
 }
 
-/// What later puts need to know of an item.
+/// The fields of an item that the checks of later puts need.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ItemAhead {
     pub(super) turn: u64,
@@ -145,7 +145,7 @@ impl<'a> Ahead<'a> {
         Ok(())
     }
 
-    /// Checks what a session needs when the batch, or a delete in it, comes to its end.
+    /// Checks the requirements on a session at the end of the batch, or at a delete in it.
     fn end(&self) -> Result<()> {
         match self.has_rows && !self.has_head {
             true => Err(refused("the session exists".to_owned())),

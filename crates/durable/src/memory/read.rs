@@ -231,7 +231,7 @@ pub(super) fn tenants(state: &State, past: Option<&TenantId>, limit: u64) -> Vec
         .collect()
 }
 
-/// Returns what was used of models.
+/// Returns the usage of models.
 pub(super) fn usage(state: &State, of: &UsageOf) -> Vec<UsageRow> {
     let used = match of {
         UsageOf::Session(key) => state.session(key).map(|it| &it.usage),

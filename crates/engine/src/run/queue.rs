@@ -1,4 +1,4 @@
-//! The serial delivery queue of one invocation, and what drains wait for (graph-engine §6).
+//! The serial delivery queue of one invocation, and the counters that drains wait for (graph-engine §6).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ struct Reached {
     done: bool,
 }
 
-/// What drains see of a queue.
+/// The state of a queue that drains read.
 pub(crate) struct Backlog {
     pub(crate) invocation: InvocationId,
     /// How many events there were, delivered or not.

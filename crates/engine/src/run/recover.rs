@@ -1,4 +1,5 @@
-//! The specifications' checkpointer behind the port: saves, and what a resume loads (pipeline-utilities §10.4, §10.12).
+//! The specifications' checkpointer behind the port: saving, and loading for a resume (pipeline-utilities §10.4,
+//! §10.12).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,7 +96,8 @@ impl StorePort {
     }
 }
 
-/// Brings the states of a record to the present version; where it has that version, the registry is not consulted (§10.12.3).
+/// Brings the states of a record to the present version; where it has that version, the registry is not consulted
+/// (§10.12.3).
 fn migrate(
     loaded: &mut Loaded<'_>,
     to: &str,

@@ -18,7 +18,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
         if let Some(wait) = waits(WaitStatus::Pending) {
             let what =
                 format!("the early signal '{}' is kept, and wait {} waits for it", mail.signal, wait.no);
-            // What was said is not thrown away, nor can it be delivered here: who sends it again ends the wait.
+            // The signal is neither dropped nor delivered here: sending it again ends the wait.
             findings.push(chart.finding(Symptom::MailUntaken, what, None));
         }
     }

@@ -76,7 +76,8 @@ fn result(message: &ChatMessage, names: &Names<'_>) -> Value {
     json!({"functionResponse": {"name": name, "id": id, "response": {"result": message.text()}}})
 }
 
-/// Refers to a picture. Its media type is what the end of its path says, else what the block says, else for Gemini to find.
+/// Refers to a picture. Its media type comes from the end of its path, else from the block; else Gemini has to find
+/// it.
 fn file(url: &str, media_type: Option<&str>) -> Map {
     let mut file = Map::new();
     file.insert("fileUri".to_owned(), json!(url));

@@ -38,8 +38,8 @@ impl Endpoint {
         &self.host
     }
 
-    /// Returns the address of a path. A path begins with the version of its wire, as in `/v1/models`; a base address that
-    /// names a version itself, as in `/api/v1`, goes before.
+    /// Returns the address of a path. A path begins with the version of its wire, as in `/v1/models`; a base address
+    /// that names a version itself, as in `/api/v1`, goes before.
     pub(super) fn at(&self, path: &str) -> String {
         let rest = path.trim_start_matches('/');
         let rest = match rest.split_once('/') {

@@ -6,7 +6,7 @@ use singletree_protocol::native;
 use super::schemas::Schemas;
 use crate::section::{Access, Answer, Content, Header, Operation, Route, schema_of};
 
-/// What is said of the API as a whole.
+/// The description of the API in the document's `info`.
 const ABOUT: &str = include_str!("about.txt");
 
 /// Makes the document of all routes that are documented.
@@ -114,7 +114,7 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
     all
 }
 
-/// What the usual names in paths name.
+/// Returns the description of a path parameter with a usual name.
 fn named(name: &str) -> &'static str {
     match name {
         "session" => "The session's id.",

@@ -18,7 +18,7 @@ use crate::section::{Operation, Route, Section};
 use crate::shared::Shared;
 use crate::sse::{self, Frame};
 
-/// The header in which browsers say what they saw last.
+/// The header in which browsers send the id of the last event that they received.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// Returns the section of narration.

@@ -1,4 +1,4 @@
-//! The events of a session, from any point on, as they happen (D9).
+//! The events of a session, from any event on, as they happen (D9).
 
 use axum::extract::Path;
 use axum::response::Response;
@@ -42,7 +42,7 @@ async fn follow_session(
     Params(query): Params<native::EventQuery>,
 ) -> Result<Response, Problem> {
     let chat = telling.chat();
-    // Who listens to what is not there would wait for ever.
+    // A stream of events of a session that does not exist would wait for ever.
     chat.session(&session).await.map_err(|it| Problem::of(&it))?;
     let after = telling.last_event_id().or(query.after).filter(|it| !it.is_empty());
     let after = after.map(|it| it.parse::<EventId>()).transpose().map_err(|it| Problem::of(&it))?;

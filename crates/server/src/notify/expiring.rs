@@ -38,7 +38,7 @@ impl Watch {
         let Some(lead) = self.couriers.values().filter(wants).map(|it| it.webhook.lead).max() else { return };
         let mut warned = BTreeSet::new();
         while !*stop.borrow_and_update() {
-            // What fails is tried again at the next look.
+            // After a failure the next look tries again.
             let next = self.look(lead, &mut warned).await.unwrap_or(EVERY);
             tokio::select! {
                 biased;
@@ -49,7 +49,7 @@ impl Watch {
         }
     }
 
-    /// Writes what there is to write now; returns how long it is until there may be more.
+    /// Writes the notices that are due now; returns the time until the next look.
     async fn look(
         &self,
         lead: Duration,
@@ -127,8 +127,8 @@ impl Watch {
     }
 }
 
-/// Returns when it is to be told that a deadline is near: so long before it, or when half of the wait's time has passed,
-/// whichever is later. Who was asked a moment ago is not reminded at once.
+/// Returns when to write the notice of a near deadline: `lead` before the deadline, or when half of the wait's time has
+/// passed, whichever is later. A short wait is therefore not followed by a notice at once.
 fn due(pending: &PendingWait, deadline: Timestamp, lead: Duration) -> Timestamp {
     let before = deadline.since(pending.since).saturating_sub(lead);
     let half = deadline.since(pending.since) / 2;

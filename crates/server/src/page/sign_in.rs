@@ -25,7 +25,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What somebody shows to sign in.
+/// The body of a sign-in request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shown {

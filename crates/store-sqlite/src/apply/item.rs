@@ -52,7 +52,7 @@ pub(super) fn place(scribe: &Scribe<'_>, session: i64, no: u64, place: &Placemen
     Ok(())
 }
 
-/// Sets what is known beside an item.
+/// Replaces the side record of an item.
 pub(super) fn tell_beside(scribe: &Scribe<'_>, session: i64, no: u64, side: &Json) -> Result<(), Failure> {
     let id = Bind::Int(packed(session, no)?);
     let held: Option<Option<String>> =

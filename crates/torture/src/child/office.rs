@@ -46,7 +46,7 @@ async fn gate(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
     Ok(Update::new())
 }
 
-/// Makes the agent as a release has it. Each brings what every earlier one stored to its own version.
+/// Makes the agent of a release. Each release migrates the state of every earlier release to its own version.
 pub(super) fn agent(release: u32) -> Result<Agent, singletree_engine::Error> {
     let tell = move |cx: Ctx<Snapshot>| async move {
         let text = asked(cx.state());

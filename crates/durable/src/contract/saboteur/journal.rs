@@ -208,7 +208,7 @@ impl Journal for TrickedJournal {
                 self.apply_or(batch, other, answers)
             }
             Some(Clause::DeleteIdempotent) if std::mem::take(&mut self.trick.memo().fails) => {
-                // It is done all the same: that what belongs to it goes is another promise.
+                // The delete still happens: that the rows of the session are removed is another promise.
                 let done = self.inner.apply(batch);
                 Box::pin(async move { done.await.and(Err(sabotage())) })
             }

@@ -22,7 +22,7 @@ const LOOKED_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct KeySet {
     path: PathBuf,
-    /// Guards what is known of the file; held while it is read again.
+    /// Guards the keys of the file and the state of the last look; held while the file is read again.
     known: Mutex<Known>,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// A key set, of which each key is looked at by itself: those of kinds that are not known are passed over (RFC 7517 §5).
+/// A key set. Its keys are parsed one by one: keys of unknown types are skipped (RFC 7517 §5).
 #[derive(Debug, Deserialize)]
 struct Set {
     keys: Vec<Value>,

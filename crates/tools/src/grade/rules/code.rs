@@ -1,4 +1,4 @@
-//! What runs code that nobody has seen, changes what others have, or hides.
+//! Rules for commands that run code that nobody has seen, change published data, or hide.
 
 use super::Test::{Each, Line};
 use super::rule;

@@ -1,4 +1,4 @@
-//! What deletes, moves and writes files and disks.
+//! Rules for commands that delete, move and write files and disks.
 
 use super::Test::Each;
 use super::paths::{disk, vital};

@@ -1,4 +1,4 @@
-//! What changes a system, who may do what on it, and its traces.
+//! Rules for commands that change a system, its permissions, and its traces.
 
 use super::Test::{Each, Line};
 use super::paths::{secret_file, sets_user, start_file, system_file, written_system_file};
