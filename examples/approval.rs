@@ -1,4 +1,4 @@
-//! What cannot be undone waits for a person, who approves or rejects the exact call.
+//! An action that cannot be undone waits for a person, who approves or rejects the exact call.
 //!
 //! ```sh
 //! cargo run -p singletree --example approval

@@ -20,7 +20,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     for said in ["Hi!", "Hi again!"] {
         match chat.send("conv-1", ChatMessage::user(said)).await {
-            ChatTurnOutcome::Completed(turn) => turn.replies.iter().for_each(|reply| println!("{}", reply.text())),
+            ChatTurnOutcome::Completed(turn) => {
+                turn.replies.iter().for_each(|reply| println!("{}", reply.text()))
+            }
             other => println!("{}", other.as_str()),
         }
     }

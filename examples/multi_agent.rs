@@ -11,7 +11,7 @@ use singletree::agent::{AgentLoop, AgentLoopBuilder, ChatAgent, Team};
 use singletree::llm::{Script, ScriptedProvider};
 use singletree::{Chat, ChatMessage, MemoryStore};
 
-/// An agent whose model says who it is, and hands over what is not its business.
+/// An agent whose model says who it is, and hands over messages about the other agent's topic.
 fn member(
     id: &str,
     other: &str,
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let outcome = chat.send("conv-1", ChatMessage::user(said)).await;
         assert_eq!(outcome.as_str(), "completed", "{outcome:?}");
     }
-    // Who said what stands beside the messages, never in them.
+    // The agent of each message is recorded beside the messages, never in them.
     for entry in chat.history("conv-1", 0, 100).await? {
         let owner = entry.side.as_ref().and_then(|side| side["agent"].as_str()).unwrap_or("-");
         println!("{owner:8} {}: {}", entry.message.role.as_str(), entry.message.text());

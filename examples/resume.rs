@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .compile()?;
     let chat = Chat::new(graph, SqliteStore::open(&file).await?)?;
 
-    // What another process left running goes on; what it left waiting can be answered here.
+    // A turn that another process left running goes on; a wait that it left open can be answered here.
     let Some(wait) = chat.pending(None, 1).await?.pop() else {
         let outcome = chat.send("conv-1", ChatMessage::user("Book a flight.")).await;
         println!("{}: run me again, today or in a year", outcome.as_str());

@@ -1,4 +1,5 @@
-//! Replies of a schema: what does not fit is asked for again, and only what fits is part of the conversation.
+//! Replies of a schema: a reply that does not fit is asked for again, and only a fitting reply is part of the
+//! conversation.
 //!
 //! ```sh
 //! cargo run -p singletree --example structured_output

@@ -1,4 +1,4 @@
-//! A tool is an async function with typed arguments. Their docs are what the model reads.
+//! A tool is an async function with typed arguments. The model reads their docs.
 //!
 //! ```sh
 //! cargo run -p singletree --example tools
@@ -28,7 +28,7 @@ async fn weather(asked: City, _: CallContext) -> singletree::tools::Result<Strin
     }
 }
 
-/// What a model would do: ask for the tool, then tell what came of it.
+/// The script of a model: it asks for the tool, then reports the result.
 const SCRIPT: &str = r#"{
   "model": "script",
   "rules": [

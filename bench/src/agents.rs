@@ -81,7 +81,7 @@ async fn finish(cx: Ctx<Approval>) -> NodeResult<Approval> {
     Ok(Approval::update().messages([ChatMessage::assistant(text)]))
 }
 
-/// Makes the graph of w4: a draft, a gate that suspends, and what is said after it.
+/// Makes the graph of w4: a draft, a gate that suspends, and a final message after it.
 pub(crate) fn approval() -> Result<Graph<Approval>, Failure> {
     let builder = Graph::<Approval>::builder().node("draft", draft).node("gate", gate);
     let builder = builder.node("finish", finish).edge("draft", "gate").edge("gate", "finish");

@@ -1,5 +1,5 @@
-//! calls: what harness, engine and mapping add to a call of a model, beside a bare call with the same bytes; and what a
-//! delta costs. The server answers at once ([`mock`](crate::mock)).
+//! calls: the time that harness, engine and mapping add to a call of a model, beside a bare call with the same bytes;
+//! and the cost of a delta. The server answers at once ([`mock`](crate::mock)).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const WARM_UP: usize = 5;
 /// How many messages of the user a conversation of whole calls begins with; they are the prompt's bytes.
 const OPENING: usize = 50;
 
-/// How many turns are measured in one conversation: each adds two short messages, and the prompt is to stay what it is.
+/// How many turns are measured in one conversation: each adds two short messages, and the prompt is to keep its size.
 const TURNS_EACH: usize = 20;
 
 /// An agent that asks the mock.
@@ -87,8 +87,8 @@ async fn calls(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figur
     })))
 }
 
-/// A long streamed answer and one of one delta take turns, each in a session of its own, somebody listening; and the same
-/// bytes read by a bare client.
+/// A long streamed answer and one of one delta take turns, each in a session of its own, somebody listening; and the
+/// same bytes read by a bare client.
 async fn deltas(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figures, Failure> {
     let long = format!("deltas-{}", args.deltas);
     let mut times = Vec::new();

@@ -7,8 +7,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::Failure;
 
-/// Returns pages times page size as a fresh reader sees them: what is in the log counts, its slack does not. Nothing where
-/// there is no file.
+/// Returns pages times page size as a fresh reader sees them: pages in the log count, the log's slack does not. 0
+/// where there is no file.
 pub(crate) fn db_bytes(path: &Path) -> Result<u64, Failure> {
     if !path.exists() {
         return Ok(0);

@@ -69,8 +69,8 @@ async fn observed(iters: usize) -> Result<f64, Failure> {
     Ok(median(&taken))
 }
 
-/// What a checkpoint after each node of a line adds to a node, in microseconds; and the same by what a raw commit of one
-/// row takes in another file beside it, turn and turn about.
+/// Measures the time that a checkpoint after each node of a line adds to a node, in microseconds; and its ratio to
+/// the time of a raw commit of one row in another file beside it, in alternation.
 async fn checkpointed(args: &Args, path: &Path, synced: Synced) -> Result<(f64, f64), Failure> {
     const NODES: usize = 100;
     let store = SqliteStore::options(path).durability(synced).open().await?;
@@ -186,7 +186,7 @@ async fn live(steps: usize) -> Result<i64, Failure> {
     Ok(at_end.load(Ordering::Relaxed) - before)
 }
 
-/// What a step with a checkpoint costs.
+/// The cost of a step with a checkpoint.
 struct Cost {
     cpu_us: f64,
     bytes: f64,
@@ -224,7 +224,7 @@ struct Told {
     x: i64,
 }
 
-/// What a step takes, in microseconds, beside a history of so many messages to which it adds nothing.
+/// Measures the time of a step, in microseconds, beside a history of so many messages to which it adds nothing.
 async fn history(iters: usize, messages: usize) -> Result<f64, Failure> {
     let passed = Arc::new(Mutex::new(Vec::new()));
     let (noted, last) = (passed.clone(), STRETCH as i64);

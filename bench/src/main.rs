@@ -1,7 +1,9 @@
-//! The program `singletree-bench`: what a durable chat turn costs, measured through the public API with its defaults.
+//! The program `singletree-bench`: the cost of a durable chat turn, measured through the public API with its
+//! defaults.
 //!
-//! One run is one workload on one file; it checks its own results and prints one JSON object as its last line. The command
-//! line and the keys are those of the peers that `compare.sh` runs beside it; what is ours alone are extra keys.
+//! One run is one workload on one file; it checks its own results and prints one JSON object as its last line. The
+//! command line and the keys are those of the peers that `compare.sh` runs beside it; keys of ours alone are extra
+//! keys.
 
 mod agents;
 mod args;
@@ -29,14 +31,14 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use crate::args::{Args, Workload};
 
-/// The system's allocator, counting: what it costs is in our figures.
+/// The system's allocator, counting: the counter's own cost is in our figures.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Whatever can go wrong: the store, the chat, or a result that is not what it must be.
+/// Any failure: of the store, of the chat, or a wrong result.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a workload measured.
+/// The measurements of a workload.
 pub(crate) type Figures = Map<String, Value>;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! Clocks, counters and what is made of their readings.
+//! Clocks, counters and figures from their readings.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub(crate) struct Reading {
     allocated: usize,
 }
 
-/// What lies between two readings.
+/// The difference of two readings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Span {
     pub(crate) wall_s: f64,
@@ -38,12 +38,12 @@ impl Reading {
         }
     }
 
-    /// Returns what lies between this reading and now.
+    /// Returns the difference between this reading and now.
     pub(crate) fn span(self) -> Span {
         self.until(Self::take())
     }
 
-    /// Returns what lies between this reading and a later one.
+    /// Returns the difference between this reading and a later one.
     pub(crate) fn until(self, now: Self) -> Span {
         Span {
             wall_s: now.at.duration_since(self.at).as_secs_f64(),

@@ -30,7 +30,7 @@ struct Seen {
     held: watch::Sender<usize>,
 }
 
-/// What is answered under one path, in front of the wire's own.
+/// The prepared answer of one path, in front of the wire's own.
 #[derive(Debug)]
 struct Prepared {
     first: Bytes,
@@ -71,7 +71,7 @@ impl Mock {
     }
 }
 
-/// Answers the requests of one connection, until the other side hangs up or says what is not understood.
+/// Answers the requests of one connection, until the other side hangs up or sends a request that is not understood.
 async fn serve(mut stream: TcpStream, answers: Arc<HashMap<String, Prepared>>, seen: Arc<Seen>) {
     // Answers are small; they must not wait for each other.
     if stream.set_nodelay(true).is_err() {

@@ -1,4 +1,4 @@
-//! The chat of each variant: everything is the default but what the variant names.
+//! The chat of each variant: everything has its default, except the setting that the variant names.
 
 use singletree::store_sqlite::Durability as Synced;
 use singletree::{Agent, Chat, Durability, Graph, MemoryStore, SqliteStore};

@@ -1,4 +1,5 @@
-//! streams: many turns whose answers are on their way at the same time; what they hold in memory, the server included.
+//! streams: many turns whose answers are on their way at the same time; the memory that they hold, the server
+//! included.
 
 use futures_util::future::try_join_all;
 use serde_json::json;

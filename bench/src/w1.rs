@@ -18,7 +18,8 @@ pub(crate) const SESSION: &str = "one";
 pub(crate) async fn turn(chat: &Chat, session: &str, n: usize) -> Result<(), Failure> {
     match chat.send(session, ChatMessage::user(user_text(n))).await {
         ChatTurnOutcome::Completed(done) => {
-            let history = done.final_state.as_ref().and_then(|final_state| final_state.get(HISTORY)?.as_list());
+            let history =
+                done.final_state.as_ref().and_then(|final_state| final_state.get(HISTORY)?.as_list());
             let len = history.map_or(0, |history| history.len());
             ensure(len == 2 * (n as u64 + 1), || format!("{len} messages after turn {n}"))?;
             let [said] = done.replies.as_slice() else {
@@ -30,7 +31,7 @@ pub(crate) async fn turn(chat: &Chat, session: &str, n: usize) -> Result<(), Fai
     }
 }
 
-/// Checks what is stored of a session after so many turns.
+/// Checks the stored messages of a session after so many turns.
 pub(crate) async fn check_stored(chat: &Chat, session: &str, turns: usize) -> Result<(), Failure> {
     let Some(last) = turns.checked_sub(1) else { return Ok(()) };
     // One message more than there may be is asked for.

@@ -1,4 +1,4 @@
-//! w3: the engine alone, without a store: what a node costs.
+//! w3: the engine alone, without a store: the cost of a node.
 
 use serde_json::json;
 use singletree::Graph;

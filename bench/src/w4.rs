@@ -36,7 +36,11 @@ fn name(session: usize) -> String {
 async fn suspend_one(chat: &Chat, n: usize) -> Result<(), Failure> {
     match chat.send(&name(n), ChatMessage::user(user_text(n))).await {
         ChatTurnOutcome::Suspended(it) if it.signal_descriptor.signal_id == APPROVAL => {
-            let said: Vec<_> = it.pending_messages.iter().map(|pending_message| pending_message.text().into_owned()).collect();
+            let said: Vec<_> = it
+                .pending_messages
+                .iter()
+                .map(|pending_message| pending_message.text().into_owned())
+                .collect();
             ensure(said == [reply()], || format!("session {n} said {said:?}"))
         }
         other => Err(format!("session {n} did not suspend: {other:?}").into()),

@@ -1,8 +1,9 @@
 //! Checks the lock file against a folder of advisories in the layout of RustSec's database.
 //!
-//! An advisory is a Markdown file under `crates/PACKAGE/` that begins with a block of TOML. It holds for a version of its
-//! package that neither one of its `patched` nor one of its `unaffected` requirements matches. One that was withdrawn holds for
-//! nothing; one that is only informational (unmaintained, unsound, a notice) is listed and fails nothing.
+//! An advisory is a Markdown file under `crates/PACKAGE/` that begins with a block of TOML. It holds for a version of
+//! its package that neither one of its `patched` nor one of its `unaffected` requirements matches. One that was
+//! withdrawn holds for nothing; one that is only informational (unmaintained, unsound, a notice) is listed and fails
+//! nothing.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// What holds of the packages of a lock file.
+/// The result of checking the packages of a lock file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct AdvisoryReport {
     /// How many packages were looked at.
@@ -119,7 +120,8 @@ fn front(text: &str) -> Option<&str> {
 
 fn check_one(front: &str, packages: &[(String, String)], report: &mut AdvisoryReport) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let Document { advisory, versions } = toml::from_str(front).map_err(|error| invalid(error.to_string()))?;
+    let Document { advisory, versions } =
+        toml::from_str(front).map_err(|error| invalid(error.to_string()))?;
     if advisory.withdrawn.is_some() {
         return Ok(());
     }
@@ -244,7 +246,7 @@ mod tests {
         )
     }
 
-    /// Plants advisories in a folder and returns what is found.
+    /// Plants advisories in a folder and returns the report about them.
     fn found(name: &str, advisories: &[String]) -> io::Result<AdvisoryReport> {
         let folder = std::env::temp_dir().join(format!("advisories-{name}-{}", std::process::id()));
         let crates = folder.join("crates").join("leaf");

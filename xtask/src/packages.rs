@@ -1,4 +1,4 @@
-//! Reads the workspace's own packages and what each depends on, from `cargo metadata`.
+//! Reads the workspace's own packages and their dependencies, from `cargo metadata`.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub(crate) struct Package {
     /// The last part of its folder: `llm` for `crates/llm`.
     pub(crate) folder: String,
-    /// What its manifest names.
+    /// The dependencies in its manifest.
     pub(crate) dependencies: Vec<Dependency>,
 }
 

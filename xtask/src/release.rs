@@ -1,4 +1,4 @@
-//! What is given to people: an archive, a Debian package, and their checksums.
+//! The release files: an archive, a Debian package, and their checksums.
 
 mod debian;
 mod notices;
@@ -13,12 +13,12 @@ use std::process::{Command, Stdio};
 const READ: u32 = 0o644;
 const RUN: u32 = 0o755;
 
-/// Builds the binary for distribution and packs it: an archive and a Debian package with manual pages, completions and the
-/// systemd unit, and `SHA256SUMS` over both. Returns the folder, target/package. The same source and toolchain give the same
-/// bytes: all times are that of the commit.
+/// Builds the binary for distribution and packs it: an archive and a Debian package with manual pages, completions
+/// and the systemd unit, and `SHA256SUMS` over both. Returns the folder, target/package. The same source and
+/// toolchain give the same bytes: all times are that of the commit.
 ///
-/// # Errors
-/// When a program that this needs is not there or fails: cargo, git, strip and objdump, tar, gzip, dpkg-deb, md5sum, sha256sum.
+/// # Errors When a program that this needs is not there or fails: cargo, git, strip and objdump, tar, gzip, dpkg-deb,
+/// md5sum, sha256sum.
 pub fn release(root: &Path, version: &str) -> io::Result<PathBuf> {
     let built = ["build", "--profile", "dist", "--locked", "-p", "singletree-cli"];
     run(cargo(root).args(built))?;
@@ -49,7 +49,7 @@ pub fn release(root: &Path, version: &str) -> io::Result<PathBuf> {
     Ok(out)
 }
 
-/// Puts together what the archive holds.
+/// Puts the content of the archive together.
 fn stage(root: &Path, to: &Path) -> io::Result<()> {
     let binary = to.join("singletree");
     place(&root.join("target/dist/singletree"), &binary, RUN)?;
@@ -71,8 +71,8 @@ fn stage(root: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The cargo that runs this, for the project. It is not told whose program calls it: build scripts that look at such names
-/// (ring's does) would make half of the binary again, as if something had changed.
+/// The cargo that runs this, for the project. It is not told whose program calls it: build scripts that look at such
+/// names (ring's does) would make half of the binary again, as if something had changed.
 fn cargo(root: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);
@@ -87,8 +87,8 @@ fn cargo(root: &Path) -> Command {
 
 /// Copies a file and gives it its mode, whatever the mask of who runs this.
 fn place(from: &Path, to: &Path, mode: u32) -> io::Result<()> {
-    let content =
-        fs::read(from).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", from.display())))?;
+    let content = fs::read(from)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", from.display())))?;
     make(to, &content, mode)
 }
 

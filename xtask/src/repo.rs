@@ -22,7 +22,7 @@ pub struct Repo {
 pub(crate) struct SourceFile {
     /// Where it lies below the root, with `/` between the parts.
     pub(crate) path: String,
-    /// What it holds.
+    /// Its content.
     pub(crate) text: String,
     /// Its code apart from its comments and strings, if it is Rust.
     pub(crate) rust: Option<RustSource>,
@@ -140,7 +140,7 @@ mod tests {
     fn the_walk_and_git_agree_that_this_file_is_here_and_build_output_is_not() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for paths in [walked(&root).unwrap(), listed(&root).unwrap_or_default()] {
-            // A checkout without git has nothing listed, which is what the walk is for.
+            // A checkout without git has no listing; the walk is for it.
             if !paths.is_empty() {
                 assert!(paths.iter().any(|path| path == "xtask/src/repo.rs"));
                 assert!(!paths.iter().any(|path| path.starts_with("target/")));

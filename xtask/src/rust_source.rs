@@ -1,15 +1,14 @@
 //! A line scanner for Rust: tells code from comments and strings, and finds functions.
 //!
-//! It is no parser. It knows strings, raw strings, characters, lifetimes and nested
-//! comments, which is what it takes for braces to match.
+//! It is no parser. It knows strings, raw strings, characters, lifetimes and nested comments, so that braces match.
 
 use std::ops::Range;
 
 /// A Rust source text, scanned.
 #[derive(Debug)]
 pub(crate) struct RustSource {
-    /// The text with the insides of comments, strings and characters blanked out. It has
-    /// the same length and the same line breaks; what is not ASCII reads `x`.
+    /// The text with the insides of comments, strings and characters blanked out. It has the same length and the same
+    /// line breaks; each byte that is not ASCII reads `x`.
     pub(crate) code: String,
     /// Where the insides of string literals lie in the text.
     pub(crate) literals: Vec<Range<usize>>,
@@ -98,7 +97,7 @@ impl RustSource {
     }
 }
 
-/// Returns what is no code at this place, as the inside to blank, and where to go on.
+/// Returns the comment, string or character at this place, as the inside to blank, and the place where to go on.
 fn hidden(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
     let starts = |prefix: &[u8]| bytes[at..].starts_with(prefix);
     match bytes[at] {

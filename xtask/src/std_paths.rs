@@ -2,7 +2,7 @@
 
 use crate::rust_source::RustSource;
 
-/// Returns what follows each `std::`: one name, or the first names of a group.
+/// Returns the path after each `std::`: one name, or the first names of a group.
 pub(crate) fn std_modules(source: &RustSource) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for at in source.words("std") {

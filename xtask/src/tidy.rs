@@ -47,7 +47,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Runs every check and returns what they found, rule by rule.
+/// Runs every check and returns their findings, rule by rule.
 #[must_use]
 pub fn tidy(repo: &Repo) -> Vec<Finding> {
     let checks: [fn(&Repo) -> Vec<Finding>; 14] = [
@@ -69,7 +69,7 @@ pub fn tidy(repo: &Repo) -> Vec<Finding> {
     checks.iter().flat_map(|check| check(repo)).collect()
 }
 
-/// Asserts that a check finds exactly these things, each told as `place: what`.
+/// Asserts that a check finds exactly these faults, each written as its place and its text.
 #[cfg(test)]
 fn assert_finds(check: fn(&Repo) -> Vec<Finding>, repo: &Repo, expect: &[&str]) {
     let found: Vec<String> =

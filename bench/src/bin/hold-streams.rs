@@ -1,7 +1,8 @@
-//! Holds many event streams open, one beside the other, and counts what they tell.
+//! Holds many event streams open, one beside the other, and counts their events and bytes.
 //!
-//! `hold-streams HOST:PORT STREAMS PREFIX SESSIONS` opens the streams, on as many sessions in turn, each from its session's first
-//! event. It says `open` once all of them were answered, reads until its standard input ends, and prints one JSON object.
+//! `hold-streams HOST:PORT STREAMS PREFIX SESSIONS` opens the streams, on as many sessions in turn, each from its
+//! session's first event. It says `open` once all of them were answered, reads until its standard input ends, and
+//! prints one JSON object.
 
 use std::cell::Cell;
 use std::io::{Read, Write};
@@ -16,7 +17,7 @@ type Failure = Box<dyn std::error::Error>;
 /// How many connections are being made at a time.
 const AT_ONCE: usize = 32;
 
-/// What one stream has told so far.
+/// The counters of one stream.
 #[derive(Debug, Default)]
 struct Told {
     events: Cell<u64>,

@@ -100,7 +100,7 @@ fn a_block_is_run_for_each_line() {
     assert_keys(&serde_json::from_str(lines.lines().next().unwrap()).unwrap(), &["turns", "wall_s", "cpu_s"]);
 }
 
-// INV-3: what accepts a message and what ends its turn are a commit each, and there is no third.
+// INV-3: the acceptance of a message and the end of its turn are a commit each, and there is no third.
 #[test]
 fn a_turn_is_two_commits_at_either_level() {
     for variant in ["full", "normal", "step"] {

@@ -1,4 +1,4 @@
-//! Building the loop: a provider, tools, and what a person must approve.
+//! Building the loop: a provider, tools, and an approval policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) const MODEL_CALLS_MAX: u64 = 32;
 /// How long one answer of a model may take, unless something else is said.
 const MODEL_TIME_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// Makes an agent of a model, its tools, and what a person must approve: everything else as [`AgentLoop::builder`] has it.
+/// Makes an agent of a model, its tools and an approval policy; everything else as [`AgentLoop::builder`] has it.
 ///
 /// # Errors
 /// As [`AgentLoopBuilder::agent`].
@@ -70,7 +70,7 @@ impl AgentLoop {
     }
 }
 
-/// Collects what an agent is made of.
+/// Collects the parts of an agent.
 #[derive(Debug)]
 pub struct AgentLoopBuilder {
     pub(crate) member: Member,
@@ -94,32 +94,33 @@ impl AgentLoopBuilder {
         self
     }
 
-    /// Shows the model only the end of the conversation, and holds no more of it in memory: the last so many messages, and
-    /// before them what belongs to the same turn (D22). All of it otherwise.
+    /// Shows the model only the end of the conversation, and holds no more of it in memory: the last so many messages,
+    /// and before them the other messages of the same turn (D22). All of it otherwise.
     #[must_use]
     pub fn window(mut self, messages: u64) -> Self {
         self.member.window = Some(messages);
         self
     }
 
-    /// Sets the tools: a [`Toolbox`](singletree_tools::Toolbox), or a [`LiveToolbox`] whose tools may come and go. Asked for
-    /// at each call of the model, and again when its calls are run.
+    /// Sets the tools: a [`Toolbox`](singletree_tools::Toolbox), or a [`LiveToolbox`] whose tools may come and go.
+    /// Asked for at each call of the model, and again when its calls are run.
     #[must_use]
     pub fn toolbox(mut self, toolbox: impl Into<LiveToolbox>) -> Self {
         self.member.tools = Some(toolbox.into());
         self
     }
 
-    /// Names the tools that the agent may use, of those that it has; all of them otherwise. The model is told of no other, and
-    /// a call of another is answered as one of a tool that is not there, also one that the model was told of before.
+    /// Names the tools that the agent may use, of those that it has; all of them otherwise. The model is told of no
+    /// other, and a call of another is answered as one of a tool that is not there, also one that the model was told of
+    /// before.
     #[must_use]
     pub fn allow(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.member.allowed = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Asks the model again after errors that may go away, within [`AgentLoopBuilder::model_time`]. Otherwise it is asked once;
-    /// an agent with a schema of its replies asks again where they do not fit.
+    /// Asks the model again after errors that may go away, within [`AgentLoopBuilder::model_time`]. Otherwise it is
+    /// asked once; an agent with a schema of its replies asks again where they do not fit.
     ///
     /// `pace` lets the waits pass, `fraction` draws from 0 up to 1 for their jitter.
     #[must_use]
@@ -133,9 +134,9 @@ impl AgentLoopBuilder {
         self
     }
 
-    /// Wants the agent's replies as JSON of this schema: what ends a turn fits it, or the turn ends with
-    /// `structured_output_invalid`. Where a reply does not fit, the model is told so and asked again, twice at most; what it
-    /// answered in between is no part of the conversation. Calls of tools are as ever.
+    /// Requires the agent's replies to be JSON of this schema: the reply that ends a turn fits it, or the turn ends
+    /// with `structured_output_invalid`. If a reply does not fit, the model is told so and asked again, twice at most;
+    /// the rejected replies are no part of the conversation. Tool calls are not affected.
     #[must_use]
     pub fn reply_schema(mut self, schema: Arc<Schema>) -> Self {
         self.member.reply_schema = Some(schema);
@@ -164,8 +165,8 @@ impl AgentLoopBuilder {
         self
     }
 
-    /// Summarises the beginning of long conversations for the model (D27); never otherwise. What is kept as it is and what is
-    /// in memory is said by the compaction then, not by [`AgentLoopBuilder::window`].
+    /// Summarises the beginning of long conversations for the model (D27); never otherwise. The compaction then
+    /// determines which messages stay unsummarised and in memory, not [`AgentLoopBuilder::window`].
     #[must_use]
     pub fn compaction(mut self, compaction: Compaction) -> Self {
         self.compaction = Some(compaction);
@@ -173,7 +174,8 @@ impl AgentLoopBuilder {
     }
 
     /// Sets where the state comes from that the model is shown with a command, in sessions whose prompt policy is
-    /// [`PromptPolicy::Command`](singletree_harness::PromptPolicy::Command); none otherwise. Conversations are not shown it.
+    /// [`PromptPolicy::Command`](singletree_harness::PromptPolicy::Command); none otherwise. Conversations are not
+    /// shown it.
     #[must_use]
     pub fn snapshots(mut self, source: Arc<dyn SnapshotSource>) -> Self {
         self.member.snapshots = Some(source);
@@ -218,8 +220,8 @@ impl AgentLoopBuilder {
     }
 
     /// Makes the graph. As it is it may be the graph of a chat's agent, or a node of another graph, by
-    /// [`GraphBuilder::subgraph`](singletree_engine::GraphBuilder::subgraph) with a projection of its own: then its messages are
-    /// its own, too, and nothing of it is streamed or steered.
+    /// [`GraphBuilder::subgraph`](singletree_engine::GraphBuilder::subgraph) with a projection of its own: then its
+    /// messages are its own, too, and nothing of it is streamed or steered.
     ///
     /// # Errors
     /// The categories of [`singletree_engine::GraphBuilder::compile`].
@@ -228,8 +230,8 @@ impl AgentLoopBuilder {
     }
 
     /// Makes the agent. With tools it runs at [`Durability::Step`]: no committed call is run again (D26). In no session
-    /// ([`Chat::stateless`](singletree_harness::Chat::stateless)) it answers with the tools that only read and that nobody has
-    /// to approve.
+    /// ([`Chat::stateless`](singletree_harness::Chat::stateless)) it answers with the tools that only read and that
+    /// nobody has to approve.
     ///
     /// # Errors
     /// As [`AgentLoopBuilder::graph`].
@@ -243,7 +245,7 @@ impl AgentLoopBuilder {
     }
 }
 
-/// Makes an agent of what its graph is made of.
+/// Makes an agent of the parts of its graph.
 pub(crate) fn agent_of(name: impl Into<String>, parts: Parts) -> Result<Agent> {
     let tools = parts.members().filter_map(|member| member.tools.as_ref());
     let effects: Vec<Effect> = tools.flat_map(LiveToolbox::effects).collect();
@@ -266,7 +268,7 @@ pub(crate) fn agent_of(name: impl Into<String>, parts: Parts) -> Result<Agent> {
     })
 }
 
-/// What a model is told whose reply does not fit.
+/// Returns the correction for a model whose reply does not fit.
 fn correction(invalid: &InvalidOutput) -> String {
     format!(
         "That reply does not fit the schema it must have: {}. Reply again, with JSON that fits and nothing else.",

@@ -2,8 +2,8 @@
 
 use singletree_tools::Effect;
 
-/// Which calls need the approval of a person before they are run: by the effect of their tool, and by its name. By default
-/// those with [`Effect::Destructive`].
+/// Which calls need the approval of a person before they are run: by the effect of their tool, and by its name. By
+/// default those with [`Effect::Destructive`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approve {
     effects: Vec<Effect>,
@@ -24,21 +24,22 @@ impl Approve {
         Self::effects([Effect::SafeWrite, Effect::Destructive, Effect::Local])
     }
 
-    /// Never asks: for agents that nobody watches and that may do what they can.
+    /// Never asks: for agents without supervision that may use all their tools.
     #[must_use]
     pub fn nothing() -> Self {
         Self::effects([])
     }
 
-    /// Asks before calls of this tool too, whatever its effect. A name that ends in `*` stands for all names that begin so.
+    /// Asks before calls of this tool too, whatever its effect. A name that ends in `*` stands for all names that begin
+    /// so.
     #[must_use]
     pub fn asking(mut self, tool: impl Into<String>) -> Self {
         self.asked.push(tool.into());
         self
     }
 
-    /// Never asks before calls of this tool, whatever its effect and whatever else is said. A name that ends in `*` stands for
-    /// all names that begin so.
+    /// Never asks before calls of this tool, whatever its effect and whatever else is said. A name that ends in `*`
+    /// stands for all names that begin so.
     #[must_use]
     pub fn trusting(mut self, tool: impl Into<String>) -> Self {
         self.trusted.push(tool.into());

@@ -8,12 +8,12 @@ use singletree_engine::{NodeError, Snapshot};
 use singletree_llm::{Backoff, Error, Retry};
 
 /// Makes the retry of calls that the engine's [`Retry`](singletree_engine::Retry) describes: as many attempts, the same
-/// classifier, waits and callback. What only calls have, overrides and reask, is added to what this returns.
+/// classifier, waits and callback. Options that only calls have, overrides and reask, are added to the result.
 ///
-/// The classifier is asked with the call's error as a node's, which has its category and words, and with `state`: the state
-/// that the node began with, or any other that the classifier understands. A wait with jitter is also as long as the
-/// provider asks for, up to a minute, which a node cannot know. A callback that fails ends the attempts, and the call fails
-/// with the error that it heard of.
+/// The classifier is asked with the call's error as a node's, which has its category and words, and with `state`: the
+/// state that the node began with, or any other that the classifier understands. A wait with jitter is also as long as
+/// the provider asks for, up to a minute, which a node cannot know. A callback that fails ends the attempts, and the
+/// call fails with the error that it heard of.
 #[must_use]
 pub fn call_retry(node: &singletree_engine::Retry, state: Snapshot) -> Retry {
     let node = Arc::new(node.clone());
@@ -74,7 +74,7 @@ mod tests {
         graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap().state().clone()
     }
 
-    /// Asks a model that is always down, and returns what it ends with and what was waited.
+    /// Asks a model that is always down, and returns the category of its error and the waits.
     fn ask(node: &singletree_engine::Retry, state: Snapshot) -> (&'static str, Vec<Duration>) {
         let script = r#"{"model": "m", "rules": [], "fallback": {"error":
             {"category": "provider_rate_limit", "message": "slow", "retry_after_ms": 20000}}}"#;

@@ -3,26 +3,27 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An agent, as clients list it and as files keep it: the specification's `ChatAgent`. Fields that we do not know are kept.
+/// An agent, as clients list it and as files keep it: the specification's `ChatAgent`. Fields that we do not know are
+/// kept.
 ///
 /// `role_prompt` and `forbidden_prompt` are for models: [`ChatAgent::public`] leaves them out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatAgent {
-    /// Its id: what owns messages.
+    /// Its id, which messages refer to as their owner.
     pub id: String,
     /// Its name, for people.
     pub name: String,
-    /// A short name, of what may stand in an address.
+    /// A short name, of characters that may occur in a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slug: Option<String>,
-    /// What it is for. Other agents' models read it to know when to hand over.
+    /// Its purpose. Other agents' models read it to know when to hand over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Who it is, said to its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role_prompt: Option<String>,
-    /// What it must not do, said to its model.
+    /// Actions that it must not take, given to its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forbidden_prompt: Option<String>,
     /// The names of the tools that it may use: held to when they are called. All of its tools, when there is no list.
@@ -64,7 +65,7 @@ impl ChatAgent {
         Self { id: id.into(), name: name.into(), created_at, updated_at, ..Self::default() }
     }
 
-    /// Returns what anybody may see: without what is said to its model.
+    /// Returns the public fields: without the prompts for its model.
     #[must_use]
     pub fn public(&self) -> Self {
         Self { role_prompt: None, forbidden_prompt: None, ..self.clone() }
@@ -76,9 +77,12 @@ impl ChatAgent {
         listed.map(|listed| listed.iter().map(String::as_str))
     }
 
-    /// Returns what its model is told about it.
+    /// Returns the prompt that describes it to its model.
     pub(crate) fn prompt(&self) -> Option<String> {
-        let forbidden = self.forbidden_prompt.as_ref().map(|forbidden_prompt| format!("You must not do this:\n{forbidden_prompt}"));
+        let forbidden = self
+            .forbidden_prompt
+            .as_ref()
+            .map(|forbidden_prompt| format!("You must not do this:\n{forbidden_prompt}"));
         let parts: Vec<String> = self.role_prompt.iter().cloned().chain(forbidden).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }

@@ -7,9 +7,10 @@ use singletree_llm::{Request, ToolCall, ToolChoice, ToolDefinition};
 
 use crate::error::{Error, Result};
 
-/// Tools of a caller's own, for an answer in no session: handed to [`Chat::stateless`](singletree_harness::Chat::stateless) as
-/// an extension. The model is told of them beside those of the agent that only read; the run ends with the message that calls
-/// one, and the caller runs it and asks again with its answer. In sessions they are not looked at.
+/// Tools of a caller's own, for an answer in no session: handed to
+/// [`Chat::stateless`](singletree_harness::Chat::stateless) as an extension. The model is told of them beside those of
+/// the agent that only read; the run ends with the message that calls one, and the caller runs it and asks again with
+/// its answer. In sessions they are not looked at.
 #[derive(Debug, Clone, Default)]
 pub struct ClientTools {
     definitions: Arc<[ToolDefinition]>,

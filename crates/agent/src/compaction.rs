@@ -11,9 +11,9 @@ use crate::summary::Summary;
 /// How many messages more than those that are kept there must be, unless something else is said.
 const EVERY: u64 = 40;
 
-/// Summarises the beginning of long conversations for the model: an agent that has one shows its model a [`Summary`] and the
-/// last messages. Nothing is deleted, the summary stands beside the conversation and names the messages that it stands for, and
-/// one that fails leaves the one before (D27). There is none unless an agent is given one.
+/// Summarises the beginning of long conversations for the model: an agent that has one shows its model a [`Summary`]
+/// and the last messages. Nothing is deleted, the summary stands beside the conversation and names the messages that it
+/// stands for, and one that fails leaves the one before (D27). There is none unless an agent is given one.
 #[derive(Debug, Clone)]
 pub struct Compaction {
     kept: u64,
@@ -24,8 +24,8 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// Keeps the last so many messages as they are, and before them what belongs to the same turn. What is before those is
-    /// summarised at the beginning of a turn, whenever 40 messages of it have come together.
+    /// Keeps the last so many messages as they are, and before them the other messages of the same turn. Older messages
+    /// are summarised at the beginning of a turn, whenever 40 of them have accumulated.
     #[must_use]
     pub fn keeping(messages: u64) -> Self {
         Self { kept: messages.max(1), every: EVERY, by_itself: true, command: None, provider: None }
@@ -38,7 +38,8 @@ impl Compaction {
         self
     }
 
-    /// Summarises when a message of the user is this text, and nothing else, as `/compact`; it is answered with what was done.
+    /// Summarises when a message of the user is this text, and nothing else, as `/compact`; the answer reports the
+    /// outcome.
     #[must_use]
     pub fn on_command(mut self, text: impl Into<String>) -> Self {
         self.command = Some(text.into());
@@ -84,8 +85,9 @@ impl Compaction {
         enough.then_some(covered..start)
     }
 
-    /// Returns what is shown after the summary: everything that it does not stand for. Where more than is held is not
-    /// summarised, because that failed for long, the end only, as with a window.
+    /// Returns the messages that are shown after the summary: all that it does not cover. If more messages than may be
+    /// held are not summarised, because summaries have failed for long or are made on command only, returns the end
+    /// only, as with a window.
     pub(crate) fn rest(
         &self,
         messages: &Messages,

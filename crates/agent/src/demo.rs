@@ -14,10 +14,10 @@ use singletree_tools::{Calculator, Clock, NoteStore, Notes, Outbox, OutboxStore,
 use crate::agent_loop::AgentLoop;
 use crate::error::Result;
 
-/// What the demo agent is called.
+/// The name of the demo agent.
 pub const NAME: &str = "demo";
 
-/// What one may say to the demo first.
+/// First messages that one can send to the demo.
 pub const EXAMPLES: [&str; 4] =
     ["What time is it?", "Send hello to Ann and Bob", "Tell me a story", "What else can I try?"];
 
@@ -51,8 +51,8 @@ impl fmt::Debug for DemoParts {
 
 /// Makes the demo agent, called [`NAME`].
 ///
-/// Its tools are `clock`, `calculator`, `notes_add`, `notes_list`, `notes_search` and `send_message`; the last one needs
-/// approval.
+/// Its tools are `clock`, `calculator`, `notes_add`, `notes_list`, `notes_search` and `send_message`; the last one
+/// needs approval.
 ///
 /// # Errors
 /// `tool_definition_invalid`, `tool_duplicate`, `script_invalid`: none of them with this crate as it is.

@@ -14,7 +14,7 @@ use singletree_tools::{DefinitionPins, Error as ToolError};
 
 use crate::error::{Error, Result};
 
-/// The tenant of what belongs to the operator and to no tenant.
+/// The tenant of documents that belong to the operator and to no tenant.
 const OPERATOR: &str = "operator";
 const KIND: &str = "tool_definition";
 /// How many documents are read at a time.

@@ -1,9 +1,9 @@
-//! What can go wrong when an agent is put together, or with what it keeps.
+//! Errors of building an agent and of its stores.
 
-/// What the operations of this crate return.
+/// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong when an agent is put together, and with artifacts. What goes wrong in a turn is an error of the turn.
+/// The errors of building an agent, and of artifacts. An error during a turn is an error of the turn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,7 +34,7 @@ pub enum Error {
     /// The store of artifacts, notes and messages failed.
     #[error("the store of the artifacts, notes and messages failed")]
     Store {
-        /// With what.
+        /// The error of the store.
         source: singletree_durable::Error,
     },
     /// The model cannot be made.

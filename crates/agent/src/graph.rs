@@ -24,7 +24,7 @@ pub(crate) fn graph_of(parts: Parts) -> Result<Graph<AgentState>> {
         .conditional_edge_to(MODEL, targets(), Parts::next)
         .conditional_edge_to(GATE, targets(), Parts::next)
         .edge(TOOLS, MODEL)
-        // What was approved is no part of the conversation; whose it is and what stands for its beginning are kept beside it.
+        // The approval is no part of the conversation; the current agent and the summary are kept beside it.
         .session_shape(SessionShape::fields(kept(&parts)));
     let builder = match parts.compaction {
         None => builder.entry(MODEL),

@@ -24,7 +24,8 @@ pub(crate) struct HandOff {
 impl HandOff {
     /// Makes the tool `transfer_to_NAME` of an agent.
     pub(crate) fn to(agent: &ChatAgent) -> Result<Self> {
-        let about = agent.description.as_deref().map(|description| format!(" {description}")).unwrap_or_default();
+        let about =
+            agent.description.as_deref().map(|description| format!(" {description}")).unwrap_or_default();
         let description = format!(
             "Hands the conversation over to {}, who answers from here on.{about} Say why; ask nothing else in the same message.",
             agent.name
@@ -38,7 +39,7 @@ impl HandOff {
         Ok(Self { to: agent.id.clone(), definition, name: agent.name.clone() })
     }
 
-    /// Returns what the call is answered.
+    /// Returns the answer to the call.
     pub(crate) fn answer(&self, call: &ToolCall) -> String {
         let reason = call.arguments.as_ref().and_then(|it| it.get("reason")).and_then(|it| it.as_str());
         let mut answer = json!({ "status": TRANSFERRED, "to": self.name, "agent": self.to });
@@ -72,12 +73,12 @@ pub(crate) fn last(messages: &Messages) -> Option<String> {
     None
 }
 
-/// Returns what a second hand-off of the same message is answered.
+/// Returns the answer to a second hand-off of the same message.
 pub(crate) fn refused() -> String {
     json!({ "status": "failed", "reason": "the conversation was handed over already" }).to_string()
 }
 
-/// Names the tool: of what providers take in a name, and nothing else.
+/// Returns the name of the tool, of the characters that providers accept in a name.
 fn tool_name(agent: &ChatAgent) -> String {
     let name = agent.slug.as_deref().unwrap_or(&agent.name);
     let name = name.to_lowercase();

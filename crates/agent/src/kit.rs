@@ -1,4 +1,4 @@
-//! The tools of an agent at one moment, and what it may do with them: offered, held back, called.
+//! The tools of an agent at one moment, and the agent's rights to them: offered, held back, called.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::member::Member;
 pub(crate) struct Kit<'a> {
     member: &'a Member,
     toolbox: Option<Toolbox>,
-    /// Whether only what changes nothing, and what nobody has to approve, may be used.
+    /// Whether only tools that change nothing and need no approval may be used.
     reads: bool,
 }
 
@@ -22,12 +22,12 @@ impl<'a> Kit<'a> {
         Self { member, toolbox, reads: false }
     }
 
-    /// Leaves out what changes something, and what a person would have to approve.
+    /// Leaves out tools that change something, and tools that need approval.
     pub(crate) fn reading(self) -> Self {
         Self { reads: true, ..self }
     }
 
-    /// Returns what the model is told of: the tools that the agent may use, then whom it may hand the conversation to.
+    /// Returns the tools that the model is offered: first those that the agent may use, then its hand-offs.
     pub(crate) fn definitions(&self) -> Arc<[ToolDefinition]> {
         let all = self.toolbox.as_ref().map(Toolbox::definitions).unwrap_or_default();
         if self.member.allowed.is_none() && self.member.hand_offs.is_empty() && !self.reads {
@@ -72,15 +72,15 @@ impl<'a> Kit<'a> {
         }
     }
 
-    /// Returns the tool that a call would run: none when the agent may not use it, it is not there, or its arguments do not
-    /// fit.
+    /// Returns the tool that a call would run: none when the agent may not use it, it is not there, or its arguments do
+    /// not fit.
     pub(crate) fn runnable(&self, call: &ToolCall) -> Option<&dyn Tool> {
         let toolbox = self.toolbox.as_ref().filter(|_| self.may_use(&call.name))?;
         toolbox.check(call).ok()?;
         toolbox.get(&call.name)
     }
 
-    /// Says what to do with a call that was begun and not recorded, if running it can change something.
+    /// Returns how to recover a call that was begun and not recorded, if running it can change something.
     pub(crate) fn changes(&self, call: &ToolCall) -> Option<Recovery> {
         self.runnable(call).filter(|runnable| runnable.effect().changes()).map(Tool::on_unknown_outcome)
     }
@@ -107,7 +107,8 @@ impl<'a> Kit<'a> {
         }
     }
 
-    /// Runs a call. One that the agent may not make is answered as one of a tool that is not there, whoever asked for it.
+    /// Runs a call. One that the agent may not make is answered as one of a tool that is not there, whoever asked for
+    /// it.
     pub(crate) async fn call(
         &self,
         call: &ToolCall,
@@ -118,7 +119,8 @@ impl<'a> Kit<'a> {
             Some(toolbox) if self.may_use(&call.name) => toolbox.call_in(call, key, origin).await,
             Some(_) | None if self.is_hand_off(&call.name) => Output::failed(&self.misfit(call)),
             Some(_) | None => {
-                let known: Vec<_> = self.definitions().iter().map(|definition| definition.name().to_owned()).collect();
+                let known: Vec<_> =
+                    self.definitions().iter().map(|definition| definition.name().to_owned()).collect();
                 Output::failed(&Error::Unknown { name: call.name.clone(), known: known.join(", ") })
             }
         }

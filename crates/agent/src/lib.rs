@@ -2,9 +2,10 @@
 //!
 //! # Vocabulary
 //! The *loop* asks a model, runs the tools that it calls, and asks again, until it calls none. A call that a policy
-//! ([`Approve`]) holds back waits at the *gate* for a *decision* of a person. The *ordinal* of an assistant message is its
-//! number within the invocation, from 0; with the index of a call it names that call for ever (D7). A *team* is several agents
-//! in one conversation: it belongs to one of them at a time, and a *hand-off* makes it another one's.
+//! ([`Approve`]) holds back waits at the *gate* for a *decision* of a person. The *ordinal* of an assistant message is
+//! its number within the invocation, from 0; with the index of a call it names that call for ever (D7). A *team* is
+//! several agents that share a conversation: it belongs to one of them at a time, and a *hand-off* is a tool call that
+//! transfers it to another agent.
 //!
 //! # The graph
 //! ```text
@@ -13,16 +14,16 @@
 //!   │ └──held back──► gate ┘│       the gate comes back to itself until every call is decided
 //!   └───────────────────────┘
 //! ```
-//! In a session whose prompt policy is `command` the model is shown a [`CommandPrompt`] in place of the conversation, and
-//! proposes one action at a time; see [`SnapshotSource`] and [`Artifacts`].
+//! In a session whose prompt policy is `command` the model is shown a [`CommandPrompt`] in place of the conversation,
+//! and proposes one action at a time; see [`SnapshotSource`] and [`Artifacts`].
 //!
 //! With a [`Compaction`] a node `compact` stands before all others. Messages that steer the turn are taken by `model`.
 //!
-//! In no session there is neither gate nor compaction, and no tool but those that only read: a call that is not the agent's own
-//! to run ([`ClientTools`]) ends the run.
+//! In no session there is neither gate nor compaction, and no tool but those that only read: a call that is not the
+//! agent's own to run ([`ClientTools`]) ends the run.
 //!
-//! At durability level `step` the commit after `model` is the record of what is about to be called, and the commit after
-//! `tools` that of what came of it.
+//! At durability level `step` the commit after `model` records the calls that are about to run, and the commit after
+//! `tools` records their results.
 //!
 //! # Example
 //! ```

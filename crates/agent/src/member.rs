@@ -1,4 +1,4 @@
-//! One agent: its model, its tools, what it may do.
+//! One agent: its model, its tools, its permissions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::command::{Artifacts, SnapshotSource};
 use crate::hand_off::HandOff;
 use crate::kit::Kit;
 
-/// One agent: its model, its tools, what it may do.
+/// One agent: its model, its tools, its permissions.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     /// Its id; none where it is the only agent of its graph.

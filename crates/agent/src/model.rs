@@ -24,8 +24,9 @@ use crate::prompt;
 use crate::repair::{Usable, is_empty, usable};
 use crate::state::{AgentState, Decisions};
 
-/// Asks the model for the next message, with what has come to steer the turn. Whatever was decided about an earlier message is
-/// forgotten with it; what a person must decide about this one is settled here, by the tools as they are now.
+/// Asks the model for the next message, and passes it the messages that steer the turn. Decisions about an earlier
+/// message are cleared. The calls of this message that need a person's decision are determined here, by the tools as
+/// they are now.
 pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let state = cx.state();
     within_calls(&parts, state.answers)?;
@@ -130,8 +131,8 @@ fn request(member: &Member, kit: &Kit<'_>, messages: impl Iterator<Item = Arc<Ch
     }
 }
 
-/// Tells people why the model proposes what it proposes, before that is carried out (agent-chat-output §5.2), and says beside
-/// the message when it claims to remember what it cannot know (§11).
+/// Tells people why the model proposes its action, before the action is carried out (agent-chat-output §5.2), and notes
+/// in the message's side record when the model claims to remember something that it cannot know (§11).
 fn explain(cx: &Ctx<AgentState>, verdict: Verdict, message: &ChatMessage, position: u64) {
     if let Some(narrator) = cx.extension::<Narrator>().filter(|_| verdict == Verdict::Proposal) {
         narrator.rationale(&message.text());
@@ -197,7 +198,7 @@ async fn ask(
         Shown::Delta(Delta::Thinking { text, .. }) if member.shows_thinking && !text.is_empty() => {
             message.thinking(text);
         }
-        // Starting again takes back what was shown.
+        // A restart of the answer takes back the streamed text.
         Shown::Void => message = stream.message(position),
         Shown::Delta(
             Delta::Text { .. }
@@ -253,8 +254,8 @@ impl ModelCall<'_> {
     }
 }
 
-/// Refuses half an answer that looks whole: one that finished with `error` and has no calls (spec: llm-provider §3, §6). One
-/// with calls is repaired.
+/// Refuses half an answer that looks whole: one that finished with `error` and has no calls (spec: llm-provider §3,
+/// §6). One with calls is repaired.
 fn whole(response: Response) -> Result<Response, Error> {
     if response.finish_reason == FinishReason::Error && response.message.tool_calls.is_empty() {
         return Err(Error::Unavailable(Detail::new("the provider failed in the middle of its answer")));

@@ -1,4 +1,4 @@
-//! What the nodes of one graph share: its agents, and what bounds a turn.
+//! Shared data of the nodes of one graph: its agents, and the limits of a turn.
 
 use singletree_engine::{Ctx, END, NodeError, Target};
 
@@ -15,7 +15,7 @@ pub(crate) const MODEL: &str = "model";
 pub(crate) const GATE: &str = "gate";
 pub(crate) const TOOLS: &str = "tools";
 
-/// What the nodes of one graph share.
+/// The shared data of the nodes of one graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     /// The first one answers until the conversation is another one's.
@@ -28,15 +28,15 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Returns the agent that a conversation belongs to. At the beginning of a turn the conversation itself says so, as far as
-    /// it is held: a turn that was cancelled after a hand-off, and a fork behind one, have kept nothing else. Then it is
-    /// noted in the state.
+    /// Returns the agent that a conversation belongs to. At the beginning of a turn the conversation itself says so, as
+    /// far as it is held: a turn that was cancelled after a hand-off, and a fork behind one, have kept nothing else.
+    /// Then it is noted in the state.
     ///
     /// # Errors
     /// `chat_agent_unknown` when that is none of these: agents were changed, and who would answer now is not guessed.
     pub(crate) fn owner(&self, cx: &Ctx<AgentState>) -> Result<&Member, NodeError> {
         let state = cx.state();
-        // What commands say is not looked at for who answers.
+        // The messages of a command session do not decide which agent answers.
         let looks_back = self.is_team() && state.answers == 0 && !is_command(cx);
         let handed = if looks_back { hand_off::last(&state.messages) } else { None };
         let Some(id) = handed.or_else(|| state.agent.clone()) else { return Ok(&self.first) };
@@ -51,7 +51,8 @@ impl Parts {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Returns the same agents as they answer in no session: from the beginning each time, with the tools that only read.
+    /// Returns the same agents as they answer in no session: from the beginning each time, with the tools that only
+    /// read.
     pub(crate) fn stateless(&self) -> Self {
         Self { compaction: None, stateless: true, ..self.clone() }
     }
@@ -67,7 +68,8 @@ impl Parts {
         !self.others.is_empty()
     }
 
-    /// Says where the loop goes after an answer of the model where there is no gate: what is held back ends it.
+    /// Returns the next node after an answer of the model where there is no gate: a call that is held back ends the
+    /// loop.
     pub(crate) fn next_stateless(state: &AgentState) -> Target {
         match Asking::of(state) {
             Some(asking) if state.decisions.0.undecided(asking.position).is_none() => TOOLS.into(),

@@ -1,4 +1,4 @@
-//! What a model is shown of a conversation: all of it, its end, or a summary and its end.
+//! The part of a conversation that a model is shown: all of it, its end, or a summary and its end.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::compaction::Compaction;
 use crate::member::Member;
 use crate::summary::Summary;
 
-/// Returns the messages of the next request, without what steers. A pure function of the conversation, so that it is the same
-/// from memory and after a restart (INV-11); messages are shared with the state, not copied.
+/// Returns the messages of the next request, without steering messages. A pure function of the conversation, so that
+/// the result is the same from memory and after a restart (INV-11); messages are shared with the state, not copied.
 pub(crate) fn shown(
     member: &Member,
     compaction: Option<&Compaction>,
@@ -27,8 +27,8 @@ pub(crate) fn shown(
     }
 }
 
-/// Returns the messages of a request that belongs to no session: what was given, all of it. A system message that stands at its
-/// beginning goes on from the agent's own: a model takes one.
+/// Returns the messages of a request that belongs to no session: all given messages. A system message at their
+/// beginning is appended to the agent's own, since a model takes one system message.
 pub(crate) fn given(member: &Member, messages: &Messages) -> Vec<Arc<ChatMessage>> {
     let mut given: Vec<_> = messages.iter().collect();
     let Some(system) = &member.system else { return given };

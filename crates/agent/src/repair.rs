@@ -22,7 +22,8 @@ pub(crate) struct Usable {
 /// Accepts the result of a call of the model, if the loop can go on with it.
 ///
 /// # Errors
-/// The call's own, where it has no response, or one whose mistake the model cannot mend by reading the results of its calls.
+/// The call's own, where it has no response, or one whose mistake the model cannot mend by reading the results of its
+/// calls.
 pub(crate) fn usable(answered: Result<Response, Error>, request: &Request) -> Result<Usable, Error> {
     let (response, refused) = match answered {
         Ok(response) => (response, None),

@@ -1,4 +1,4 @@
-//! The state of an agent: the conversation, whose it is, and what was decided about the calls of its last message.
+//! The state of an agent: the conversation, its current agent, and the decisions about the calls of its last message.
 
 use serde::{Deserialize, Serialize};
 use singletree_engine::Json;
@@ -11,33 +11,33 @@ use crate::summary::Summary;
 
 /// The state of the agent loop.
 ///
-/// What is kept in the session is `messages`; with several agents also `agent`, with compaction also `summary`. The other
-/// fields live as long as an invocation. What was decided is cleared with each answer of the model: no approval outlives
-/// the message that it was given for.
+/// The session keeps `messages`; with several agents also `agent`, with compaction also `summary`. The other fields
+/// live as long as an invocation. Decisions are cleared with each answer of the model: no approval outlives the message
+/// that it was given for.
 #[derive(Debug, State)]
 #[state(engine = singletree_engine)]
 pub struct AgentState {
     /// The conversation.
     #[state(append)]
     pub messages: Messages,
-    /// The answer to the approval that is asked for: what the payload of an answer sets.
+    /// The answer to the pending approval, set by the payload of the answer.
     pub approved: Option<bool>,
-    /// Why, in the words of whoever answered: what the payload of an answer may set.
+    /// The reason, in the words of the person who answered; the payload of an answer may set it.
     pub reason: Option<String>,
     /// The calls that wait for a person, and the answers that were given.
     pub decisions: Json<Decisions>,
     /// How many answers of the model there are in this invocation: the next one's ordinal (D7).
     pub answers: u64,
-    /// What tells this run of the loop from others of the same invocation, where the loop is a subgraph.
+    /// Distinguishes this run of the loop from others of the same invocation, where the loop is a subgraph.
     pub scope: Option<String>,
     /// The id of the agent that the conversation belongs to; none is the first one's.
     pub agent: Option<String>,
-    /// The command that the turn carries out, in sessions of commands: set by the chat when the turn begins, and kept with it,
-    /// also while it waits for a person.
+    /// The command that the turn carries out, in sessions of commands: set by the chat when the turn begins, and kept
+    /// with it, also while it waits for a person.
     pub current_command: Option<String>,
-    /// What was done for the command so far, in sessions of commands.
+    /// The actions for the command so far, in sessions of commands.
     pub actions: Json<Actions>,
-    /// What stands for the beginning of the conversation, once there is something (D27).
+    /// The summary of the beginning of the conversation, once there is one (D27).
     pub summary: Json<Option<Summary>>,
 }
 
@@ -48,7 +48,7 @@ impl AgentStateUpdate {
     }
 }
 
-/// What was decided about the calls of one assistant message.
+/// The decisions about the calls of one assistant message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decisions {
@@ -81,7 +81,7 @@ pub struct UnreadCall {
     pub text: String,
 }
 
-/// What was decided about one call.
+/// The decision about one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {

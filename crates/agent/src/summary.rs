@@ -1,9 +1,9 @@
-//! What stands for the beginning of a long conversation (D27).
+//! The summary of the beginning of a long conversation (D27).
 
 use serde::{Deserialize, Serialize};
 use singletree_llm::ChatMessage;
 
-/// A summary: what stands for the first messages of a conversation where a model is shown the rest. The messages stay.
+/// A summary, which replaces the first messages of a conversation in a prompt. The messages stay stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
@@ -11,15 +11,15 @@ pub struct Summary {
     pub from: u64,
     /// The position past the last one. The message there is one of the user.
     pub to: u64,
-    /// What was said, in the words of a model.
+    /// The summary, written by a model.
     pub text: String,
     /// The model.
     pub model: String,
 }
 
 impl Summary {
-    /// Returns the message that a model is shown in the place of what it stands for: of the role `user`, since what is in it
-    /// was said in the conversation, and is nobody's instruction.
+    /// Returns the message that a model is shown in place of the summarised messages. Its role is `user`, since its
+    /// content was said in the conversation and is nobody's instruction.
     pub(crate) fn message(&self) -> ChatMessage {
         let Self { from, to, text, .. } = self;
         ChatMessage::user(format!(

@@ -16,10 +16,10 @@ use crate::hand_off::HandOff;
 use crate::parts::Parts;
 use crate::state::AgentState;
 
-/// Several agents in one conversation. It belongs to one of them at a time, at first to the first; whose model calls
-/// `transfer_to_NAME` hands it to another, who answers at once, and every message of the user from then on, also after a
-/// restart. What an agent says and what its tools give is marked as its own, in the messages' side records under `agent`
-/// (D17).
+/// Several agents in one conversation. It belongs to one of them at a time, at first to the first. When the model of
+/// that agent calls `transfer_to_NAME`, the conversation is handed to another agent, who answers at once and answers
+/// every message of the user from then on, also after a restart. An agent's messages and the results of its tools are
+/// marked with its id in the messages' side records under `agent` (D17).
 #[derive(Debug, Clone, Copy)]
 pub struct Team;
 
@@ -42,8 +42,9 @@ impl Team {
 }
 
 impl TeamBuilder {
-    /// Adds an agent; the first one is who the user meets. Of the loop count model, tools, prompt, policy and times; how often a
-    /// model is asked, and compaction, are the team's. The record says what is added to the prompt, and which tools it may use.
+    /// Adds an agent; the user meets the first one. Of the loop, its model, tools, prompt, policy and times count; the
+    /// limit of model calls and the compaction are the team's. The record determines the additions to the prompt and
+    /// the tools that the agent may use.
     #[must_use]
     pub fn member(mut self, record: ChatAgent, agent: AgentLoopBuilder) -> Self {
         self.members.push((record, agent));
@@ -61,8 +62,8 @@ impl TeamBuilder {
         self
     }
 
-    /// Bounds how often models are asked for one message of the user, all agents together; 32 otherwise. It bounds hand-offs,
-    /// too. One more is `chat_budget_exhausted` (D13).
+    /// Bounds how often models are asked for one message of the user, all agents together; 32 otherwise. It bounds
+    /// hand-offs, too. One more is `chat_budget_exhausted` (D13).
     #[must_use]
     pub fn max_model_calls(mut self, calls: u64) -> Self {
         self.model_calls_max = calls;
@@ -85,14 +86,15 @@ impl TeamBuilder {
     /// Makes the graph.
     ///
     /// # Errors
-    /// `agent_team_invalid` when there is nobody, when two have one id or one name to hand over to, when a hand-off names
-    /// nobody; the categories of [`singletree_engine::GraphBuilder::compile`].
+    /// `agent_team_invalid` when there is nobody, when two have one id or one name to hand over to, when a hand-off
+    /// names nobody; the categories of [`singletree_engine::GraphBuilder::compile`].
     pub fn graph(self) -> Result<Graph<AgentState>> {
         graph_of(self.into_parts()?)
     }
 
     /// Makes the agent of a chat that answers as this team. With more than one member it runs at
-    /// [`Durability::Step`](singletree_harness::Durability::Step): a hand-off is a call, and no committed one is made again (D26).
+    /// [`Durability::Step`](singletree_harness::Durability::Step): a hand-off is a call, and no committed one is made
+    /// again (D26).
     ///
     /// # Errors
     /// As [`TeamBuilder::graph`].

@@ -51,8 +51,8 @@ impl Default for ToolDocumentLimits {
     }
 }
 
-/// Keeps notes and messages of tools as documents of the tenant and session of the call (INV-14). They are deleted with the
-/// session (D25) and are part of every backup.
+/// Keeps notes and messages of tools as documents of the tenant and session of the call (INV-14). They are deleted with
+/// the session (D25) and are part of every backup.
 pub struct ToolDocuments {
     documents: Arc<dyn Documents>,
     clock: Arc<dyn Clock>,
@@ -70,7 +70,7 @@ pub struct WaitingMessage {
     pub session: SessionId,
     /// When it was sent.
     pub sent_at: Timestamp,
-    /// What was sent.
+    /// The message.
     pub message: OutboxMessage,
 }
 
@@ -93,8 +93,8 @@ struct MessageData {
     message: Option<OutboxMessage>,
 }
 
-/// The body of a tenant's document: at least the bytes of its notes and messages. Sessions that are deleted are found when
-/// the bound is reached.
+/// The body of a tenant's document: at least the bytes of its notes and messages. Sessions that are deleted are found
+/// when the bound is reached.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TenantData {
@@ -143,7 +143,8 @@ impl ToolDocuments {
         Self { limits, ..self }
     }
 
-    /// Lists the messages of a tenant that wait for delivery, ordered by id, from past the given id on, at most `limit`.
+    /// Lists the messages of a tenant that wait for delivery, ordered by id, from past the given id on, at most
+    /// `limit`.
     ///
     /// # Errors
     /// `store_unavailable` and its kin.
@@ -181,11 +182,12 @@ impl ToolDocuments {
         document.as_ref().map_or(Ok(None), waiting_message)
     }
 
-    /// Takes a message out of the outbox because it was delivered: its text is deleted, its key is kept as long as its session.
-    /// Returns false when no message of this id waits.
+    /// Takes a message out of the outbox because it was delivered: its text is deleted, its key is kept as long as its
+    /// session. Returns false when no message of this id waits.
     ///
     /// # Errors
-    /// `store_refused` when another process changes the same documents again and again; `store_unavailable` and its kin.
+    /// `store_refused` when another process changes the same documents again and again; `store_unavailable` and its
+    /// kin.
     ///
     /// # Cancellation
     /// A dropped call has marked it or has not.

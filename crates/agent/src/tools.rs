@@ -19,9 +19,10 @@ use crate::state::AgentState;
 
 /// Runs the calls of the last message and answers each, in call order.
 ///
-/// What only reads runs at once with its neighbours, a bounded number at a time. What changes something runs alone, after
-/// everything before it: that it begins is recorded before it does, and its result before anything else starts, so that
-/// after a crash or a cancel at most one call is in doubt, and only one that had begun (D7). The first hand-off counts.
+/// Calls that only read run at once with their neighbours, a bounded number at a time. A call that changes something
+/// runs alone, after everything before it: its beginning is recorded before it runs, and its result before anything
+/// else starts, so that after a crash or a cancel at most one call is in doubt, and only one that had begun (D7). The
+/// first hand-off counts.
 pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let Some(asking) = Asking::of(cx.state()) else { return Ok(AgentState::update()) };
     // All or none: a message whose calls are more than may be made gets no answer.
@@ -75,7 +76,7 @@ struct Running<'a> {
     cx: &'a Ctx<AgentState>,
     stream: Option<Arc<TurnStream>>,
     sides: Option<Arc<SideRecords>>,
-    /// What was recorded before this process, or this run of the node, began.
+    /// The records from before this process, or this run of the node, began.
     log: CallLog,
 }
 
@@ -102,7 +103,7 @@ impl Running<'_> {
         calls.find_map(|(at, call)| Some((at, self.kit.hand_off(call)?.to.as_str())))
     }
 
-    /// Says what to do with a call in doubt, if it is one that changes something and may run.
+    /// Returns how to recover a call in doubt, if it changes something and may run.
     fn changes(&self, index: u64, call: &ToolCall) -> Option<Recovery> {
         self.kit.changes(call).filter(|_| self.denial(index, call).is_none())
     }
@@ -138,14 +139,14 @@ impl Running<'_> {
         }
     }
 
-    /// Runs a call that changes something, unless it was run already, or may have been and cannot be run again. `begun` is
-    /// the call that the record of the last one's result says to begin.
+    /// Runs a call that changes something, unless it was run already, or may have been and cannot be run again. `begun`
+    /// is the call that the record of the last one's result says to begin.
     async fn change(&self, index: u64, begun: &mut Option<u64>) -> Result<String, NodeError> {
         let message = self.asking.recorded();
         let call =
             self.asking.call(index).ok_or_else(|| NodeError::new(format!("there is no call {index}")))?;
         if let Some(text) = self.log.result(index) {
-            // It ran in a run of this node that was interrupted: what was known beside it is noted again.
+            // It ran in a run of this node that was interrupted: its side record is noted again.
             if let Some(sides) = self.sides.as_ref().filter(|_| looks_closed(text)) {
                 sides.note(self.asking.position + 1 + index, "success", true);
             }
@@ -162,7 +163,7 @@ impl Running<'_> {
                 self.call(index, call).await
             }
         };
-        // What comes last is recorded by the commit of this node.
+        // The result of the last call is recorded by the commit of this node.
         if let Some(next) = self.asking.call(index + 1) {
             let is_new = self.log.result(index + 1).is_none() && !self.log.is_in_doubt(index + 1);
             *begun = self.changes(index + 1, next).filter(|_| is_new).map(|_| index + 1);
@@ -193,8 +194,8 @@ impl Running<'_> {
         output.text
     }
 
-    /// Keeps the pictures of an output with the session, and names them in its text, which alone becomes the tool message. The
-    /// record of the result holds the names, so that a result which is read back is not stored again.
+    /// Keeps the pictures of an output with the session, and names them in its text, which alone becomes the tool
+    /// message. The record of the result holds the names, so that a result which is read back is not stored again.
     async fn kept(&self, mut output: Output) -> Output {
         if output.pictures.is_empty() {
             return output;
@@ -223,7 +224,7 @@ fn looks_closed(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"status\"")
 }
 
-/// What a call is answered that may have had its effect already.
+/// Returns the answer to a call that may have had its effect already.
 fn unknown() -> String {
     let reason =
         "the process ended while this ran; whether it took effect is not known, and it was not run again";

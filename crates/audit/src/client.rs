@@ -36,7 +36,7 @@ impl Client {
     /// Sends a message and waits for its outcome.
     ///
     /// # Cancellation
-    /// A dropped call stays open in the log, as if it was never answered: note that it is [`What::Gone`].
+    /// The call of a dropped future stays open in the log, as if it was never answered: note [`What::Gone`] for it.
     pub async fn send(&self, session: &str, text: &str, key: Option<&str>) -> Arc<ChatTurnOutcome> {
         match self.submit(session, text, key).await {
             (call, Ok(turn)) => self.outcome(call, &turn).await,
@@ -62,7 +62,7 @@ impl Client {
         (call, submitted)
     }
 
-    /// Sends a message that the turn which runs may take; returns what [`Client::submit`] does.
+    /// Sends a message that the running turn may take. Returns the same values as [`Client::submit`].
     ///
     /// # Cancellation
     /// As [`Client::send`].
@@ -73,8 +73,8 @@ impl Client {
         (call, steered)
     }
 
-    /// Says a message of a session otherwise, in a fork: `to` names that and the message. Returns the number of the call,
-    /// which is one of the fork, and its turn.
+    /// Says a message of a session otherwise, in a fork: `to` names that and the message. Returns the number of the
+    /// call, which is one of the fork, and its turn.
     ///
     /// # Cancellation
     /// As [`Client::send`].
@@ -90,8 +90,8 @@ impl Client {
         (call, edited)
     }
 
-    /// Asks for another reply, in a fork: `to` names that and the message that is asked again. Returns what
-    /// [`Client::edit`] does.
+    /// Asks for another reply, in a fork: `to` is the fork's id and the text of the message to answer again. Returns
+    /// the same values as [`Client::edit`].
     ///
     /// # Cancellation
     /// As [`Client::send`].
@@ -128,8 +128,8 @@ impl Client {
         (call, answered)
     }
 
-    /// Sends a signal, which may come before anything waits for it; returns the number of the call and what became of it. That
-    /// it is kept ends the call.
+    /// Sends a signal, which may come before anything waits for it. Returns the number of the call and the result of
+    /// the delivery. The call ends when the signal is kept for a later wait.
     ///
     /// # Cancellation
     /// As [`Client::send`].

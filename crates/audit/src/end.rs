@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use singletree_harness::{ChatTurnOutcome, ErroredTurn};
 use singletree_llm::ChatMessage;
 
-/// How a turn ended, as it was told or as it is stored: what both must agree on.
+/// How a turn ended, as told or as stored: the part in which both must agree.
 ///
-/// The final state is not in it, and neither is the name of a resuming turn: the one is told once only, the other changes.
+/// The final state is not in it, and neither is the name of a resuming turn: the one is told once only, the other
+/// changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum End {
@@ -24,12 +25,12 @@ pub enum End {
         signal: String,
         /// The number of the wait.
         wait: u64,
-        /// What it said before.
+        /// The messages before the suspension.
         pending: Vec<String>,
     },
     /// It failed.
     Errored {
-        /// What went wrong.
+        /// The category of the error.
         category: String,
         /// Whether the same may be sent again; an idempotency key is free again then (D3).
         retry_safe: bool,
@@ -39,7 +40,7 @@ pub enum End {
 }
 
 impl End {
-    /// Writes a message in short: its role, its text, its calls and what it answers.
+    /// Writes a message in short: its role, its text, its calls, and the id of the call that it answers.
     #[must_use]
     pub fn brief(message: &ChatMessage) -> String {
         let mut text = format!("{}:{}", message.role.as_str(), message.text());
@@ -71,7 +72,7 @@ impl End {
         }
     }
 
-    /// Returns what the turn said, as far as its end tells.
+    /// Returns the turn's messages, as far as its end contains them.
     pub(crate) fn said(&self) -> Option<&[String]> {
         match self {
             Self::Completed { replies } => Some(replies),

@@ -1,4 +1,4 @@
-//! What clients did and were told, in the order in which it happened.
+//! The calls of clients and the answers they received, in the order in which they happened.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::end::End;
 
-/// What a client asks for.
+/// The operation of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "deed", rename_all = "snake_case")]
 pub enum Deed {
@@ -36,7 +36,7 @@ pub enum Deed {
     Delete,
 }
 
-/// What happened.
+/// The event of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum What {
@@ -44,7 +44,7 @@ pub enum What {
     Call {
         /// The call's number, unique in the log.
         call: u64,
-        /// What is asked for.
+        /// The operation.
         #[serde(flatten)]
         deed: Deed,
     },
@@ -101,7 +101,7 @@ pub struct Record {
     pub at: u64,
     /// In which session.
     pub session: String,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub what: What,
 }
@@ -135,7 +135,7 @@ impl Recorder {
         call
     }
 
-    /// Notes what happened.
+    /// Adds an event to the log.
     pub fn note(&self, session: &str, what: What) {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).push(session, what);
     }

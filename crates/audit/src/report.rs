@@ -1,4 +1,4 @@
-//! What an audit found.
+//! The result of an audit.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::rule::{Rule, Violation};
 
-/// What an audit looked at and what it found. Written out, it is one line of counts and one line per violation.
+/// The counts and violations of an audit. Written out, it is one line of counts and one line per violation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// How many sessions.
@@ -21,7 +21,7 @@ pub struct Report {
     pub stored: u64,
     /// How many effects were noted.
     pub effects: u64,
-    /// What is wrong.
+    /// The violations.
     pub violations: Vec<Violation>,
 }
 
@@ -38,7 +38,7 @@ impl Report {
         self.violations.is_empty()
     }
 
-    /// Adds what another audit found, of other sessions.
+    /// Adds the result of another audit, of other sessions.
     pub fn add(&mut self, other: Self) {
         self.sessions += other.sessions;
         self.calls += other.calls;

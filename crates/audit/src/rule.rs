@@ -1,4 +1,4 @@
-//! What a chat can break, one name each.
+//! The rules that a chat can break, one name each.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ pub enum Rule {
     Lost,
     /// Something that happened once is stored twice, or a key or a wait has two turns (INV-2, INV-7).
     Doubled,
-    /// What is stored is not in the order of acceptance, or one turn stands inside another (INV-1).
+    /// The stored turns are not in the order of acceptance, or one turn stands inside another (INV-1).
     Reordered,
     /// A turn that was answered before another was asked for comes after it (INV-1).
     Overtaken,
-    /// What was told is not what is stored (INV-3).
+    /// The told outcome is not the stored outcome (INV-3).
     Contradicted,
     /// A reply without its message, or a tool call without its answer (INV-6).
     Orphaned,
@@ -72,7 +72,7 @@ pub struct Violation {
     pub rule: Rule,
     /// In which session.
     pub session: String,
-    /// What was found, on one line.
+    /// A description of the violation, on one line.
     pub why: String,
 }
 

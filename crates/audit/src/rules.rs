@@ -1,4 +1,4 @@
-//! Compares what clients were told with what is stored, session by session.
+//! Compares the clients' log with the stored data, session by session.
 
 mod answers;
 mod effects;
@@ -17,18 +17,20 @@ use crate::report::Report;
 use crate::stored::StoredSession;
 use view::View;
 
-/// Compares the clients' log with what is stored when nothing runs any more.
+/// Compares the clients' log with the data that is stored when nothing runs any more.
 ///
-/// The log may hold many sessions; a session that is not among the stored ones counts as empty. Turns carry the number of
-/// their acceptance: the only order that can explain what is stored is known, and has only to be checked.
+/// The log may hold many sessions; a session that is not among the stored ones counts as empty. Turns carry the
+/// number of their acceptance: the only order that can explain the stored data is known, and has only to be checked.
 #[must_use]
 pub fn audit(log: &[Record], stored: &[StoredSession]) -> Report {
     let mut records: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
-    let deaths: Vec<u64> = log.iter().filter(|entry| entry.what == What::Died).map(|entry| entry.at).collect();
+    let deaths: Vec<u64> =
+        log.iter().filter(|entry| entry.what == What::Died).map(|entry| entry.at).collect();
     for record in log.iter().filter(|entry| entry.what != What::Died) {
         records.entry(&record.session).or_default().push(record);
     }
-    let named: BTreeMap<&str, &StoredSession> = stored.iter().map(|item| (item.session.as_str(), item)).collect();
+    let named: BTreeMap<&str, &StoredSession> =
+        stored.iter().map(|item| (item.session.as_str(), item)).collect();
     let sessions: BTreeSet<&str> = records.keys().chain(named.keys()).copied().collect();
     let mut report = Report::default();
     for session in sessions {

@@ -1,4 +1,4 @@
-//! What is stored of a session, read back when nothing runs any more.
+//! The stored data of a session, read back when nothing runs any more.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use singletree_llm::{ChatMessage, Role};
 
 use crate::end::End;
 
-/// What a turn answers to.
+/// The kind of input that a turn answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnSort {
@@ -48,7 +48,7 @@ pub struct StoredTurn {
     pub id: String,
     /// The invocation that it is part of.
     pub invocation: String,
-    /// What it answers to.
+    /// The kind of input that it answers.
     pub sort: TurnSort,
     /// The text of its message.
     pub text: Option<String>,
@@ -111,7 +111,7 @@ pub struct StoredEvent {
     pub kind: String,
 }
 
-/// What is stored of a session.
+/// The stored data of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSession {
     /// The session's id.
@@ -129,8 +129,8 @@ pub struct StoredSession {
 }
 
 impl StoredSession {
-    /// Reads a session back. Nothing may run in it. What the outcomes of its turns are, the chat says; everything else
-    /// are the rows themselves. A session that does not exist is empty.
+    /// Reads a session back. Nothing may run in it. The outcomes of its turns come from the chat; everything else
+    /// comes from the rows themselves. A session that does not exist is empty.
     ///
     /// # Errors
     /// `store_unavailable` and its kin; `store_corrupt` when a row cannot be read.
@@ -157,8 +157,10 @@ impl StoredSession {
         }
         read.waits.sort_by_key(|wait| wait.no);
         let events = journal.events(key, 0, u64::MAX >> 1).await?;
-        read.events =
-            events.into_iter().map(|event| StoredEvent { seq: event.seq, turn: event.turn, kind: event.kind }).collect();
+        read.events = events
+            .into_iter()
+            .map(|event| StoredEvent { seq: event.seq, turn: event.turn, kind: event.kind })
+            .collect();
         read.read_history(journal, key, &rows).await?;
         Ok(read)
     }
@@ -190,7 +192,7 @@ impl StoredSession {
         // An import has no parent, and gives its rows to a turn that is never made.
         let imported = || self.messages.iter().take_while(|message| message.turn.is_none()).count() as u64;
         self.inherited = match row.head.parent {
-            // What closes the calls that are open at the cut came with the fork, too.
+            // The results that close the calls open at the cut came with the fork, too.
             Some(parent) => {
                 let own = self.messages.iter().skip(usize::try_from(parent.offset).unwrap_or(usize::MAX));
                 let closings = own.take_while(|it| it.turn.is_none() && it.answers.is_some()).count();
@@ -216,7 +218,9 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
         Some(no) => {
             let items = journal.items(key, &ItemRange::Numbers { from: no, to: no + 1 }).await?;
             let message = items.first().map(|item| item.body.decode::<ChatMessage>()).transpose();
-            message.map_err(|error| unreadable("a message", error))?.map(|message| message.text().into_owned())
+            message
+                .map_err(|error| unreadable("a message", error))?
+                .map(|message| message.text().into_owned())
         }
     };
     let end = match row.status.is_ended() {
@@ -244,7 +248,7 @@ fn taken_by(item: &ItemRow, rows: &[TurnRow]) -> Result<Option<u64>> {
     let side = item.side.as_ref().map(Json::decode::<Value>).transpose();
     let side = side.map_err(|error| unreadable("a side record", error))?.unwrap_or_default();
     let Some(name) = side["taken_by"].as_str() else { return Ok(None) };
-    // What was inherited may name a turn of another session.
+    // An inherited message may name a turn of another session.
     let taker = rows.iter().find(|row| TurnId::new(row.invocation.clone(), row.ordinal).to_string() == name);
     Ok(taker.map(|taker| taker.no))
 }

@@ -1,4 +1,4 @@
-//! What waits for an answer: how it is shown, and how it is answered.
+//! Pending waits for an answer: how they are shown, and how they are answered.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +17,7 @@ use crate::shell_word::quoted;
 /// How many waits are looked at at once.
 pub(crate) const WAITS_MAX: u64 = 1000;
 
-/// Shows what waits: for an approval the tool, its effect and the exact arguments.
+/// Shows a pending wait: for an approval the tool, its effect and the exact arguments.
 pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
     let is_action = wait.wait.action.is_some();
     let about = (wait.descriptor.signal_id.as_str(), wait.descriptor.metadata.as_ref(), is_action);
@@ -69,7 +69,7 @@ pub(crate) fn show_parts(
     }
 }
 
-/// Shows a part of what is approved on a line of its own: every character of it counts.
+/// Shows one field of an action to approve on a line of its own, with every character of its value.
 fn field(name: &str, value: &Value, screen: &mut Screen) -> io::Result<()> {
     let name = visible_value(name).replace('\n', "\\n");
     screen.line(&format!("    {name}: {}", visible_value(&value.to_string())))
@@ -78,14 +78,14 @@ fn field(name: &str, value: &Value, screen: &mut Screen) -> io::Result<()> {
 /// Who could answer from here, and how they are named on a command line.
 #[derive(Debug)]
 pub(crate) struct Here {
-    /// What to add to a command so that the same agents go on, in the same database.
+    /// The options to add to a command so that it uses the same agents and the same database.
     pub(crate) again: String,
     /// The agents; none where nobody can tell, because their file is wrong.
     pub(crate) agents: Option<Vec<String>>,
 }
 
-/// Shows how somebody who is not asked can answer: a line to paste for each answer. Where another program has the agent,
-/// no line would do, and that is said.
+/// Shows how somebody who is not asked can answer: a line to paste for each answer. Where another program has the
+/// agent, no line would do, and that is said.
 pub(crate) async fn show_how(
     chat: &Chat,
     wait: &PendingWait,
@@ -111,8 +111,8 @@ pub(crate) async fn show_how(
     Ok(())
 }
 
-/// Returns the commands that answer. A shell runs each as it stands; the one that wants an object is refused until there is
-/// one.
+/// Returns the commands that answer. A shell runs each as it stands; the one that wants an object is refused until
+/// there is one.
 fn lines((signal, session): (&str, &str), is_action: bool, again: &str) -> Vec<String> {
     let forms = if is_action { ["approve", "reject"].as_slice() } else { &["'JSON'"] };
     let (signal, session) = (quoted(signal), quoted(session));
@@ -120,7 +120,7 @@ fn lines((signal, session): (&str, &str), is_action: bool, again: &str) -> Vec<S
     forms.iter().map(line).collect()
 }
 
-/// Returns what waits in a session, or in all of them.
+/// Returns the pending waits of a session, or of all sessions.
 pub(crate) async fn waiting(chat: &Chat, session: Option<&str>) -> Result<Vec<PendingWait>> {
     Ok(chat.pending(session, WAITS_MAX).await?)
 }
@@ -136,7 +136,7 @@ pub(crate) fn count(waits: &[PendingWait], other: &str) -> String {
     }
 }
 
-/// Answers a wait that was seen: an approval is bound to what it showed.
+/// Answers a wait that was shown: an approval is bound to the action that was shown with the wait.
 pub(crate) async fn answer(
     chat: &Chat,
     wait: &PendingWait,

@@ -1,4 +1,4 @@
-//! What can go wrong in the binary, and with which code it then exits.
+//! The errors of the binary, and their exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use singletree::{agent, config, durable, engine, harness};
 use crate::exit::{ERRORED, STORE_REFUSED, USAGE};
 use crate::print::{Screen, one_line};
 
-/// The result of what the binary does.
+/// The result of the binary's functions.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong in the binary.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The command line asks for what there is not.
+    /// The command line asks for something that does not exist or that cannot be done.
     #[error("{0}")]
     Usage(String),
     /// A folder or a file beside the database cannot be used.
     #[error("cannot {doing} {}", path.display())]
     Place {
-        /// What was tried.
+        /// The attempted operation, as the text names it.
         doing: &'static str,
-        /// With what.
+        /// The path of the folder or file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -42,7 +42,7 @@ pub(crate) enum Error {
         /// Why not.
         source: agent::Error,
     },
-    /// The file of the agents is wrong, or what it describes cannot be made.
+    /// The file of the agents is wrong, or its agents cannot be made.
     #[error(transparent)]
     Config(#[from] config::Error),
     /// The file to write is there already.
@@ -95,7 +95,7 @@ pub(crate) enum Error {
     /// The server cannot be started, or a key cannot be made or changed.
     #[error(transparent)]
     Server(#[from] singletree_server::Error),
-    /// A server that runs refused what it was asked.
+    /// A running server refused the request.
     #[error("{text}")]
     Answered {
         /// Its category.
@@ -116,7 +116,7 @@ pub(crate) enum Error {
         turn: String,
         /// Its session.
         session: String,
-        /// What broke the connection; none where the stream only ended.
+        /// The error that broke the connection; none where the stream only ended.
         source: Option<singletree_client::Error>,
     },
     /// A torture came to no verdict.
@@ -146,7 +146,9 @@ impl Error {
             Self::Answered { category, .. } => category,
             Self::Http(error) => error.category(),
             Self::Client(error) => error.category(),
-            Self::TurnLost { source, .. } => source.as_ref().map_or("http_broken_off", |source| source.category()),
+            Self::TurnLost { source, .. } => {
+                source.as_ref().map_or("http_broken_off", |source| source.category())
+            }
             Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
@@ -181,7 +183,7 @@ impl Error {
         }
     }
 
-    /// Returns what is wrong with a file, if that is the error.
+    /// Returns the mistakes in a configuration file, if they are the error.
     pub(crate) fn report(&self) -> Option<&Report> {
         match self {
             Self::Config(config::Error::Invalid(report)) => Some(report),
@@ -189,7 +191,7 @@ impl Error {
         }
     }
 
-    /// Returns what the user can do about it, where that fits one sentence.
+    /// Returns advice for the user, where it fits one sentence.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Open { source: durable::Error::Locked { pid, command } } => Some(format!(
@@ -214,7 +216,7 @@ impl Error {
         }
     }
 
-    /// Writes what went wrong, and what the user can do about it.
+    /// Writes the error, and the advice for the user where there is one.
     pub(crate) fn show(&self, screen: &mut Screen) -> io::Result<()> {
         screen.error(self.category(), &self.text())?;
         match self.hint() {

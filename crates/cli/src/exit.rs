@@ -2,17 +2,17 @@
 
 use singletree::ChatTurnOutcome;
 
-/// The turn completed, or the command did what it was asked for.
+/// The turn completed, or the command succeeded.
 pub(crate) const COMPLETED: u8 = 0;
 /// The turn errored, or the command failed.
 pub(crate) const ERRORED: u8 = 1;
 /// The command line is wrong. It is also the code that clap uses.
 pub(crate) const USAGE: u8 = 2;
-/// The doctor cannot read what it should look at.
+/// The doctor cannot read the database.
 pub(crate) const UNREADABLE: u8 = 2;
 /// The turn waits for an answer.
 pub(crate) const SUSPENDED: u8 = 3;
-/// The store could not be opened or used, or refused what was asked.
+/// The store could not be opened or used, or refused the request.
 pub(crate) const STORE_REFUSED: u8 = 4;
 
 /// Returns the code that tells how a turn ended.

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::print::{Screen, Style};
 use crate::turn_view::TurnView;
 
-/// What Ctrl-C does while a turn runs.
+/// The effect of Ctrl-C while a turn runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// It cancels the turn.

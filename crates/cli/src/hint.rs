@@ -1,6 +1,6 @@
-//! What a person at a terminal can do about an error of a model.
+//! Advice for a person at a terminal about errors of a model.
 
-/// Returns what to try, for errors whose cause lies outside the conversation.
+/// Returns advice, for errors whose cause lies outside the conversation.
 pub(crate) fn hint(category: &str) -> Option<&'static str> {
     Some(match category {
         "provider_authentication" => "check the key: the variable or the file that is named for this model",

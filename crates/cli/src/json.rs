@@ -1,4 +1,4 @@
-//! What `--json` prints: shapes of the binary's own, so that scripts do not depend on what is inside.
+//! The output of `--json`: types of the binary's own, so that scripts do not depend on internal types.
 
 use std::io;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ pub(crate) struct Failed {
 struct Failure {
     category: String,
     message: String,
-    /// What the user can do about it.
+    /// Advice for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// What is wrong with the file of the agents, if that is the error.
+    /// The mistakes in the file of the agents, if they are the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<Report>,
 }
@@ -115,7 +115,7 @@ impl<'a> Ended<'a> {
     }
 }
 
-/// What is awaited.
+/// The signal that a turn waits for.
 #[derive(Debug, Serialize)]
 struct Awaited<'a> {
     signal: &'a str,
@@ -156,7 +156,7 @@ struct Waiting<'a> {
 }
 
 impl<'a> Pending<'a> {
-    /// Describes what waits.
+    /// Describes pending waits.
     pub(crate) fn of(waits: &'a [PendingWait]) -> Self {
         let waiting = |it: &'a PendingWait| Waiting {
             session: &it.session,
@@ -206,7 +206,7 @@ pub(crate) struct Sessions<'a> {
 pub(crate) struct Shown<'a> {
     #[serde(flatten)]
     session: Session<'a>,
-    /// What stands for the beginning, if something does.
+    /// The summary that replaces the beginning in the prompt, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'a Summary>,
     history: Vec<Entry<'a>>,
@@ -274,7 +274,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What was forgotten: `{"turns": N, "events": N, "sessions": N}`.
+/// The numbers of removed records: `{"turns": N, "events": N, "sessions": N}`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Forgotten {
     sessions: u64,
@@ -289,7 +289,7 @@ impl Forgotten {
     }
 }
 
-/// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id,
+/// The effect of a command: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the id of the new session,
 /// `{"backup": FILE}`, `{"restored": FILE}`, `{"erased": NUMBER}` or `{"written": FILE}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]

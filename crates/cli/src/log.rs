@@ -11,7 +11,7 @@ use singletree_server::LogSink;
 /// Lines that may wait to be written: where the standard error is read slowly, no turn waits for it.
 const LINES: usize = 4096;
 
-/// Lines on the standard error. What comes faster than it is read is dropped, and how much that was is said.
+/// Lines on the standard error. Lines that come faster than they are read are dropped; a line reports how many were.
 #[derive(Debug)]
 pub(crate) struct ErrorLog {
     lines: SyncSender<String>,
@@ -60,8 +60,8 @@ fn write(waiting: &Receiver<String>, dropped: &AtomicU64) {
 /// How long the process waits for a last word to be read.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
-/// Writes to the standard error, but waits no longer for somebody to read it than a second: a pipe that nobody reads must not
-/// keep a process from ending.
+/// Writes to the standard error, but waits no longer for somebody to read it than a second: a pipe that nobody reads
+/// must not keep a process from ending.
 pub(crate) fn say_soon(write: impl FnOnce() + Send + 'static) {
     let (done, written) = sync_channel::<()>(1);
     let said = std::thread::Builder::new().name("last-word".to_owned()).spawn(move || {

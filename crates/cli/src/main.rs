@@ -69,7 +69,7 @@ fn run(args: Args) -> Result<u8> {
     runtime.map_err(|source| Error::Input { source })?.block_on(command::run(command))
 }
 
-/// Says what went wrong: one line, or one JSON object.
+/// Prints an error: one line, or one JSON object.
 pub(crate) fn report(error: &Error, json: bool) -> u8 {
     let told = if json {
         json::print(&mut Screen::out(), &json::Failed::of(error))

@@ -1,7 +1,8 @@
 //! How commands beside a server that runs reach it: through a file that only its user can read.
 //!
-//! One process writes to a database. What else is to be written while a server has it goes through the server: it leaves its
-//! address beside the database, with the key of its operator, which is drawn at each start and dies with it.
+//! One process writes to a database. Other commands that write while a server has it open go through the server: it
+//! leaves its address beside the database, with the key of its operator, which is drawn at each start and is void
+//! once the server ends.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use crate::place::{Place, write_private};
 /// Bytes of the longest answer that is read.
 const ANSWER_BYTES: u64 = 8 << 20;
 
-/// What a server leaves beside its database.
+/// The content of the file that a server leaves beside its database.
 #[derive(Serialize, Deserialize)]
 struct Left {
     url: String,

@@ -1,4 +1,4 @@
-//! Where things lie: the database, and what stands beside it.
+//! The paths of the database and of the files beside it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -58,7 +58,7 @@ impl Place {
         &self.db
     }
 
-    /// Returns what to add to a command so that it uses the same database: nothing where none was named.
+    /// Returns the option to add to a command so that it uses the same database: nothing where no database was named.
     pub(crate) fn again(&self) -> String {
         let option = |it: &PathBuf| format!(" --db {}", quoted(&it.display().to_string()));
         self.named.as_ref().map(option).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The output: colours where a person looks on, plain text elsewhere. What a model, a tool or a user says does not steer the
-//! terminal: characters that nobody sees are escapes.
+//! The output: colours on a terminal, plain text elsewhere. Text of a model, a tool or a user cannot control the
+//! terminal: invisible characters are printed as escapes.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -15,11 +15,11 @@ const COLUMNS: usize = 100;
 pub(crate) enum Style {
     /// As it is.
     Plain,
-    /// What stands back: activity, remarks.
+    /// Less important text: activity, remarks.
     Dim,
-    /// What asks for attention.
+    /// Text that needs attention.
     Strong,
-    /// What went wrong.
+    /// Errors.
     Wrong,
 }
 
@@ -136,8 +136,8 @@ impl Screen {
         Self { out, colours, columns: COLUMNS, open: false, wrap: None, has_status: false }
     }
 
-    /// Returns the same screen for somebody who reads on: lines are broken between words, and a sign of life is shown while
-    /// nothing else is.
+    /// Returns the same screen for somebody who reads on: lines are broken between words, and a sign of life is shown
+    /// while nothing else is.
     pub(crate) fn live(self) -> Self {
         Self { wrap: Some(Wrap::default()), ..self }
     }
@@ -219,7 +219,7 @@ impl Screen {
         self.out.flush()
     }
 
-    /// Writes what went wrong, on one line.
+    /// Writes an error on one line.
     pub(crate) fn error(&mut self, category: &str, text: &str) -> io::Result<()> {
         self.end()?;
         let word = self.paint(Style::Wrong, "error").unwrap_or_else(|| "error".to_owned());
@@ -227,7 +227,7 @@ impl Screen {
         self.out.flush()
     }
 
-    /// Writes what is not as it should be and stops nothing, on one line.
+    /// Writes a warning on one line. A warning stops nothing.
     pub(crate) fn warning(&mut self, text: &str) -> io::Result<()> {
         self.end()?;
         let word = self.paint(Style::Wrong, "warning").unwrap_or_else(|| "warning".to_owned());
@@ -235,7 +235,7 @@ impl Screen {
         self.out.flush()
     }
 
-    /// Writes what is wrong with a file: how much it is, then each mistake on lines of its own.
+    /// Writes the mistakes in a file: their number, then each mistake on lines of its own.
     pub(crate) fn report(&mut self, category: &str, report: &Report) -> io::Result<()> {
         let count = match report.mistakes.len() {
             1 => "1 mistake".to_owned(),
@@ -261,7 +261,8 @@ fn columns() -> Option<usize> {
     let asked = std::env::var_os("COLUMNS").and_then(|value| value.to_str()?.parse().ok());
     let asked = asked.filter(|asked| *asked > 0);
     #[cfg(unix)]
-    let told = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|tcgetwinsize| usize::from(tcgetwinsize.ws_col));
+    let told =
+        rustix::termios::tcgetwinsize(io::stdout()).ok().map(|tcgetwinsize| usize::from(tcgetwinsize.ws_col));
     #[cfg(not(unix))]
     let told = None::<usize>;
     asked.or(told.filter(|told| *told > 0))

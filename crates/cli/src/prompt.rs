@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// How many lines are remembered.
 const HISTORY_MAX: usize = 1000;
 
-/// What the user did at a prompt.
+/// The user's input at a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Said {
     /// A line, without space around it.
@@ -21,7 +21,7 @@ pub(crate) enum Said {
     Nothing,
 }
 
-/// A line editor whose waiting does not hold up what else runs.
+/// A line editor. Waiting for its input does not block other tasks.
 pub(crate) struct Prompt {
     /// Always there, except while a line is read.
     editor: Option<Editor<(), FileHistory>>,
@@ -31,8 +31,9 @@ pub(crate) struct Prompt {
 impl Prompt {
     /// Makes an editor that remembers lines in a file.
     pub(crate) fn new(history: PathBuf) -> Result<Self> {
-        let config =
-            Config::builder().max_history_size(HISTORY_MAX).and_then(|max_history_size| max_history_size.history_ignore_dups(true));
+        let config = Config::builder()
+            .max_history_size(HISTORY_MAX)
+            .and_then(|max_history_size| max_history_size.history_ignore_dups(true));
         let config = config.map_err(unreadable)?.auto_add_history(false).build();
         let mut editor = Editor::with_config(config).map_err(unreadable)?;
         match editor.load_history(&history) {

@@ -1,5 +1,5 @@
-//! Commands beside a server that has the database open, and at a server elsewhere: over its native API, with the output that they
-//! have alone.
+//! Commands beside a server that has the database open, and at a server elsewhere: over its native API, with the
+//! output that they have alone.
 
 mod turn_event;
 mod turn_stream;
@@ -61,7 +61,8 @@ pub(crate) struct ServedChat {
     again: String,
 }
 
-/// Finds the conversations: behind the server that is named; else in the database; else behind the server that has it open.
+/// Finds the conversations: behind the server that is named; else in the database; else behind the server that has it
+/// open.
 ///
 /// # Errors
 /// Of opening the database, where no server says that it has it.
@@ -161,7 +162,7 @@ impl ServedChat {
                 return self.tell(&wait.session, &outcome, (as_json, screen));
             }
         }
-        // What is kept for later begins no turn; asked again, the answer is the same.
+        // An answer that is kept for later begins no turn; repeating the request gives the same result.
         match self.client.answer(&wait.session, &wait.signal, &answer).await? {
             // It was kept a moment ago, and has been taken since.
             Answered::Ended(_) if !as_json => {
@@ -263,7 +264,7 @@ impl ServedChat {
         self.answer_wait(wait, reply, (false, screen)).await
     }
 
-    /// Tells how a turn of a script ended, beyond what was shown of it on the way.
+    /// Prints how a turn of a script ended, without the parts that were already shown while it ran.
     fn tell(&self, session: &str, outcome: &Outcome, (as_json, screen): (bool, &mut Screen)) -> Result<u8> {
         let code = match outcome {
             Outcome::Completed(_) => COMPLETED,

@@ -1,4 +1,4 @@
-//! From agents, a database and what is said of serving to a server.
+//! Builds a server from agents, a database and the settings for serving.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,8 @@ use crate::wire::open_store;
 /// Where a server listens of which nothing is said.
 const LISTEN: &str = "127.0.0.1:8787";
 
-/// Where the listener for administration is of which nothing is said: at a free port of this machine, which stands in the file beside the database.
+/// Where the listener for administration is of which nothing is said: at a free port of this machine, which stands in
+/// the file beside the database.
 const ADMIN: &str = "127.0.0.1:0";
 
 /// A server over an open database.
@@ -130,7 +131,7 @@ impl Served {
     }
 }
 
-/// Makes what people are told by: the command line's word goes before that of the file.
+/// Makes the narration log. The command line takes precedence over the file.
 pub(crate) fn narration(
     asked: Option<Switch>,
     serving: &Serving,

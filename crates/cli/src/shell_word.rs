@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Returns a word as a POSIX shell takes it for itself: as it is where nothing in it means anything there, else in single
-/// quotes.
+/// Returns a word as a POSIX shell takes it for itself: as it is where nothing in it means anything there, else in
+/// single quotes.
 pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |it: char| it.is_ascii_alphanumeric() || "-_./:=@%+,".contains(it);
     if !word.is_empty() && word.chars().all(plain) {

@@ -57,8 +57,8 @@ fn disk_free(_: &Path) -> Option<u64> {
     None
 }
 
-/// Raises the number of descriptors that the process may open as far as it may by itself, and returns it; none where the system
-/// sets no such limit.
+/// Raises the number of descriptors that the process may open as far as it may by itself, and returns it; none where
+/// the system sets no such limit.
 #[cfg(unix)]
 pub(crate) fn raise_descriptor_limit() -> Option<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};

@@ -21,8 +21,9 @@ const RESULT_LINES_MAX: usize = 12;
 
 /// Shows the events of one turn.
 ///
-/// Deltas and tool activity are provisional: they may be missing, and who comes late may get them after what they led
-/// to. The recorded messages tell the same, so that what stands on the screen in the end does not depend on them.
+/// Deltas and tool activity are provisional: they may be missing, and a late subscriber may get them after the
+/// messages that they led to. The recorded messages have the same content, so the final text on the screen does not
+/// depend on deltas.
 #[derive(Debug, Default)]
 pub(crate) struct TurnView {
     /// The message that is on its way, as far as it is on the screen.
@@ -34,7 +35,7 @@ pub(crate) struct TurnView {
     /// When the last recorded event was.
     at: Option<Timestamp>,
     calls: HashMap<String, Call>,
-    /// Whether to show what the user said, who did not type it here.
+    /// Whether to show the user's messages, which were not typed at this terminal.
     echo: bool,
     /// Whether the lines of a text after its first are indented: then none of them looks like a line of ours.
     indents: bool,
@@ -62,7 +63,7 @@ struct Call {
 }
 
 impl TurnView {
-    /// Makes a view that also shows what the user said.
+    /// Makes a view that also shows the user's messages.
     pub(crate) fn echoing() -> Self {
         Self { echo: true, indents: true, ..Self::default() }
     }
@@ -72,7 +73,7 @@ impl TurnView {
         Self { indents: true, ..Self::default() }
     }
 
-    /// Shows what happened.
+    /// Shows an event.
     pub(crate) fn show(&mut self, event: &ChatEvent, screen: &mut Screen) -> io::Result<()> {
         if event.id.is_some() {
             self.at = Some(event.at);
@@ -131,7 +132,7 @@ impl TurnView {
         }
     }
 
-    /// Shows a recorded message, whole or what is still missing of it.
+    /// Shows a recorded message: all of it, or the part that is not on the screen yet.
     pub(crate) fn message(
         &mut self,
         id: Option<&MessageId>,
@@ -162,7 +163,9 @@ impl TurnView {
                 if side.is_some_and(|side| side["interrupted"] == true) {
                     screen.styled(Style::Dim, "  (interrupted)")?;
                 }
-                self.calls.extend(message.tool_calls.iter().map(|tool_call| (tool_call.id.clone(), Call::of(tool_call))));
+                self.calls.extend(
+                    message.tool_calls.iter().map(|tool_call| (tool_call.id.clone(), Call::of(tool_call))),
+                );
                 self.release(screen)
             }
             Role::Tool => {
@@ -192,7 +195,8 @@ impl TurnView {
     }
 
     fn delta(&mut self, delta: Piece, screen: &mut Screen) -> io::Result<()> {
-        // Where the pieces come from the first on, they tell the same; else it takes what was held back.
+        // Deltas from the first one on contain the whole text; otherwise the text that was held back goes before
+        // them.
         if let Some(all) = self.held.take_if(|held| held.id == delta.id && held.run == delta.run)
             && delta.next > 1
         {
@@ -245,7 +249,7 @@ impl TurnView {
         }
     }
 
-    /// Brings a message on the screen to this text: by what is missing, or anew where it is another one.
+    /// Brings a message on the screen to this text: adds the missing part, or writes the whole text where it differs.
     fn reach(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
         let before = self.piece.as_ref().filter(|piece| piece.id == all.id);
         let shown = before.map(|piece| piece.again.as_deref().unwrap_or(&piece.text));
@@ -295,8 +299,8 @@ impl TurnView {
         }
     }
 
-    /// Tells what a call gave. `ran` is how it ended where it is known that it ran: then no content makes it a call that was
-    /// closed without running.
+    /// Shows the result of a tool call. `ran` is its success, where the call is known to have run: then no content
+    /// counts as a call that was closed without running.
     fn result(&mut self, id: &str, content: &str, ran: Option<bool>, screen: &mut Screen) -> io::Result<()> {
         let closed = if ran.is_none() { closed(content) } else { None };
         let success = ran.unwrap_or(!content.starts_with(FAILED));
@@ -348,7 +352,7 @@ impl Call {
 /// How the result of a call that failed begins.
 const FAILED: &str = "error: ";
 
-/// What stands before what the user says.
+/// The prefix of a user's message.
 pub(crate) const PROMPT: &str = "you> ";
 
 fn call_line(name: &str, arguments: &str) -> String {

@@ -9,17 +9,18 @@ pub(crate) fn parse() -> Args {
     let told = |error: clap::Error| -> ! { error.exit() };
     let line = || std::env::args_os();
     let args = Args::command().try_get_matches_from(line());
-    // Only who made a mistake waits for what it takes to tell it well.
+    // The full usages take time to build, so they are built only after a mistake.
     let args: Result<ArgMatches, clap::Error> = match args {
         Err(error) if error.use_stderr() => plain_usages(Args::command()).try_get_matches_from(line()),
         parsed => parsed,
     };
     let args = args.unwrap_or_else(|args| told(args));
-    Args::from_arg_matches(&args).unwrap_or_else(|from_arg_matches| told(from_arg_matches.format(&mut Args::command())))
+    Args::from_arg_matches(&args)
+        .unwrap_or_else(|from_arg_matches| told(from_arg_matches.format(&mut Args::command())))
 }
 
-/// Gives every command the usage of its help. An error would otherwise show one that is made of what was typed, in which
-/// options stand as if they had to be there.
+/// Gives every command the usage of its help. Otherwise an error shows a usage made of the typed arguments, which
+/// lists options as if they were required.
 fn plain_usages(mut root: Command) -> Command {
     root.build();
     with_usage(root)

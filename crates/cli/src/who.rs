@@ -84,15 +84,15 @@ pub(crate) struct Cast {
     pub(crate) retention: Option<Retention>,
     /// Where people are told that something waits for them.
     pub(crate) notify: Vec<NotifySettings>,
-    /// Takes their keys out of what is printed.
+    /// Removes the agents' keys from printed text.
     pub(crate) redactor: Redactor,
     /// Where the states of devices are that talk to them.
     pub(crate) environments: Arc<Environments>,
     /// Whom a person may ask for, and where they come from; none for the demo.
     pub(crate) about: Option<String>,
-    /// What to add to a command so that the same ones answer.
+    /// The options to add to a command so that the same agents answer.
     pub(crate) again: String,
-    /// What they are made of, to make them again over a database; none for the demo.
+    /// The configuration of the agents, to build them again over a database; none for the demo.
     pub(crate) made_of: Option<(Config, Means)>,
 }
 
@@ -109,7 +109,8 @@ impl Cast {
         let Some(file) = file else { return Self::demo() };
         let config = load(&file).await?;
         let listed = config.listed().join(", ");
-        let again = who.config.as_ref().map(|config| format!(" --config {}", quoted(&config.display().to_string())));
+        let again =
+            who.config.as_ref().map(|config| format!(" --config {}", quoted(&config.display().to_string())));
         Self::built(config, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
     }
 
@@ -139,8 +140,9 @@ impl Cast {
         })
     }
 
-    /// Makes them over a database: what people have approved there is shown to their models, and their tools keep notes and
-    /// messages in it. That there are any was settled before it was opened. `unoffered` is told of tools that they do not have.
+    /// Builds the agents over a database: their models are shown the artifacts that people approved there, and their
+    /// tools keep notes and messages in it. That there are agents was checked before the database was opened.
+    /// `unoffered` is told of tools that the agents do not have.
     pub(crate) fn over(mut self, store: &SqliteStore, unoffered: OnUnoffered) -> Result<Self> {
         let documents = tool_documents(store);
         self.agents = match self.made_of.take() {
@@ -272,7 +274,8 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 fn fraction() -> f64 {
     let uuid = RandomIds.uuid();
     let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).take(8).collect();
-    u32::from_str_radix(&digits, 16).map_or(0.5, |from_str_radix| f64::from(from_str_radix) / (f64::from(u32::MAX) + 1.0))
+    u32::from_str_radix(&digits, 16)
+        .map_or(0.5, |from_str_radix| f64::from(from_str_radix) / (f64::from(u32::MAX) + 1.0))
 }
 
 #[cfg(test)]

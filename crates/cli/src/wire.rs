@@ -18,7 +18,7 @@ use crate::print::Screen;
 use crate::serving::{blob_limits, notices};
 use crate::who::{Cast, Who};
 
-/// How long turns that still run may take to end before the process does; what is left is finished by the next one.
+/// How long running turns may take to end before the process does; the next process finishes the others.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// An open database with a chat on it.
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct House {
     /// The chat.
     pub(crate) chat: Chat,
-    /// Takes keys out of what is printed.
+    /// Removes keys from printed text.
     pub(crate) redactor: Redactor,
     /// Who answers, and where they come from; none for the demo.
     pub(crate) about: Option<String>,
@@ -36,14 +36,15 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// Opens the database for writing; a second process that would is refused. `command` is what that one is told.
+    /// Opens the database for writing; a second process is refused, with `command` in its error.
     pub(crate) async fn open(place: &Place, who: &Who, command: &str) -> Result<Self> {
-        // A wrong file is told before anything is made. Who sits before a terminal sees what waits: nobody else is told.
+        // A wrong file is reported before a database is created. A person at a terminal sees pending waits: no
+        // notices are sent.
         let cast = Cast { notify: Vec::new(), ..Cast::of(who).await? };
         Self::write(place, cast, command).await
     }
 
-    /// As [`House::open`], for what needs no agent.
+    /// As [`House::open`], for commands that need no agent.
     pub(crate) async fn open_empty(place: &Place, command: &str) -> Result<Self> {
         Self::write(place, Cast::demo()?, command).await
     }
@@ -53,7 +54,8 @@ impl House {
         Self::over(Cast::demo()?, read_store(place).await?, place)
     }
 
-    /// As [`House::look`], for what tells who could go on. A wrong file that nobody named keeps nobody from looking.
+    /// As [`House::look`], for commands that show which agents could go on. A wrong file does not fail the command
+    /// unless it was named on the command line.
     pub(crate) async fn look_as(place: &Place, who: &Who) -> Result<Self> {
         let store = read_store(place).await?;
         match Cast::of(who).await {
@@ -84,8 +86,8 @@ impl House {
         Ok(Self { chat, redactor, about, here, store })
     }
 
-    /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,
-    /// or any of those that are here; else a new one.
+    /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers
+    /// there, or any of those that are here; else a new one.
     pub(crate) async fn session(
         &self,
         named: Option<String>,
@@ -95,8 +97,9 @@ impl House {
         let Some(last) = named.is_none().then_some(last).flatten() else {
             return Ok(named.unwrap_or_else(fresh));
         };
-        let answers =
-            |name: &str| agent.map_or_else(|| self.chat.agents().any(|agent| agent == name), |agent| agent == name);
+        let answers = |name: &str| {
+            agent.map_or_else(|| self.chat.agents().any(|agent| agent == name), |agent| agent == name)
+        };
         match self.chat.session(&last).await {
             Ok(info) if answers(&info.agent) => Ok(last),
             Ok(_) => Ok(fresh()),
@@ -129,18 +132,18 @@ impl House {
         Ok(last.and_then(|last| Some((last.no, last.action?))))
     }
 
-    /// Lets what runs end, and closes the database.
+    /// Lets running turns end, and closes the database.
     pub(crate) async fn close(self) {
         let Self { chat, store, .. } = self;
-        // What did not end in time is taken over at the next start.
+        // A turn that did not end in time is taken over at the next start.
         chat.shutdown(GRACE).await;
         drop(chat);
         store.close().await;
     }
 }
 
-/// Opens a database for writing, and makes it if there is none; a second process that would is refused. `command` is what that one
-/// is told.
+/// Opens a database for writing, and creates it if it does not exist; a second process is refused, with `command` in
+/// its error.
 pub(crate) async fn open_store(place: &Place, command: &str) -> Result<SqliteStore> {
     place.make()?;
     let options = SqliteStore::options(place.db()).list_erasures().command(format!("singletree {command}"));

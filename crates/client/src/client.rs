@@ -16,13 +16,13 @@ use crate::events::EventStream;
 /// Every call can fail with any category of [`Error`]; where the server refused, it is the server's own.
 ///
 /// # Cancellation
-/// Dropping a call ends it here. What the server has accepted by then is kept and goes on.
+/// Dropping a call ends it on this side. A request that the server has accepted by then is kept and goes on.
 #[derive(Debug, Clone)]
 pub struct Client {
     connection: Connection,
 }
 
-/// What becomes of an answer to a wait.
+/// The outcome of an answer to a wait.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Answered {
@@ -98,7 +98,7 @@ impl Client {
         self.connection.json(self.post(&["v1", "sessions", session, "fork"], fork)?).await
     }
 
-    /// Says something otherwise, in a fork; waits for what comes of it.
+    /// Replaces a message by another one, in a fork; waits for the outcome.
     ///
     /// # Errors
     /// As all calls.
@@ -114,7 +114,7 @@ impl Client {
         self.connection.json(self.post(&["v1", "sessions", session, "regenerate"], reply)?).await
     }
 
-    /// Says something and waits for what comes of it. Under a key it is said once, however often it is sent.
+    /// Sends a message and waits for the outcome. With a key the server accepts it once, however often it is sent.
     ///
     /// # Errors
     /// As all calls. A turn that failed is an outcome, and no error.
@@ -136,7 +136,7 @@ impl Client {
         self.connection.json(keyed(asked, key)).await
     }
 
-    /// Says something and tells what happens in its turn, as it happens. The last event tells the outcome.
+    /// Sends a message and streams the events of its turn. The last event holds the outcome.
     ///
     /// # Errors
     /// As all calls, here or in the stream.
@@ -150,7 +150,7 @@ impl Client {
         EventStream::open(&self.connection, keyed(asked, key)).await
     }
 
-    /// Says something to the turn that runs; waits for what comes of it.
+    /// Sends a message to the running turn; waits for the outcome.
     ///
     /// # Errors
     /// As [`Client::send`].
@@ -198,17 +198,18 @@ impl Client {
         self.connection.json(asked).await
     }
 
-    /// Retries a turn that failed, and waits for what comes of it. Under a key it is retried once, however often it is asked for.
+    /// Retries a failed turn, and waits for the outcome. With a key the server retries it once, however often this is
+    /// called.
     ///
     /// # Errors
-    /// As all calls; `chat_retry_superseded` where the turn did not fail or is not the newest one of its session any more.
+    /// As all calls; `chat_retry_superseded` if the turn did not fail or is no longer the newest one of its session.
     pub async fn retry(&self, session: &str, turn: &str, key: Option<&str>) -> Result<Outcome> {
         let nothing = serde_json::Map::new();
         let asked = self.post(&["v1", "sessions", session, "turns", turn, "retry"], &nothing)?;
         self.connection.json(keyed(asked, key)).await
     }
 
-    /// As [`Client::retry`], and tells what happens in the new turn, as it happens. The last event tells the outcome.
+    /// As [`Client::retry`], but streams the events of the new turn. The last event holds the outcome.
     ///
     /// # Errors
     /// As [`Client::retry`], here or in the stream.
@@ -218,8 +219,8 @@ impl Client {
         EventStream::open(&self.connection, keyed(asked, key)).await
     }
 
-    /// Tells what happened in a turn and what happens, up to its end; from behind an event on, where one is named. Taken up again by
-    /// [`EventStream::last`], it misses nothing.
+    /// Streams the events of a turn up to its end: all of them, or those after the event with the id `after`. A stream
+    /// that is resumed with [`EventStream::last`] misses no event.
     ///
     /// # Errors
     /// As all calls, here or in the stream.
@@ -232,7 +233,7 @@ impl Client {
         EventStream::open(&self.connection, asked).await
     }
 
-    /// Lists what waits for an answer: in one session, or in all.
+    /// Lists the pending waits of one session, or of all.
     ///
     /// # Errors
     /// As all calls.
@@ -244,7 +245,7 @@ impl Client {
         self.connection.json(asked).await
     }
 
-    /// Answers what waits; waits for what comes of it.
+    /// Answers a wait; waits for the outcome.
     ///
     /// # Errors
     /// As all calls.
@@ -253,8 +254,8 @@ impl Client {
         self.connection.json(asked).await
     }
 
-    /// As [`Client::answer`], and tells what happens in the turn that goes on, as it happens. The stream has no event where nothing
-    /// waits for the answer yet.
+    /// As [`Client::answer`], but streams the events of the turn that goes on. The stream has no event if nothing waits
+    /// for the answer yet.
     ///
     /// # Errors
     /// As all calls, here or in the stream.
@@ -268,8 +269,8 @@ impl Client {
         EventStream::open(&self.connection, asked).await
     }
 
-    /// Follows the events of a session from behind one on, or from the oldest that is kept; it ends when the server or the line
-    /// does, and is taken up again by the id that was seen last: [`EventStream::last`].
+    /// Follows the events of a session after one event, or from the oldest that is kept. The stream ends when the
+    /// server ends it or the connection breaks; resume it with the id of the last event: [`EventStream::last`].
     ///
     /// # Errors
     /// As all calls, here or in the stream.

@@ -23,7 +23,7 @@ pub struct Connection {
     key: Option<Secret>,
 }
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
@@ -58,7 +58,8 @@ impl Connection {
         &self.base
     }
 
-    /// Returns the address below this one of these parts; in each, everything that is not a letter of addresses is escaped.
+    /// Returns the address of a path below this one. In each segment, characters that are not allowed in a URL are
+    /// escaped.
     pub(crate) fn url(&self, parts: &[&str]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -156,7 +157,7 @@ impl Asked {
         self
     }
 
-    /// Adds what is asked for behind the path, where there is something.
+    /// Adds a query parameter, if it has a value.
     pub(crate) fn query(mut self, name: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
             self.url.query_pairs_mut().append_pair(name, value);

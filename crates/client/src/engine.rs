@@ -28,7 +28,7 @@ pub struct EngineClient {
 pub enum Claimed {
     /// Nobody has confirmed it yet.
     Waiting,
-    /// This is what it talks by.
+    /// The code was confirmed; this is the credential of the device.
     Paired(Box<Paired>),
 }
 
@@ -41,15 +41,16 @@ impl EngineClient {
         Self { connection, endpoint, retry }
     }
 
-    /// Asks, and asks again while the engine says that it may go well the next time. An error that the engine tells is an
-    /// answer.
+    /// Sends a request. Sends it again while the engine calls its error retryable or the engine cannot be reached; a
+    /// request without an id is sent once. An error of the engine is a response.
     ///
     /// # Errors
-    /// `http_unreachable` and its kin when nobody answers; `client_answer_invalid` when the answer is none to this request:
-    /// no message, of another version, or with another id.
+    /// `http_unreachable` and its kin when the engine cannot be reached; `client_answer_invalid` when the body is no
+    /// response to this request: no message, another version, or another id.
     ///
     /// # Cancellation
-    /// Dropping the call ends it here; the engine may have accepted it, and the same request finds out.
+    /// Dropping the call ends it on this side; the engine may have accepted the request, and the same request returns
+    /// its result.
     pub async fn ask(&self, request: &RequestMessage) -> Result<ResponseMessage> {
         let mut made = 1;
         loop {
@@ -86,21 +87,22 @@ impl EngineClient {
         Ok(answer)
     }
 
-    /// Asks what the engine can do.
+    /// Requests the capabilities of the engine.
     ///
     /// # Errors
     /// As [`EngineClient::ask`].
     pub async fn capabilities(&self) -> Result<TruthTable> {
         let (_, body) = self.connection.any(Asked::get(self.below(&["capabilities"]))).await?;
-        let answer = ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
+        let answer =
+            ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
         let table = answer.extensions.and_then(|mut it| it.remove(NAMESPACE)).unwrap_or_default();
         serde_json::from_value(table).map_err(|error| Error::Answer { what: format!("its table: {error}") })
     }
 
-    /// Asks for a code to show: the first step of a device that has no key.
+    /// Requests a pairing code to show: the first step of a device that has no key.
     ///
     /// # Errors
-    /// As [`EngineClient::ask`], and what the engine refuses with.
+    /// As [`EngineClient::ask`], and the errors with which the engine refuses.
     pub async fn pair_create(&self, device: &PairCreate) -> Result<PairCreated> {
         self.pair("create", device).await
     }
@@ -122,7 +124,8 @@ impl EngineClient {
         if answer.get("access_token").is_none() {
             return Ok(Claimed::Waiting);
         }
-        let paired = serde_json::from_value(answer).map_err(|error| Error::Answer { what: error.to_string() })?;
+        let paired =
+            serde_json::from_value(answer).map_err(|error| Error::Answer { what: error.to_string() })?;
         Ok(Claimed::Paired(Box::new(paired)))
     }
 
@@ -137,7 +140,8 @@ impl EngineClient {
     async fn pair<T: DeserializeOwned>(&self, step: &str, body: &impl serde::Serialize) -> Result<T> {
         let asked = Asked::post(self.below(&["pair", step]), body)?;
         let (status, body) = self.connection.any(asked).await?;
-        let answer = ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
+        let answer =
+            ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
         if let Some(error) = answer.response.error {
             return Err(Error::Refused(Box::new(Refused {
                 status,

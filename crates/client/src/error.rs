@@ -1,10 +1,10 @@
-//! What can go wrong between us and the server.
+//! The errors of this crate.
 
 use std::time::Duration;
 
 use singletree_protocol::native::ErrorBucket;
 
-/// What the operations of this crate return.
+/// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that a call of the server can fail with.
@@ -17,10 +17,10 @@ pub enum Error {
     /// The server refused.
     #[error("the server refused: {0}")]
     Refused(Box<Refused>),
-    /// The answer is not what the protocol says it is.
+    /// The response violates the protocol.
     #[error("the server's answer is not what it should be: {what}")]
     Answer {
-        /// What is wrong with it.
+        /// The violation.
         what: String,
     },
     /// A key would go over an open line to another machine.
@@ -32,12 +32,12 @@ pub enum Error {
     /// The address is none that can be asked.
     #[error("the address cannot be used: {what}")]
     Address {
-        /// What is wrong with it.
+        /// The reason why it cannot be used.
         what: String,
     },
 }
 
-/// What a server said when it refused.
+/// The error response of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
@@ -45,13 +45,13 @@ pub struct Refused {
     pub status: u16,
     /// The category or code that it named; empty when it named none.
     pub category: String,
-    /// What the caller can do, if it said so.
+    /// How the caller can react, if the server named a bucket.
     pub bucket: Option<ErrorBucket>,
-    /// What happened, for people.
+    /// A description for people.
     pub message: String,
-    /// What to do about it.
+    /// Advice for the caller.
     pub hint: Option<String>,
-    /// After what time to try again.
+    /// The time to wait before a retry.
     pub retry_after: Option<Duration>,
     /// The turn that was accepted all the same.
     pub turn: Option<String>,

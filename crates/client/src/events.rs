@@ -29,7 +29,7 @@ impl EventStream {
     /// Waits for the next event; none when the stream has ended.
     ///
     /// # Errors
-    /// `http_broken_off` and its kin; `client_answer_invalid`; what the server says broke the stream.
+    /// `http_broken_off` and its kin; `client_answer_invalid`; the error that the server sent as the end of the stream.
     ///
     /// # Cancellation
     /// Dropping the future loses nothing.

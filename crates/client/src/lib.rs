@@ -1,13 +1,14 @@
 //! A typed client of the server, and a strict OpenHarness shell.
 //!
 //! # Vocabulary
-//! A *connection* is a server and a key. [`Client`] speaks the native API over one, [`EngineClient`] OpenHarness. A *shell* decides
-//! what an engine's answer makes it do: a *plan* of steps. A *person* reads and decides; *hands* carry actions out.
+//! A *connection* is a server and a key. [`Client`] speaks the native API over one, [`EngineClient`] OpenHarness. A
+//! *shell* turns the response of an engine into a *plan* of steps. A *person* reads and decides; *hands* carry actions
+//! out.
 //!
 //! # Inside
-//! `connection` sends and reads; `client` and `events` are the native API, `engine` is OpenHarness over HTTP with `retry`. In
-//! `shell`, `plan` is pure: answer in, steps out. Nothing there acts, so what a shell would do can be asked of any answer;
-//! `conversation` acts, through a person and hands that its caller brings.
+//! `connection` sends and reads; `client` and `events` are the native API, `engine` is OpenHarness over HTTP with
+//! `retry`. In `shell`, `plan` is pure: response in, steps out. It has no effects, so a test can compute the plan of
+//! any response; `conversation` carries plans out, through a person and hands that its caller provides.
 //!
 //! # Example
 //! ```no_run

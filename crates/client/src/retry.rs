@@ -1,4 +1,4 @@
-//! How often, and after what time, the same is asked again.
+//! How often, and after which pauses, a request is sent again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use singletree_http::BoxFuture;
 /// The longest pause that is made.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Asks again what may go well the next time, with longer and longer pauses. The same request has the same id, so that nothing
-/// is done twice.
+/// Sends failed requests again, with longer and longer pauses. A repeated request has the same id, so that the engine
+/// handles it once.
 #[derive(Clone)]
 pub struct Retry {
     attempts: u32,

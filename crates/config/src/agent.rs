@@ -1,4 +1,4 @@
-//! `[agents.NAME]`: who answers, with which model and tools, and what it may do.
+//! `[agents.NAME]`: an agent, its model and tools, and its permissions.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) struct AgentTable {
     /// For front ends: an emoji or a few letters.
     pub(crate) icon: Option<String>,
     pub(crate) color: Option<String>,
-    /// What people may say to it first.
+    /// Suggestions for a person's first message.
     pub(crate) examples: Vec<String>,
     pub(crate) tools: Vec<At<String>>,
     pub(crate) hand_offs: Vec<At<String>>,
@@ -41,7 +41,7 @@ pub(crate) struct AgentTable {
     /// The maximum number of consecutive answers of its model that are sent back for a repair.
     pub(crate) repairs: Option<u64>,
     pub(crate) replies: Option<RepliesTable>,
-    /// Whether people see what its model thought.
+    /// Whether people see its model's thinking.
     pub(crate) show_thinking: bool,
 }
 
@@ -122,7 +122,12 @@ impl AgentTable {
             description: section.text("description").map(|text| text.value),
             icon: section.icon("icon"),
             color: section.color("color"),
-            examples: section.texts("examples").unwrap_or_default().into_iter().map(|text| text.value).collect(),
+            examples: section
+                .texts("examples")
+                .unwrap_or_default()
+                .into_iter()
+                .map(|text| text.value)
+                .collect(),
             tools: once(section.texts("tools").unwrap_or_default(), &section, "tools"),
             hand_offs: once(section.texts("hand_offs").unwrap_or_default(), &section, "hand_offs"),
             approval: section.section("approval").map(Approval::read),
@@ -148,7 +153,7 @@ impl AgentTable {
     }
 }
 
-/// Counts what is named twice as a mistake, and keeps it once.
+/// Reports names that occur twice as mistakes, and keeps each once.
 fn once(names: Vec<At<String>>, section: &Section<'_>, key: &str) -> Vec<At<String>> {
     let mut kept: Vec<At<String>> = Vec::new();
     for name in names {

@@ -36,7 +36,7 @@ impl Approval {
         approval
     }
 
-    /// Returns the effects that are asked about: what cannot be undone, where nothing is said.
+    /// Returns the effects that need an approval: only destructive ones, where the file does not say.
     pub(crate) fn effects(&self) -> Vec<Effect> {
         match &self.ask {
             None => vec![Effect::Destructive],

@@ -34,12 +34,13 @@ use crate::report::{Faults, MistakeKind};
 use crate::selector::Selector;
 use crate::unoffered::OnUnoffered;
 
-/// What agents are given from outside: time, chance, and the stores of their tools.
+/// The dependencies that agents get from outside: time, chance, and the stores of their tools.
 #[derive(Clone)]
 pub struct Means {
     /// Where built-in tools keep notes and messages; without it they answer that they cannot be used.
     pub tool_documents: Option<Arc<ToolDocuments>>,
-    /// Where the first known definitions of the tools of MCP servers are kept; without it they last as long as the agents.
+    /// Where the first known definitions of the tools of MCP servers are kept; without it they last as long as the
+    /// agents.
     pub definition_pins: Option<Arc<dyn DefinitionPins>>,
     /// Where the time comes from.
     pub now: Arc<dyn Fn() -> SystemTime + Send + Sync>,
@@ -64,7 +65,7 @@ impl fmt::Debug for Means {
     }
 }
 
-/// The agents of a file. What they share, as connections, lives as long as any of them.
+/// The agents of a file. Shared resources, as connections, live as long as any of them.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Built {
@@ -80,14 +81,17 @@ impl Config {
     /// Makes the agents. Nothing is sent and nothing is started: servers are reached when they are first needed.
     ///
     /// # Errors
-    /// Those of what agents are made of: `provider_invalid_request`, `http_request_invalid`, `tool_duplicate`,
-    /// `mcp_configuration_invalid` and their kin. None of them for a file that was found sound, except what no check sees.
+    /// Those of the parts of agents: `provider_invalid_request`, `http_request_invalid`, `tool_duplicate`,
+    /// `mcp_configuration_invalid` and their kin. A file without mistakes causes none of them, except for mistakes
+    /// that no check can see.
     pub fn build(&self, means: &Means) -> Result<Built> {
         let models = model::build(self, means)?;
         let shared = tools::Shared::new(self, means)?;
         let mut agents = Vec::new();
         for name in self.agents() {
-            let Some(table) = self.file.agents.iter().find(|agent| agent.name.value == name) else { continue };
+            let Some(table) = self.file.agents.iter().find(|agent| agent.name.value == name) else {
+                continue;
+            };
             let mut agent = self.chat_agent(table, &models, (&shared, means))?.budget(table.budget);
             agent = agent.replies(RepliesTable::made(self.file.replies.as_ref(), table.replies.as_ref()));
             if let Some(policy) = table.while_suspended {
@@ -174,8 +178,8 @@ impl Config {
         approval.trust.iter().flat_map(|it| names(&it.value)).fold(approve, Approve::trusting)
     }
 
-    /// Makes what MCP servers are reached by, and forgets it again: what is wrong with a variable or a header is known only to
-    /// those who use them.
+    /// Makes the clients of the MCP servers, and drops them again: only the crate that uses a variable or a header
+    /// can tell whether it is valid.
     pub(crate) fn rehearse(&self, faults: &Faults) {
         for ready in &self.resolved.servers {
             let name = self.file.servers.get(ready.index).map(|server| &server.name);
@@ -191,7 +195,7 @@ impl Config {
     }
 }
 
-/// Returns what an agent's model is told about it.
+/// Returns the system message of an agent's model.
 fn system(table: &AgentTable, prompt: Option<&str>) -> Option<String> {
     let forbidden = table.forbidden.as_ref().map(|forbidden| format!("You must not do this:\n{forbidden}"));
     let parts: Vec<String> = table

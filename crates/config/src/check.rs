@@ -1,4 +1,4 @@
-//! What the parts of a file say together.
+//! Checks of the parts of a file against each other.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What holds for the whole file.
+    /// Checks the rules that hold for the whole file.
     fn defaults(&self) {
         let agents = || self.file.agents.iter().map(|agent| agent.name.value.as_str());
         if self.file.agents.is_empty() {
@@ -147,14 +147,14 @@ impl<'a> Check<'a> {
 
     /// Says whether an agent's tools may change something; those of servers may change anything.
     fn changes(&self, agent: &AgentTable) -> bool {
-        agent.tools.iter().filter_map(|tool| Selector::find(&tool.value, &self.file.servers).ok()).any(|tool| {
-            match tool {
+        agent.tools.iter().filter_map(|tool| Selector::find(&tool.value, &self.file.servers).ok()).any(
+            |tool| match tool {
                 Selector::Server(_) | Selector::ServerTool(..) => true,
                 Selector::Builtin(_) | Selector::Tool { .. } => {
                     tool.effects(&self.file.servers).into_iter().any(Effect::changes)
                 }
-            }
-        })
+            },
+        )
     }
 
     fn model(&self, agent: &AgentTable) {
@@ -180,7 +180,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Finds what an agent's tools are.
+    /// Finds the tools that an agent's names mean.
     fn tools(&self, agent: &'a AgentTable) -> Vec<At<Selector<'a>>> {
         let mut found: Vec<At<Selector<'a>>> = Vec::new();
         for name in &agent.tools {
@@ -226,7 +226,8 @@ impl<'a> Check<'a> {
             if let Ok(Selector::ServerTool(index, tool)) = found {
                 self.nameable(&self.file.servers[index].name.value, name, tool);
             }
-            let is_there = found.is_ok_and(|found| tools.iter().any(|tool| tool.meets(found) || found.meets(*tool)));
+            let is_there =
+                found.is_ok_and(|found| tools.iter().any(|tool| tool.meets(found) || found.meets(*tool)));
             if !is_there {
                 let what = format!("`{key}.{list}` names `{}`, which is no tool here", shown(&name.value));
                 let words = if list == "ask" {

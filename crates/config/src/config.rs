@@ -38,7 +38,7 @@ pub struct Config {
 pub struct BareModel {
     /// Which protocol its server speaks.
     pub wire: Wire,
-    /// What the server calls it.
+    /// The server's name for the model.
     pub name: String,
     /// Where the server is; the vendor's own otherwise.
     pub base_url: Option<String>,
@@ -46,7 +46,7 @@ pub struct BareModel {
     pub key: Option<Secret>,
 }
 
-/// What the agent of a model without a file is called.
+/// The name of the agent of a model without a file.
 const BARE_AGENT: &str = "assistant";
 
 /// How far [`Config::inspect`] looks beyond the file.
@@ -59,8 +59,9 @@ pub enum Depth {
 }
 
 impl Config {
-    /// Reads a text and checks everything that can be known without asking a server: syntax, keys, values, names, what
-    /// cannot be undone and would not be asked about, variables and files. `file` is what the report calls it.
+    /// Reads a text and checks everything that can be known without asking a server: syntax, keys, values, names,
+    /// destructive tools that would run without an approval, variables and files. `file` is the name of the file in
+    /// the report.
     ///
     /// # Errors
     /// The report of everything that is wrong.
@@ -91,7 +92,11 @@ impl Config {
         if let Some(depth) = depth {
             let absent = config.seek_programs(&faults);
             if depth == Depth::Servers {
-                config.reach_servers(&absent).await.into_iter().for_each(|reach_server| reach_server.tell(&faults));
+                config
+                    .reach_servers(&absent)
+                    .await
+                    .into_iter()
+                    .for_each(|reach_server| reach_server.tell(&faults));
             }
         }
         if faults.is_empty() { Ok(config) } else { Err(faults.report(file, text)) }
@@ -108,14 +113,14 @@ impl Config {
         Self::loaded(path, around, None).await
     }
 
-    /// Reads a file and checks it as [`Config::load`] does, and its MCP servers as far as is said: for who looks for mistakes.
-    /// Agents would go on without them, and say so ([`Means::unoffered`](crate::Means)).
+    /// Reads a file and checks it as [`Config::load`] does, and its MCP servers as far as is said: for who looks for
+    /// mistakes. Agents would go on without them, and say so ([`Means::unoffered`](crate::Means)).
     ///
     /// # Errors
     /// `config_unreadable`, `config_invalid`.
     ///
     /// # Cancellation
-    /// Dropping the future stops what was started.
+    /// Dropping the future stops the servers that were started.
     pub async fn inspect(path: &Path, around: &Surroundings<'_>, depth: Depth) -> Result<Self> {
         Self::loaded(path, around, Some(depth)).await
     }
@@ -154,8 +159,8 @@ impl Config {
         Self { file, resolved, folder: PathBuf::new() }
     }
 
-    /// Returns the names of the agents, the one that answers unless another is asked for first: `default_agent`, else the
-    /// first of the file. The others stand in the order of the file.
+    /// Returns the names of the agents, the one that answers unless another is asked for first: `default_agent`, else
+    /// the first of the file. The others stand in the order of the file.
     #[must_use]
     pub fn agents(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.file.agents.iter().map(|agent| agent.name.value.as_str()).collect();
@@ -168,7 +173,8 @@ impl Config {
     /// Returns the names of the agents whom a person picks: [`Config::agents`] without the hidden ones.
     #[must_use]
     pub fn listed(&self) -> Vec<&str> {
-        let hidden = |name: &str| self.file.agents.iter().any(|agent| agent.hidden && agent.name.value == name);
+        let hidden =
+            |name: &str| self.file.agents.iter().any(|agent| agent.hidden && agent.name.value == name);
         self.agents().into_iter().filter(|agent| !hidden(agent)).collect()
     }
 
@@ -190,7 +196,7 @@ impl Config {
         &self.resolved.notify
     }
 
-    /// Returns what takes the secrets of this configuration out of a text.
+    /// Returns a redactor that removes the secrets of this configuration from a text.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
         let keys = self.resolved.models.iter().filter_map(|model| match &model.source {

@@ -1,8 +1,8 @@
-//! What can go wrong between a file and the agents that it describes.
+//! The errors of reading a file and building its agents.
 
 use crate::report::Report;
 
-/// What the operations of this crate return.
+/// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong between a file and its agents. Never holds a secret.

@@ -44,7 +44,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Reads a text, whose paths start from the folder. None when its syntax is wrong: what it means can not be told then.
+    /// Reads a text, whose paths start from the folder. None when its syntax is wrong: then it has no meaning.
     pub(crate) fn read(text: &str, folder: &Path, faults: &Faults) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             let what = format!("the file is larger than {TEXT_BYTES_MAX} bytes");
@@ -88,7 +88,7 @@ fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Faults) -> File {
     file
 }
 
-/// Says what most often is behind a mistake of syntax.
+/// Returns the most common cause of a mistake of syntax.
 fn syntax_hint(text: &str, at: usize) -> Option<String> {
     let line = text.get(..at).map_or("", |text| text.rsplit('\n').next().unwrap_or_default());
     let rest = text.get(at..).map_or("", |text| text.lines().next().unwrap_or_default());

@@ -2,10 +2,10 @@
 //!
 //! # Vocabulary
 //!
-//! The *file* is what a person writes. A *mistake* is something wrong in it, with its line, its column and what to do; a
-//! *report* is all of them. A *configuration* is a file without mistakes. Its *surroundings* are what it names outside
-//! itself: a folder, and a way to look variables up; nothing here asks the environment (INV-17). A secret never stands in
-//! the file, only where it is: in a variable or in another file (INV-16).
+//! The *file* is written by a person. A *mistake* is something wrong in it, with its line, its column and a hint; a
+//! *report* is all of them. A *configuration* is a file without mistakes. Its *surroundings* are the things that it
+//! names outside itself: a folder, and a way to look variables up; nothing here asks the environment (INV-17). A
+//! secret never stands in the file, only where it is: in a variable or in another file (INV-16).
 //!
 //! # Example
 //!

@@ -4,7 +4,7 @@ use singletree_harness::Limits;
 
 use crate::section::Section;
 
-/// Reads the bounds; what is absent is as the harness has it.
+/// Reads the bounds; an absent bound is the harness's default.
 pub(crate) fn read(mut section: Section<'_>) -> Limits {
     let mut limits = Limits::default();
     let size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);

@@ -28,7 +28,7 @@ pub(crate) enum Backend {
     Http(HttpModel),
     /// A file of rules.
     Script(At<PathBuf>),
-    /// Nobody can tell: what is said of it is wrong, and was told.
+    /// Unknown: the value is wrong, and was reported.
     Unknown,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Backend {
 #[derive(Debug, Clone)]
 pub(crate) struct HttpModel {
     pub(crate) wire: Wire,
-    /// What the server calls it.
+    /// The server's name for the model.
     pub(crate) model: String,
     pub(crate) base_url: Option<String>,
     pub(crate) key: Option<SecretSource>,
@@ -45,7 +45,7 @@ pub(crate) struct HttpModel {
     pub(crate) structured_output: Option<bool>,
 }
 
-/// How long a model may take. What is absent is as the client has it.
+/// How long a model may take. An absent value is the client's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ModelTime {
     pub(crate) connect: Option<Duration>,
@@ -54,7 +54,7 @@ pub(crate) struct ModelTime {
     pub(crate) answer: Option<Duration>,
 }
 
-/// How often a model is asked again. What is absent is as the loop has it.
+/// How often a model is asked again. An absent value is the loop's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ModelRetry {
     pub(crate) attempts: Option<u64>,
@@ -62,8 +62,8 @@ pub(crate) struct ModelRetry {
     pub(crate) longest_pause: Option<Duration>,
 }
 
-/// How many tokens an answer may have where nothing is said and the wire wants a number: every model of the vendor gives as
-/// many.
+/// How many tokens an answer may have where nothing is said and the wire wants a number: every model of the vendor
+/// gives as many.
 const ANTHROPIC_TOKENS: u64 = 4096;
 
 /// The words of `wire`.
@@ -79,7 +79,8 @@ impl Model {
         let wire = section.choice("wire", WIRES);
         let spoken = wire.as_ref().and_then(|wire| wire.value);
         let backend = backend(&mut section, wire);
-        let sampling = section.section("sampling").map(|section| sampling(section, spoken)).unwrap_or_default();
+        let sampling =
+            section.section("sampling").map(|section| sampling(section, spoken)).unwrap_or_default();
         let model = Self {
             name,
             backend,
@@ -166,7 +167,7 @@ fn base_url(section: &mut Section<'_>) -> Option<String> {
     }
 }
 
-/// Checks the address of a server. Says what is wrong, without repeating it.
+/// Checks the address of a server. Describes the mistake without repeating the address.
 pub(crate) fn check_base_url(url: &str) -> Result<(), &'static str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let Some(rest) = rest else { return Err("must begin with http:// or https://") };
@@ -183,7 +184,7 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), &'static str> {
     url::Url::parse(url).map(drop).map_err(|_| "is no address")
 }
 
-/// Returns how a model samples of which nothing is said: what its wire cannot do without.
+/// Returns the default sampling of a model: only the settings that its wire requires.
 pub(crate) fn sampling_of(wire: Wire) -> RuntimeConfig {
     let max_tokens = match wire {
         Wire::Anthropic => Some(ANTHROPIC_TOKENS),

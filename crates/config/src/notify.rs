@@ -11,7 +11,7 @@ use crate::section::Section;
 use crate::spot::At;
 use crate::surroundings::Surroundings;
 
-/// How many bytes a secret must have: of less, what it signs can be guessed.
+/// How many bytes a secret must have: a signature with a shorter one can be forged by guessing.
 const SECRET_BYTES_MIN: usize = 24;
 /// For how long at most it is tried to tell a notice: they are not kept longer.
 const GIVE_UP_MAX: Duration = Duration::from_hours(7 * 24);
@@ -24,7 +24,7 @@ const TYPES: [(&str, NoticeType); 4] = [
     ("errored", NoticeType::Errored),
 ];
 
-/// Where a tenant's notices are told, as the file has it. What nothing is said of is as the server has it.
+/// Where a tenant's notices are told, as the file has it. An absent value is the server's default.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NotifySettings {
@@ -32,9 +32,9 @@ pub struct NotifySettings {
     pub tenant: String,
     /// Where.
     pub url: String,
-    /// What signs them.
+    /// The secret that signs them.
     pub secret: Secret,
-    /// What signed them before, and still does.
+    /// The previous secret, which signs them, too.
     pub old_secret: Option<Secret>,
     /// Which notices.
     pub events: Vec<NoticeType>,
@@ -113,7 +113,7 @@ impl NotifyTable {
         }
     }
 
-    /// Fetches the secrets. What cannot be had or used is a mistake.
+    /// Fetches the secrets. A secret that cannot be fetched or used is a mistake.
     pub(crate) fn resolve(&self, around: &Surroundings<'_>, faults: &Faults) -> Option<NotifySettings> {
         let fetch = |source: &SecretSource, key: &str| {
             let secret = source.fetch(around, faults)?;
@@ -161,7 +161,7 @@ fn events(section: &mut Section<'_>) -> Vec<NoticeType> {
     events
 }
 
-/// Checks where notices are told. Says what is wrong, without repeating it: a path may be a secret.
+/// Checks where notices are told. Describes the mistake without repeating the address: a path may be a secret.
 fn checked_url(section: &Section<'_>, url: &At<String>) -> bool {
     let what = match is_this_machine(&url.value) {
         Err(_) => "is no address that can be called",

@@ -1,7 +1,7 @@
 //! Whether the programs of MCP servers are on this machine.
 //!
-//! That is no mistake of the file: one that comes later, or went away with an upgrade, keeps no agent from answering with
-//! the tools that are left. Who looks for mistakes is told, though.
+//! That is no mistake of the file: one that comes later, or went away with an upgrade, keeps no agent from answering
+//! with the tools that are left. Who looks for mistakes is told, though.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,8 @@ use crate::server::Reach;
 use crate::spot::At;
 
 impl Config {
-    /// Takes down which programs of the servers that agents use cannot be found, and returns the places of those servers.
+    /// Takes down which programs of the servers that agents use cannot be found, and returns the places of those
+    /// servers.
     pub(crate) fn seek_programs(&self, faults: &Faults) -> BTreeSet<usize> {
         let mut absent = BTreeSet::new();
         for ready in &self.resolved.servers {
@@ -45,7 +46,7 @@ fn seek(server: &str, program: &At<String>, (folder, path): (&Path, Option<&str>
     false
 }
 
-/// Says why a program cannot be started, and what to do; nothing where it can be.
+/// Returns why a program cannot be started, and a hint; nothing where it can be.
 fn absence(name: &str, folder: &Path, path: Option<&str>) -> Option<(&'static str, String)> {
     if !folder.is_dir() {
         let hint = "`folder` is relative to the folder of this file".to_owned();
@@ -68,7 +69,7 @@ fn absence(name: &str, folder: &Path, path: Option<&str>) -> Option<(&'static st
     (!is_there).then(|| ("which is in no folder of PATH", hint.to_owned()))
 }
 
-/// What there is at a place.
+/// The kind of file at a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Program,
@@ -87,7 +88,7 @@ fn found(path: &Path) -> Found {
     }
 }
 
-/// Elsewhere endings are added to names: what can be started is known only to who starts it.
+/// Elsewhere endings are added to names: only the code that starts a program knows which files it can start.
 #[cfg(not(unix))]
 fn found(_path: &Path) -> Found {
     Found::Program

@@ -2,13 +2,13 @@
 
 use crate::section::Section;
 
-/// How much of a server a key and a tenant may use. What nothing is said of is as the server has it.
+/// How much of a server a key and a tenant may use. An absent value is the server's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuotaSettings {
-    /// What one key may use.
+    /// The quotas of one key.
     pub key: ScopeQuotas,
-    /// What all keys of a tenant may use together.
+    /// The quotas of all keys of a tenant together.
     pub tenant: ScopeQuotas,
     /// Sign-ins on the page an hour, of a tenant.
     pub sign_ins: Option<u64>,

@@ -12,7 +12,7 @@ use crate::section::shown;
 use crate::selector::Selector;
 use crate::suggest::did_you_mean;
 
-/// What is wrong at a place of the file.
+/// A mistake at a place of the file.
 #[derive(Debug)]
 pub(crate) struct Unmet {
     at: usize,
@@ -28,11 +28,11 @@ impl Unmet {
 }
 
 impl Config {
-    /// Starts or reaches the servers that agents use, one after the other, asks for their tools and stops them again. Those
-    /// at the places in `absent` are known not to be there.
+    /// Starts or reaches the servers that agents use, one after the other, asks for their tools and stops them again.
+    /// Those at the places in `absent` are known not to be there.
     ///
     /// # Cancellation
-    /// Dropping the future stops what was started.
+    /// Dropping the future stops the servers that were started.
     pub(crate) async fn reach_servers(&self, absent: &BTreeSet<usize>) -> Vec<Unmet> {
         let mut unmet = Vec::new();
         for ready in self.resolved.servers.iter().filter(|server| !absent.contains(&server.index)) {
@@ -75,14 +75,18 @@ impl Config {
         let table = &file.servers[index];
         let effects = table.effects.iter().map(|(tool, _)| tool).filter(|it| it.value != "*");
         let listed = table.tools.iter().flatten().chain(effects).map(|tool| (tool.at, tool.value.as_str()));
-        let approvals = file.approval.iter().chain(file.agents.iter().filter_map(|agent| agent.approval.as_ref()));
+        let approvals =
+            file.approval.iter().chain(file.agents.iter().filter_map(|agent| agent.approval.as_ref()));
         let decided = approvals.flat_map(|approval| approval.asked().chain(&approval.trust));
         let selectors = file.agents.iter().flat_map(|agent| &agent.tools).chain(decided);
-        let selected = selectors.filter_map(|selector| match Selector::find(&selector.value, &file.servers) {
-            // Of a server whose tools are listed that list was looked at.
-            Ok(Selector::ServerTool(at, tool)) if at == index && table.tools.is_none() => Some((selector.at, tool)),
-            _ => None,
-        });
+        let selected =
+            selectors.filter_map(|selector| match Selector::find(&selector.value, &file.servers) {
+                // Of a server whose tools are listed that list was looked at.
+                Ok(Selector::ServerTool(at, tool)) if at == index && table.tools.is_none() => {
+                    Some((selector.at, tool))
+                }
+                _ => None,
+            });
         listed.chain(selected).collect()
     }
 }

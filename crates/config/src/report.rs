@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::spot::line_and_column;
 
-/// What kind of mistake it is: a stable word for programs.
+/// The kind of a mistake: a stable word for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -20,7 +20,7 @@ pub enum MistakeKind {
     UnknownKey,
     /// A key that must be there is not.
     Missing,
-    /// The value is of another type, or outside what is possible.
+    /// The value is of another type, or outside of its range.
     Value,
     /// Two keys say different things, or a key says nothing here.
     Contradiction,
@@ -32,7 +32,7 @@ pub enum MistakeKind {
     Unavailable,
     /// Something that cannot be undone could be done without anybody being asked.
     Unapproved,
-    /// What the agent promises needs another level of durability.
+    /// The agent's settings need another level of durability.
     Durability,
 }
 
@@ -44,23 +44,23 @@ pub struct Mistake {
     pub line: usize,
     /// The column, in characters, from 1.
     pub column: usize,
-    /// What kind of mistake it is.
+    /// The kind of the mistake.
     pub kind: MistakeKind,
-    /// What is wrong. Never holds a secret, nor what might be one.
+    /// The description of the mistake. Never holds a secret, nor a text that might be one.
     pub what: String,
-    /// What to do about it, where that is known.
+    /// How to correct it, where that is known.
     pub hint: Option<String>,
 }
 
 /// All mistakes of a file, in the order of their places.
 ///
-/// `Display` is for people: `FILE:LINE:COLUMN: what`, and the hint on a line of its own.
+/// `Display` is for people: `FILE:LINE:COLUMN: DESCRIPTION`, and the hint on a line of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// Which file, as whoever asked calls it.
     pub file: String,
-    /// What is wrong; in an error always something.
+    /// The mistakes; in an error at least one.
     pub mistakes: Vec<Mistake>,
 }
 
@@ -98,7 +98,7 @@ struct Fault {
 }
 
 impl Faults {
-    /// Takes down a mistake, with what to do about it.
+    /// Records a mistake, with a hint how to correct it.
     pub(crate) fn add(
         &self,
         at: usize,

@@ -1,4 +1,4 @@
-//! What a file names outside itself: environment variables, keys in files, scripts.
+//! The things that a file names outside itself: environment variables, keys in files, scripts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,31 +22,31 @@ use crate::surroundings::Surroundings;
 /// How large a script may be, in bytes.
 const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// A model with what it needs from outside.
+/// A model with the data that it needs from outside.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadyModel {
     pub(crate) table: Model,
     pub(crate) source: ReadyBackend,
 }
 
-/// Who answers, with what it needs from outside.
+/// The backend of a model, with the data that it needs from outside.
 #[derive(Debug, Clone)]
 pub(crate) enum ReadyBackend {
     Http { model: HttpModel, key: Option<Secret> },
     Script(Script),
 }
 
-/// A server with what it needs from outside: the settings in the order of the file.
+/// A server with the data that it needs from outside: the settings in the order of the file.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadyServer {
     /// Which of the file's servers it is.
     pub(crate) index: usize,
     pub(crate) settings: Vec<(String, Secret, bool)>,
-    /// What a program gets of our own environment: where programs are, and where its user is at home.
+    /// The variables that a program gets of our own environment: where programs are, and where its user is at home.
     pub(crate) inherited: Vec<(String, String)>,
 }
 
-/// What a file names outside itself, as far as its agents use it.
+/// The things that a file names outside itself, as far as its agents use them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Resolved {
     pub(crate) models: Vec<ReadyModel>,
@@ -56,11 +56,13 @@ pub(crate) struct Resolved {
     pub(crate) prompts: BTreeMap<String, Rendered>,
 }
 
-/// Fetches what the agents of a file use. What nobody uses is not asked for.
+/// Fetches the things that the agents of a file use. Unused ones are not asked for.
 pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -> Resolved {
     let mut resolved = Resolved::default();
     let used = |model: &Model| {
-        file.agents.iter().any(|agent| model_of(file, agent).is_some_and(|model_of| model_of.name.at == model.name.at))
+        file.agents
+            .iter()
+            .any(|agent| model_of(file, agent).is_some_and(|model_of| model_of.name.at == model.name.at))
     };
     for model in file.models.iter().filter(|model| used(model)) {
         let source = match &model.backend {
@@ -80,8 +82,8 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
     for (index, server) in file.servers.iter().enumerate() {
         let tools = file.agents.iter().flat_map(|agent| &agent.tools);
         let mut means = tools.filter_map(|tool| Selector::find(&tool.value, &file.servers).ok());
-        let used =
-            means.any(|mean| matches!(mean, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
+        let used = means
+            .any(|mean| matches!(mean, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
         if used {
             let settings = match &server.reach {
                 Reach::Command { env, .. } => env,

@@ -90,7 +90,7 @@ impl SecretSource {
         }
     }
 
-    /// Fetches the secret. What cannot be had is a mistake.
+    /// Fetches the secret. A secret that cannot be fetched is a mistake.
     pub(crate) fn fetch(&self, around: &Surroundings<'_>, faults: &Faults) -> Option<Secret> {
         let found = match self {
             Self::Env(name) => match (around.env)(&name.value).filter(|it| !it.trim().is_empty()) {
@@ -143,7 +143,8 @@ fn is_variable(name: &str) -> bool {
 
 /// Says whether a name can be shown: names of variables are upper case, keys are not.
 fn is_conventional(name: &str) -> bool {
-    name.len() <= 64 && name.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
+    name.len() <= 64
+        && name.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One table of the file, read key by key.
 //!
-//! Whatever is wrong is taken down and reading goes on, so that a report holds everything. What a key must be is said
-//! where it is asked for; at the end every key that nobody asked for is a mistake.
+//! Every mistake is recorded and reading goes on, so that a report holds everything. The type and range of a key are
+//! given where it is read; at the end every key that was not read is a mistake.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,7 +69,8 @@ impl<'t> Section<'t> {
         entries
     }
 
-    /// Says that a value is not what it must be. What it is instead is told by its type only: it may be a secret.
+    /// Reports that a value is not of the required kind. The actual value is described by its type only: it may be a
+    /// secret.
     pub(crate) fn unfit(&self, key: &str, value: &Spanned<DeValue<'_>>, must: &str) {
         let what = format!("`{}` must be {must}, not {}", self.called(key), kind(value.get_ref()));
         self.faults.plain(value.span().start, MistakeKind::Value, what);
@@ -81,7 +82,7 @@ impl<'t> Section<'t> {
         self.faults.add(self.at, MistakeKind::Missing, what, hint.to_owned());
     }
 
-    /// Reads a key with a function; what it does not take is a mistake.
+    /// Reads a key with a function; a value that the function does not take is a mistake.
     fn read<T>(
         &mut self,
         key: &'static str,
@@ -257,7 +258,7 @@ impl<'t> Section<'t> {
     }
 }
 
-/// What other tools call things, and what is written here instead, where that is a key here.
+/// Returns a hint for names that other tools use, where the name to use instead is a key here.
 fn habit(key: &str, known: &[&str]) -> Option<String> {
     const HABITS: &[(&str, &str, &str)] = &[
         ("api_key", "key", "write `key = { env = \"NAME\" }`"),
@@ -302,7 +303,7 @@ fn habit(key: &str, known: &[&str]) -> Option<String> {
     found.map(|(_, _, hint)| (*hint).to_owned())
 }
 
-/// Cuts what is too long for a line, and what would steer a terminal.
+/// Cuts a text that is too long for a line, and removes characters that would control a terminal.
 pub(crate) fn shown(name: &str) -> String {
     let plain: String = name.chars().filter(|letter| !letter.is_control()).take(65).collect();
     if plain.chars().count() > 64 {

@@ -9,7 +9,7 @@ use crate::server::Server;
 use crate::suggest::{did_you_mean, nearest};
 use crate::tool::{BUILTINS, Builtin};
 
-/// What a name means.
+/// The meaning of a name in an agent's `tools`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selector<'a> {
     /// All tools of a built-in.
@@ -23,7 +23,7 @@ pub(crate) enum Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// Finds what a name means; else says what may be meant.
+    /// Finds the meaning of a name; else returns a suggestion.
     pub(crate) fn find(name: &'a str, servers: &[Server]) -> Result<Self, Option<String>> {
         if let Some(builtin) = BUILTINS.iter().find(|it| it.name == name) {
             return Ok(Self::Builtin(*builtin));

@@ -1,4 +1,4 @@
-//! `[mcp.NAME]`: an MCP server, and what its tools may change.
+//! `[mcp.NAME]`: an MCP server, and the effects of its tools.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::suggest::did_you_mean;
 pub(crate) struct Server {
     pub(crate) name: At<String>,
     pub(crate) reach: Reach,
-    /// Whether what it says itself of its tools' effects counts, where the file says nothing.
+    /// Whether the server's own hints about its tools' effects count, where the file says nothing.
     pub(crate) trust_hints: bool,
     /// Effects by the names of its tools; `*` is all others.
     pub(crate) effects: Vec<(At<String>, Effect)>,
@@ -34,7 +34,7 @@ pub(crate) enum Reach {
     Command { program: At<String>, args: Vec<String>, folder: Option<PathBuf>, env: Vec<(String, Setting)> },
     /// An address.
     Url { url: String, headers: Vec<(String, Setting)> },
-    /// Nobody can tell: what is said of it is wrong, and was told.
+    /// Unknown: the value is wrong, and was reported.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Setting {
     Secret(SecretSource),
 }
 
-/// Words in names of what is secret.
+/// Words in the names of settings that are secret.
 const SECRETS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTHORIZATION"];
 
 impl Server {
@@ -65,7 +65,7 @@ impl Server {
         server
     }
 
-    /// Returns the effect of one of its tools. What nobody declared counts as dangerous.
+    /// Returns the effect of one of its tools. A tool without a declared effect counts as dangerous.
     pub(crate) fn effect(&self, tool: &str) -> Effect {
         let declared = |name: &str| self.effects.iter().find(|(it, _)| it.value == name);
         declared(tool).or_else(|| declared("*")).map_or(Effect::Destructive, |(_, effect)| *effect)
@@ -149,7 +149,8 @@ fn effects(section: Section<'_>) -> Vec<(At<String>, Effect)> {
     effects
 }
 
-/// Variables and headers: texts, or where a secret comes from. What is secret by its name may not stand in the file.
+/// Variables and headers: texts, or where a secret comes from. A value whose name marks it as secret may not stand in
+/// the file.
 fn settings(section: &mut Section<'_>, key: &'static str) -> Vec<(String, Setting)> {
     let Some(inner) = section.section(key) else { return Vec::new() };
     let mut settings = Vec::new();

@@ -12,7 +12,7 @@ use crate::report::{Faults, MistakeKind};
 use crate::section::Section;
 use crate::spot::At;
 
-/// How agents are served over HTTP. What nothing is said of is as the server has it.
+/// How agents are served over HTTP. An absent value is the server's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Serving {
@@ -27,7 +27,7 @@ pub struct Serving {
     pub origins: Vec<String>,
     /// Whether there is a line for each request and turn; there is otherwise.
     pub log: Option<bool>,
-    /// Whether people are told in words what goes on; they are otherwise.
+    /// Whether the narration log is on, which tells people in words about the agents' work; it is on by default.
     pub narration: Option<bool>,
     /// The file that narration is written to, too, whole.
     pub narration_file: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub struct Serving {
     pub tokens: Option<TokenSettings>,
 }
 
-/// Which tokens are believed, and what they say.
+/// Which tokens are believed, and how their claims are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenSettings {
@@ -75,9 +75,9 @@ pub struct TokenSettings {
     pub audiences: Vec<String>,
     /// The claim that names the tenant.
     pub tenant_claim: String,
-    /// The claim that lists what may be done.
+    /// The claim that lists the scopes.
     pub scope_claim: String,
-    /// What stands before the names of scopes there.
+    /// The prefix of the names of scopes there.
     pub scope_prefix: String,
     /// By how much the clocks may differ.
     pub leeway: Duration,
@@ -143,7 +143,7 @@ fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Opt
     listen
 }
 
-/// Reads whether people are told what goes on, where else that is written, and in which language.
+/// Reads whether narration is on, the file it is written to as well, and its language.
 fn narration(section: &mut Section<'_>, serving: &mut Serving, folder: &Path) {
     serving.narration = section.choice("narration", &SWITCH).map(|choice| choice.value);
     serving.narration_file = section.path("narration_file").map(|path| folder.join(path.value));
@@ -218,7 +218,7 @@ fn tokens(mut section: Section<'_>, folder: &Path) -> Option<TokenSettings> {
     })
 }
 
-/// Looks whether the file is there; what is in it is looked at by who uses it.
+/// Checks that the file can be opened; its content is checked by its user.
 fn check_key_set(path: &Path, at: usize, faults: &Faults) {
     if let Err(error) = std::fs::File::open(path) {
         let what = format!("the file of the public keys cannot be read: {}", error.kind());
@@ -239,7 +239,8 @@ fn address(section: &mut Section<'_>, key: &'static str) -> Option<At<String>> {
     None
 }
 
-/// Tells whether an address is one that others reach. Of a name only the system can tell: it is asked when the server starts.
+/// Tells whether an address is one that others reach. Of a name only the system can tell: it is asked when the server
+/// starts.
 fn is_open(address: &str) -> bool {
     address.parse::<SocketAddr>().is_ok_and(|parsed| !parsed.ip().is_loopback())
 }

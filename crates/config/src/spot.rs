@@ -13,7 +13,7 @@ impl<T> At<T> {
     }
 }
 
-/// Counts lines and columns from 1, columns in characters. What lies beyond the text is its end.
+/// Counts lines and columns from 1, columns in characters. A place beyond the text counts as its end.
 pub(crate) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let mut end = at.min(text.len());
     while !text.is_char_boundary(end) {

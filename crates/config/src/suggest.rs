@@ -1,4 +1,4 @@
-//! What somebody may have meant.
+//! Suggestions for misspelt names.
 
 /// Finds the known word that is nearest to this one, if one is near enough to be meant.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -11,7 +11,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     found.min_by_key(|(distance, _)| *distance).map(|(_, it)| it)
 }
 
-/// Says what was meant, or else what there is.
+/// Suggests the known name that is nearest, or else lists all of them.
 pub(crate) fn did_you_mean<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
@@ -23,9 +23,12 @@ pub(crate) fn did_you_mean<'a>(
     (!known.is_empty()).then(|| format!("there is {}", known.join(", ")))
 }
 
-/// Case and the kind of dash are never what is meant.
+/// Removes differences of case and of the kind of dash, which never distinguish names.
 fn plain(word: &str) -> Vec<char> {
-    word.chars().take(100).map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() }).collect()
+    word.chars()
+        .take(100)
+        .map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() })
+        .collect()
 }
 
 /// Counts the letters to insert, to drop, to change or to swap with their neighbour.

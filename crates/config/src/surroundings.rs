@@ -1,9 +1,9 @@
-//! What a configuration is read against.
+//! The environment that a configuration is read in.
 
 use std::fmt;
 use std::path::Path;
 
-/// What a configuration is read against: nothing of it is asked for anywhere else (INV-17).
+/// The environment that a configuration is read in: nothing of it is asked for anywhere else (INV-17).
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The folder that relative paths start from: that of the file.

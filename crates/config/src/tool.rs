@@ -6,7 +6,7 @@ use singletree_tools::Effect;
 
 use crate::section::Section;
 
-/// What the file says of the built-in tools.
+/// The settings of the built-in tools in the file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolSettings {
     /// Where `http_get` may go; to every public host otherwise.

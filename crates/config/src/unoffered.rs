@@ -19,7 +19,7 @@ pub struct Unoffered {
     pub tool: Option<String>,
     /// Why not. It went through the redactor of the server.
     pub why: String,
-    /// What to do about it, where that is known.
+    /// How to correct it, where that is known.
     pub hint: Option<String>,
 }
 

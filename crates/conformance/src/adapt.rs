@@ -1,4 +1,5 @@
-//! Everything in which the runner gives way to a fixture. The engine is strict; what is lenient is here, with its reason.
+//! Adaptations of the runner to single fixtures. The engine is strict; every leniency of the runner is in this file,
+//! with its reason.
 
 use serde_json::{Map, Value};
 use singletree::engine::{FieldSpec, Shape, Slot};
@@ -9,15 +10,15 @@ use crate::fields::{Fields, Spot};
 use crate::nodes::pairs;
 use crate::yaml::{Node, Yaml};
 
-/// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names are
-/// declared in its place; any other undeclared name is the engine's to refuse.
+/// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names
+/// are declared in its place; any other undeclared name is the engine's to refuse.
 #[must_use]
 pub(crate) fn field_of_an_edge(name: &str) -> FieldSpec {
     FieldSpec::new(name, Shape::Any, Slot::from_json(Value::Null))
 }
 
-/// R21: pipeline-utilities 023 puts items into a field that the subgraph does not declare. Only fields that a fan-out names
-/// for its items are declared in its place.
+/// R21: pipeline-utilities 023 puts items into a field that the subgraph does not declare. Only fields that a fan-out
+/// names for its items are declared in its place.
 #[must_use]
 pub(crate) fn field_of_items(name: &str) -> FieldSpec {
     field_of_an_edge(name)
@@ -29,14 +30,14 @@ pub(crate) fn collected<'a>(from: Option<&'a String>, to: Option<&'a String>) ->
     Some((from?, to?))
 }
 
-/// A body in a fan-out instance or a branch gives way once before it works: nothing would ever run at once if nothing ever
-/// waited (pipeline-utilities 022).
+/// A body in a fan-out instance or a branch gives way once before it works: nothing would ever run at once if nothing
+/// ever waited (pipeline-utilities 022).
 pub(crate) async fn give_way() {
     tokio::task::yield_now().await;
 }
 
-/// R35: a middleware is a map with its `type`, or one with its type as the only key (pipeline-utilities 053). Returns the
-/// type and the rest.
+/// R35: a middleware is a map with its `type`, or one with its type as the only key (pipeline-utilities 053). Returns
+/// the type and the rest.
 ///
 /// # Errors
 /// When there is no type.
@@ -63,8 +64,8 @@ pub(crate) fn kind(spot: Spot) -> Outcome<(Spot, Option<Fields>)> {
     Ok((block.need("kind")?, Some(block)))
 }
 
-/// R35: what happens in the instances that do not suspend stands inside of `conditional_suspend`, or beside it (suspension
-/// 006).
+/// R35: the work of the instances that do not suspend is declared inside `conditional_suspend` or beside it
+/// (suspension 006).
 ///
 /// # Errors
 /// When it stands nowhere.
@@ -89,14 +90,15 @@ pub(crate) struct ItemMapping {
     pub(crate) item: Option<String>,
     /// The others: the subgraph's field, the parent's.
     pub(crate) inputs: Vec<(String, String)>,
-    /// The parent's field, the subgraph's: the first is what is collected, where nothing else is.
+    /// Pairs of the parent's field and the subgraph's field. The first pair is collected when no other collection is
+    /// declared.
     pub(crate) outputs: Vec<(String, String)>,
 }
 
 /// sessions 011 writes a fan-out's projection as the `mapping` of a subgraph.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn item_mapping(block: &mut Fields) -> Outcome<ItemMapping> {
     let Some(spot) = block.take("mapping") else { return Ok(ItemMapping::default()) };
     let mut maps = spot.fields()?;
@@ -114,21 +116,22 @@ pub(crate) fn is_read(value: &Value, declares: impl Fn(&str) -> bool) -> Option<
     value.as_str().filter(|text| declares(text)).map(str::to_owned)
 }
 
-/// What the runner knows of a final state besides its fields.
+/// Data of the runner about a final state, besides the fields of the state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Beside<'a> {
     /// Fields in which callbacks of failure isolations note.
     pub(crate) noted: &'a Map<String, Value>,
-    /// Fields that get records of what failed.
+    /// Fields that get records of failures.
     pub(crate) errors: &'a [String],
 }
 
-/// What the engine's records of failures have besides what fixtures say (R26: the record is implementation-defined).
+/// Keys of the engine's failure records that the fixtures do not name (R26: the record is implementation-defined).
 const OUR_OWN: &[&str] = &["message", "cause"];
 
-/// What a fixture may say of a final state that is not in it as such: callbacks of failure isolations note in fields that
-/// the state has (pipeline-utilities 062), which no callback can write; records of failures have keys besides those of the
-/// fixtures (R26); and `FIELD_list_length`, where there is no such field (pipeline-utilities 052), stands for the list.
+/// Adapts the final state to the fixture, where a fixture asserts content that the state itself does not hold.
+/// Callbacks of failure isolations write into fields of the state (pipeline-utilities 062), which no callback can do
+/// here. Failure records have keys besides those of the fixtures (R26). `FIELD_list_length` without a field of that
+/// name (pipeline-utilities 052) stands for the list.
 #[must_use]
 pub(crate) fn final_state(wanted: &Spot, state: Value, beside: Beside<'_>) -> Value {
     let (Value::Object(mut state), Yaml::Map(entries)) = (state.clone(), &wanted.node.value) else {
@@ -195,7 +198,7 @@ pub(crate) fn store(spot: Spot) -> Outcome<StoreSpec> {
     Ok(spec)
 }
 
-/// What a fixture says about its session store.
+/// The behaviour of a session store as the fixture declares it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StoreSpec {
     /// Whether every load fails.
@@ -213,7 +216,8 @@ pub(crate) enum SaveFault {
     Conflict,
 }
 
-/// Reads the extension `dev.singletree.paused_store`: whether every save of a paused record fails. Otherwise as `store`.
+/// Reads the extension `dev.singletree.paused_store`: whether every save of a paused record fails. Otherwise as
+/// `store`.
 ///
 /// # Errors
 /// For another store, or another fault.
@@ -265,8 +269,8 @@ pub(crate) fn subscribe_raises(harness: &mut Fields) -> Outcome<bool> {
     Ok(fault(harness, "dev.singletree.subscribe_raises", &known)?.is_some())
 }
 
-/// R16: the harness suite names a checkpointer only for the paused record, which the paused store keeps. Elsewhere the key
-/// is refused.
+/// R16: the harness suite names a checkpointer only for the paused record, which the paused store keeps. Elsewhere
+/// the key is refused.
 ///
 /// # Errors
 /// For another one than that in memory.
@@ -277,12 +281,12 @@ pub(crate) fn checkpointer_for_pauses(block: &mut Fields) -> Outcome<()> {
     }
 }
 
-/// pipeline-utilities 055 passes a state of a type that extends the declared one and claims another version. What is passed
-/// here is fields of the declared schema, which have no version to claim; what every save must say is asserted all the
-/// same.
+/// pipeline-utilities 055 passes a state of a type that extends the declared type and claims another version. The
+/// runner passes fields of the declared schema, which have no version of their own; the version of each save is
+/// asserted all the same.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn claimed_version(block: &mut Fields) -> Outcome<()> {
     let Some(it) = block.take("runtime_state_subclass") else { return Ok(()) };
     let mut it = it.fields()?;
@@ -290,8 +294,8 @@ pub(crate) fn claimed_version(block: &mut Fields) -> Outcome<()> {
     it.finish()
 }
 
-/// What a transport takes of a payload as the message: the fields that the graph declares. harness 011 sends one that its
-/// graph does not have; the engine would refuse it.
+/// Returns the fields of a payload that a transport takes as the message: those that the graph declares. harness 011
+/// sends a field that its graph does not declare; the engine would refuse it.
 #[must_use]
 pub(crate) fn message_fields(
     payload: Map<String, Value>,
@@ -300,8 +304,8 @@ pub(crate) fn message_fields(
     payload.into_iter().filter(|(name, _)| declares(name)).collect()
 }
 
-/// Makes a chat message of what the fixture says, without looking whether it is a valid one: that is the harness's to say
-/// (harness-chat §3.1).
+/// Makes a chat message of the fixture's value and does not check whether the message is valid: the harness checks
+/// that (harness-chat §3.1).
 ///
 /// # Errors
 /// When there is no such type of message at all.

@@ -143,7 +143,7 @@ fn filled(template: &str, state: &Snapshot) -> Result<String, NodeError> {
 
 type Returned<'a> = BoxFuture<'a, Result<Update, NodeError>>;
 
-/// Writes down what it sees, and marks what passes.
+/// Records the states and updates that pass through, and marks the updates.
 struct Recorder {
     name: String,
     pre: Option<String>,
@@ -191,7 +191,7 @@ fn marked(update: Update, pre: Option<&String>, post: Option<&String>) -> Result
     Ok(fields.into())
 }
 
-/// Returns its own update: always, or when what it wraps fails.
+/// Returns its own update: always, or when the wrapped call fails.
 struct Instead {
     update: Map<String, Value>,
     always: bool,
@@ -216,7 +216,7 @@ impl Middleware for Raiser {
     }
 }
 
-/// Fails when the state that it was given changes while what it wraps runs.
+/// Fails when the state that it received changes during the wrapped call.
 struct Inspector;
 
 impl Middleware for Inspector {
@@ -255,7 +255,7 @@ impl Middleware for Suspender {
     fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
         Box::pin(async move {
             let refused = suspend(self.0.clone()).await;
-            // Whoever listens to the refusal goes on; the invocation ends all the same.
+            // A middleware that ignores the refusal goes on; the invocation ends all the same.
             drop(refused);
             next.run(state).await
         })

@@ -1,7 +1,8 @@
-//! Ids of assertions: the keys at the end of a path, or in the middle of it, by which a table names what a case asserts.
+//! Ids of assertions: keys at the end of a path, or in the middle of a path, by which a table names the assertions of
+//! a case.
 
-/// The id of an assertion: keys that follow each other in its path, as in `error.category`. A key with a number in brackets
-/// is that item of its list, one without is every item. `a|b` names what either names.
+/// The id of an assertion: keys that follow each other in its path, as in `error.category`. A key with a number in
+/// brackets is that item of its list; a key without a number is every item. `a|b` names the assertions of both ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AssertionId(pub(crate) &'static str);
 
@@ -17,7 +18,7 @@ impl AssertionId {
     }
 }
 
-/// Tells whether a step of a path, as `list[1]`, is what a key names.
+/// Checks whether a step of a path, as `list[1]`, matches a key.
 fn is(step: &str, key: &str) -> bool {
     step == key || step.split('[').next() == Some(key)
 }

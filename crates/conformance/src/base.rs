@@ -24,7 +24,7 @@ use crate::paused::CasePaused;
 use crate::schema::literals;
 use crate::tape::{Reel, Tape};
 
-/// What a case of the harness suite does.
+/// The program of a case of the harness suite.
 #[derive(Debug)]
 pub(crate) struct BaseSpec {
     stateless: bool,
@@ -41,16 +41,16 @@ struct Transmission {
     expected: Vec<(String, Spot)>,
 }
 
-/// What a transmission gave.
+/// The results of a transmission.
 #[derive(Debug)]
 pub(crate) struct Handled {
-    /// What the harness reported.
+    /// The report of the harness.
     pub(crate) report: TurnReport<Snapshot>,
-    /// What happened meanwhile.
+    /// The runner's recording during the transmission.
     pub(crate) reel: Reel,
     /// The subscriptions that were made: signal and invocation.
     pub(crate) subscribed: Vec<(String, String)>,
-    /// What signals led to.
+    /// The ids of the invocations to which the signals resolved, in order.
     pub(crate) resolved: Vec<String>,
     /// Whether the invocation's paused record is kept; why nobody knows.
     kept: Result<bool, String>,
@@ -62,7 +62,7 @@ impl BaseSpec {
     /// Takes the suite's keys out of a case.
     ///
     /// # Errors
-    /// For what is unknown in them.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
         let mut harness = block.need("harness")?.fields()?;
         let mode = harness.need("mode")?;
@@ -104,7 +104,7 @@ fn transmission(spot: Spot) -> Outcome<Transmission> {
     Ok(transmission)
 }
 
-/// Runs the transmissions and asserts what is expected of each.
+/// Runs the transmissions and asserts the expectations of each.
 ///
 /// # Errors
 /// When a transmission cannot be made.
@@ -149,7 +149,7 @@ pub(crate) async fn run(
     Ok(handled)
 }
 
-/// Makes of a payload what a transport would: names, message, signal.
+/// Converts a payload as a transport would: into names, message, signal.
 fn inbound(from: &Transmission, declared: &GraphSpec, checker: &Checker) -> Outcome<Inbound> {
     let mut payload = from.payload.clone();
     let mut name = |key: &str| -> Outcome<Option<String>> {
@@ -279,7 +279,8 @@ fn outbound_shape(report: &TurnReport<Snapshot>) -> &'static str {
     }
 }
 
-/// What a transport sends of a completed turn: the fields of the final state. Of a pause it sends nothing of the state.
+/// Returns the state that a transport sends of a completed turn: the fields of the final state. Of a pause it sends
+/// no state.
 fn completion(report: &TurnReport<Snapshot>) -> Value {
     match &report.outcome {
         HarnessOutcome::Completed(_) => final_state(report),
@@ -287,7 +288,7 @@ fn completion(report: &TurnReport<Snapshot>) -> Value {
     }
 }
 
-/// What a transport sends of a failure.
+/// Returns the JSON that a transport sends of a failure.
 fn outbound(failed: &Failed) -> Value {
     json!({
         "category": failed.category,
@@ -312,7 +313,7 @@ fn invoke_args(checker: &mut Checker, spot: Spot, handled: &Handled) -> Outcome<
             (None, false, Some((invocation.to_string(), payload.clone())))
         }
     };
-    // What the harness says that it passed is what the engine's nodes see.
+    // The session that the harness reports must be the session that the engine's nodes see.
     if let (Invoked::Start { .. }, Some(visit)) = (invoked, handled.reel.visits.first()) {
         let agree =
             ensure(visit.session == session, || format!("the engine has session {:?}", visit.session));
@@ -344,7 +345,7 @@ fn invoke_args(checker: &mut Checker, spot: Spot, handled: &Handled) -> Outcome<
     Ok(())
 }
 
-/// A coordinator in memory that writes down what it is asked.
+/// A coordinator in memory that records the calls to it.
 #[derive(Debug, Default)]
 struct Watched {
     inner: MemoryCoordinator,
@@ -353,7 +354,7 @@ struct Watched {
     asked: Mutex<Asked>,
 }
 
-/// Subscriptions (signal, invocation), and what signals led to.
+/// Subscriptions (signal, invocation), and the ids of the invocations to which signals resolved.
 type Asked = (Vec<(String, String)>, Vec<String>);
 
 impl Watched {

@@ -12,18 +12,18 @@ use crate::mocks::{self, Caller, Mocks};
 use crate::nodes::{BodySpec, DrainSpec, End};
 use crate::tape::{NodeDrain, Tape, Visit};
 
-/// A body and what it works with.
+/// A body and its context.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// The node's name.
     pub(crate) name: String,
     /// The name of its graph.
     pub(crate) graph: String,
-    /// What it does.
+    /// The declared behaviour.
     pub(crate) spec: BodySpec,
-    /// Where it writes what it does.
+    /// The tape that records its visits.
     pub(crate) tape: Tape,
-    /// What failure mocks remember.
+    /// The state of the failure mocks.
     pub(crate) mocks: Mocks,
     /// The outermost graph.
     pub(crate) whole: Arc<OnceLock<Graph<Snapshot>>>,
@@ -32,7 +32,7 @@ pub(crate) struct Part {
 /// Runs a body.
 ///
 /// # Errors
-/// What the fixture lets it raise, or why it could not do what the fixture says.
+/// The error that the fixture makes the body raise, or the reason why the body cannot do its work.
 pub(crate) async fn run(part: Arc<Part>, cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
     let visit = Visit {
         namespace: cx.namespace().iter().map(|it| it.as_ref().to_owned()).collect(),
@@ -94,7 +94,7 @@ async fn work(part: &Part, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
     }
     let update = end(part, &part.spec.end, cx).await?;
     if part.spec.save {
-        // R10: what is saved is the state as it will be with the node's own update.
+        // R10: the saved state includes the node's own update.
         cx.save_session_with(update.clone()).await?;
         part.tape.write().explicit_saves += 1;
     }

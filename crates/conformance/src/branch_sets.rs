@@ -9,13 +9,13 @@ use singletree::engine::{Branch, Branches, ErrorPolicy, Middleware, Snapshot};
 use crate::body;
 use crate::nodes::{BranchSpec, BranchesSpec};
 
-/// What a branch runs, built.
+/// The built parts of a branch.
 pub(crate) struct Parts {
     /// Its subgraph.
     pub(crate) subgraph: Option<Graph<Snapshot>>,
     /// Its function.
     pub(crate) call: Option<Arc<body::Part>>,
-    /// What is around it.
+    /// The middleware around the branch.
     pub(crate) middleware: Vec<Arc<dyn Middleware>>,
 }
 

@@ -49,20 +49,20 @@ pub(crate) struct CaseSpec {
     pub(crate) compile_error: Option<Spot>,
     /// The warnings that are expected.
     pub(crate) compile_warning: Option<Spot>,
-    /// What is to be done with the graph.
+    /// The program to run with the graph.
     pub(crate) program: Program,
     /// The invariants of the case and of its file.
     pub(crate) invariants: Vec<Spot>,
 }
 
-/// What is to be done with a case's graph.
+/// The program to run with a case's graph.
 #[derive(Debug)]
 pub(crate) enum Program {
     /// Compile it.
     Compile,
     /// Invoke it, and do all of that so many times.
     Invoke(Vec<InvocationSpec>, usize),
-    /// Invoke it, and go on from what was saved.
+    /// Invoke it, and resume from the saved checkpoint.
     Checkpointed(Box<CheckpointSpec>),
     /// Serve it with the abstract harness.
     Base(BaseSpec),
@@ -75,7 +75,7 @@ pub(crate) enum Program {
 pub(crate) struct RawCase {
     /// Its name; the file's when it is the only one.
     pub(crate) name: String,
-    /// What it is written in.
+    /// The dialect in which the case is written.
     pub(crate) dialect: Dialect,
     pub(crate) own: Node,
     pub(crate) shared: Option<Node>,
@@ -111,7 +111,7 @@ pub(crate) fn split(document: Node, fixture: &str, dialect: Dialect) -> Outcome<
 }
 
 impl CaseSpec {
-    /// Tells whether the runner listens by itself: to what is around nodes, and to nodes that have no body.
+    /// Checks whether the runner needs its own observer: for the work around nodes, and for nodes that have no body.
     #[must_use]
     pub(crate) fn listens(&self) -> bool {
         self.graph.is_composed() || self.subgraphs.values().any(GraphSpec::is_composed)
@@ -119,8 +119,8 @@ impl CaseSpec {
 }
 
 impl RawCase {
-    /// Returns all that the case is made of, for whoever wants to change a part: what is its own under `case`, what it
-    /// shares with the others of its file under `file`.
+    /// Returns all parts of the case as one map, so that a caller can change a part: the case's own part under
+    /// `case`, the part shared with the other cases of its file under `file`.
     #[must_use]
     pub(crate) fn whole(&self) -> Node {
         let mut parts = vec![("case".to_owned(), self.own.clone())];
@@ -135,7 +135,7 @@ impl RawCase {
         Self { name: self.name.clone(), dialect: self.dialect, own, shared: whole.get("file").cloned() }
     }
 
-    /// Returns what is the case's own, and what it shares with the others of its file.
+    /// Returns the case's own part, and the part that it shares with the other cases of its file.
     #[must_use]
     pub(crate) fn parts(self) -> (Node, Option<Node>) {
         (self.own, self.shared)

@@ -20,7 +20,7 @@ use crate::journal::WatchedJournal;
 use crate::schema::literals;
 use crate::tape::{Reel, Tape};
 
-/// What a case of the harness-chat suite does.
+/// The program of a case of the harness-chat suite.
 #[derive(Debug)]
 pub(crate) struct ChatSpec {
     turns: Vec<TurnSpec>,
@@ -43,14 +43,14 @@ struct ArrivalSpec {
     expected: Spot,
 }
 
-/// What a turn gave.
+/// The results of a turn.
 #[derive(Debug)]
 pub(crate) struct Turned {
     /// The message, as the fixture writes it.
     pub(crate) sent: serde_json::Value,
     /// Its outcome.
     pub(crate) outcome: Arc<ChatTurnOutcome>,
-    /// What happened meanwhile.
+    /// The runner's recording during the turn.
     pub(crate) reel: Reel,
     /// The session's history before it.
     pub(crate) before: History,
@@ -62,16 +62,16 @@ pub(crate) struct Turned {
     pub(crate) took: Duration,
 }
 
-/// What a case gave.
+/// The results of a case.
 #[derive(Debug, Default)]
 pub(crate) struct Talked {
     /// Its turns.
     pub(crate) turns: Vec<Turned>,
     /// How many signals arrived.
     pub(crate) arrivals: usize,
-    /// What listeners heard, by name.
+    /// The outcomes that listeners received, by listener name.
     pub(crate) heard: BTreeMap<String, Vec<Arc<ChatTurnOutcome>>>,
-    /// What a send after everything else gave, and how often listeners had been called then.
+    /// The outcome of a send after everything else, and how often listeners had been called by then.
     pub(crate) next: Option<Arc<ChatTurnOutcome>>,
 }
 
@@ -84,7 +84,7 @@ impl ChatSpec {
     /// Takes the suite's keys out of a case.
     ///
     /// # Errors
-    /// For what is unknown in them.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
         let mut harness = block.need("harness")?.fields()?;
         let mode = harness.need("mode")?;
@@ -138,7 +138,7 @@ fn arrival(spot: Spot) -> Outcome<ArrivalSpec> {
 struct Room<'a> {
     chat: Chat,
     journal: WatchedJournal,
-    /// A second harness over the same journal, without its faults, that reads what is kept.
+    /// A second harness over the same journal, without injected faults, that reads the stored data.
     reader: Chat,
     tape: &'a Tape,
     heard: Heard,
@@ -147,7 +147,7 @@ struct Room<'a> {
     sessions: BTreeMap<String, String>,
 }
 
-/// Runs the turns and signals and asserts what is expected of each. `ask_again` sends one more message at the end.
+/// Runs the turns and signals and asserts the expectations of each. `ask_again` sends one more message at the end.
 ///
 /// # Errors
 /// When the harness cannot be made.
@@ -211,8 +211,8 @@ impl Room<'_> {
         Ok(())
     }
 
-    /// Sends the messages of these turns, none waiting for the one before, and asserts what is expected of each when all have
-    /// ended.
+    /// Sends the messages of these turns, each without waiting for the turn before, and asserts the expectations of
+    /// each when all turns have ended.
     async fn turns(&mut self, specs: Vec<TurnSpec>, checker: &mut Checker) -> Outcome<Vec<Turned>> {
         let mut sends = Vec::new();
         let mut befores = Vec::new();
@@ -283,7 +283,10 @@ impl Room<'_> {
     async fn history(&self, session: &str) -> History {
         let entries = self.reader.history(session, 0, HISTORY_MAX).await.unwrap_or_default();
         History(
-            entries.iter().map(|entry| serde_json::to_value(entry.message.as_ref()).unwrap_or_default()).collect(),
+            entries
+                .iter()
+                .map(|entry| serde_json::to_value(entry.message.as_ref()).unwrap_or_default())
+                .collect(),
         )
     }
 }

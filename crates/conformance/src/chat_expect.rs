@@ -17,7 +17,7 @@ pub(crate) struct History(pub(crate) Vec<Value>);
 /// Asserts everything that a fixture expects of a turn, but for keys that were taken already.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn expect(
     checker: &mut Checker,
     mut wanted: Fields,
@@ -59,8 +59,12 @@ fn expect_key(
             ChatTurnOutcome::Suspended(it) => signal_descriptor(checker, spot, &it.signal_descriptor)?,
             other => checker.holds(&spot.path, Err(format!("the turn {}", other.as_str()))),
         },
-        "error_bucket" => checker.exactly(&spot, errored(outcome).map(|errored| errored.error_bucket.as_str())),
-        "error_category" => checker.exactly(&spot, errored(outcome).map(|errored| errored.error_category.clone())),
+        "error_bucket" => {
+            checker.exactly(&spot, errored(outcome).map(|errored| errored.error_bucket.as_str()))
+        }
+        "error_category" => {
+            checker.exactly(&spot, errored(outcome).map(|errored| errored.error_category.clone()))
+        }
         "reply" => reply(checker, spot, outcome)?,
         "dispatch_path" => {
             let path = match outcome {
@@ -156,7 +160,8 @@ fn final_state(checker: &mut Checker, spot: Spot, after: &History) -> Outcome<()
         for one in wanted {
             known_keys(&one)?;
             let matcher = Matcher::read(&one)?;
-            let found = rest.any(|item| matcher.check(item, Extra::Allowed, &mut Bindings::default()).is_ok());
+            let found =
+                rest.any(|item| matcher.check(item, Extra::Allowed, &mut Bindings::default()).is_ok());
             checker.holds(
                 &path,
                 ensure(found, || format!("{} is not there, in this order", one.node.to_json())),

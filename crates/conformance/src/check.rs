@@ -1,4 +1,5 @@
-//! Asserting: every assertion is counted under its path, so that an invariant can be shown to restate one that was made.
+//! Asserting: every assertion is counted under its path, so that an invariant can be shown to restate one that was
+//! made.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +10,12 @@ use crate::failure::{Failure, Outcome};
 use crate::fields::Spot;
 use crate::matcher::{Bindings, Extra, Matcher};
 
-/// Collects what does not hold, and what was asserted at all.
+/// Collects the failures, and the paths of all assertions that were made.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
-    /// What does not hold.
+    /// The failed assertions and reading failures.
     pub(crate) failures: Vec<Failure>,
-    /// What tokens stand for.
+    /// The values of tokens.
     pub(crate) bindings: Bindings,
     /// The paths of the assertions that were made.
     pub(crate) asserted: BTreeSet<String>,
@@ -28,7 +29,7 @@ impl Checker {
         outcome.map_err(|error| self.failures.push(error)).ok()
     }
 
-    /// Asserts that a value is what the fixture says.
+    /// Asserts that a value matches the fixture's value.
     pub(crate) fn value(&mut self, spot: &Spot, actual: &Value, extra: Extra) {
         if let Some(matcher) = self.take(Matcher::read(spot)) {
             let checked = matcher.check(actual, extra, &mut self.bindings);
@@ -36,7 +37,7 @@ impl Checker {
         }
     }
 
-    /// Asserts that a value is exactly what the fixture says.
+    /// Asserts that a value is exactly the fixture's value.
     pub(crate) fn exactly(&mut self, spot: &Spot, actual: impl Into<Value>) {
         self.value(spot, &actual.into(), Extra::Refused);
     }
@@ -49,7 +50,7 @@ impl Checker {
         }
     }
 
-    /// Asserts that a truth value is what the fixture says.
+    /// Asserts that a truth value is the fixture's truth value.
     pub(crate) fn truth(&mut self, spot: &Spot, actual: Result<(), String>) {
         let Some(wanted) = self.take(spot.truth()) else { return };
         let checked = match (wanted, actual) {

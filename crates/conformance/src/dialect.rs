@@ -2,10 +2,10 @@
 
 use crate::prompts;
 
-/// What the cases of a capability are written in.
+/// The language in which the cases of a capability are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Graphs, and what is done with them.
+    /// Graphs, and the programs that run them.
     Graph,
     /// Calls to a model, and the server that answers them.
     Llm,

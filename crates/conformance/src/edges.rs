@@ -32,7 +32,7 @@ impl EdgeSpec {
     /// Reads an edge.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn read(spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let from = block.need("from")?.text()?.to_owned();

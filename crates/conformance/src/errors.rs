@@ -19,11 +19,11 @@ pub(crate) fn told(error: &Error) -> String {
     format!("{} ({})", chain(error), error.category())
 }
 
-/// Asserts what a fixture says of an error. `surface` is for `expected_error`, whose category is the engine's own; in
-/// `error` it may also be the category of the cause (R29).
+/// Asserts the expectations of a fixture about an error. `surface` is for `expected_error`, whose category is the
+/// engine's own; in `error` it may also be the category of the cause (R29).
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn expect(checker: &mut Checker, spot: Spot, run: &Run, surface: bool) -> Outcome<()> {
     let Err(error) = &run.ended else {
         checker.holds(&spot.path, Err(format!("it did not fail: it {}", run.word())));
@@ -61,7 +61,7 @@ pub(crate) fn expect(checker: &mut Checker, spot: Spot, run: &Run, surface: bool
     wanted.finish()
 }
 
-/// Asserts what fixtures of middleware, fan-out and branches say of an error.
+/// Asserts the expectations of middleware, fan-out and branch fixtures about an error.
 fn of_containers(checker: &mut Checker, wanted: &mut Fields, run: &Run, error: &Error) -> Outcome<()> {
     if let Some(it) = wanted.take("flaky_call_count") {
         checker.exactly(&it, run.reel.mock_calls);
@@ -85,7 +85,7 @@ fn of_containers(checker: &mut Checker, wanted: &mut Fields, run: &Run, error: &
     Ok(())
 }
 
-/// What the failing node or edge itself said.
+/// Returns the message of the failing node or edge itself.
 fn message(error: &Error) -> String {
     match error {
         Error::Node { source, .. } => source.to_string(),
@@ -112,7 +112,7 @@ fn exposed(error: &Error) -> Value {
     }
 }
 
-/// The versions are those of what failed, which may be one step of a chain (pipeline-utilities §10.10).
+/// The versions are those of the failed migration, which may be one step of a chain (pipeline-utilities §10.10).
 fn of_migration(error: &MigrationError) -> Value {
     match error {
         MigrationError::Missing {
@@ -132,7 +132,8 @@ fn of_migration(error: &MigrationError) -> Value {
         MigrationError::Ambiguous { from_version, to_version } => {
             json!({"from_version": from_version, "to_version": to_version})
         }
-        // Not exhaustive outside of its crate: what is new exposes nothing that a fixture could name yet.
+        // The enum is not exhaustive outside of its crate: a new variant exposes nothing that a fixture could name
+        // yet.
         _ => json!({}),
     }
 }
@@ -141,11 +142,11 @@ fn carries(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
     exposes(checker, spot, &exposed(error))
 }
 
-/// Asserts what an error exposes: a field's value, that it is there (`_present`), or what it says (`_mentions`)
-/// (conformance-adapter §5.13).
+/// Asserts the fields that an error exposes: a field's value, its presence (`_present`), or a text in it
+/// (`_mentions`) (conformance-adapter §5.13).
 ///
 /// # Errors
-/// When it is no map, or what is to be mentioned is no text.
+/// When it is no map, or the mentioned value is no text.
 pub(crate) fn exposes(checker: &mut Checker, spot: Spot, fields: &Value) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     while let Some((key, it)) = wanted.next() {

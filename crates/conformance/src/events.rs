@@ -92,11 +92,11 @@ fn branches(config: &BranchesConfig) -> Value {
     })
 }
 
-/// Asserts the exact list of events of each named observer. An event asserts the keys that it names, whichever these are (not
-/// every fixture names the phase of each event); one that names no `error` must not have failed.
+/// Asserts the exact list of events of each named observer. An event asserts the keys that it names, whichever these
+/// are (not every fixture names the phase of each event); one that names no `error` must not have failed.
 ///
 /// # Errors
-/// For what is unknown in the lists.
+/// When the list has an unknown key or value.
 pub(crate) fn by_observer(
     checker: &mut Checker,
     spot: Spot,
@@ -116,7 +116,7 @@ pub(crate) fn by_observer(
 /// Asserts one list of events.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]) -> Outcome<()> {
     let path = list.path.clone();
     let wanted = list.items()?;
@@ -162,10 +162,10 @@ pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]
     Ok(())
 }
 
-/// Asserts who was told of what, in order.
+/// Asserts which observer received which event, in order.
 ///
 /// # Errors
-/// For what is unknown in the list.
+/// When the list has an unknown key or value.
 pub(crate) fn delivery_order(checker: &mut Checker, spot: Spot, deliveries: &[Delivery]) -> Outcome<()> {
     for one in spot.clone().items()? {
         let mut keys = one.fields()?;
@@ -182,7 +182,7 @@ pub(crate) fn delivery_order(checker: &mut Checker, spot: Spot, deliveries: &[De
     Ok(())
 }
 
-/// Returns what an observer took in a run.
+/// Returns the events that an observer received in a run.
 #[must_use]
 pub(crate) fn taken(reel: &Reel, observer: &str) -> Vec<NodeEvent> {
     reel.taken_by(observer).cloned().collect()

@@ -30,10 +30,11 @@ use crate::sessions::{self, WatchedSessions};
 use crate::tape::Tape;
 use crate::{base, chat, llm, prompts};
 
-/// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can run.
+/// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can
+/// run.
 const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What running a case gave.
+/// The result of running a case.
 #[derive(Debug, Default)]
 pub(crate) struct Examined {
     /// Why it does not pass; empty when it does.
@@ -56,7 +57,7 @@ pub(crate) fn execute(case: RawCase) -> Vec<Failure> {
     examine(case).failures
 }
 
-/// Reads and runs a case, and tells what was asserted.
+/// Reads and runs a case, and returns its failures and assertions.
 #[must_use]
 pub(crate) fn examine(case: RawCase) -> Examined {
     let caught = catch_unwind(AssertUnwindSafe(|| {
@@ -205,7 +206,7 @@ fn expect_compiled(spec: &CaseSpec, built: &Built, checker: &mut Checker) -> Out
     Ok(())
 }
 
-/// The graph was not compiled: that is what the case expects, or it fails.
+/// Asserts that the case expects the graph's compilation to fail with this error.
 async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker: &mut Checker) {
     if let Some(wanted) = &spec.compile_error {
         checker.exactly(wanted, error.category());
@@ -221,7 +222,8 @@ async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker
         checker.holds("compile", Err(errors::told(&error)));
         return;
     };
-    let Some(first) = invocations.first().filter(|invocation| invocation.expects("expected_error").is_some()) else {
+    let Some(first) = invocations.first().filter(|invocation| invocation.expects("expected_error").is_some())
+    else {
         checker.holds("compile", Err(errors::told(&error)));
         return;
     };
@@ -270,7 +272,8 @@ async fn play(
             Ok(Vec::new())
         }
         Program::Chat(chat) => {
-            if spec.paused_raises || spec.store.is_some_and(|store| store.save_raises == Some(SaveFault::Conflict))
+            if spec.paused_raises
+                || spec.store.is_some_and(|store| store.save_raises == Some(SaveFault::Conflict))
             {
                 return Err(Failure::reader("the case", "a journal of chats has no such fault"));
             }
@@ -289,7 +292,8 @@ async fn seed(spec: &CaseSpec, stage: &Stage, first: Option<&InvocationSpec>) ->
     let path = seeded.path.clone();
     let no = |what: &str| Failure::reader(&path, what);
     let store = stage.store.as_ref().ok_or_else(|| no("there is no store to put it into"))?;
-    let session = first.and_then(|first| first.session.as_deref()).ok_or_else(|| no("no session is named"))?;
+    let session =
+        first.and_then(|first| first.session.as_deref()).ok_or_else(|| no("no session is named"))?;
     let version = spec.graph.state.version().unwrap_or(UNVERSIONED);
     store.seed(session, &sessions::seeded(seeded, version)?).await
 }
@@ -303,7 +307,8 @@ async fn once_more(
 ) -> Outcome<Option<Run>> {
     let asks = |it: &Spot| it.node.get("graph_state_intact_after_timeout").is_some();
     let of_case = blocks.iter().any(asks);
-    let Some(first) = invocations.iter().find(|invocation| of_case || invocation.expects("invariants").is_some_and(asks))
+    let Some(first) =
+        invocations.iter().find(|invocation| of_case || invocation.expects("invariants").is_some_and(asks))
     else {
         return Ok(None);
     };

@@ -21,14 +21,14 @@ use crate::run::{InvocationSpec, Run};
 use crate::sessions::{WatchedSessions, state_of};
 use crate::tape::StoreCall;
 
-/// What expectations are checked against besides the run.
+/// The data against which expectations are checked, besides the run.
 #[derive(Debug)]
 pub(crate) struct Around<'a> {
     /// The invocation as the fixture describes it.
     pub(crate) spec: &'a InvocationSpec,
     /// The names of the observers.
     pub(crate) observers: &'a [String],
-    /// The fields that get records of what failed.
+    /// The fields that get records of failures.
     pub(crate) error_fields: &'a [String],
     /// The session store, when there is one.
     pub(crate) store: Option<&'a WatchedSessions>,
@@ -38,8 +38,8 @@ pub(crate) struct Around<'a> {
     pub(crate) record: Option<&'a Value>,
 }
 
-/// Asserts everything that a fixture expects of a run, and that it ended as it should. Returns the invariants that stand
-/// among the expectations.
+/// Asserts everything that a fixture expects of a run, and that it ended as it should. Returns the invariants that
+/// stand among the expectations.
 pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>) -> Vec<Spot> {
     expect_end(checker, run, around.spec);
     let mut invariants = Vec::new();
@@ -174,7 +174,7 @@ fn empty_phases_are_refused() -> Result<(), String> {
 /// Asserts a signal descriptor: exactly, or its metadata as a subset.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn signal_descriptor(
     checker: &mut Checker,
     spot: Spot,
@@ -266,7 +266,7 @@ fn of_node_drains(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Ou
     Ok(())
 }
 
-/// Asserts what is said of sessions; false when the key says nothing of them.
+/// Asserts the expectation under a key about sessions. Returns false when the key is about something else.
 fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool {
     let (loads, saves) = (run.reel.loads(), run.reel.saves().count());
     let none =
@@ -306,8 +306,8 @@ fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool
     true
 }
 
-/// Asserts the record of a suspended invocation, which has a store of its own (R16): what a checkpointer keeps is of another
-/// type.
+/// Asserts the record of a suspended invocation, which has its own store (R16): the records of a checkpointer have
+/// another type.
 async fn paused_record(
     checker: &mut Checker,
     spot: Spot,

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-/// What kind of failure it is. The report tells them apart: a reader that refuses is no engine that fails.
+/// The kind of a failure. The report tells them apart: a fixture that the reader refuses is not a failure of the
+/// engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
     /// The fixture says something that the runner does not know.
     Reader,
-    /// What the fixture describes could not be built.
+    /// The runner could not build the parts that the fixture describes.
     Build,
     /// Something is not as the fixture expects.
     Assertion,
@@ -16,11 +17,11 @@ pub enum FailureKind {
 /// One reason why a case does not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind it is.
+    /// The kind of the failure.
     pub kind: FailureKind,
     /// Where in the case, as a path of keys.
     pub path: String,
-    /// What is wrong.
+    /// A description of the failure.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! Strict reading: a map is consumed key by key, and what is left over is an error.
+//! Strict reading: a map is consumed key by key, and an unread key is an error.
 
 use std::collections::VecDeque;
 
@@ -74,8 +74,8 @@ impl Spot {
         }
     }
 
-    /// Takes the value apart as a list of assertions: at least one, and none of them twice. A list that demands nothing, or
-    /// the same again, is a list that was changed.
+    /// Takes the value apart as a list of assertions: at least one, and none of them twice. A list that demands
+    /// nothing, or the same again, is a list that was changed.
     ///
     /// # Errors
     /// When it is no list, is empty, or has an item twice.
@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn a_list_of_assertions_demands_something_and_nothing_twice() {
-        let read = |text: &str| fields(text).take("a").unwrap().distinct_texts().map_err(|error| error.to_string());
+        let read =
+            |text: &str| fields(text).take("a").unwrap().distinct_texts().map_err(|error| error.to_string());
         assert_eq!(read("a: [x, y]"), Ok(vec!["x".to_owned(), "y".to_owned()]));
         assert_eq!(read("a: []"), Err("assertion: a: an empty list demands nothing".to_owned()));
         assert_eq!(read("a: [x, y, x]"), Err("assertion: a: \"x\" is named twice".to_owned()));

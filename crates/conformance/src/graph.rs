@@ -34,7 +34,7 @@ pub(crate) struct GraphSpec {
 /// The subgraphs that a case declares, by name.
 pub(crate) type Subgraphs = BTreeMap<String, GraphSpec>;
 
-/// What compiling gave.
+/// The compiled graphs of a case.
 pub(crate) struct Built {
     /// The outermost graph.
     pub(crate) graph: Graph<Snapshot>,
@@ -48,7 +48,7 @@ impl GraphSpec {
     /// Takes a graph's keys out of a block.
     ///
     /// # Errors
-    /// For what is unknown in them.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
         let state = StateSpec::read(block.need("state")?)?;
         let entry = block.text("entry")?;
@@ -77,7 +77,7 @@ impl GraphSpec {
         dispatchers.flatten().filter(|it| it.when.is_some()).map(|it| it.name.clone()).collect()
     }
 
-    /// Returns the fields that get records of what failed in fan-outs and branches.
+    /// Returns the fields that get the failure records of fan-outs and branches.
     #[must_use]
     pub(crate) fn error_fields(&self) -> Vec<String> {
         let fields = self.nodes.iter().filter_map(|node| match &node.work {
@@ -97,8 +97,8 @@ impl GraphSpec {
         })
     }
 
-    /// Tells whether it is more than bodies and plain subgraphs: whether there is middleware, or a node that runs several
-    /// graphs at once.
+    /// Tells whether it is more than bodies and plain subgraphs: whether there is middleware, or a node that runs
+    /// several graphs at once.
     #[must_use]
     pub(crate) fn is_composed(&self) -> bool {
         let composed = |it: &NodeSpec| {
@@ -111,7 +111,7 @@ impl GraphSpec {
 /// Takes `subgraph:` and `subgraphs:` out of a block.
 ///
 /// # Errors
-/// For what is unknown in them.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn take_subgraphs(block: &mut Fields, into: &mut Subgraphs) -> Outcome<()> {
     // pipeline-utilities 022 shares two.
     for one in ["subgraph", "subgraph_with_idx"].iter().filter_map(|it| block.take(it)).collect::<Vec<_>>() {
@@ -139,7 +139,7 @@ fn read_whole(spot: Spot) -> Outcome<GraphSpec> {
 
 /// Builds the graphs of a case.
 pub(crate) struct Workshop<'a> {
-    /// Where bodies write what they do.
+    /// The tape on which bodies record their visits.
     pub(crate) tape: Tape,
     /// The subgraphs that the case declares.
     pub(crate) subgraphs: &'a Subgraphs,
@@ -159,7 +159,7 @@ pub(crate) struct Workshop<'a> {
 pub(crate) enum Refusal {
     /// The engine does not compile it.
     Engine(Box<singletree::engine::Error>),
-    /// The fixture is not what the runner knows.
+    /// The reader does not know a part of the fixture.
     Fixture(Failure),
 }
 
@@ -172,10 +172,10 @@ impl<'a> Workshop<'a> {
         Self { tape, subgraphs, inner, open, whole, mocks, items, tick }
     }
 
-    /// Compiles the outermost graph; `finish` adds what only it has.
+    /// Compiles the outermost graph; `finish` adds the parts that only the outermost graph has.
     ///
     /// # Errors
-    /// What the engine refused, or what the fixture does not say.
+    /// The error of the engine that refused the graph, or a failure about a part that the fixture lacks.
     pub(crate) fn build(
         mut self,
         spec: &GraphSpec,
@@ -190,7 +190,8 @@ impl<'a> Workshop<'a> {
     }
 
     fn builder(&mut self, name: &str, spec: &GraphSpec) -> Result<GraphBuilder<Snapshot>, Refusal> {
-        let edges: Vec<String> = spec.edges.iter().filter_map(|edge| edge.reads().map(str::to_owned)).collect();
+        let edges: Vec<String> =
+            spec.edges.iter().filter_map(|edge| edge.reads().map(str::to_owned)).collect();
         let items = self.items.get(name).map(Vec::as_slice).unwrap_or_default();
         let mut builder = Graph::builder_with(spec.state.schema(name, &edges, items));
         for node in &spec.nodes {

@@ -19,7 +19,7 @@ use crate::run::Run;
 
 pub(crate) use restated::Row;
 
-/// What a case gave, for its invariants to look at.
+/// The results of a case, for its invariants to check.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     /// The runs of its graph.
@@ -32,9 +32,9 @@ pub(crate) struct Evidence {
     pub(crate) all_saves: Vec<Save>,
     /// The record that the case goes on from.
     pub(crate) record: Option<Value>,
-    /// What the abstract harness handled.
+    /// The transmissions that the abstract harness handled.
     pub(crate) handled: Vec<Handled>,
-    /// What was said in the chat.
+    /// The turns and outcomes of the chat.
     pub(crate) talked: Talked,
     /// The names of the nodes of all graphs of the case.
     pub(crate) nodes: Vec<String>,

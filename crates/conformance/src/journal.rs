@@ -8,7 +8,7 @@ use singletree::durable::{Batch, BoxFuture, Error, Journal, Layer, Read, Result,
 
 use crate::adapt::StoreSpec;
 
-/// A journal in memory that counts what is asked of a session.
+/// A journal in memory that counts the calls for a session.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedJournal {
     inner: MemoryStore,
@@ -29,7 +29,7 @@ impl WatchedJournal {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Returns what is inside, which neither counts nor fails.
+    /// Returns the inner store, which neither counts nor fails.
     #[must_use]
     pub(crate) fn inner(&self) -> &MemoryStore {
         &self.inner
@@ -64,7 +64,8 @@ impl Layer for WatchedJournal {
         read: Read,
         answer: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
-        // A read that is new says here what it is to a session: one that slipped past would load where nothing can be loaded.
+        // Each new kind of read must be classified here: an unclassified load would pass where the fixture makes
+        // loads fail.
         let (counts, loads) = match read {
             Read::Session | Read::Dossier | Read::Items => (true, true),
             Read::Turns => (true, false),

@@ -2,7 +2,7 @@
 
 use singletree::engine::{CustomReducer, ReducerFault, Slot};
 
-/// What fixtures call it.
+/// The name of the reducer in fixtures.
 pub(crate) const NAME: &str = "dev.singletree.keep_larger";
 
 /// Keeps the larger of two whole numbers; refuses everything else.

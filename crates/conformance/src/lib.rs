@@ -1,34 +1,37 @@
 //! Runs the specifications' fixtures, strictly.
 //!
-//! A fixture is data: a graph, what is done with it, and what must come of it. It is read key by key, and whatever is not
-//! understood fails its case by name; it is built and run through singletree's public interface; and every expectation
-//! is asserted. Where the runner gives way to a fixture is one file, `adapt`.
+//! A fixture is data: a graph, a program to run with it, and the expected results. The runner reads it key by key,
+//! and an unknown key or value fails its case by name. It builds and runs the graph through singletree's public
+//! interface and asserts every expectation. All adaptations of the runner to single fixtures are in one file,
+//! `adapt`.
 //!
-//! # Vocabulary
-//! A *fixture* is a file, a *case* one entry of it (or all of it). A case *passes*, *fails*, or is *declared*: it does not
-//! pass, and the manifest says why. A declared case that passes is a failure.
+//! # Vocabulary A *fixture* is a file, a *case* one entry of it (or all of it). A case *passes*, *fails*, or is
+//! *declared*: it does not pass, and the manifest says why. A declared case that passes is a failure.
 //!
-//! A *dialect* is the words of a capability whose fixtures are no graphs: llm-provider's are calls to a real provider whose
-//! server is a script (`llm`).
+//! A *dialect* is the words of a capability whose fixtures are no graphs: llm-provider's are calls to a real provider
+//! whose server is a script (`llm`).
 //!
 //! # Extensions
-//! The project's own fixtures say in the adapter's words what they can. Where it has none for what the specifications
-//! demand, they use these:
+//! The project's own fixtures use the adapter's words where they exist. Where the specifications demand something for
+//! which the adapter has no word, they use these:
 //!
 //! - `dev.singletree.mark_node_completed` in `suspend_with_descriptor`: whether the node is done when it is resumed.
-//! - `dev.singletree.unless_field` in `suspend_with_descriptor`: a field that, when it is true, lets the node end instead.
+//! - `dev.singletree.unless_field` in `suspend_with_descriptor`: a field that, when it is true, lets the node end
+//!   instead.
 //! - `dev.singletree.paused_store` of a case: as `session_store`; `save_raises` is `suspension_persistence_failed`.
 //! - `dev.singletree.subscribe_raises` of `harness`: every subscription fails (`harness_signal_subscription_failed`).
-//! - `dev.singletree.paused_record_kept` among what is expected of a transmission: whether its invocation has a record.
-//! - `dev.singletree.with_previous` of a chat turn: it is sent while the turn before it is still going on. What is said of
-//!   the history is said of the end of all turns that were sent so.
-//! - `dev.singletree.took_ms` among what is expected of a chat turn: how long its send took, in milliseconds.
-//! - `dev.singletree.drain_refused` among what is expected: the drain's time limit cannot be given to the engine at all.
+//! - `dev.singletree.paused_record_kept` among the expectations of a transmission: whether its invocation has a
+//!   record.
+//! - `dev.singletree.with_previous` of a chat turn: it is sent while the turn before it is still running. Assertions
+//!   about the history apply to the history after all turns that were sent so.
+//! - `dev.singletree.took_ms` among the expectations of a chat turn: how long its send took, in milliseconds.
+//! - `dev.singletree.drain_refused` among the expectations: the drain's time limit cannot be given to the engine at
+//!   all.
 //! - `dev.singletree.keep_larger`, a reducer of an application's own.
 //! - `<invocation_id from previous errored invoke>`, a reference.
 //!
-//! Besides, `save_raises` of a session store may be `session_write_conflict`, a category of sessions §10 that no fixture
-//! raises.
+//! Besides, `save_raises` of a session store may be `session_write_conflict`, a category of sessions §10 that no
+//! fixture raises.
 //!
 //! # Dialects
 //! Cases of prompt-management have no graph but backends, managers and calls; `prompts` reads and plays them.

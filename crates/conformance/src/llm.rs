@@ -1,8 +1,8 @@
 //! Calls to models (llm-provider): a real provider, and a server that is a script.
 //!
-//! The provider is the crates' own, over a transport that keeps the bytes of each request and answers what the case says.
-//! A call is made as an application makes it, by `Ask`; a call under `retry_middleware` in a graph of one node, by the
-//! engine's own retry.
+//! The provider is the crates' own, over a transport that keeps the bytes of each request and sends the answers of
+//! the case. A call is made as an application makes it, by `Ask`; a call under `retry_middleware` in a graph of one
+//! node, by the engine's own retry.
 
 mod attempts;
 mod call;
@@ -37,7 +37,7 @@ pub(crate) const NO_SPANS: &str = "captured spans: telemetry is not built";
 /// Reads and runs a case of llm-provider.
 ///
 /// # Errors
-/// For what is unknown in it, or cannot be built.
+/// When the case has an unknown key or value, or cannot be built.
 pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
     let case = LlmCase::read(case)?;
     let peer = Arc::new(Peer::new(case.mapping, case.answers.clone(), case.health.clone()));
@@ -55,7 +55,7 @@ pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()>
         let subjects: Vec<&Called> = all.iter().collect();
         invariants::check(checker, block, &subjects);
     }
-    // Last, so that what it comes of is told first.
+    // Last, so that the call's own failures come before these complaints.
     for complaint in peer.complaints() {
         checker.failures.push(Failure::assertion("mock_provider", complaint));
     }

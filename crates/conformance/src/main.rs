@@ -57,7 +57,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let manifest = if arguments.no_manifest { Manifest::empty() } else { Manifest::ours()? };
-    let mut cases = load(&arguments.spec).map_err(|error| format!("{}: {error}", arguments.spec.display()))?;
+    let mut cases =
+        load(&arguments.spec).map_err(|error| format!("{}: {error}", arguments.spec.display()))?;
     if let Some(filter) = &arguments.filter {
         cases.retain(|case| case.id().contains(filter));
     }
@@ -140,7 +141,7 @@ fn write_restated(found: &Restatements, out: &mut impl std::io::Write) -> std::i
     )
 }
 
-/// Says what was not changed, under which keys and how often, and why.
+/// Writes which expectations were not changed, under which keys and how often, and why.
 fn write_left_out(left_out: &LeftOut, out: &mut impl std::io::Write) -> std::io::Result<()> {
     let parts = [
         (

@@ -1,4 +1,4 @@
-//! Matchers: what an expected value demands of an actual one (conformance-adapter §5.10).
+//! Matchers: the demands of an expected value on an actual value (conformance-adapter §5.10).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::fields::Spot;
 use crate::yaml::{Node, Yaml};
 
-/// What a value must be.
+/// The demand on a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Matcher {
     /// Exactly this.
@@ -19,9 +19,9 @@ pub(crate) enum Matcher {
     UuidHex,
     /// `<any-string>`: text that is not empty.
     AnyString,
-    /// `<name_X>`: whatever it was the first time.
+    /// `<name_X>`: any value at its first use, and the same value at each later use.
     Bound(String),
-    /// `<from ...>`: what the case refers to.
+    /// `<from ...>`: a value that the case refers to.
     Reference(String),
     /// A list, item by item.
     List(Vec<Self>),
@@ -38,7 +38,7 @@ pub(crate) enum Extra {
     Allowed,
 }
 
-/// What tokens stand for within one case.
+/// The values of tokens within one case.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bindings {
     bound: BTreeMap<String, Value>,
@@ -46,12 +46,12 @@ pub(crate) struct Bindings {
 }
 
 impl Bindings {
-    /// Says what a reference stands for.
+    /// Sets the value of a reference.
     pub(crate) fn refer(&mut self, token: impl Into<String>, value: Value) {
         self.references.insert(token.into(), value);
     }
 
-    /// Returns what a reference stands for.
+    /// Returns the value of a reference.
     #[must_use]
     pub(crate) fn referred(&self, token: &str) -> Option<&Value> {
         self.references.get(token)
@@ -162,7 +162,9 @@ fn check_map(
     }
     wanted.iter().try_for_each(|(key, wanted)| match map.get(key) {
         None => Err(format!("'{key}' is not there: {actual}")),
-        Some(value) => wanted.check(value, Extra::Refused, bindings).map_err(|error| format!("{key}: {error}")),
+        Some(value) => {
+            wanted.check(value, Extra::Refused, bindings).map_err(|error| format!("{key}: {error}"))
+        }
     })
 }
 
@@ -174,7 +176,8 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Tells whether a text is a token: text in one pair of brackets. With more brackets it is text, as of a prompt with tags.
+/// Tells whether a text is a token: text in one pair of brackets. With more brackets it is text, as of a prompt with
+/// tags.
 fn is_token(text: &str) -> bool {
     let inner = text.strip_prefix('<').and_then(|text| text.strip_suffix('>'));
     inner.is_some_and(|inner| !inner.contains(['<', '>']))

@@ -26,31 +26,31 @@ pub(crate) enum MiddlewareSpec {
     },
     /// Canonical failure isolation (§6.3).
     Isolation(Box<IsolationSpec>),
-    /// Writes down what it sees, and may mark the list `trace` of the update that passes.
+    /// Records the state and the update, and may mark the list `trace` of the update that passes.
     Recorder {
-        /// Its name among what is expected.
+        /// Its name in the expectations.
         name: String,
         /// Put before the update's list.
         pre: Option<String>,
         /// Put after it.
         post: Option<String>,
     },
-    /// Returns an update and never calls what it wraps.
+    /// Returns an update and never calls the wrapped node.
     ShortCircuit(Map<String, Value>),
-    /// Returns an update when what it wraps fails.
+    /// Returns an update when the wrapped call fails.
     Recovery(Map<String, Value>),
-    /// Fails before it calls what it wraps.
+    /// Fails before it calls the wrapped node.
     Raiser(String),
-    /// Fails when the state that it was given has changed while what it wraps ran.
+    /// Fails when the state that it received has changed during the wrapped call.
     Inspector,
-    /// Writes a line before and one after what it wraps.
+    /// Writes a line before and a line after the wrapped call.
     Logger {
         /// The line before.
         pre: Option<String>,
         /// The line after.
         post: Option<String>,
     },
-    /// Tries to suspend before it calls what it wraps.
+    /// Tries to suspend before it calls the wrapped node.
     Suspender(Box<Signal>),
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct RetrySpec {
     pub(crate) max_attempts: Option<u32>,
     /// How long between attempts; the engine's default otherwise.
     pub(crate) backoff: Option<Duration>,
-    /// What is tried again; the engine's default otherwise.
+    /// The failures to retry; the engine's default otherwise.
     pub(crate) classifier: Option<Classifier>,
 }
 
-/// What is tried again.
+/// The failures to retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Classifier {
     /// Everything, as long as the field `max_retries_remaining` of the state is positive.
@@ -77,7 +77,7 @@ pub(crate) enum Classifier {
 /// A failure isolation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IsolationSpec {
-    /// What it returns instead.
+    /// The result that it returns instead.
     pub(crate) degraded: Degraded,
     /// The name of its event.
     pub(crate) event_name: String,
@@ -85,11 +85,11 @@ pub(crate) struct IsolationSpec {
     pub(crate) catch: Option<Vec<String>>,
     /// The category of the surface failure that it catches; all otherwise.
     pub(crate) predicate: Option<String>,
-    /// What its callback does.
+    /// The fields that its callback writes.
     pub(crate) on_caught: Option<SideChannel>,
 }
 
-/// What a failure isolation returns.
+/// The result that a failure isolation returns.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Degraded {
     /// An update.
@@ -103,8 +103,8 @@ pub(crate) enum Degraded {
     },
 }
 
-/// A callback that counts and notes in fields of the final state: it has no access to the state itself, so the runner
-/// adds to what it shows.
+/// A callback that counts and notes in fields of the final state. It has no access to the state itself, so the runner
+/// adds these fields to the state that it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SideChannel {
     /// The field that counts its calls.
@@ -126,7 +126,7 @@ impl MiddlewareSites {
     /// Takes `middleware:` out of a graph's block.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
         let mut sites = Self::default();
         let Some(spot) = block.take("middleware") else { return Ok(sites) };
@@ -148,7 +148,7 @@ impl MiddlewareSites {
 /// Reads a list of middleware, outermost first.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn list(spot: Spot) -> Outcome<Vec<MiddlewareSpec>> {
     spot.items()?.into_iter().map(one).collect()
 }
@@ -174,10 +174,10 @@ fn one(spot: Spot) -> Outcome<MiddlewareSpec> {
     Ok(spec)
 }
 
-/// Reads `wrap_with_middleware:` (conformance-adapter §5.1), which says by its keys what each one does.
+/// Reads `wrap_with_middleware:` (conformance-adapter §5.1), whose keys declare the behaviour of each middleware.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn wrapping(spot: Spot) -> Outcome<Vec<MiddlewareSpec>> {
     let one = |spot: Spot| {
         let mut block = spot.fields()?;

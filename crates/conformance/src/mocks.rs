@@ -1,4 +1,4 @@
-//! Failure mocks: running them. What they remember outlives an invocation, and ends with the case.
+//! Runs the failure mocks. Their counters outlive an invocation and end with the case.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use singletree::NodeError;
 
 use crate::nodes::{Fails, Mock, Raised};
 
-/// What the mocks of a case remember.
+/// The counters of a case's mocks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mocks(Arc<Mutex<Book>>);
 
@@ -19,7 +19,7 @@ struct Book {
     calls: BTreeMap<Call, usize>,
 }
 
-/// What calls are counted by: the mock, where there are instances the instance, where it matters the invocation.
+/// The key of a call counter: the mock, the fan-out instance if any, and the invocation where it matters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Call {
     mock: Vec<String>,
@@ -99,7 +99,7 @@ fn item_of<'a>(mock: &Mock, state: &'a Map<String, Value>) -> Option<&'a Value> 
     sources.filter_map(|(_, it)| it.as_str()).find_map(|source| state.get(source))
 }
 
-/// Makes the error that a mock raises, chained to what caused it.
+/// Makes the error that a mock raises, chained to its cause.
 #[must_use]
 pub(crate) fn error_of(raised: &Raised) -> NodeError {
     let mut error = NodeError::new(raised.message.clone());

@@ -15,16 +15,16 @@ pub use site::LeftOut;
 /// Changes that are tried for each case and seed.
 const CHANGES: usize = 5;
 
-/// What became of changed expectations.
+/// The outcome of changed expectations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mutations {
     /// Changes that an assertion caught.
     pub by_assertion: usize,
-    /// Changes that the reader refused: the case, and what was changed.
+    /// Changes that the reader refused: the case, and the changed place.
     pub by_reader: Vec<String>,
-    /// Changes that nothing caught: the case, and what was changed.
+    /// Changes that nothing caught: the case, and the changed place.
     pub survivors: Vec<String>,
-    /// What is not changed at all.
+    /// The expectations that are not changed at all.
     pub left_out: LeftOut,
 }
 

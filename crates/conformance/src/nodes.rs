@@ -27,13 +27,13 @@ const NOT_BUILT: &[(&str, &str)] =
 pub(crate) struct NodeSpec {
     /// Its name.
     pub(crate) name: String,
-    /// What it does.
+    /// The work of the node.
     pub(crate) work: Work,
-    /// What is around it, named at the node itself, outermost first.
+    /// The middleware declared at the node itself, outermost first.
     pub(crate) middleware: Vec<MiddlewareSpec>,
 }
 
-/// What a node does.
+/// The work of a node.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
     /// It runs a body.
@@ -42,7 +42,7 @@ pub(crate) enum Work {
     Subgraph {
         /// Which one.
         graph: String,
-        /// What crosses.
+        /// The fields that cross its boundary.
         projection: Projection,
     },
     /// It is a fan-out.
@@ -119,7 +119,7 @@ fn projection(block: &mut Fields) -> Outcome<Projection> {
 /// Reads a map of names.
 ///
 /// # Errors
-/// For what is no name.
+/// When a key or value is no name.
 pub(crate) fn pairs(spot: Spot) -> Outcome<Vec<(String, String)>> {
     let mut map = spot.fields()?;
     let mut pairs = Vec::new();
@@ -146,8 +146,9 @@ pub(crate) fn seconds(spot: &Spot) -> Outcome<Option<Duration>> {
     limit(spot)?.map_err(|_| spot.wrong("a time"))
 }
 
-/// Reads what shall be a time limit in seconds, or why there is none: the engine's type of time limits has neither negative
-/// ones nor NaN, so that a caller is refused where a number becomes one (graph-engine §6).
+/// Reads a time limit in seconds, or returns the reason why there is none: the engine's type of time limits has
+/// neither negative values nor NaN, so that a caller is refused where a number becomes a time limit (graph-engine
+/// §6).
 ///
 /// # Errors
 /// When it is no number.

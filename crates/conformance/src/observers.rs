@@ -37,7 +37,7 @@ impl ObserverSpec {
     /// Reads an observer.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn read(spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let name = block.need("name")?.text()?.to_owned();
@@ -83,7 +83,7 @@ impl ObserverSpec {
     }
 }
 
-/// Attaches what watches the graph itself; the returned guard takes it off again.
+/// Attaches the observers of the graph itself; dropping the returned guard detaches them.
 ///
 /// # Errors
 /// For a target that is no graph.
@@ -107,7 +107,7 @@ pub(crate) fn attach(
     Ok(attached)
 }
 
-/// Adds what watches one invocation, and the runner's own observer when it listens.
+/// Adds the observers of one invocation, and the runner's own observer when it listens.
 ///
 /// # Errors
 /// When a subscription is refused.

@@ -1,5 +1,5 @@
-//! Predicates over a list of events (conformance-adapter §5.9). Their names follow a grammar: a node or a branch, and what is
-//! said of its events; *inner* events are those below the outermost graph.
+//! Predicates over a list of events (conformance-adapter §5.9). Their names follow a grammar: a node or a branch, and
+//! a property of its events; *inner* events are those below the outermost graph.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ fn branch(event: &NodeEvent) -> Option<String> {
     event.lineage.branch_name().map(str::to_owned)
 }
 
-/// What was seen, sorted and once each.
+/// Returns the values found in the events, sorted and once each.
 fn seen<T: Ord>(events: &[&NodeEvent], what: impl Fn(&NodeEvent) -> Option<T>) -> Vec<T> {
     let seen: BTreeSet<T> = events.iter().filter_map(|event| what(event)).collect();
     seen.into_iter().collect()
@@ -68,13 +68,14 @@ fn unique<T: Ord>(events: &[&NodeEvent], what: impl Fn(&NodeEvent) -> T) -> Resu
     ensure(count == events.len() && count > 0, || format!("{} events have {count} identities", events.len()))
 }
 
-/// What is said of a map from nodes to branches, or of a list of nodes.
+/// Asserts a predicate about a map from nodes to branches, or about a list of nodes.
 fn of_all(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> Outcome<bool> {
     match name {
         "inner_events_carry_correct_branch_name" => {
             let mut nodes = value.clone().fields()?;
             while let Some((node, it)) = nodes.next() {
-                let of: Events<'_> = inner(events).into_iter().filter(|item| *item.node_name == *node).collect();
+                let of: Events<'_> =
+                    inner(events).into_iter().filter(|item| *item.node_name == *node).collect();
                 checker.exactly(
                     &it,
                     json!(seen(&of, |it| Some(branch(it)))).as_array().map_or(Value::Null, |items| {
@@ -132,7 +133,8 @@ fn of_inner(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent
     true
 }
 
-/// What is said of branches: of those that hold a fan-out, and of plain ones; of one by its name.
+/// Asserts a predicate about branches: about those that hold a fan-out, about plain ones, or about one branch by its
+/// name.
 fn of_branches(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> Outcome<bool> {
     let inner = inner(events);
     let leads = |it: &NodeEvent| {
@@ -190,7 +192,7 @@ fn of_pauses(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEven
     true
 }
 
-/// What is said of one node's events: the node's name, perhaps `node`, and a property.
+/// Asserts a predicate about one node's events: the node's name, perhaps `node`, and a property.
 fn of_node(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> bool {
     let properties = PROPERTIES.iter().filter_map(|(property, assert)| {
         let node = name.strip_suffix(property)?;
@@ -262,7 +264,8 @@ fn suspended(events: &[NodeEvent]) -> Result<usize, String> {
 
 fn no_completed(events: &[NodeEvent]) -> Result<(), String> {
     let at = suspended(events)?;
-    let completed = events.iter().any(|event| event.phase.as_str() == "completed" && event.step == events[at].step);
+    let completed =
+        events.iter().any(|event| event.phase.as_str() == "completed" && event.step == events[at].step);
     ensure(!completed, || "the suspending node has a completed event, too".into())
 }
 
@@ -274,7 +277,7 @@ fn carries_descriptor(events: &[NodeEvent]) -> Result<(), String> {
 fn started_then_suspended(events: &[NodeEvent]) -> Result<(), String> {
     let at = suspended(events)?;
     let before = at.checked_sub(1).map(|left| &events[left]);
-    let follows =
-        before.is_some_and(|before| before.phase.as_str() == "started" && before.namespace == events[at].namespace);
+    let follows = before
+        .is_some_and(|before| before.phase.as_str() == "started" && before.namespace == events[at].namespace);
     ensure(follows, || "no started event of the node comes right before its suspended event".into())
 }

@@ -1,4 +1,4 @@
-//! One invocation of a case's graph, and what it gave.
+//! One invocation of a case's graph, and its results.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct InvocationSpec {
     from: Option<InvocationId>,
     /// Whether nothing at all is expected, not even that it completes.
     unjudged: bool,
-    /// What is expected of it, by key.
+    /// Its expectations, by key.
     pub(crate) expected: Vec<(String, Spot)>,
 }
 
@@ -56,7 +56,7 @@ impl InvocationSpec {
     /// Takes an invocation's keys out of a block, which may be that of the whole case.
     ///
     /// # Errors
-    /// For what is unknown in them.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
         let mut spec = Self {
             name: block.text("name")?,
@@ -139,13 +139,13 @@ impl InvocationSpec {
         self.unjudged
     }
 
-    /// Takes what is expected under a key.
+    /// Takes the expectation under a key.
     pub(crate) fn take_expected(&mut self, key: &str) -> Option<Spot> {
         let at = self.expected.iter().position(|(it, _)| it == key)?;
         Some(self.expected.remove(at).1)
     }
 
-    /// Returns what is expected under a key.
+    /// Returns the expectation under a key.
     #[must_use]
     pub(crate) fn expects(&self, key: &str) -> Option<&Spot> {
         self.expected.iter().find(|(it, _)| it == key).map(|(_, spot)| spot)
@@ -176,7 +176,7 @@ fn take_drain(block: &mut Fields) -> Outcome<Option<Limit>> {
 /// A drain of the whole graph.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Drained {
-    /// What it returned.
+    /// The summary that it returned.
     pub(crate) summary: DrainSummary,
     /// How long it took.
     pub(crate) took: Duration,
@@ -184,14 +184,14 @@ pub(crate) struct Drained {
     pub(crate) limit: Option<Duration>,
 }
 
-/// What an invocation gave.
+/// The results of an invocation.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// How it ended.
     pub(crate) ended: Result<Ended<Snapshot>, Error>,
     /// Whether it failed before it could begin: when the graph was compiled.
     pub(crate) at_registration: bool,
-    /// What happened meanwhile.
+    /// The runner's recording during the invocation.
     pub(crate) reel: Reel,
     /// The drain that the fixture asks for.
     pub(crate) drained: Option<Drained>,
@@ -248,7 +248,7 @@ impl Run {
     }
 }
 
-/// What an invocation is made with.
+/// The context of an invocation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct With<'a> {
     /// The observers of the case.
@@ -290,7 +290,8 @@ pub(crate) async fn run(
         Some(Err(why)) if spec.expects("dev.singletree.drain_refused").is_some() => (None, Some(why.clone())),
         Some(Err(why)) => return Err(Failure::reader(&spec.path, format!("the drain's time limit: {why}"))),
     };
-    let summary = built.graph.drain(limit).await.map_err(|error| Failure::build(&spec.path, error.to_string()))?;
+    let summary =
+        built.graph.drain(limit).await.map_err(|error| Failure::build(&spec.path, error.to_string()))?;
     let asked = matches!(spec.drain, Some(Ok(_)));
     let drained = asked.then(|| Drained { summary, took: began.elapsed(), limit });
     attached.detach();
@@ -341,7 +342,7 @@ async fn start(
     }
 }
 
-/// Says what the later invocations of the case may refer to.
+/// Binds the references to this run that later invocations of the case may use.
 fn refer(spec: &InvocationSpec, run: &Run, checker: &mut Checker) {
     let Some(id) = run.invocation() else { return };
     let mut refer = |token: String| checker.bindings.refer(token, Value::String(id.clone()));

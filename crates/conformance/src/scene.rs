@@ -1,4 +1,4 @@
-//! What a case is run with, and one invocation of it.
+//! The runtime of a case, and one invocation of it.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ impl Clock for CaseClock {
     }
 }
 
-/// What a case is run with.
+/// The stores and recorders of a case.
 pub(crate) struct Stage {
-    /// Where everything writes what happens.
+    /// The tape that records all events of the case.
     pub(crate) tape: Tape,
     /// Its sessions.
     pub(crate) store: Option<Arc<WatchedSessions>>,
@@ -40,7 +40,7 @@ pub(crate) struct Stage {
     pub(crate) paused: Arc<CasePaused>,
     /// Its checkpoints.
     pub(crate) checkpoints: Option<Arc<CaseCheckpoints>>,
-    /// What its failure mocks remember.
+    /// The counters of its failure mocks.
     pub(crate) mocks: Mocks,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Stage {
 pub(crate) struct Scene<'a> {
     /// The case.
     pub(crate) case: &'a CaseSpec,
-    /// What it is run with.
+    /// Its stores and recorders.
     pub(crate) stage: &'a Stage,
     /// Its graph.
     pub(crate) built: &'a Built,
@@ -66,8 +66,8 @@ pub(crate) struct How<'a> {
 }
 
 impl Scene<'_> {
-    /// Makes one invocation and asserts what is expected of it. Returns what it gave, and the invariants that stand among
-    /// the expectations.
+    /// Makes one invocation and asserts its expectations. Returns the run, and the invariants that stand among the
+    /// expectations.
     ///
     /// # Errors
     /// When the fixture asks for something that cannot be asked.
@@ -84,7 +84,8 @@ impl Scene<'_> {
             given_up: how.given_up,
         };
         let ran = run(invocation, self.built, with, &self.stage.tape, checker).await?;
-        let observers: Vec<String> = self.case.observers.iter().map(|observer| observer.name.clone()).collect();
+        let observers: Vec<String> =
+            self.case.observers.iter().map(|observer| observer.name.clone()).collect();
         let around = Around {
             spec: invocation,
             observers: &observers,

@@ -21,7 +21,7 @@ impl StateSpec {
     /// Reads a state block.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn read(spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let version = block.text("schema_version")?;
@@ -80,7 +80,7 @@ fn read_field(name: String, mut block: Fields) -> Outcome<FieldSpec> {
         Some(_) => return Err(Failure::reader(block.path(), "a required field has no default")),
         None => FieldSpec::required(name, shape),
     };
-    // Two reducers are what case `conflicting_reducers` is about: the engine refuses them.
+    // Case `conflicting_reducers` declares two reducers: the engine refuses them.
     for key in ["reducer", "alt_reducer"] {
         if let Some(declared) = block.take(key) {
             spec = spec.reducer(reducer(declared)?);
@@ -98,7 +98,8 @@ fn shape(text: &str) -> Option<Shape> {
             "list" => Some(shape(inner)?.list()),
             "dict" => {
                 let (key, value) = inner.split_once(',')?;
-                matches!(shape(key)?, Shape::Str).then(|| shape(value).map(|shape| Shape::Dict(Box::new(shape))))?
+                matches!(shape(key)?, Shape::Str)
+                    .then(|| shape(value).map(|shape| Shape::Dict(Box::new(shape))))?
             }
             _ => None,
         };

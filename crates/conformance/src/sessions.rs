@@ -16,7 +16,7 @@ use crate::fields::Spot;
 use crate::schema::literals;
 use crate::tape::{StoreCall, Tape};
 
-/// A session store in memory that writes down what it is asked.
+/// A session store in memory that records the calls to it.
 #[derive(Debug)]
 pub(crate) struct WatchedSessions {
     inner: Arc<dyn SessionStore>,
@@ -31,7 +31,7 @@ impl WatchedSessions {
         Self { inner: Arc::new(MemoryStore::new().session_store()), spec, tape }
     }
 
-    /// Looks at what is stored, without being counted.
+    /// Reads the stored record; the call is not counted.
     ///
     /// # Errors
     /// When the store fails.
@@ -64,7 +64,8 @@ impl WatchedSessions {
 }
 
 fn key(session: &str) -> Outcome<SessionKey> {
-    let session = SessionId::parse(session).map_err(|error| Failure::build("session_id", error.to_string()))?;
+    let session =
+        SessionId::parse(session).map_err(|error| Failure::build("session_id", error.to_string()))?;
     Ok(SessionKey::new(TenantId::single(), session))
 }
 
@@ -113,7 +114,7 @@ impl SessionStore for WatchedSessions {
 /// Reads a record that is in the store before the case begins.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(crate) fn seeded(spot: Spot, version: &str) -> Outcome<SessionRecord> {
     let mut block = spot.fields()?;
     let schema_version = block.text("schema_version")?.unwrap_or_else(|| version.to_owned());
@@ -132,8 +133,9 @@ pub(crate) fn seeded(spot: Spot, version: &str) -> Outcome<SessionRecord> {
 /// When it holds no JSON.
 pub(crate) fn state_of(record: &SessionRecord) -> Outcome<Value> {
     let fields = record.state.iter().map(|(name, value)| {
-        let value =
-            value.decode::<Value>().map_err(|error| Failure::assertion("session record", error.to_string()))?;
+        let value = value
+            .decode::<Value>()
+            .map_err(|error| Failure::assertion("session record", error.to_string()))?;
         Ok((name.clone(), value))
     });
     Ok(Value::Object(fields.collect::<Outcome<_>>()?))

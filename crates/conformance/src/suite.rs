@@ -28,7 +28,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns what the case is called everywhere: `capability/fixture::case`.
+    /// Returns the id of the case in all reports: `capability/fixture::case`.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}/{}::{}", self.capability, self.fixture, self.name)
@@ -51,10 +51,11 @@ impl Case {
 pub fn load(dir: &Path) -> io::Result<Vec<Case>> {
     let mut cases = Vec::new();
     for file in discover(dir)? {
-        let read =
-            std::fs::read_to_string(&file.path).map_err(|error| Failure::reader("the file", error.to_string()));
-        let document =
-            read.and_then(|read| yaml::parse(&read).map_err(|error| Failure::reader("the file", error.to_string())));
+        let read = std::fs::read_to_string(&file.path)
+            .map_err(|error| Failure::reader("the file", error.to_string()));
+        let document = read.and_then(|read| {
+            yaml::parse(&read).map_err(|error| Failure::reader("the file", error.to_string()))
+        });
         match document.and_then(|document| split(document, &file.fixture, Dialect::of(&file.capability))) {
             Ok(found) => {
                 let mut names = BTreeSet::new();

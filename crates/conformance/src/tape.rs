@@ -1,4 +1,4 @@
-//! What happened in a run, as the runner's own nodes, observers and stores heard it.
+//! The recording of a run by the runner's own nodes, observers and stores.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,12 +43,12 @@ impl Visit {
     }
 }
 
-/// What a recording middleware saw of one dispatch.
+/// The record of a recording middleware for one dispatch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace {
     /// The state that it received.
     pub(crate) state_in: Map<String, Value>,
-    /// When what it wraps returned: the state that it saw then, and the update that it returned.
+    /// The state that it saw when the wrapped call returned, and the update that this call returned.
     pub(crate) after: Option<(Map<String, Value>, Map<String, Value>)>,
 }
 
@@ -64,9 +64,9 @@ pub(crate) struct Delivery {
 /// The session store was called.
 #[derive(Debug, Clone)]
 pub(crate) enum StoreCall {
-    /// A load, and what it found.
+    /// A load, and the record that it found.
     Load(Option<SessionRecord>),
-    /// A save, and what it was given.
+    /// A save, and the record that it was given.
     Save(SessionRecord),
 }
 
@@ -75,13 +75,13 @@ pub(crate) enum StoreCall {
 pub(crate) struct NodeDrain {
     /// The node.
     pub(crate) node: String,
-    /// What the drain returned.
+    /// The summary that the drain returned.
     pub(crate) summary: DrainSummary,
     /// How long it took.
     pub(crate) took: Duration,
     /// How long it was allowed to take.
     pub(crate) limit: Option<Duration>,
-    /// What the named observer had taken when the drain returned.
+    /// The events that the named observer had received when the drain returned.
     pub(crate) snapshot: Option<(String, Vec<NodeEvent>)>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct InFlight {
     pub(crate) max: usize,
 }
 
-/// What happened between two cuts.
+/// The recording between two cuts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reel {
     /// Bodies that began, in order.
@@ -111,11 +111,11 @@ pub(crate) struct Reel {
     pub(crate) explicit_saves: usize,
     /// Failures that observers were told to be isolated, by the observer that was told first.
     pub(crate) isolated: Vec<IsolationEvent>,
-    /// What recording middleware saw, by their names.
+    /// The records of recording middleware, by middleware name.
     pub(crate) traces: BTreeMap<String, Vec<Trace>>,
-    /// What timing middleware told.
+    /// The records of timing middleware.
     pub(crate) timings: Vec<Value>,
-    /// What logging middleware wrote.
+    /// The lines that logging middleware wrote.
     pub(crate) log: Vec<String>,
     /// The messages that callbacks of failure isolations were given.
     pub(crate) caught_messages: Vec<String>,
@@ -125,7 +125,7 @@ pub(crate) struct Reel {
     pub(crate) in_flight: InFlight,
     /// How often failure mocks were called.
     pub(crate) mock_calls: usize,
-    /// What went wrong beside the run.
+    /// The number of failures beside the run.
     pub(crate) mishaps: usize,
 }
 
@@ -136,7 +136,7 @@ impl Reel {
         self.calls.iter().filter(|call| matches!(call, StoreCall::Load(_))).count()
     }
 
-    /// Returns what was saved, in order.
+    /// Returns the saved records, in order.
     pub(crate) fn saves(&self) -> impl DoubleEndedIterator<Item = &SessionRecord> {
         self.calls.iter().filter_map(|call| match call {
             StoreCall::Save(record) => Some(record),
@@ -146,32 +146,31 @@ impl Reel {
 
     /// Returns the events that an observer took.
     pub(crate) fn taken_by(&self, observer: &str) -> impl Iterator<Item = &NodeEvent> {
-        self.deliveries.iter().filter(move |delivery| delivery.observer == observer).map(|delivery| &delivery.event)
+        self.deliveries
+            .iter()
+            .filter(move |delivery| delivery.observer == observer)
+            .map(|delivery| &delivery.event)
     }
 
-    /// Returns the nodes of the outermost graph that ran, in order: each once, however often it was tried; a subgraph once
-    /// each time it is entered. A node that middleware kept from running is not among them.
+    /// Returns the nodes of the outermost graph that ran, in order: each once, however often it was tried; a subgraph
+    /// once each time it is entered. A node that middleware kept from running is not among them.
     #[must_use]
     pub(crate) fn order(&self) -> Vec<String> {
         let mut heard = self.taken_by(RUNNERS).peekable();
         if heard.peek().is_none() {
-            return order(
-                self.visits.iter().map(|visit| Step {
-                    path: visit.namespace.iter().map(String::as_str).collect(),
-                    step: visit.step,
-                }),
-            );
+            return order(self.visits.iter().map(|visit| Step {
+                path: visit.namespace.iter().map(String::as_str).collect(),
+                step: visit.step,
+            }));
         }
         // Containers have no body of their own; their events tell of them, and of all that they contain.
         let plain = |it: &&NodeEvent| {
             !matches!(it.lineage.boundaries().first(), Some(Boundary::Instance(_) | Boundary::Branch(_)))
         };
-        order(
-            heard
-                .filter(|heard| heard.phase == Phase::Started)
-                .filter(plain)
-                .map(|heard| Step { path: heard.namespace.iter().map(AsRef::as_ref).collect(), step: heard.step }),
-        )
+        order(heard.filter(|heard| heard.phase == Phase::Started).filter(plain).map(|heard| Step {
+            path: heard.namespace.iter().map(AsRef::as_ref).collect(),
+            step: heard.step,
+        }))
     }
 }
 
@@ -207,7 +206,7 @@ impl Tape {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cuts off what was written since the last cut.
+    /// Takes the recording since the last cut.
     #[must_use]
     pub(crate) fn cut(&self) -> Reel {
         std::mem::take(&mut *self.write())

@@ -1,4 +1,4 @@
-//! What tests of the runner share: a case, changed in one place.
+//! Shared code of the runner's tests: a case, changed in one place.
 
 use crate::case::split;
 use crate::dialect::Dialect;
@@ -16,7 +16,7 @@ pub(crate) fn failures_in(dialect: Dialect, text: &str) -> Vec<String> {
     cases.into_iter().flat_map(execute).map(|it| it.to_string()).collect()
 }
 
-/// Changes a case in one place, which it must have, and returns what fails then.
+/// Changes a case in one place, which it must have, and returns the failures of the changed case.
 pub(crate) fn changed(case: &str, from: &str, to: &str) -> Vec<String> {
     assert!(case.contains(from), "{from}");
     failures(&case.replacen(from, to, 1))

@@ -1,5 +1,5 @@
-//! Closed sets of words: categories of errors, and the fields that requests to models have. An expectation that something is
-//! *not* so is only worth something where its word exists.
+//! Closed sets of words: categories of errors, and the fields that requests to models have. An expectation that
+//! something is *not* so is only worth something where its word exists.
 
 /// Categories that an invocation, a session, a suspension, a checkpoint or a model call can end with.
 pub(crate) const CATEGORIES: &[&str] = &[
@@ -38,7 +38,8 @@ pub(crate) const CATEGORIES: &[&str] = &[
     "structured_output_invalid",
 ];
 
-/// Fields of a request's body on the three wires (llm-provider §8), and the vendors' other ones that callers send as extras.
+/// Fields of a request's body on the three wires (llm-provider §8), and the vendors' other ones that callers send as
+/// extras.
 pub(crate) const REQUEST_FIELDS: &[&str] = &[
     "model",
     "messages",

@@ -80,7 +80,7 @@ impl Node {
 pub(crate) struct YamlFault {
     /// The line, from 1.
     pub(crate) line: usize,
-    /// What is wrong.
+    /// A description of the fault.
     pub(crate) what: String,
 }
 
@@ -90,8 +90,8 @@ impl fmt::Display for YamlFault {
     }
 }
 
-/// Reads one document. Aliases, tags, repeated keys and a second document are refused: no fixture has a use for them, and
-/// each could hide something.
+/// Reads one document. Aliases, tags, repeated keys and a second document are refused: no fixture has a use for them,
+/// and each could hide something.
 ///
 /// # Errors
 /// The first thing that is wrong.

@@ -1,11 +1,11 @@
-//! Text in pictures: what names may contain, how much room they take, where they are cut.
+//! Text in pictures: the permitted characters of names, their width, and where they are cut.
 
 use std::borrow::Cow;
 
 use crate::visible_text::{is_unseen, visible_text};
 
-/// Makes a name fit to be shown on one line: blanks of all kinds are spaces, what cannot be seen, or would change how the rest
-/// is read, is an escape.
+/// Makes a name fit to be shown on one line: blanks of all kinds become spaces; characters that are invisible, or
+/// would change how the rest is read, become escapes.
 pub(crate) fn shown(name: &str) -> Cow<'_, str> {
     if name.is_empty() {
         return Cow::Borrowed("\"\"");

@@ -1,7 +1,7 @@
 //! Pictures of graphs and of turns, as text that other tools read and as SVG that people look at.
 //!
-//! [`GraphPicture`] draws the outline of a compiled graph, [`TimelinePicture`] what is stored of a turn. Nothing here runs
-//! or reads anything: equal data give equal pictures, byte by byte.
+//! [`GraphPicture`] draws the outline of a compiled graph, [`TimelinePicture`] the stored records of a turn. Nothing
+//! here runs or reads anything: equal data give equal pictures, byte by byte.
 //!
 //! [`visible_text`] and [`visible_value`] make text of others fit to be read: nothing in it hides.
 //!

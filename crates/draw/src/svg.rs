@@ -134,7 +134,7 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// Escapes a text for XML; what XML cannot hold is replaced.
+/// Escapes a text for XML; characters that XML cannot hold are replaced.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for it in text.chars() {

@@ -1,4 +1,5 @@
-//! Text of others as people may see it: characters that show nothing, or that change the order of the rest, become escapes.
+//! Text of others as people may see it: characters that show nothing, or that change the order of the rest, become
+//! escapes.
 //!
 //! The page has the same functions in JavaScript (`web/js/visible_text.js`); one table of cases tests both
 //! (`tests/visible_text.json`).
@@ -6,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// So many plain spaces in a row are still seen as what they are.
+/// The longest run of plain spaces whose length a reader still sees.
 const SPACES_MAX: usize = 8;
 
 /// Returns a text of others with an escape for each character that nobody sees, as `\u{202e}`. Newlines and tabs stay;
@@ -28,10 +29,11 @@ pub fn visible_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(visible)
 }
 
-/// Returns text of which every character counts, such as the arguments of an action that a person approves: blanks other
-/// than a few spaces are escapes, too, as `\u{a0 x 6000}` where they are many.
+/// Returns text of which every character counts, such as the arguments of an action that a person approves: blanks
+/// other than a few spaces are escapes, too, as `\u{a0 x 6000}` where they are many.
 ///
-/// Blanks at the beginning of a line are indentation and stay: give it JSON, in which a newline of a value is no newline.
+/// Blanks at the beginning of a line are indentation and stay: give it JSON, in which a newline of a value is no
+/// newline.
 pub fn visible_value(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     let mut before = None;
@@ -128,7 +130,7 @@ fn is_blank(it: char) -> bool {
     )
 }
 
-/// Joiners and variation selectors are part of what is seen where they stand between letters or pictographs.
+/// Joiners and variation selectors are visible parts of text between letters or pictographs.
 fn belongs(before: Option<char>, it: char, after: Option<char>) -> bool {
     let is = |it: Option<char>, kind: fn(char) -> bool| it.is_some_and(kind);
     match it {

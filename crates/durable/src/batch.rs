@@ -6,7 +6,7 @@ use crate::{
     WaitStatus,
 };
 
-/// What must hold for a batch to be written; checked in the transaction that writes it.
+/// A precondition of a batch. The store checks it in the transaction that writes the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Require {
     /// The session does not exist.
@@ -38,8 +38,8 @@ pub enum Require {
     MailAbsent(String),
     /// No turn of the session is without outcome and no wait is pending.
     Idle,
-    /// Another session of the tenant exists, was made then, and its state was committed this often: what is inherited
-    /// from it is what was read.
+    /// Another session of the tenant exists with this creation time and this version: the state that this batch
+    /// inherits from it is the state that was read.
     Source {
         /// The other session.
         session: SessionId,
@@ -70,11 +70,11 @@ pub enum Put {
         /// Its place.
         placement: Placement,
     },
-    /// Sets what is known beside an item (D17), whatever was known. The item must be there.
+    /// Replaces the side record of an item (D17). The item must exist.
     Side {
         /// The item's number.
         item: u64,
-        /// What is known.
+        /// The new side record.
         side: Json,
     },
     /// Writes a turn.
@@ -103,9 +103,9 @@ pub enum Put {
     },
     /// Adds an event. Its sequence number must be free.
     Event(EventRow),
-    /// Copies the beginning of a list of another session of the tenant, as it is when the batch is written: every item with
-    /// its number, turn, place, body and side record (D12). Items and places must be free; a list that is shorter refuses
-    /// the batch. The field is put apart. Blobs of the other session that the batch leaves named in this one
+    /// Copies the beginning of a list of another session of the tenant, as it is when the batch is written: every item
+    /// with its number, turn, place, body and side record (D12). Items and places must be free; a list that is shorter
+    /// refuses the batch. The field is put apart. Blobs of the other session that the batch leaves named in this one
     /// ([`Documents`](crate::Documents)) are used by both; for that alone, none may be inherited.
     Inherit {
         /// The other session.
@@ -117,9 +117,9 @@ pub enum Put {
         /// How many items.
         len: u64,
     },
-    /// Removes a turn with what belongs to it alone: its idempotency key, its waits, its records, and the items that it
-    /// made and that have no place. Removing none is fine; one whose invocation is not over, because a turn of it has no
-    /// outcome or a wait of it is pending, refuses the batch.
+    /// Removes a turn and the rows that belong to it alone: its idempotency key, its waits, its records, and the items
+    /// that it made and that have no place. Removing an absent turn succeeds. The batch is refused if the turn's
+    /// invocation is not over, because one of its turns has no outcome or one of its waits is pending.
     DropTurn {
         /// The turn's number.
         turn: u64,
@@ -129,23 +129,24 @@ pub enum Put {
         /// The lowest number that stays.
         before: u64,
     },
-    /// Adds to what the session, and to what its tenant has used of a model.
+    /// Adds usage of a model to the totals of the session and of its tenant.
     Usage(UsageRow),
-    /// Removes the session and everything of it but its next free numbers, which are content of nobody, and what its tenant has
-    /// used in it; a later head makes it anew. Deleting what is absent succeeds.
+    /// Removes the session and all its rows, except its next free numbers, which contain no content. The usage totals
+    /// of its tenant stay. A later head creates the session anew. Deleting an absent session succeeds.
     Delete,
-    /// Writes a document of the session's tenant, whatever stood there, that need not find the session there
-    /// ([`Documents`](crate::Documents)): what is to be done or known about a transition is kept with it.
+    /// Writes a document of the session's tenant and replaces the stored one. The session need not exist
+    /// ([`Documents`](crate::Documents)). With it, follow-up work or facts about a transition are stored in the same
+    /// transaction.
     Document {
-        /// What it is.
+        /// Its kind.
         kind: String,
-        /// Which one, unique in tenant and kind.
+        /// Its id, unique in tenant and kind.
         id: String,
-        /// What it says.
+        /// Its body.
         body: Json,
-        /// From when on it is as if it were not there.
+        /// The document expires at this time.
         expires_at: Option<Timestamp>,
-        /// Whether it stays when the session goes; otherwise it belongs to the session.
+        /// Whether it stays when the session is deleted; otherwise it belongs to the session.
         outlives: bool,
     },
     /// Adds an audit row, which outlives the session.
@@ -162,9 +163,9 @@ pub struct Batch {
     pub key: SessionKey,
     /// The writer's fence; another than the store's is refused.
     pub fence: Fence,
-    /// What must hold.
+    /// The preconditions.
     pub requires: Vec<Require>,
-    /// What is written.
+    /// The rows to write or to remove.
     pub puts: Vec<Put>,
 }
 

@@ -9,13 +9,14 @@ use crate::{
     TenantId,
 };
 
-/// A checkpointer that writes only every so many saves from inside of fan-outs; all other saves pass at once.
+/// A checkpointer that writes only every n-th save from inside of fan-outs; all other saves pass at once.
 ///
-/// What is kept back is lost when the process dies, and also when the invocation ends by an error: `load` and `list` show
-/// what was written. The instances concerned run again on a resume; each still contributes once, since what a record says
-/// of an instance is only true when the record was written. Choose it when instances are many and cheap to repeat.
+/// Saves that were kept back are lost when the process dies, and also when the invocation ends by an error: `load` and
+/// `list` return only written records. A resume runs the affected instances again. Each instance still contributes
+/// once, because a resume trusts only the progress in the written record. Use it when instances are many and cheap to
+/// repeat.
 ///
-/// A save that passes contains everything that was kept back of its invocation, since records are whole.
+/// A save that passes contains all progress that was kept back for its invocation, since records are whole.
 #[derive(Debug)]
 pub struct Batched {
     inner: Arc<dyn Checkpointer>,

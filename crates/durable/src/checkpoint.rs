@@ -25,8 +25,8 @@ pub struct CheckpointRecord {
     pub session_id: Option<SessionId>,
     /// The version of the outermost declared schema; those of `parent_states` count as the same (§10.12.2).
     pub schema_version: String,
-    /// The state of the graph that the run stood in: the outermost one, or that of a subgraph. While a fan-out runs, of the
-    /// graph that contains it.
+    /// The state of the graph that the run stood in: the outermost one, or that of a subgraph. While a fan-out runs, of
+    /// the graph that contains it.
     #[serde(with = "raw::map")]
     pub state: CheckpointState,
     /// The states of the graphs that contain it, outermost first.
@@ -40,20 +40,20 @@ pub struct CheckpointRecord {
     pub fan_out_progress: Vec<FanOutProgress>,
     /// When the record was saved, by the engine's clock; it never runs backwards within an invocation.
     pub last_saved_at: Timestamp,
-    /// Where the run stood, as the engine keeps it: it also tells cycles apart, and subgraphs that were left. Records that
-    /// were made elsewhere have none; their place is derived from `completed_positions`.
+    /// Where the run stood, as the engine keeps it: it also tells cycles apart, and subgraphs that were left. Records
+    /// that were made elsewhere have none; their place is derived from `completed_positions`.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "raw::option")]
     pub cursor: Option<Json>,
 }
 
 impl CheckpointRecord {
-    /// Tells whether the save is one from inside of a fan-out: what stores may batch (§10.11.4).
+    /// Checks whether the save is from inside of a fan-out. Only such saves may be batched by a store (§10.11.4).
     #[must_use]
     pub fn is_fan_out_internal(&self) -> bool {
         !self.fan_out_progress.is_empty()
     }
 
-    /// Returns what a listing shows of the record.
+    /// Returns the entry of the record in a listing.
     #[must_use]
     pub fn summary(&self) -> CheckpointSummary {
         CheckpointSummary {
@@ -116,13 +116,13 @@ pub enum InstanceState {
 pub struct InstanceProgress {
     /// How far it is.
     pub state: InstanceState,
-    /// What it contributes, when it is completed: the collected value, or the record of its failure.
+    /// The contribution of a completed instance: the collected value, or the record of its failure.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "raw::option")]
     pub result: Option<Json>,
     /// Whether `result` is the record of a failure.
     #[serde(default)]
     pub result_is_error: bool,
-    /// What else it contributes, by the parent's field.
+    /// The other contributions, by the parent's field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "raw::map")]
     pub extra_outputs: BTreeMap<String, Json>,
     /// The node executions that it had completed, when it is in flight. A resume does not go on after them: they tell
@@ -145,7 +145,7 @@ impl InstanceProgress {
     }
 }
 
-/// What a listing shows of a checkpointed invocation: no state (§10.1).
+/// The entry of a checkpointed invocation in a listing: no state (§10.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointSummary {
     /// The invocation.
@@ -182,10 +182,10 @@ impl CheckpointFilter {
 /// Where running invocations are kept for the case that their process dies (pipeline-utilities §10.1).
 ///
 /// # Contract
-/// - What `load` returns after a `save` equals what was saved: the record of the last save is the invocation's only one.
+/// - `load` after a `save` returns a record equal to the saved one: the last saved record is the invocation's only one.
 /// - A save that returned `Ok` is durable, for stores that outlive the process.
-/// - Saves of one invocation land in the order in which `save` was called; one whose future was dropped has happened or has
-///   not, nothing between.
+/// - Saves of one invocation land in the order in which `save` was called; one whose future was dropped has happened or
+///   has not, nothing between.
 /// - `delete` is idempotent.
 /// - Tenants are apart.
 ///
@@ -211,14 +211,14 @@ pub trait Checkpointer: fmt::Debug + Send + Sync {
     /// Removes the record of an invocation, if there is one.
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>>;
 
-    /// Names the kind of store, for people who read when runs were saved (pipeline-utilities §10.8): a short word, the same
-    /// each time.
+    /// Names the kind of store, for people who read when runs were saved (pipeline-utilities §10.8): a short word, the
+    /// same each time.
     fn backend(&self) -> &str {
         "custom"
     }
 
-    /// Tells whether what `load` returns is independent of the state's present schema, so that migrations may run on it
-    /// (§10.12.1): true of any store that encodes as JSON, which records do already.
+    /// Checks whether the result of `load` is independent of the state's present schema, so that migrations may run on
+    /// it (§10.12.1). True for every store that encodes records as JSON.
     fn supports_state_migration(&self) -> bool {
         true
     }

@@ -1,12 +1,13 @@
 //! Checksums of rows: whether a value is the one that was written.
 //!
-//! They find what a disk, a tool or a hand has changed. They have no key, so that they do not stop anybody who knows them.
+//! They detect changes by a disk, a tool or a person. They have no key, so anybody can compute a matching checksum for
+//! changed values.
 
 /// The checksum of a group of values, in 31 bits: so short that a row pays five bytes for it, and long enough that one
 /// change in two thousand million goes unseen.
 ///
-/// A row whose parts change at different times has the [`sum`] of the checksums of its parts: whoever changes one part needs
-/// the old and the new value of that part, and no other.
+/// A row whose parts change at different times has the [`sum`] of the checksums of its parts: whoever changes one part
+/// needs the old and the new value of that part, and no other.
 #[derive(Debug, Clone, Copy)]
 pub struct Checksum(u64);
 
@@ -67,7 +68,7 @@ pub fn sum(parts: impl IntoIterator<Item = u64>) -> u64 {
     parts.into_iter().fold(0, |sum, part| (sum + part) & Checksum::MASK)
 }
 
-/// Returns what must be added to the checksum of a row when one of its parts changes.
+/// Returns the difference to add to the checksum of a row when one of its parts changes.
 #[must_use]
 pub fn change(old: u64, new: u64) -> u64 {
     new.wrapping_sub(old) & Checksum::MASK

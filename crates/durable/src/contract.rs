@@ -1,7 +1,7 @@
 //! The public suite: every promise of the store traits, by name.
 //!
-//! A store author writes a [`Bench`] and, for each of [`Clause::all`], one test that calls [`check`]. That the suite can
-//! tell a broken store from a sound one is proven with the [`Saboteur`], which breaks one clause of a sound store.
+//! A store author writes a [`Bench`] and, for each of [`Clause::all`], one test that calls [`check`]. That the suite
+//! can tell a broken store from a sound one is proven with the [`Saboteur`], which breaks one clause of a sound store.
 //!
 //! # Example
 //! ```

@@ -1,17 +1,17 @@
-//! Documents: what a server keeps of its own beside the conversations, in the same store.
+//! Documents: a server's own data beside the conversations, in the same store.
 
 use std::fmt;
 
 use crate::{BoxFuture, Json, Result, SessionId, SessionKey, TenantId, Timestamp};
 
-/// Names a document: whose it is, what kind, which one.
+/// The name of a document: tenant, kind and id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DocumentKey {
-    /// Whose it is (INV-14).
+    /// The tenant that owns it (INV-14).
     pub tenant: TenantId,
-    /// What it is, such as `api_key`.
+    /// Its kind, such as `api_key`.
     pub kind: String,
-    /// Which one, unique in tenant and kind.
+    /// Its id, unique in tenant and kind.
     pub id: String,
 }
 
@@ -28,24 +28,24 @@ impl DocumentKey {
 pub struct Document {
     /// Its name.
     pub key: DocumentKey,
-    /// The session that it belongs to: it goes with that session (D25).
+    /// The session that it belongs to: it is removed with that session (D25).
     pub session: Option<SessionId>,
-    /// What it says.
+    /// Its body.
     pub body: Json,
     /// How often it was written: 1 for a new one.
     pub version: u64,
-    /// From when on it is as if it were not there.
+    /// It expires at this time.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What must hold of a document for a change to be made; checked in the transaction that makes it.
+/// A precondition on a document for a change; checked in the transaction that makes the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing.
+    /// No condition.
     Any,
-    /// There is none.
+    /// The document does not exist.
     Absent,
-    /// It was written this often.
+    /// The document exists and was written this often.
     Version(u64),
 }
 
@@ -56,20 +56,20 @@ pub enum Change {
     Write {
         /// Its name.
         key: DocumentKey,
-        /// What must hold.
+        /// The precondition.
         expect: Expect,
         /// The session that it belongs to.
         session: Option<SessionId>,
-        /// What it says.
+        /// Its body.
         body: Json,
-        /// From when on it is as if it were not there.
+        /// It expires at this time.
         expires_at: Option<Timestamp>,
     },
     /// Removes it, if it is there.
     Remove {
         /// Its name.
         key: DocumentKey,
-        /// What must hold.
+        /// The precondition.
         expect: Expect,
     },
 }
@@ -79,7 +79,7 @@ pub enum Change {
 pub struct Blob {
     /// The SHA-256 of the bytes, in lower-case hexadecimal.
     pub digest: String,
-    /// What they are, such as `image/png`.
+    /// Their media type, such as `image/png`.
     pub media_type: String,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -92,7 +92,7 @@ impl fmt::Debug for Blob {
 }
 
 impl Blob {
-    /// Returns what is known of it beside its bytes.
+    /// Returns its digest, media type and size.
     #[must_use]
     pub fn info(&self) -> BlobInfo {
         let (digest, media_type) = (self.digest.clone(), self.media_type.clone());
@@ -100,14 +100,14 @@ impl Blob {
     }
 }
 
-/// What is known of a blob beside its bytes.
+/// The description of a blob, without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobInfo {
     /// The SHA-256 of the bytes, in lower-case hexadecimal.
     pub digest: String,
-    /// What they are, such as `image/png`.
+    /// Their media type, such as `image/png`.
     pub media_type: String,
-    /// How many there are.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
@@ -120,21 +120,22 @@ pub struct BlobAccount {
     pub holder_bytes: u64,
 }
 
-/// Where a server keeps what is no conversation: keys, tokens, answers that were given, bytes that messages name.
+/// The store for a server's data that is not part of a conversation: keys, tokens, stored responses, bytes that
+/// messages name.
 ///
 /// # Contract
-/// - **Atomic.** `change` makes all changes or none. Expectations are checked first, all of them, on what is stored before it;
-///   one that does not hold is [`Error::Refused`](crate::Error::Refused).
+/// - **Atomic.** `change` makes all changes or none. All expectations are checked first, against the documents stored
+///   before the call; one that does not hold is [`Error::Refused`](crate::Error::Refused).
 /// - **Durable**, **never dropped**, **read your writes**, **tenants apart**: as [`Journal`](crate::Journal).
-/// - **Gone with its session.** A batch that deletes a session, be it there or not, removes the documents that belong to it
-///   and its uses of blobs, in the same transaction; a blob goes with its last use. A session that
-///   [inherits](crate::Put::Inherit) from another uses, from the same transaction on, those blobs of that one that it names:
-///   whose digest stands in the body of an item or the value of a field.
+/// - **Gone with its session.** A batch that deletes a session, whether the session exists or not, removes the
+///   documents that belong to it and its uses of blobs, in the same transaction; a blob is removed with its last use. A
+///   session that [inherits](crate::Put::Inherit) from another session uses, from the same transaction on, the blobs of
+///   that session that it names: those whose digest occurs in the body of an item or the value of a field.
 /// - **Stored once.** The bytes of a digest are kept once for each tenant, however many sessions use them.
-/// - A document whose time is over is kept until something removes it; who reads decides with its own clock.
+/// - An expired document is kept until something removes it; readers compare the expiry with their own clock.
 ///
-/// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The contract suite checks every
-/// clause. This trait is not under semantic versioning.
+/// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The contract suite checks
+/// every clause. This trait is not under semantic versioning.
 pub trait Documents: fmt::Debug + Send + Sync {
     /// Reads a document.
     fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>>;
@@ -154,20 +155,22 @@ pub trait Documents: fmt::Debug + Send + Sync {
     /// Removes the documents of all tenants whose time was over before, at most `limit`; returns how many.
     fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>>;
 
-    /// Commits a small change by the same way as every other write, to tell whether the store can be written now. What is stored
-    /// means the same afterwards. Stores that do not say otherwise remove nothing, through [`Self::expire`].
+    /// Commits a small change in the same way as every other write, to check whether the store can be written now. The
+    /// stored data mean the same afterwards. The default implementation removes nothing, through [`Self::expire`].
     ///
-    /// Errors by category: those of the trait, and `store_full`, `store_fenced`, `store_displaced` where a store can tell.
+    /// Errors by category: those of the trait, and `store_full`, `store_fenced`, `store_displaced` where a store can
+    /// tell.
     fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
         let expiry = self.expire(Timestamp::from_millis(i64::MIN), 0);
         Box::pin(async move { expiry.await.map(drop) })
     }
 
-    /// Keeps a blob for a session, which need not exist yet. Doing so again changes nothing; of one that is kept already, for
-    /// whatever session of the tenant, the media type stays. Nobody checks the digest here: who reads, trusts who wrote.
+    /// Keeps a blob for a session, which need not exist yet. Doing so again changes nothing; of one that is kept
+    /// already, for whatever session of the tenant, the media type stays. Nobody checks the digest here: who reads,
+    /// trusts who wrote.
     ///
-    /// The bytes count for `holder`, such as a key of the tenant, from when they are first kept until they are removed; without
-    /// a holder they count for the tenant alone.
+    /// The bytes count for `holder`, such as a key of the tenant, from when they are first kept until they are removed;
+    /// without a holder they count for the tenant alone.
     fn keep_blob_for(
         &self,
         key: &SessionKey,
@@ -190,7 +193,7 @@ pub trait Documents: fmt::Debug + Send + Sync {
     /// Reads a blob that a session uses.
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>>;
 
-    /// Says what a blob is that a session uses. Stores that do not say otherwise read it for that.
+    /// Describes a blob that a session uses. The default implementation reads the whole blob.
     fn blob_info<'a>(
         &'a self,
         key: &'a SessionKey,

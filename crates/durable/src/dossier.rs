@@ -1,11 +1,12 @@
-//! What a writer knows of a session before it goes on with it.
+//! The data of a session that a writer reads before it continues the session.
 
 use crate::{
     Counters, Journal, MailRow, PositionRow, RecordRow, Result, SessionKey, SessionRow, TurnQuery, TurnRow,
     WaitQuery, WaitRow,
 };
 
-/// Everything that [`Journal::dossier`] reads of a session at once: what the single reads would say, without items and log.
+/// Everything that [`Journal::dossier`] reads of a session at once: the results of the single reads, without items and
+/// log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dossier {
     /// As [`Journal::session`].

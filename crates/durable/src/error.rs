@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! The errors of a store.
 
 use crate::{Expected, Fence, SessionKey, Version};
 
@@ -24,38 +24,40 @@ pub enum Error {
     Conflict {
         /// Which session.
         key: SessionKey,
-        /// What the caller believed.
+        /// The version that the caller expected.
         expected: Expected,
-        /// What is stored.
+        /// The stored version.
         found: Option<Version>,
     },
-    /// The store cannot be reached, read or written at present; what it holds is unharmed.
+    /// The store cannot be reached, read or written at present; the stored data is unharmed.
     #[error("the store is unavailable while it should {doing}")]
     Unavailable {
-        /// What it was asked to do.
+        /// The operation, as a verb phrase.
         doing: &'static str,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
-    /// The commit failed, and so did the one that was to replace it in the log (D38): nothing of the write is visible now,
-    /// and all of it may be there when the store is next opened. Until the log is replaced, every write is refused.
+    /// The commit failed, and so did the one that was to replace it in the log (D38): nothing of the write is visible
+    /// now, and all of it may be there when the store is next opened. Until the log is replaced, every write is
+    /// refused.
     #[error("it is not known whether the store will keep what it was to {doing}")]
     CommitUnknown {
-        /// What it was asked to do.
+        /// The operation, as a verb phrase.
         doing: &'static str,
-        /// Why the commit failed.
+        /// The cause of the failed commit.
         source: BoxError,
     },
-    /// The store has no space for a write: nothing of it was written, what the store holds is unharmed, and the same write
-    /// succeeds once there is space again.
+    /// The store has no space for a write: nothing of the write was stored, the stored data is unharmed, and the same
+    /// write succeeds once there is space again.
     #[error("the store has no space left while it should {doing}")]
     Full {
-        /// What it was asked to do.
+        /// The operation, as a verb phrase.
         doing: &'static str,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
-    /// Another handle was opened for writing after this one and has raised the fence: this handle can never write again.
+    /// Another handle was opened for writing after this one and has raised the fence: this handle can never write
+    /// again.
     #[error("another writer has taken over the store (fence {} was held, {} is the newest)", held.0, found.0)]
     Fenced {
         /// The fence under which this handle writes.
@@ -63,23 +65,24 @@ pub enum Error {
         /// The newest fence of the store.
         found: Fence,
     },
-    /// The file of the store is not at its path any more: it was moved, deleted or replaced. Nothing is written until it is back.
+    /// The file of the store is not at its path any more: it was moved, deleted or replaced. Nothing is written until
+    /// it is back.
     #[error("the file of the store was moved, deleted or replaced")]
     Displaced,
-    /// What is stored is not what was written, or was written by something else.
+    /// The stored data differs from the data that was written, or was written by another program.
     #[error("the store holds something unreadable: {what}")]
     Corrupt {
-        /// What, and where.
+        /// The damaged data and its place.
         what: String,
-        /// Why it cannot be read, when there is more to say.
+        /// The cause, if there is one.
         source: Option<BoxError>,
     },
     /// The store was written by a newer or foreign version, which this one refuses to guess at (INV-13).
     #[error("the store has format {found}, and this version knows {known}")]
     Format {
-        /// What it has.
+        /// The format of the store.
         found: String,
-        /// What is known here.
+        /// The format that this version knows.
         known: String,
     },
     /// Another process has the store open for writing.
@@ -87,7 +90,7 @@ pub enum Error {
     Locked {
         /// The other process.
         pid: u32,
-        /// What it runs.
+        /// The command that it runs.
         command: String,
     },
     /// The store was closed.

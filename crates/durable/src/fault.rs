@@ -18,13 +18,13 @@ pub enum Land {
     After,
 }
 
-/// Wraps a store so that its n-th write fails, and every write after it: what a process sees that dies there.
+/// Wraps a store so that its n-th write fails, and every write after it, as if the process died at that write.
 ///
 /// Writes are [`Journal::apply`](crate::Journal::apply), `save` and `delete` of a
 /// [`SessionStore`](crate::SessionStore), `save`, `claim`, `close` and `delete` of a
-/// [`PausedStore`](crate::PausedStore), and `change`, `expire` and `keep_blob` of [`Documents`](crate::Documents). They count when they are called, from 1, whatever their answer; wrappers made
-/// with [`FailAt::beside`] count together. What fails answers [`Error::Unavailable`](crate::Error::Unavailable). Reads
-/// pass.
+/// [`PausedStore`](crate::PausedStore), and `change`, `expire` and `keep_blob` of [`Documents`](crate::Documents). They
+/// count when they are called, from 1, whatever their result; wrappers made with [`FailAt::beside`] count together.
+/// Failed writes return [`Error::Unavailable`](crate::Error::Unavailable). Reads pass.
 ///
 /// # Example
 /// ```

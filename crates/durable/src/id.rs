@@ -1,4 +1,4 @@
-//! Names of things: checked once, then carried as what they are.
+//! Identifiers: validated once, then carried as types.
 
 use std::fmt;
 use std::sync::Arc;
@@ -106,13 +106,13 @@ text_id! {
 }
 
 text_id! {
-    /// Names the person or program on whose behalf sessions are made, within a tenant: the id of an API key, the `sub` of a
-    /// token, or a name that a program sets. Erasure selects sessions by it.
+    /// Names the person or program on whose behalf sessions are made, within a tenant: the id of an API key, the `sub`
+    /// of a token, or a name that a program sets. Erasure selects sessions by it.
     SubjectId
 }
 
 text_id! {
-    /// Names what one message started: its turn and every turn that resumes it (graph-engine §3).
+    /// The id of an invocation: the turn that a message started and every turn that resumes it (graph-engine §3).
     InvocationId
 }
 

@@ -27,8 +27,8 @@ pub enum ItemRange {
         /// At most this many.
         limit: u64,
     },
-    /// As `List`, but bounded by bytes, too: an item is read while those before it have fewer than `bytes` together, their bodies
-    /// and side records. At least one is read, if there is one.
+    /// As `List`, but bounded by bytes, too: an item is read while those before it have fewer than `bytes` together,
+    /// their bodies and side records. At least one is read, if there is one.
     Page {
         /// The field.
         field: String,
@@ -41,7 +41,8 @@ pub enum ItemRange {
         /// No further item once there are so many bytes.
         bytes: u64,
     },
-    /// The last ones before a sequence number, bounded as `Page` is, from the last one back; ordered by sequence number all the same.
+    /// The last ones before a sequence number, bounded as `Page` is, from the last one back; ordered by sequence number
+    /// all the same.
     PageBefore {
         /// The field.
         field: String,
@@ -128,13 +129,13 @@ pub struct SessionPage {
 /// - **Durable.** When `apply` has answered `Ok`, the batch survives the process, and for stores on disk (at their
 ///   default setting) a power loss.
 /// - **Fenced.** A batch whose fence is not the store's is refused, whatever else it says.
-/// - **Decided once.** Requirements are checked in the transaction that writes. [`Error::Refused`](crate::Error::Refused)
-///   means that nothing was written: read again, decide again.
+/// - **Decided once.** Requirements are checked in the transaction that writes.
+///   [`Error::Refused`](crate::Error::Refused) means that nothing was written: read again, decide again.
 /// - **Never dropped.** Dropping the future of `apply` cancels nothing.
 /// - **Read your writes.** A read that begins after an `apply` answered sees that batch whole.
-/// - **Numbered once.** The next free numbers of a session only rise, and they outlive it: a session that is made under the
-///   name of one that was deleted goes on from its numbers, in the batch that makes it. So no name of a turn, an event or
-///   a wait that was given out comes to mean another.
+/// - **Numbered once.** The next free numbers of a session only rise, and they outlive it: a session that is made under
+///   the name of one that was deleted goes on from its numbers, in the batch that makes it. So no name of a turn, an
+///   event or a wait that was given out comes to mean another.
 /// - **Tenants apart.** No call with one tenant's key sees or changes a row of another (INV-14).
 ///
 /// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The suite in
@@ -153,8 +154,9 @@ pub trait Journal: fmt::Debug + Send + Sync {
     /// Reads a session with its fields, without its items.
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>>;
 
-    /// Reads what a writer knows of a session before it goes on with it, at the price of one read. Stores that do not say
-    /// otherwise read its parts one after the other: who writes the session meanwhile reads it again.
+    /// Reads the data of a session that a writer needs before it continues the session, at the price of one read. The
+    /// default implementation reads the parts one after the other, so they may come from different moments; a writer
+    /// whose batch is refused reads them again.
     fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
         Box::pin(dossier::gather(self, key))
     }
@@ -171,9 +173,9 @@ pub trait Journal: fmt::Debug + Send + Sync {
         limit: u64,
     ) -> BoxFuture<'a, Result<SessionPage>>;
 
-    /// Reads a tenant's sessions, the one whose state was written last first, and of several that were written at one time the
-    /// one with the greater id first; from past such a place on, at most `limit`. For people who look for what they said
-    /// last: a store may go through all sessions of the tenant.
+    /// Reads a tenant's sessions, ordered by the time of the last write of their state, newest first; among equal times
+    /// the greater id comes first. Starts after the given place and returns at most `limit`. Meant for people who look
+    /// for their latest conversation: a store may go through all sessions of the tenant.
     fn recent<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -221,15 +223,14 @@ pub trait Journal: fmt::Debug + Send + Sync {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>>;
 
-    /// Reads what was used of models, ordered by model. What it costs does not depend on how many turns or sessions there
-    /// were.
+    /// Reads the usage of models, ordered by model. The cost does not depend on the number of turns or sessions.
     fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>>;
 }
 
-/// The calls that look across tenants: sweep, deadlines, retention, doctor. What they return names the tenant (INV-14).
+/// The calls that look across tenants: sweep, deadlines, retention, doctor. Their results name the tenant (INV-14).
 ///
 /// # Contract
-/// As for [`Journal`]; all calls read, what they find is changed by batches.
+/// As for [`Journal`]. All calls only read; the rows are changed by batches.
 pub trait Upkeep: fmt::Debug + Send + Sync {
     /// Reads turns without an outcome whose fence is lower than this handle's, ordered by session and number, from past
     /// the given one on.

@@ -17,8 +17,8 @@ use crate::{
 ///   Elements keep their text; white space between them does not stay.
 /// - A session with a turn without outcome or with a pending wait is not overwritten, whatever the caller expects: that
 ///   is `session_write_conflict` (D1).
-/// - What a save makes belongs to no agent (its name is empty) until a chat turn claims it. A save over a chat session
-///   leaves agent, policy, parent, turns, events and everything else in place.
+/// - A session that a save makes belongs to no agent (its name is empty) until a chat turn claims it. A save over a
+///   chat session leaves agent, policy, parent, turns, events and everything else in place.
 /// - Items that a save makes carry a turn number that no turn has.
 /// - `delete` removes the session with everything of it, also when a turn runs; versions of a session that is made anew
 ///   count from 1. It writes no audit row: it knows neither the time nor who asks.
@@ -103,7 +103,8 @@ impl JournalSessions {
                 return Err(Error::Conflict { key: key.clone(), expected, found });
             }
             if before.as_ref() == Some(&row) {
-                // Refused though nothing changed: not for what is stored, but for who writes.
+                // The row has not changed since the last attempt, so the refusal is not caused by it but by this
+                // writer.
                 return Err(refusal);
             }
             let numbers = match &row {
@@ -183,7 +184,7 @@ fn is_expected(expected: Expected, found: Option<Version>) -> bool {
     }
 }
 
-/// Returns the batch that makes `record` the session's state, provided that what was read still holds.
+/// Returns the batch that makes `record` the session's state, provided that the stored row is still `stored`.
 fn save_batch(
     (key, fence): (&SessionKey, Fence),
     record: &SessionRecord,
@@ -199,7 +200,8 @@ fn save_batch(
         Some(row) => Require::SessionVersion(row.head.version),
     });
     batch.put(Put::Head(head));
-    for field in stored.iter().flat_map(|item| &item.fields).filter(|it| !record.state.contains_key(&it.name)) {
+    for field in stored.iter().flat_map(|item| &item.fields).filter(|it| !record.state.contains_key(&it.name))
+    {
         batch.put(Put::DropField(field.name.clone()));
     }
     let items_before = counters.items;

@@ -39,8 +39,8 @@ impl Json {
         self.0
     }
 
-    /// Returns how many levels of arrays and objects stand in each other in a JSON text, in one pass: 0 for a number or a text.
-    /// `serde_json` reads 127 of them and refuses more, so that what is stored must stay below.
+    /// Returns the depth of nested arrays and objects in a JSON text, in one pass: 0 for a number or a text.
+    /// `serde_json` reads 127 levels and refuses more, so stored values must stay below.
     #[must_use]
     pub fn levels(text: &str) -> usize {
         let (mut level, mut deepest) = (0_usize, 0);

@@ -49,8 +49,8 @@ pub enum Read {
     Tenants,
 }
 
-/// A store over another one, that looks at what passes: all of [`Journal`] and [`Upkeep`] comes with it. For tests and
-/// measurements; fence and epoch are those of the store below.
+/// A store that wraps another one and observes its calls. An implementation gets [`Journal`] and [`Upkeep`] for free.
+/// For tests and measurements; fence and epoch are those of the wrapped store.
 pub trait Layer: fmt::Debug + Send + Sync {
     /// Returns the journal below.
     fn journal(&self) -> &dyn Journal;
@@ -66,7 +66,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
         self.journal().apply(batch)
     }
 
-    /// Is handed every read, which has not begun, and returns what is read instead; the same, unless this is overridden.
+    /// Receives every read before it is polled, and returns the future to run instead; by default the same one.
     fn read<'a, T: Send + 'a>(
         &'a self,
         _: Read,

@@ -1,16 +1,16 @@
-//! What is stored, and under which promise.
+//! The storage traits and their contracts.
 //!
 //! # Vocabulary
 //! A *session* is a conversation under a [`SessionKey`]. A *turn* is one bounded execution in answer to one message or
-//! one signal; it ends once. An *invocation* is what one message started: its turn and every resuming turn. An *item* is
-//! one element of a list field (a message, in a chat). A *wait* is the record of a suspension. A *position* is where an
-//! unfinished invocation stands. An *event* is an entry of a session's durable log.
+//! one signal; it ends once. An *invocation* is the work that one message started: its turn and every resuming turn. An
+//! *item* is one element of a list field (a message, in a chat). A *wait* is the record of a suspension. A *position*
+//! is the place where an unfinished invocation continues. An *event* is an entry of a session's durable log.
 //!
 //! # Two levels
 //! - [`SessionStore`], [`PausedStore`] and [`Checkpointer`] are the small public traits of the sessions, suspension and
 //!   pipeline-utilities specifications: whole records, anyone can implement them.
-//! - [`Journal`] is what the chat harness runs on: one write, [`Journal::apply`], that commits a whole transition or
-//!   nothing, and a handful of reads. It knows no word of chat.
+//! - [`Journal`] is the storage trait of the chat harness: one write, [`Journal::apply`], that commits a whole
+//!   transition or nothing, and a handful of reads. It contains no chat terms.
 //!
 //! [`contract`] holds the public suite that every implementation passes, [`FailAt`] the fault injector.
 //!

@@ -27,7 +27,7 @@ use crate::{
 /// Keeps everything in memory: for tests, examples and sessions that need not outlive the process.
 ///
 /// A clone is another handle to the same data. [`MemoryStore::reopen`] models a restart of the process. Every call does
-/// its work before it returns, so that its future is ready at once. What a batch costs does not depend on how much is
+/// its work before it returns, so that its future is ready at once. The cost of a batch does not depend on how much is
 /// stored (INV-5).
 ///
 /// Beyond the contract it refuses batches that no writer can mean: rows of a session that does not exist when the batch

@@ -17,8 +17,8 @@ type Migrate = dyn Fn(State) -> Result<State, BoxError> + Send + Sync;
 
 /// The registered migrations of a state.
 ///
-/// The registry is bound to what it migrates by its owner: one for sessions, one for checkpoints. Which category an
-/// error has (`session_state_migration_*` or `checkpoint_state_migration_*`) is its owner's to say.
+/// The owner binds the registry to a kind of state: one registry for sessions, one for checkpoints. The owner also
+/// chooses the category of an error (`session_state_migration_*` or `checkpoint_state_migration_*`).
 ///
 /// Functions must be pure; a chain may be applied more than once. The order of registration has no meaning.
 ///
@@ -74,7 +74,7 @@ pub enum MigrationError {
         from_version: String,
         /// The failing migration's target.
         to_version: String,
-        /// What it said.
+        /// The error that it returned.
         source: BoxError,
     },
     /// One pair of versions was registered twice, or several chains are the shortest.
@@ -110,7 +110,7 @@ impl MigrationError {
     }
 }
 
-/// What a migration that panicked said.
+/// The panic message of a migration.
 #[derive(Debug, thiserror::Error)]
 #[error("the migration panicked: {0}")]
 struct Panicked(String);
@@ -122,7 +122,7 @@ impl Migrations {
         Self::default()
     }
 
-    /// Adds a migration from one version to another. Whether the set is sound is what [`Migrations::check`] says.
+    /// Adds a migration from one version to another. [`Migrations::check`] tells whether the set is sound.
     #[must_use]
     pub fn with(
         mut self,
@@ -270,7 +270,8 @@ fn ambiguous(from: &str, to: &str) -> MigrationError {
 /// Lists the registered pairs, ordered.
 impl fmt::Display for Migrations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut pairs: Vec<_> = self.edges.iter().map(|edge| format!("{} -> {}", edge.from, edge.to)).collect();
+        let mut pairs: Vec<_> =
+            self.edges.iter().map(|edge| format!("{} -> {}", edge.from, edge.to)).collect();
         pairs.sort();
         f.write_str(if pairs.is_empty() { "none" } else { "" })?;
         f.write_str(&pairs.join(", "))

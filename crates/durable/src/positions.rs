@@ -26,12 +26,12 @@ pub struct NodePosition {
 
 /// The positions of a run, in order.
 ///
-/// A record for each completed node holds all positions before it. So that this costs nothing, lists share what they have
-/// in common: cloning and appending take constant time, whatever the length. Each list knows a digest of itself, by which
-/// a store recognizes what it has already.
+/// A record for each completed node holds all positions before it. To make this cheap, lists share their common
+/// beginning: cloning and appending take constant time, whatever the length. Each list has a digest, by which a store
+/// recognizes the positions that it has stored already.
 #[derive(Clone, Default)]
 pub struct Positions {
-    /// Guards what lists of one line share; held for a push or a copy. Grows only at its end.
+    /// Guards the entries that lists with a common origin share; held for a push or a copy. Grows only at its end.
     line: Arc<Mutex<Vec<Entry>>>,
     len: usize,
 }
@@ -103,8 +103,8 @@ impl Positions {
         self.from(0)
     }
 
-    /// Returns a digest of the first `len` positions, or nothing when there are fewer: lists that begin alike have the same
-    /// one, in any process.
+    /// Returns a digest of the first `len` positions, or nothing when there are fewer: lists that begin alike have the
+    /// same one, in any process.
     #[must_use]
     pub fn digest(&self, len: usize) -> Option<u64> {
         match len.checked_sub(1) {
@@ -121,7 +121,7 @@ const PRIME: u64 = 0x0000_0100_0000_01B3;
 fn digest(before: u64, position: &NodePosition) -> u64 {
     let bytes = |hash: u64, bytes: &[u8]| {
         let hash = bytes.iter().fold(hash, |hash, it| (hash ^ u64::from(*it)).wrapping_mul(PRIME));
-        // What no text contains ends it.
+        // 0xFF occurs in no UTF-8 text, so it marks the end of one.
         (hash ^ 0xFF).wrapping_mul(PRIME)
     };
     let NodePosition { namespace, node_name, step, attempt_index, fan_out_index } = position;

@@ -1,7 +1,8 @@
-//! The rows of a journal: what is kept of sessions, turns, items, waits, positions and events.
+//! The rows of a journal: sessions, turns, items, waits, positions and events.
 //!
 //! Rows of one session are numbered by the writer, from counters that only rise ([`Counters`]); numbers are never used
-//! twice under a session's name, also when it is deleted and made anew. A body is written once, as an [`ItemRow`]; everything else refers to it by number (INV-4).
+//! twice under a session's name, also when it is deleted and made anew. A body is written once, as an [`ItemRow`];
+//! everything else refers to it by number (INV-4).
 
 use crate::{Fence, InvocationId, Json, SessionId, SessionKey, SubjectId, Timestamp};
 
@@ -40,7 +41,7 @@ pub struct Parent {
     pub offset: u64,
 }
 
-/// What a session is, beside its rows. A put of a head replaces it whole; it never touches the counters.
+/// The properties of a session beside its rows. A put of a head replaces it whole; it never touches the counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// Which agent answers in it (D28).
@@ -69,7 +70,7 @@ pub struct Head {
 pub struct SessionRow {
     /// Its name.
     pub key: SessionKey,
-    /// What it is.
+    /// Its properties.
     pub head: Head,
     /// Next free numbers.
     pub counters: Counters,
@@ -82,7 +83,7 @@ pub struct SessionRow {
 pub struct FieldRow {
     /// The field's name.
     pub name: String,
-    /// What is kept of it.
+    /// Its stored value.
     pub value: FieldValue,
 }
 
@@ -115,8 +116,8 @@ pub struct Placement {
 
 /// One element of a list, written once (INV-4).
 ///
-/// An item without a placement is known but not (yet) part of a list: the message of a turn that has not ended, or what
-/// the nodes of a failed turn made (D11).
+/// An item without a placement is stored but not (yet) part of a list: the message of a turn that has not ended, or an
+/// item that the nodes of a failed turn made (D11).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemRow {
     /// Its number in the session.
@@ -127,7 +128,7 @@ pub struct ItemRow {
     pub placement: Option<Placement>,
     /// The element itself.
     pub body: Json,
-    /// What is known about it that is not part of it: time, speaker, tool success, interruption (D17).
+    /// Its side record, which is not part of the element: time, speaker, tool success, interruption (D17).
     pub side: Option<Json>,
 }
 
@@ -140,7 +141,7 @@ impl ItemRow {
     }
 }
 
-/// What a turn answers to.
+/// The cause of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TurnKind {
     /// A message.
@@ -184,7 +185,7 @@ pub struct TurnRow {
     pub invocation: InvocationId,
     /// Which turn of its invocation: 0 for the message, then 1, 2, … for those after each wait.
     pub ordinal: u32,
-    /// What it answers to.
+    /// Its cause.
     pub kind: TurnKind,
     /// How far it is.
     pub status: TurnStatus,
@@ -233,7 +234,7 @@ pub enum WaitStatus {
 pub struct WaitRow {
     /// Its number in the session.
     pub no: u64,
-    /// What the signal that ends it is called.
+    /// The id of the signal that ends it.
     pub signal: String,
     /// The invocation that waits.
     pub invocation: InvocationId,
@@ -267,7 +268,7 @@ pub struct WaitRow {
 /// signal id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailRow {
-    /// What the signal is called.
+    /// The id of the signal.
     pub signal: String,
     /// Its payload.
     pub payload: Json,
@@ -306,17 +307,17 @@ pub struct EventRow {
     pub seq: u64,
     /// The turn it tells of.
     pub turn: u64,
-    /// What happened, from the harness's closed list.
+    /// The kind of event, from the harness's closed list.
     pub kind: String,
     /// The item it tells of.
     pub item: Option<u64>,
     /// When.
     pub at: Timestamp,
-    /// What else there is to say.
+    /// Further details.
     pub body: Option<Json>,
 }
 
-/// What was used of a model.
+/// The usage of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UsageRow {
     /// The model.
@@ -334,7 +335,7 @@ pub struct UsageRow {
 }
 
 impl UsageRow {
-    /// Adds what was used in another row, of the same model.
+    /// Adds the usage of another row of the same model.
     pub fn add(&mut self, other: &Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
@@ -344,12 +345,12 @@ impl UsageRow {
     }
 }
 
-/// What stays of something that was removed or decided, without content (D25).
+/// An audit record of a removal or decision, without content (D25).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
     /// When.
     pub at: Timestamp,
-    /// What was done.
+    /// The action.
     pub action: String,
     /// Whose it was.
     pub key: SessionKey,

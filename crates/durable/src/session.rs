@@ -11,7 +11,7 @@ use crate::{BoxFuture, Json, Result, SessionKey, TenantId, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version(pub u64);
 
-/// What the caller believes is stored already (sessions §8.2).
+/// The version that the caller expects to be stored (sessions §8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// Anything: the last write wins (sessions §8.1).
@@ -33,7 +33,7 @@ pub struct SessionRecord {
     pub updated_at: Timestamp,
 }
 
-/// What a listing shows of a session: no state (sessions §5.4).
+/// The entry of a session in a listing: no state (sessions §5.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
     /// Its name.

@@ -22,7 +22,7 @@ pub enum Error {
     /// The graph's structure is wrong; all problems are listed, the first one gives the category.
     #[error("the graph does not compile: {}", Problems(problems))]
     Compile {
-        /// What is wrong. Never empty.
+        /// The problems found. Never empty.
         problems: Vec<Problem>,
     },
     /// A node failed (graph-engine §4).
@@ -30,7 +30,7 @@ pub enum Error {
     Node {
         /// Which one.
         place: Place,
-        /// With what.
+        /// The failure.
         source: Fault,
         /// The state as it was before the node.
         state: Snapshot,
@@ -42,7 +42,7 @@ pub enum Error {
         place: Place,
         /// Which of them.
         branch: Arc<str>,
-        /// With what.
+        /// The failure.
         source: Box<Fault>,
         /// The state as it was before the node.
         state: Snapshot,
@@ -52,7 +52,7 @@ pub enum Error {
     Edge {
         /// The node whose edge it is.
         place: Place,
-        /// With what.
+        /// The error of the edge function.
         source: BoxError,
         /// The state after the node's update.
         state: Snapshot,
@@ -66,7 +66,7 @@ pub enum Error {
         field: String,
         /// The reducer.
         reducer: String,
-        /// What was wrong.
+        /// The reducer's error.
         source: ReducerFault,
         /// The state as it was before the merge.
         state: Snapshot,
@@ -81,12 +81,12 @@ pub enum Error {
         /// The state after the node's update.
         state: Snapshot,
     },
-    /// State is not what its schema declares (graph-engine §4).
+    /// State does not match the declarations of its schema (graph-engine §4).
     #[error("the state is not valid {}", Where(place.as_ref()))]
     Validation {
         /// The node after which this was found; none at entry.
         place: Option<Place>,
-        /// What is wrong with which field.
+        /// The field, and the reason why its value is not valid.
         source: FieldFault,
         /// The last valid state, when there was one.
         state: Option<Snapshot>,
@@ -108,7 +108,7 @@ pub enum Error {
     /// Somebody else wrote the session, or it is not free to be written (sessions §8.2).
     #[error("the session was written by somebody else")]
     SessionConflict {
-        /// What the store said.
+        /// The store's error.
         source: BoxError,
     },
     /// A stored session is of another schema version and cannot be brought to this one (sessions §7).
@@ -138,7 +138,7 @@ pub enum Error {
     /// The signal's payload does not fit the state (suspension §9).
     #[error("the signal's payload does not fit the state")]
     SuspensionPayload {
-        /// What is wrong with which field.
+        /// The field, and the reason why its value is not valid.
         source: FieldFault,
     },
     /// Suspend was called where it is not allowed (suspension §3, §9).
@@ -172,7 +172,7 @@ pub enum Error {
     CheckpointRecord {
         /// Which invocation.
         invocation: String,
-        /// What is wrong with it.
+        /// The reason why the record is not valid.
         reason: String,
         /// Why, when there is more to say.
         source: Option<BoxError>,
@@ -196,10 +196,10 @@ pub enum Error {
         /// Its value.
         max: u64,
     },
-    /// The port that keeps the run lets no further node begin: what the run may use is used up.
+    /// The port that keeps the run lets no further node begin: the run has used up its allowance.
     #[error("the run may not go on")]
     Exhausted {
-        /// What is used up.
+        /// The port's error: names the allowance that is used up.
         source: BoxError,
     },
     /// The port that keeps the run failed while a step was to be recorded.
@@ -211,7 +211,7 @@ pub enum Error {
     /// An argument of a call is wrong.
     #[error("{what}")]
     Argument {
-        /// What is wrong.
+        /// The reason why the argument is not valid.
         what: String,
     },
 }
@@ -229,7 +229,7 @@ impl Error {
         }
     }
 
-    /// Returns what the error is a wrapper around, when it is one that the engine puts around a failure.
+    /// Returns the wrapped fault, when the engine put this error around a failure.
     pub(crate) fn wrapped(&self) -> Option<&Fault> {
         match self {
             Self::Node { source, .. } => Some(source),
@@ -350,7 +350,7 @@ impl Error {
         if let Self::Branch { branch, .. } = self { Some(branch) } else { None }
     }
 
-    /// Returns the category of what caused the error: a node's own category when it has one, else the error's.
+    /// Returns the category of the cause: a node's own category when it has one, else the error's.
     #[must_use]
     pub fn derived_category(&self) -> &str {
         self.wrapped().and_then(Fault::category).unwrap_or_else(|| self.category())
@@ -390,7 +390,7 @@ pub struct Place {
 pub enum Mishap {
     /// An observer failed on an event.
     Observer {
-        /// With what.
+        /// The observer's error.
         error: BoxError,
     },
     /// An invocation's observers are so far behind that it gets no more events (INV-10).

@@ -1,14 +1,14 @@
-//! What a graph is, and how it runs.
+//! The graph engine: graph declarations, and their execution.
 //!
-//! A *graph* is nodes, edges and a state schema, compiled and checked ([`GraphBuilder::compile`]). A *run* walks it: node
-//! after node, each update merged by the fields' reducers, each edge evaluated on the result ([`Graph::invoke`]). A node
-//! may pause the run for a signal ([`Ctx::suspend`]); it goes on later, in any process ([`Graph::resume`]).
+//! A *graph* is nodes, edges and a state schema, compiled and checked ([`GraphBuilder::compile`]). A *run* walks it:
+//! node after node, each update merged by the fields' reducers, each edge evaluated on the result ([`Graph::invoke`]).
+//! A node may pause the run for a signal ([`Ctx::suspend`]); it goes on later, in any process ([`Graph::resume`]).
 //!
 //! The engine implements the graph-engine, sessions and suspension specifications. It never writes by itself: a run is
 //! kept through a port ([`Persist`]), over the specifications' stores or a harness's journal.
 //!
 //! # Two halves
-//! `plan` says what a graph is and where a run of it stands; it is pure. `run` runs it on tokio, in the caller's task.
+//! `plan` holds graph structure and positions in it; it is pure. `run` executes graphs on tokio, in the caller's task.
 //!
 //! # Invariants
 //! INV-4, INV-5, INV-10, INV-11, INV-17 (see ARCHITECTURE.md).

@@ -202,7 +202,8 @@ async fn idle(path: &Path) -> Outcome<()> {
     let chat = chat(store.clone(), None)?;
     chat.sweep().await?;
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let held = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the memory of a process")?;
+    let held =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the memory of a process")?;
     println!("{}", held.trim().trim_end_matches(" kB"));
     store.close().await;
     Ok(())

@@ -97,9 +97,9 @@ impl Announced {
 }
 
 impl Chat {
-    /// Tells how far an open turn is, as far as this process knows: none for a turn that has ended or suspended, that another
-    /// process runs, or whose session is not in memory. Nothing is read from the store. Every session in memory is looked at:
-    /// [`Chat::turn_info`], which knows the session, is quicker where there are many.
+    /// Tells how far an open turn is, as far as this process knows: none for a turn that has ended or suspended, that
+    /// another process runs, or whose session is not in memory. Nothing is read from the store. Every session in memory
+    /// is looked at: [`Chat::turn_info`], which knows the session, is quicker where there are many.
     #[must_use]
     pub fn activity(&self, id: &TurnId) -> Option<Activity> {
         let tenant = self.tenant().ok()?;

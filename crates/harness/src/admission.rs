@@ -16,9 +16,9 @@ pub struct QuotaExceeded {
     pub scope: &'static str,
     /// How much of it there is.
     pub limit: u64,
-    /// What is counted, such as `running turns`.
+    /// The unit of the limit, such as `running turns`.
     pub unit: &'static str,
-    /// After what time the same may succeed.
+    /// The time after which the same call may succeed.
     pub retry_after: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Taking over what a process that died has left: accepted turns without an outcome (INV-2, INV-8, D24, D28).
+//! Taking over the unfinished turns of dead processes: accepted turns without an outcome (INV-2, INV-8, D24, D28).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::record::TurnRowExt;
 use crate::steer::TakenAt;
 use crate::{transition, turn_id::TurnId};
 
-/// A turn that was taken over, with the one who knows how it ends.
+/// A turn that was taken over, with the ticket that receives its outcome.
 pub(crate) struct TakenOver {
     pub(crate) key: SessionKey,
     pub(crate) id: TurnId,
@@ -27,7 +27,7 @@ impl House {
         self.know(hot).await?;
         {
             let mut desk = hot.desk();
-            // Whoever takes over has taken out what was read ahead.
+            // A takeover that is under way has taken the rows that were read ahead, so that `none_open` is false.
             desk.adopted |= desk.none_open();
             if desk.adopted {
                 return Ok(Vec::new());
@@ -36,7 +36,7 @@ impl House {
         self.run_call(self.clone().adopt(hot.clone())).await
     }
 
-    /// Takes over what former owners left. This is large and happens once: whoever waits for it holds a box.
+    /// Takes over the unfinished turns of former owners. The future is large and runs once per session, hence the box.
     fn adopt(self: Arc<Self>, hot: Arc<Hot>) -> BoxFuture<'static, Result<Vec<TakenOver>, Error>> {
         Box::pin(async move {
             let hot = &hot;
@@ -49,7 +49,8 @@ impl House {
                 Some(open) => open,
                 None => self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?,
             };
-            // What ended a wait went before the sends that were parked behind it, whatever their numbers (INV-1).
+            // A turn that ends a wait comes before the messages that were parked behind the wait, whatever their
+            // numbers (INV-1).
             open.sort_by_key(|item| (item.kind == TurnKind::Message, item.no));
             let carried = self.carried(hot, &open).await?;
             let mut taken = Vec::new();
@@ -78,7 +79,7 @@ impl House {
                 !desk.queue.is_empty()
             };
             drop(adopting);
-            // Also what an earlier try has queued that failed after it.
+            // Also runs turns that an earlier attempt queued before it failed.
             if is_waiting {
                 self.kick(hot);
             }
@@ -86,8 +87,8 @@ impl House {
         })
     }
 
-    /// Takes over one turn. Only the first unfinished one of a session can have been running; one that is parked behind a
-    /// wait was not.
+    /// Takes over one turn. Only the first unfinished one of a session can have been running; one that is parked behind
+    /// a wait was not.
     async fn take_over(
         self: &Arc<Self>,
         hot: &Arc<Hot>,
@@ -179,9 +180,9 @@ impl House {
         (age > self.limits.turn_age).then_some(Error::Abandoned { days })
     }
 
-    /// Writes into the turns that this process leaves unfinished that nobody owns them: an orderly stop is no death (D24, D33).
-    /// Of each session the first unfinished turn is enough, for no other can have been running. What cannot be written now
-    /// counts as a death later.
+    /// Records in the unfinished turns of this process that they have no owner, so that an orderly stop does not count
+    /// as a death (D24, D33). Only the first unfinished turn of each session is written, since no other can have been
+    /// running. A failed write counts as a death later.
     pub(crate) async fn leave_turns(&self) {
         let leaving = self.all_hot().into_iter().filter(|hot| hot.desk().leaves_turns());
         for hot in leaving {
@@ -195,9 +196,9 @@ impl House {
         }
     }
 
-    /// Takes over every turn of the tenants that are served that has no owner and whose agent this process has. What is wrong with one
-    /// session keeps no other from being served; the first such error is returned in the end. Of those that were taken over
-    /// no more are returned than the limit says.
+    /// Takes over every turn without an owner of the served tenants whose agent this process has. A failure in one
+    /// session does not stop the takeover of the others; the first such error is returned at the end. At most as many
+    /// turns are returned as the limit says.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<Vec<TakenOver>, Error> {
         const PAGE: u64 = 256;
         let mut taken = Vec::new();

@@ -1,4 +1,4 @@
-//! An agent, as a chat serves it: a graph under a name, and what is promised about it.
+//! An agent, as a chat serves it: a named graph with its settings and guarantees.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::resumed::ResumedReply;
 use crate::window::Window;
 use crate::{Error, history};
 
-/// What happens to a message that is sent while the session waits for a signal (D1).
+/// How a message is handled that is sent while the session waits for a signal (D1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhileSuspended {
     /// It is refused: `chat_session_suspended`.
@@ -106,7 +106,7 @@ impl Agent {
         self
     }
 
-    /// Sets what happens to messages while a session of it waits for a signal.
+    /// Sets how messages are handled while a session of this agent waits for a signal.
     #[must_use]
     pub fn while_suspended(mut self, policy: WhileSuspended) -> Self {
         self.while_suspended = policy;
@@ -128,19 +128,19 @@ impl Agent {
         self
     }
 
-    /// Sets the graph that answers in no session ([`Chat::stateless`](crate::Chat::stateless)): nobody can be asked there, and
-    /// nothing is recorded, so it must not change anything and not wait for signals: a run that does ends errored. Without it
-    /// the agent answers in sessions only.
+    /// Sets the graph that answers in no session ([`Chat::stateless`](crate::Chat::stateless)): nobody can be asked
+    /// there, and nothing is recorded, so it must not change anything and not wait for signals: a run that does ends
+    /// errored. Without it the agent answers in sessions only.
     ///
-    /// Its state is one as [`Agent::new`] needs it. The agents of the crate `agent` bring theirs: the same loop with the
-    /// tools that only read.
+    /// Its state is one as [`Agent::new`] needs it. The agents of the crate `agent` bring theirs: the same loop with
+    /// the tools that only read.
     #[must_use]
     pub fn stateless<S>(mut self, graph: &Graph<S>) -> Self {
         self.stateless = Some(graph.untyped());
         self
     }
 
-    /// Holds only the end of the history in memory (D22): the last so many messages, and before them what belongs to the
+    /// Holds only the end of the history in memory (D22): the last `messages` messages, and the earlier messages of the
     /// same turn, so that a window begins with a message of the user. Positions and lengths stay absolute; earlier
     /// messages are read with [`Messages::at`]. Without a window a session's whole history is read before its first
     /// turn in a process.
@@ -159,9 +159,9 @@ impl Agent {
         self
     }
 
-    /// Sets how the states of runs that were stored under older versions of the graph's state are brought to the present one:
-    /// of invocations that wait for a signal, and of those whose process died (pipeline-utilities §10.12, R36). Each
-    /// migration gets the whole state of a graph, also of each subgraph that the run was inside of.
+    /// Sets how the states of runs that were stored under older versions of the graph's state are brought to the
+    /// present one: of invocations that wait for a signal, and of those whose process died (pipeline-utilities §10.12,
+    /// R36). Each migration gets the whole state of a graph, also of each subgraph that the run was inside of.
     ///
     /// Without it the migrations of sessions do this, where session and state have one version: then a session is the
     /// state. A session whose projection has a version of its own needs both.
@@ -171,7 +171,7 @@ impl Agent {
         self
     }
 
-    /// Returns what migrates the states of stored runs.
+    /// Returns the migrations of the states of stored runs.
     pub(crate) fn run_migrations(&self) -> Arc<Migrations> {
         match &self.state_migrations {
             Some(migrations) => migrations.clone(),
@@ -187,11 +187,12 @@ impl Agent {
         self
     }
 
-    /// Declares signals that may come before anything waits for them: sessions of this agent keep them, within the chat's
-    /// limits ([`Chat::signal`](crate::Chat::signal), D2). An id that ends in `*` stands for all ids that begin so.
+    /// Declares signals that may come before anything waits for them: sessions of this agent keep them, within the
+    /// chat's limits ([`Chat::signal`](crate::Chat::signal), D2). An id that ends in `*` stands for all ids that begin
+    /// so.
     ///
-    /// Let the ids of early signals be unique to what they tell of, as in `payment-4711`: a signal of an id that a wait of
-    /// the session consumed before is that wait's duplicate, not early.
+    /// Use ids for early signals that are unique to their subject, as in `payment-4711`: a signal with an id that a
+    /// wait of the session consumed before is a duplicate of that answer, not an early signal.
     #[must_use]
     pub fn early_signals(mut self, signals: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.early = signals.into_iter().map(Into::into).collect();
@@ -211,7 +212,7 @@ impl Agent {
         !self.early.is_empty()
     }
 
-    /// Sets what its turns and sessions may use, within the chat's limits (D13).
+    /// Sets the budget of its turns and sessions, within the chat's limits (D13).
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
@@ -232,14 +233,14 @@ impl Agent {
         self
     }
 
-    /// Sets what takes secrets out of its diagnostics, whatever its texts (INV-16).
+    /// Sets the redactor that removes secrets from its diagnostics, independent of the texts of its replies (INV-16).
     #[must_use]
     pub fn redacting(mut self, redact: Redact) -> Self {
         self.replies.redact = redact;
         self
     }
 
-    /// Checks what a chat needs of an agent.
+    /// Checks the requirements of a chat on an agent.
     ///
     /// # Errors
     /// `chat_history_field_invalid`, `chat_durability_invalid`.

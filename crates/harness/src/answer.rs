@@ -81,7 +81,7 @@ pub struct PendingWait {
     pub session: String,
     /// The invocation that waits.
     pub invocation: InvocationId,
-    /// What is awaited.
+    /// The descriptor of the awaited signal.
     pub descriptor: Descriptor,
     /// The terms of the wait.
     pub wait: Wait,
@@ -108,14 +108,15 @@ impl PendingWait {
 }
 
 impl Chat {
-    /// Answers a wait: it is consumed, and the turn that resumes is accepted, in one commit; then the turn runs (INV-7).
+    /// Answers a wait: it is consumed, and the turn that resumes is accepted, in one commit; then the turn runs
+    /// (INV-7).
     ///
     /// The first answer wins. The same answer again returns the turn that it started; another one is a conflict.
     ///
     /// # Errors
     /// With nothing consumed: `harness_signal_correlation_failed`, `chat_signal_mismatch`, `chat_signal_conflict`,
-    /// `chat_signal_expired`, `suspension_resume_payload_invalid`, `suspension_record_invalid`, `session_write_conflict`,
-    /// `chat_shutting_down`, `store_unavailable` and its kin.
+    /// `chat_signal_expired`, `suspension_resume_payload_invalid`, `suspension_record_invalid`,
+    /// `session_write_conflict`, `chat_shutting_down`, `store_unavailable` and its kin.
     ///
     /// # Cancellation
     /// A dropped call has answered or has not.
@@ -169,16 +170,16 @@ impl Chat {
         })
     }
 
-    /// Returns how many waits a session has had that the store knows of: one that is on its way is not found by who looks for it
-    /// now, so it does not count as seen.
+    /// Returns how many waits a session has had that the store knows of: one that is on its way is not found by who
+    /// looks for it now, so it does not count as seen.
     async fn seen(&self, session: &str) -> Result<u64> {
         let hot = self.house.hot(&self.key(session)?)?;
         self.house.ready(&hot).await?;
         Ok(hot.desk().landed_waits)
     }
 
-    /// Answers a wait, pending or ended; none when it was ended in the meantime by something else: what that was, the store
-    /// says.
+    /// Answers a wait, pending or ended; returns none when another answer or event ended it in the meantime: then the
+    /// store has the reason.
     async fn answer_wait(
         &self,
         key: SessionKey,
@@ -191,7 +192,10 @@ impl Chat {
             check_approval(&wait, answer)?;
         }
         if wait.status != WaitStatus::Pending {
-            return self.duplicate(key, &wait, answer).await.map(|duplicate| Some(Delivered::Resumed(duplicate)));
+            return self
+                .duplicate(key, &wait, answer)
+                .await
+                .map(|duplicate| Some(Delivered::Resumed(duplicate)));
         }
         payload::check(&answer.payload, &self.house.limits)?;
         payload::fits(&wait, &answer.payload)?;
@@ -230,7 +234,7 @@ impl Chat {
         let query = match address.clone() {
             SignalAddress::Session { session, signal } => {
                 let key = self.key(&session)?;
-                // Who answers needs the session anyway, and a session knows what it waits for.
+                // The answer needs the loaded session anyway, and its state contains the pending wait.
                 let hot = self.house.hot(&key)?;
                 self.house.ready(&hot).await?;
                 let waits = hot.desk().wait.clone().filter(|wait| wait.signal == signal);
@@ -259,7 +263,8 @@ impl Chat {
         let answered = |(_, it): &(SessionKey, WaitRow)| {
             it.status == WaitStatus::Consumed
                 && answer.wait.is_none_or(|no| no == it.no)
-                && stored_answer(it).is_ok_and(|stored_answer| stored_answer.as_ref() == Some(&answer.payload))
+                && stored_answer(it)
+                    .is_ok_and(|stored_answer| stored_answer.as_ref() == Some(&answer.payload))
         };
         let found = pending.or_else(|| waits.iter().rposition(answered));
         Ok(match found {
@@ -287,9 +292,9 @@ impl Chat {
         }
     }
 
-    /// Cancels a turn (D10): one that waits does not run; one that runs ends at its next await, and what was shown of it is
-    /// kept; a suspended one is given up. Returns the turn that tells the end: the same one, or the one that closed the
-    /// wait.
+    /// Cancels a turn (D10). A queued turn does not run. A running turn ends at its next await, and the text that was
+    /// shown of it is kept. The wait of a suspended turn is closed. Returns the turn with the cancelled outcome: the
+    /// same one, or the one that closed the wait.
     ///
     /// A turn that has ended otherwise is returned as it ended: of cancel and completion exactly one wins.
     ///
@@ -367,7 +372,7 @@ impl Chat {
         ended
     }
 
-    /// Lists what waits for an answer: in one session, or in all of the tenant, at most `limit`.
+    /// Lists the pending waits: of one session, or of the whole tenant, at most `limit`.
     ///
     /// # Errors
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
@@ -381,7 +386,7 @@ impl Chat {
     }
 }
 
-/// Makes what is listed of a wait.
+/// Converts a wait into its list entry.
 pub(crate) fn pending(key: &SessionKey, wait: &WaitRow) -> Result<PendingWait> {
     Ok(PendingWait {
         session: key.session.to_string(),

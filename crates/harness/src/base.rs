@@ -1,10 +1,10 @@
 //! The abstract harness: one transmission in, one turn, one of three outcomes (harness §3 to §7).
 //!
-//! [`Harness`] wraps a graph for any runtime: a transport makes an [`Inbound`] of what it received, and answers with the
-//! [`TurnReport`]. It builds on the engine alone and knows no chat; sessions are the engine's, it never touches their
-//! store (§8.1). What the chat harness adds (acceptance, queues, numbered waits, recovery) is not here: turns of one
-//! session are not put in order, and a pause keeps its descriptor only, not the deadline, action digest or payload schema
-//! that its node asked for.
+//! [`Harness`] wraps a graph for any runtime: a transport turns its input into an [`Inbound`], and answers with the
+//! [`TurnReport`]. It builds on the engine alone and does not depend on the chat; sessions belong to the engine, and
+//! the harness never accesses their store (§8.1). It has no acceptance, queues, numbered waits or recovery, which the
+//! chat harness adds: turns of one session are not put in order, and a pause keeps its descriptor only, not the
+//! deadline, action digest or payload schema that its node asked for.
 
 mod builder;
 mod coordinator;

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 
 pub use turn::TurnPictures;
 
-/// The bounds of what is kept (INV-12). The error category of each stands beside it.
+/// The bounds of blobs (INV-12). The error category of each stands beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobLimits {
     /// Bytes of one blob; more are `chat_blob_too_large`.
@@ -30,9 +30,10 @@ pub struct BlobLimits {
     /// Bytes of pictures that one request to a model carries, as base64: beyond it those that stand earliest in the
     /// conversation are left out, and a short text says so in their place.
     pub request_bytes: usize,
-    /// The media types that are kept; another is `chat_blob_refused`. Messages show pictures only, whatever else is kept.
+    /// The media types that are kept; another is `chat_blob_refused`. Messages show pictures only, whatever else is
+    /// kept.
     pub types: Vec<String>,
-    /// How long what was kept for a session that has not begun is kept.
+    /// How long blobs are kept for a session that has not begun.
     pub unclaimed: Duration,
 }
 
@@ -48,16 +49,16 @@ impl Default for BlobLimits {
     }
 }
 
-/// Where a chat keeps blobs: with it, sessions can be given pictures ([`Chat::keep_blob`]) and messages can name them.
+/// The blob storage of a chat. With it, sessions can be given pictures ([`Chat::keep_blob`]) that messages refer to.
 ///
-/// It must be the store of the chat: what belongs to a session goes with it, in one transaction.
+/// It must be the store of the chat: the blobs of a session are deleted with the session, in one transaction.
 #[derive(Debug, Clone)]
 pub struct Blobs {
     documents: Arc<dyn Documents>,
     limits: Arc<BlobLimits>,
-    /// What a session uses is counted and added to by one at a time.
+    /// Serialises the additions of blobs, so that the usage of a session is counted and increased atomically.
     adding: Arc<Mutex<()>>,
-    /// Whether somebody looks for what nobody claimed.
+    /// Whether the background task that removes unclaimed blobs was started.
     watched: Arc<AtomicBool>,
     /// Rung at shutdown.
     pub(crate) bell: Arc<Notify>,
@@ -107,14 +108,14 @@ impl Blobs {
 pub struct BlobRef {
     /// The SHA-256 of the bytes, in lower-case hexadecimal.
     pub digest: String,
-    /// What they are, by their own first bytes.
+    /// The media type of the bytes, detected from the first of them.
     pub media_type: String,
     /// How many there are.
     pub bytes: u64,
 }
 
 impl BlobRef {
-    /// Returns what a message names it by: `blob:` and the digest.
+    /// Returns the name by which messages refer to it: `blob:` and the digest.
     #[must_use]
     pub fn name(&self) -> String {
         format!("blob:{}", self.digest)
@@ -136,12 +137,12 @@ impl From<BlobInfo> for BlobRef {
 }
 
 impl Chat {
-    /// Keeps a picture or a file for a session, which need not have begun, and returns what messages name it by. The same
-    /// bytes are stored once for each tenant, however many sessions use them and however often they are sent.
+    /// Keeps a picture or a file for a session, which need not have begun, and returns the reference that messages use.
+    /// The same bytes are stored once for each tenant, however many sessions use them and however often they are sent.
     ///
-    /// What it is is read off its first bytes; `declared` decides only where those say nothing, as in plain text. It is
-    /// kept as long as a session uses it: this one, and forks of it. What was kept for a session that does not begin
-    /// within [`BlobLimits::unclaimed`] is removed.
+    /// The media type is detected from the first bytes; `declared` decides only where those are inconclusive, as in
+    /// plain text. The blob is kept as long as a session uses it: this one, and forks of it. Blobs of a session that
+    /// does not begin within [`BlobLimits::unclaimed`] are removed.
     ///
     /// # Errors
     /// `chat_blob_refused`, `chat_blob_too_large`, `chat_blobs_full`, `server_quota_exceeded`,
@@ -178,7 +179,7 @@ impl Chat {
         self.house.read(blobs.documents.blob(&key, digest)).await?.ok_or_else(unknown)
     }
 
-    /// Says what a blob is that a session uses.
+    /// Returns the metadata of a blob that a session uses.
     ///
     /// # Errors
     /// As [`Chat::blob`].
@@ -201,7 +202,7 @@ impl Chat {
         self.house.blob_info(blobs, key, digest).await
     }
 
-    /// Checks that the session has what a message of the user names.
+    /// Checks that the session has the blobs that a message of the user names.
     pub(crate) async fn check_blobs(&self, key: &SessionKey, message: &ChatMessage) -> Result<()> {
         for block in message.content.blocks() {
             let ContentBlock::Image { source: source @ ImageSource::Url { url }, .. } = block else {
@@ -222,7 +223,8 @@ impl Chat {
 }
 
 impl House {
-    /// Keeps a blob for a session, unless it has it already, within the bounds of the session and what `admission` admits.
+    /// Keeps a blob for a session, unless the session has it already, within the bounds of the session and the quotas
+    /// of `admission`.
     async fn store_blob(
         &self,
         blobs: &Blobs,

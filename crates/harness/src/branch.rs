@@ -21,7 +21,8 @@ use crate::{Error, Result};
 pub enum MessageAt {
     /// By its place, from 0.
     Place(u64),
-    /// By its id, as its event gave it; also in a fork that inherited it. Found as long as the record of its turn is kept.
+    /// By its id, as its event gave it; also in a fork that inherited it. Found as long as the record of its turn is
+    /// kept.
     Id(MessageId),
 }
 
@@ -46,7 +47,7 @@ impl std::fmt::Display for MessageAt {
     }
 }
 
-/// What is said in a fork.
+/// The message that is sent in a fork.
 enum Asked {
     /// Another message in the place of a user's.
     Otherwise(MessageAt, ChatMessage),
@@ -61,15 +62,15 @@ const WINDOW: u64 = 64;
 const GENERATIONS: u32 = 1024;
 
 impl Chat {
-    /// Says a user's message otherwise: forks the session before that message, sends the new one there, and returns its
-    /// turn, whose [`session`](Turn::session) is the new one (D12). The old session stays as it is.
+    /// Edits a user's message: forks the session before that message, sends the new message in the fork, and returns
+    /// its turn, whose [`session`](Turn::session) is the fork (D12). The old session stays as it is.
     ///
-    /// The fork's id is drawn unless `to` names one. Fork and message are one commit: no crash leaves a fork in which nothing
-    /// was said. What the sender said beside the old message ([`SendOptions::note`]) stands beside the new one.
+    /// The fork's id is drawn unless `to` names one. Fork and message are one commit: no crash leaves a fork without
+    /// the message. Notes of the sender on the old message ([`SendOptions::note`]) are copied to the new one.
     ///
     /// # Errors
-    /// Those of [`Chat::fork`] and of [`Chat::submit`], with the same meaning; `chat_message_unknown` when there is no such
-    /// message, or it is not a user's.
+    /// Those of [`Chat::fork`] and of [`Chat::submit`], with the same meaning; `chat_message_unknown` when there is no
+    /// such message, or it is not a user's.
     ///
     /// # Cancellation
     /// A dropped call has done both or nothing.
@@ -84,8 +85,8 @@ impl Chat {
         self.branch(session_id, &asked, to).await.map_err(|error| self.refused(&error))
     }
 
-    /// Asks for another reply: forks the session before the user's message that was answered, sends that same message there
-    /// again, and returns its turn, whose [`session`](Turn::session) is the new one (D12).
+    /// Asks for another reply: forks the session before the user's message that was answered, sends that same message
+    /// there again, and returns its turn, whose [`session`](Turn::session) is the new one (D12).
     ///
     /// `reply` names any message of the answer; the last one otherwise.
     ///
@@ -109,9 +110,9 @@ impl Chat {
         let id = to.map_or_else(|| self.house.ids.uuid(), str::to_owned);
         let key = self.key(&id)?;
         if let Asked::Otherwise(_, message) = asked {
-            // Before any store is touched, as for a send.
+            // Validates before any access to the store, as for a send.
             self.validate(message.clone(), &SendOptions::new())?;
-            // A fork uses what its source uses.
+            // A fork has the blobs of its source, so the check against the source suffices.
             self.check_blobs(&self.key(session_id)?, message).await?;
         }
         if self.house.is_closing() {
@@ -139,7 +140,7 @@ impl Chat {
         }
     }
 
-    /// Reads what the sender of a message said beside it: it holds for what is said in its place, too.
+    /// Reads the sender's notes on a message; they also apply to the message that replaces it.
     async fn notes_at(&self, row: &SessionRow, place: u64) -> Result<SendOptions> {
         let (generation, _) = history_of(row).unwrap_or_default();
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from: place, limit: 1 };
@@ -152,7 +153,7 @@ impl Chat {
         Ok(notes.fold(SendOptions::new(), |options, (name, note)| options.note(name, note)))
     }
 
-    /// Finds where a session is forked, and what is said there.
+    /// Finds the position at which a session is forked, and the message to send there.
     async fn place_asked(&self, row: &SessionRow, asked: &Asked) -> Result<(u64, ChatMessage)> {
         match asked {
             Asked::Otherwise(at, message) => {

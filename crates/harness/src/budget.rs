@@ -1,4 +1,4 @@
-//! What a turn and a session may use, and the count of it (D13).
+//! Budgets of turns and sessions, and the counting against them (D13).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,19 +13,20 @@ use crate::limit::Limits;
 use crate::usage::Used;
 use crate::{Error, Result};
 
-/// What the turns and sessions of one agent may use (D13). What is absent is bounded by the chat's [`Limits`] alone, and
-/// nothing here reaches beyond those: of the two, the smaller one counts.
+/// Budgets of the turns and sessions of one agent (D13). A budget that is `None` is bounded by the chat's [`Limits`]
+/// alone. A budget cannot exceed the chat's limit: the smaller of the two applies.
 ///
-/// A *turn* is one run in answer to one message or one signal: each begins at zero. A turn whose process died goes on
-/// counting where its last commit stood: at level `step` nothing is counted twice and nothing is forgotten, at level `turn`
-/// it begins again, as often as [`Limits::deaths`] allows. Exceeding one ends the turn: `chat_budget_exhausted`.
+/// A *turn* is one run in answer to one message or one signal; each turn starts counting at zero. A turn whose process
+/// died continues from the counts of its last commit: at level `step` nothing is counted twice or lost; at level `turn`
+/// counting starts again, as often as [`Limits::deaths`] allows. Exceeding a budget ends the turn:
+/// `chat_budget_exhausted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Budget {
     /// Node executions of a turn.
     pub steps: Option<u64>,
     /// Tool calls of a turn, as its nodes count them ([`TurnBudget::tool_calls`]).
     pub tool_calls: Option<u64>,
-    /// Tokens of a turn, as its nodes count them ([`TurnBudget::tokens`]): what providers report.
+    /// Tokens of a turn, as its nodes count them ([`TurnBudget::tokens`]) from the usage that providers report.
     pub tokens: Option<u64>,
     /// How long a turn may run.
     pub turn_time: Option<Duration>,
@@ -57,7 +58,7 @@ pub(crate) struct Bounds {
 /// How many levels documents that contain other documents add to them.
 const ENVELOPE: usize = 16;
 
-/// The highest bound on levels that can be set: what has more cannot be read back.
+/// The highest effective bound on nesting levels: a deeper document could not be read back.
 const NESTING_MAX: usize = 100;
 
 /// Returns the bound on levels that holds.
@@ -94,7 +95,7 @@ impl Bounds {
         }
     }
 
-    /// Checks what a history would come to.
+    /// Checks the resulting size of a history.
     ///
     /// # Errors
     /// `chat_budget_exhausted`.
@@ -105,13 +106,13 @@ impl Bounds {
 }
 
 impl Bounds {
-    /// Checks what is about to be stored of where a turn stands.
+    /// Checks the size and nesting of a turn's position before it is stored.
     pub(crate) fn position(&self, text: &str) -> Result<()> {
         within("position_bytes", text.len() as u64, self.position_bytes)?;
         within_nesting(text, self.nesting + ENVELOPE)
     }
 
-    /// Checks what a node records, beside so many bytes that it has recorded.
+    /// Checks a record of a node; `held` is the number of bytes that the node has recorded already.
     pub(crate) fn record(&self, text: &str, held: usize) -> Result<()> {
         within("record_bytes", (held + text.len()) as u64, self.record_bytes)?;
         within_nesting(text, self.nesting + ENVELOPE)
@@ -129,7 +130,7 @@ impl Bounds {
         within_nesting(text, self.nesting)
     }
 
-    /// Checks what a list of rows beside the history would come to.
+    /// Checks the resulting size of a list of rows other than the history.
     pub(crate) fn list(&self, name: &str, items: u64, bytes: u64) -> Result<()> {
         if name == HISTORY {
             return Ok(());
@@ -138,12 +139,12 @@ impl Bounds {
         within("list_bytes", bytes, self.list_bytes)
     }
 
-    /// Checks what a node says beside a message.
+    /// Checks the nesting of a side record of a message.
     pub(crate) fn side(&self, text: &str) -> Result<()> {
         within_nesting(text, self.nesting)
     }
 
-    /// Checks what is about to be stored of a wait.
+    /// Checks the size and nesting of a wait before it is stored.
     pub(crate) fn wait(&self, wait: &WaitRow) -> Result<()> {
         let documents = [&wait.metadata, &wait.payload_schema, &wait.on_deadline];
         let texts = || documents.into_iter().flatten().map(Json::as_str);
@@ -158,7 +159,7 @@ pub(crate) fn within(budget: &'static str, reached: u64, max: u64) -> Result<()>
     if reached <= max { Ok(()) } else { Err(Error::Budget { budget, max, reached }) }
 }
 
-/// What a turn has used, as it is stored with its position.
+/// The usage of a turn, as stored with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Spent {
@@ -184,8 +185,8 @@ impl Spent {
     }
 }
 
-/// What the running turn may still use. Nodes get it by `cx.extension::<TurnBudget>()` and count what they use; outside of
-/// chat there is none. Node executions and time are counted by the harness.
+/// The remaining budget of the running turn. Nodes get it by `cx.extension::<TurnBudget>()` and count their usage;
+/// outside of chat there is none. The harness counts node executions and time.
 #[derive(Debug, Clone)]
 pub struct TurnBudget(Arc<Inner>);
 
@@ -201,13 +202,13 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Ledger {
-    /// What the nodes that have completed used: a run that goes on after them goes on counting here.
+    /// Usage by completed nodes. A run that resumes after them continues from these counts.
     settled: Spent,
-    /// The same, with what the node that runs has used.
+    /// `settled` plus the usage of the running node.
     open: Spent,
-    /// What was used of models, also by nodes that have not completed: it was used all the same.
+    /// Model usage, including that of nodes that have not completed: it was consumed anyway.
     used: Used,
-    /// The budget that was exceeded first, its bound, and what it came to.
+    /// The budget that was exceeded first, its bound, and the count that exceeded it.
     exceeded: Option<(&'static str, u64, u64)>,
 }
 
@@ -225,8 +226,8 @@ impl TurnBudget {
     /// Counts tool calls before they are made.
     ///
     /// # Errors
-    /// `chat_budget_exhausted` when they are more than the turn may make: none of them may be made then, and the turn ends
-    /// at the latest with the node, whatever that makes of the error.
+    /// `chat_budget_exhausted` when they are more than the turn may make: none of them may be made then, and the turn
+    /// ends at the latest with the node, whatever that makes of the error.
     pub fn tool_calls(&self, calls: u64) -> Result<()> {
         let mut ledger = self.ledger();
         ledger.open.tool_calls = ledger.open.tool_calls.saturating_add(calls);
@@ -256,12 +257,13 @@ impl TurnBudget {
         self.tokens(usage.total_tokens.unwrap_or(parts))
     }
 
-    /// Returns what was used of models up to now.
+    /// Returns the model usage so far.
     pub(crate) fn used(&self) -> Used {
         self.ledger().used.clone()
     }
 
-    /// Counts a node execution that is about to begin. What ran before it is over, unless it is one of several at a time.
+    /// Counts a node execution that is about to begin. Earlier nodes are complete, unless the node is one of several
+    /// that run concurrently.
     pub(crate) fn begin_step(&self, is_member: bool) -> Result<()> {
         let mut ledger = self.ledger();
         ledger.standing()?;
@@ -286,7 +288,7 @@ impl TurnBudget {
         self.ledger().standing()
     }
 
-    /// Returns what is to be stored: what was used up to the last completed node, and the time up to now.
+    /// Returns the usage to store: counts up to the last completed node, and the time up to now.
     pub(crate) fn settled(&self) -> Spent {
         let millis = u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX);
         Spent { millis, ..self.ledger().settled }

@@ -1,8 +1,8 @@
 //! How far the tool calls of a message came, and closing those that stay open (D7, D8).
 //!
-//! The node that makes calls records what it must not forget before its commit: that a call which changes something begins,
-//! and what it gave. Whoever ends the turn early reads it here: a recorded result stands in the history as that call's tool
-//! message, and only calls without one are closed.
+//! The node that makes calls records facts that must survive a crash before its commit: the start of a call that
+//! changes something, and its result. Code that ends the turn early reads these records: a recorded result becomes the
+//! tool message of its call in the history, and only calls without one are closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,22 +45,22 @@ fn name(message: u64, call: u64) -> String {
 }
 
 impl CallLog {
-    /// Returns the record that a call begins which changes something: the intent, made durable before the call is made. A
-    /// turn with such a record has had an effect, however it ends (D29); a call that only reads needs none. `message` is the
-    /// position of the assistant message in the history, `call` the index of the call in it.
+    /// Returns the record that a call begins which changes something: the intent, made durable before the call is made.
+    /// A turn with such a record has had an effect, however it ends (D29); a call that only reads needs none. `message`
+    /// is the position of the assistant message in the history, `call` the index of the call in it.
     #[must_use]
     pub fn begun(message: u64, call: u64) -> (String, Item) {
         (name(message, call), Item::from_typed(Recorded::Begun))
     }
 
-    /// Returns the record of what such a call gave: the text of its tool message. `then` is the call that begins next, when one
-    /// does right away: one record for both.
+    /// Returns the record of the result of such a call: the text of its tool message. `then` is the index of the call
+    /// that begins right after it, if any: one record covers both.
     #[must_use]
     pub fn gave(message: u64, call: u64, text: &str, then: Option<u64>) -> (String, Item) {
         (name(message, call), Item::from_typed(Recorded::Gave { text: text.to_owned(), then }))
     }
 
-    /// Reads what was recorded of the calls of a message.
+    /// Reads the records of the calls of a message.
     ///
     /// # Errors
     /// `store_corrupt`.
@@ -88,7 +88,7 @@ impl CallLog {
         name.strip_prefix("call-")?.split_once('-')?.0.parse().ok()
     }
 
-    /// Returns what a call gave, when that was recorded.
+    /// Returns the result of a call, if it was recorded.
     #[must_use]
     pub fn result(&self, call: u64) -> Option<&str> {
         self.results.get(&call).map(String::as_str)
@@ -119,8 +119,8 @@ impl Effects {
     }
 }
 
-/// Tells whether a record is about a call that changes something, which is an effect (D29): that it begins, or its result,
-/// which takes the place of that.
+/// Tells whether a record is about a call that changes something, which is an effect (D29): that it begins, or its
+/// result, which takes the place of that.
 pub(crate) fn is_intent(name: &str) -> bool {
     CallLog::message_of(name).is_some()
 }
@@ -130,7 +130,7 @@ pub(crate) fn have_intent(records: &Records) -> bool {
     records.keys().any(|name| is_intent(name))
 }
 
-/// How the calls are closed that nothing is known of.
+/// The answer that closes calls without any record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closing<'a> {
     pub(crate) status: &'a str,
@@ -141,8 +141,8 @@ impl Closing<'static> {
     pub(crate) const CANCELLED: Self = Self { status: "cancelled", reason: "the turn was cancelled" };
 }
 
-/// Makes the tool messages that answer the open calls of a history: what was recorded, and closing ones for the rest (D8).
-/// Records that cannot be read leave their calls in doubt: who ends a turn must not fail for them.
+/// Makes the tool messages that answer the open calls of a history: recorded results, and closing answers for the rest
+/// (D8). Records that cannot be read leave their calls in doubt: ending a turn must not fail because of them.
 pub(crate) fn closings(list: &List, records: &Records, closing: Closing<'_>) -> Vec<Item> {
     let Some((message, open)) = Messages::of(list).open_calls_at() else { return Vec::new() };
     let log = CallLog::read(records, message).ok();

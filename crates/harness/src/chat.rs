@@ -1,4 +1,4 @@
-//! The chat harness: what applications hold (harness-chat).
+//! The chat harness: the handle that applications use (harness-chat).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,13 +25,13 @@ use crate::turn::Turn;
 use crate::watcher::TurnWatcher;
 use crate::{Error, Result};
 
-/// A durable chat over a graph: send messages, get outcomes, whatever happens in between.
+/// A durable chat over a graph: send messages and get outcomes, even across crashes.
 ///
-/// Cloning shares it. Turns run in tasks of the chat: dropping what a call returned cancels nothing. All calls need a
-/// tokio runtime.
+/// Clones share one chat. Turns run in tasks of the chat: dropping a returned future or stream cancels nothing. All
+/// calls need a tokio runtime.
 #[derive(Debug, Clone)]
 ///
-/// A chat serves the sessions of one tenant: [`Chat::of`] returns another's part of the same house (INV-14).
+/// A chat serves the sessions of one tenant; [`Chat::of`] returns the same chat for another tenant (INV-14).
 pub struct Chat {
     pub(crate) house: Arc<House>,
     /// Whose sessions its calls are about.
@@ -45,7 +45,7 @@ pub struct Chat {
 /// How long a stop may take to note which turns it leaves, beyond its grace.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// Collects what a chat is made of.
+/// Builds a [`Chat`].
 #[derive(Debug)]
 pub struct ChatBuilder {
     agents: Vec<Agent>,
@@ -70,8 +70,9 @@ impl ChatBuilder {
         self
     }
 
-    /// Binds the chat to one tenant: it serves that one's sessions, takes over only that one's turns, and leaves the rest of
-    /// the store to others (INV-14). A chat that is not bound serves all tenants; its own part is that of `default`.
+    /// Binds the chat to one tenant: it serves that one's sessions, takes over only that one's turns, and leaves the
+    /// rest of the store to others (INV-14). A chat that is not bound serves all tenants; its own part is that of
+    /// `default`.
     #[must_use]
     pub fn tenant(mut self, tenant: TenantId) -> Self {
         self.tenant = Some(tenant);
@@ -114,8 +115,8 @@ impl ChatBuilder {
         self
     }
 
-    /// Sets what is not kept for ever: from the first [`Chat::sweep`] on it is forgotten in the background. Everything is kept
-    /// otherwise.
+    /// Sets the retention: from the first [`Chat::sweep`] on, older data is removed in the background. By default
+    /// everything is kept.
     #[must_use]
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = Some(retention);
@@ -129,16 +130,16 @@ impl ChatBuilder {
         self
     }
 
-    /// Sets which tenants have notices written of what a person should hear of ([`Notice`](crate::Notice)); none otherwise.
-    /// The store must be one that keeps documents.
+    /// Sets the tenants for which notices are written ([`Notice`](crate::Notice)): records of events that a person
+    /// should hear of. By default none are. The store must be one that keeps documents.
     #[must_use]
     pub fn notices(mut self, notices: Notices) -> Self {
         self.notices = notices;
         self
     }
 
-    /// Keeps an audit of answers and deletions ([`Deed`](crate::Deed)), each entry for so long; none otherwise. The store must be
-    /// one that keeps documents.
+    /// Keeps an audit of answers and deletions ([`Deed`](crate::Deed)), each entry for so long; none otherwise. The
+    /// store must be one that keeps documents.
     #[must_use]
     pub fn audit(mut self, kept: Duration) -> Self {
         self.auditing = Auditing::kept(kept);
@@ -219,27 +220,27 @@ impl Chat {
         }
     }
 
-    /// Returns a tenant's part of the chat: its sessions, and no other's (INV-14). Store, agents, limits and tasks are shared,
-    /// and so is what is done for the whole house: [`Chat::sweep`], [`Chat::retain`] and [`Chat::shutdown`].
+    /// Returns a chat for the sessions of one tenant only (INV-14). Store, agents, limits and tasks are shared.
+    /// [`Chat::sweep`], [`Chat::retain`] and [`Chat::shutdown`] still act on all tenants that the chat serves.
     ///
-    /// Of a chat that was bound to one tenant, another's part refuses every call with `chat_tenant_foreign`.
+    /// If the chat was bound to one tenant, every call for another tenant fails with `chat_tenant_foreign`.
     #[must_use]
     pub fn of(&self, tenant: TenantId) -> Self {
         Self { house: self.house.clone(), tenant, admission: None, subject: None }
     }
 
-    /// Returns a chat whose calls begin turns and sessions only where `admission` admits them, as the quotas of a server have it.
-    /// What is refused is `server_quota_exceeded`, with nothing stored and no idempotency key used. Answers to what waits are not
-    /// asked about: they end what was admitted before.
+    /// Returns a chat whose calls begin turns and sessions only where `admission` admits them; servers implement quotas
+    /// with it. A refused call fails with `server_quota_exceeded`; nothing is stored and no idempotency key is used.
+    /// Answers to waits need no admission: they continue work that was admitted before.
     #[must_use]
     pub fn admitting(mut self, admission: Arc<dyn Admission>) -> Self {
         self.admission = Some(admission);
         self
     }
 
-    /// Returns this chat for calls on behalf of a person or a program: the sessions that it makes keep the subject, so that they
-    /// can be erased for it ([`Chat::erase`]). A fork keeps the subject of its source. It hides nothing: the calls see all sessions of
-    /// the tenant.
+    /// Returns this chat for calls on behalf of a person or a program: the sessions that it makes keep the subject, so
+    /// that they can be erased for it ([`Chat::erase`]). A fork keeps the subject of its source. It hides nothing: the
+    /// calls see all sessions of the tenant.
     #[must_use]
     pub fn on_behalf_of(&self, subject: SubjectId) -> Self {
         Self { subject: Some(subject), ..self.clone() }
@@ -252,8 +253,8 @@ impl Chat {
 
     /// Sends a message and waits for the outcome of its turn (harness-chat §5).
     ///
-    /// Sends of one session are answered one at a time, in the order of acceptance (§5.3). Everything that can go wrong is
-    /// an errored outcome, in one of three buckets, with a text to show.
+    /// Sends of one session are answered one at a time, in the order of acceptance (§5.3). Everything that can go wrong
+    /// is an errored outcome, in one of three buckets, with a text to show.
     ///
     /// # Cancellation
     /// Dropping the future cancels nothing once the turn is accepted; its outcome is kept ([`Chat::turn`]).
@@ -277,8 +278,8 @@ impl Chat {
         }
     }
 
-    /// Accepts a message and returns what happens in its turn, as it happens; the last event tells the outcome (D9). The
-    /// specification leaves the shape of streaming open; this is ours until it does not.
+    /// Accepts a message and returns the events of its turn as they occur; the last event carries the outcome (D9). The
+    /// specification does not define the form of streaming; this form is our own until it does.
     ///
     /// # Errors
     /// As [`Chat::submit`].
@@ -293,16 +294,16 @@ impl Chat {
         Ok(self.submit(session_id, message, SendOptions::new().listen()).await?.events())
     }
 
-    /// Takes over what processes that died have left, and watches deadlines from now on. Call it once at start. It is about
-    /// all tenants that the chat serves, whosever part it is called on.
+    /// Takes over the unfinished turns of dead processes, and watches deadlines from now on. Call it once at start. It
+    /// covers all tenants that the chat serves, whichever tenant the called handle belongs to.
     ///
-    /// Returns the turns that were taken over, [`Limits::swept`] of them at most; they run in the background, or were closed: turns that died with their
-    /// process too often (`chat_turn_crashed`) or are too old (`chat_turn_abandoned`). Turns of agents that this process
-    /// does not have are left alone. Where more sessions have such turns than may be busy at once, those that are left wait
-    /// for room.
+    /// Returns the turns that were taken over, at most [`Limits::swept`] of them. They run in the background or were
+    /// closed: turns that died with their process too often (`chat_turn_crashed`) or are too old
+    /// (`chat_turn_abandoned`). Turns of agents that this process does not have are left alone. Where more sessions
+    /// have such turns than may be busy at once, the remaining sessions wait for room.
     ///
     /// # Errors
-    /// `store_unavailable` and its kin; what was taken over by then runs.
+    /// `store_unavailable` and its kin; turns that were taken over before the error run.
     ///
     /// # Cancellation
     /// Dropping the future cancels nothing: everything is taken over all the same.
@@ -327,11 +328,12 @@ impl Chat {
 
     /// Stops accepting, lets running turns end within `grace`, and leaves the rest to the next sweep.
     ///
-    /// Turns that have not ended by then are marked in the store as left: that this process ends is no death of theirs (D24).
-    /// Returns whether everything that ran has ended.
+    /// Turns that have not ended by then are marked in the store as left: that this process ends is no death of theirs
+    /// (D24). Returns whether everything that ran has ended.
     ///
     /// # Cancellation
-    /// When the future is dropped, the chat accepts nothing more; what still runs may be counted as dead with the process.
+    /// When the future is dropped, the chat accepts nothing more; turns that still run may be counted as dead with the
+    /// process.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.house.closing.store(true, Ordering::Release);
         self.house.wake_watchers();
@@ -348,7 +350,8 @@ impl Chat {
 
     /// Checks a session id and puts the tenant to it.
     pub(crate) fn key(&self, session_id: &str) -> Result<SessionKey> {
-        let session = SessionId::parse(session_id).map_err(|error| Error::SessionId { why: error.to_string() })?;
+        let session =
+            SessionId::parse(session_id).map_err(|error| Error::SessionId { why: error.to_string() })?;
         Ok(SessionKey::new(self.tenant()?.clone(), session))
     }
 

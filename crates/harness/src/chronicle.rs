@@ -1,4 +1,4 @@
-//! Reading timelines from what is stored. Nothing is written, and no turn is touched: it works beside another process.
+//! Reads timelines from stored rows. Nothing is written and no turn is changed: it works beside another process.
 
 use std::collections::BTreeSet;
 
@@ -31,12 +31,12 @@ const PAGE: u64 = 256;
 const FAILED: &str = "error: ";
 
 impl Chat {
-    /// Reads what is stored of an invocation, by one of its turns: what happened when, as far as that was recorded and is
-    /// kept. It reads the session's log up to the end of the last turn.
+    /// Reads the stored timeline of an invocation, identified by one of its turns: the recorded events with their
+    /// times, as far as they are kept. It reads the session's log up to the end of the last turn.
     ///
     /// # Errors
-    /// `chat_turn_unknown` when there is no such turn, or its record was forgotten; `store_corrupt`, `store_unavailable`
-    /// and its kin.
+    /// `chat_turn_unknown` when there is no such turn, or its record was forgotten; `store_corrupt`,
+    /// `store_unavailable` and its kin.
     ///
     /// # Cancellation
     /// Dropping the future changes nothing.
@@ -51,7 +51,8 @@ impl Chat {
         let agent = rows.iter().find(|row| row.ordinal == turn.ordinal).ok_or_else(unknown)?.agent.clone();
         let query = WaitQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
         let waits = house.read(house.journal.waits(&query)).await?;
-        let mut waits: Vec<WaitRow> = waits.into_iter().filter(|wait| wait.0 == key).map(|wait| wait.1).collect();
+        let mut waits: Vec<WaitRow> =
+            waits.into_iter().filter(|wait| wait.0 == key).map(|wait| wait.1).collect();
         waits.sort_by_key(|wait| wait.no);
         let mut chronicle = Chronicle { chat: self, key: &key, open: Vec::new() };
         let mut turns = rows.iter().map(span).collect::<Result<Vec<_>>>()?;
@@ -91,7 +92,7 @@ struct Chronicle<'a> {
 }
 
 impl Chronicle<'_> {
-    /// Reads the log, and says in each turn what it tells.
+    /// Reads the log and adds its events to the spans of their turns.
     async fn tell(&mut self, rows: &[TurnRow], turns: &mut [TurnSpan]) -> Result<()> {
         let house = &self.chat.house;
         let mut told: BTreeSet<u64> = rows.iter().filter_map(|row| row.message).collect();
@@ -181,7 +182,7 @@ impl Chronicle<'_> {
         EntryKind::ToolResult { call, status: status(&text, side), text }
     }
 
-    /// Adds what a failed turn had made and no event tells of.
+    /// Adds the messages of a failed turn that no event contains.
     async fn discarded(
         &self,
         row: &TurnRow,
@@ -226,7 +227,8 @@ impl Chronicle<'_> {
         }
         let frames = &position.cursor.frames;
         let attempt = |it: &Frame| (it.at == Place::Before).then_some(it.attempt);
-        let at = frames.iter().map(|frame| MadeBy { node: frame.node.clone(), attempt: attempt(frame) }).collect();
+        let at =
+            frames.iter().map(|frame| MadeBy { node: frame.node.clone(), attempt: attempt(frame) }).collect();
         let place = match frames.last().map(|frame| frame.at) {
             Some(Place::Inside) => "inside",
             Some(Place::After) => "after",
@@ -307,7 +309,7 @@ fn names(message: &ChatMessage) -> Vec<String> {
     message.tool_calls.iter().map(|tool_call| tool_call.name.clone()).collect()
 }
 
-/// Reads off the answer of a call how it ended (D8): from what is recorded beside it, and where nothing is, from its text.
+/// Returns how a call ended (D8): by the side record of its answer, or without one by the answer's text.
 fn status(text: &str, side: Option<&Value>) -> CallStatus {
     let success = side.and_then(|side| side.get("success")).and_then(Value::as_bool);
     if success == Some(true) {

@@ -50,8 +50,8 @@ impl CreateOptions {
 }
 
 impl Chat {
-    /// Makes a session in which nothing was said yet, and returns it. A message to a session that is not there makes one too;
-    /// this is for those who want to name its agent first, or to listen before anybody speaks.
+    /// Makes a session in which nothing was said yet, and returns it. A message to a session that is not there makes
+    /// one too; this is for those who want to name its agent first, or to listen before anybody speaks.
     ///
     /// # Errors
     /// `chat_session_exists`, `chat_agent_unknown`, `chat_policy_unsupported`, `harness_session_id_unresolved`,
@@ -93,7 +93,7 @@ impl Chat {
             writing.require(Require::SessionAbsent);
             let head = new_head(&writing, &served.agent, policy, self.subject().cloned());
             writing.put(Put::Head(head));
-            // What is accepted from here on lands behind it, in a session that is there.
+            // Messages accepted from here on are committed after the creation, in an existing session.
             desk.head = writing.head_put();
             desk.changed();
             self.house.send(&mut desk, writing)

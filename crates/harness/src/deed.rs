@@ -1,8 +1,8 @@
-//! The audit: what somebody did that cannot be undone, or that lets something happen.
+//! The audit: records of actions that cannot be undone or that permit an effect.
 //!
-//! A chat that keeps an audit ([`ChatBuilder::audit`](crate::ChatBuilder::audit)) has a document written in the very commit that
-//! answers a wait or deletes a session: no crash comes between a decision and the record of it. It outlives the session.
-//! Whoever adds deeds of its own, as a server does, writes them in the same form.
+//! A chat that keeps an audit ([`ChatBuilder::audit`](crate::ChatBuilder::audit)) writes a document in the very commit
+//! that answers a wait or deletes a session: no crash can separate a decision from its record. The document outlives
+//! the session. A server that adds audit entries of its own writes them in the same form.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use singletree_durable::{AuditRow, Batch, Document, Json, Put, SessionKey, Times
 use crate::Result;
 use crate::stored::corrupt;
 
-/// Larger than every time in milliseconds: ids count down from it, so that what is later comes first.
+/// Larger than every time in milliseconds: ids count down from it, so that later entries sort first.
 const END: i64 = 10_000_000_000_000;
 
-/// What was done. Holds names and numbers, nothing of what was said.
+/// An audit entry. Contains names and numbers, and no content of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Deed {
     /// When.
@@ -25,11 +25,11 @@ pub struct Deed {
     /// Who did it, when known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// What was done, such as `signal.answered`, `session.deleted`.
+    /// The action, such as `signal.answered`, `session.deleted`.
     pub action: String,
-    /// To what: an id.
+    /// The id of the object of the action.
     pub subject: String,
-    /// What else is worth knowing.
+    /// Further details.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub details: Map<String, Value>,
 }
@@ -38,21 +38,22 @@ impl Deed {
     /// The kind of the documents that hold deeds.
     pub const KIND: &str = "audit";
 
-    /// Says what somebody did to what, and when.
+    /// Creates an audit entry without details.
     #[must_use]
     pub fn new(at: Timestamp, who: Option<&str>, action: &str, subject: &str) -> Self {
         let (action, subject) = (action.to_owned(), subject.to_owned());
         Self { at, who: who.map(str::to_owned), action, subject, details: Map::new() }
     }
 
-    /// Adds what else is worth knowing. No content of a conversation, no secret.
+    /// Adds a detail. It must not contain content of a conversation or a secret.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Names the document that holds it: what is later comes first. `unique` tells it from others of the same millisecond.
+    /// Returns the id of the document that holds the entry; later entries sort first. `unique` distinguishes entries of
+    /// the same millisecond.
     #[must_use]
     pub fn id(&self, unique: &str) -> String {
         format!("{:013}-{unique}", END.saturating_sub(self.at.as_millis()).max(0))
@@ -109,11 +110,13 @@ impl Auditing {
         Self { kept: Some(kept) }
     }
 
-    /// Returns what is written with a batch about what it does.
+    /// Returns the audit documents to write with a batch, derived from its changes.
     pub(crate) fn puts(&self, batch: &Batch, now: Timestamp) -> Vec<Put> {
         let Some(kept) = self.kept else { return Vec::new() };
         let deed = |put: &Put| match put {
-            Put::Wait(wait) => Deed::of_answer(&batch.key, wait, now).map(|answer| (answer, wait.no.to_string())),
+            Put::Wait(wait) => {
+                Deed::of_answer(&batch.key, wait, now).map(|answer| (answer, wait.no.to_string()))
+            }
             Put::Audit(row) => Some((Deed::of_row(row), "deleted".to_owned())),
             _ => None,
         };

@@ -10,12 +10,13 @@ use crate::narrator::forget;
 use crate::{Error, Result, waits};
 
 impl Chat {
-    /// Deletes a session: its turns and its wait are cancelled, everything of it is removed in one transaction, and one audit
-    /// row without content stays (D25), beside the next free numbers of the session: no id of a turn, an event or a message is
-    /// ever given again under its name. Deleting again succeeds and changes nothing; a later send starts a new session.
+    /// Deletes a session: its turns and its wait are cancelled, everything of it is removed in one transaction, and one
+    /// audit row without content stays (D25), beside the next free numbers of the session: no id of a turn, an event or
+    /// a message is ever given again under its name. Deleting again succeeds and changes nothing; a later send starts a
+    /// new session.
     ///
-    /// Who waits for a turn is told that it was cancelled; a stream of events ends with `chat_session_unknown`. Forks of
-    /// the session stay: what they inherited is their own.
+    /// Callers that wait for a turn get the outcome "cancelled". A stream that has delivered events of the session ends
+    /// with `chat_session_unknown`. Forks of the session stay, with the history that they inherited.
     ///
     /// # Errors
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
@@ -32,13 +33,14 @@ impl Chat {
         self.house.ready(hot).await?;
         loop {
             let held = self.cancel_all(hot).await?;
-            // Before as well as after: what a process that dies in between leaves is a session without narration, and never
-            // the narration of one that is gone.
+            // Before as well as after: a crash in between leaves a session without narration, never the narration of a
+            // deleted session.
             forget(self.house.narration.as_ref(), &hot.key);
             let deleted = self.delete(hot, by).await;
             drop(held);
             match deleted {
-                // A message was accepted before the deletion took its place: it belongs to the session, and goes with it.
+                // A message was accepted before the deletion took its place: it belongs to the session, and goes with
+                // it.
                 Ok(false) => {}
                 other => {
                     forget(self.house.narration.as_ref(), &hot.key);
@@ -49,7 +51,7 @@ impl Chat {
         }
     }
 
-    /// Cancels what waits and what runs, and takes the session's turn.
+    /// Cancels queued and running turns, and takes the session's turn.
     async fn cancel_all(&self, hot: &Arc<Hot>) -> Result<HeldTurn> {
         loop {
             let freed = hot.freed.notified();
@@ -71,15 +73,15 @@ impl Chat {
             if let Some(running) = &hot.desk().running {
                 running.ticket.cancel.notify_one();
             }
-            // Also while a message is being accepted, or a turn that waited is being cancelled: what is decided about it
-            // comes first.
+            // Also waits while a message is being accepted or a queued turn is being cancelled: these decisions come
+            // first.
             freed.await;
         }
     }
 
-    /// Deletes the session, whose turn was taken; false when something is waiting in it again.
+    /// Deletes the session, whose turn was taken; returns false when a turn is queued in it again.
     async fn delete(&self, hot: &Arc<Hot>, by: Option<&str>) -> Result<bool> {
-        // Who waits for the end of the wait is told it before nothing is left to tell of.
+        // Callers that wait for the end of the wait are answered before the deletion.
         waits::close(&self.house, hot, waits::End::Cancelled).await?;
         self.house.know(hot).await?;
         let (commit, began) = {
@@ -92,16 +94,16 @@ impl Chat {
                 return Ok(true);
             }
             let mut writing = self.house.write(hot, &desk);
-            // Also of one that has not begun: something may be kept for it.
+            // A session that has not begun is deleted as well: blobs may be kept for it.
             writing.put(Put::Delete);
             if began {
                 let (at, key, by) = (writing.now, hot.key.clone(), by.map(str::to_owned));
                 writing.put(Put::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
             }
             let commit = self.house.send(&mut desk, writing);
-            // What is accepted from here on lands behind it, in a new session. The numbers go on: an event's is never
-            // given twice. Nobody reads the store before it has landed, and puts back what is deleted
-            // ([`Desk::in_flight`](crate::hot::Desk)).
+            // Messages accepted from here on are committed after the deletion, in a new session. The counters continue,
+            // so that no event number is used twice. Until the deletion has landed, no call reads the store and
+            // restores the deleted state ([`Desk::in_flight`](crate::hot::Desk)).
             desk.changed();
             (desk.head, desk.wait) = (None, None);
             desk.hold_fields(None);
@@ -109,7 +111,7 @@ impl Chat {
         };
         self.house.land(hot, commit).await?;
         if began {
-            // Who listens is told so, after what was told before.
+            // Ends the streams of listeners, after all earlier events.
             hot.feed.end();
         }
         Ok(true)

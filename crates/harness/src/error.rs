@@ -1,4 +1,4 @@
-//! What can go wrong in a harness.
+//! The errors of a harness.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub enum Error {
     /// A message is not a message, or too long (harness-chat §3.1, §10.4).
     #[error("the message is not valid: {why}")]
     MessageShape {
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// No session id could be made out (harness §10).
@@ -122,7 +122,7 @@ pub enum Error {
     Idempotency {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         why: String,
     },
     /// The session waits for a signal (D1).
@@ -134,7 +134,7 @@ pub enum Error {
     /// An answer does not name the wait and the action that it approves (D2).
     #[error("the answer does not match what is asked: {why}")]
     SignalMismatch {
-        /// What does not match.
+        /// The mismatch.
         why: String,
     },
     /// The wait was answered otherwise already (D2).
@@ -154,7 +154,7 @@ pub enum Error {
     /// The signal's payload does not fit (suspension §9).
     #[error("the signal's payload is not valid: {why}")]
     Payload {
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The wait's deadline passed (D2).
@@ -185,7 +185,7 @@ pub enum Error {
         budget: &'static str,
         /// Its value; times are in seconds.
         max: u64,
-        /// What it came to, or would have.
+        /// The count that exceeded it, or would have.
         reached: u64,
     },
     /// Events are not kept any more from the point that was asked for (D9).
@@ -270,20 +270,20 @@ pub enum Error {
     /// The run of a graph failed.
     #[error("the run failed")]
     Run {
-        /// With what.
+        /// The engine's error.
         source: engine::Error,
     },
     /// The store failed.
     #[error("the store failed")]
     Store {
-        /// With what.
+        /// The store's error.
         source: durable::Error,
     },
 }
 
 impl Error {
-    /// Tells whether the same may succeed when it is tried again: the store could not do it. One that took too long is not
-    /// asked again at once.
+    /// Tells whether the same may succeed when it is tried again: the store could not do it. One that took too long is
+    /// not asked again at once.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Store { source: durable::Error::Unavailable { source, .. } } => {
@@ -294,7 +294,7 @@ impl Error {
         }
     }
 
-    /// Tells whether what is stored is damaged: trying again does not help.
+    /// Checks whether stored data is damaged: trying again does not help.
     pub(crate) fn is_corrupt(&self) -> bool {
         matches!(self, Self::Store { source: singletree_durable::Error::Corrupt { .. } })
     }
@@ -356,14 +356,14 @@ impl Error {
     }
 }
 
-/// Returns the category of what caused a run to fail: the node's own when it named one, or that of a model call's error
+/// Returns the category of the cause of a failed run: the category that the node named, or that of a model call's error
 /// anywhere among the causes.
 fn run_category(error: &engine::Error) -> &str {
-    // Whoever saw it, the run, a node or a commit, and whatever was made of it on the way.
+    // Wherever the exhausted budget was detected (run, node or commit) and however the error was wrapped.
     if let Some(budget) = exhausted(error) {
         return budget.category();
     }
-    // The disk's trouble is no trouble of the conversation, whatever was being saved.
+    // A failure of the disk is not a failure of the conversation, whichever save it interrupted.
     if let Some(trouble) = store_trouble(error) {
         return trouble.category();
     }
@@ -384,7 +384,8 @@ fn run_category(error: &engine::Error) -> &str {
     error.category()
 }
 
-/// Finds among the causes of an error that the store cannot be written for want of space, of its file or of the right to write.
+/// Finds among the causes of an error that the store cannot be written for want of space, of its file or of the right
+/// to write.
 fn store_trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a durable::Error> {
     use durable::Error::{Displaced, Fenced, Full};
 

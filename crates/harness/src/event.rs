@@ -1,4 +1,4 @@
-//! What happens in a session, as one closed list (D9).
+//! The events of a session, as one closed list (D9).
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,19 +40,20 @@ impl FromStr for EventId {
 /// One event of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatEvent {
-    /// Its id, for events that are kept. Deltas, tool activity and the activity of the turn are provisional and have none.
+    /// Its id, for events that are kept. Deltas, tool activity and the activity of the turn are provisional and have
+    /// none.
     pub id: Option<EventId>,
     /// The session.
     pub session: SessionId,
     /// The turn that it tells of.
     pub turn: TurnId,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
-    /// What.
+    /// The kind of the event, with its data.
     pub what: ChatEventKind,
 }
 
-/// What happened.
+/// The kinds of events, with their data.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChatEventKind {
     /// A turn was accepted: it is kept now. The message is the user's, none for a resume.
@@ -88,14 +89,15 @@ pub enum ChatEventKind {
         /// Whether this is everything so far, for a listener that came late.
         so_far: bool,
     },
-    /// A message was recorded. When its turn ends errored it does not become history, unless the end says so. One of the
-    /// user is told here when the turn took it as one that steers ([`Chat::steer`](crate::Chat::steer)).
+    /// A message was recorded. When its turn ends errored it does not become history, unless the end says so. One of
+    /// the user is told here when the turn took it as one that steers ([`Chat::steer`](crate::Chat::steer)).
     MessageAppended {
         /// Its name.
         id: MessageId,
         /// The message.
         message: Arc<ChatMessage>,
-        /// What is known beside it (D17), such as an interruption, or the turn that took it: `{"taken_by": TURN}`.
+        /// The side records of the message (D17), such as an interruption, or the turn that took it:
+        /// `{"taken_by": TURN}`.
         side: Option<Value>,
     },
     /// A piece of a message that is on its way. Provisional: the message that is appended under the same name replaces
@@ -111,11 +113,11 @@ pub enum ChatEventKind {
         text: String,
         /// Whether this is all the text so far, for who came late.
         so_far: bool,
-        /// What was said beside the message before it began to be shown (D17), such as whose it is.
+        /// The side records that were added before the message began to be shown (D17), such as its author.
         side: Option<Value>,
-        /// How many messages of the turn come before it that are not recorded yet, those not counted that steer: at level
-        /// [`Durability::Turn`](crate::Durability::Turn) all that the turn has made. Who shows messages in their order shows
-        /// those first.
+        /// How many messages of the turn come before it that are not recorded yet, those not counted that steer: at
+        /// level [`Durability::Turn`](crate::Durability::Turn) all that the turn has made. Who shows messages in their
+        /// order shows those first.
         unrecorded: u64,
     },
     /// A tool starts.
@@ -135,7 +137,7 @@ pub enum ChatEventKind {
         name: String,
         /// Whether it succeeded.
         success: bool,
-        /// What it gave.
+        /// The content of its result.
         content: String,
     },
     /// The turn ended: it waits for a signal.
@@ -143,8 +145,8 @@ pub enum ChatEventKind {
         /// The outcome.
         outcome: Arc<ChatTurnOutcome>,
     },
-    /// A wait ended: its signal came, or it expired or was cancelled. Or its signal had come early and did not fit: then it
-    /// goes on.
+    /// A wait ended: its signal came, or it expired or was cancelled. Or its signal had come early and did not fit:
+    /// then it goes on.
     SignalReceived {
         /// The number of the wait.
         wait: u64,

@@ -30,7 +30,8 @@ pub struct FailedTurn {
     pub turn: TurnInfo,
     /// Why it failed.
     pub error: ErroredTurn,
-    /// Before which message of the history it stands, counted from 0; behind the last one where that is the history's length.
+    /// Before which message of the history it stands, counted from 0; behind the last one where that is the history's
+    /// length.
     pub place: u64,
     /// Whether it had effects: then its messages are part of the history, and of prompts.
     pub effects: bool,
@@ -44,9 +45,9 @@ pub struct FailedTurn {
 }
 
 impl Chat {
-    /// Lists the turns of a session that failed and stand at these places of its history, in the order of acceptance; of
-    /// more than `limit`, or of many more bytes than [`Limits::page_bytes`](crate::Limits::page_bytes), the newest. Turns that
-    /// failed before this was recorded, and those whose record is not kept, are not among them.
+    /// Lists the turns of a session that failed and stand at these places of its history, in the order of acceptance;
+    /// of more than `limit`, or of many more bytes than [`Limits::page_bytes`](crate::Limits::page_bytes), the newest.
+    /// Turns that failed before this was recorded, and those whose record is not kept, are not among them.
     ///
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
@@ -109,7 +110,8 @@ impl Chat {
         Ok(failed)
     }
 
-    /// Returns the number of the turn that made the message at a place of the history; none where no turn of this session did.
+    /// Returns the number of the turn that made the message at a place of the history; none where no turn of this
+    /// session did.
     async fn turn_at(&self, session: &SessionRow, place: u64) -> Result<Option<u64>> {
         if session.head.parent.as_ref().is_some_and(|parent| place < parent.offset) {
             return Ok(None);
@@ -138,6 +140,7 @@ type Said = (Arc<ChatMessage>, Option<Value>);
 
 fn said(row: &ItemRow) -> Result<Said> {
     let side = row.side.as_ref().map(Json::decode).transpose();
-    let side = side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
+    let side =
+        side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
     Ok((message(&Item::from_text(row.body.as_str()))?, side))
 }

@@ -1,4 +1,4 @@
-//! Who listens to a session right now. A hint, never the truth: what a listener misses it reads from the log.
+//! The live listeners of a session. The feed is only a hint: a listener reads missed events from the log.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +37,7 @@ impl Feed {
         self.channel().get_or_insert_with(|| broadcast::Sender::new(self.backlog)).subscribe()
     }
 
-    /// Lets all listeners know, after what they were told, that the log they listen to has ended.
+    /// Signals to all listeners, after all earlier events, that the log has ended.
     pub(crate) fn end(&self) {
         *self.channel() = None;
     }

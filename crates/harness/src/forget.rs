@@ -1,7 +1,9 @@
-//! Forgetting, in one session, what a retention does not keep: events from the oldest on, then turns that have none left.
+//! Removes, in one session, the data that a retention does not keep: events from the oldest on, then turns that have no
+//! events left.
 //!
-//! Two rules keep every reader from falling into a hole. The log loses only a beginning, and never what a listener has not
-//! read. A turn's record goes when none of its events is left, so that each event that is kept can be told whole.
+//! Two rules protect readers from gaps. Only the beginning of the log is removed, and never an event that a listener
+//! has not read. A turn's row is removed when none of its events is left, so that each remaining event can be shown
+//! completely.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,15 +24,15 @@ const EVENTS: u64 = 256;
 /// How many turns go in one transaction.
 const TURNS: u64 = 64;
 
-/// What is over and not kept, as far as numbers and times tell.
+/// The bounds by number and time below which finished turns and events are not kept.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     /// Turns below this number, and events below that, are more than are kept.
     turns: u64,
     events: u64,
-    /// What ended or happened before this is too old.
+    /// Turns that ended and events that occurred before this time are too old.
     old: Option<Timestamp>,
-    /// The counters when this began; what came later is not looked at.
+    /// The counters at the start of this pass; later turns and events are not considered.
     now: Counters,
 }
 
@@ -56,7 +58,7 @@ impl Bounds {
     }
 }
 
-/// What is in use.
+/// The invocations and turns in use, which are kept.
 #[derive(Debug, Default)]
 struct Busy {
     /// Invocations that are not over.
@@ -68,7 +70,8 @@ struct Busy {
 }
 
 impl House {
-    /// Forgets what a retention does not keep of a session whose counters are these.
+    /// Removes the data of a session that a retention does not keep. `counters` are the current counters of the
+    /// session.
     pub(crate) async fn forget(
         self: &Arc<Self>,
         key: &SessionKey,
@@ -81,7 +84,7 @@ impl House {
             return Ok(forgotten);
         }
         let hot = self.hot(key)?;
-        // Who begins to listen meanwhile waits, and then sees what is left.
+        // New listeners wait meanwhile, and then see the remaining log.
         let _alone = hot.forgetting.write().await;
         let busy = self.busy(&hot).await?;
         let done = async {

@@ -58,15 +58,17 @@ const COUNTED: u64 = 256;
 impl Chat {
     /// Makes a new session with the beginning of another one, and returns it; the other one stays as it is (D12).
     ///
-    /// - The committed history before the offset is copied in one transaction: messages keep their place, their turn and
-    ///   what is known beside them, so that their ids are the same in both. What a turn that runs has made is not part of it.
-    /// - Any offset up to the end is a place to cut. Tool calls that are open there are closed in the fork, as `cancelled`.
-    /// - At the end all other fields of the state are carried along. What they were at an earlier offset is not stored: a
-    ///   fork from there begins with the graph's defaults.
+    /// - The committed history before the offset is copied in one transaction: messages keep their position, their turn
+    ///   and their side records, so that their ids are the same in both. Messages of a running turn are not part of it.
+    /// - Any offset up to the end is a place to cut. Tool calls that are open there are closed in the fork, as
+    ///   `cancelled`.
+    /// - At the end all other fields of the state are copied. Their values at an earlier offset are not stored: a fork
+    ///   from there begins with the graph's defaults.
     /// - Waits, turns, idempotency keys and events are not inherited. The fork's log begins with `session.forked`.
-    /// - The copy is one statement that writes a row for each message, and the only one of its commit whose work grows with the
-    ///   history: while it runs, other sessions' commits wait. How long a history can be is bounded by
-    ///   [`Limits::messages`](crate::Limits::messages); cut earlier, or begin a session anew, where that is too long a wait.
+    /// - The copy is one statement that writes a row for each message, and the only one of its commit whose work grows
+    ///   with the history: while it runs, other sessions' commits wait. How long a history can be is bounded by
+    ///   [`Limits::messages`](crate::Limits::messages); cut earlier, or begin a session anew, where that is too long a
+    ///   wait.
     /// - The fork stands on its own: deleting the session that it was made of takes nothing from it.
     ///
     /// # Errors
@@ -114,7 +116,7 @@ impl Chat {
         self.house.land_apart(hot, commit).await
     }
 
-    /// Reads what a fork at a place is made of; at the end, when none is named.
+    /// Reads the data for a fork at a position; at the end of the history, when `at` is none.
     pub(crate) async fn cut<'a>(&self, source: &'a SessionRow, at: Option<u64>) -> Result<Forking<'a>> {
         let (generation, len) = history_of(source).unwrap_or_default();
         let offset = at.unwrap_or(len);
@@ -129,7 +131,7 @@ impl Chat {
         Ok(Forking { source, offset, bytes, closings, name })
     }
 
-    /// Makes what closes the calls that are open before a place.
+    /// Makes the tool messages that close the calls that are open before a position.
     async fn open_at(&self, source: &SessionRow, generation: u64, offset: u64) -> Result<Vec<Item>> {
         let mut window = WINDOW;
         loop {
@@ -144,8 +146,8 @@ impl Chat {
         }
     }
 
-    /// Counts the bytes of the messages before a place (D13): those after it are taken off the whole where they are fewer,
-    /// as they are when a message near the end is edited.
+    /// Counts the bytes of the messages before a place (D13): those after it are taken off the whole where they are
+    /// fewer, as they are when a message near the end is edited.
     async fn bytes_at(&self, source: &SessionRow, generation: u64, (offset, len): (u64, u64)) -> Result<u64> {
         let history = source.fields.iter().find(|field| field.name == HISTORY);
         let whole = match history.map(|history| &history.value) {
@@ -188,7 +190,7 @@ pub(crate) fn begin_fork(desk: &mut Desk, writing: &mut Writing, forking: Forkin
         return Err(Error::SessionExists { session: writing.batch.key.session.to_string() });
     }
     fork(writing, forking)?;
-    // What is accepted from here on lands behind it, in a session that is there.
+    // Messages accepted from here on are committed after the fork, in an existing session.
     desk.head = writing.head_put();
     desk.changed();
     Ok(())

@@ -92,8 +92,8 @@ impl Messages {
         None
     }
 
-    /// Reads the messages at these positions, as far as the history goes, from a node of the outermost graph; those that
-    /// the agent's window does not hold come from the store (D22).
+    /// Reads the messages at these positions, as far as the history goes, from a node of the outermost graph; those
+    /// that the agent's window does not hold come from the store (D22).
     ///
     /// # Errors
     /// `session_load_failed` when they cannot be read.
@@ -109,14 +109,16 @@ impl Messages {
         messages.map_err(|error| singletree_engine::Error::SessionLoad { source: error.into() })
     }
 
-    /// Returns where the window of so many messages begins ([`Messages::window`]); none when no held message may be the first.
+    /// Returns where the window of so many messages begins ([`Messages::window`]); none when no held message may be the
+    /// first.
     #[must_use]
     pub fn window_start(&self, messages: u64) -> Option<u64> {
         Window::new(messages).start(self.0.list()).ok().flatten()
     }
 
     /// Iterates over the end of the history: at least this many messages, from one of the user on (D22). The same
-    /// messages whether more are held or not. A history without a message of the user there is returned as far as it is held.
+    /// messages whether more are held or not. A history without a message of the user there is returned as far as it is
+    /// held.
     pub fn window(
         &self,
         messages: u64,
@@ -135,8 +137,8 @@ impl Messages {
     }
 }
 
-/// For a field whose new value takes the place of the old one, such as what an agent inside of a graph works on; one that
-/// appends is given the messages themselves.
+/// For a field whose new value replaces the old one, such as the working messages of an agent inside of a graph. For a
+/// field that appends, pass the messages themselves.
 impl FromIterator<ChatMessage> for Messages {
     fn from_iter<I: IntoIterator<Item = ChatMessage>>(messages: I) -> Self {
         Self(messages.into_iter().map(Item::from_typed).collect::<List>().into())

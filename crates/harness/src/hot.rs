@@ -1,5 +1,5 @@
-//! Sessions that are in memory: who waits, who runs, what is committed. Everything here can be lost and read again, except
-//! the order of those who wait, which is the order of their rows (INV-1).
+//! Sessions in memory: queued turns, the running turn and the committed head. Everything here can be lost and read
+//! again, except the order of the queue, which is the order of the queued turns' rows (INV-1).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -37,29 +37,30 @@ pub(crate) struct Hot {
     pub(crate) readers: Readers,
     /// Cloned by each call that waits for the outcome of a turn: its strong count is their number, plus one.
     pub(crate) waiting: Arc<()>,
-    /// Held for writing while parts of the log are forgotten; who begins to listen looks at the log under it.
+    /// Held for writing while parts of the log are removed. A new listener holds the read lock while it finds where the
+    /// log begins.
     pub(crate) forgetting: tokio::sync::RwLock<()>,
-    /// Guards everything that changes together; held for a moment, never across an await. What a batch is built from and
-    /// its place in the store's order are taken under one hold of it (INV-1).
+    /// Guards the fields that change together; held briefly, never across an await. The contents of a batch and its
+    /// place in the store's order are determined under one lock (INV-1).
     desk: Mutex<Desk>,
     /// Held while the desk is read from the store, so that it is read once.
     pub(crate) reading: tokio::sync::Mutex<()>,
     /// Held while former owners' turns are taken over, so that it happens once.
     pub(crate) adopting: tokio::sync::Mutex<()>,
-    /// Rung whenever the session stops running something, a turn that waits has been cancelled, or it is known whether a
-    /// message is accepted.
+    /// Rung whenever the session stops running something, a turn that waits has been cancelled, or it is known whether
+    /// a message is accepted.
     pub(crate) freed: Notify,
     /// When it was last asked for, in uses of the chat.
     pub(crate) last_used: AtomicU64,
 }
 
-/// What is known of a session.
+/// The in-memory state of a session.
 #[derive(Default)]
 pub(crate) struct Desk {
-    /// Whether head, counters and wait are what is stored. False at first, and after a commit that failed.
+    /// Whether head, counters and wait match the store. False at first, and after a commit that failed.
     pub(crate) known: bool,
-    /// How often a commit that changes what is held here was sent or has landed; a read that was overtaken by one is
-    /// stale.
+    /// The number of changes of this state by commits, counted when one is sent and when it has landed. A read during
+    /// which it rises is stale.
     pub(crate) changes: u64,
     /// Such commits that were sent and have not landed: nothing may be read meanwhile.
     pub(crate) in_flight: CommitsInFlight,
@@ -73,10 +74,10 @@ pub(crate) struct Desk {
     bytes: HeldBytes,
     /// The wait that the session's last invocation is in.
     pub(crate) wait: Option<WaitRow>,
-    /// How many waits had been made when last all of them had landed; fewer than the counter while a suspension is on its
-    /// way.
+    /// How many waits had been made when last all of them had landed; fewer than the counter while a suspension is on
+    /// its way.
     pub(crate) landed_waits: u64,
-    /// What was read with the wait, for those who need it next.
+    /// Rows that were read ahead together with head and wait.
     ahead: Ahead,
     /// The early signals that the session keeps, also those on their way to the store.
     pub(crate) mail: Vec<MailRow>,
@@ -89,7 +90,7 @@ pub(crate) struct Desk {
     pub(crate) offered: Vec<Queued>,
     /// Messages that the turn that runs has taken, with their positions in the history: they end with it.
     pub(crate) taken: Vec<(Queued, u64)>,
-    /// The counters when it was last looked at what need not be kept any more.
+    /// The counters at the last retention pass over the session.
     pub(crate) retained: Counters,
     /// Whether turns that waited were left to the next process, because this one stops.
     pub(crate) has_left: bool,
@@ -97,8 +98,8 @@ pub(crate) struct Desk {
     pub(crate) next_listener: u64,
 }
 
-/// What is read together with head and wait because most who ask for these need it next. Each part is taken once and gone
-/// with the next commit; who comes later reads it.
+/// Rows that are read together with head and wait because most readers of these need them next. Each part is taken once
+/// and dropped at the next change of head or wait; a later caller reads it from the store.
 #[derive(Default)]
 pub(crate) struct Ahead {
     fields: Option<Vec<FieldRow>>,
@@ -122,14 +123,14 @@ impl Queued {
     }
 }
 
-/// What a turn that waits will do.
+/// The work of a queued turn.
 pub(crate) enum Work {
     /// Answer a message. It may run once its row is committed; one that steers may be taken by the turn that runs.
     Message { row: TurnRow, message: Item, committed: bool, steers: bool, side: Option<Value> },
     /// End a wait. Its row is written when it starts.
     Answer(Answering),
-    /// Go on with a turn whose process died. It may have run before, unless it is about to for the first time: a signal that
-    /// came early has started it.
+    /// Go on with a turn whose process died. It may have run before, unless it is about to for the first time: a signal
+    /// that came early has started it.
     Recover { row: TurnRow, has_run: bool },
 }
 
@@ -157,7 +158,7 @@ pub(crate) struct Running {
     pub(crate) answers: Option<u64>,
 }
 
-/// What callers hold of a turn: its name, its end, and the way to cancel it.
+/// The handle of a turn that callers hold: its id, its outcome, and the way to cancel it.
 pub(crate) struct Ticket {
     id: Mutex<Option<TurnId>>,
     pub(crate) key: Option<(String, String)>,
@@ -269,13 +270,13 @@ impl Drop for HeldTurn {
 }
 
 impl Desk {
-    /// Notes that a commit which changes what is held here is about to be sent.
+    /// Notes that a commit which changes this state is about to be sent.
     pub(crate) fn begin_commit(&mut self) -> CommitInFlight {
         self.changes += 1;
         self.in_flight.begin()
     }
 
-    /// Forgets what a failed commit made doubtful; the next one who needs it reads it again.
+    /// Marks the state as unknown after a failed commit; the next caller that needs it reads it again.
     pub(crate) fn doubt(&mut self) {
         self.known = false;
         self.fields = None;
@@ -294,7 +295,7 @@ impl Desk {
         self.count_bytes();
     }
 
-    /// Lets go of what can be read again, unless something goes on in the session.
+    /// Frees the fields and rows that can be read again, unless a turn is queued or running in the session.
     pub(crate) fn let_go(&mut self) {
         if self.bytes.get() > 0 && self.tickets().next().is_none() {
             self.fields = None;
@@ -311,14 +312,14 @@ impl Desk {
         self.bytes.set(held + ahead + self.ahead.paused.as_ref().map_or(0, paused_bytes));
     }
 
-    /// Notes that a commit changes head or wait: what was read before is stale.
+    /// Notes that a commit changes head or wait: data that was read before is stale.
     pub(crate) fn changed(&mut self) {
         self.changes += 1;
         self.ahead = Ahead::default();
         self.count_bytes();
     }
 
-    /// Notes what is stored. Numbers that were handed out to batches on their way are higher than those that are stored.
+    /// Takes over the stored state. Numbers that were assigned to batches in flight are higher than the stored ones.
     pub(crate) fn learn(&mut self, stored: Dossier, keeps_mail: bool) {
         self.counters = self.counters.max(stored.numbers);
         let (head, fields) = stored.session.map(|session| (session.head, session.fields)).unzip();
@@ -353,22 +354,26 @@ impl Desk {
         self.ahead.open.take()
     }
 
-    /// Takes what waits in the turn of this number, if it was read ahead and nothing has changed.
+    /// Takes the paused run of the turn with this number, if it was read ahead and nothing has changed.
     pub(crate) fn paused_ahead(&mut self, turn: u64) -> Option<Paused> {
         self.ahead.paused.take().filter(|it| it.turn.no == turn)
     }
 
     /// Notes whether the message of a turn that waits has become durable; one that has not leaves the queue.
     pub(crate) fn settle(&mut self, no: u64, accepted: bool) {
-        let at =
-            self.queue.iter().position(|item| matches!(&item.work, Work::Message { row, .. } if row.no == no));
+        let at = self
+            .queue
+            .iter()
+            .position(|item| matches!(&item.work, Work::Message { row, .. } if row.no == no));
         let Some(at) = at else { return };
         if let Some(queued) = self.queue.get(at) {
             queued.ticket.settle(accepted);
         }
         if !accepted {
             self.queue.remove(at);
-        } else if let Some(Work::Message { committed, .. }) = self.queue.get_mut(at).map(|item| &mut item.work) {
+        } else if let Some(Work::Message { committed, .. }) =
+            self.queue.get_mut(at).map(|item| &mut item.work)
+        {
             *committed = true;
         }
     }
@@ -392,7 +397,8 @@ impl Desk {
     /// Tells whether an answer to this wait is on its way, and returns who waits for it.
     pub(crate) fn answering(&self, wait: u64) -> Option<Arc<Ticket>> {
         let running = self.running.iter().filter(|it| it.answers == Some(wait)).map(|it| &it.ticket);
-        let queued = self.queue.iter().filter(|item| matches!(&item.work, Work::Answer(item) if item.wait == wait));
+        let queued =
+            self.queue.iter().filter(|item| matches!(&item.work, Work::Answer(item) if item.wait == wait));
         running.chain(queued.map(|queued| &queued.ticket)).next().cloned()
     }
 
@@ -411,8 +417,9 @@ impl Desk {
         self.tickets().find(|ticket| ticket.id().as_ref() == Some(id)).cloned()
     }
 
-    /// Finds the turn whose cancelling cancels the one of this name: itself, or the one that runs, where that has taken its
-    /// message. A message that was only handed to it is cancelled when it is not taken, else with the turn that takes it.
+    /// Finds the turn whose cancelling cancels the one of this name: itself, or the one that runs, where that has taken
+    /// its message. A message that was only handed to it is cancelled when it is not taken, else with the turn that
+    /// takes it.
     pub(crate) fn carrier(&self, id: &TurnId) -> Option<Arc<Ticket>> {
         let taken = self.taken.iter().any(|(it, _)| it.ticket.id().as_ref() == Some(id));
         match &self.running {

@@ -1,4 +1,4 @@
-//! What all sessions of one chat share: the store, the agents, the sessions in memory, the tasks.
+//! The shared state of a chat: the store, the agents, the sessions in memory, the tasks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -39,7 +39,7 @@ use crate::watcher::{EndedTurn, TurnWatcher};
 use crate::writing::{RowFields, Writing};
 use crate::{Error, narrate};
 
-/// What all sessions of one chat share.
+/// The shared state of all sessions of one chat.
 pub(crate) struct House {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) upkeep: Arc<dyn Upkeep>,
@@ -68,7 +68,7 @@ pub(crate) struct House {
     /// Rung when a wait with a deadline begins, and at shutdown.
     pub(crate) deadlines: Arc<Notify>,
     pub(crate) watching: AtomicBool,
-    /// What the sessions in memory hold in all.
+    /// The bytes that all sessions in memory hold together.
     pub(crate) held_bytes: Arc<AtomicU64>,
     /// How often a session was asked for.
     pub(crate) uses: AtomicU64,
@@ -76,7 +76,7 @@ pub(crate) struct House {
     hots: Mutex<HashMap<SessionKey, Arc<Hot>>>,
 }
 
-/// An agent with what is derived from its graph once.
+/// An agent with the data that is derived from its graph once.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) agent: Agent,
@@ -120,20 +120,21 @@ pub(crate) struct HouseParts {
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
-/// A batch on its way, and what is told when it has landed.
+/// A batch in flight, with the events and notices to publish once it has landed.
 pub(crate) struct Commit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
     notices: Vec<Arc<Notice>>,
     session_change: Option<SessionChange>,
-    /// The turns that it ends, where somebody looks on.
+    /// The turns that it ends; empty without a watcher.
     ended: Vec<EndedTurn>,
     trace: Option<Trace>,
-    /// Set when it changes what the desk holds.
+    /// Set when the batch changes the session state in the desk.
     in_flight: Option<CommitInFlight>,
 }
 
-/// What of a batch tells, when its answer is lost, whether it landed (D20). Numbers are never used twice.
+/// The part of a batch that shows whether it landed when the reply of the store is lost (D20). Numbers are never
+/// reused.
 enum Trace {
     Event(u64),
     Version(u64),
@@ -231,7 +232,7 @@ impl House {
         }
         let max = self.limits.busy_sessions;
         if hots.len() >= self.limits.hot_sessions.min(max) {
-            // Nobody else holds it, nothing is under way in it: what it knows can be read again.
+            // Unreferenced idle sessions leave memory: their state can be read again.
             hots.retain(|_, it| Arc::strong_count(it) > 1 || !it.desk().is_idle() || it.feed.has_listeners());
         }
         if hots.len() >= max {
@@ -241,7 +242,7 @@ impl House {
         self.note_use(&hot);
         hots.insert(key.clone(), hot.clone());
         drop(hots);
-        // What is only looked at is held, too.
+        // Sessions that are only read count as well.
         self.trim_loaded();
         Ok(hot)
     }
@@ -309,7 +310,7 @@ impl House {
             let before = self.landed_changes(hot).await?;
             let stored = self.read(self.journal.dossier(&hot.key)).await?;
             let mut desk = hot.desk();
-            // A commit that landed in between has made what was read stale.
+            // A commit that was sent or landed in between makes the read stale.
             if desk.changes == before {
                 desk.learn(stored, self.keeps_mail);
                 break;
@@ -319,8 +320,8 @@ impl House {
         Ok(())
     }
 
-    /// Waits until no commit that changes what the desk holds is on its way, within the limit of a read, and returns how often
-    /// it was changed by then: what is read from now on is stale once that number has risen.
+    /// Waits until no commit that changes the session state is in flight, within the limit of a read. Returns the
+    /// number of changes so far: a later read is stale once that number has risen.
     pub(crate) async fn landed_changes(&self, hot: &Hot) -> Result<u64, Error> {
         loop {
             let in_flight = {
@@ -334,8 +335,8 @@ impl House {
         }
     }
 
-    /// Runs the body of a call in a task of the chat. Every call that takes the session's turn, takes something off its queue
-    /// or waits for a commit of its own runs so: a caller that goes away leaves nothing half done.
+    /// Runs the body of a call in a task of the chat. Every call that takes the session's turn, takes something off its
+    /// queue or waits for a commit of its own runs so: a caller that goes away leaves nothing half done.
     ///
     /// # Errors
     /// Those of the body; `chat_shutting_down` when the runtime shuts down.
@@ -373,8 +374,8 @@ impl House {
         Commit { landing, events: writing.events, notices, session_change, ended, trace, in_flight }
     }
 
-    /// Waits until a transition has landed, then tells who listens. Whoever calls this is a task of the chat: a caller that
-    /// went away in between would leave listeners untold.
+    /// Waits until a transition has landed, then tells who listens. Whoever calls this is a task of the chat: a caller
+    /// that went away in between would leave listeners untold.
     pub(crate) async fn land(&self, hot: &Hot, commit: Commit) -> singletree_durable::Result<()> {
         if let Err(error) = commit.landing.await {
             hot.desk().doubt();
@@ -399,8 +400,12 @@ impl House {
     fn report(&self, hot: &Hot, ended: &[EndedTurn], event: &ChatEvent) {
         let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
         let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
-        let since =
-            hot.desk().running.as_ref().filter(|running| running.no == Some(ended.no())).and_then(|running| running.since);
+        let since = hot
+            .desk()
+            .running
+            .as_ref()
+            .filter(|running| running.no == Some(ended.no()))
+            .and_then(|running| running.since);
         let report = ended.report(&hot.key, since, outcome);
         // The turn has ended, whatever becomes of the report.
         drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
@@ -423,12 +428,12 @@ impl House {
         })
     }
 
-    /// Returns through what the agent of a session says why it proposes something.
+    /// Returns the narrator by which the agent of a session explains its proposals.
     pub(crate) fn narrator(&self, hot: &Hot) -> Narrator {
         Narrator::new(self.narration.clone(), self.clock.clone(), hot.key.clone())
     }
 
-    /// Tells people what happened. Nobody here hears what becomes of it (INV-9).
+    /// Narrates an event. The result of the narration sink is ignored (INV-9).
     fn narrate(&self, hot: &Hot, event: &ChatEvent) {
         if let Some(Said { role, kind, content }) = narrate::controller(&event.what, self.locale) {
             let timestamp = event.at.to_system_time();
@@ -437,8 +442,8 @@ impl House {
     }
 }
 
-/// The tasks that watch deadlines, retention and unclaimed blobs hold the house while they work only, so that a chat which is
-/// dropped lets its store go; those that sleep end now.
+/// The tasks that watch deadlines, retention and unclaimed blobs hold the house while they work only, so that a chat
+/// which is dropped lets its store go; those that sleep end now.
 impl Drop for House {
     fn drop(&mut self) {
         self.wake_watchers();

@@ -1,16 +1,16 @@
 //! Commits of a session that were sent to the store and have not landed.
 //!
-//! The desk says what the session will be once all commits that were sent have landed. A read of the store that overlaps with
-//! such a commit may return what the commit is about to replace, so nothing of it may be put into the desk.
+//! The desk holds the state of the session as it will be once all sent commits have landed. A read of the store that
+//! overlaps with such a commit may return the state before the commit, so its result must not be put into the desk.
 
 use singletree_durable::{Batch, Put};
 use tokio::sync::watch;
 
-/// Counts the commits on their way that change what the desk holds.
+/// Counts the commits in flight that change the desk.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommitsInFlight(watch::Sender<usize>);
 
-/// One of them; it counts until this is dropped.
+/// One commit in flight; it counts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct CommitInFlight(CommitsInFlight);
 
@@ -39,8 +39,8 @@ impl Drop for CommitInFlight {
     }
 }
 
-/// Tells whether a batch changes what a desk holds of the session: head, fields, wait or early signals. Turns that are
-/// accepted in a session that exists do not, so that reading it never waits for those who keep sending.
+/// Checks whether a batch changes the session data in the desk: head, fields, wait or early signals. Turns that are
+/// accepted in an existing session do not, so that reading it never waits for callers that keep sending.
 pub(crate) fn changes_desk(batch: &Batch) -> bool {
     batch.puts.iter().any(|put| {
         matches!(

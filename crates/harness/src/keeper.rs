@@ -35,13 +35,13 @@ pub(crate) struct Keeper {
     hot: Arc<Hot>,
     served: Arc<Served>,
     stream: TurnStream,
-    /// Counts what the run uses (D13).
+    /// Counts the usage of the run (D13).
     budget: TurnBudget,
-    /// What `enter` hands out.
+    /// The value that `enter` returns, once.
     entered: Mutex<Option<Entered>>,
     /// Guards the turn while it runs; held for a moment, never across an await.
     turning: Mutex<Turning>,
-    /// What `claim` has to take, for a turn that answers a wait.
+    /// The wait that `claim` has to consume, for a turn that answers a wait.
     claim: Mutex<Option<Claim>>,
     /// Why the claim failed, if it did.
     unclaimed: Mutex<Option<Error>>,
@@ -51,7 +51,7 @@ pub(crate) struct Keeper {
     watch: OnceLock<Weak<Watch>>,
     /// How many commits are on their way, or are tried again until they land.
     busy: watch::Sender<usize>,
-    /// Whether a commit failed: then what is stored is not surely what is held here.
+    /// Whether a commit failed: then the store may differ from the state held here.
     doubtful: AtomicBool,
 }
 
@@ -96,7 +96,7 @@ impl Keeper {
         }
     }
 
-    /// Notes what tells where the run stands, as long as somebody else keeps it.
+    /// Sets the watch that reports the progress of the run. Only a weak reference is kept.
     pub(crate) fn watched_by(&self, watch: &Arc<Watch>) {
         drop(self.watch.set(Arc::downgrade(watch)));
     }
@@ -155,7 +155,7 @@ impl Keeper {
         Some((claim, lock(&self.unclaimed).take()))
     }
 
-    /// Commits a transition of this turn. What it changes of the turn counts only when it has landed.
+    /// Commits a transition of this turn. Its changes to the turn take effect only once the commit has landed.
     async fn commit<T>(
         &self,
         transition: impl FnOnce(&mut Writing, &mut Turning) -> Result<T, Error>,
@@ -169,7 +169,7 @@ impl Keeper {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk).with_offered(desk.offers());
             let result = transition(&mut writing, &mut turning)?;
-            // Decided under one hold of the desk, so that nobody else ends what this commit takes.
+            // Decided under one lock of the session state, so that no other call ends a message that this commit takes.
             desk.taking(&turning.taken);
             self.busy.send_modify(|count| *count += 1);
             let writes_state = writing.head_put().is_some();
@@ -211,7 +211,7 @@ impl Keeper {
         lock(&self.turning).effects.any()
     }
 
-    /// Describes where a run of this process stands, with what was shown of the message that it was making.
+    /// Describes the progress of a run of this process, with the text so far of the message in progress.
     pub(crate) fn stopped(&self, progress: Option<&Progress>) -> Option<StoppedRun> {
         let version = self.served.agent.graph.session_version();
         let stopped = StoppedRun::of_progress(progress?, &self.served.names, version)?;
@@ -219,7 +219,7 @@ impl Keeper {
         Some(StoppedRun { shown: shown.map(|(_, text)| text), ..stopped })
     }
 
-    /// Ends the turn as failed, with what its run did (D29).
+    /// Ends the turn as failed, keeping the effects of its run (D29).
     pub(crate) async fn fail(&self, error: &Error, stopped: Option<StoppedRun>) -> Result<(), Error> {
         let errored = self.errored(error);
         let transition =
@@ -229,7 +229,7 @@ impl Keeper {
         self.end_early(stopped, transition).await
     }
 
-    /// Ends the turn as cancelled, with what was shown of it (D10).
+    /// Ends the turn as cancelled, keeping the text that was shown (D10).
     pub(crate) async fn cancel(&self, progress: Option<&Progress>) -> Result<(), Error> {
         let Some(stopped) = self.stopped(progress) else { return self.fail(&Error::Cancelled, None).await };
         let errored = self.errored(&Error::Cancelled);
@@ -246,8 +246,8 @@ impl Keeper {
         self.end_early(Some(stopped), transition).await
     }
 
-    /// Commits the end of a turn whose run did not record it. What does not fit the limits is left out: a turn ends in any
-    /// case (INV-8).
+    /// Commits the end of a turn whose run did not record it. Content that exceeds the limits is left out, so that the
+    /// turn ends in any case (INV-8).
     async fn end_early(
         &self,
         mut stopped: Option<StoppedRun>,
@@ -288,7 +288,7 @@ impl Keeper {
 
     async fn complete(&self, state: &Snapshot, session: Option<SessionState>) -> Result<(), Error> {
         self.budget.complete_step()?;
-        // Only where what is new was made by one node; elsewhere nothing is looked for.
+        // Only where one node made the new content; elsewhere no node is determined.
         let progress = if self.keeps_steps() { self.progress() } else { None };
         let at = progress.and_then(|progress| Made::at(&progress.cursor));
         let outcome = self.commit_end(|writing, turning| {

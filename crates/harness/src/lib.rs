@@ -1,20 +1,20 @@
-//! A chat turn from message to outcome, kept whatever happens.
+//! Durable chat turns, from message to outcome, across crashes.
 //!
-//! [`Chat`] is the chat harness: `send(session, message)` gives an outcome, completed, suspended or errored. A message is
-//! accepted durably before it runs; every accepted turn reaches exactly one outcome; turns of one session run one at a
-//! time. It implements the harness and harness-chat specifications.
+//! [`Chat`] is the chat harness: `send(session, message)` gives an outcome, completed, suspended or errored. A message
+//! is accepted durably before it runs; every accepted turn reaches exactly one outcome; turns of one session run one at
+//! a time. It implements the harness and harness-chat specifications.
 //!
 //! [`Harness`] is the abstract harness, for other runtimes than a chat: any graph, with sessions or without.
 //!
 //! # Vocabulary
-//! A *turn* is one bounded execution in answer to one message or one signal. An *invocation* is what one message started:
-//! its turn and every turn that resumes it. A *wait* is the record of a suspension; a *signal* is what answers it. An
-//! *event* is an entry of a session's durable log.
+//! A *turn* is one bounded execution in answer to one message or one signal. An *invocation* is the chain of turns that
+//! one message started: its turn and every turn that resumes it. A *wait* is the record of a suspension; a *signal* is
+//! the answer to it. An *event* is an entry of a session's durable log.
 //!
 //! # Inside
-//! What is decided is decided by transitions (`transition/`), pure functions that fill one batch each. `runner` runs the
-//! turns of a session in order, `keeper` stands behind the engine's port, `adopt` takes over what a dead process left.
-//! `doctor` looks whether what is stored keeps the promises.
+//! All decisions are made by transitions (`transition/`), pure functions that fill one batch each. `runner` runs the
+//! turns of a session in order, `keeper` implements the engine's port, `adopt` takes over the unfinished turns of a
+//! dead process. `doctor` checks whether stored data keeps the invariants.
 //!
 //! # Invariants
 //! INV-1 to INV-9, INV-12 (see ARCHITECTURE.md).

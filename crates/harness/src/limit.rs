@@ -18,19 +18,21 @@ pub struct Limits {
     pub list_items: u64,
     /// Bytes of such a list, as JSON; more are `chat_budget_exhausted`.
     pub list_bytes: u64,
-    /// Levels of arrays and objects in each other in what is stored as one document: a message, a payload, a field, an item, a
-    /// side record, what a node says about a wait. A deeper message is `chat_message_shape_invalid`, a deeper payload
-    /// `suspension_resume_payload_invalid`, anything else `chat_budget_exhausted`. Where a turn stands and what it records
-    /// may have 16 levels more, since they contain the others. At most 100: a document of 128 levels cannot be read.
+    /// Levels of nested arrays and objects in one stored document: a message, a payload, a field, an item, a side
+    /// record, the metadata or terms of a wait. A deeper message is `chat_message_shape_invalid`, a deeper payload
+    /// `suspension_resume_payload_invalid`, anything else `chat_budget_exhausted`. The position of a turn and its
+    /// records may have 16 levels more, since they contain the others. At most 100: a document of 128 levels cannot be
+    /// read.
     pub nesting: usize,
-    /// Bytes of where an unfinished turn stands: the fields of its state that the session does not hold, as JSON. More is
-    /// `chat_budget_exhausted`.
+    /// Bytes of the position of an unfinished turn: the fields of its state that the session does not hold, as JSON.
+    /// More is `chat_budget_exhausted`.
     pub position_bytes: usize,
-    /// Bytes of what one node execution records before it completes (D7); more is `chat_budget_exhausted`.
+    /// Bytes of the records of one node execution before it completes (D7); more is `chat_budget_exhausted`.
     pub record_bytes: usize,
-    /// Bytes of what a node says about a wait, its signal's id, metadata and terms; more is `chat_budget_exhausted`.
+    /// Bytes of a wait: its signal's id, metadata and terms; more is `chat_budget_exhausted`.
     pub wait_bytes: usize,
-    /// Bytes of the text that is shown of one message before it is recorded; what goes beyond is seen with the record.
+    /// Bytes of the text that is shown of one message before it is recorded; text beyond that is visible once the
+    /// message is recorded.
     pub shown_bytes: usize,
     /// Bytes of a signal's payload; a longer one is `suspension_resume_payload_invalid`.
     pub payload_bytes: usize,
@@ -40,8 +42,8 @@ pub struct Limits {
     pub mail_bytes: usize,
     /// How long an early signal is kept; after that it is as if it had not come.
     pub mail_age: Duration,
-    /// Bytes of an idempotency key; a longer one is `chat_idempotency_conflict`. Of the name of who answers a signal; a longer
-    /// one is `suspension_resume_payload_invalid`. Of the id of an early signal; a longer one is not kept.
+    /// Bytes of an idempotency key; a longer one is `chat_idempotency_conflict`. Of the name of who answers a signal; a
+    /// longer one is `suspension_resume_payload_invalid`. Of the id of an early signal; a longer one is not kept.
     pub key_bytes: usize,
     /// Bytes of the diagnostic in an error reply; the rest is cut off (D15).
     pub diagnostic_bytes: usize,
@@ -58,7 +60,8 @@ pub struct Limits {
     pub history_bytes: u64,
     /// How long a turn may run, without the time it is suspended; longer is `chat_budget_exhausted` (D13).
     pub turn_time: Duration,
-    /// How long a read of the store may take; longer is `session_load_failed` or the category of what was read (D20).
+    /// How long a read of the store may take; a slower read fails with `session_load_failed` or with the category of
+    /// the read operation (D20).
     pub read_time: Duration,
     /// How old an unfinished turn may be at a sweep; an older one is `chat_turn_abandoned` (D28).
     pub turn_age: Duration,
@@ -66,17 +69,18 @@ pub struct Limits {
     pub deaths: u32,
     /// Sessions that are kept in memory while nothing happens in them.
     pub hot_sessions: usize,
-    /// Bytes that the sessions in memory may hold of states and histories, as [`Chat::loaded`](crate::Chat::loaded) counts
-    /// them: about twice their JSON. Beyond it, idle sessions let go of what they hold, those first that were not used for the
-    /// longest time, and read it again when they are needed. Sessions that run something are not limited by it.
+    /// Bytes of states and histories that the sessions in memory may hold, as [`Chat::loaded`](crate::Chat::loaded)
+    /// counts them: about twice their JSON. Beyond it, idle sessions free them, least recently used first, and read
+    /// them again when needed. Sessions in which a turn is queued or running are not limited by it.
     pub loaded_bytes: u64,
-    /// Sessions in which something happens at once: a turn that waits or runs, a call, somebody who listens. What needs one
-    /// more is `chat_sessions_full`, before anything of it is stored; what a start takes over, and deadlines, wait for room.
+    /// Sessions that may be busy at the same time: with a queued or running turn, a call or a listener. A call that
+    /// needs one more fails with `chat_sessions_full` before anything of it is stored. Takeovers at start, and
+    /// deadlines, wait for room.
     pub busy_sessions: usize,
     /// Callbacks that one session may have, and as many event streams; one more is `chat_subscriptions_full`.
     pub subscriptions: usize,
-    /// Bytes of the messages that one read of a transcript returns, and of what an event stream reads at once: after the message
-    /// that makes it so many, the part ends and says where the next one begins.
+    /// Bytes of the messages that one read of a transcript returns, and that an event stream reads at a time. The page
+    /// ends after the message that reaches this number and names the position of the next page.
     pub page_bytes: u64,
     /// Turns that a sweep returns; it takes over all there are.
     pub swept: usize,

@@ -1,4 +1,4 @@
-//! Listening to a session: the log first, then what happens, without a gap and without a repeat (D9).
+//! Listening to a session: the log first, then live events, without gaps and without repeats (D9).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Events {
     /// Whether it is known that nothing is missing where listening begins.
     settled: bool,
     ready: VecDeque<ChatEvent>,
-    /// Whether the log has to be read before what happens is handed out.
+    /// Whether the log has to be read before live events are handed out.
     behind: bool,
     failed: bool,
     /// The only turn that is wanted, when only one is.
@@ -44,8 +44,8 @@ pub(crate) struct Events {
     shown: Option<(MessageId, u32, u64)>,
     /// The same for the thinking so far.
     shown_thinking: Option<(MessageId, u32, u64)>,
-    /// The last event of how far a turn is that was handed out. One that was read from memory may come again, as may those
-    /// before it.
+    /// The last event of how far a turn is that was handed out. One that was read from memory may come again, as may
+    /// those before it.
     announced: Option<ChatEvent>,
 }
 
@@ -78,11 +78,11 @@ impl Only {
     }
 }
 
-/// What one listener hears.
+/// The live events of one listener.
 pub(crate) type Live = Receiver<Arc<ChatEvent>>;
 
 impl Events {
-    /// Listens from now on; what is committed while the log is read is seen twice and handed out once.
+    /// Listens from now on. Events that are committed while the log is read arrive twice and are handed out once.
     ///
     /// # Errors
     /// `chat_subscriptions_full`.
@@ -157,7 +157,8 @@ impl Events {
         }
     }
 
-    /// Makes sure that nothing is missing where listening begins. From then on the bookmark keeps what comes.
+    /// Makes sure that no event is missing where listening begins. From then on the bookmark keeps later events from
+    /// removal.
     pub(crate) async fn settle(&mut self) -> Result<()> {
         if self.settled {
             return Ok(());
@@ -197,7 +198,7 @@ impl Events {
         self.behind = rows.len() as u64 == PAGE;
         let mut replay = Replay::new(&chat, &hot.key);
         for row in rows {
-            // What is ready is held until it is taken: the rest is read when that is gone.
+            // Ready events stay in memory until they are taken; the rest of the log is read after that.
             if replay.bytes() >= house.limits.page_bytes {
                 self.behind = true;
                 break;
@@ -280,7 +281,7 @@ impl Events {
         }
     }
 
-    /// Waits for what happens next.
+    /// Waits for the next live event.
     async fn listen(&mut self) -> Result<()> {
         match self.live.recv().await {
             Ok(event) => match &event.id {
@@ -300,7 +301,8 @@ impl Events {
         Ok(())
     }
 
-    /// The session was deleted. Whoever has seen nothing of it, or only what came after it, goes on in the next one.
+    /// Handles the deletion of the session. A listener that has seen none of its events, or only events of its
+    /// successor, continues with the next session of this name; any other listener gets an error.
     async fn ended(&mut self) -> Result<()> {
         let seen = match (self.seen, self.begin) {
             (Some(seq), _) | (None, Begin::After(seq)) => Some(seq),
@@ -331,7 +333,7 @@ fn piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
 fn begins(row: &EventRow) -> bool {
     match row.kind.as_str() {
         kind::ACCEPTED => true,
-        // What came early and did not fit is told by the turn that goes on waiting.
+        // An early signal that was refused is an event of the turn that keeps waiting.
         kind::SIGNAL => {
             let body = row.body.as_ref().and_then(|body| body.decode::<serde_json::Value>().ok());
             body.is_none_or(|body| body["how"] != "refused")
@@ -341,7 +343,7 @@ fn begins(row: &EventRow) -> bool {
 }
 
 impl Chat {
-    /// Finds the first event of a turn, from an event on backwards: what is looked for is mostly not far back. None when it is
+    /// Finds the first event of a turn, searching backwards from an event, since it is usually recent. None when it is
     /// not kept.
     pub(crate) async fn first_event(&self, key: &SessionKey, before: u64, turn: u64) -> Result<Option<u64>> {
         let mut to = before;
@@ -362,7 +364,7 @@ impl Chat {
         Ok(rows.first().is_some_and(|rows| rows.seq == seq))
     }
 
-    /// Checks that what comes after an event, which is not kept itself, is kept.
+    /// Checks that the events after an event, which is itself not kept, are kept.
     async fn follows(&self, hot: &Hot, seq: u64) -> Result<()> {
         let id = |seq| EventId { epoch: self.house.epoch.as_ref().to_owned(), seq };
         self.house.know(hot).await?;

@@ -1,7 +1,7 @@
-//! How much memory the loaded sessions hold, and who gives way when it is too much (INV-12).
+//! The memory that the loaded sessions hold, and its release when it exceeds the limit (INV-12).
 //!
-//! What is counted is an estimate that costs nothing to keep: the JSON text of everything that is held, twice, since an item
-//! that was looked into holds its decoded form, too, and a constant for each item.
+//! The count is an estimate that costs nothing to maintain: twice the length of the JSON text of all held items, since
+//! an item that was accessed also holds its decoded form, plus a constant for each item.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use crate::hot::Hot;
 use crate::house::House;
 use crate::stored::StoredField;
 
-/// What an item costs beside its text.
+/// The overhead of an item beside its text, in bytes.
 const ITEM: u64 = 160;
 
-/// What the loaded sessions of a chat hold.
+/// The number and memory of the loaded sessions of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadedSessions {
     /// Sessions in memory.
@@ -59,7 +59,7 @@ fn held(text: u64, items: u64) -> u64 {
     text.saturating_mul(2).saturating_add(items.saturating_mul(ITEM))
 }
 
-/// Counts what fields hold. Of a list that is held from some item on, a part of its bytes.
+/// Counts the bytes that fields hold. A list that is held from a later item on counts in proportion to its held items.
 pub(crate) fn fields_bytes(fields: &[StoredField]) -> u64 {
     let bytes = |field: &StoredField| match &field.slot {
         Slot::One(_) => held(field.bytes, 1),
@@ -82,15 +82,15 @@ pub(crate) fn rows_bytes(rows: &[FieldRow]) -> u64 {
     rows.iter().map(bytes).sum()
 }
 
-/// Counts what was read of a suspended turn.
+/// Counts the bytes of the position and records that were read of a suspended turn.
 pub(crate) fn paused_bytes(paused: &Paused) -> u64 {
     let records: usize = paused.records.iter().map(|record| record.body.as_str().len()).sum();
     (paused.position.body.as_str().len() + records) as u64
 }
 
 impl House {
-    /// Lets go of what idle sessions hold, those first that were not used for the longest time, until the sum is within its
-    /// limit. What a session knows can be read again; one that runs something keeps it.
+    /// Frees the state of idle sessions, least recently used first, until the sum is within its limit. The state can be
+    /// read again. A session in which a turn is queued or running keeps it.
     pub(crate) fn trim_loaded(&self) {
         let limit = self.limits.loaded_bytes;
         if self.held_bytes.load(Ordering::Relaxed) <= limit {
@@ -115,7 +115,7 @@ impl House {
 }
 
 impl Chat {
-    /// Returns what the sessions in memory hold at this moment, of all tenants. Costs nothing: for metrics.
+    /// Returns the number of sessions in memory and the bytes that they hold, of all tenants. Cheap enough for metrics.
     #[must_use]
     pub fn loaded(&self) -> LoadedSessions {
         let bytes = self.house.held_bytes.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Which node made what is recorded: said in the bodies of events, so that no row is added for it.
+//! Provenance: which node made a record. It is stored in the bodies of events, so that it needs no rows of its own.
 
 use serde::Serialize;
 use singletree_durable::Json;
@@ -15,14 +15,14 @@ pub(crate) struct Made {
     attempt: Option<u32>,
 }
 
-/// What the event of a message says.
+/// The body of a message's event.
 #[derive(Serialize)]
 struct Said<'a> {
     k: u64,
     node: &'a str,
 }
 
-/// What the event of a turn's end says.
+/// The body of the event that ends a turn.
 #[derive(Serialize)]
 struct Ended<'a> {
     node: &'a str,
@@ -44,10 +44,10 @@ impl Made {
     }
 }
 
-/// What is known of who made what is committed next.
+/// The provenance of the next commit, as far as it is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Making {
-    /// Whether each node is committed by itself: then what is new in a commit was made by one node.
+    /// Whether each node is committed by itself: then everything new in a commit was made by one node.
     by_step: bool,
     /// Where the run stands, where that is known; set by each transition anew.
     pub(crate) at: Option<Made>,
@@ -65,9 +65,9 @@ impl Making {
         self.at.as_ref().and_then(|it| Json::of(&Ended { node: &it.path, attempt: it.attempt }).ok())
     }
 
-    /// Returns the body of the event of a message: its place among those that its turn adds, and the node of the outermost
-    /// graph that made it, where that is known. That a subgraph was left is no commit of its own: what is new after a
-    /// commit inside of one is only known to be the subgraph's when the run still stands there.
+    /// Returns the body of a message's event: its index among the messages that its turn adds, and, where it is known,
+    /// the node of the outermost graph that made it. Leaving a subgraph is no commit of its own: new messages of a
+    /// commit after one inside a subgraph are known to be the subgraph's only while the run still stands in it.
     pub(crate) fn said(&self, k: u64) -> Json {
         let made = self.at.as_ref().filter(|_| self.by_step);
         let made = made.filter(|at| self.inside.as_ref().is_none_or(|inside| *inside == at.outer));

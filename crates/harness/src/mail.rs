@@ -1,12 +1,13 @@
 //! Signals that come before anything waits for them (D2).
 //!
-//! A session keeps an early signal when its agent declares the signal's id as possibly early, one for each id. The suspension
-//! that it is meant for takes it in its own commit: wait, answer and the turn that resumes are there together, so that no
-//! crash leaves a wait beside the signal that ends it (INV-3, INV-8).
+//! A session keeps an early signal when its agent declares the signal's id as possibly early, one for each id. The
+//! suspension that it is meant for takes it in its own commit: wait, answer and the turn that resumes are there
+//! together, so that no crash leaves a wait beside the signal that ends it (INV-3, INV-8).
 //!
-//! A kept signal goes when it is taken; when the wait of its id cannot take it (it does not fit, or it would be an approval);
-//! when the session's work is over, in the commit that ends the last of it; with its session. One that is older than
-//! [`Limits::mail_age`](crate::Limits::mail_age) is never taken, and goes when next the session keeps or takes one.
+//! A kept signal goes when it is taken; when the wait of its id cannot take it (it does not fit, or it would be an
+//! approval); when the session's work is over, in the commit that ends the last of it; with its session. One that is
+//! older than [`Limits::mail_age`](crate::Limits::mail_age) is never taken, and goes when next the session keeps or
+//! takes one.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use crate::turn_id::TurnId;
 use crate::writing::Writing;
 use crate::{Error, Result};
 
-/// What became of a signal.
+/// The result of delivering a signal.
 #[derive(Debug, Clone)]
 pub enum Delivered {
     /// It ended a wait, now or before: this turn resumes.
@@ -61,7 +62,8 @@ pub(crate) struct Taken {
     pub(crate) payload: Result<Map<String, Value>>,
 }
 
-/// What a transition sees of the session beside its own turn: the early signals, and whether other work is left.
+/// The state of the session that a transition sees beside its own turn: the early signals, and whether other work is
+/// left.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     mail: Vec<MailRow>,
@@ -94,7 +96,7 @@ impl Mailbox {
         !(self.queued || waits || runs)
     }
 
-    /// Empties the mailbox when the session's work is over: what is kept was meant for it.
+    /// Empties the mailbox when the session's work is over: the kept signals were meant for that work.
     pub(crate) fn end(writing: &mut Writing, row: &TurnRow) {
         if !writing.mailbox.mail.is_empty() && writing.mailbox.is_last(row) {
             for mail in std::mem::take(&mut writing.mailbox.mail) {
@@ -103,7 +105,8 @@ impl Mailbox {
         }
     }
 
-    /// Takes the early signal of a wait that begins, if it can end it. Returns why it cannot with one that does not fit.
+    /// Takes the early signal of a wait that begins, if it can end it. Returns why it cannot with one that does not
+    /// fit.
     pub(crate) fn take(writing: &mut Writing, wait: &WaitRow, paused: &Paused) -> Result<Option<Taken>> {
         let at = writing.mailbox.mail.iter().position(|it| it.signal == wait.signal);
         let Some(mail) = at.map(|it| writing.mailbox.mail.swap_remove(it)) else { return Ok(None) };
@@ -113,9 +116,9 @@ impl Mailbox {
         }
         let payload = decode(&mail)?;
         let fits = match wait.action {
-            // Nobody can have known what is to be approved (D2).
+            // The sender of an early signal cannot have known the action that is to be approved (D2).
             Some(_) => Err(Error::SignalMismatch { why: "an approval is not given in advance".into() }),
-            // Its deadline had passed when it began: what comes too late is not taken (D37).
+            // The deadline had passed when the wait began: a late signal is not taken (D37).
             None if is_due(wait, writing.now) => Err(Error::SignalExpired { signal: wait.signal.clone() }),
             None => {
                 payload::fits(wait, &payload).and_then(|()| Ok(paused.accepts(&payload)?)).map(|()| payload)
@@ -134,7 +137,7 @@ fn decode(mail: &MailRow) -> Result<Map<String, Value>> {
     decoded.map_err(|error| corrupt(format!("the early signal '{}'", mail.signal), Some(error.into())))
 }
 
-/// Carries a put over to what is known of the session in memory.
+/// Applies a put to the in-memory list of kept signals.
 pub(crate) fn apply(kept: &mut Vec<MailRow>, put: &Put) {
     match put {
         Put::Mail(row) => {
@@ -147,7 +150,7 @@ pub(crate) fn apply(kept: &mut Vec<MailRow>, put: &Put) {
     }
 }
 
-/// What became of the attempt to keep a signal.
+/// The outcome of an attempt to keep a signal.
 pub(crate) enum Keeping {
     Kept(Timestamp),
     /// Something began to wait in the meantime: look again.
@@ -157,22 +160,22 @@ pub(crate) enum Keeping {
 enum Placed {
     Sent(Commit, Timestamp),
     Again,
-    /// A suspension is on its way; when the session stops running it is known what waits.
+    /// A suspension is being committed; the pending wait is known when the session stops running.
     Later,
 }
 
 impl Chat {
-    /// Delivers a signal: to the wait that it ends, as [`Chat::answer`] does, or, where its agent declares it as possibly
-    /// early ([`Agent::early_signals`](crate::Agent::early_signals)) and it is addressed by session and signal, to the
-    /// session's mailbox. There it stays until the session suspends on it, which then resumes at once. The same signal
-    /// again gets the same answer.
+    /// Delivers a signal: to the wait that it ends, as [`Chat::answer`] does, or, where its agent declares it as
+    /// possibly early ([`Agent::early_signals`](crate::Agent::early_signals)) and it is addressed by session and
+    /// signal, to the session's mailbox. There it stays until the session suspends on it, which then resumes at once.
+    /// The same signal again gets the same answer.
     ///
-    /// An approval is never given in advance. A kept signal goes untaken when the session's work is over (no turn is left
-    /// without outcome and nothing waits), when it turns out not to fit its wait, and by age.
+    /// An approval is never given in advance. A kept signal goes untaken when the session's work is over (no turn is
+    /// left without outcome and nothing waits), when it turns out not to fit its wait, and by age.
     ///
     /// # Errors
-    /// Those of [`Chat::answer`]; with nothing kept `chat_mailbox_full`, `chat_signal_conflict` when another payload is kept,
-    /// `chat_signal_mismatch` when it names an action, `suspension_resume_payload_invalid`,
+    /// Those of [`Chat::answer`]; with nothing kept `chat_mailbox_full`, `chat_signal_conflict` when another payload is
+    /// kept, `chat_signal_mismatch` when it names an action, `suspension_resume_payload_invalid`,
     /// `harness_signal_correlation_failed` when there is no such session or the signal is not expected early.
     ///
     /// # Cancellation
@@ -226,7 +229,7 @@ impl Chat {
         }
     }
 
-    /// Puts a signal into the mailbox, under one hold of the desk with what says that nothing waits for it.
+    /// Puts a signal into the mailbox, under the same lock of the desk as the check that no wait has the signal.
     fn place(&self, hot: &Arc<Hot>, signal: &str, answer: &Answer, seen: u64) -> Result<Placed> {
         let mut desk = hot.desk();
         self.check_early(&desk, signal, answer)?;
@@ -256,7 +259,7 @@ impl Chat {
         payload::check(&answer.payload, &self.house.limits)
     }
 
-    /// Decides what is written to keep a signal.
+    /// Builds the transition that keeps a signal, and returns the time until which the signal is kept.
     fn keeping(
         &self,
         hot: &Arc<Hot>,
@@ -284,7 +287,8 @@ impl Chat {
                 if bytes + payload.as_str().len() > limits.mail_bytes {
                     return Err(Error::MailboxFull { limit: "mail_bytes", max: limits.mail_bytes });
                 }
-                // An old one of this id is dropped by this very batch, after what it requires is checked.
+                // This batch itself drops an expired signal of the same id, after the store has checked the batch's
+                // requirements.
                 if desk.mail.iter().all(|it| it.signal != signal) {
                     writing.require(Require::MailAbsent(signal.to_owned()));
                 }

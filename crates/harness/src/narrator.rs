@@ -11,11 +11,11 @@ use singletree_narration::{Narration, NarrationKind, NarrationSink, Speaker, Who
 use crate::narrate::{QUOTED_BYTES, Said};
 use crate::reply::cut;
 
-/// Says, as the agent, why it proposes what it proposes. Nodes get it by `cx.extension::<Narrator>()`; outside of chat there is
-/// none.
+/// Lets a node say, as the agent, why it proposes an action. Nodes get it by `cx.extension::<Narrator>()`; outside of
+/// chat there is none.
 ///
-/// What happened is the controller's to tell, after it is recorded. There is no way to hear what was said, and what is said
-/// is no message:
+/// The controller narrates events, after they are recorded. Nodes cannot read narration, and a piece of narration is
+/// not a message:
 ///
 /// ```
 /// use singletree_llm::ChatMessage;
@@ -55,7 +55,8 @@ impl Narrator {
         Self { sink, clock, key }
     }
 
-    /// Says why something is proposed, before it is carried out. Nothing is said of an empty text; of a long one its beginning.
+    /// Says why something is proposed, before it is carried out. Nothing is said of an empty text; of a long one its
+    /// beginning.
     pub fn rationale(&self, text: &str) {
         let content = cut(text.trim(), QUOTED_BYTES);
         if !content.is_empty() {
@@ -70,7 +71,7 @@ impl Narrator {
     }
 }
 
-/// Hands narration on. What becomes of it is nobody's business here, not even that a sink panics (INV-9).
+/// Hands narration to the sink. The sink's result is ignored, even a panic (INV-9).
 pub(crate) fn emit(sink: &dyn NarrationSink, key: &SessionKey, narration: Narration) {
     drop(catch_unwind(AssertUnwindSafe(|| sink.emit(whose(key), narration))));
 }

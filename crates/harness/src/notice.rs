@@ -1,11 +1,12 @@
-//! What somebody who is not here should hear of: written with what happened, kept until it was told.
+//! Notices for people who are not connected. Each is written in the commit of its event and kept until it was
+//! delivered.
 //!
-//! A tenant that wants notices ([`ChatBuilder::notices`](crate::ChatBuilder::notices)) has one written as a document in the very
-//! commit that suspends a turn, ends a wait or fails a turn: no crash comes between what happened and the notice of it.
-//! Whoever tells them (a server's webhooks) removes each once it was told, and tells it again under the same id when it does
-//! not know whether it was.
+//! A tenant that wants notices ([`ChatBuilder::notices`](crate::ChatBuilder::notices)) has one written as a document in
+//! the very commit that suspends a turn, ends a wait or fails a turn: no crash comes between an event and its notice.
+//! The component that delivers notices (a server's webhooks) removes each one after its delivery. When it does not know
+//! whether a delivery succeeded, it delivers the notice again under the same id.
 //!
-//! A notice holds names, ids and times, and nothing of what was said. It goes with its session.
+//! A notice holds names, ids and times, and no message content. It is deleted with its session.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,7 +30,7 @@ use crate::turn_id::TurnId;
 /// How long a notice is kept that nobody tells.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What a notice is about.
+/// The type of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeType {
@@ -65,12 +66,13 @@ impl fmt::Display for NoticeType {
     }
 }
 
-/// What somebody who is not here should hear of.
+/// A notice about a session, for people who are not connected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// Its id: the same however often it is told, and no other's.
     pub id: String,
-    /// Where it stands among the notices of its tenant: by session, then in the order of what happened.
+    /// Its position among the notices of its tenant: by session, then by the number of its event, or of its wait for a
+    /// near deadline.
     pub place: String,
     /// Whose session it is.
     pub tenant: TenantId,
@@ -86,12 +88,12 @@ pub struct Notice {
     pub event: Option<String>,
     /// When it happened.
     pub at: Timestamp,
-    /// What happened.
+    /// The subject of the notice.
     #[serde(flatten)]
     pub what: NoticeKind,
 }
 
-/// What happened.
+/// The subject of a notice, with its details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum NoticeKind {
@@ -103,35 +105,35 @@ pub enum NoticeKind {
     Resumed {
         /// Its number in the session.
         wait: u64,
-        /// What its signal is called.
+        /// The id of its signal.
         signal: String,
         /// How it ended: `consumed`, `expired` or `cancelled`.
         how: String,
     },
     /// A turn failed.
     Errored {
-        /// What went wrong.
+        /// The category of the error.
         category: String,
-        /// What the caller can do.
+        /// The action that the caller can take.
         bucket: Bucket,
         /// Whether sending the same again is known to do nothing twice.
         retry_safe: bool,
     },
 }
 
-/// What is awaited, by name.
+/// The names and ids of a pending wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Awaited {
     /// The number of the wait in its session.
     pub wait: u64,
-    /// What its signal is called.
+    /// The id of its signal.
     pub signal: String,
     /// Whether an exact action is to be approved.
     pub approval: bool,
     /// The name of the tool that would run, where the wait's metadata has one under `tool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What running it does, where the wait's metadata says so under `effect`.
+    /// The effect of running the tool, where the wait's metadata has one under `effect`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
     /// When the wait expires.
@@ -142,7 +144,8 @@ pub struct Awaited {
 impl Awaited {
     pub(crate) fn of(descriptor: &Descriptor, wait: &Wait) -> Self {
         let said = |key: &str| {
-            let value = descriptor.metadata.as_ref().and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
+            let value =
+                descriptor.metadata.as_ref().and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
             value.filter(|value| !value.is_empty()).map(str::to_owned)
         };
         Self {
@@ -168,7 +171,7 @@ impl NoticeKind {
         }
     }
 
-    /// Returns what there is to tell of an event, if there is.
+    /// Returns the subject of the notice of an event; none for events without notice.
     fn of(event: &ChatEvent) -> Option<Self> {
         match &event.what {
             ChatEventKind::SignalReceived { wait, signal, how, .. } if *how != "refused" => {
@@ -202,7 +205,8 @@ impl Notice {
     /// The kind of the documents that notices are.
     pub const KIND: &'static str = "notice";
 
-    /// Tells that the deadline of a wait is near. The epoch is that of the log ([`Chat::log_epoch`](crate::Chat::log_epoch)).
+    /// Tells that the deadline of a wait is near. The epoch is that of the log
+    /// ([`Chat::log_epoch`](crate::Chat::log_epoch)).
     #[must_use]
     pub fn expiring(tenant: TenantId, pending: &PendingWait, epoch: &str, at: Timestamp) -> Option<Self> {
         let session = SessionId::parse(&pending.session).ok()?;
@@ -256,7 +260,8 @@ impl Notice {
     /// # Errors
     /// `store_corrupt`; none that could be thought of.
     pub fn body(&self) -> Result<Json> {
-        Json::of(self).map_err(|error| corrupt("a notice that JSON cannot represent".into(), Some(error.into())))
+        Json::of(self)
+            .map_err(|error| corrupt("a notice that JSON cannot represent".into(), Some(error.into())))
     }
 
     /// Reads its document.
@@ -268,7 +273,7 @@ impl Notice {
         document.body.decode().map_err(|error| corrupt(what(), Some(error.into())))
     }
 
-    /// Returns what is written with what it tells of.
+    /// Returns the put that stores the notice in the batch of its event.
     pub(crate) fn put(&self) -> Option<Put> {
         let (kind, id) = (Self::KIND.to_owned(), self.place.clone());
         // Names, numbers and words: there is nothing in it that JSON cannot say.

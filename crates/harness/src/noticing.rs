@@ -15,7 +15,7 @@ use crate::notice::{Notice, NoticeKind, NoticeType};
 /// How many notices who hears them may be behind.
 const BACKLOG: usize = 1024;
 
-/// Which tenants have notices written, and of what.
+/// The tenants that have notices written, and the types of these notices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notices(BTreeMap<TenantId, BTreeSet<NoticeType>>);
 
@@ -26,8 +26,8 @@ impl Notices {
         Self::default()
     }
 
-    /// Has notices of these types written for a tenant. Of deadlines that are near nothing happens in a session: those are
-    /// written by who watches them ([`Chat::deadlines`], [`Notice::expiring`]).
+    /// Has notices of these types written for a tenant. Of deadlines that are near nothing happens in a session: those
+    /// are written by who watches them ([`Chat::deadlines`], [`Notice::expiring`]).
     #[must_use]
     pub fn of(mut self, tenant: TenantId, types: impl IntoIterator<Item = NoticeType>) -> Self {
         self.0.entry(tenant).or_default().extend(types);
@@ -51,8 +51,8 @@ impl Noticing {
         Self { wanted, heard: broadcast::Sender::new(BACKLOG) }
     }
 
-    /// Returns the notices of a transition. Of a wait that it begins and ends at once, as where the signal came early, nobody
-    /// need hear.
+    /// Returns the notices of a transition. Of a wait that it begins and ends at once, as where the signal came early,
+    /// nobody need hear.
     pub(crate) fn of(&self, tenant: &TenantId, events: &[ChatEvent]) -> Vec<Arc<Notice>> {
         if !self.wanted.0.contains_key(tenant) {
             return Vec::new();
@@ -63,14 +63,16 @@ impl Noticing {
         };
         let both = |it: &Notice| {
             it.what.wait().is_some_and(|wait| {
-                [true, false].iter().all(|side| notices.iter().any(|notice| waits(notice, *side) == Some(wait)))
+                [true, false]
+                    .iter()
+                    .all(|side| notices.iter().any(|notice| waits(notice, *side) == Some(wait)))
             })
         };
         let told = notices.iter().filter(|notice| !both(notice) && self.wanted.want(tenant, &notice.what));
         told.cloned().map(Arc::new).collect()
     }
 
-    /// Returns what is written with them.
+    /// Returns the puts that store these notices.
     pub(crate) fn puts(notices: &[Arc<Notice>]) -> impl Iterator<Item = Put> {
         notices.iter().filter_map(|notice| notice.put())
     }
@@ -88,7 +90,7 @@ impl Noticing {
 #[derive(Debug)]
 pub struct Hearing(broadcast::Receiver<Arc<Notice>>);
 
-/// What is heard.
+/// An item that [`Hearing`] returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// A notice was written.
@@ -125,7 +127,8 @@ impl Chat {
         &self.house.epoch
     }
 
-    /// Lists what waits, of all tenants that the chat serves, and has a deadline by then, the earliest first, at most `limit`.
+    /// Lists the pending waits of all tenants that the chat serves whose deadline comes by `until` (with none: all that
+    /// have a deadline), the earliest first, at most `limit`.
     ///
     /// # Errors
     /// `store_unavailable` and its kin.

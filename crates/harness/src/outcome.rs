@@ -55,7 +55,8 @@ pub struct CompletedTurn {
     pub answer: AnswerEnd,
 }
 
-/// How the last answer of a model ended, where its node said so beside the message ([`SideRecords`](crate::SideRecords)).
+/// How the last answer of a model ended, where its node said so beside the message
+/// ([`SideRecords`](crate::SideRecords)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerEnd {
@@ -84,7 +85,7 @@ impl AnswerEnd {
     }
 }
 
-/// What a suspended turn waits for, beside the descriptor (D2).
+/// The terms of a suspended turn's wait, beside the descriptor (D2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wait {
     /// The number of the wait in its session.
@@ -102,7 +103,7 @@ pub struct Wait {
 pub struct SuspendedTurn {
     /// Which turn.
     pub turn: TurnId,
-    /// What is awaited.
+    /// The signal that the turn waits for.
     pub signal_descriptor: Descriptor,
     /// The messages that the turn added before it suspended, in order; may be empty.
     pub pending_messages: Vec<Arc<ChatMessage>>,
@@ -121,19 +122,20 @@ pub struct SuspendedTurn {
 pub struct ErroredTurn {
     /// Which turn; none when it was refused before acceptance.
     pub turn: Option<TurnId>,
-    /// What the caller can do.
+    /// The action that the caller can take.
     pub error_bucket: Bucket,
-    /// What went wrong.
+    /// The category of the error.
     pub error_category: String,
-    /// What to show: a message of the role system (harness-chat §10). It is never part of the history.
+    /// The text to show: a message of the role system (harness-chat §10). It is never part of the history.
     pub reply: ChatMessage,
-    /// What happened, for people: redacted and cut to length (D15).
+    /// A description of the error for people: redacted and cut to length (D15).
     pub diagnostic: String,
     /// Whether sending the same again is known to do nothing twice.
     pub retry_safe: bool,
     /// Whether this outcome is stored. False only while the store does not work (D20).
     pub recorded: bool,
-    /// How long the model's provider asked to wait, if it did. Known to callers that waited for the turn; it is not stored.
+    /// How long the model's provider asked to wait, if it did. Known to callers that waited for the turn; it is not
+    /// stored.
     pub retry_after: Option<Duration>,
 }
 
@@ -151,8 +153,8 @@ impl ErroredTurn {
         crate::hint::hint(&self.error_category)
     }
 
-    /// Returns which budget was exhausted, when that is what ended the turn and the diagnostic, which is cut to length, still
-    /// says it (D13).
+    /// Returns the exhausted budget, when one ended the turn and the diagnostic, which is cut to length, still names it
+    /// (D13).
     #[must_use]
     pub fn budget(&self) -> Option<&str> {
         if self.error_category != "chat_budget_exhausted" {
@@ -167,7 +169,7 @@ impl ErroredTurn {
 }
 
 impl fmt::Display for ErroredTurn {
-    /// Writes the category and the diagnostic: what people are told, already redacted and cut to length (D15).
+    /// Writes the category and the diagnostic, which is already redacted and cut to length (D15).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.error_category, self.diagnostic)
     }

@@ -10,7 +10,7 @@ use crate::limit::Limits;
 use crate::record::terms;
 use crate::{Error, Result};
 
-/// Checks what holds for every payload, whatever waits for it.
+/// Checks the rules that hold for every payload, independent of the wait.
 ///
 /// # Errors
 /// `suspension_resume_payload_invalid`.
@@ -56,8 +56,8 @@ pub(crate) fn check_from(from: Option<&str>, limits: &Limits) -> Result<()> {
 /// `suspension_resume_payload_invalid`.
 pub(crate) fn fits(wait: &WaitRow, payload: &Map<String, Value>) -> Result<()> {
     let Some(schema) = terms(wait)?.payload_schema else { return Ok(()) };
-    let schema =
-        Schema::compile(schema).map_err(|error| invalid(format!("the wait's schema is unusable: {error}")))?;
+    let schema = Schema::compile(schema)
+        .map_err(|error| invalid(format!("the wait's schema is unusable: {error}")))?;
     schema.check(&Value::Object(payload.clone())).map_err(|error| invalid(error.to_string()))
 }
 

@@ -11,8 +11,8 @@ use crate::Error;
 use crate::agent::Agent;
 use crate::stored::corrupt;
 
-/// The name of the state field that holds the command that a turn carries out, in sessions of [`PromptPolicy::Command`]. An
-/// agent takes commands when its graph has such a field.
+/// The name of the state field that holds the command that a turn carries out, in sessions of
+/// [`PromptPolicy::Command`]. An agent takes commands when its graph has such a field.
 pub const COMMAND: &str = "current_command";
 
 /// Which texts reach the model. Fixed when a session is made; kept with it. Nodes get it by
@@ -23,8 +23,8 @@ pub enum PromptPolicy {
     /// The transcript (harness-chat §6).
     #[default]
     Conversation,
-    /// Rules, a snapshot of the state, the current command and approved artifacts, and nothing else (agent-chat-output §8.2).
-    /// The transcript is still written, and is not read for prompts.
+    /// Rules, a snapshot of the state, the current command and approved artifacts, and nothing else (agent-chat-output
+    /// §8.2). The transcript is still written, and is not read for prompts.
     Command,
 }
 
@@ -54,7 +54,8 @@ impl PromptPolicy {
         }
     }
 
-    /// Checks that a message may be accepted under the policy: a command is a text of the user, and its agent takes commands.
+    /// Checks that a message may be accepted under the policy: a command is a text of the user, and its agent takes
+    /// commands.
     pub(crate) fn takes(self, agent: &Agent, message: &ChatMessage) -> Result<(), Error> {
         self.fits(agent)?;
         match self {
@@ -66,10 +67,10 @@ impl PromptPolicy {
         }
     }
 
-    /// Reads what is stored of a session (INV-13).
+    /// Reads the stored policy of a session (INV-13).
     ///
     /// # Errors
-    /// `store_corrupt`: what is shown to a model is not guessed.
+    /// `store_corrupt` for an unknown word: the policy decides which texts a model is shown, and is never guessed.
     pub(crate) fn stored(text: &str) -> Result<Self, Error> {
         text.parse().map_err(|_| corrupt(format!("the prompt policy '{text}'"), None))
     }

@@ -1,9 +1,10 @@
-//! Where an invocation stands, as it is stored: the cursor, and of each frame only what the session does not hold. What it
-//! does hold is named, unless that is everything, and under its own name. A position may be read by a process whose states
-//! are of another schema version: it says of which one its own are, unless that is the session's.
+//! The stored position of an invocation: the cursor, and the fields of each frame. A field of the outermost frame that
+//! the session holds with the same value is stored as a reference. The references are left out when the frame has all
+//! fields of the session and each reference is to the field of its own name. A position may be read by a process whose
+//! states have another schema version: it names the version of its own states, unless that is the session's.
 //!
-//! A list is named by what it extends, a stored generation up to a length, and by the numbers of the items after that;
-//! never by content (INV-4).
+//! A list is stored as the stored list that it begins with, a generation up to a length, and the numbers of the items
+//! after that; never by content (INV-4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::usage::Used;
 use crate::window::Window;
 use crate::writing::{Author, Numbers, Writing};
 
-/// What is stored of a position.
+/// The stored form of a position.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Position {
@@ -34,10 +35,10 @@ pub(crate) struct Position {
     /// The session's version that it stands on (D1).
     pub(crate) version: u64,
     pub(crate) marks: Marks,
-    /// What the turn had used there (D13).
+    /// The turn's use of its budgets up to here (D13).
     #[serde(default, skip_serializing_if = "Spent::is_zero")]
     pub(crate) spent: Spent,
-    /// What it had used of models; nothing once that is told by the turn's outcome.
+    /// The turn's model usage up to here; empty where the turn suspended, since its outcome has the usage.
     #[serde(default, skip_serializing_if = "Used::is_empty")]
     pub(crate) used: Used,
     /// Whether the invocation recorded the intent of a call that changes something (D29).
@@ -48,7 +49,7 @@ pub(crate) struct Position {
     pub(crate) taken: Vec<TakenAt>,
     pub(crate) cursor: Cursor,
     pub(crate) frames: Vec<BTreeMap<String, Encoded>>,
-    /// What is awaited, when the invocation is suspended.
+    /// The awaited signal, when the invocation is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) descriptor: Option<Descriptor>,
 }
@@ -70,7 +71,7 @@ pub(crate) struct Marks {
 pub(crate) enum Encoded {
     /// A value.
     Value(Value),
-    /// What the session holds under this name.
+    /// A reference to the session's field of this name, which holds the value.
     Held(String),
     /// A list.
     List {
@@ -83,7 +84,7 @@ pub(crate) enum Encoded {
     },
 }
 
-/// What an encoding needs to know of the run.
+/// The parts of a run that its encoding needs.
 pub(crate) struct Encoder<'a> {
     pub(crate) author: &'a Author,
     pub(crate) stored: &'a StoredFields,
@@ -118,8 +119,8 @@ impl Encoder<'_> {
         Ok(encoded)
     }
 
-    /// Tells whether all that is stored is in the frame, and what is held is held under its own name: then it need not be
-    /// named.
+    /// Checks whether the frame has all stored fields and every reference is to the field of its own name: then the
+    /// references need not be stored.
     fn holds_all(&self, fields: &BTreeMap<String, Encoded>) -> bool {
         let own = |(name, it): (&String, &Encoded)| !matches!(it, Encoded::Held(held) if held != name);
         self.stored.iter().all(|item| fields.contains_key(item.name.as_ref())) && fields.iter().all(own)
@@ -174,8 +175,8 @@ pub(crate) struct Decoder<'a> {
     pub(crate) journal: &'a dyn Journal,
     pub(crate) key: &'a SessionKey,
     pub(crate) stored: &'a StoredFields,
-    /// Pairs of (session field, state field), where the states are of the version that knows them; what is held has its own
-    /// name otherwise.
+    /// Pairs of (session field, state field), where the states have the version of these pairs. With none, a field of
+    /// the session has the same name in the state.
     pub(crate) names: Option<&'a [(Arc<str>, Arc<str>)]>,
     pub(crate) numbers: &'a mut Numbers,
     pub(crate) window: Option<Window>,
@@ -258,7 +259,8 @@ impl Decoder<'_> {
 
 impl Position {
     pub(crate) fn to_json(&self) -> Result<Json, Error> {
-        Json::of(self)
-            .map_err(|error| stored::corrupt("a position that JSON cannot represent".into(), Some(error.into())))
+        Json::of(self).map_err(|error| {
+            stored::corrupt("a position that JSON cannot represent".into(), Some(error.into()))
+        })
     }
 }

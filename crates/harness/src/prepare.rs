@@ -1,4 +1,4 @@
-//! Getting a turn ready to run: what is stored, and where the run begins.
+//! Prepares a turn to run: reads the stored state, and decides where the run begins.
 
 use std::sync::Arc;
 
@@ -78,13 +78,13 @@ impl Preparing<'_> {
             let (fields, before) = match cut {
                 Some(fields) => (fields, before),
                 None => {
-                    // While a deletion is on its way, the store still has what it deletes.
+                    // While a deletion is being committed, the store still has the rows that it deletes.
                     let before = self.house.landed_changes(self.hot).await?;
                     (self.read_fields(window).await?, before)
                 }
             };
             let mut desk = self.hot.desk();
-            // A commit that was sent in between has made what was read stale.
+            // A commit that was sent in between has made these fields stale.
             if desk.changes == before {
                 desk.hold_fields(Some(fields.clone()));
                 return Ok(fields);
@@ -97,7 +97,9 @@ impl Preparing<'_> {
         let ahead = self.hot.desk().fields_ahead();
         let rows = match ahead {
             Some(rows) => rows,
-            None => self.house.read(journal.session(key)).await?.map(|house| house.fields).unwrap_or_default(),
+            None => {
+                self.house.read(journal.session(key)).await?.map(|house| house.fields).unwrap_or_default()
+            }
         };
         self.house.limited(stored::read(journal, key, rows, window)).await
     }
@@ -119,10 +121,10 @@ impl Preparing<'_> {
     pub(crate) fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<Turning, Error> {
         let unknown = || Error::SessionUnknown { session: self.hot.key.session.to_string() };
         let head = self.hot.desk().head.clone().ok_or_else(unknown)?;
-        // Until the run says otherwise, the turn adds nothing: its tail begins at the end of what is stored.
+        // Until the run says otherwise, the turn adds nothing: its tail begins at the end of the stored history.
         let len = stored::list(&stored, HISTORY).map_or(0, singletree_engine::List::len);
         let marks = Marks { first: len, boundary: len, announced: len };
-        // What cannot be read is refused where a turn begins; one that only ends shows nothing to a model.
+        // An unreadable policy is refused where a turn begins; a turn that only ends shows nothing to a model.
         let policy = PromptPolicy::stored(&head.prompt_policy).unwrap_or_default();
         Ok(Turning {
             row,
@@ -170,7 +172,7 @@ impl Preparing<'_> {
         if let Some(no) = turning.row.message {
             numbers.note(&message, no);
         }
-        // What would not fit is not asked for (D13).
+        // A message that would exceed the limits of the history is refused before a model is asked (D13).
         let (held, bytes) = (turning.committed().len(), turning.history_bytes());
         let appended = turning.row.message.map(|_| message.clone());
         let own = appended.as_ref().map_or(0, |appended| appended.text().map_or(0, str::len) as u64);
@@ -240,8 +242,9 @@ impl Preparing<'_> {
             Some(position) if turning.row.kind == TurnKind::Resume => {
                 let wait = self.answered(&turning.row).await?;
                 let answer = wait.answer.as_ref().map(singletree_durable::Json::decode).transpose();
-                let payload =
-                    answer.map_err(|error| corrupt("an answer".into(), Some(error.into())))?.unwrap_or_default();
+                let payload = answer
+                    .map_err(|error| corrupt("an answer".into(), Some(error.into())))?
+                    .unwrap_or_default();
                 let records = self.records(turning.row.no).await?;
                 self.at_pause(&mut turning, &decode(&position.body)?, payload, records).await?
             }
@@ -389,7 +392,7 @@ impl Preparing<'_> {
         Ok((turning, beginning))
     }
 
-    /// Returns what waits: as it was read with the session, else from the store.
+    /// Returns the paused invocation of a wait: as it was read with the session, else from the store.
     pub(crate) async fn paused(&self, wait: &WaitRow) -> Result<Paused, Error> {
         let ahead = self.hot.desk().paused_ahead(wait.turn);
         if let Some(paused) = ahead {
@@ -483,8 +486,9 @@ fn version_of(head: &Head) -> &str {
 }
 
 fn decode(body: &singletree_durable::Json) -> Result<Position, Error> {
-    body.decode()
-        .map_err(|error| RunError::Position { reason: format!("the stored position is damaged: {error}") }.into())
+    body.decode().map_err(|error| {
+        RunError::Position { reason: format!("the stored position is damaged: {error}") }.into()
+    })
 }
 
 fn by_name(records: Vec<RecordRow>) -> Records {

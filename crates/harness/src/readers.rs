@@ -1,4 +1,4 @@
-//! How far those who listen to a session have read its log: what they have not read yet stays.
+//! How far each listener of a session has read its log: events that one of them has not read yet are kept.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

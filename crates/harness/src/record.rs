@@ -19,7 +19,7 @@ use crate::stored::corrupt;
 use crate::turn_id::TurnId;
 use crate::usage::Used;
 
-/// What is stored of an outcome.
+/// The stored form of an outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Recorded {
@@ -34,7 +34,7 @@ pub(crate) enum Recorded {
         reply: String,
         diagnostic: String,
         retry_safe: bool,
-        /// Whether its invocation had effects: then the session keeps what it did (D29).
+        /// Whether its invocation had effects: then the session keeps the committed part of its run (D29).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         effects: bool,
         /// How long the history was when it ended: where people are shown the turn. Older records do not say.
@@ -58,7 +58,7 @@ pub(crate) struct Tail {
     pub(crate) answer: AnswerEnd,
 }
 
-/// An outcome, and what its turn has used of models.
+/// An outcome, and the turn's model usage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ended {
     #[serde(flatten)]
@@ -68,7 +68,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Reads what stands on a turn's row, once it has ended.
+    /// Reads the outcome from a turn's row; none while the turn has not ended.
     pub(crate) fn of(row: &TurnRow) -> Result<Option<Self>, Error> {
         let ended = row.outcome.as_ref().map(Json::decode::<Self>).transpose();
         ended.map_err(|error| corrupt(format!("the outcome of turn {}", row.no), Some(error.into())))
@@ -80,7 +80,7 @@ impl Recorded {
         self.with(&Used::default())
     }
 
-    /// Says beside the outcome what the turn has used of models.
+    /// Encodes the outcome together with the turn's model usage.
     pub(crate) fn with(&self, used: &Used) -> Result<Json, Error> {
         let json = match used.is_empty() {
             true => Json::of(self),
@@ -128,7 +128,7 @@ impl TurnRowExt for TurnRow {
     }
 }
 
-/// What a turn's row says beyond its columns.
+/// Values that a turn's row has beyond its columns.
 pub(crate) trait TurnRowExt {
     /// Returns the turn's name.
     fn id(&self) -> TurnId;

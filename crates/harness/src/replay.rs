@@ -39,7 +39,7 @@ impl<'a> Replay<'a> {
         let body = row.body.as_ref().map_or(Ok(Value::Null), Json::decode);
         let body: Value = body.map_err(|error| corrupt(format!("event {}", row.seq), Some(error.into())))?;
         let (turn, what) = match body["turn"].as_str() {
-            // What a fork itself tells belongs to no stored turn: it carries its name.
+            // The events of a fork itself belong to no stored turn: their bodies carry the turn's name.
             Some(name) => {
                 let name: TurnId = name.parse()?;
                 let what = self.of_messages(&row, &body, &name).await?;
@@ -62,7 +62,7 @@ impl<'a> Replay<'a> {
     }
 
     async fn turn(&mut self, no: u64) -> Result<TurnRow> {
-        // Ended or not, a turn's row says what its events need; an outcome is looked for when one is told.
+        // A row is read again until it has an outcome, which the event of the turn's end needs.
         if let Some(turn) = self.turn.as_ref().filter(|turn| turn.no == no && turn.outcome.is_some()) {
             return Ok(turn.clone());
         }
@@ -72,7 +72,7 @@ impl<'a> Replay<'a> {
         Ok(turn)
     }
 
-    /// Reads what an event says for which only the name of its turn is needed.
+    /// Reads an event that needs no more of its turn than the name; none for other kinds.
     async fn of_messages(
         &self,
         row: &EventRow,
@@ -123,14 +123,15 @@ impl<'a> Replay<'a> {
         }))
     }
 
-    /// Reads a message, and what is known beside it.
+    /// Reads a message and its side record.
     pub(crate) async fn item(&self, no: u64) -> Result<(Arc<ChatMessage>, Option<Value>)> {
         let range = ItemRange::Numbers { from: no, to: no + 1 };
         let rows = self.chat.house.read(self.chat.house.journal.items(self.key, &range)).await?;
         let row = rows.into_iter().next().ok_or_else(|| corrupt(format!("item {no} is missing"), None))?;
         self.bytes.fetch_add(row.bytes(), Ordering::Relaxed);
         let side = row.side.as_ref().map(Json::decode).transpose();
-        let side = side.map_err(|error| corrupt(format!("the side record of item {no}"), Some(error.into())))?;
+        let side =
+            side.map_err(|error| corrupt(format!("the side record of item {no}"), Some(error.into())))?;
         Ok((message(&Item::from_text(row.body.as_str()))?, side))
     }
 

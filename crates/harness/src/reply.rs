@@ -1,4 +1,4 @@
-//! What people are shown when a turn fails (harness-chat §10, D15).
+//! The texts that people are shown when a turn fails (harness-chat §10, D15).
 
 mod texts;
 
@@ -16,18 +16,18 @@ use crate::turn_id::TurnId;
 /// Takes secrets out of a text before anybody sees it (INV-16).
 pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// The texts that end users are shown for errors: of the three buckets, and of single categories (D32). `{diagnostic}` stands for
-/// the error.
+/// The texts that end users are shown for errors: of the three buckets, and of single categories (D32). `{diagnostic}`
+/// stands for the error.
 ///
-/// The default has the specification's three texts and none of a category. Where the message is not the cause, as at a wrong key
-/// of the model, it leaves "Please adjust your message" out.
+/// The default has the specification's three texts and none of a category. Where the message is not the cause, as at a
+/// wrong key of the model, it leaves "Please adjust your message" out.
 #[derive(Clone)]
 pub struct Replies {
     /// For conversations that cannot continue.
     pub session_terminating: String,
     /// For failures that may pass.
     pub retryable_transient: String,
-    /// For what the user can mend.
+    /// For errors that the user can correct.
     pub user_correctable: String,
     /// For single categories, in place of their bucket's.
     pub by_category: BTreeMap<String, String>,
@@ -49,7 +49,8 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// Returns the built-in texts of a language, with one for each category about which more can be said than about its bucket.
+    /// Returns the built-in texts of a language, with one for each category about which more can be said than about its
+    /// bucket.
     #[must_use]
     pub fn of_language(language: Locale) -> Self {
         let [terminating, transient, correctable] = texts::of_buckets(language);
@@ -101,7 +102,7 @@ impl std::fmt::Debug for Replies {
     }
 }
 
-/// Maps an error to what the caller is told.
+/// Maps an error to the outcome that the caller is told.
 pub(crate) struct Reporting<'a> {
     pub(crate) buckets: &'a BucketTable,
     pub(crate) replies: &'a Replies,
@@ -127,7 +128,7 @@ impl Reporting<'_> {
     }
 }
 
-/// Writes what went wrong without the frames around it: for a failed node that is the node's own error.
+/// Describes the error without the frames around it: for a failed node that is the node's own error.
 pub(crate) fn innermost(error: &Error) -> String {
     match error {
         Error::Run { source: singletree_engine::Error::Node { source, .. } } => {

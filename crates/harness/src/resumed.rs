@@ -23,7 +23,7 @@ pub enum ResumedReply {
     NextSend,
 }
 
-/// What a send returns that catches up.
+/// The result of a send that catches up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaughtUp {
     /// The outcomes of the turns that resumed since the message before this one, oldest first.
@@ -36,9 +36,10 @@ pub struct CaughtUp {
 const PAGE: u64 = 16;
 
 impl Turn {
-    /// Returns how the turns ended that resumed since the message before this one and were accepted before it, oldest first,
-    /// where the agent asks for that ([`ResumedReply::NextSend`]): each comes with exactly one message of the session, and
-    /// asking again for the same message finds it again, also after a crash. Nothing for turns that answer no message.
+    /// Returns how the turns ended that resumed since the message before this one and were accepted before it, oldest
+    /// first, where the agent asks for that ([`ResumedReply::NextSend`]): each comes with exactly one message of the
+    /// session, and asking again for the same message finds it again, also after a crash. Nothing for turns that answer
+    /// no message.
     ///
     /// Those of them that have not ended are left out: none is once this turn's outcome is there.
     ///
@@ -50,16 +51,16 @@ impl Turn {
 }
 
 impl Chat {
-    /// As [`Chat::send_with`], and returns first what a caller who only sends has missed: the outcomes of the turns that
-    /// resumed since the message before (harness-chat §8.2). Each is returned once. Nothing is, unless the agent asks for
-    /// it: [`Agent::resumed_reply`](crate::Agent::resumed_reply).
+    /// As [`Chat::send_with`], and also returns the outcomes that a caller who only sends has missed: those of the
+    /// turns that resumed since the message before (harness-chat §8.2). Each is returned once. There are none unless
+    /// the agent asks for them: [`Agent::resumed_reply`](crate::Agent::resumed_reply).
     ///
-    /// What was missed is told also when this message's turn fails.
+    /// Missed outcomes are returned also when this message's turn fails.
     ///
     /// # Errors
-    /// As [`Chat::submit`]: nothing was accepted, and nothing counts as told. When what was missed cannot be read
-    /// (`store_unavailable` and its kin), the turn it names has ended all the same, and both can be asked for:
-    /// [`Chat::turn`].
+    /// As [`Chat::submit`]: nothing was accepted, and no outcome counts as told. When the missed outcomes cannot be
+    /// read (`store_unavailable` and its kin), the turn that the error names has ended all the same. Its outcome and
+    /// the missed ones can be asked for: [`Chat::turn`], [`Turn::resumed`].
     ///
     /// # Cancellation
     /// As [`Chat::send`].
@@ -92,7 +93,7 @@ impl Chat {
         for row in self.since_message(key, row.no).await? {
             let reading = read_outcome(self.house.journal.as_ref(), key, &row);
             match self.house.limited(reading).await? {
-                // That it waits again tells nobody anything; what comes of it will.
+                // A turn that has suspended again has no outcome to tell yet; the turn that resumes it will.
                 None | Some(ChatTurnOutcome::Suspended(_)) => {}
                 Some(outcome) => resumed.push(Arc::new(outcome)),
             }

@@ -1,4 +1,4 @@
-//! How long what is over is kept, and who sees to it (INV-12).
+//! How long data of the past is kept, and the background task that removes it (INV-12).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +14,18 @@ use crate::chat::Chat;
 use crate::hot::Hot;
 use crate::house::House;
 
-/// What is kept of a session beside its state and history. `None` keeps everything.
+/// How much is kept of a session beside its state and history. `None` keeps everything.
 ///
-/// Never forgotten: messages of a history; whatever belongs to an invocation that is not over, so that each wait, answer,
-/// recovery and duplicate finds what it needs; and events that a stream of this process has not handed out yet. What a
-/// reader or a caller asks for that is not kept any more is told: `chat_events_expired`, `chat_turn_unknown`.
+/// Never forgotten: messages of a history; all data of an invocation that is not over, so that each wait, answer,
+/// recovery and duplicate still finds it; and events that a stream of this process has not handed out yet. A request
+/// for data that is no longer kept gets an error: `chat_events_expired`, `chat_turn_unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// The records of how many of a session's last turns are kept. With a record go the turn's idempotency key (D3: a send
-    /// under it is a new one then), its waits, what it made that did not become history, and its events.
+    /// The number of a session's last turns whose records are kept. With a record go the turn's idempotency key (D3: a
+    /// later send under it is a new one), its waits, its items that did not become history, and its events.
     pub turns: Option<u64>,
-    /// How many of a session's last events are kept. They go in order, oldest first: an event that has to stay keeps those
-    /// after it.
+    /// How many of a session's last events are kept. They go in order, oldest first: an event that has to stay keeps
+    /// those after it.
     pub events: Option<u64>,
     /// How old the end of a turn, or an event, may be. Whichever bound is narrower counts.
     pub age: Option<Duration>,
@@ -50,7 +50,7 @@ impl Forgotten {
     }
 }
 
-/// How long it takes until all sessions are looked at again, for what has become too old.
+/// The time after which all sessions are looked at again, for data that has become too old.
 const ROUND: Duration = Duration::from_secs(3600);
 
 /// How many sessions are read at once.
@@ -78,7 +78,8 @@ impl Retaining {
     }
 }
 
-/// Tells whether so much was added since the last look that one pays: a part of what is kept.
+/// Checks whether enough was added since the last look to make another one worthwhile: an eighth of the limit, at least
+/// 1 and at most 64.
 fn pays(limit: Option<u64>, before: u64, now: u64) -> bool {
     limit.is_some_and(|limit| now.saturating_sub(before) >= (limit / 8).clamp(1, 64))
 }
@@ -111,7 +112,7 @@ impl House {
         self.tasks.spawn(async move {
             let mut round = Instant::now();
             while let Some(house) = watched.upgrade().filter(|house| !house.is_closing()) {
-                // What fails is left to the next round: nothing depends on it.
+                // A failed round is left to the next one: nothing depends on it.
                 if Instant::now() >= round {
                     drop(house.retain_all(&retention).await);
                     round = Instant::now() + ROUND;
@@ -179,10 +180,11 @@ impl House {
 }
 
 impl Chat {
-    /// Forgets now, in all sessions of all tenants that the chat serves, what a retention does not keep; in small transactions, beside whatever runs.
+    /// Applies a retention now, in all sessions of all tenants that the chat serves, in small transactions beside
+    /// running turns.
     ///
     /// # Errors
-    /// `store_unavailable` and its kin; what was forgotten by then is.
+    /// `store_unavailable` and its kin; data that was forgotten by then stays forgotten.
     ///
     /// # Cancellation
     /// Dropping the future cancels nothing: all of it is forgotten.

@@ -38,17 +38,18 @@ pub(crate) struct Retried {
 }
 
 impl Chat {
-    /// Retries a turn that ended errored, and returns the new turn (D29). Without effects the same message is sent again, with
-    /// its images and notes. With effects, and wherever the message is part of the history already and awaits an answer, no
-    /// message is appended: the graph runs over the history, which has the effects.
+    /// Retries a turn that ended errored, and returns the new turn (D29). Without effects the same message is sent
+    /// again, with its images and notes. With effects, and wherever the message is part of the history already and
+    /// awaits an answer, no message is appended: the graph runs over the history, which has the effects.
     ///
-    /// It is allowed once, while the turn is the newest one of its session; that is decided in the transaction that accepts
-    /// the new turn. Of the options the idempotency key and [`SendOptions::listen`] count: with the key of an earlier call for the
-    /// same turn the turn is returned that this call began. Message, agent and policy are those of the failed turn.
+    /// It is allowed once, while the turn is the newest one of its session; that is decided in the transaction that
+    /// accepts the new turn. Of the options the idempotency key and [`SendOptions::listen`] count: with the key of an
+    /// earlier call for the same turn the turn is returned that this call began. Message, agent and policy are those of
+    /// the failed turn.
     ///
     /// # Errors
-    /// `chat_turn_unknown`; `chat_retry_superseded` when the turn did not end errored, or is not the newest one any more;
-    /// those of [`Chat::submit`], with the same meaning.
+    /// `chat_turn_unknown`; `chat_retry_superseded` when the turn did not end errored, or is not the newest one any
+    /// more; those of [`Chat::submit`], with the same meaning.
     ///
     /// # Cancellation
     /// A dropped call has accepted the retry or has not.
@@ -82,8 +83,9 @@ impl Chat {
                 let row = self.message_row(&key, &failed).await?.ok_or_else(unknown)?;
                 let said = message(&Item::from_text(row.body.as_str()))?;
                 let side = row.side.as_ref().map(Json::decode).transpose();
-                let side = side
-                    .map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
+                let side = side.map_err(|error| {
+                    corrupt(format!("the side record of item {}", row.no), Some(error.into()))
+                })?;
                 let says_again = self.says_again(&hot, &failed, &row).await?;
                 let valid = self.validate(said.as_ref().clone(), &options)?.beside(side);
                 let served = house.served(&failed.agent)?;

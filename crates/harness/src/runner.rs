@@ -19,14 +19,14 @@ use crate::steer::Steering;
 use crate::unrun::Unrun;
 use crate::waits;
 
-/// What the next in the queue is to do.
+/// The next step of a session's queue.
 enum Next {
     Nothing,
     Run(Box<Queued>),
     /// A message that may not run while the session waits (D1).
     Refuse(Box<Queued>),
     Supersede,
-    /// A commit failed: what is stored has to be read before anything is decided.
+    /// A commit failed: the stored state has to be read before anything is decided.
     Learn,
 }
 
@@ -121,7 +121,7 @@ impl House {
     ) -> BoxFuture<'a, Result<Arc<ChatTurnOutcome>, Error>> {
         let unrun = unrun.into();
         Box::pin(async move {
-            // What looked like a failure may have landed all the same (D20).
+            // A commit that seemed to fail may have landed all the same (D20).
             if let Some(outcome) = self.stored_outcome(hot, unrun.row()).await? {
                 return Ok(outcome);
             }
@@ -189,8 +189,8 @@ impl House {
         }
     }
 
-    /// Waits a moment before a session is read again that could not be read: one failed read ends no conversation. False when
-    /// the chat shuts down.
+    /// Waits a moment before a session is read again that could not be read: one failed read ends no conversation.
+    /// False when the chat shuts down.
     pub(crate) async fn pause_before_load(&self) -> bool {
         tokio::time::sleep(self.limits.record_retry).await;
         !self.is_closing()
@@ -244,8 +244,8 @@ impl House {
         self.conclude(hot, ticket, &keeper, ended).await
     }
 
-    /// Runs a graph until it ends, is cancelled, or its time is up. A commit that has begun is never given up (D20): what
-    /// stops a run waits for it.
+    /// Runs a graph until it ends, is cancelled, or its time is up. A commit that has begun is never given up (D20): a
+    /// cancellation and the end of the time wait for it.
     async fn invoke(self: &Arc<Self>, hot: &Arc<Hot>, ticket: &Arc<Ticket>, ready: Ready) -> Ended {
         let Ready { keeper, stream, start } = ready;
         let row = keeper.row();
@@ -313,11 +313,11 @@ impl House {
                 Some(outcome) => return outcome,
                 None => (Err(Error::ShuttingDown), Error::ShuttingDown),
             },
-            // What the effects of a run were is read from the store where the run does not tell it any more.
+            // The effects of a run are read from the store where the run itself no longer reports them.
             Ended::Cancelled(None) if keeper.had_effects() => (Err(Error::Cancelled), Error::Cancelled),
             Ended::Failed(error, None) if keeper.had_effects() => (Err(Error::ShuttingDown), error),
             Ended::Cancelled(progress) => (keeper.cancel(progress.as_ref()).await, Error::Cancelled),
-            // After a commit that failed, what the keeper holds may not be what is stored.
+            // After a failed commit, the keeper's state may differ from the stored one.
             Ended::Failed(error, _) if keeper.is_doubtful() => (Err(Error::ShuttingDown), error),
             Ended::Failed(error, progress) => {
                 (keeper.fail(&error, keeper.stopped(progress.as_ref())).await, error)
@@ -379,7 +379,7 @@ impl House {
         unrecorded
     }
 
-    /// Returns what is told of a turn whose end could not be recorded (D20).
+    /// Returns the outcome that is told of a turn whose end could not be recorded (D20).
     pub(crate) fn unrecorded_outcome(&self, row: &TurnRow, error: &Error) -> Arc<ChatTurnOutcome> {
         let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
         let mut errored = served.errored(&self.limits, Some(row.id()), &save_error(error));

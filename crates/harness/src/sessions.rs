@@ -20,7 +20,7 @@ use crate::record::message;
 use crate::stored::{self, corrupt};
 use crate::{Error, Result};
 
-/// What a listing shows of a session.
+/// A session in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionInfo {
     /// Its id.
@@ -59,14 +59,14 @@ pub struct SessionList {
     pub next: Option<String>,
 }
 
-/// One message of a history, with what is known beside it.
+/// One message of a history, with its side record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HistoryEntry {
     /// Its place, from 0.
     pub seq: u64,
     /// The message.
     pub message: Arc<ChatMessage>,
-    /// What is known beside it, such as an interruption.
+    /// Its side record: data that is not part of the message, such as an interruption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side: Option<Value>,
 }
@@ -75,7 +75,7 @@ pub struct HistoryEntry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionExport {
-    /// What this is: `singletree.session`.
+    /// The kind of this document: `singletree.session`.
     pub kind: String,
     /// The version of this form: 1.
     pub format: u32,
@@ -94,7 +94,7 @@ pub struct SessionExport {
     pub created_at: Timestamp,
     /// The fields of the state that are values.
     pub values: Map<String, Value>,
-    /// The fields that are lists, with their items and what is known beside each.
+    /// The fields that are lists, with their items and the side record of each.
     pub lists: std::collections::BTreeMap<String, Vec<ExportedItem>>,
 }
 
@@ -104,7 +104,7 @@ pub struct SessionExport {
 pub struct ExportedItem {
     /// The item.
     pub body: Value,
-    /// What is known beside it.
+    /// Its side record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Value>,
 }
@@ -112,7 +112,8 @@ pub struct ExportedItem {
 const EXPORT_KIND: &str = "singletree.session";
 const EXPORT_FORMAT: u32 = 1;
 
-/// How many sessions are read at once for a list: their rows have the values of their states, of which a list shows none.
+/// How many sessions are read at once for a list: their rows have the values of their states, of which a list shows
+/// none.
 #[derive(Debug, Clone, Copy)]
 struct RowChunk(u64);
 
@@ -133,7 +134,7 @@ impl RowChunk {
         wanted.min(self.0)
     }
 
-    /// Learns from what was read how many to read next.
+    /// Sets the size of the next read by the bytes of this one.
     fn learn(&mut self, rows: &[SessionRow]) {
         let fields = rows.iter().flat_map(|row| &row.fields);
         let bytes: usize = fields
@@ -170,12 +171,12 @@ impl Chat {
         }
     }
 
-    /// Lists sessions, the one whose state was written last first, at most `limit`. `from` is the `next` of the page before,
-    /// or the id of a session: then the page begins behind it. A session that is written meanwhile comes to the front, and is
-    /// not in the pages that are left.
+    /// Lists sessions, the one whose state was written last first, at most `limit`. `from` is the `next` of the page
+    /// before, or the id of a session: then the page begins behind it. A session that is written meanwhile comes to the
+    /// front, and is not in the pages that are left.
     ///
-    /// What it costs grows with the number of sessions that the tenant has: for people who look for what they said last,
-    /// not for going through everything ([`Chat::sessions`]).
+    /// The cost grows with the number of sessions that the tenant has. It is meant for people who look for a recent
+    /// conversation, not for reading all sessions ([`Chat::sessions`]).
     ///
     /// # Errors
     /// `chat_session_unknown` when `from` is neither; `harness_session_id_unresolved`; `store_unavailable` and its kin.
@@ -246,8 +247,8 @@ impl Chat {
         (from..).zip(items).map(|(seq, item)| entry(seq, &item)).collect()
     }
 
-    /// Reads one field of a session's state that is a value, such as the summary of its beginning; none when there is no such
-    /// field, or it is a list.
+    /// Reads one field of a session's state that is a value, such as the summary of its beginning; none when there is
+    /// no such field, or it is a list.
     ///
     /// # Errors
     /// As [`Chat::session`].
@@ -309,8 +310,9 @@ impl Chat {
     /// Makes a session of a document that [`Chat::export_session`] wrote, under its own id or another.
     ///
     /// # Errors
-    /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when a part of it is longer than a
-    /// session's may be; `chat_session_exists`; `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when a part of it is longer
+    /// than a session's may be; `chat_session_exists`; `harness_session_id_unresolved`, `store_unavailable` and its
+    /// kin.
     ///
     /// # Cancellation
     /// A dropped call has made the session or has not.
@@ -338,7 +340,7 @@ impl Chat {
             created_at: export.created_at,
             updated_at: self.house.now(),
         };
-        // A document is input, too: what a chat would not have taken piece by piece it does not take at once.
+        // A document is input, too: its parts have the same limits as those of a chat.
         let bounds = Bounds::of(&self.house.limits, &Budget::default());
         let rows = imported(export, first, &bounds)?;
         let commit = {
@@ -351,7 +353,7 @@ impl Chat {
             writing.put(Put::Head(head));
             writing.batch.puts.extend(rows);
             writing.put(Put::Counters(desk.counters));
-            // What is accepted from here on lands behind it, in a session that is there.
+            // Messages that are accepted from here on land behind it, in a session that is there.
             desk.head = writing.head_put();
             desk.changed();
             self.house.send(&mut desk, writing)
@@ -434,7 +436,8 @@ pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
 
 fn entry(seq: u64, row: &ItemRow) -> Result<HistoryEntry> {
     let side = row.side.as_ref().map(Json::decode).transpose();
-    let side = side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
+    let side =
+        side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
     Ok(HistoryEntry { seq, message: message(&Item::from_text(row.body.as_str()))?, side })
 }
 

@@ -1,4 +1,4 @@
-//! What nodes say about the messages that they make: side records, which are never part of a message (D17).
+//! Side records: data that nodes attach to the messages that they make, and that is never part of a message (D17).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,22 +11,23 @@ pub const FINISH_REASON: &str = "finish_reason";
 /// The key of a side record that marks the position of an empty answer, which is not appended (D30).
 pub const EMPTY_ANSWER: &str = "empty_answer";
 
-/// What is known about the messages of the running turn beside their content: which agent made one, why a model stopped.
-/// Kept with the message when that is recorded, told in its event and by [`Chat::history`](crate::Chat::history). Nodes of the
-/// outermost graph get it by `cx.extension::<SideRecords>()`; outside of chat there is none.
+/// Data about the messages of the running turn beside their content: which agent made one, why a model stopped. It is
+/// stored with its message, and told in the message's event and by [`Chat::history`](crate::Chat::history). Nodes of
+/// the outermost graph get this by `cx.extension::<SideRecords>()`; outside of chat there is none.
 #[derive(Debug, Clone, Default)]
 pub struct SideRecords(Arc<Mutex<BTreeMap<u64, Map<String, Value>>>>);
 
 impl SideRecords {
-    /// Says something about the message that will stand at this list position, before it is recorded: at the latest in the
-    /// node that makes it. What is said again under a name replaces what was said before.
+    /// Sets a value in the side record of the message that will stand at this list position. Call this before the
+    /// message is recorded: at the latest in the node that makes it. A later value under the same name replaces an
+    /// earlier one.
     pub fn note(&self, position: u64, name: &str, value: impl Into<Value>) {
         // Guards a map that is whole between any two statements.
         let mut sides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sides.entry(position).or_default().insert(name.to_owned(), value.into());
     }
 
-    /// Returns what is said about the message at a position.
+    /// Returns the side record of the message at a position.
     pub(crate) fn of(&self, position: u64) -> Option<Value> {
         let sides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sides.get(&position).cloned().map(Value::Object)

@@ -30,7 +30,7 @@ use crate::turning::{history, messages_from};
 use crate::usage::{ModelUsage, Used};
 use crate::{Error, Result};
 
-/// What is to be answered in no session.
+/// A request for an answer outside of any session.
 #[derive(Debug, Clone, Default)]
 pub struct StatelessRequest {
     messages: Vec<ChatMessage>,
@@ -61,17 +61,17 @@ impl StatelessRequest {
 }
 
 impl Chat {
-    /// Answers a list of messages once, in no session: one run of the abstract harness in stateless mode, of the graph that
-    /// the agent has for it ([`Agent::stateless`](crate::Agent::stateless)). No store is touched.
+    /// Answers a list of messages once, in no session: one run of the abstract harness in stateless mode, of the graph
+    /// that the agent has for it ([`Agent::stateless`](crate::Agent::stateless)). No store is touched.
     ///
-    /// What happens is told as it is of a turn, by events without ids: deltas and tool activity as they come, then the
-    /// messages that were added, the last event is the outcome. Who reads slowly gets the text so far in one piece. The
-    /// budgets of a turn hold: tool calls, tokens, time.
+    /// The run is told as a turn is, by events without ids: deltas and tool activity as they come, then the messages
+    /// that were added; the last event is the outcome. A slow reader gets the text so far in one piece. The budgets of
+    /// a turn hold: tool calls, tokens, time.
     ///
     /// # Errors
     /// Before anything runs: `chat_agent_unknown`, `chat_session_required` when the agent answers in sessions only,
-    /// `chat_message_shape_invalid` when no model could answer the list, `chat_tenant_foreign`, `chat_shutting_down`. What
-    /// fails later is the outcome.
+    /// `chat_message_shape_invalid` when no model could answer the list, `chat_tenant_foreign`, `chat_shutting_down`. A
+    /// later failure is the outcome.
     ///
     /// # Cancellation
     /// The run goes on while the stream is read; dropping it ends the run.
@@ -128,14 +128,14 @@ impl Chat {
     }
 }
 
-/// An answer in no session, on its way: a stream of what happens, whose last event is the outcome.
+/// An answer outside of any session, in progress: a stream of events, the last of which is the outcome.
 pub struct StatelessRun {
     events: Pin<Box<dyn Stream<Item = ChatEvent> + Send>>,
     budget: TurnBudget,
 }
 
 impl StatelessRun {
-    /// Returns what it has used of models so far, by model. Nobody else counts it.
+    /// Returns the model usage of the run so far, by model. It is counted nowhere else.
     #[must_use]
     pub fn usage(&self) -> Vec<ModelUsage> {
         self.budget.used().told()
@@ -200,7 +200,7 @@ impl Answering {
     }
 }
 
-/// Tells what comes of a run.
+/// Makes the events that tell of a run.
 struct Teller {
     served: Arc<Served>,
     chat: Chat,

@@ -1,10 +1,11 @@
 //! Steering: a message that the running turn may take before it would have a turn of its own.
 //!
 //! A message that steers is accepted as every message is: it has a row, a place in the queue and exactly one outcome
-//! (INV-2). What is special is that the turn that runs may take it: a node asks for what has come ([`Steering::take`]) and
-//! appends it to the history, and the commit that announces it there records, beside where the run stands, that it was
-//! taken. From then on it ends with the turn that took it, in the same commit. A message that no commit says to be taken
-//! keeps its place, and is the next turn's: it is lost as little as it is answered twice, whoever dies or cancels when.
+//! (INV-2). In addition, the running turn may take it: a node asks for new messages ([`Steering::take`]) and appends
+//! them to the history. The commit that announces such a message there also records, beside the position of the run,
+//! that it was taken. From then on it ends with the turn that took it, in the same commit. A message that no commit
+//! records as taken keeps its place and has a turn of its own. So no message is lost or answered twice, whichever
+//! process dies and whenever a turn is cancelled.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use crate::writing::{Author, Writing};
 /// The name under which the side record of a message says which turn took it (D17).
 pub(crate) const TAKEN_BY: &str = "taken_by";
 
-/// What the running turn may take of the messages that steer it. Nodes of the outermost graph get it by
+/// Hands the running turn the messages that steer it. Nodes of the outermost graph get it by
 /// `cx.extension::<Steering>()`; outside of chat there is none.
 #[derive(Debug, Clone)]
 pub struct Steering {
@@ -53,7 +54,7 @@ pub(crate) struct Offered {
 pub(crate) struct Taken {
     pub(crate) row: TurnRow,
     pub(crate) position: u64,
-    /// What its sender said beside it.
+    /// The side record that its sender gave it.
     pub(crate) side: Option<Value>,
 }
 
@@ -70,9 +71,9 @@ impl Steering {
         Self { hot, agent, stream }
     }
 
-    /// Returns the messages that have come to steer this turn, in the order of acceptance, and are not part of this history
-    /// yet. Whoever asks appends them to `messages`, unchanged, in the update of the same node: in the commit of that they
-    /// count as taken. Asked again before, as a node does that is tried again, it returns them again.
+    /// Returns the messages that have come to steer this turn, in the order of acceptance, and are not part of this
+    /// history yet. Whoever asks appends them to `messages`, unchanged, in the update of the same node: in the commit
+    /// of that they count as taken. Asked again before, as a node does that is tried again, it returns them again.
     ///
     /// Messages behind one that does not steer, or that is another agent's, keep their places.
     #[must_use]
@@ -172,8 +173,9 @@ impl Desk {
         }
     }
 
-    /// The turn that ran is over: what it was handed and has not taken has its place again. What it has taken has ended with
-    /// it, unless the chat shuts down; then whoever waits is told so.
+    /// The running turn is over: messages that it was handed and has not taken return to their places in the queue.
+    /// Messages that it has taken have ended with it, unless the chat shuts down; then their waiting callers are told
+    /// so.
     pub(crate) fn take_back(&mut self) {
         self.taken.clear();
         for queued in std::mem::take(&mut self.offered) {
@@ -215,8 +217,8 @@ impl Turning {
         Some(side)
     }
 
-    /// Ends the turns of the messages that this turn has taken, with it. Where it ran to an end or waits, they are answered:
-    /// by what was said after them.
+    /// Ends, with this turn, the turns of the messages that it has taken. Where this turn completed or suspended, they
+    /// are completed, with the messages after them as replies.
     pub(crate) fn end_taken(
         &mut self,
         writing: &mut Writing,
@@ -273,14 +275,14 @@ impl Turning {
 }
 
 impl Chat {
-    /// Accepts a message that steers: the turn that runs takes it before it asks its model the next time, if its graph looks
-    /// for such messages ([`Steering::take`]; the loop of an agent does). If the turn ends before, or if none runs, the
-    /// message has its own turn, as one that was sent. It is accepted durably, and reaches exactly one outcome, whatever dies
-    /// when (INV-2).
+    /// Accepts a message that steers: the turn that runs takes it before it asks its model the next time, if its graph
+    /// looks for such messages ([`Steering::take`]; the loop of an agent does). If the turn ends before, or if none
+    /// runs, the message has its own turn, as one that was sent. It is accepted durably, and reaches exactly one
+    /// outcome, whatever dies when (INV-2).
     ///
-    /// The outcome of a message that was taken comes with that of the turn that took it: completed with the messages after
-    /// it, also where that turn suspends; errored as that turn. To cancel it is to cancel that turn. Which turn that was
-    /// stands beside the message, in its side record: `{"taken_by": TURN}`, told by its
+    /// The outcome of a message that was taken comes with that of the turn that took it: completed with the messages
+    /// after it, also where that turn suspends; errored as that turn. To cancel it is to cancel that turn. Which turn
+    /// that was stands beside the message, in its side record: `{"taken_by": TURN}`, told by its
     /// [`ChatEventKind::MessageAppended`], which is an event of that turn, and by [`Chat::history`].
     ///
     /// Messages are taken in the order of acceptance: one that waits behind a message that was sent waits its turn.

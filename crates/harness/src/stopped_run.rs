@@ -25,7 +25,7 @@ pub(crate) enum KeptPart {
     Session,
     /// The history alone.
     History,
-    /// Only what had been committed before.
+    /// Only the part that had been committed before.
     Nothing,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct StoppedRun {
     pub(crate) shown: Option<String>,
     /// Where it stood, as far as that is known.
     pub(crate) made: Option<Made>,
-    /// The last message of the history as it is stored, where it is: its item, and what is known beside it.
+    /// The number and the side record of the history's last message, where that is stored.
     pub(crate) last: Option<(u64, Value)>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn project(fields: &Fields, names: &Names, version: &str) -> Option<S
 }
 
 impl House {
-    /// Reads the number of one item, and what is known beside it; none when that cannot be read.
+    /// Reads the number and the side record of one item; none when they cannot be read.
     pub(crate) async fn item_beside(&self, hot: &Hot, range: &ItemRange) -> Option<(u64, Value)> {
         let row = self.read(self.journal.items(&hot.key, range)).await.ok()?.into_iter().next()?;
         let side = row.side.as_ref().map(Json::decode).transpose().ok()?;
@@ -102,8 +102,8 @@ impl Turning {
         }
     }
 
-    /// Writes what a stopped run did: its messages, closed calls included, its other fields as far as they are kept, and
-    /// beside the last message where it stopped (D29).
+    /// Writes the run of a stopped turn: its messages, closed calls included, its other fields as far as `part` keeps
+    /// them, and, beside the last message, where the run stopped (D29).
     pub(crate) fn keep_run(
         &mut self,
         writing: &mut Writing,
@@ -133,7 +133,7 @@ impl Turning {
         self.sides.note(last, STOPPED, marker);
         let is_stored = stopped.history.len() == history.len();
         if let Some((item, stored_side)) = stopped.last.as_ref().filter(|_| is_stored) {
-            // Its body was written before: only what is known beside it changes.
+            // Its body was written before: only its side record changes.
             let mut side = stored_side.clone();
             if let (Some(all), Some(Value::Object(noted))) = (side.as_object_mut(), self.sides.of(last)) {
                 all.extend(noted);
@@ -142,8 +142,8 @@ impl Turning {
         }
     }
 
-    /// Writes the session as a stopped run had it, as far as it is kept, whatever its length: what ends a turn early is not
-    /// held to the limits of a history.
+    /// Writes the session as a stopped run had it, as far as `part` keeps it. The length of the history is not checked:
+    /// limits must not keep a turn from ending early.
     pub(crate) fn write_stopped(
         &mut self,
         writing: &mut Writing,

@@ -1,4 +1,4 @@
-//! What is stored in a session, as the harness holds it: fields with their slots, and how each is kept.
+//! The stored content of a session, as the harness holds it: fields with their slots, and how each is kept.
 
 use std::ops::Range;
 use std::sync::Arc;

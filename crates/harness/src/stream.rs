@@ -1,8 +1,8 @@
-//! What a node of a chat graph may show while it works: deltas of a message, tool activity.
+//! Output that a node of a chat graph may show while it works: deltas of a message, tool activity.
 //!
-//! Everything here is provisional: a view for people, of which the record is what the node returns. It can be lost without
-//! loss (INV-9's neighbour: nothing that is decided reads it). The one who ends a cancelled turn looks at what was shown
-//! (D10).
+//! Everything here is provisional: a view for people. The record is the value that the node returns. Losing this output
+//! does no harm, since no decision reads it (compare INV-9). Only the code that ends a cancelled turn reads the shown
+//! text (D10).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,13 +31,13 @@ struct Inner {
     feed: Feed,
     clock: Arc<dyn Clock>,
     shown_bytes: usize,
-    /// What the nodes say about the messages that they make.
+    /// The side records that the nodes set for the messages that they make.
     sides: SideRecords,
-    /// Guards what is shown; held for a moment, never across an await.
+    /// Guards the shown output; held for a moment, never across an await.
     shown: Mutex<Shown>,
 }
 
-/// What is shown of the message that is on its way.
+/// The shown part of the message in progress.
 #[derive(Debug, Clone, Default)]
 struct Shown {
     /// The list position of the first message that the turn adds.
@@ -62,7 +62,7 @@ struct OnItsWay {
     /// Whether more came than may be shown.
     is_full: bool,
     thinking: Thinking,
-    /// What was said beside it when it began.
+    /// Its side record when it began.
     side: Option<Value>,
     /// How many messages were before it that were not recorded.
     unrecorded: u64,
@@ -120,8 +120,8 @@ impl TurnStream {
     }
 
     /// Starts to show the message that will stand at this list position. Starting again at the same position takes back
-    /// what was shown of it. What [`SideRecords::note`] has said about the message by now, such as whose it is, is shown with
-    /// each piece.
+    /// the text that was shown of it. Values that [`SideRecords::note`] has set for the message by now, such as its
+    /// agent, are shown with each piece.
     #[must_use]
     pub fn message(&self, position: u64) -> MessageStream<'_> {
         let side = self.0.sides.of(position);
@@ -142,8 +142,8 @@ impl TurnStream {
         self.announce(if restarts { ChatEventKind::TurnRestarted } else { ChatEventKind::TurnStarted });
     }
 
-    /// Shows that a call of the model failed and is made again after a wait: `attempt` is the number of the one that follows,
-    /// counted from 1, so 2 at the first retry.
+    /// Shows that a call of the model failed and is made again after a wait: `attempt` is the number of the one that
+    /// follows, counted from 1, so 2 at the first retry.
     pub fn retrying(&self, attempt: u32, wait: Duration, category: &str) {
         let now = self.0.clock.now();
         let until = now.after(wait);
@@ -184,7 +184,7 @@ impl TurnStream {
         self.publish(ChatEventKind::ToolFinished { call, name, success, content });
     }
 
-    /// Returns what is shown of the message that is on its way: its position and text.
+    /// Returns the position and the shown text of the message in progress.
     pub(crate) fn interrupted(&self) -> Option<(u64, String)> {
         self.shown().message.as_ref().map(|message| (message.position, message.text.clone()))
     }
@@ -211,7 +211,7 @@ impl TurnStream {
         Some(self.event(ChatEventKind::ThinkingDelta { id, run, n, text, so_far: true }))
     }
 
-    /// Forgets what was shown up to a position: those messages are recorded now.
+    /// Forgets the shown message where it stands before a position: messages up to there are recorded now.
     pub(crate) fn recorded(&self, len: u64) {
         let mut shown = self.shown();
         (shown.recorded, shown.steering) = (shown.recorded.max(len), 0);
@@ -240,20 +240,18 @@ impl TurnStream {
 }
 
 impl MessageStream<'_> {
-    /// Shows the next piece of the message's text. What goes beyond [`Limits::shown_bytes`](crate::Limits::shown_bytes) is
-    /// not shown piece by piece.
+    /// Shows the next piece of the message's text. A piece that would exceed
+    /// [`Limits::shown_bytes`](crate::Limits::shown_bytes) is not shown, nor are the pieces after it.
     pub fn delta(&self, text: &str) {
         let mut shown = self.stream.shown();
         let first = shown.first;
-        let Some(message) = shown
-            .message
-            .as_mut()
-            .filter(|message| message.position == self.position && message.run == self.run && !message.is_full)
-        else {
+        let Some(message) = shown.message.as_mut().filter(|message| {
+            message.position == self.position && message.run == self.run && !message.is_full
+        }) else {
             return;
         };
         if message.text.len().saturating_add(text.len()) > self.stream.0.shown_bytes {
-            // Nor what comes after it: a text with a hole would be another text.
+            // Later pieces are not shown either: a text with a hole would be another text.
             message.is_full = true;
             return;
         }

@@ -25,7 +25,7 @@ use crate::turn::Turn;
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
 
-/// What a sender may say beside the message.
+/// The options of a send, beside its message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SendOptions {
     key: Option<String>,
@@ -46,25 +46,26 @@ impl SendOptions {
         Self::default()
     }
 
-    /// Sets an idempotency key, unique in its session (D3): the same key with the same message attaches to the turn that
-    /// runs, or returns the outcome that is stored; with another message it is `chat_idempotency_conflict`.
+    /// Sets an idempotency key, unique in its session (D3): the same key with the same message attaches to the turn
+    /// that runs, or returns the outcome that is stored; with another message it is `chat_idempotency_conflict`.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Listens from before the turn begins, so that [`Turn::events`](crate::Turn::events) misses none of what is only shown
-    /// while it happens: deltas and tool activity.
+    /// Listens from before the turn begins, so that [`Turn::events`](crate::Turn::events) misses none of the events
+    /// that are only shown live: deltas and tool activity.
     #[must_use]
     pub fn listen(mut self) -> Self {
         self.listen = true;
         self
     }
 
-    /// Says something about the message that is no part of it, such as the id that a client gave it: kept in its side record
-    /// from the moment on that it is accepted, told by [`Chat::history`] and [`Turn::message`](crate::Turn::message), never by
-    /// a model. It counts as part of the message's bytes, and is no part of what an idempotency key stands for (D17).
+    /// Sets a value that belongs to the message and is not part of it, such as the id that a client gave it. It is
+    /// stored in the message's side record when the message is accepted, and returned by [`Chat::history`] and
+    /// [`Turn::message`](crate::Turn::message). A model never sees it. It counts as part of the message's bytes, and is
+    /// not part of an idempotency key's digest (D17).
     #[must_use]
     pub fn note(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.notes.insert(name.into(), value.into());
@@ -116,11 +117,11 @@ impl Valid {
     }
 }
 
-/// What is accepted, and by whom it is answered.
+/// A message to accept, and the agent that answers it.
 pub(crate) struct Acceptance<'a> {
     pub(crate) served: &'a Served,
     pub(crate) valid: Valid,
-    /// What the session is made of, when it begins as a fork with this message.
+    /// The fork that the session begins as, when it begins with this message.
     pub(crate) forking: Option<Forking<'a>>,
     /// The failed turn that it retries.
     pub(crate) retried: Option<Retried>,
@@ -150,10 +151,11 @@ impl Chat {
     ///
     /// # Errors
     /// Refused before acceptance, with nothing stored: `chat_message_shape_invalid`, `harness_session_id_unresolved`,
-    /// `session_load_failed`, `server_quota_exceeded`, `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`,
-    /// `chat_blob_unknown`, `chat_blob_refused`, `chat_sessions_full`, `chat_shutting_down`; `chat_subscriptions_full` when it would listen.
-    /// `chat_accept_unknown`, with the turn's name, when the store says neither that it accepted nor that it did not (D20,
-    /// D38); safe to retry with the same idempotency key only.
+    /// `session_load_failed`, `server_quota_exceeded`, `chat_queue_full`, `chat_accept_failed`,
+    /// `chat_idempotency_conflict`, `chat_agent_unknown`, `chat_blob_unknown`, `chat_blob_refused`,
+    /// `chat_sessions_full`, `chat_shutting_down`; `chat_subscriptions_full` when it would listen.
+    /// `chat_accept_unknown`, with the turn's name, when the store says neither that it accepted nor that it did not
+    /// (D20, D38); safe to retry with the same idempotency key only.
     ///
     /// # Cancellation
     /// A dropped call has accepted the message or has not.
@@ -166,7 +168,7 @@ impl Chat {
         self.try_submit(session_id, message, options).await.map_err(|error| self.refused(&error))
     }
 
-    /// Tells what was refused before it became a turn.
+    /// Reports a message that was refused before it became a turn.
     pub(crate) fn refused(&self, error: &Error) -> Box<ErroredTurn> {
         let (turn, has_key) = match error {
             Error::AcceptUnknown { turn, has_key, .. } => (Some(turn.clone()), *has_key),
@@ -203,8 +205,8 @@ impl Chat {
             let live = options.listen.then(|| hot.feed.listen());
             let mut attempt = 1;
             loop {
-                // What fails here has stored nothing. A session that cannot be read is a failed load (harness-chat §10.1), also
-                // before its turn is accepted; that the turn cannot be written is `chat_accept_failed` (D3).
+                // A failure here has stored nothing. A session that cannot be read is a failed load (harness-chat
+                // §10.1), also before its turn is accepted; a turn that cannot be written is `chat_accept_failed` (D3).
                 let mut ready = self.house.ready(&hot).await;
                 if is_transient(&ready) && self.house.pause_before_load().await {
                     ready = self.house.ready(&hot).await;
@@ -320,7 +322,8 @@ impl Chat {
         let Acceptance { served, valid, forking, retried } = acceptance;
         self.admit_tokens().await.map_err(Unaccepted::Refused)?;
         let invocation = InvocationId::parse(self.house.ids.uuid());
-        let invocation = invocation.map_err(|error| Unaccepted::Refused(Error::Accept { source: error.into() }))?;
+        let invocation =
+            invocation.map_err(|error| Unaccepted::Refused(Error::Accept { source: error.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
         let (commit, row, from) = {
             let mut desk = hot.desk();
@@ -423,8 +426,8 @@ impl Chat {
 type Teller = tokio::sync::oneshot::Sender<Result<(), Unaccepted>>;
 
 impl House {
-    /// The answer to an accept was lost, and it may have landed all the same: looks until the store says so. Who sent the
-    /// message is told once, when the first look fails, that it is not known (D20).
+    /// The answer to an accept was lost, and it may have landed all the same: looks until the store says so. Who sent
+    /// the message is told once, when the first look fails, that it is not known (D20).
     async fn look_for(
         &self,
         hot: &Hot,
@@ -464,7 +467,9 @@ impl Chat {
 
     /// Asks whether the tenant has tokens left, where they are counted.
     async fn admit_tokens(&self) -> Result<()> {
-        let Some(admission) = self.admission.as_ref().filter(|admission| admission.counts_tokens()) else { return Ok(()) };
+        let Some(admission) = self.admission.as_ref().filter(|admission| admission.counts_tokens()) else {
+            return Ok(());
+        };
         let used = self.usage_of_tenant().await.map_err(not_accepted)?;
         let tokens = used.iter().map(|it| it.prompt_tokens.saturating_add(it.completion_tokens));
         Ok(admission.admit_tokens(tokens.fold(0, u64::saturating_add))?)
@@ -476,7 +481,7 @@ impl Chat {
     }
 }
 
-/// Digests what an idempotency key stands for.
+/// Digests the request that an idempotency key identifies.
 fn digest(body: &Json, options: &SendOptions) -> String {
     let mut hash = Sha256::new();
     hash.update(body.as_str());

@@ -32,9 +32,9 @@ impl Drop for Subscribed {
 }
 
 impl Chat {
-    /// Calls back with the outcome of each turn that resumes a suspended one, completed or errored, exactly once each, until the
-    /// subscription is dropped (harness-chat §8.2, D5). A turn that suspends is not told, nor is one that resumes and suspends
-    /// again.
+    /// Calls back with the outcome of each turn that resumes a suspended one, completed or errored, exactly once each,
+    /// until the subscription is dropped (harness-chat §8.2, D5). A turn that suspends is not told, nor is one that
+    /// resumes and suspends again.
     ///
     /// The callback runs in the task of the session and delays its next turn; let it hand over and return.
     ///
@@ -61,17 +61,18 @@ impl Chat {
         Ok(Subscribed { hot, id })
     }
 
-    /// Returns the events of a session and then what happens (D9): from after the event that was seen last, with everything
-    /// that was missed; without one, from the oldest that is kept. No gap, no repeat, across restarts. Deltas and tool
-    /// activity come only while they happen; who comes late gets the text so far.
+    /// Returns the events of a session, first the stored ones and then new ones (D9): all after the event that was seen
+    /// last; without one, all from the oldest that is kept. No gap, no repeat, across restarts. Deltas and tool
+    /// activity come only while they happen; a listener that comes late gets the text so far.
     ///
-    /// What a stream has not handed out yet is kept for it, whatever the retention. When the session is deleted, the
-    /// stream ends with `chat_session_unknown` after what was told before.
+    /// Events that a stream has not handed out yet are kept for it, whatever the retention. When the session is
+    /// deleted, the stream ends with `chat_session_unknown`, after the events of before.
     ///
     /// # Errors
-    /// `harness_session_id_unresolved`; `chat_events_expired`, with the oldest id, when something after `after` is not kept
-    /// any more, or it is of another log; `chat_event_unknown` when this log has never come so far;
-    /// `chat_subscriptions_full`, `chat_sessions_full`, `store_unavailable` and its kin. In the stream the store's errors, as the last item.
+    /// `harness_session_id_unresolved`; `chat_events_expired`, with the oldest id, when something after `after` is not
+    /// kept any more, or it is of another log; `chat_event_unknown` when this log has never come so far;
+    /// `chat_subscriptions_full`, `chat_sessions_full`, `store_unavailable` and its kin. In the stream the store's
+    /// errors, as the last item.
     ///
     /// # Cancellation
     /// Dropping call or stream changes nothing.
@@ -91,8 +92,8 @@ impl Chat {
         Ok(events.stream())
     }
 
-    /// Counts who follows a session in this process: open streams of its events or of one of its turns, and calls that wait for
-    /// the outcome of a turn. Subscriptions do not count.
+    /// Counts who follows a session in this process: open streams of its events or of one of its turns, and calls that
+    /// wait for the outcome of a turn. Subscriptions do not count.
     ///
     /// # Errors
     /// `harness_session_id_unresolved`, `chat_tenant_foreign`.

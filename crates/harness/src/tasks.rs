@@ -5,7 +5,7 @@ use std::future::Future;
 use futures_util::FutureExt;
 use tokio::sync::watch;
 
-/// Counts what runs in the background.
+/// Counts the background tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks(watch::Sender<usize>);
 
@@ -23,12 +23,13 @@ impl Tasks {
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.send_modify(|it| *it += 1);
         let running = Running(self.0.clone());
-        // Not an async block: that would have room for the future twice, where it is taken from and where it is awaited.
+        // Not an async block: that would have room for the future twice, where it is taken from and where it is
+        // awaited.
         drop(tokio::spawn(work.map(move |()| drop(running))));
     }
 
-    /// Runs a future in the background and waits for what it returns; none when the runtime shuts down. Dropping the
-    /// caller ends nothing of it: what a call has begun is finished, also when nobody waits for it any more.
+    /// Runs a future in the background and waits for its result; none when the runtime shuts down. Dropping the caller
+    /// does not stop the future: work that a call has begun is finished, also when nobody waits for it any more.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

@@ -1,7 +1,8 @@
 //! Events of a whole tenant: sessions that come and go, waits that begin and end, turns that end.
 //!
-//! They are for readers that show many sessions at once, such as a list of conversations with a badge. Nothing of it is stored: a
-//! reader that was away for long, or whose server was started again, is told that it missed events and reads the lists anew.
+//! They are for readers that show many sessions at once, such as a list of conversations with a badge. Nothing of it is
+//! stored: a reader that was away for long, or whose server was started again, is told that it missed events and reads
+//! the lists anew.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -351,8 +352,9 @@ impl TenantEvents {
 }
 
 impl Chat {
-    /// Reads the events of the chat's tenant: those after the one that was seen last, then those that happen. Without a last one
-    /// it begins now. Events are told after the commit that made them; those of one session come in their order.
+    /// Reads the events of the chat's tenant: those after the one that was seen last, then those that happen. Without a
+    /// last one it begins now. Events are told after the commit that made them; those of one session come in their
+    /// order.
     ///
     /// The last 512 events are kept in memory from the first reader of a tenant on. Where the events after `after` are
     /// not kept, the first event is [`TenantEventKind::Missed`].

@@ -1,4 +1,4 @@
-//! What is stored of an invocation, in the order of time: the shape of it.
+//! The timeline of an invocation: the types for its stored data in the order of time.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,11 +7,12 @@ use singletree_durable::{InvocationId, Timestamp};
 use crate::bucket::Bucket;
 use crate::turn_id::TurnId;
 
-/// What is stored of what one message started: its turn, every turn that resumed or closed it, and the waits between them.
+/// The stored data of an invocation: the turn of its message, every turn that resumed or closed it, and the waits
+/// between.
 ///
-/// Times are those of the commits that recorded what they stand with, in milliseconds since the Unix epoch: at level
-/// [`Durability::Turn`](crate::Durability::Turn) everything that a turn made has the time of its end. What is not stored
-/// is absent: nodes that added no message, attempts of nodes that completed, and at that level all nodes.
+/// Times are those of the commits that recorded the entries, in milliseconds since the Unix epoch: at level
+/// [`Durability::Turn`](crate::Durability::Turn) everything that a turn made has the time of its end. Data that is not
+/// stored is absent: nodes that added no message, attempts of nodes that completed, and at that level all nodes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Timeline {
     /// The session.
@@ -34,7 +35,7 @@ pub struct Timeline {
 pub struct TurnSpan {
     /// Its name.
     pub turn: TurnId,
-    /// What it answers to.
+    /// The cause of the turn.
     pub answers: Answers,
     /// How far it is.
     pub status: SpanStatus,
@@ -47,7 +48,7 @@ pub struct TurnSpan {
     pub deaths: u32,
     /// How much of its events is kept.
     pub kept: KeptEvents,
-    /// What was recorded of it, in order.
+    /// Its recorded entries, in order.
     pub entries: Vec<TimelineEntry>,
     /// The node at which it suspended or failed, where that is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +58,7 @@ pub struct TurnSpan {
     pub error: Option<TurnError>,
 }
 
-/// What a turn answers to.
+/// The cause of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answers {
@@ -103,7 +104,7 @@ pub struct TimelineEntry {
     /// The node that made it, where that is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made_by: Option<MadeBy>,
-    /// What.
+    /// The entry itself.
     #[serde(flatten)]
     pub what: EntryKind,
 }
@@ -118,7 +119,7 @@ pub struct MadeBy {
     pub attempt: Option<u32>,
 }
 
-/// What was recorded.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum EntryKind {
@@ -160,10 +161,10 @@ pub enum EntryKind {
         call: CallSpan,
         /// How it ended.
         status: CallStatus,
-        /// What it was answered.
+        /// The text of the result.
         text: String,
     },
-    /// What a turn that failed had made, beside what was told of it: kept, and no part of the conversation (D11).
+    /// A message that a failed turn had made and no event has told: kept, and no part of the conversation (D11).
     Discarded {
         /// The role of the message.
         role: &'static str,
@@ -216,7 +217,7 @@ pub struct WaitSpan {
     pub signal: String,
     /// `pending`, `consumed`, `cancelled` or `expired`.
     pub status: &'static str,
-    /// What is waited for, as the node says it.
+    /// The metadata that the node gave the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     /// When it began.
@@ -269,11 +270,11 @@ pub enum OpenState {
 /// Why a turn failed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TurnError {
-    /// What went wrong.
+    /// The category of the error.
     pub category: String,
-    /// What the caller can do.
+    /// The action that the caller can take.
     pub bucket: Bucket,
-    /// What happened, for people: redacted and cut to length (D15).
+    /// A description of the error for people: redacted and cut to length (D15).
     pub diagnostic: String,
     /// Whether sending the same again is known to do nothing twice.
     pub retry_safe: bool,

@@ -27,12 +27,14 @@ pub(crate) fn check(history: &List, message: &ChatMessage) -> Result<()> {
 pub(crate) fn leave_out_answered(closed: &mut Vec<Item>, message: Option<&Item>) {
     let message = message.and_then(|message| record::message(message).ok());
     let Some(answer) = message.filter(|message| message.role == Role::Tool) else { return };
-    closed.retain(|item| !record::message(item).is_ok_and(|message| message.tool_call_id == answer.tool_call_id));
+    closed.retain(|item| {
+        !record::message(item).is_ok_and(|message| message.tool_call_id == answer.tool_call_id)
+    });
 }
 
 impl Chat {
-    /// Refuses a tool message that answers no open call, where nothing is under way that may still make one: such a message is
-    /// looked at when its turn comes.
+    /// Refuses a tool message that answers no open call, where nothing is under way that may still make one: such a
+    /// message is looked at when its turn comes.
     pub(crate) async fn check_tool_message(
         &self,
         hot: &Arc<Hot>,

@@ -1,8 +1,8 @@
 //! The history as its readers outside know it: each message with its id and its time (D17).
 //!
-//! A message is stored with the number of its turn and its place in the history. Its id is made of these: the turn's name, and
-//! how far behind the turn's first message it stands. What a turn adds stands together, so that the first one is found by
-//! looking back.
+//! A message is stored with the number of its turn and its place in the history. Its id is made of these: the turn's
+//! name, and the distance from the turn's first message. The messages of a turn stand together, so that the first one
+//! is found by looking back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,19 +31,19 @@ const WINDOW_BYTES: u64 = 256 << 10;
 /// How many forks of forks a message is followed through.
 const GENERATIONS: usize = 1024;
 
-/// One message of a history, with its id, its time and what else is known beside it.
+/// One message of a history, with its id, its time and its side record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TranscriptEntry {
     /// Its place, from 0.
     pub seq: u64,
-    /// Its id, as its event names it; none when the record of its turn is not kept any more, and for what no turn made: what
-    /// closes calls at the beginning of a fork, and what was imported.
+    /// Its id, as its event names it. None when the record of its turn is not kept any more, and for messages that no
+    /// turn made: results that close calls at the beginning of a fork, and imported messages.
     pub id: Option<MessageId>,
     /// When: a user's message when it was accepted, another when its turn ended. None as for the id.
     pub at: Option<Timestamp>,
     /// The message.
     pub message: Arc<ChatMessage>,
-    /// What is known beside it, such as an interruption.
+    /// Its side record, such as an interruption.
     pub side: Option<Value>,
 }
 
@@ -54,9 +54,9 @@ pub struct Transcript {
     pub items: Vec<TranscriptEntry>,
     /// Where the next part begins, when there is one.
     pub next: Option<u64>,
-    /// Who listens from after this event misses nothing that is not here, and may see again what is: the last event before this
-    /// was read; while a turn has not ended, the last one before that turn, whose messages are no part of the history yet.
-    /// None when that is the beginning.
+    /// Listening from after this event misses no message that is not here, and may repeat some that are. It is the last
+    /// event before this was read; while a turn has not ended, the last one before that turn, whose messages are no
+    /// part of the history yet. None when that is the beginning.
     pub last_event: Option<EventId>,
 }
 
@@ -71,8 +71,8 @@ struct Read {
 }
 
 impl Chat {
-    /// Reads the history of a session with ids and times, from a place on, at most `limit` messages and not many more bytes
-    /// than [`Limits::page_bytes`](crate::Limits::page_bytes): `next` says where to go on.
+    /// Reads the history of a session with ids and times, from a place on, at most `limit` messages and not many more
+    /// bytes than [`Limits::page_bytes`](crate::Limits::page_bytes): `next` says where to go on.
     ///
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
@@ -81,8 +81,8 @@ impl Chat {
     }
 
     /// Reads the newest messages of a session with ids and times, at most `limit` and not many more bytes than
-    /// [`Limits::page_bytes`](crate::Limits::page_bytes). Where the first of them is not the first of the history, there are
-    /// older ones.
+    /// [`Limits::page_bytes`](crate::Limits::page_bytes). Where the first of them is not the first of the history,
+    /// there are older ones.
     ///
     /// # Errors
     /// As [`Chat::transcript`].
@@ -99,7 +99,7 @@ impl Chat {
     }
 
     async fn read_transcript(&self, session_id: &str, span: Span, limit: u64) -> Result<Transcript> {
-        // In this order: what is accepted or ends in between is told again, and not missed.
+        // In this order: messages and ends of turns that come in between are told again, and not missed.
         let key = self.key(session_id)?;
         let before = self.house.read(self.house.journal.numbers(&key)).await?.events;
         let last_event = self.before_open(&key, before).await?;
@@ -220,8 +220,9 @@ impl<'a> Reader<'a> {
         let read = rows.into_iter().zip(places).map(|(row, place)| {
             let made_by = place.and_then(|place| self.turns.get(&place).cloned().flatten());
             let side = row.side.as_ref().map(Json::decode::<Value>).transpose();
-            let side =
-                side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
+            let side = side.map_err(|error| {
+                corrupt(format!("the side record of item {}", row.no), Some(error.into()))
+            })?;
             // One that steered is part of the turn that took it.
             let taken = side.as_ref().and_then(|side| side[TAKEN_BY].as_str()).and_then(|it| it.parse().ok());
             let owner = taken.or_else(|| made_by.as_ref().map(TurnRowExt::id));

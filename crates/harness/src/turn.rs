@@ -28,11 +28,11 @@ pub struct Turn {
     key: SessionKey,
     id: TurnId,
     end: End,
-    /// What its events are found by.
+    /// The turn's number, by which its events are found.
     no: Option<u64>,
     /// Where its events begin in the log.
     from: Begin,
-    /// What was heard since before the turn began; the first listener takes it.
+    /// The events heard since before the turn began; the first listener takes them.
     live: Option<Arc<Mutex<Option<Live>>>>,
 }
 
@@ -47,7 +47,7 @@ impl Turn {
         Self { chat, key, id, end: End::Waiting(told), no: None, from: Begin::Oldest, live: None }
     }
 
-    /// Says where in the log the turn begins, and hands over what listens to it already.
+    /// Sets where in the log the turn begins, and the receiver that listens to it already.
     pub(crate) fn beginning_at(mut self, no: u64, from: u64, live: Option<Live>) -> Self {
         (self.no, self.from) = (Some(no), Begin::At(from));
         self.live = live.map(|live| Arc::new(Mutex::new(Some(live))));
@@ -80,15 +80,17 @@ impl Turn {
         matches!(self.from, Begin::At(_))
     }
 
-    /// Tells whether it waits until the session's wait ends, as its agent wants messages to (D1): somebody has to answer that
-    /// first.
+    /// Tells whether it waits until the session's wait ends, as its agent wants messages to (D1): somebody has to
+    /// answer that first.
     #[must_use]
     pub fn is_parked(&self) -> bool {
         let Ok(hot) = self.chat.house.hot(&self.key) else { return false };
         let desk = hot.desk();
         let agent = desk.head.as_ref().and_then(|head| self.chat.house.agents.get(&head.agent));
         let queues = agent.is_some_and(|agent| agent.agent.while_suspended == WhileSuspended::Queue);
-        queues && !self.is_over() && desk.wait.as_ref().is_some_and(|wait| wait.invocation != self.id.invocation)
+        queues
+            && !self.is_over()
+            && desk.wait.as_ref().is_some_and(|wait| wait.invocation != self.id.invocation)
     }
 
     /// Waits for the outcome. It is recorded before it is told (INV-3).
@@ -109,7 +111,8 @@ impl Turn {
                 if let Some(outcome) = known {
                     return outcome;
                 }
-                // The harness has shut down; what is recorded can be read, what is not is taken over by the next one.
+                // The harness has shut down: a recorded outcome can still be read; other turns are taken over by the
+                // next process.
                 self.chat.unfinished(&self.id)
             }
         }
@@ -128,7 +131,7 @@ impl Turn {
         }
     }
 
-    /// Reads what the turn has used of models, by model; nothing as long as it has not ended.
+    /// Reads the turn's model usage, by model; nothing as long as it has not ended.
     ///
     /// # Errors
     /// As [`Turn::message`].
@@ -155,14 +158,15 @@ impl Turn {
     /// Returns the events of this turn, those that happened before first; the last one tells the outcome (D9).
     ///
     /// # Errors
-    /// The last item of the stream is an error when the log cannot be read, when it does not hold the whole turn any more
-    /// (`chat_events_expired`), or when the session is deleted (`chat_session_unknown`); the only one, when too many listen
-    /// (`chat_subscriptions_full`).
+    /// The last item of the stream is an error when the log cannot be read, when it does not hold the whole turn any
+    /// more (`chat_events_expired`), or when the session is deleted (`chat_session_unknown`); the only one, when too
+    /// many listen (`chat_subscriptions_full`).
     ///
     /// # Cancellation
     /// Dropping the stream changes nothing.
     pub fn events(&self) -> impl futures_core::Stream<Item = Result<ChatEvent>> + Send + use<> {
-        let live = self.live.as_ref().and_then(|live| live.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let live =
+            self.live.as_ref().and_then(|live| live.lock().unwrap_or_else(PoisonError::into_inner).take());
         let only = Only::new(self.id.clone(), self.no, self.is_over());
         let chat = self.chat.clone();
         let ours = self.chat.house.hot(&self.key).and_then(|hot| match live {
@@ -233,7 +237,8 @@ impl Chat {
             if !runs || self.house.is_closing() {
                 return Ok(End::Known(self.unfinished(&id)));
             }
-            // A turn that suspends where its signal has come already has started this one in its commit, and queues it next.
+            // A turn that suspends where its signal has come already has started this one in its commit, and queues it
+            // next.
             freed.await;
         }
     }

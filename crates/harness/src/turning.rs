@@ -1,4 +1,4 @@
-//! A turn while it runs: its row, what is committed, and what it has written so far.
+//! A turn while it runs: its row, the committed state of its session, and its writes so far.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) struct Turning {
     pub(crate) policy: PromptPolicy,
     /// The session's fields as committed.
     pub(crate) stored: StoredFields,
-    /// Whether they could not be read: then the turn can only end, and nothing here is what the session holds.
+    /// Whether they could not be read: then the turn can only end, and the fields here are not the session's.
     pub(crate) unread: bool,
     pub(crate) names: Names,
     pub(crate) rows: RowFields,
@@ -54,17 +54,17 @@ pub(crate) struct Turning {
     /// The records of the turn that are stored (D7).
     pub(crate) records: Records,
     pub(crate) bounds: Bounds,
-    /// What the turn has used, as it is stored with its position.
+    /// The turn's use of its budgets, as it is stored with its position.
     pub(crate) spent: Spent,
-    /// What it has used of models.
+    /// The turn's model usage.
     pub(crate) used: Used,
-    /// Who makes what is committed next, as far as that is known.
+    /// The provenance of the next commit, as far as it is known.
     pub(crate) making: Making,
     /// The messages that the turn has taken, and whose turns end with it.
     pub(crate) taken: Vec<Taken>,
     /// The turns of such messages that this commit ends.
     pub(crate) ended: Vec<(u64, Arc<ChatTurnOutcome>)>,
-    /// What its nodes say about the messages that they make.
+    /// The side records that its nodes set for the messages that they make.
     pub(crate) sides: SideRecords,
     /// Whether its invocation recorded the intent of a call that changes something (D29).
     pub(crate) effects: Effects,
@@ -93,7 +93,7 @@ impl Turning {
             let beside = Beside { placement: None, side: side.as_ref().map(Json::from) };
             beside.side.as_ref().map_or(Ok(()), |side| self.bounds.side(side.as_str()))?;
             let (no, side) = match self.numbers.get(item) {
-                // It was written before anybody could say anything about it; what is taken is told now.
+                // Its body was written before it had a side record; that a steering message was taken is told now.
                 Some(no) => (no, self.tell_taken(writing, (no, position), side)),
                 None => (writing.new_item(&author, item, beside, &mut self.numbers)?, side),
             };
@@ -106,11 +106,11 @@ impl Turning {
         Ok(())
     }
 
-    /// Writes what changed of the session, and raises its version.
+    /// Writes the changed fields of the session, and raises its version.
     ///
     /// # Errors
-    /// `chat_budget_exhausted` when the history would be longer than it may be (D13). What ends a turn early is not held to
-    /// that ([`Turning::write_history`]): calls are closed in any case.
+    /// `chat_budget_exhausted` when the history would be longer than it may be (D13). Transitions that end a turn early
+    /// do not check that ([`Turning::write_history`]): they close calls in any case.
     pub(crate) fn write_session(
         &mut self,
         writing: &mut Writing,
@@ -120,7 +120,9 @@ impl Turning {
         self.head.schema_version.clone_from(&session.schema_version);
         self.write_state(writing, &session.fields)?;
         let history = stored::find(&self.stored, HISTORY);
-        history.map_or(Ok(()), |history| self.bounds.history(history.slot.as_list().map_or(0, List::len), history.bytes))
+        history.map_or(Ok(()), |history| {
+            self.bounds.history(history.slot.as_list().map_or(0, List::len), history.bytes)
+        })
     }
 
     /// Writes the history alone (D10, D11): the other fields stay as they are stored.
@@ -147,7 +149,7 @@ impl Turning {
         let author = self.author();
         let how = (&self.rows.clone(), &mut self.numbers, &self.bounds);
         self.stored = write_fields(writing, &author, fields, (&self.stored, self.head.version), how)?;
-        // What is written was made from this version; from another one it would take back what came after (INV-3).
+        // These fields were made from this version; on another version they would undo later changes (INV-3).
         writing.require(Require::SessionVersion(self.head.version));
         self.head.version += 1;
         self.head.updated_at = writing.now;
@@ -221,7 +223,7 @@ impl Turning {
         }
     }
 
-    /// Returns what is stored of the end of a turn that failed.
+    /// Returns the stored form of the outcome of a failed turn.
     pub(crate) fn failure(&self, errored: &ErroredTurn) -> Recorded {
         let place = (!self.unread).then(|| self.committed().len());
         Recorded::errored(errored).beside(self.effects.any(), place)

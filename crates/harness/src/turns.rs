@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Among how many of the last numbers the newest turn is looked for.
 const NEWEST: u64 = 4;
 
-/// What a listing shows of a turn.
+/// A turn in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnInfo {
     /// Its name.
@@ -23,7 +23,7 @@ pub struct TurnInfo {
     pub session: String,
     /// The agent that runs it.
     pub agent: String,
-    /// What it answers to.
+    /// The cause of the turn.
     pub kind: TurnKind,
     /// How far it is.
     pub status: TurnStatus,
@@ -35,7 +35,7 @@ pub struct TurnInfo {
     pub retries: Option<TurnId>,
     /// How far it is, while it has not ended and its session is in this process's memory.
     pub activity: Option<Activity>,
-    /// What it has used of models, once it has ended.
+    /// Its model usage, once it has ended.
     pub usage: Vec<ModelUsage>,
 }
 
@@ -63,8 +63,8 @@ impl Chat {
         Ok(TurnPage { items: self.turn_infos(&key, &rows).await?, next })
     }
 
-    /// Lists the turns of a session that have not ended, in the order of acceptance: the one that runs, if one does, and those
-    /// that wait their place.
+    /// Lists the turns of a session that have not ended, in the order of acceptance: the one that runs, if one does,
+    /// and those that wait their place.
     ///
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
@@ -80,7 +80,7 @@ impl Chat {
     /// As [`Chat::open_turns`].
     pub async fn newest_turn(&self, session_id: &str) -> Result<Option<TurnInfo>> {
         let row = self.row(session_id).await?;
-        // What a fork or an import took of the numbers are no turns.
+        // Numbers that a fork or an import took belong to no turn.
         let no = row.counters.turns.saturating_sub(NEWEST);
         let query = TurnQuery::From { no, limit: NEWEST };
         let rows = self.house.read(self.house.journal.turns(&row.key, &query)).await?;
@@ -91,8 +91,8 @@ impl Chat {
     /// Shows one turn of a session.
     ///
     /// # Errors
-    /// `chat_turn_unknown` when the session has no such turn, or its record was forgotten; `harness_session_id_unresolved`,
-    /// `store_unavailable` and its kin.
+    /// `chat_turn_unknown` when the session has no such turn, or its record was forgotten;
+    /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn turn_info(&self, session_id: &str, id: &TurnId) -> Result<TurnInfo> {
         let key = self.key(session_id)?;
         let query = TurnQuery::Invocation(id.invocation.clone());

@@ -19,7 +19,7 @@ use crate::usage::Used;
 #[derive(Clone)]
 pub(crate) struct Unrun {
     row: TurnRow,
-    /// What it has used of models in this process, if it has run here; what it had committed is in it.
+    /// Its model usage in this process, if it has run here; its committed usage is part of that.
     used: Used,
 }
 
@@ -40,8 +40,8 @@ impl From<TurnRow> for Unrun {
 }
 
 impl Preparing<'_> {
-    /// Makes a keeper for a turn that is ended without being run, or without being run further, and says where its run stood
-    /// if it had effects (D29).
+    /// Makes a keeper for a turn that is ended without being run, or without being run further, and says where its run
+    /// stood if it had effects (D29).
     pub(crate) async fn unrun(&self, unrun: Unrun) -> Result<(Arc<Keeper>, Option<StoppedRun>), Error> {
         let Unrun { row, used } = unrun;
         let mut turning = match self.fields().await {
@@ -59,7 +59,8 @@ impl Preparing<'_> {
             turning.records = self.records(turning.row.no).await?;
         }
         let is_own = position.as_ref().is_some_and(|position| position.turn == turning.row.no);
-        // What it had committed is its own to close (D8); a position that cannot be read says nothing of that.
+        // Calls that it had committed are its own to close (D8); a position that cannot be read says nothing about
+        // them.
         let position = position.and_then(|position| position.body.decode::<Position>().ok());
         let stood_with_effects = position.as_ref().is_some_and(|position| position.effects);
         turning.effects = Effects::of(stood_with_effects || have_intent(&turning.records));
@@ -78,7 +79,8 @@ impl Preparing<'_> {
         Ok((self.keep(turning, Entered::Fresh(None), None).0, stopped))
     }
 
-    /// Reads where the run of a turn with effects stood; none when that cannot be read, or the session is another by now.
+    /// Reads where the run of a turn with effects stood; none when that cannot be read, or the session is another by
+    /// now.
     async fn stopped_at(
         &self,
         turning: &mut Turning,
@@ -100,7 +102,8 @@ impl Preparing<'_> {
         };
         let Some(fields) = frames.first() else { return Ok(None) };
         let session = project(fields, &turning.names, graph.session_version());
-        let session = session.filter(|session| graph.check_session(session).is_ok() && self.serves(&turning.row.agent));
+        let session =
+            session.filter(|session| graph.check_session(session).is_ok() && self.serves(&turning.row.agent));
         let stopped = StoppedRun::of_fields(fields, &position.cursor, session);
         if stopped.is_some() {
             (turning.numbers, turning.marks) = (numbers, position.marks);

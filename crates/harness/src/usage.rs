@@ -1,4 +1,4 @@
-//! What turns use of models: tokens by model, durable with the commit that ends or suspends the turn (INV-3).
+//! The model usage of turns: tokens by model, durable with the commit that ends or suspends the turn (INV-3).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use singletree_llm::Usage;
 use crate::Result;
 use crate::chat::Chat;
 
-/// What was used of one model, as its provider reported it.
+/// The usage of one model, as its provider reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelUsage {
     /// The model.
@@ -26,19 +26,19 @@ pub struct ModelUsage {
     pub cache_creation_tokens: u64,
 }
 
-/// How many models one turn is counted under; what comes beyond that is counted under [`OTHERS`] (INV-12).
+/// How many models one turn is counted under; further ones are counted under [`OTHERS`] (INV-12).
 const MODELS_MAX: usize = 32;
 
 /// The bytes that a model's name may have; a longer one is cut.
 const NAME_BYTES_MAX: usize = 200;
 
-/// What the models are called that are too many.
+/// The name under which the models beyond [`MODELS_MAX`] are counted.
 const OTHERS: &str = "others";
 
-/// More than any call takes. What a provider reports beyond that is nothing to count with.
+/// More tokens than any call takes. A higher number from a provider is counted as this one.
 const TOKENS_MAX: u64 = 1 << 40;
 
-/// What one turn has used so far, by model, as it is stored with its position and its outcome.
+/// The usage of one turn so far, by model, as it is stored with its position and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Used(BTreeMap<String, Counts>);
 
@@ -95,7 +95,7 @@ impl Used {
         }
     }
 
-    /// Returns the rows that add this to what is stored.
+    /// Returns the rows that add this to the stored usage.
     pub(crate) fn rows(&self) -> impl Iterator<Item = UsageRow> {
         self.0.iter().map(|(model, it)| UsageRow {
             model: model.clone(),
@@ -121,10 +121,10 @@ impl From<UsageRow> for ModelUsage {
 }
 
 impl Chat {
-    /// Returns what the turns of a session have used of models since it was made, ordered by model: every turn that has ended
-    /// or was suspended, however it ended, also those whose records were forgotten. Nothing of it is inherited by a fork.
+    /// Returns the model usage of a session's turns since it was made, ordered by model: of every turn that has ended
+    /// or was suspended, however it ended, also of those whose records were forgotten. A fork inherits none of it.
     ///
-    /// A turn whose process died counts what it had used up to its last commit; at level `turn` that is nothing. What a
+    /// A turn whose process died counts the usage up to its last commit; at level `turn` that is none. Usage that a
     /// provider does not report is not counted.
     ///
     /// # Errors
@@ -134,8 +134,8 @@ impl Chat {
         self.used(UsageOf::Session(row.key)).await
     }
 
-    /// Returns what the tenant has used of models in all its sessions, ordered by model, also in those that were deleted. What
-    /// it costs to ask does not depend on how many there are.
+    /// Returns the tenant's model usage in all its sessions, ordered by model, also in those that were deleted. The
+    /// cost of this call does not depend on the number of sessions.
     ///
     /// # Errors
     /// `store_unavailable` and its kin.
@@ -159,8 +159,10 @@ mod tests {
 
     fn line(used: &Used) -> Vec<String> {
         let told = used.told().into_iter();
-        told.map(|told| format!("{} {} {} {}", told.model, told.calls, told.prompt_tokens, told.completion_tokens))
-            .collect()
+        told.map(|told| {
+            format!("{} {} {} {}", told.model, told.calls, told.prompt_tokens, told.completion_tokens)
+        })
+        .collect()
     }
 
     #[test]

@@ -160,8 +160,8 @@ pub(crate) async fn unresumable(house: &Arc<House>, hot: &Arc<Hot>, answering: A
     refuse(answering, error);
 }
 
-/// Ends a wait whose deadline has come, in the session's turn, which the caller has: at once, or, where it names values to
-/// go on with, by what runs next.
+/// Ends a wait whose deadline has come. The caller has the session's turn. The wait ends at once, or, where it names
+/// values to go on with, in the turn that runs next.
 async fn expire_now(house: &Arc<House>, hot: &Arc<Hot>, wait: u64) -> Result<(), Error> {
     let Some(wait) = hot.desk().wait.clone().filter(|pending| pending.no == wait) else { return Ok(()) };
     match on_deadline(&wait)? {
@@ -223,8 +223,8 @@ pub(crate) fn tell_listeners(listeners: &[(u64, Listener)], outcome: &Arc<ChatTu
     }
 }
 
-/// How long the deadlines are not looked at, at most: they are compared with the clock on the wall, and timers stand still
-/// while the machine is suspended (D37).
+/// How long the deadlines are not looked at, at most: they are compared with the clock on the wall, and timers stand
+/// still while the machine is suspended (D37).
 const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 
 impl House {
@@ -274,9 +274,10 @@ impl House {
         match self.read(self.upkeep.deadlines(None, due_count + 1)).await {
             Ok(next) => {
                 let next = next.iter().filter_map(|(_, it)| it.deadline);
-                // What is due still, is on its way or not ours.
+                // A wait that is still due is being ended, or is not ours.
                 let still = next.clone().any(|it| it <= now);
-                let next = next.filter(|next| *next > now).min().map_or(LONGEST_SLEEP, |next| next.since(now));
+                let next =
+                    next.filter(|next| *next > now).min().map_or(LONGEST_SLEEP, |next| next.since(now));
                 if still { next.min(AGAIN) } else { next }
             }
             Err(_) => AGAIN,

@@ -22,7 +22,7 @@ pub struct TurnEnd {
     pub turn: TurnId,
     /// The agent that ran it.
     pub agent: String,
-    /// What it answered to.
+    /// The cause of the turn.
     pub kind: TurnKind,
     /// When it was accepted.
     pub accepted_at: Timestamp,
@@ -32,15 +32,14 @@ pub struct TurnEnd {
     pub ended_at: Timestamp,
     /// How it ended.
     pub outcome: Arc<ChatTurnOutcome>,
-    /// What it has used of models.
+    /// The turn's model usage.
     pub usage: Vec<ModelUsage>,
 }
 
-/// Hears how turns went, after they are recorded.
+/// Is told how turns ended, after the end is recorded.
 ///
-/// It decides nothing and delays nothing: it has to return at once, and is not told whether anybody else heard. A panic of it ends
-/// there.
-/// What a process does not live to tell is in the store.
+/// A watcher decides nothing and delays nothing: it has to return at once, and is not told whether others were told.
+/// Its panics are caught. The end of a turn that a process does not live to tell is in the store.
 pub trait TurnWatcher: fmt::Debug + Send + Sync {
     /// A turn has ended.
     fn ended(&self, report: &TurnEnd);
@@ -110,8 +109,8 @@ impl EndedTurn {
 }
 
 impl Chat {
-    /// Returns how much there is to do at this moment, of all tenants. Looks at every session in memory: for who asks every few
-    /// seconds.
+    /// Returns how much there is to do at this moment, of all tenants. Looks at every session in memory: for who asks
+    /// every few seconds.
     #[must_use]
     pub fn load(&self) -> Load {
         let mut load = Load::default();

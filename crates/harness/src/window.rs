@@ -13,11 +13,11 @@ use crate::{Error, record, stored};
 /// How many messages are read at a time while looking for the beginning of a turn.
 const STRIDE: u64 = 64;
 
-/// How much of a history is held: at least this many messages, and before them what belongs to the first one's turn.
+/// How much of a history is held: at least this many messages, and before them the rest of the first one's turn.
 ///
-/// A window begins with a message of the user after which no call is answered that was made before it, so that it never
-/// holds half a tool call, which no provider accepts (INV-6). Histories that the harness made have no such message; those
-/// that were brought in may.
+/// A window begins with a message of the user behind which no earlier call is answered, so that it never holds half a
+/// tool call, which no provider accepts (INV-6). In a history that the harness made, every message of the user is such
+/// a one; in an imported history some may not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window(NonZeroU64);
 

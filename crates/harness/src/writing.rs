@@ -27,11 +27,11 @@ pub(crate) struct Author {
     pub(crate) id: TurnId,
 }
 
-/// Numbers of the items whose bodies are written, by the items' addresses; the items are held, so that no address is used
-/// twice.
+/// Numbers of the items whose bodies are written, by the items' addresses. The items are held, so that no address is
+/// used twice.
 ///
-/// A commit works on a clone, which costs as much as is new since the commit before it, however long the run is: what has
-/// landed is shared.
+/// A commit works on a clone. Its cost grows with the items since the commit before it, not with the length of the run:
+/// landed items are shared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Numbers {
     landed: Arc<NumberTable>,
@@ -74,12 +74,12 @@ impl Numbers {
     }
 }
 
-/// What is written with a new item beside its body.
+/// The values that are written with a new item beside its body.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     /// Its place in a list, if it is history at once.
     pub(crate) placement: Option<Placement>,
-    /// What is known about it that is not part of it (D17).
+    /// Its side record, which is not part of the item (D17).
     pub(crate) side: Option<Json>,
 }
 
@@ -123,7 +123,7 @@ impl Writing {
         Self { batch, counters, now, events, mailbox, offered, item_bytes, nesting, epoch, taken: counters }
     }
 
-    /// Sets what an item may have.
+    /// Sets the limits of an item.
     pub(crate) fn within(mut self, limits: &Limits) -> Self {
         self.item_bytes = limits.item_bytes;
         self.nesting = nesting(limits);
@@ -148,7 +148,7 @@ impl Writing {
         self.batch.put(put);
     }
 
-    /// Adds the counters, if numbers were taken, and returns what is to be applied.
+    /// Adds the counters, if numbers were taken, and returns the transition, which is complete now.
     pub(crate) fn finish(mut self) -> Self {
         if self.counters != self.taken {
             self.batch.put(Put::Counters(self.counters));
@@ -164,7 +164,7 @@ impl Writing {
         })
     }
 
-    /// Adds a durable event, and what listeners are told when it is committed.
+    /// Adds a durable event. Listeners are told when it is committed.
     pub(crate) fn event(
         &mut self,
         author: &Author,
@@ -197,9 +197,9 @@ impl Writing {
         numbers: &mut Numbers,
     ) -> Result<u64, Error> {
         let Beside { placement, side } = beside;
-        let body = item
-            .text()
-            .map_err(|error| stored::corrupt("an item that JSON cannot represent".into(), Some(error.into())))?;
+        let body = item.text().map_err(|error| {
+            stored::corrupt("an item that JSON cannot represent".into(), Some(error.into()))
+        })?;
         within("item_bytes", body.len() as u64, self.item_bytes as u64)?;
         within_nesting(body, self.nesting)?;
         let no = self.counters.items;
@@ -210,8 +210,8 @@ impl Writing {
         Ok(no)
     }
 
-    /// Makes an item part of a list: the commit that makes it history. One that is part of another list, too, as what crosses
-    /// into a subgraph and back, has a row for each.
+    /// Makes an item part of a list, in the commit that makes it history. An item that is also part of another list, as
+    /// one that crosses into a subgraph and back, has a row for each list.
     fn place(
         &mut self,
         author: &Author,
@@ -231,9 +231,9 @@ impl Writing {
         Ok(())
     }
 
-    /// Writes a list field: only what is new of it when it extends what is stored, a new generation otherwise. One that is not
-    /// stored as rows begins with the generation `first`, since an earlier version of the state may have had a list of its
-    /// name, whose rows are still there.
+    /// Writes a list field: only the new items when the list extends the stored one, a new generation otherwise. A list
+    /// that is not stored as rows begins with the generation `first`, since an earlier version of the state may have
+    /// had a list of its name, whose rows are still there.
     pub(crate) fn list(
         &mut self,
         author: &Author,
@@ -254,8 +254,8 @@ impl Writing {
             });
             (next, 0, 0)
         });
-        // An item that has a place in an earlier generation needs a row of its own in the new one; of a list that was not
-        // kept as rows before, none has.
+        // An item that has a place in an earlier generation needs a row of its own in the new one; of a list that was
+        // not kept as rows before, none has.
         let rewritten = extended.is_none() && before.is_some_and(|before| before.kept != Kept::Value);
         let mut copied = Numbers::default();
         for (seq, item) in (from..).zip(list.iter_from(from)) {
@@ -302,10 +302,10 @@ impl Writing {
 /// Which of a session's fields are kept as rows.
 pub(crate) type RowFields = Arc<std::collections::BTreeSet<String>>;
 
-/// Writes what changed of a session's fields, and returns them as they are committed then.
+/// Writes the changed fields of a session, and returns the fields as they are committed then.
 ///
 /// A list that begins anew takes the version that this commit makes as its generation. No generation is higher than the
-/// version that was made by the commit which gave it, so that none is given twice.
+/// version of the commit which gave it, so that no generation is given twice.
 pub(crate) fn write_fields(
     writing: &mut Writing,
     author: &Author,
@@ -316,7 +316,7 @@ pub(crate) fn write_fields(
     // A session that was never committed has no rows of any list.
     let first = if version == 0 { 0 } else { version + 1 };
     let mut after = Vec::with_capacity(state.len());
-    // What a newer version of the state does not have is not kept beside it.
+    // Fields that a newer version of the state does not have are dropped.
     for gone in before.iter().filter(|it| state.iter().all(|(name, _)| *name != it.name)) {
         writing.put(Put::DropField(gone.name.as_ref().to_owned()));
     }
@@ -354,7 +354,7 @@ mod tests {
             attempt.note(item, no);
             assert_eq!(attempt.place(item), Some(no));
             assert_eq!(attempt.place(item), None);
-            // As a commit that lands: the clone takes the place of what it was made of.
+            // As in a commit that lands: the clone takes the place of its original.
             numbers = attempt;
             let landed = Arc::as_ptr(&numbers.landed);
             numbers.settle();

@@ -39,8 +39,8 @@ impl From<Host> for String {
     }
 }
 
-/// Says whether an address names this machine itself: `localhost`, or a loopback address. What other names resolve to is not
-/// asked.
+/// Checks whether an address names this machine itself: `localhost`, or a loopback address. Other names are not
+/// resolved.
 ///
 /// # Errors
 ///

@@ -43,7 +43,8 @@ impl HttpClient {
 
     /// Makes a client that calls public addresses only: not this machine, not the private network, not the metadata
     /// service of a cloud, however the address is written, also when a name resolves to one. The addresses that were
-    /// checked are those that are connected to. Redirects are not followed; see [`get_following`](crate::get_following).
+    /// checked are those that are connected to. Redirects are not followed; see
+    /// [`get_following`](crate::get_following).
     ///
     /// # Errors
     ///
@@ -67,9 +68,9 @@ impl HttpClient {
         self.limits
     }
 
-    /// Returns the client underneath, for a library that speaks a protocol over it by itself: the same connections, TLS and
-    /// time to connect. All other limits, and the check of addresses written as numbers, are those of [`Transport::send`]
-    /// alone, so this is for servers that an operator named.
+    /// Returns the client underneath, for a library that speaks a protocol over it by itself: the same connections, TLS
+    /// and time to connect. All other limits, and the check of addresses written as numbers, are those of
+    /// [`Transport::send`] alone, so this is for servers that an operator named.
     #[must_use]
     pub fn underneath(&self) -> reqwest::Client {
         self.client.clone()
@@ -114,7 +115,7 @@ impl HttpClient {
         Ok(HttpResponse { status, headers, body })
     }
 
-    /// Says what a call that brought no head died of.
+    /// Makes the error of a call that failed before the head of the response.
     fn failed(&self, host: &Host, error: reqwest::Error) -> Error {
         if let Some(refused) = refused(&error) {
             return Error::Egress { host: host.to_string(), reason: refused };

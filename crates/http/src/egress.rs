@@ -67,7 +67,7 @@ impl Resolve for Checked {
     }
 }
 
-/// What the resolver says through everything that lies above it.
+/// A refusal by the resolver, passed on as an error source through all layers above.
 #[derive(Debug)]
 struct Refused(String);
 

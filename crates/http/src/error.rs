@@ -1,9 +1,9 @@
-//! What can go wrong between us and a server.
+//! The errors of an HTTP call.
 
 /// An error of anyone, kept as the source of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the operations of this crate return.
+/// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that an HTTP call can fail with. `Display` names the host, never a query, a header or a body.
@@ -13,7 +13,7 @@ pub enum Error {
     /// The address, a header or the method cannot be sent.
     #[error("the HTTP request is malformed: {problem}")]
     Request {
-        /// What is wrong with it.
+        /// A description of the problem.
         problem: String,
     },
     /// The server cannot be reached: no address, no connection, no TLS.
@@ -29,7 +29,7 @@ pub enum Error {
     Timeout {
         /// Which server.
         host: String,
-        /// What was waited for, and how long.
+        /// The awaited event, and the time limit.
         what: String,
     },
     /// The answer broke off, or is no HTTP.
@@ -51,7 +51,7 @@ pub enum Error {
     /// The answer is no stream of events that can be read.
     #[error("the event stream is malformed: {problem}")]
     Stream {
-        /// What is wrong with it.
+        /// A description of the problem.
         problem: String,
     },
     /// The call may not go there.

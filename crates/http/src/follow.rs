@@ -7,7 +7,7 @@ use crate::address::{self, Host};
 use crate::error::{Error, Result};
 use crate::transport::{HttpRequest, HttpResponse, Method, Transport};
 
-/// Reads an address and follows up to `hops_max` redirects; returns where it came to, and the answer there.
+/// Reads an address and follows up to `hops_max` redirects; returns the last address and its response.
 ///
 /// Each hop is a call of its own through the transport, so that a guarded client checks each of them. No header of the
 /// caller and no credential is sent. From `https` nothing goes back to `http`.
@@ -16,7 +16,7 @@ use crate::transport::{HttpRequest, HttpResponse, Method, Transport};
 ///
 /// - any category of [`Error`], of any hop;
 /// - `http_egress_denied` beyond `hops_max`, and for a step back to `http`;
-/// - `http_request_invalid` for a redirect to what is no address.
+/// - `http_request_invalid` for a redirect whose target is not a valid address.
 ///
 /// # Cancellation
 ///

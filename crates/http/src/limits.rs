@@ -18,8 +18,8 @@ pub struct HttpLimits {
 }
 
 impl HttpLimits {
-    /// Returns the limits for talking to models: 10 s to connect, 10 min to the head (a long answer that is not streamed
-    /// begins when it is whole), 90 s between pieces, 64 MiB of body, 8 MiB a line.
+    /// Returns the limits for talking to models: 10 s to connect, 10 min to the head (a long answer that is not
+    /// streamed begins when it is whole), 90 s between pieces, 64 MiB of body, 8 MiB a line.
     #[must_use]
     pub fn standard() -> Self {
         Self {

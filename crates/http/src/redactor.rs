@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::secret::Secret;
 
-/// What stands where a secret was.
+/// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
 
 /// Below this many bytes a value is no secret: placeholders such as `x` or `key` would tear holes into every text.
@@ -16,8 +16,9 @@ const ENCODED_SHORTEST: usize = 8;
 /// From how many bytes on the beginning of a secret is looked for, as is left where a text was cut.
 const CUT_SHORTEST: usize = 16;
 
-/// Replaces known secrets by `[redacted]` (INV-16): the exact text, wherever it stands, longer secrets first; from eight bytes
-/// on also in base64 and percent-encoded, from sixteen bytes on also the first half of it or more, as a cut text ends.
+/// Replaces known secrets by `[redacted]` (INV-16): the exact text, wherever it stands, longer secrets first; from
+/// eight bytes on also in base64 and percent-encoded, from sixteen bytes on also the first half of it or more, as a cut
+/// text ends.
 ///
 /// Values of fewer than four bytes are not looked for.
 #[derive(Debug, Clone, Default)]
@@ -77,7 +78,9 @@ fn forms(secret: &str) -> Vec<String> {
         for hex in [u32::from(b'A'), u32::from(b'a')] {
             let digit = |it: u8| {
                 char::from_digit(it.into(), 16).map_or('0', |from_digit| match from_digit {
-                    'a'..='f' => char::from_u32(u32::from(from_digit) - u32::from(b'a') + hex).unwrap_or(from_digit),
+                    'a'..='f' => {
+                        char::from_u32(u32::from(from_digit) - u32::from(b'a') + hex).unwrap_or(from_digit)
+                    }
                     from_digit => from_digit,
                 })
             };
@@ -97,8 +100,8 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Returns those letters of a longer text in base64 that a secret in it alone decides, where so many bytes of a group of three
-/// stand before it.
+/// Returns those letters of a longer text in base64 that a secret in it alone decides, where so many bytes of a group
+/// of three stand before it.
 fn base64_within(secret: &str, before: usize, last_two: &[u8; 2]) -> String {
     const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let letter = |sextet: u8| match sextet {
@@ -113,7 +116,7 @@ fn base64_within(secret: &str, before: usize, last_two: &[u8; 2]) -> String {
     (first..last).map(|at| char::from(letter(sextet(at)))).collect()
 }
 
-/// Replaces what is the beginning of a secret, at least half of it and twelve bytes; none where there is none.
+/// Replaces beginnings of a secret, at least half of it and twelve bytes; returns `None` when there is none.
 fn without_beginnings(text: &str, secret: &str) -> Option<String> {
     if secret.len() < CUT_SHORTEST {
         return None;
@@ -188,7 +191,7 @@ mod tests {
         }
         assert_eq!(redactor.redact("key: sk-canary/4711+… [cut]"), "key: [redacted]… [cut]");
         assert_eq!(redactor.redact("sk-canary/4711 and sk-canary/471"), "[redacted] and [redacted]");
-        // What many keys begin with is no secret.
+        // A common prefix of keys is no secret.
         assert_eq!(redactor.redact("keys begin with sk-canary/"), "keys begin with sk-canary/");
     }
 

@@ -28,8 +28,8 @@ fn seconds(text: &str, per_second: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(count / per_second).ok()
 }
 
-/// Reads a date as servers write it, `Sun, 06 Nov 1994 08:49:37 GMT`; seconds since 1970. The two obsolete forms are not
-/// read.
+/// Reads a date as servers write it, `Sun, 06 Nov 1994 08:49:37 GMT`; seconds since 1970. The two obsolete forms are
+/// not read.
 fn date(text: &str) -> Option<u64> {
     let mut parts = text.trim().split_once(", ")?.1.split(' ');
     let (day, month, year, time) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

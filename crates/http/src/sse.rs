@@ -40,8 +40,8 @@ impl EventReader {
     ///
     /// # Errors
     ///
-    /// `http_stream_invalid` for a line or an event beyond the limit, and for data that is not UTF-8. What is read after
-    /// an error has no meaning.
+    /// `http_stream_invalid` for a line or an event beyond the limit, and for data that is not UTF-8. Events read after
+    /// an error have no meaning.
     pub fn push(&mut self, mut piece: &[u8], out: &mut Vec<Event>) -> Result<()> {
         while !piece.is_empty() {
             if std::mem::take(&mut self.after_cr) && piece[0] == b'\n' {

@@ -16,7 +16,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A boxed stream.
 pub type BoxStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
 
-/// What is done with a resource.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Reads.
@@ -30,7 +30,7 @@ pub enum Method {
 /// One request. `Debug` shows neither header values nor the body: keys and conversations stand there.
 #[derive(Clone)]
 pub struct HttpRequest {
-    /// What is done.
+    /// The method.
     pub method: Method,
     /// The whole address, `http` or `https`.
     pub url: String,

@@ -15,12 +15,12 @@ use crate::request::Request;
 use crate::response::{FinishReason, Response};
 use crate::retry::{Retry, RetryReason};
 
-/// What is shown of a streamed call.
+/// A report about a streamed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shown<'a> {
     /// The next piece of the answer.
     Delta(&'a Delta),
-    /// Nothing of what was shown so far counts: its attempt failed, and another one follows.
+    /// Discards everything shown so far: its attempt failed, and another one follows.
     Void,
 }
 
@@ -32,7 +32,7 @@ pub struct Attempt<'a> {
     pub index: u32,
     /// Why it is made; nothing for the first.
     pub reason: Option<RetryReason>,
-    /// What is asked, with what this attempt changes.
+    /// The request of this attempt, with its overrides and corrections.
     pub request: &'a Request,
     /// Whether it is asked delta by delta.
     pub is_streamed: bool,
@@ -48,8 +48,8 @@ pub trait AttemptObserver: fmt::Debug + Send + Sync {
     /// Hears how an attempt ended.
     fn ended(&self, attempt: &Attempt<'_>, outcome: Result<&Response, &Error>);
 
-    /// Hears that a failed attempt is followed by another one after a wait, before that wait begins. `next` is the number of
-    /// the attempt that follows, from 0: 1 at the first retry. The one that follows is told of by
+    /// Hears that a failed attempt is followed by another one after a wait, before that wait begins. `next` is the
+    /// number of the attempt that follows, from 0: 1 at the first retry. The one that follows is told of by
     /// [`started`](Self::started).
     fn retrying(&self, _next: u32, _wait: Duration, _error: &Error) {}
 }
@@ -122,8 +122,8 @@ impl<'a> Ask<'a> {
 
     /// Asks for one answer, whole and validated. The request is not changed, whatever the attempts change.
     ///
-    /// A response that finished with `error` and has no calls is asked for again as an error that may go away; the last one is
-    /// returned as it is.
+    /// A response that finished with `error` and has no calls is asked for again as an error that may go away; the
+    /// last one is returned as it is.
     ///
     /// # Errors
     ///
@@ -138,8 +138,8 @@ impl<'a> Ask<'a> {
 
     /// Asks for one answer delta by delta, shows each, and returns the answer, validated.
     ///
-    /// `on_shown` must be quick: the next delta waits for it. It is told [`Shown::Void`] when an attempt of which something
-    /// was shown failed and is made again. What was shown before this returns an error is void, too.
+    /// `on_shown` must be quick: the next delta waits for it. It gets [`Shown::Void`] when an attempt that had shown
+    /// something failed and is made again. Everything shown before this returns an error is void, too.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl<'a> Ask<'a> {
         if attempts == 0 {
             return Err(Error::InvalidRequest(Detail::new("the retry has no attempt at all")));
         }
-        // Copied only when an attempt differs from what the caller asked.
+        // Copied only when an attempt differs from the caller's request.
         let mut transcript = None;
         let (mut index, mut reason) = (0, None);
         loop {
@@ -239,7 +239,7 @@ impl<'a> Ask<'a> {
         outcome
     }
 
-    /// Returns what an attempt asks, where that is not what the caller asked.
+    /// Returns the request of an attempt, where it differs from the caller's request.
     fn changed(
         &self,
         attempt: u32,
@@ -261,8 +261,8 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Tells whether a response is half an answer that the same call may give whole: it finished with `error` and asks for no
-/// tool (spec: llm-provider §7). Its calls, where there are some, are for the caller to look at (§3).
+/// Tells whether a response is half an answer that the same call may give whole: it finished with `error` and asks
+/// for no tool (spec: llm-provider §7). Its calls, where there are some, are for the caller to look at (§3).
 fn broke_off(response: &Response) -> bool {
     response.finish_reason == FinishReason::Error && response.message.tool_calls.is_empty()
 }

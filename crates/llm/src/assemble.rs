@@ -176,8 +176,8 @@ impl PartialCall {
 
 /// Reads the arguments of a call from the text that a model wrote.
 ///
-/// `None` for what is no JSON object. Blank text means no arguments: that is how some servers
-/// write the call of a tool without parameters, streamed or not.
+/// `None` for text that is no JSON object. Blank text means no arguments: that is how some servers write the call of
+/// a tool without parameters, streamed or not.
 #[must_use]
 pub fn parse_arguments(text: &str) -> Option<Map> {
     if text.trim().is_empty() {

@@ -11,15 +11,15 @@ use crate::error::Error;
 /// The same three ways as the engine's backoff of nodes; the crates share no ground on which one type could stand.
 #[derive(Clone)]
 pub enum Backoff {
-    /// Anything from nothing up to a limit that doubles with each attempt, 1 s up to 30 s by default: callers that failed
-    /// together come back apart. A provider that asks for more gets it, up to its own limit, 60 s by default: a retry before
-    /// its time would only be refused again.
+    /// Anything from nothing up to a limit that doubles with each attempt, 1 s up to 30 s by default: callers that
+    /// failed together come back apart. A provider that asks for more gets it, up to its own limit, 60 s by default:
+    /// a retry before its time would only be refused again.
     Jittered {
         /// The limit after the first attempt.
         base: Duration,
         /// The limit's own limit.
         cap: Duration,
-        /// How much of what a provider asks for is granted ([`Error::retry_after`]).
+        /// The longest wait that is granted when a provider asks for one ([`Error::retry_after`]).
         asked_max: Duration,
     },
     /// Always the same.
@@ -45,7 +45,8 @@ impl Backoff {
     pub fn wait(&self, attempt: u32, error: &Error, fraction: impl FnOnce() -> f64) -> Duration {
         match self {
             Self::Jittered { base, cap, asked_max } => {
-                let doubled = 2_u32.checked_pow(attempt).and_then(|checked_pow| base.checked_mul(checked_pow));
+                let doubled =
+                    2_u32.checked_pow(attempt).and_then(|checked_pow| base.checked_mul(checked_pow));
                 // A source of randomness that strays must not panic here.
                 let fraction = fraction().clamp(0.0, 1.0);
                 let jittered = doubled.unwrap_or(*cap).min(*cap).mul_f64(fraction);

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// Writes a value as canonical JSON: keys sorted at every depth by their code points, lists in their order, nothing between
-/// tokens. No feature of `serde_json` and no order in which a map was built changes that.
+/// Writes a value as canonical JSON: keys sorted at every depth by their code points, lists in their order, nothing
+/// between tokens. No feature of `serde_json` and no order in which a map was built changes that.
 #[must_use]
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::with_capacity(written_bytes(value));
@@ -75,8 +75,8 @@ fn quoted(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Finds the first byte that is not written as it is. Prompts are long and mostly plain: whole blocks are looked at without a
-/// branch for each byte.
+/// Finds the first byte that is not written as it is. Prompts are long and mostly plain: whole blocks are looked at
+/// without a branch for each byte.
 fn first_escaped(text: &[u8]) -> Option<usize> {
     const BLOCK: usize = 32;
     let escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';

@@ -2,7 +2,7 @@
 
 use crate::Map;
 
-/// How to sample (spec: llm-provider §6). What is `None` is not sent at all.
+/// How to sample (spec: llm-provider §6). A field that is `None` is not sent at all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuntimeConfig {
     /// How far to stray from the likeliest token; commonly 0.0 to 2.0.
@@ -25,9 +25,11 @@ pub struct RuntimeConfig {
 }
 
 impl RuntimeConfig {
-    /// Returns this configuration with what another one sets put in its place, field by field (spec: llm-provider §7.1).
+    /// Returns this configuration, overridden field by field by the values that another one sets (spec: llm-provider
+    /// §7.1).
     ///
-    /// What the other leaves out stays: `None`, and `null` among the extras, can clear nothing. A list is replaced, not joined.
+    /// A field that the other one leaves out stays: `None`, and `null` among the extras, cannot clear a value. A list
+    /// is replaced, not joined.
     #[must_use]
     pub fn overridden_by(&self, other: &Self) -> Self {
         let mut extras = self.extras.clone();

@@ -62,8 +62,8 @@ fn position(index: usize, role: Role) -> Result<(), Fault> {
 
 /// Returns the calls of one assistant message that nothing after it answers, in call order.
 ///
-/// `following` is what comes after that message. Only tool messages before the next assistant
-/// message count: ids are unique within a message, not within a history (INV-6).
+/// `following` has the messages after that message. Only tool messages before the next assistant message count: ids
+/// are unique within a message, not within a history (INV-6).
 pub fn open_calls<'a, M: Borrow<ChatMessage>>(
     assistant: &'a ChatMessage,
     following: &[M],

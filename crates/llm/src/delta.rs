@@ -47,7 +47,7 @@ pub enum Delta {
     Finish {
         /// Why the model stopped.
         reason: FinishReason,
-        /// What the call cost.
+        /// The tokens that the call used.
         usage: Usage,
         /// The whole response as the provider would have returned it at once.
         raw: Value,

@@ -1,4 +1,4 @@
-//! What can go wrong between us and a model.
+//! The errors of calls to a model.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{FinishReason, Response, Usage};
 /// An error of anyone, kept as the source of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the operations of this crate return.
+/// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that a provider call can fail with (spec: llm-provider §7).
@@ -149,7 +149,7 @@ impl Error {
     }
 }
 
-/// What is known about an error beside its category.
+/// The details of an error beside its category.
 #[derive(Debug, thiserror::Error)]
 #[error("{diagnostic}")]
 pub struct Detail {
@@ -174,7 +174,7 @@ impl fmt::Debug for RefusedResponse {
 }
 
 impl Detail {
-    /// Makes a detail from what a person can act on: a lowercase fragment without secrets.
+    /// Makes a detail from a text that a person can act on: a lowercase fragment without secrets.
     #[must_use]
     pub fn new(diagnostic: impl Into<String>) -> Self {
         Self { diagnostic: diagnostic.into(), status: None, retry_after: None, response: None, source: None }
@@ -215,19 +215,19 @@ impl Detail {
     }
 }
 
-/// What a failed structured output exposes, so that a caller can ask again with a correction
-/// (spec: llm-provider §7).
+/// The data of a failed structured output, with which a caller can ask again with a correction (spec: llm-provider
+/// §7).
 #[derive(Clone, PartialEq)]
 pub struct InvalidOutput {
     /// The schema that the request asked for.
     pub response_schema: Value,
-    /// What the model said, verbatim.
+    /// The model's output, verbatim.
     pub output_content: String,
-    /// What is wrong with it, naming the failing path.
+    /// The mistake in the output, naming the failing path.
     pub error_message: String,
     /// Why the model stopped: `length` means that it was cut.
     pub finish_reason: FinishReason,
-    /// What the call cost.
+    /// The tokens that the call used.
     pub usage: Usage,
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::{Detail, Error};
 use crate::response::Response;
 
-/// One mistake: the path of the field, and what is wrong there.
+/// One mistake: the path of the field, and the problem there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     path: String,
@@ -30,7 +30,7 @@ impl Fault {
         Self { path, problem: self.problem }
     }
 
-    /// Adds what explains the mistake.
+    /// Adds an explanation of the mistake.
     #[must_use]
     pub(crate) fn noting(mut self, note: &str) -> Self {
         self.problem = format!("{} ({note})", self.problem);

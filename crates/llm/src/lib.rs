@@ -1,14 +1,13 @@
-//! What a model call is: messages, tools, the provider trait and stream assembly.
+//! Calls to models: messages, tools, the provider trait and stream assembly.
 //!
 //! # Vocabulary
 //!
-//! A *message* is one entry of a conversation, in exactly the shape of llm-provider §3. A *tool
-//! call* is what an assistant message asks for; it is *open* until a tool message answers it. A
-//! *request* is everything that one call to a model sends; a *response* is the assistant message
-//! that came back, with its finish reason. A *delta* is one piece of a response on its way; an
-//! *assembler* folds deltas into the response. A *script* is a model made of data: rules over the
-//! request. A *cassette* is a model made of what another one said: recorded calls, played by request. An *ask* is
-//! one call as a caller means it; each *attempt* of it is one call to the provider.
+//! A *message* is one entry of a conversation, in exactly the shape of llm-provider §3. A *tool call* is a request of
+//! an assistant message to run a tool; it is *open* until a tool message answers it. A *request* is everything that
+//! one call to a model sends; a *response* is the assistant message that came back, with its finish reason. A *delta*
+//! is one piece of a response on its way; an *assembler* folds deltas into the response. A *script* is a model made
+//! of data: rules over the request. A *cassette* is a model made of recorded calls to another model, played by
+//! request. An *ask* is one call as a caller means it; each *attempt* of it is one call to the provider.
 //!
 //! This crate knows no transport, no clock and no runtime. A provider is one trait with two ways
 //! to ask: whole, or delta by delta.

@@ -58,9 +58,9 @@ impl fmt::Display for Role {
 pub struct ChatMessage {
     /// Who speaks.
     pub role: Role,
-    /// What is said. Empty only beside tool calls, or as a tool's empty result.
+    /// The content. Empty only beside tool calls, or as a tool's empty result.
     pub content: Content,
-    /// What an assistant message asks for, in order.
+    /// The tool calls of an assistant message, in order.
     pub tool_calls: Vec<ToolCall>,
     /// Which call a tool message answers.
     pub tool_call_id: Option<String>,
@@ -73,7 +73,7 @@ pub struct ToolCall {
     pub id: String,
     /// The tool.
     pub name: String,
-    /// The arguments; `None` when what the model wrote is no JSON object.
+    /// The arguments; `None` when the text that the model wrote is no JSON object.
     pub arguments: Option<Map>,
     /// The provider's opaque continuity token.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,7 +133,7 @@ impl ChatMessage {
     ///
     /// # Errors
     ///
-    /// `provider_invalid_request`, naming the field and what to change.
+    /// `provider_invalid_request`, naming the field and the change to make.
     pub fn validate(&self) -> Result<()> {
         self.fault().map_or(Ok(()), |fault| Err(fault.in_request()))
     }

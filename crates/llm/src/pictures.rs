@@ -15,7 +15,8 @@ use crate::request::Request;
 use of_tools::ToolPictures;
 pub use of_tools::{TOOL_PICTURES_MAX, tool_picture_line};
 
-/// What a message says where a picture is kept elsewhere: `blob:` and the SHA-256 of its bytes in lower-case hexadecimal.
+/// The scheme of the URL of a picture that is stored elsewhere: `blob:` and the SHA-256 of its bytes in lower-case
+/// hexadecimal.
 const SCHEME: &str = "blob:";
 
 /// How many digits a digest has.
@@ -48,12 +49,13 @@ pub trait Pictures: fmt::Debug + Send + Sync {
     /// `provider_unavailable` when it cannot be read now.
     fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<Picture>>>;
 
-    /// Returns how many bytes of base64 one request may carry (INV-12). Beyond it the pictures that stand earliest in the
-    /// conversation are left out.
+    /// Returns how many bytes of base64 one request may carry (INV-12). Beyond it the pictures that stand earliest in
+    /// the conversation are left out.
     fn request_bytes_max(&self) -> usize;
 }
 
-/// The pictures of a request. Where they are is no part of what it asks: requests are equal that say the same.
+/// The pictures of a request. Where they are stored does not count in comparisons: requests with the same content are
+/// equal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Album(pub(crate) Option<Arc<dyn Pictures>>);
 
@@ -83,7 +85,7 @@ fn is_digest(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(is_digit)
 }
 
-/// What stands in a request for one picture that was looked for.
+/// The content of a request in place of one picture that was looked for.
 enum Found {
     Picture(Picture),
     /// A text for the model in its place.
@@ -101,20 +103,20 @@ impl Request {
         self
     }
 
-    /// Puts the pictures into the messages that name them: the request as it goes on the wire. Whoever implements a
-    /// [`Provider`](crate::Provider) calls it there, after its checks, and keeps nothing of what it returns.
+    /// Puts the pictures into the messages that name them, and returns the request as it goes on the wire. An
+    /// implementation of [`Provider`](crate::Provider) calls this after its checks, and stores nothing of the result.
     ///
-    /// Where there are more than one request may carry, or one is not kept any more, a short text stands in its place: a
-    /// conversation goes on whatever became of its pictures.
+    /// Where there are more than one request may carry, or one is not kept any more, a short text stands in its
+    /// place: a conversation goes on whatever became of its pictures.
     ///
-    /// A tool message names pictures by lines of its text ([`tool_picture_line`]). They are put into a user's message after the
-    /// run of tool messages, at most [`TOOL_PICTURES_MAX`] of each; where nobody said where pictures are, the lines are
-    /// text as any other.
+    /// A tool message names pictures by lines of its text ([`tool_picture_line`]). They are put into a user's message
+    /// after the run of tool messages, at most [`TOOL_PICTURES_MAX`] of each; where nobody said where pictures are,
+    /// the lines are text as any other.
     ///
     /// # Errors
     ///
-    /// `provider_unavailable` when a picture cannot be read now; `provider_invalid_request` when a message names one and
-    /// nobody said where they are.
+    /// `provider_unavailable` when a picture cannot be read now; `provider_invalid_request` when a message names one
+    /// and nobody said where they are.
     ///
     /// # Cancellation
     ///
@@ -171,7 +173,7 @@ async fn find(pictures: &dyn Pictures, digest: &str, room: &mut Option<usize>) -
     Ok(if room.is_some() { Found::Picture(picture) } else { Found::Note(LEFT_OUT) })
 }
 
-/// Puts what was found in the place of what names it; `found` begins with the last.
+/// Replaces the names of pictures by the pictures that were found; `found` begins with the last.
 fn illustrated(message: &ChatMessage, mut found: Vec<Found>) -> ChatMessage {
     let block = |block: &ContentBlock| match block {
         ContentBlock::Image { source, detail, .. } if source.blob_digest().is_some() => match found.pop() {

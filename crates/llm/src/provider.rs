@@ -29,11 +29,11 @@ pub type BoxStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
 /// - Never loops on tool calls, never retries, never calls `ready` by itself.
 /// - [`Request::check`] runs before anything is sent, [`Response::validated`] before `complete`
 ///   returns.
-/// - What is written to a wire is [`Request::inlined`], so that pictures which a message names by `blob:` are in it; what is
-///   kept or told of a request is the request itself.
-/// - Thinking, redacted thinking and signatures of another provider are stripped silently from
-///   what is sent (spec: llm-provider §3.1.7).
-/// - The assembled stream equals what `complete` returns for the same answer.
+/// - [`Request::inlined`] is written to a wire, so that it has the pictures which a message names by `blob:`; records
+///   and reports of a request have the request itself.
+/// - Thinking, redacted thinking and signatures of another provider are stripped silently before a request is sent
+///   (spec: llm-provider §3.1.7).
+/// - The assembled stream equals the response that `complete` returns for the same answer.
 /// - No time limit of its own beyond its transport's: the caller sets one (D20).
 ///
 /// # Cancellation
@@ -69,8 +69,9 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// an error. `provider_invalid_request` where the provider does not stream.
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>>;
 
-    /// Takes what the provider keeps secret out of an error that somebody else made of what it said (INV-16). Who checks an
-    /// answer calls it: a server that gives a key back can do so in the name of a tool. A wrapper hands it on.
+    /// Removes the provider's secrets from an error that other code made of its answer (INV-16). Code that checks an
+    /// answer calls this: a server may give a key back, for example as the name of a tool. A wrapper hands the call
+    /// on.
     fn redact(&self, error: Error) -> Error {
         error
     }
@@ -83,7 +84,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
 /// # Errors
 ///
 /// `provider_invalid_request` when the provider does not stream; `provider_unavailable` when the
-/// stream breaks off; else any category of [`Error`]. What was shown before an error is void.
+/// stream breaks off; else any category of [`Error`]. Deltas that were shown before an error are void.
 ///
 /// # Cancellation
 ///

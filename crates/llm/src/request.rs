@@ -11,7 +11,7 @@ use crate::pictures::Album;
 use crate::schema::Schema;
 use crate::tool::{self, ToolChoice, ToolDefinition};
 
-/// One call to a model (spec: llm-provider §5). Shares what it is made of; cheap to clone.
+/// One call to a model (spec: llm-provider §5). Shares its parts; cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Request {

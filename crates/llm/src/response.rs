@@ -1,4 +1,4 @@
-//! What came back from a model, and whether it may be believed.
+//! The response of a model, and its validation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub enum FinishReason {
     ToolCalls,
     /// The provider's filter stepped in.
     ContentFilter,
-    /// The provider failed on the way; what there is may be malformed.
+    /// The provider failed on the way; the response so far may be malformed.
     Error,
 }
 
@@ -75,14 +75,14 @@ pub struct Response {
     pub message: ChatMessage,
     /// Why the model stopped.
     pub finish_reason: FinishReason,
-    /// What the call cost.
+    /// The tokens that the call used.
     pub usage: Usage,
     /// The structured value, when the request had a response schema and the model kept to it.
     pub parsed: Option<Value>,
     /// The argument texts of calls whose [`arguments`](ToolCall::arguments) are `None`, by the index of the call: each
     /// cut to [`UNREAD_ARGUMENTS_MAX`] bytes. Empty where the provider did not say.
     pub unread_arguments: BTreeMap<usize, String>,
-    /// What the provider returned, with everything that we do not normalize.
+    /// The provider's response, with everything that we do not normalize.
     pub raw: Value,
 }
 
@@ -169,8 +169,8 @@ impl Response {
     }
 }
 
-/// How many levels of arrays and objects the arguments of a call may have: so few that a message with them stays within what
-/// chats store (64 levels).
+/// How many levels of arrays and objects the arguments of a call may have. A message with them stays within the 64
+/// levels that chats store.
 const ARGUMENT_LEVELS: usize = 60;
 
 /// Tells whether the arguments of a call have more levels of arrays and objects than a chat can keep.

@@ -55,7 +55,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Makes a retry of three attempts in all, for what [`Error::is_transient`], with the default backoff.
+    /// Makes a retry of three attempts in all, for errors that are [`Error::is_transient`], with the default backoff.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -76,7 +76,8 @@ impl Retry {
         self
     }
 
-    /// Sets what is tried again. At this level the specification's `state` is nothing: there is no graph here.
+    /// Sets which errors are retried. The specification's `state` does not exist at this level: there is no graph
+    /// here.
     #[must_use]
     pub fn classifier(mut self, retryable: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
         self.classifier = Arc::new(retryable);
@@ -90,8 +91,8 @@ impl Retry {
         self
     }
 
-    /// Sets what is called before each wait, with the error and the number of the attempt that failed, from 0. It may only
-    /// look; a break ends the attempts, and the call fails with that error.
+    /// Sets the function that is called before each wait, with the error and the number of the attempt that failed,
+    /// from 0. It may only observe; a break ends the attempts, and the call fails with that error.
     #[must_use]
     pub fn on_retry<F>(mut self, hear: F) -> Self
     where
@@ -101,20 +102,20 @@ impl Retry {
         self
     }
 
-    /// Sets how retries sample: the first retry by the first entry, and so on; the last one carries forward. An entry is
-    /// merged onto the request's configuration ([`RuntimeConfig::overridden_by`]); the first attempt has none.
+    /// Sets how retries sample: the first retry by the first entry, and so on; the last one carries forward. An entry
+    /// is merged onto the request's configuration ([`RuntimeConfig::overridden_by`]); the first attempt has none.
     #[must_use]
     pub fn per_attempt_override(mut self, schedule: impl Into<Arc<[RuntimeConfig]>>) -> Self {
         self.overrides = schedule.into();
         self
     }
 
-    /// Asks again after `structured_output_invalid`, within the same number of attempts: the next request also has the
-    /// model's own output, verbatim, and what `correction` says of it as the user's answer. These pairs stay for the rest of
-    /// the call; the caller's messages are not changed.
+    /// Asks again after `structured_output_invalid`, within the same number of attempts: the next request also has
+    /// the model's own output, verbatim, and the text that `correction` returns as the user's answer. These pairs
+    /// stay for the rest of the call; the caller's messages are not changed.
     ///
-    /// `correction` is called only when another attempt is left. Every word is its own: nothing is added. What cannot be a
-    /// message ends the attempts: an output without text, and an empty correction.
+    /// `correction` is called only when another attempt is left. Nothing is added to its text. An output without text
+    /// and an empty correction cannot be messages: they end the attempts.
     #[must_use]
     pub fn reask(mut self, correction: impl Fn(&InvalidOutput) -> String + Send + Sync + 'static) -> Self {
         self.reask = Some(Arc::new(correction));
@@ -131,7 +132,7 @@ impl Retry {
         self.overrides.get(retry).or(self.overrides.last())
     }
 
-    /// Returns why an error deserves another attempt, if it does, and what to add to the conversation.
+    /// Returns why an error deserves another attempt, if it does, and the messages to add to the conversation.
     pub(crate) fn decide(&self, error: &Error) -> Option<(RetryReason, Option<(String, String)>)> {
         if let (Some(reask), Error::StructuredOutputInvalid(invalid)) = (&self.reask, error) {
             if invalid.output_content.is_empty() {

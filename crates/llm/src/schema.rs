@@ -18,9 +18,10 @@ use steps::{BoundedValidator, Checked};
 /// A JSON Schema of an object, compiled at most once.
 ///
 /// # Limits
-/// A schema that is compiled by [`compile`](Self::compile) has at most 128 KiB, 32 levels, 2,000 objects and lists, 64
-/// references, and 64 patterns of 512 bytes; its references stay within it and unfold to at most 20,000 schemas. A check takes a
-/// bounded number of steps, at most some tenths of a second; a value for which it would take more does not fit.
+/// A schema that is compiled by [`compile`](Self::compile) has at most 128 KiB, 32 levels, 2,000 objects and lists,
+/// 64 references, and 64 patterns of 512 bytes; its references stay within it and unfold to at most 20,000 schemas. A
+/// check takes a bounded number of steps, at most some tenths of a second; a value for which it would take more does
+/// not fit.
 pub struct Schema {
     source: Value,
     validator: OnceLock<Result<BoundedValidator, String>>,

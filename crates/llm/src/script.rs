@@ -1,4 +1,4 @@
-//! A model made of data: rules over the request, and what to answer.
+//! A model made of data: rules over the request, and their answers.
 //!
 //! A script is JSON. It knows nothing but the request: no session, no clock, no counter. The same
 //! request gets the same answer, and a changed tool result may change it. The first rule whose
@@ -34,9 +34,9 @@
 //!
 //! # Answers
 //!
-//! `reply`, `calls`, `thinking`, `error`, `finish` and `delay_ms`, in any sensible mix. Texts and
-//! the strings in arguments are templates: `{name}` is what the pattern kept, `{turn}` the number
-//! of user messages, `{{` a brace. An `error` beside a `reply` breaks off the stream after it.
+//! `reply`, `calls`, `thinking`, `error`, `finish` and `delay_ms`, in any sensible mix. Texts and the strings in
+//! arguments are templates: `{name}` is the text that the pattern captured, `{turn}` the number of user messages,
+//! `{{` a brace. An `error` beside a `reply` breaks off the stream after it.
 
 mod answer;
 mod model;

@@ -1,4 +1,4 @@
-//! What a model is told about a tool, and how freely it may choose.
+//! Tools as a model is told about them, and how freely it may choose among them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ impl ToolDefinition {
         Self::with_schema(name, description, Schema::compile(parameters))
     }
 
-    /// Makes a definition whose parameters are part of the program, generated from a type or written out and tested; they
-    /// are compiled at the first call.
+    /// Makes a definition whose parameters are part of the program, generated from a type or written out and tested;
+    /// they are compiled at the first call.
     ///
     /// # Errors
     ///
@@ -42,7 +42,8 @@ impl ToolDefinition {
         if name.is_empty() {
             return Err(Fault::at("name", "a tool must have a name").in_request());
         }
-        let schema = schema.map_err(|error| Fault::at(format!("tool {name:?}"), error.to_string()).in_request())?;
+        let schema =
+            schema.map_err(|error| Fault::at(format!("tool {name:?}"), error.to_string()).in_request())?;
         Ok(Self { name: name.into(), description: description.into(), schema: Arc::new(schema) })
     }
 
@@ -52,7 +53,7 @@ impl ToolDefinition {
         &self.name
     }
 
-    /// Returns what the tool does, in the words sent to the model.
+    /// Returns the description of the tool, as it is sent to the model.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description

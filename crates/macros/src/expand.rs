@@ -67,7 +67,7 @@ pub(crate) fn state(state: &State) -> TokenStream {
     }
 }
 
-/// Calls a setter in code that never runs, with what its reducer takes.
+/// Calls a setter in code that never runs, with a value of the type that its reducer takes.
 fn uses(state: &State, field: &Field) -> TokenStream {
     let engine = &state.engine;
     let update = format_ident!("{}Update", state.name);
@@ -120,7 +120,8 @@ fn spec(state: &State, field: &Field) -> TokenStream {
     quote! { #engine::declare_field::<#ty>(#text, #default, #reducer) }
 }
 
-/// One method of the update builder. Its argument is what the reducer takes, which need not be the field's type.
+/// One method of the update builder. Its argument has the type that the reducer takes, which need not be the field's
+/// type.
 fn setter(state: &State, field: &Field) -> TokenStream {
     let engine = &state.engine;
     let visibility = &state.visibility;

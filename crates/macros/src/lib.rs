@@ -1,7 +1,7 @@
 //! `#[derive(State)]`: a Rust struct as the state of a graph. `#[tool]`: an async function as a tool.
 //!
-//! For a struct with named fields the derive makes the schema, the reader, and an update builder with one method for each
-//! field. Field types implement the engine's `Field`, list fields under a list reducer its `ListField`.
+//! For a struct with named fields the derive makes the schema, the reader, and an update builder with one method for
+//! each field. Field types implement the engine's `Field`, list fields under a list reducer its `ListField`.
 //!
 //! # Attributes of a field
 //! - `#[state(append)]`, `#[state(merge)]`, `#[state(concat_flatten)]`, `#[state(merge_all)]`,
@@ -15,7 +15,8 @@
 //! - `#[state(engine = path)]`: where the engine is, for crates that use it without the facade.
 //!
 //! # Attributes of a tool
-//! - `#[tool(effect = "read")]`, or `safe_write`, `local`, `destructive`: how much a call may change; the last otherwise.
+//! - `#[tool(effect = "read")]`, or `safe_write`, `local`, `destructive`: how much a call may change; the last
+//!   otherwise.
 //! - `#[tool(idempotent)]`: a call whose outcome nobody knows may be run again; otherwise one that only reads may.
 //! - `#[tool(name = "other")]`: its name; that of the function otherwise.
 //! - `#[tool(tools = path)]`: where the tools are, for crates that use them without the facade.
@@ -34,10 +35,11 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
     expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
-/// Makes a tool of an async function: beside `NAME` stands `NAME_tool()`, which makes it.
+/// Makes a tool of an async function `NAME`: generates the function `NAME_tool()`, which returns the tool.
 ///
-/// The function takes its arguments as one type (`Deserialize` and `JsonSchema`) and, if it wants it, the context of the
-/// call; it returns a result of the tools' error. Its doc comment is what the model reads. See the crate's documentation.
+/// The function takes its arguments as one type (`Deserialize` and `JsonSchema`) and, if it wants it, the context of
+/// the call; it returns a result of the tools' error. Its doc comment is the tool's description for the model. See the
+/// crate's documentation.
 #[proc_macro_attribute]
 pub fn tool(attributes: TokenStream, function: TokenStream) -> TokenStream {
     let function = syn::parse_macro_input!(function as syn::ItemFn);

@@ -6,7 +6,7 @@ use syn::parse::Parser;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitStr, Meta, Path, Result, Type};
 
-/// What the attribute says.
+/// The arguments of the attribute.
 struct Said {
     effect: Ident,
     recovery: Option<Ident>,
@@ -80,7 +80,7 @@ fn said(attributes: TokenStream) -> Result<Said> {
     Ok(said)
 }
 
-/// Returns the types of the parameters: the arguments, and what else a call is told.
+/// Returns the types of the parameters: the arguments, and the context of the call if the function takes it.
 fn inputs(function: &ItemFn) -> Result<Vec<&Type>> {
     let sig = &function.sig;
     if sig.asyncness.is_none() {

@@ -1,12 +1,12 @@
-//! What a server answers, as text and pictures for a model.
+//! The response of a server, as text and pictures for a model.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use singletree_tools::{Error, Output, Result};
 
-/// Makes the output of a call. Text stays as it is; a picture becomes one of the output; what is neither is named with its
-/// kind and size; a structured value is written as JSON where no text stands for it.
+/// Makes the output of a call. Text stays as it is; a picture becomes a picture of the output; other content is named
+/// with its kind and size; a structured value is written as JSON if no text stands for it.
 ///
 /// # Errors
 ///

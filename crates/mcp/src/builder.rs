@@ -48,15 +48,15 @@ impl McpServerBuilder {
         self
     }
 
-    /// Says how much a tool of this server may change, whatever its hints say. The name is the server's own. `*` stands for
-    /// every tool of which nothing else is said.
+    /// Sets how much a tool of this server may change, whatever its hints say. The name is the server's own. `*` stands
+    /// for every tool that is not named.
     #[must_use]
     pub fn effect(mut self, tool: impl Into<String>, effect: Effect) -> Self {
         self.judgement.effects.insert(tool.into(), effect);
         self
     }
 
-    /// Says what to do with a call of a tool whose outcome nobody knows, whatever its hints say.
+    /// Sets the reaction to a call of a tool whose outcome is unknown, whatever its hints say.
     #[must_use]
     pub fn recovery(mut self, tool: impl Into<String>, recovery: Recovery) -> Self {
         self.judgement.recoveries.insert(tool.into(), recovery);
@@ -71,8 +71,9 @@ impl McpServerBuilder {
         self
     }
 
-    /// Keeps which definition of each tool was seen first. A tool whose definition is another one later counts as dangerous
-    /// unless [`effect`](Self::effect) says otherwise, whatever its hints say. Without it pins last as long as the server.
+    /// Stores the first definition of each tool that was seen. A tool whose definition changes later counts as
+    /// dangerous unless [`effect`](Self::effect) says otherwise, whatever its hints say. Without this, pins last as
+    /// long as the server.
     #[must_use]
     pub fn pins(mut self, pins: Arc<dyn DefinitionPins>) -> Self {
         self.pins = pins;
@@ -90,8 +91,8 @@ impl McpServerBuilder {
     ///
     /// # Errors
     ///
-    /// `mcp_configuration_invalid`: a name that cannot stand before those of tools, no program, a variable, an address or
-    /// a header that cannot be.
+    /// `mcp_configuration_invalid`: a name that cannot be a prefix of tool names, no program, an invalid variable, an
+    /// invalid address or an invalid header.
     pub fn build(mut self) -> Result<McpServer> {
         let checked = check_server(&self.name).and_then(|()| match &self.place {
             Place::Command(command) => check_command(command),

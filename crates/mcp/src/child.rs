@@ -24,7 +24,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The standard input and output of a program as an MCP transport.
 ///
-/// Closing shuts the program's input, waits, asks it to stop, waits, and kills it, with all that it started in its process
+/// Closing shuts the program's input, waits, asks it to stop, waits, and kills it, with all processes of its process
 /// group. Dropping kills it at once.
 pub(crate) struct ChildTransport {
     messages: AsyncRwTransport<RoleClient, LineLimit<ChildStdout>, ChildStdin>,
@@ -163,7 +163,7 @@ fn prepared(command: &McpCommand) -> Command {
     if let Some(folder) = &command.folder {
         prepared.current_dir(folder);
     }
-    // Its own group: what it starts is ended with it, and a Ctrl-C at the terminal is for us to answer.
+    // Its own group: the processes that it starts are ended with it, and a Ctrl-C at the terminal is for us to handle.
     #[cfg(unix)]
     prepared.process_group(0);
     prepared

@@ -25,15 +25,15 @@ use crate::probe::ProbeTransport;
 use crate::remote::RemoteTransport;
 use crate::words::Words;
 
-/// How long an endpoint is asked whether it speaks a revision without `initialize`, before it is greeted with it: it may
-/// have to be woken first.
+/// How long to wait for the answer of an endpoint that is asked for the revision without `initialize`, before the
+/// client falls back to `initialize`: the endpoint may have to be woken first.
 const ENDPOINT_PROBE: Duration = Duration::from_secs(10);
 /// How many pages a list of tools may have.
 const PAGES_MAX: usize = 100;
 /// How long a sign of life is waited for: a server may be busy with another call.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
-/// What every connection of one server shares.
+/// The state that all connections of one server share.
 #[derive(Debug)]
 pub(crate) struct Terms {
     pub(crate) server: String,
@@ -58,7 +58,7 @@ struct Refusal {
     is_final: bool,
 }
 
-/// Hears what the server says unasked. What a server may ask of a client (samples, a person's input) is declined.
+/// Receives the server's notifications. Requests of the server to a client (samples, a person's input) are declined.
 #[derive(Debug)]
 struct Listener {
     link: Arc<Link>,
@@ -101,8 +101,9 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Greets the server in the way that it understands: by the revision without `initialize` where it speaks that one, else
-    /// by the older one. A server that breaks off when it is asked is reached once more and greeted in the other way.
+    /// Greets the server in a revision that it supports: the one without `initialize` if it speaks that one, else the
+    /// older one. If the server breaks off at the first greeting, or answers the probe too late, it is connected once
+    /// more and greeted in the other way.
     async fn greet(terms: &Arc<Terms>, link: &mut Arc<Link>) -> Result<RunningService<RoleClient, Listener>> {
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
@@ -218,7 +219,8 @@ impl Connection {
     ///
     /// `mcp_timeout`, `mcp_connection_lost`, `mcp_refused`.
     pub(crate) async fn list(&self) -> Result<Vec<Tool>> {
-        let has_tools = self.service.peer_info().is_none_or(|peer_info| peer_info.capabilities.tools.is_some());
+        let has_tools =
+            self.service.peer_info().is_none_or(|peer_info| peer_info.capabilities.tools.is_some());
         if !has_tools {
             return Ok(Vec::new());
         }
@@ -249,7 +251,7 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Asks for a sign of life. False when the server is gone: what was not sent can be sent elsewhere.
+    /// Sends a ping. Returns false if the server is gone: a call that was not sent can then go over a new connection.
     pub(crate) async fn is_alive(&self) -> bool {
         let ping = PingRequest { method: PingRequestMethod, extensions: Extensions::default() };
         match timeout(SIGN_OF_LIFE, self.service.send_request(ClientRequest::PingRequest(ping))).await {
@@ -262,15 +264,15 @@ impl Connection {
         }
     }
 
-    /// Calls a tool. There is no limit of time here: whoever calls has one.
+    /// Calls a tool. There is no timeout here: the caller sets one.
     ///
     /// # Errors
     ///
-    /// `mcp_refused` when the server says no, `mcp_connection_lost` when nobody knows what it did.
+    /// `mcp_refused` when the server refuses, `mcp_connection_lost` when the outcome is unknown.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future tells the server that nobody waits any more.
+    /// Dropping the future tells the server that the call is cancelled.
     pub(crate) async fn call(&self, tool: &str, arguments: &Map, key: &str) -> Result<CallToolResult> {
         let mut meta = RequestMetaObject::default();
         meta.insert("dev.singletree/idempotency-key".to_owned(), key.into());
@@ -318,7 +320,7 @@ impl Connection {
 
     /// Ends the connection, and waits until the program is gone.
     pub(crate) async fn close(mut self) {
-        // How the task ended tells nothing: what it carried is gone either way.
+        // The end of the task carries no information: the connection is gone either way.
         drop(self.service.close().await);
     }
 }

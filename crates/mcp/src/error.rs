@@ -1,23 +1,23 @@
-//! What can go wrong with an MCP server.
+//! The errors of this crate.
 
 use std::time::Duration;
 
-/// What the operations of this crate return.
+/// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong with an MCP server.
+/// Every error of an MCP server.
 ///
-/// What a server or its transport said stands in it as text that went through the redactor of the server, capped: the
-/// errors underneath may show addresses and headers, so they are not kept (INV-16).
+/// Texts of a server or its transport have gone through the redactor of the server and are capped. Source errors are
+/// not kept, because they may show addresses and headers (INV-16).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What is said of the server is malformed.
+    /// The settings of the server are malformed.
     #[error("the settings of the MCP server {server:?} are malformed: {problem}")]
     Configuration {
         /// Which server.
         server: String,
-        /// What is malformed.
+        /// The malformed setting.
         problem: String,
     },
     /// The server cannot be started, or does not greet as MCP asks.
@@ -25,7 +25,7 @@ pub enum Error {
     Connect {
         /// Which server.
         server: String,
-        /// What went wrong.
+        /// The reason.
         problem: String,
         /// The last lines that it wrote on its standard error.
         said: String,
@@ -35,7 +35,7 @@ pub enum Error {
     Timeout {
         /// Which server.
         server: String,
-        /// What it did not do.
+        /// The operation that did not end in time.
         what: &'static str,
         /// The limit.
         limit: Duration,
@@ -47,17 +47,17 @@ pub enum Error {
     Lost {
         /// Which server.
         server: String,
-        /// What is known of its end.
+        /// The reason, as far as it is known.
         problem: String,
         /// The last lines that it wrote on its standard error.
         said: String,
     },
-    /// The server answered that it will not, or with what is no answer.
+    /// The server refused, or sent an invalid response.
     #[error("the MCP server {server:?} refused: {problem}")]
     Refused {
         /// Which server.
         server: String,
-        /// What it said.
+        /// The text of its error.
         problem: String,
     },
 }

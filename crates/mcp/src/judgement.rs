@@ -1,11 +1,11 @@
-//! How much a tool of a server may change: its hints, and what the settings say instead.
+//! How much a tool of a server may change: its hints, and the settings that override them.
 
 use std::collections::BTreeMap;
 
 use rmcp::model::Tool;
 use singletree_tools::{Effect, Recovery};
 
-/// What the settings of a server say about its tools.
+/// The settings of a server about its tools.
 #[derive(Debug, Clone)]
 pub(crate) struct Judgement {
     /// Whether hints count at all: they are the server's own word.
@@ -15,8 +15,8 @@ pub(crate) struct Judgement {
 }
 
 impl Judgement {
-    /// Judges a tool. What is not said counts as dangerous, and is not run again. Hints count only as long as the definition
-    /// is the one that was seen first.
+    /// Judges a tool. A tool without hints and settings counts as dangerous, and is not run again. Hints count only as
+    /// long as the definition is the one that was seen first.
     pub(crate) fn of(&self, tool: &Tool, has_changed: bool) -> (Effect, Recovery) {
         let hints = tool.annotations.as_ref().filter(|_| self.hints && !has_changed);
         let hinted = match hints {

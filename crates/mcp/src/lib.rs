@@ -4,10 +4,10 @@
 //!
 //! A *server* is a program that is started and spoken to on its standard streams, or an address that is spoken to by
 //! streamable HTTP. A *connection* begins with a greeting and ends with either side; a server has one at a time. Its
-//! *hints* are what it says itself about what its tools change.
+//! *hints* are its own statements about the effects of its tools.
 //!
-//! A server is a [`Toolset`](singletree_tools::Toolset): its tools are tools like any other, so that what is approved, how
-//! long a call may take and what is recorded of it is decided where that is decided for all.
+//! A server is a [`Toolset`](singletree_tools::Toolset): its tools are tools like any other, so that approvals, time
+//! limits and the record of calls are handled in the same place as for all tools.
 //!
 //! # Example
 //!

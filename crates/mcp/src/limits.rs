@@ -1,4 +1,4 @@
-//! What a server may use.
+//! The limits of a server.
 
 use std::time::Duration;
 
@@ -26,16 +26,16 @@ pub struct McpLimits {
     pub tools: usize,
     /// Regular expressions in the schemas of all tools; tools beyond are not offered.
     pub patterns: usize,
-    /// Bytes of what the model is told about one tool; the rest is cut.
+    /// Bytes of the description of one tool for the model; the rest is cut.
     pub description_bytes: usize,
-    /// Bytes kept of what the server last wrote on its standard error.
+    /// Bytes kept of the last output of the server on its standard error.
     pub said_bytes: usize,
 }
 
 impl McpLimits {
-    /// Returns limits for servers that may be downloaded before they start: 60 seconds to connect, of them 2 for
-    /// the question after the revision, 15 to list, 60 for a
-    /// call, 2 to stop, 5 of rest; 8 MiB a message, 64 KiB an output, 128 tools, 256 patterns, 4 KiB a description, 4 KiB of last words.
+    /// Returns limits for servers that may be downloaded before they start: 60 seconds to connect, of them 2 for the
+    /// probe of the revision, 15 to list, 60 for a call, 2 to stop, 5 of rest; 8 MiB a message, 64 KiB an output, 128
+    /// tools, 256 patterns, 4 KiB a description, 4 KiB of last standard error.
     #[must_use]
     pub fn standard() -> Self {
         Self {

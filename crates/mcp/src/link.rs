@@ -1,9 +1,9 @@
-//! What both sides of a connection know of it.
+//! The state of a connection that its two sides share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What both sides of a connection know of it: who carries its messages, and who waits for answers.
+/// The state of a connection that its transport and its callers share.
 #[derive(Debug)]
 pub(crate) struct Link {
     closed: AtomicBool,
@@ -57,7 +57,7 @@ impl Link {
         self.probed.load(Ordering::Acquire)
     }
 
-    /// Takes down that the server speaks the revision without `initialize`, and said so after the question was given up.
+    /// Records that the server speaks the revision without `initialize`, and answered so after the probe was given up.
     pub(crate) fn discovered_late(&self) {
         self.discovered_late.store(true, Ordering::Release);
     }
@@ -96,7 +96,7 @@ impl Link {
         lock(&self.end).clone()
     }
 
-    /// Takes down what the program wrote on its standard error; the oldest is forgotten.
+    /// Records output of the program on its standard error; the oldest bytes are dropped.
     pub(crate) fn hear(&self, bytes: &[u8]) {
         let mut said = lock(&self.said);
         said.extend_from_slice(bytes);

@@ -22,11 +22,13 @@ pub(crate) fn check_server(name: &str) -> Result<(), String> {
     Err(format!("its name is not 1 to {SERVER_BYTES} of a-z, A-Z, 0-9, - and _, without two _ in a row"))
 }
 
-/// Makes the name under which a model calls the tool of a server, other than those that are taken. A name that had to be
-/// changed so that it is no longer sure whose it is ends with a mark made of the whole name.
+/// Makes the name under which a model calls the tool of a server, different from those that are taken. If the name is
+/// too long, taken or empty, it ends with a digest of the tool's name.
 pub(crate) fn offered(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
-    let safe: String =
-        tool.chars().map(|letter| if letter.is_ascii() && is_safe(letter as u8) { letter } else { '_' }).collect();
+    let safe: String = tool
+        .chars()
+        .map(|letter| if letter.is_ascii() && is_safe(letter as u8) { letter } else { '_' })
+        .collect();
     let whole = format!("{server}{BETWEEN}{safe}");
     if whole.len() <= NAME_BYTES && !safe.is_empty() && !taken.contains(&whole) {
         return whole;

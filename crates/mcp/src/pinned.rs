@@ -8,13 +8,13 @@ use singletree_tools::DefinitionPins;
 /// How many digits of a digest people are shown.
 const SHOWN_DIGITS: usize = 12;
 
-/// What is known of the definition of a tool.
+/// The result of comparing the definition of a tool with its pin.
 pub(crate) enum Pinned {
     /// It is the one that was seen first, or is seen for the first time.
     Same,
     /// It is another one, or that cannot be found out.
     Changed {
-        /// What a person must know who is asked to approve a call.
+        /// The notice for the person who is asked to approve a call.
         notice: String,
     },
 }
@@ -40,7 +40,7 @@ impl Pinned {
     }
 }
 
-/// Digests what a server says of a tool that decides what it does and how it is judged.
+/// Digests the parts of a listing that decide the behaviour of a tool and how it is judged.
 fn digest(listing: &Listing) -> String {
     // Objects of JSON values keep their keys sorted, at any depth: equal definitions are equal text.
     let said: Value = json!({

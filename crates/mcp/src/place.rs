@@ -7,8 +7,8 @@ use singletree_http::{HttpClient, Secret};
 
 /// A server that is a program: it is started, and spoken to on its standard input and output.
 ///
-/// It sees the variables that are given here and no other: keys of the harness are not its business. Nothing is inherited,
-/// so give `PATH` (the program is looked up there) and `HOME` if it needs them, as most do.
+/// It gets the variables that are given here and no other, so that it never sees the keys of the harness. Nothing is
+/// inherited, so give `PATH` (the program is looked up there) and `HOME` if it needs them, as most do.
 ///
 /// `Debug` shows no value of a variable.
 #[derive(Clone)]
@@ -73,7 +73,8 @@ pub struct McpEndpoint {
 }
 
 impl McpEndpoint {
-    /// Names an address, `http` or `https`, and the client that goes there. No redirect is followed: headers would go along.
+    /// Names an address, `http` or `https`, and the client for it. Redirects are not followed: they would receive the
+    /// headers.
     #[must_use]
     pub fn new(url: impl Into<String>, client: &HttpClient) -> Self {
         Self { url: url.into(), headers: Vec::new(), client: client.underneath() }
@@ -102,13 +103,13 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Returns what must not be shown.
+    /// Returns the secrets of this place, which must not be shown.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         match self {
             Self::Command(it) => it.secret.iter().map(|(_, value)| value.clone()).collect(),
             Self::Endpoint(it) => {
                 let headers = it.headers.iter().map(|(_, value)| value.clone());
-                // Keys are put into addresses too, and what carries requests tells addresses in its errors.
+                // Addresses may contain keys too, and the HTTP client shows addresses in its errors.
                 let url = reqwest::Url::parse(&it.url).ok();
                 let query = url.as_ref().and_then(|url| url.query()).map(Secret::new);
                 let password = url.as_ref().and_then(|url| url.password()).map(Secret::new);

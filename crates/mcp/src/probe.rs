@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::link::Link;
 
-/// A transport that answers `server/discover` in place of a program that does not: a program of an older revision may pass
-/// over a request that it does not know, and rmcp would wait ten seconds for it. Its late answer is kept back, since nobody
-/// expects it any more.
+/// A transport that answers `server/discover` in place of a program that does not: a program of an older revision may
+/// ignore a request that it does not know, and rmcp would wait ten seconds for it. A late answer of the program is
+/// dropped, because rmcp no longer expects it.
 pub(crate) struct ProbeTransport<T> {
     inner: T,
     limit: Duration,
@@ -38,8 +38,8 @@ impl<T> ProbeTransport<T> {
         Self { inner, limit, probe: Probe::Idle, link: Arc::clone(link) }
     }
 
-    /// Takes note of an answer, and returns it unless nobody expects it any more. An older program may answer everything that
-    /// it does not know, such as with an empty result: that counts as not knowing the request.
+    /// Handles a message of the program, and returns it unless it is the late answer. An older program may answer every
+    /// unknown request, for example with an empty result: that counts as not knowing the request.
     fn judged(&mut self, message: RxJsonRpcMessage<RoleClient>) -> Option<RxJsonRpcMessage<RoleClient>> {
         let answered = match &message {
             ServerJsonRpcMessage::Response(response) => Some(&response.id),

@@ -31,7 +31,7 @@ impl RemoteTransport {
     ///
     /// # Errors
     ///
-    /// What is malformed, without values of headers.
+    /// The malformed setting, without values of headers.
     pub(crate) fn new(endpoint: &McpEndpoint, limits: &McpLimits, link: &Arc<Link>) -> Result<Self, String> {
         let mut reopening = FixedInterval::default();
         reopening.max_times = Some(REOPENED_MAX);

@@ -18,9 +18,10 @@ use crate::server::Shared;
 
 /// One tool of a server.
 ///
-/// Every call is sent once. Before one that must not be repeated the server gives a sign of life, so that a server that died
-/// while nobody looked is started again and leaves no doubt. When the server goes away in the middle, a call whose recovery is [`Recovery::Rerun`] is sent
-/// once more, under the same key; any other ends as `tool_interrupted`, and nobody pretends to know what it did.
+/// Every call is sent once. Before a call that must not be repeated the server is pinged, so that a server that died
+/// unnoticed is started again first and the outcome of the call stays certain. When the server goes away during a call
+/// whose recovery is [`Recovery::Rerun`], the call is sent once more, under the same key; any other call ends as
+/// `tool_interrupted`, with an unknown outcome.
 pub(crate) struct McpTool {
     /// Not held: the server keeps its tools, and is stopped when nobody holds it.
     shared: Weak<Shared>,
@@ -31,7 +32,7 @@ pub(crate) struct McpTool {
     name: String,
     effect: Effect,
     recovery: Recovery,
-    /// What is to be known before a call is approved: that the definition has changed.
+    /// The notice for the approval of a call: that the definition has changed.
     notice: Option<String>,
 }
 
@@ -70,7 +71,7 @@ impl McpTool {
                     connection
                 }
                 (Err(error), None) => return Err(unavailable(error)),
-                // That it cannot be reached now says nothing of what it did before.
+                // The failure to reconnect says nothing about the effect of the earlier call.
                 (Err(_), Some(before)) => return Err(interrupted(before)),
             };
             // Once: a server that always dies after its greeting is not started for ever.

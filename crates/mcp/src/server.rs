@@ -23,26 +23,26 @@ use crate::pinned::Pinned;
 use crate::place::{McpCommand, McpEndpoint, Place};
 use crate::remote_tool::{McpTool, unavailable};
 
-/// How long the schema of one tool may take to compile. What it costs is bounded to some milliseconds; this bounds what nobody
-/// foresaw.
+/// How long the schema of one tool may take to compile. The limits on schemas bound it to some milliseconds; this is a
+/// safety net for unforeseen cases.
 const COMPILE_TIME: Duration = Duration::from_secs(5);
 /// How often the rest after a failed connection is doubled.
 const DOUBLED_MAX: u32 = 4;
 
 /// An MCP server and its tools. Cheap to clone; all clones are one server.
 ///
-/// Nothing happens until somebody needs it: the first who asks for tools or calls one connects, and who comes meanwhile
-/// waits for that connection. When the server goes away, the next who needs it connects again; a connection that cannot
-/// be made is not tried again for [`McpLimits::rest`](crate::McpLimits::rest). The tools are listed once for each
-/// connection, and again when the server says that they changed; while a server is away its last known tools are offered.
+/// Nothing happens until it is needed: the first request for tools or the first call connects, and concurrent ones wait
+/// for that connection. When the server goes away, the next use connects again; after a failed attempt no other is made
+/// for [`McpLimits::rest`](crate::McpLimits::rest). The tools are listed once for each connection, and again when the
+/// server says that they changed; while a server is away its last known tools are offered.
 ///
-/// A program is stopped when every clone of its server is dropped; tools that are left then cannot be called any more.
+/// A program is stopped when every clone of its server is dropped; its remaining tools can then no longer be called.
 #[derive(Clone)]
 pub struct McpServer {
     shared: Arc<Shared>,
 }
 
-/// What the server and its tools share.
+/// The state that the server and its tools share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) terms: Arc<Terms>,
@@ -62,7 +62,7 @@ struct Desk {
     failures: u32,
 }
 
-/// What was listed last.
+/// The result of the last listing.
 #[derive(Debug, Default)]
 struct Listed {
     /// Of which connection, and after how many changes.
@@ -83,9 +83,9 @@ pub struct McpReport {
     pub connections: u64,
     /// The names of its tools as models see them, in the server's order.
     pub tools: Vec<String>,
-    /// What is wrong with what it offers, tool by tool.
+    /// The problems of its tools: not offered, renamed, or with a changed definition.
     pub problems: Vec<String>,
-    /// What it last wrote on its standard error.
+    /// The last output on its standard error.
     pub said: String,
 }
 
@@ -121,8 +121,8 @@ impl McpServer {
         self.shared.list().await.map(drop)
     }
 
-    /// Stops the server and waits until it is gone, unless calls still wait for it: those end as interrupted. Who needs it
-    /// later starts it again.
+    /// Stops the server and waits until it is gone, unless calls still wait for it: those end as interrupted. A later
+    /// use starts it again.
     ///
     /// # Cancellation
     ///
@@ -185,7 +185,8 @@ impl Shared {
     /// Returns the connection, made now if there is none. Who comes while it is made waits for it.
     pub(crate) async fn connection(&self) -> Result<Arc<Connection>> {
         let mut desk = self.desk.lock().await;
-        if let Some(connection) = desk.connection.as_ref().filter(|connection| !connection.link().is_closed()) {
+        if let Some(connection) = desk.connection.as_ref().filter(|connection| !connection.link().is_closed())
+        {
             return Ok(Arc::clone(connection));
         }
         if let Some((until, error)) = &desk.rest
@@ -248,7 +249,7 @@ impl Shared {
         Ok(tools)
     }
 
-    /// Makes tools of what was listed, and says what cannot be made one.
+    /// Makes tools of the listings, and returns the problems of those that are not offered, renamed or changed.
     async fn offer(self: &Arc<Self>, listings: &[Listing]) -> (Arc<[Arc<dyn Tool>]>, Vec<String>) {
         let limits = &self.terms.limits;
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
@@ -309,7 +310,8 @@ fn parameters(listing: &Listing) -> Value {
 /// Compiles a definition beside the runtime: a server may say anything, and compiling its patterns takes time.
 async fn compiled(name: &str, described: String, parameters: Value) -> Result<ToolDefinition, String> {
     let name = name.to_owned();
-    let compile = move || ToolDefinition::new(&name, &described, parameters).map_err(|error| error.to_string());
+    let compile =
+        move || ToolDefinition::new(&name, &described, parameters).map_err(|error| error.to_string());
     match timeout(COMPILE_TIME, spawn_blocking(compile)).await {
         Ok(Ok(compiled)) => compiled,
         Ok(Err(panicked)) => Err(panicked.to_string()),

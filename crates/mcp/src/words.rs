@@ -5,7 +5,7 @@ use singletree_http::{Redactor, Secret};
 /// How long a reason may be, in bytes.
 const PROBLEM_BYTES: usize = 500;
 
-/// Cleans what a server says before anybody sees it (INV-16).
+/// Removes secrets from texts of the server before they are shown (INV-16).
 #[derive(Debug, Clone)]
 pub(crate) struct Words {
     redactor: Redactor,

@@ -8,11 +8,11 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaker {
-    /// The controller, telling what happened.
+    /// The controller, reporting an event.
     System,
     /// The agent, telling why it proposes something.
     Agent,
-    /// An echo of what the person said.
+    /// An echo of the person's words.
     User,
 }
 
@@ -28,11 +28,11 @@ impl Speaker {
     }
 }
 
-/// What a piece of narration is for (agent-chat-output §3.1).
+/// The purpose of a piece of narration (agent-chat-output §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NarrationKind {
-    /// What state things are in now.
+    /// The present state.
     Status,
     /// Why something is about to be done, or was not.
     Explanation,
@@ -40,7 +40,7 @@ pub enum NarrationKind {
     Ask,
     /// That work goes on.
     Progress,
-    /// What went wrong.
+    /// A failure.
     Error,
 }
 
@@ -61,7 +61,7 @@ impl NarrationKind {
     }
 }
 
-/// One piece of narration: when, who, what (agent-chat-output §6).
+/// One piece of narration: its time, speaker, kind and content (agent-chat-output §6).
 ///
 /// The content is opaque: nothing parses it. It can be written out, and not read in:
 ///
@@ -87,14 +87,14 @@ pub struct Narration {
     pub timestamp: SystemTime,
     /// Who said it.
     pub role: Speaker,
-    /// What it is for.
+    /// Its purpose.
     pub kind: NarrationKind,
-    /// What was said.
+    /// Its text.
     pub content: String,
 }
 
 fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
-    // The text form ends with the year 9999, and begins with 1970: what is outside is its nearest.
+    // The text form covers the years 1970 to 9999; a time outside is clamped to the nearest one.
     let last = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(253_402_300_799_999);
     let time = (*time).clamp(SystemTime::UNIX_EPOCH, last);
     to.collect_str(&humantime::format_rfc3339_millis(time))

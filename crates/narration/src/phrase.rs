@@ -1,4 +1,4 @@
-//! Phrases that speak of what was said before, as if it were remembered (agent-chat-output §11).
+//! Phrases that refer to earlier messages as if they were remembered (agent-chat-output §11).
 
 /// Beginnings of phrases that claim a memory of the chat, in lower case, without their last words.
 const CLAIMS: &[&str] = &[
@@ -24,11 +24,10 @@ const CLAIMS: &[&str] = &[
     "du hast mich vorhin gebeten",
 ];
 
-/// Finds a phrase that claims a memory of the chat: what is only narrated is remembered by nobody, so nothing that is said may
-/// build on it.
+/// Finds a phrase that claims a memory of the chat. Narration is never read back, so no text may refer to it.
 ///
-/// Case and line ends do not hide one. A text that quotes one has one: this finds what a person should
-/// look at, and decides nothing.
+/// Case and line ends do not hide a phrase. A text that quotes a phrase contains one, too: the function finds texts
+/// that a person should check, and decides nothing.
 ///
 /// ```
 /// use singletree_narration::claims_memory;

@@ -16,13 +16,13 @@ pub struct Whose<'a> {
 /// Takes narration.
 ///
 /// # Contract
-/// Neither call fails, and neither blocks: a sink that cannot keep up drops. They return nothing, so that nobody can depend on
-/// what became of it.
+/// Neither call fails, and neither blocks: a sink that cannot keep up drops narration. The calls return nothing, so
+/// that no caller can depend on delivery.
 pub trait NarrationSink: fmt::Debug + Send + Sync {
     /// Takes one piece of narration about a session.
     fn emit(&self, whose: Whose<'_>, narration: Narration);
 
-    /// Drops everything that was said about a session: it is deleted (D25). What is said later is about a new one.
+    /// Drops all narration about a session: it is deleted (D25). Later narration is about a new session.
     fn forget(&self, whose: Whose<'_>);
 }
 

@@ -1,4 +1,4 @@
-//! The contract of whoever keeps prompts.
+//! The contract of a prompt store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::prompt::Prompt;
 ///
 /// - Fetches, and nothing else: it renders nothing and changes no template.
 /// - Many fetches at once are fine.
-/// - What it does not have is `prompt_not_found`; that it cannot tell is `prompt_store_unavailable`.
+/// - A prompt that the backend does not have is `prompt_not_found`; a store that it cannot reach is
+///   `prompt_store_unavailable`.
 /// - A prompt from a cache has its right hash and the time of its original fetch.
 ///
 /// # Cancellation
@@ -24,8 +25,8 @@ use crate::prompt::Prompt;
 pub trait PromptBackend: fmt::Debug + Send + Sync {
     /// Fetches the prompt of a name and a label.
     ///
-    /// `cache_ttl` bounds how old a cached prompt may be: zero asks for a fresh read, `None` leaves it to the backend. Who
-    /// keeps no cache ignores it. There are no negative ones to refuse: the type has none.
+    /// `cache_ttl` bounds how old a cached prompt may be: zero asks for a fresh read, `None` leaves it to the
+    /// backend. Who keeps no cache ignores it. There are no negative ones to refuse: the type has none.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! Token budgets: what a call with a prompt is expected to use.
+//! Token budgets: the expected number of tokens of a call with a prompt.
 
 use serde::Serialize;
 use serde_json::Value;
 
 /// How many tokens a call with this prompt is expected to use at most (spec: prompt-management §3).
 ///
-/// Advisory: nothing of it is sent, and no call is refused for it. What the answer may have is `sampling.max_tokens`.
+/// Advisory: the budget is not sent, and no call is refused for it. `sampling.max_tokens` limits the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TokenBudget {
     /// The tokens of the prompt.

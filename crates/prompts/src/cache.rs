@@ -24,12 +24,13 @@ impl Default for CacheLimits {
     }
 }
 
-/// A backend that keeps what another one answered (spec: prompt-management §5).
+/// A backend that caches the prompts of another backend (spec: prompt-management §5).
 ///
-/// A prompt is served from the cache while it is younger than the fetch's `cache_ttl`, or, where the fetch says nothing,
-/// than the cache's own. What is read is always kept, also by a fetch that asked for a fresh read. A prompt that is not
-/// found any more is forgotten; one whose store cannot be reached is kept, but not served in its place. Two fetches at once
-/// may both read. After the clock went back, a prompt from its future is read again.
+/// A prompt is served from the cache while it is younger than the fetch's `cache_ttl`, or, without one, than the
+/// cache's own. Every prompt that is read is kept, also by a fetch that asked for a fresh read. A prompt that is not
+/// found any more is forgotten; a prompt whose store cannot be reached is kept, but not served in its place. Two
+/// fetches at once may both read. With a bound, a prompt is read again when its read time is later than the current
+/// time (the clock went back).
 #[derive(Debug)]
 pub struct CachedBackend {
     source: Box<dyn PromptBackend>,
@@ -46,7 +47,8 @@ struct Kept {
 }
 
 impl CachedBackend {
-    /// Puts a cache in front of a backend, on the system's clock; without a bound of its own, what it has it serves.
+    /// Puts a cache in front of a backend, on the system's clock. It serves its prompts at any age, unless it or the
+    /// fetch has a bound.
     #[must_use]
     pub fn new(source: impl PromptBackend + 'static) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What can go wrong with prompts.
+//! The errors of prompts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use singletree_llm::Map;
 /// An error of anyone, kept as the source of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the operations of this crate return.
+/// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that prompts can fail with (spec: prompt-management §11).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No prompt has this name and label. Final: what was retired is not looked for elsewhere.
+    /// No prompt has this name and label. Final: a retired prompt is not looked for elsewhere.
     #[error("no prompt is called {name:?} under the label {label:?}")]
     NotFound {
         /// The name that was asked for.
@@ -29,7 +29,7 @@ pub enum Error {
     /// The backend cannot be reached; the same fetch may succeed later.
     #[error("{what}")]
     StoreUnavailable {
-        /// What is out of reach.
+        /// A description of the unreachable store.
         what: String,
         /// The error underneath.
         #[source]
@@ -50,7 +50,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong, and what to write instead.
+        /// The fault, and the correct form.
         what: String,
     },
 }
@@ -93,8 +93,8 @@ impl Error {
 
 /// Why a prompt was not rendered, and which one (spec: prompt-management §11).
 ///
-/// Values of variables are in [`variables`](Self::variables) only, those that were given as secrets are nowhere: neither
-/// `Display` nor `Debug` shows a value.
+/// Values of variables are in [`variables`](Self::variables) only, those that were given as secrets are nowhere:
+/// neither `Display` nor `Debug` shows a value.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[error("the prompt {name:?} (version {version:?}, label {label:?}) was not rendered: {description}")]
 pub struct RenderError {
@@ -130,7 +130,7 @@ impl RenderError {
         &self.variables
     }
 
-    /// Returns what is wrong, naming the segment, block, placeholder or variable.
+    /// Describes the fault and names the segment, block, placeholder or variable.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description

@@ -1,4 +1,4 @@
-//! What a prompt is rendered with.
+//! The inputs of a prompt's rendering.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use singletree_llm::{ChatMessage, Map};
 
-/// What stands for a secret value wherever it would be shown.
+/// The replacement of a secret value wherever it would be shown.
 const REDACTED: &str = "[redacted]";
 
 /// Variables, and messages for placeholders.
 ///
-/// A variable that is a secret is rendered like any other; but results and errors know only that there was one. `Debug` shows
-/// no values.
+/// A variable that is a secret is rendered like any other; but results and errors know only that there was one.
+/// `Debug` shows no values.
 #[derive(Clone, Default, PartialEq)]
 pub struct PromptInputs {
     pub(crate) variables: Map,

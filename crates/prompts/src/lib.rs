@@ -2,14 +2,14 @@
 //!
 //! # Vocabulary
 //!
-//! A *prompt* is a template with its identity: name, version, label, and a hash of its content. It is a *text* prompt, which
-//! renders to one user message, or a *chat* prompt: *segments* that render to a message each, and *placeholders* where the
-//! caller's messages go. A *backend* fetches prompts by name and label; a *manager* asks several of them in order, and renders.
-//! A *result* is the rendered messages with the identity of their prompt; a *group* is two or more results that belong
-//! together in a trace.
+//! A *prompt* is a template with its identity: name, version, label, and a hash of its content. It is a *text*
+//! prompt, which renders to one user message, or a *chat* prompt: *segments* that render to a message each, and
+//! *placeholders* where the caller's messages go. A *backend* fetches prompts by name and label; a *manager* asks
+//! several of them in order, and renders. A *result* is the rendered messages with the identity of their prompt; a
+//! *group* is two or more results that belong together in a trace.
 //!
-//! Templates are written in Jinja's language. An undefined variable is an error, nothing is escaped, and text outside of tags
-//! is kept byte for byte: two renders that begin with the same values begin with the same bytes.
+//! Templates are written in Jinja's language. An undefined variable is an error, nothing is escaped, and text outside
+//! of tags is kept byte for byte: two renders that begin with the same values begin with the same bytes.
 //!
 //! # Example
 //!

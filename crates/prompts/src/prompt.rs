@@ -10,7 +10,7 @@ use crate::hash;
 use crate::labels::DEFAULT_LABEL;
 use crate::template::{ChatSegment, Template};
 
-/// A template, who it is, and what its author says about calls with it. The template is shared between clones.
+/// A template with its identity, and its author's settings for calls with it. The template is shared between clones.
 ///
 /// A new prompt has the label `production` and no time of fetching: the backend that hands it out sets that.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +70,7 @@ impl Prompt {
 
     /// Sets the hash that the backend's own store gives to this content, in place of ours.
     ///
-    /// Who sets it promises what ours keeps: the same for the same template, another for another.
+    /// The caller guarantees the property of our hash: equal for equal templates, different for different ones.
     #[must_use]
     pub fn with_template_hash(mut self, hash: impl Into<String>) -> Self {
         self.template_hash = hash.into();
@@ -98,14 +98,14 @@ impl Prompt {
         self
     }
 
-    /// Sets as what observability backends know this prompt, by `<backend>_<entity>`.
+    /// Sets the prompt's ids in observability backends, by `<backend>_<entity>`.
     #[must_use]
     pub fn with_observability_entities(mut self, entities: Map) -> Self {
         self.observability_entities = Some(entities);
         self
     }
 
-    /// Sets what else the backend knows.
+    /// Sets further data of the backend.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Map) -> Self {
         self.metadata = Some(metadata);
@@ -160,13 +160,13 @@ impl Prompt {
         self.token_budget
     }
 
-    /// Returns as what observability backends know this prompt.
+    /// Returns the prompt's ids in observability backends.
     #[must_use]
     pub fn observability_entities(&self) -> Option<&Map> {
         self.observability_entities.as_ref()
     }
 
-    /// Returns what else the backend knows.
+    /// Returns further data of the backend.
     #[must_use]
     pub fn metadata(&self) -> Option<&Map> {
         self.metadata.as_ref()

@@ -57,8 +57,8 @@ impl PromptManager {
     ///
     /// # Errors
     ///
-    /// `prompt_not_found` as soon as a backend says so: the next one might have what was retired here.
-    /// `prompt_store_unavailable` when no backend can be reached; any other error of a backend as it is.
+    /// `prompt_not_found` as soon as a backend returns it: the next backend might have a prompt that was retired
+    /// here. `prompt_store_unavailable` when no backend can be reached; any other error of a backend as it is.
     ///
     /// # Cancellation
     ///
@@ -90,19 +90,18 @@ impl PromptManager {
 
     /// Renders a prompt with inputs. Local and synchronous: nothing is read, and nothing but the inputs matters.
     ///
-    /// A text prompt becomes one user message; placeholders are ignored. A chat prompt becomes a message for each segment,
-    /// and at each placeholder the caller's messages, as they are.
+    /// A text prompt becomes one user message; placeholders are ignored. A chat prompt becomes a message for each
+    /// segment, and at each placeholder the caller's messages, as they are.
     ///
     /// # Errors
     ///
-    /// `prompt_render_error`, for everything that spec: prompt-management §11 names, for an empty text, and for a template
-    /// that goes beyond the [limits](RenderLimits).
+    /// `prompt_render_error`, for everything that spec: prompt-management §11 names, for an empty text, and for a
+    /// template that goes beyond the [limits](RenderLimits).
     pub fn render(&self, prompt: &Arc<Prompt>, inputs: &PromptInputs) -> Result<PromptResult> {
         render::render(&self.templating, prompt, inputs, self.clock.now())
     }
 
-    /// Checks what can be checked without inputs: that every template of a prompt can be parsed, and that its segments go
-    /// together.
+    /// Checks a prompt without inputs: every template must parse, and its segments must fit together.
     ///
     /// # Errors
     ///

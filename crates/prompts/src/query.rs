@@ -1,8 +1,8 @@
-//! What a manager is asked for.
+//! The queries of a manager.
 
 use std::time::Duration;
 
-/// A name, and what the caller says about label and age. A plain name is one, too.
+/// A name, and the caller's choice of label and age. A plain name is a query, too.
 ///
 /// ```
 /// use std::time::Duration;

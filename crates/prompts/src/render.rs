@@ -15,7 +15,7 @@ use crate::result::PromptResult;
 use crate::template::{BlockTemplate, ChatSegment, ImageTemplate, SegmentContent, SegmentRole, Template};
 use crate::templating::{Templating, Variables};
 
-/// What is wrong, in words that name the place.
+/// The error is a description that names the place.
 type Rendered<T> = std::result::Result<T, String>;
 
 /// Renders a prompt.
@@ -49,7 +49,7 @@ pub(crate) fn error(prompt: &Prompt, inputs: &PromptInputs, description: String)
     }))
 }
 
-/// Checks what can be said about a template without variables: that its parts can be parsed and go together.
+/// Checks a template without variables: its parts must parse and fit together.
 pub(crate) fn check(templating: &Templating, template: &Template) -> Rendered<()> {
     match template {
         Template::Text(text) => templating.parse(text),
@@ -181,7 +181,9 @@ impl Walk<'_> {
 
     fn message(&self, role: SegmentRole, content: &SegmentContent, place: Place) -> Rendered<ChatMessage> {
         let content = match content {
-            SegmentContent::Text(text) => Content::Text(self.filled(text).map_err(|error| place.told(error))?),
+            SegmentContent::Text(text) => {
+                Content::Text(self.filled(text).map_err(|error| place.told(error))?)
+            }
             SegmentContent::Blocks(blocks) => {
                 let mut place = place;
                 let blocks = blocks.iter().enumerate().map(|(at, block)| {

@@ -9,8 +9,8 @@ use crate::prompt::Prompt;
 
 /// Messages, ready for a [`Request`](singletree_llm::Request), and the prompt that they come from.
 ///
-/// Name, version, label, hash, time of fetching, sampling, token budget and observability entities are the prompt's own:
-/// [`prompt`](Self::prompt) has them.
+/// Name, version, label, hash, time of fetching, sampling, token budget and observability entities are the prompt's
+/// own: [`prompt`](Self::prompt) has them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptResult {
     pub(crate) prompt: Arc<Prompt>,
@@ -51,8 +51,8 @@ impl PromptResult {
         &self.variables
     }
 
-    /// Returns the hash of the messages: SHA-256 over their JSON with sorted keys and no blanks. The same messages have the
-    /// same hash, so it is the key of a memo.
+    /// Returns the hash of the messages: SHA-256 over their JSON with sorted keys and no blanks. The same messages
+    /// have the same hash, so it is the key of a memo.
     #[must_use]
     pub fn rendered_hash(&self) -> &str {
         &self.rendered_hash

@@ -1,4 +1,4 @@
-//! Templates: what a prompt is before it is rendered (spec: prompt-management §3.1).
+//! Templates: the content of a prompt before it is rendered (spec: prompt-management §3.1).
 
 use serde_json::{Map, Value, json};
 use singletree_llm::{ImageDetail, Role};
@@ -19,17 +19,18 @@ pub enum ChatSegment {
     Content {
         /// Who speaks.
         role: SegmentRole,
-        /// What is said.
+        /// The content.
         content: SegmentContent,
     },
     /// A place for messages that the caller gives at render time.
     Placeholder {
-        /// Its name: letters, digits and underscores, no digit first; unique in its template. Checked when it is rendered.
+        /// Its name: letters, digits and underscores, no digit first; unique in its template. Checked when it is
+        /// rendered.
         name: String,
     },
 }
 
-/// Who speaks in a segment. What a tool says is not authored: it comes in through a placeholder.
+/// The role of a segment's author. Results of tools are not authored: they come in through a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SegmentRole {
     /// The application, setting the stage.

@@ -13,8 +13,8 @@ use singletree_llm::Map;
 
 /// How much work one template may make: one text, one segment, one field of a block.
 ///
-/// They end endless loops and endless output. They do not bound the memory of a single expression: who lets strangers write
-/// templates renders them in a process of its own.
+/// They end endless loops and endless output. They do not bound the memory of a single expression: who lets strangers
+/// write templates renders them in a process of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenderLimits {
     /// Steps of the engine; about three for each turn of a loop. 200,000.
@@ -29,7 +29,7 @@ impl Default for RenderLimits {
     }
 }
 
-/// The engine: Jinja's language, without files, without escaping, strict about what is undefined.
+/// The engine: Jinja's language, without files, without escaping, strict about undefined values.
 #[derive(Debug)]
 pub(crate) struct Templating {
     environment: Environment<'static>,
@@ -66,7 +66,7 @@ impl Templating {
     ///
     /// # Errors
     ///
-    /// With what is wrong and in which line, as a lowercase fragment.
+    /// With a description and its line, as a lowercase fragment.
     pub(crate) fn render(&self, template: &str, variables: &Variables) -> Result<String, String> {
         if room::is_simple(template) {
             return self.render_here(template, variables);
@@ -86,8 +86,8 @@ impl Templating {
         Ok(String::from_utf8(output.text).expect("the engine writes text, whole"))
     }
 
-    /// Names the variables of a template that were not given: where something undefined went through a filter, the engine
-    /// does not. One that stands in a branch that is not taken is among them, so this is a hint and no rule.
+    /// Names the variables of a template that were not given: where something undefined went through a filter, the
+    /// engine does not. One that stands in a branch that is not taken is among them, so this is a hint and no rule.
     fn not_given(&self, template: &Template<'_, '_>, variables: &Variables) -> String {
         let known: BTreeSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
         let named: BTreeSet<String> = template.undeclared_variables(false).into_iter().collect();
@@ -107,11 +107,13 @@ impl Templating {
     /// As [`render`](Self::render).
     pub(crate) fn parse(&self, template: &str) -> Result<(), String> {
         room::require_shallow(template)?;
-        room::with_room(|| self.environment.template_from_str(template).map(drop).map_err(|error| describe(&error)))
+        room::with_room(|| {
+            self.environment.template_from_str(template).map(drop).map_err(|error| describe(&error))
+        })
     }
 }
 
-/// Says what is wrong. The engine's error is not kept: its `Debug` shows the values of variables.
+/// Describes an error. The engine's error is not kept: its `Debug` shows the values of variables.
 fn describe(error: &minijinja::Error) -> String {
     let mut told = match (error.kind(), error.detail()) {
         (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),

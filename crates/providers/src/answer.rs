@@ -1,4 +1,4 @@
-//! Reading answers: what every wire does alike.
+//! Reading answers: the code that all wires share.
 
 use serde_json::Value;
 use singletree_llm::{Detail, Error, Map, Result};

@@ -1,21 +1,22 @@
 //! Anthropic Messages (spec: llm-provider §8.2). Streaming is our extension: the specification's mapping has none.
 //!
-//! What the specification leaves open is decided so:
+//! Points that the specification leaves open are decided so:
 //!
-//! - Whose a signature is, nothing in a message says; where it stands does. Anthropic signs thinking, Gemini signs text and
-//!   calls, nobody else signs. So signed and redacted thinking goes to Anthropic; unsigned thinking and every other
-//!   signature is stripped (§3.1.7).
+//! - Whose a signature is, nothing in a message says; where it stands does. Anthropic signs thinking, Gemini signs
+//!   text and calls, nobody else signs. So signed and redacted thinking goes to Anthropic; unsigned thinking and
+//!   every other signature is stripped (§3.1.7).
 //! - Thinking whose text the server withholds is kept as redacted thinking, and goes back as it came.
-//! - Text blocks that follow each other are one text, streamed or not: a delta does not say where a block ends. `raw` has
-//!   them as they were.
-//! - Blank text of the model, and thinking at the end of a message, is not sent back: the server refuses both. A message of
-//!   which nothing is left is left out.
-//! - A response schema is sent as `output_config.format`. Where the capabilities say that the model does not take it, it is
-//!   the input of a made-up tool that must be called, whose arguments are then the content and no call; where the request
-//!   has tools of its own, or extended thinking is on, it is written into `system` (§8.2.5.1). The answer of the made-up tool
-//!   is handed out in one piece, because its content is the canonical text of the whole.
+//! - Text blocks that follow each other are one text, streamed or not: a delta does not say where a block ends. `raw`
+//!   has them as they were.
+//! - Blank text of the model, and thinking at the end of a message, is not sent back: the server refuses both. A
+//!   message of which nothing is left is left out.
+//! - A response schema is sent as `output_config.format`. Where the capabilities say that the model does not take it,
+//!   it is the input of a made-up tool that must be called, whose arguments are then the content and no call; where
+//!   the request has tools of its own, or extended thinking is on, it is written into `system` (§8.2.5.1). The answer
+//!   of the made-up tool is handed out in one piece, because its content is the canonical text of the whole.
 //! - Blocks, deltas and events that we do not know are passed over; the blocks are on `raw`.
-//! - `tools`, `tool_choice`, `system` and `output_config` may come as extras while the call does not set what they say.
+//! - `tools`, `tool_choice`, `system` and `output_config` may come as extras while the call does not set the same
+//!   itself.
 //! - An error in the stream is classified by its type, as the status that usually carries it.
 
 mod compose;

@@ -1,4 +1,4 @@
-//! What is made of canonical JSON: whether two values are the same, and what tells them apart.
+//! Uses of canonical JSON: equality of two values, and digests.
 
 use serde_json::{Number, Value};
 use singletree_llm::canonical_json;
@@ -10,8 +10,8 @@ pub(crate) fn digest(value: &Value) -> u64 {
     canonical_json(value).bytes().fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
-/// Says whether two values are the same: numbers by their value, objects whatever the order of their keys, lists in order
-/// (llm-provider §6, managed-field collision).
+/// Says whether two values are the same: numbers by their value, objects whatever the order of their keys, lists in
+/// order (llm-provider §6, managed-field collision).
 pub(crate) fn equal(one: &Value, two: &Value) -> bool {
     match (one, two) {
         (Value::Number(one), Value::Number(two)) => numbers_equal(one, two),
@@ -34,7 +34,8 @@ fn numbers_equal(one: &Number, two: &Number) -> bool {
     }
 }
 
-/// Returns a number as an integer, if it is one, however it is written. Beyond that range no double is compared exactly.
+/// Returns a number as an integer, if it is one, however it is written. Beyond that range no double is compared
+/// exactly.
 fn whole(number: &Number) -> Option<i128> {
     if let Some(value) = number.as_i64() {
         return Some(value.into());

@@ -1,4 +1,5 @@
-//! Fields of the runtime configuration that we do not know, beside those that a mapping writes itself (llm-provider §6).
+//! Fields of the runtime configuration that we do not know, beside those that a mapping writes itself (llm-provider
+//! §6).
 //!
 //! One rule for every wire. A field that is not managed is passed on untouched. A managed one is *merged* where it is a
 //! list that both may add to; else an *equal* value is taken up silently and a conflicting one is *rejected* before

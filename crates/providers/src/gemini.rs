@@ -1,19 +1,21 @@
-//! Gemini `generateContent` (spec: llm-provider §8.3). Streaming is our extension: the specification's mapping has none.
+//! Gemini `generateContent` (spec: llm-provider §8.3). Streaming is our extension: the specification's mapping has
+//! none.
 //!
-//! What the specification leaves open is decided so:
+//! Points that the specification leaves open are decided so:
 //!
-//! - Whose a signature is, nothing in a message says; where it stands does. Gemini signs text and calls, Anthropic signs
-//!   thinking, nobody else signs. So signed text and signed calls keep their token here; signed and redacted thinking is
-//!   stripped (§3.1.7). Thinking without a signature goes back as the summary that Gemini's is.
-//! - A call without an id gets one made of what is answered (the last content's digest, the number of contents) and of its
-//!   place in the answer: asking again makes it again.
-//! - A schema of parameters goes under `parameters`, as the specification says, while Gemini reads it there; what goes
-//!   beyond its part of OpenAPI would be refused, and goes under `parametersJsonSchema`.
-//! - The media type of a picture behind a URL is what its path ends in, else what the block says, else left out.
+//! - Whose a signature is, nothing in a message says; where it stands does. Gemini signs text and calls, Anthropic
+//!   signs thinking, nobody else signs. So signed text and signed calls keep their token here; signed and redacted
+//!   thinking is stripped (§3.1.7). Thinking without a signature goes back as the summary that Gemini's is.
+//! - A call without an id gets an id made of the end of the request (the last content's digest, the number of
+//!   contents) and of its place in the answer: asking again makes the same id.
+//! - A schema of parameters goes under `parameters`, as the specification says, while Gemini reads it there; a schema
+//!   beyond Gemini's part of OpenAPI would be refused there, and goes under `parametersJsonSchema`.
+//! - The media type of a picture behind a URL comes from the end of its path, else from the block; else it is left
+//!   out.
 //! - A signature in a part without text belongs to the text before it.
 //! - A blocked prompt has no candidate: it finishes with `content_filter`.
-//! - A key that is wrong comes as 400 with the reason `API_KEY_INVALID`: an authentication error. How long to wait may stand
-//!   in `RetryInfo`.
+//! - A key that is wrong comes as 400 with the reason `API_KEY_INVALID`: an authentication error. How long to wait
+//!   may stand in `RetryInfo`.
 //! - A stream is over where its body ends after a finish reason; else it broke off.
 //! - Parts that we do not know are passed over, and are on `raw`; so are other candidates.
 
@@ -73,7 +75,8 @@ impl Mapping for Gemini {
     }
 }
 
-/// Returns the path of a model: `models/NAME` and `tunedModels/NAME` are said as they are, a bare name is one of `models`.
+/// Returns the path of a model: `models/NAME` and `tunedModels/NAME` are said as they are, a bare name is one of
+/// `models`.
 fn resource(model: &str) -> String {
     match model.split_once('/') {
         Some((kind @ ("models" | "tunedModels"), name)) => format!("/v1beta/{kind}/{}", path::segment(name)),

@@ -2,15 +2,15 @@
 //!
 //! # Vocabulary
 //!
-//! A *wire* is a vendor's protocol. A *mapping* writes a request as a wire wants it and reads what comes back; it does no
-//! I/O. An *extra* is a field of the runtime configuration that we do not know; a *managed* field is one that the mapping
-//! writes itself (llm-provider §6). A *refusal* is an answer whose status is no success.
+//! A *wire* is a vendor's protocol. A *mapping* writes a request in the form of a wire and reads the answer; it does
+//! no I/O. An *extra* is a field of the runtime configuration that we do not know; a *managed* field is one that the
+//! mapping writes itself (llm-provider §6). A *refusal* is an answer whose status is no success.
 //!
-//! # What goes over the wire
+//! # Bodies of requests
 //!
-//! Bodies are canonical JSON: keys sorted at every depth, lists in their order, no space between tokens. Equal requests are
-//! equal bytes, which is what prompt caches go by. The properties of a response schema are sorted too, and a model in
-//! strict mode writes its answer in that order.
+//! Bodies are canonical JSON: keys sorted at every depth, lists in their order, no space between tokens. Equal
+//! requests are equal bytes, which prompt caches need. The properties of a response schema are sorted too, and a
+//! model in strict mode writes its answer in that order.
 
 mod answer;
 mod canonical;

@@ -1,4 +1,4 @@
-//! What every wire must say: how a request is written and what an answer means.
+//! The interface of a wire: how a request is written, and how an answer is read.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct Manner {
 /// A request as a wire wants it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Composed {
-    /// What follows the base address.
+    /// The path and query after the base address.
     pub(crate) path: String,
     /// The body; written to bytes by the canonical writer, keys sorted at every depth (llm-provider §8).
     pub(crate) body: Value,
@@ -38,13 +38,14 @@ pub(crate) struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    /// Returns what `error` of the body says: every wire has it, and its fields are strings (Gemini's `code` is a number).
+    /// Returns a field of the body's `error` object: every wire has that object, and its fields are strings (Gemini's
+    /// `code` is a number).
     pub(crate) fn told(&self, field: &str) -> Option<&str> {
         self.body.and_then(|body| told(body, field))
     }
 
-    /// Returns what an error of any category keeps: status, wait, and what the server said (D15). Nobody but the provider
-    /// knows the key; it takes it out of every diagnostic, and cuts what is left to a length that a person reads.
+    /// Returns the details that an error of any category has: status, wait, and the server's message (D15). Only the
+    /// provider knows the key: it removes the key from every diagnostic, and cuts the rest to a readable length.
     pub(crate) fn detail(&self) -> Detail {
         let text = self
             .told("message")
@@ -57,8 +58,8 @@ impl Refusal<'_> {
     }
 }
 
-/// Returns a field of the `error` object of a body. A plain string for `error` is its message; some servers of the OpenAI
-/// wire send the object itself, and Gemini a list of one.
+/// Returns a field of the `error` object of a body. A plain string for `error` is its message; some servers of the
+/// OpenAI wire send the object itself, and Gemini a list of one.
 pub(crate) fn told<'a>(body: &'a Value, field: &str) -> Option<&'a str> {
     error_field(body, field)?.as_str().filter(|text| !text.trim().is_empty())
 }
@@ -81,7 +82,8 @@ pub(crate) trait Mapping: fmt::Debug + Send + Sync {
     /// Writes a checked request.
     ///
     /// # Errors
-    /// `provider_invalid_request` for what this wire cannot say, and for an extra that contradicts a managed field.
+    /// `provider_invalid_request` for a setting that this wire does not have, and for an extra that contradicts a
+    /// managed field.
     fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed>;
 
     /// Reads a successful answer; nobody has validated it yet.
@@ -90,7 +92,7 @@ pub(crate) trait Mapping: fmt::Debug + Send + Sync {
     /// `provider_invalid_response`.
     fn read(&self, body: Value, composed: &Composed) -> Result<Response>;
 
-    /// Says what a failed answer means (the table of llm-provider §8.x.3).
+    /// Returns the error of a failed answer (the table of llm-provider §8.x.3).
     fn refuse(&self, refusal: &Refusal<'_>) -> Error;
 
     /// Starts to read a stream.

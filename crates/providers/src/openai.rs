@@ -1,10 +1,10 @@
 //! OpenAI's chat completions, and who speaks like it (spec: llm-provider §8.1).
 //!
-//! What the specification leaves open is decided so:
+//! Points that the specification leaves open are decided so:
 //!
-//! - A response schema is sent as `response_format`, with `strict` where the schema meets the strict mode's rules. Where the
-//!   capabilities say that the server does not take it, the schema is written into the system message instead (§8.1.5.1);
-//!   `HttpProvider::capabilities` tells which.
+//! - A response schema is sent as `response_format`, with `strict` where the schema meets the strict mode's rules.
+//!   Where the capabilities say that the server does not take it, the schema is written into the system message
+//!   instead (§8.1.5.1); `HttpProvider::capabilities` tells which.
 //! - Reasoning (`reasoning_content`, `reasoning`) becomes a thinking block, streamed or not; it is never sent back.
 //! - A refusal of the model (`refusal`) is its text, and finishes with `content_filter`.
 //! - A call without an id gets one by its place, as in `call_0`; one without readable arguments is sent back with `{}`.

@@ -31,21 +31,22 @@ use failure::of_http;
 /// How much of the body of a failed answer is read.
 const REFUSAL_BYTES: u64 = 64 * 1024;
 
-/// What the server behind a wire can do.
+/// The capabilities of the server behind a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// It takes images. Where it does not, an image is refused before anything is sent.
     pub images: bool,
-    /// It takes a response schema by itself. Where it does not, the mapping falls back to what llm-provider §8.1.5.1, §8.2.5.1
-    /// and §8.3.5.1 describe: the schema is written into the system message, or is the parameters of a made-up tool.
+    /// It takes a response schema by itself. Where it does not, the mapping falls back as llm-provider §8.1.5.1,
+    /// §8.2.5.1 and §8.3.5.1 describe: the schema is written into the system message, or is the parameters of a
+    /// made-up tool.
     pub structured_output: bool,
     /// It streams. Where it does not, a streamed call is refused before anything is sent, and never made whole instead.
     pub streaming: bool,
 }
 
 impl Capabilities {
-    /// Returns what a vendor's own server can do: everything.
+    /// Returns the capabilities of a vendor's own server: everything.
     #[must_use]
     pub fn of(wire: Wire) -> Self {
         match wire {
@@ -56,10 +57,11 @@ impl Capabilities {
     }
 }
 
-/// A model behind an HTTP server (spec: llm-provider §5, §8). Share it behind an `Arc`; calls do not wait for each other.
+/// A model behind an HTTP server (spec: llm-provider §5, §8). Share it behind an `Arc`; calls do not wait for each
+/// other.
 ///
-/// A request is sent once, as canonical JSON: equal requests are equal bytes (llm-provider §8). Errors hold what the server
-/// said in its `error.message`, cut to 500 characters, without the key; never a body, a header or a query.
+/// A request is sent once, as canonical JSON: equal requests are equal bytes (llm-provider §8). Errors hold the text
+/// of the server's `error.message`, cut to 500 characters, without the key; never a body, a header or a query.
 #[derive(Debug)]
 pub struct HttpProvider {
     wire: Wire,
@@ -90,7 +92,7 @@ impl HttpProvider {
         self.wire
     }
 
-    /// Returns what the server is taken to be able to do: here stands which path a response schema takes.
+    /// Returns the assumed capabilities of the server: they decide how a response schema is sent.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -144,7 +146,7 @@ impl HttpProvider {
             return Ok(response);
         }
         let (status, retry_after) = (response.status, retry_after(&response));
-        // What cannot be read of a refusal is not worth another error: its status says enough.
+        // A refusal whose body cannot be read is not worth another error: its status says enough.
         let body = read_body(response.body, REFUSAL_BYTES, self.endpoint.host()).await.ok();
         let body: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
         Err(self.mapping.refuse(&Refusal { status, body: body.as_ref(), retry_after }))
@@ -201,16 +203,16 @@ impl HttpProvider {
     }
 }
 
-/// How many characters of what a server says are kept in a diagnostic (D15).
+/// How many characters of a server's message a diagnostic keeps (D15).
 const TOLD_MAX: usize = 500;
 
-/// Takes the secrets out of an error, and cuts what a server said; the only way out of a provider. In this order: half a
-/// secret is not recognised.
+/// Takes the secrets out of an error, and cuts the server's message; every error of a provider goes through it. In
+/// this order: half a secret is not recognised.
 fn clean(error: Error, redactor: &Redactor) -> Error {
     error.map_diagnostic(|error| clipped(&redactor.redact(error)))
 }
 
-/// Cuts what a server said to a length that a person reads.
+/// Cuts a server's message to a readable length.
 fn clipped(text: &str) -> String {
     match text.char_indices().nth(TOLD_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -240,6 +242,8 @@ impl Provider for HttpProvider {
     }
 
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
-        Box::pin(async move { self.ask_streaming(request).await.map_err(|error| clean(error, &self.redactor)) })
+        Box::pin(
+            async move { self.ask_streaming(request).await.map_err(|error| clean(error, &self.redactor)) },
+        )
     }
 }

@@ -1,13 +1,17 @@
-//! What a model is told before the conversation, for wires that keep it apart from the messages.
+//! The text of the system messages, for wires that keep it apart from the other messages.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use singletree_llm::{ChatMessage, Role, Schema, canonical_json};
 
-/// Returns the system messages, an empty line between two, then the directive of a schema. `None` where there is neither.
+/// Returns the system messages, an empty line between two, then the directive of a schema. `None` where there is
+/// neither.
 pub(crate) fn text(messages: &[Arc<ChatMessage>], schema: Option<&Schema>) -> Option<String> {
-    let told = messages.iter().filter(|message| message.role == Role::System).map(|message| message.text().into_owned());
+    let told = messages
+        .iter()
+        .filter(|message| message.role == Role::System)
+        .map(|message| message.text().into_owned());
     let all: Vec<String> = told.chain(schema.map(|schema| directive(schema.as_value()))).collect();
     (!all.is_empty()).then(|| all.join("\n\n"))
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// Reads a counter at a path. What is absent, negative, fractional or no number is not reported; it is never repaired.
+/// Reads a counter at a path. A value that is absent, negative, fractional or no number is not reported, and never
+/// repaired.
 pub(crate) fn counter(usage: Option<&Value>, path: &str) -> Option<u64> {
     usage?.pointer(path)?.as_u64()
 }

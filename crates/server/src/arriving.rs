@@ -1,4 +1,5 @@
-//! A body that has to arrive in time: who sends a byte now and then holds nothing for long.
+//! A time limit for the bodies of requests, so that a client that sends a byte now and then cannot hold resources for
+//! long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,23 +10,23 @@ use axum::extract::Request;
 use futures_util::StreamExt;
 use tokio::time::{Instant, timeout_at};
 
-/// Bytes for which a body gets a second more: what is large may take its time, at no less than this pace.
+/// The number of bytes for which a body gets one more second: a large body may take its time, at this rate at least.
 const BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// What became of a body.
+/// Whether a body arrived in time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arrival {
     late: Arc<AtomicBool>,
 }
 
 impl Arrival {
-    /// Tells whether it did not arrive in time.
+    /// Checks whether the body was too late.
     pub(crate) fn is_late(&self) -> bool {
         self.late.load(Ordering::Acquire)
     }
 }
 
-/// Why a body ends before its end.
+/// The reason why a body ends early.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("the body took too long to arrive")]
@@ -34,7 +35,7 @@ enum Failed {
     Broken(#[source] axum::Error),
 }
 
-/// Bounds how long the body of a request may take: the time, and a second for each 64 KiB that came.
+/// Bounds the time in which the body of a request arrives: `time`, and one second more for each 64 KiB received.
 pub(crate) fn arriving(request: Request, time: Duration) -> (Request, Arrival) {
     let arrival = Arrival::default();
     if request.body().is_end_stream() {

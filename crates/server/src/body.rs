@@ -1,4 +1,4 @@
-//! Bodies of requests: JSON, read so that a mistake is told with its place.
+//! Reads the bodies of requests as JSON, with errors that name the place of the mistake.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -9,15 +9,16 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
 
-/// How deep JSON may nest; deeper is `server_request_invalid` (INV-12). No shape of any protocol here comes near it.
+/// The maximum nesting of JSON; deeper is `server_request_invalid` (INV-12). No message of any protocol here comes
+/// near it.
 const DEPTH_MAX: usize = 64;
 
-/// Reads a body as JSON of a shape.
+/// Reads a body as JSON of a type.
 ///
 /// # Errors
 /// `server_request_invalid` with the place of the mistake.
 pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
-    // A list of its fields' values would pass for a shape, too.
+    // Serde would also read a struct from a list of its field values.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::invalid("the body is not what is expected: it has to be a JSON object"));
     }
@@ -32,7 +33,7 @@ pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
     Ok(value)
 }
 
-/// Refuses JSON that nests too deep, before anything is made of it. What is no JSON is told by who reads it.
+/// Refuses JSON that nests too deep, before it is parsed. Invalid JSON passes; the parser reports it.
 ///
 /// # Errors
 /// `server_request_invalid`.
@@ -54,10 +55,10 @@ pub(crate) fn check_depth(body: &[u8]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The body of a request as JSON of a shape, as an argument of a handler. No body at all is `{}`.
+/// The body of a request as JSON of a type, as an argument of a handler. An empty body is `{}`.
 ///
-/// A body has to be called JSON: what a page of somebody else's can make a browser send without asking is not (a text, a form),
-/// and a server that asks nobody for a key must not take it.
+/// The content type has to be JSON: a page of another site can make a browser send a text or a form without a
+/// preflight, but not JSON, and a server without keys must not accept such requests.
 pub(crate) struct Sent<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
@@ -78,7 +79,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
     }
 }
 
-/// Tells whether a body is called JSON.
+/// Checks whether the content type of a body is JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Who asks: settled before a section sees the request.
+//! The caller of a request, known before a section sees the request.
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use singletree_durable::{SubjectId, TenantId, Timestamp};
 
 use crate::problem::{Kind, Problem};
 
-/// What a caller may do. A wider one does not contain a narrower one: keys list what they may.
+/// A permission of a caller. No scope contains another one: a key lists all that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// Read sessions, turns, events, agents.
     Read,
     /// Send messages, cancel, steer, fork, upload.
     Write,
-    /// Answer what waits for a person.
+    /// Answer waits that need a person.
     Approve,
     /// Delete sessions, read usage and audits, pair devices, manage the tenant's keys.
     Admin,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Approve, Self::Admin];
 
-    /// Returns its name, as keys list it.
+    /// Returns the name of the scope, as keys list it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,12 +43,12 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Returns the tenant of what belongs to the house and to no tenant. Nobody is it.
+/// Returns the tenant of data that belongs to the operator and to no tenant. Only the operator is a caller of it.
 pub(crate) fn house() -> TenantId {
     TenantId::parse("operator").expect("it is a short text")
 }
 
-/// Reads the name of a tenant that somebody may be.
+/// Reads the name of a tenant that a caller can have.
 ///
 /// # Errors
 /// `server_tenant_invalid`.
@@ -58,25 +58,25 @@ pub fn tenant(name: &str) -> crate::Result<TenantId> {
     if tenant == house() { Err(wrong("it is the house's own".to_owned())) } else { Ok(tenant) }
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// Whose sessions it sees, and no other's (INV-14).
+    /// The tenant whose sessions the caller sees; it sees no others (INV-14).
     pub tenant: TenantId,
-    /// Who it is, as audits and answers to signals record it: the key's id, or `token:` and the subject of a token;
-    /// `local` where nobody is asked.
+    /// The name of the caller in audits and answers to signals: the key's id, or `token:` and the subject of a token;
+    /// `local` on a server without keys.
     pub name: String,
-    /// What it may do.
+    /// The permissions of the caller.
     pub scopes: Vec<Scope>,
-    /// Until when it is who it is: the end of its key, its token or its sign-in, whichever comes first.
+    /// The end of the caller's credentials: of its key, its token or its sign-in, whichever comes first.
     pub valid_until: Option<Timestamp>,
-    /// The subject of the sessions that it creates: the id of its key, the `sub` of its token, or the value of
-    /// `X-Subject` if it may write. None without credentials and header.
+    /// The subject of the sessions that the caller creates: the id of its key, the `sub` of its token, or the value
+    /// of `X-Subject` if it may write. None without credentials and header.
     pub subject: Option<SubjectId>,
 }
 
 impl Caller {
-    /// Returns whoever asks a server that asks nobody: the single tenant, everything allowed.
+    /// Returns the caller of a server without keys: the single tenant, with all scopes.
     #[must_use]
     pub fn local() -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Caller {
         }
     }
 
-    /// Returns whoever runs the server: sees no tenant's sessions, and manages the keys of all.
+    /// Returns the operator: it sees no tenant's sessions, and manages the keys of all tenants.
     pub(crate) fn operator() -> Self {
         Self {
             tenant: house(),
@@ -99,17 +99,17 @@ impl Caller {
         }
     }
 
-    /// Tells whether this is who asked before, and may do the same.
+    /// Checks whether this is the same caller as before, with the same scopes.
     pub(crate) fn is_same(&self, before: &Self) -> bool {
         self.tenant == before.tenant && self.name == before.name && self.scopes == before.scopes
     }
 
-    /// Tells whether it runs the server.
+    /// Checks whether the caller is the operator.
     pub(crate) fn is_operator(&self) -> bool {
         self.tenant == house()
     }
 
-    /// Returns the tenant that it names, if it may, else its own.
+    /// Returns the tenant that the request names, if the caller may act for it, otherwise the caller's own.
     pub(crate) fn acting_for(&self, named: Option<&str>) -> Result<TenantId, Problem> {
         match named {
             None if self.is_operator() => Ok(TenantId::single()),
@@ -120,18 +120,19 @@ impl Caller {
         }
     }
 
-    /// Tells whether it may read what is said in sessions. Who may not is told only of what its own request makes happen.
+    /// Checks whether the caller may read messages of sessions. Other callers get only the effects of their own
+    /// requests.
     pub(crate) fn may_read(&self) -> bool {
         self.scopes.contains(&Scope::Read)
     }
 
-    /// Checks that it may do this.
+    /// Checks that the caller has a scope.
     pub(crate) fn may(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::forbidden(scope)) }
     }
 }
 
-/// The caller as an argument of a handler; the layer around its section has put it there.
+/// The caller as an argument of a handler; the request layer has put it into the extensions.
 pub(crate) struct By(pub(crate) Caller);
 
 impl<S: Sync> FromRequestParts<S> for By {

@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// The header with the policy of a request for a client that goes away: `cancel` or `continue`.
 pub(crate) const ON_DISCONNECT: &str = "x-on-disconnect";
 
-/// How long a client may be away.
+/// The time that a client may be away.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the policy of a request; none if the agent decides.
@@ -38,8 +38,8 @@ pub(crate) fn on_disconnect(headers: &HeaderMap) -> Result<Option<OnDisconnect>,
     }
 }
 
-/// Held by the stream of the request that began a turn: dropped before [`DisconnectGuard::finish`], it cancels the turn
-/// later, unless somebody else follows it then.
+/// Held by the stream of the request that began a turn. If it is dropped before [`DisconnectGuard::finish`], it
+/// cancels the turn later, unless another client follows the turn then.
 pub(crate) struct DisconnectGuard {
     shared: Arc<Shared>,
     chat: Chat,
@@ -60,7 +60,7 @@ impl DisconnectGuard {
         self.begun = Some((turn.session().to_owned(), turn.id().clone()));
     }
 
-    /// Notes that the stream has come to its end.
+    /// Records that the stream has come to its end.
     pub(crate) fn finish(&mut self) {
         self.begun = None;
     }
@@ -134,7 +134,7 @@ struct Absence {
 }
 
 impl Absence {
-    /// Cancels the turn as soon as nobody follows it, unless it ends before.
+    /// Cancels the turn as soon as no client follows it, unless it ends before.
     async fn watch(self) {
         let mut closing = self.shared.closing.subscribe();
         loop {
@@ -157,7 +157,7 @@ impl Absence {
         }
     }
 
-    /// Tells whether the turn has ended or must not be cancelled.
+    /// Checks whether the turn has ended or must not be cancelled.
     async fn is_over(&self) -> Result<bool, Error> {
         let info = match self.chat.turn_info(&self.session, &self.turn).await {
             Err(Error::TurnUnknown { .. } | Error::SessionUnknown { .. }) => return Ok(true),

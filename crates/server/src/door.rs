@@ -1,4 +1,4 @@
-//! The door: connections are let in, so many at once, and shown out.
+//! Accepts connections, up to a maximum number at once, and closes them at shutdown.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -20,20 +20,20 @@ use crate::patient::Patient;
 use crate::settings::ServerLimits;
 use crate::telemetry::Metrics;
 
-/// How long to wait when a connection cannot be accepted, such as for want of file descriptors.
+/// The time to wait when a connection cannot be accepted, for example for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// The other end of a connection: a client's, or that of a proxy before the server.
+/// The address of the other end of a connection: of a client, or of a proxy before the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// The connections of a server. Dropping it drops them all.
+/// The connections of a server. Dropping it drops all of them.
 pub(crate) struct Door {
     http: http1::Builder,
     router: Router,
     slots: Arc<Semaphore>,
     patience: Duration,
-    /// Becomes true when connections are to end with what is asked on them.
+    /// Becomes true when connections have to end after their current request.
     leaving: watch::Sender<bool>,
     inside: JoinSet<()>,
     metrics: Arc<Metrics>,
@@ -51,7 +51,7 @@ impl Door {
         Self { http, router, slots, patience: limits.write_time, leaving, inside: JoinSet::new(), metrics }
     }
 
-    /// Lets connections in until `stop` is ready.
+    /// Accepts connections until `stop` is ready.
     pub(crate) async fn open(&mut self, listener: &TcpListener, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         loop {
@@ -61,7 +61,8 @@ impl Door {
                 loop {
                     match listener.accept().await {
                         Ok((stream, peer)) => return (slot, stream, peer),
-                        // The connection's own misfortune, or ours for now: neither is the end.
+                        // The error belongs to the connection, or is a temporary one of this process: neither ends
+                        // the server.
                         Err(_) => tokio::time::sleep(BREATH).await,
                     }
                 }
@@ -76,7 +77,7 @@ impl Door {
     }
 
     fn enter(&mut self, slot: OwnedSemaphorePermit, stream: TcpStream, peer: SocketAddr) {
-        // A frame is not held back for a larger packet. Where that cannot be set, it is only slower.
+        // Sends small packets without delay. If the option cannot be set, the connection is only slower.
         stream.set_nodelay(true).unwrap_or_default();
         let io = TokioIo::new(Patient::new(stream, self.patience));
         let router = self.router.clone().map_request(move |mut request: Request<Incoming>| {
@@ -89,7 +90,7 @@ impl Door {
         self.inside.spawn(async move {
             tokio::pin!(connection);
             let left = async move { drop(leaving.wait_for(|leaving| *leaving).await) };
-            // How a connection ends is its client's affair: whoever asked was answered, or is gone.
+            // The result of a connection is not an error of the server: its client was answered, or is gone.
             tokio::select! {
                 ended = connection.as_mut() => drop(ended),
                 () = left => {
@@ -101,12 +102,12 @@ impl Door {
         });
     }
 
-    /// Ends connections with what is asked on them now; those on which nothing is, at once.
+    /// Ends connections after their current request, and idle ones immediately.
     pub(crate) fn leave(&self) {
         self.leaving.send_replace(true);
     }
 
-    /// Waits until nobody is inside.
+    /// Waits until all connections have ended.
     pub(crate) async fn empty(&mut self) {
         while self.inside.join_next().await.is_some() {}
     }

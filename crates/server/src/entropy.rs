@@ -1,14 +1,14 @@
-//! Where what nobody may guess comes from (INV-11).
+//! The source of random bytes for secrets (INV-11).
 
 use std::fmt;
 
-/// Draws bytes that nobody can guess: keys, tokens, codes.
+/// A source of bytes that nobody can guess, for keys, tokens and codes.
 pub trait Entropy: fmt::Debug + Send + Sync {
     /// Fills the bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// The operating system's.
+/// The random number generator of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEntropy;
 

@@ -1,24 +1,24 @@
-//! What can go wrong in running a server. What goes wrong with a request is a problem, and its caller's to hear.
+//! Errors in running a server. Errors in a request are problems, which its caller gets.
 
 /// The result of an operation of the server.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong in running a server.
+/// The errors in running a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server would be open to others without asking who they are.
+    /// The server would be reachable from other machines without keys.
     #[error("{address} is reachable by others, and nobody would be asked for a key")]
     Open {
         /// The address.
         address: std::net::SocketAddr,
     },
-    /// The address cannot be listened at.
+    /// The server cannot listen at the address.
     #[error("cannot listen at {address}")]
     Listen {
         /// The address.
         address: String,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file of the keys that sign tokens cannot be used.
@@ -26,10 +26,10 @@ pub enum Error {
     KeySet {
         /// The file.
         path: std::path::PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The notices of a tenant cannot be told so.
+    /// The configuration of a tenant's webhook is invalid.
     #[error("the notices of {tenant:?} cannot be told so: {why}")]
     Webhook {
         /// Whose notices.
@@ -45,22 +45,22 @@ pub enum Error {
         /// Why not.
         why: String,
     },
-    /// What is said of a new key is not right.
+    /// A property of a new key is invalid.
     #[error("{why}")]
     KeyInvalid {
-        /// What is not right.
+        /// The reason.
         why: String,
     },
-    /// There is no such key, or it is somebody else's.
+    /// The key does not exist, or belongs to another tenant.
     #[error("there is no key {id:?}")]
     KeyUnknown {
         /// Its id.
         id: String,
     },
-    /// A tenant has as many keys as it may.
+    /// A tenant has the maximum number of keys.
     #[error("this tenant has {max} keys, and may not have more")]
     KeysFull {
-        /// How many that is.
+        /// The maximum.
         max: u64,
     },
     /// The store failed.

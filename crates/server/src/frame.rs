@@ -1,4 +1,4 @@
-//! What stands around every section: who asks, under which id, how long a body may take, and how a problem is told.
+//! The request layer around all sections: credentials, request id, time limit of bodies, and conversion of problems.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -31,46 +31,46 @@ use crate::stream_guard::{Credentials, StreamGuard};
 use crate::telemetry::{self, Line};
 use crate::trace;
 
-/// Characters of a path that the log shows.
+/// The number of characters of a path that are logged.
 const PATH_SHOWN: usize = 512;
 
 /// The prefix of the paths for the management of keys.
 const KEYS: &str = "/v1/keys";
 
-/// Where the paths begin that the operator may use.
+/// The prefixes of the paths that the operator may use.
 const OPERATED: [&str; 2] = ["/v1/keys", "/v1/audit"];
 
-/// What stands around every section.
+/// The request layer around all sections.
 pub(crate) struct Frame {
     shared: Arc<Shared>,
-    /// The sections by where their paths begin, the longest first.
+    /// The sections by the prefixes of their paths, the longest first.
     outlines: Vec<Outline>,
-    /// Who may use a path with a method.
+    /// The access rules of each path, by method.
     access: HashMap<&'static str, Vec<Admittance>>,
 }
 
-/// Who may use a path with a method, and whether that takes a place among the caller's streams.
+/// The access rule of one method of a path.
 struct Admittance {
     method: Method,
     access: Access,
     streams: bool,
-    /// How the section of the route words the failure of a stream: several sections share the beginnings of paths.
+    /// Converts the failure of a stream for the section of the route: several sections share prefixes of paths.
     stream_failure: StreamFailure,
-    /// The advice with which an `Idempotency-Key` is refused, where it is.
+    /// The advice in the refusal of an `Idempotency-Key`, if the route refuses one.
     instead_of_key: Option<&'static str>,
-    /// Whether the form of the answer depends on `Accept` and `Prefer`.
+    /// Whether the form of the response depends on `Accept` and `Prefer`.
     negotiates: bool,
 }
 
-/// A request that may be answered.
+/// A request that was admitted to its handler.
 struct Admitted {
-    /// The place of the answer among the caller's streams, where it may be one.
+    /// The permit for a stream of the caller, if the response may be a stream.
     permit: Option<UsePermit>,
     stream_failure: StreamFailure,
     negotiates: bool,
 }
 
-/// What is known of a section by a path alone.
+/// The properties of a section that follow from the path alone.
 #[derive(Clone, Copy)]
 struct Outline {
     prefix: &'static str,
@@ -79,7 +79,7 @@ struct Outline {
 }
 
 impl Frame {
-    /// Stands around these sections. What none of them has is told by the first.
+    /// Makes the layer around these sections. The first one renders the problems of all other paths.
     pub(crate) fn new(shared: Arc<Shared>, sections: &[Section]) -> Self {
         let mut outlines: Vec<Outline> = sections
             .iter()
@@ -92,8 +92,9 @@ impl Frame {
         outlines.sort_by_key(|outline| std::cmp::Reverse(outline.prefix.len()));
         outlines.extend(sections.first().map(|section| Outline::of("", section)));
         let mut access = HashMap::<_, Vec<_>>::new();
-        let routes =
-            sections.iter().flat_map(|section| section.routes.iter().map(move |route| (route, section.stream_failure)));
+        let routes = sections
+            .iter()
+            .flat_map(|section| section.routes.iter().map(move |route| (route, section.stream_failure)));
         for (route, stream_failure) in routes {
             let Route { method, access: who, streams, operation, .. } = route;
             let (method, streams) = (method.clone(), *streams);
@@ -106,7 +107,7 @@ impl Frame {
         Self { shared, outlines, access }
     }
 
-    /// Returns the section to which a path belongs, be it one of its routes or not.
+    /// Returns the section to which a path belongs, whether the path is one of its routes or not.
     fn outline(&self, path: &str) -> Outline {
         let within = |prefix: &str| {
             path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -115,7 +116,7 @@ impl Frame {
         *outline.expect("the last one, of the empty prefix, fits every path")
     }
 
-    /// Settles who asks, when the route is one for callers, and that they may ask now.
+    /// Finds the caller, if the route needs one, and checks that the request is allowed now.
     async fn admit(&self, request: &mut Request) -> Result<Admitted, Problem> {
         let nothing = Admitted { permit: None, stream_failure: |_, _| Vec::new(), negotiates: false };
         let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(nothing) };
@@ -124,7 +125,7 @@ impl Frame {
         let route = routes.into_iter().find(|route| route.method == *asked);
         let mut admitted = nothing;
         check_encoding(request.headers())?;
-        // With another method there is nothing to admit to.
+        // Without a route for the method there is nothing to check.
         if let Some(route) = route.filter(|route| route.access == Access::Keyed) {
             let Admittance { streams, stream_failure, instead_of_key, negotiates, .. } = route;
             (admitted.stream_failure, admitted.negotiates) = (*stream_failure, *negotiates);
@@ -157,7 +158,7 @@ impl Frame {
         Ok(admitted)
     }
 
-    /// Puts the words of a quota to a refusal of which only the category came.
+    /// Adds the message and the hint of a quota to a refusal that has only the category.
     fn worded(&self, problem: Problem, caller: Option<&Caller>) -> Problem {
         let is_bare = problem.category == Kind::QuotaExceeded.category() && problem.hint.is_none();
         let refusal = caller.filter(|_| is_bare).and_then(|caller| self.shared.quotas.last_refusal(caller));
@@ -171,7 +172,7 @@ impl Outline {
     }
 }
 
-/// What of a request is taken down.
+/// The properties of a request for the log.
 struct Noted {
     asked: Asked,
     trace: Option<String>,
@@ -196,7 +197,7 @@ impl Noted {
     }
 }
 
-/// Runs a request within the frame.
+/// Runs a request within the layer.
 pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, next: Next) -> Response {
     let outline = frame.outline(request.uri().path());
     let asked = Asked { request_id: request_id::of(&request, frame.shared.ids.as_ref()) };
@@ -293,13 +294,14 @@ fn set_usual(headers: &mut HeaderMap, id: &str, negotiates: bool) {
     }
 }
 
-/// Returns what a panic said.
+/// Returns the message of a panic.
 fn words_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic").to_owned()
 }
 
-/// Returns the problem that an answer tells: one of ours, or what a library says by a status and a text of its own.
+/// Returns the problem of a response: one of ours, or one made from the status if a library has answered in plain
+/// text.
 fn problem_of(answer: &Response, arrival: &Arrival) -> Option<Problem> {
     let status = answer.status();
     if !status.is_client_error() && !status.is_server_error() {
@@ -316,7 +318,7 @@ fn problem_of(answer: &Response, arrival: &Arrival) -> Option<Problem> {
     (!worded).then(|| Problem::of_status(status))
 }
 
-/// Words a problem as its section does, without secrets (INV-16), and sets what HTTP says of it.
+/// Converts a problem by its section, without secrets (INV-16), and sets its status and headers.
 fn told(
     shared: &Shared,
     problem: &Problem,
@@ -347,7 +349,7 @@ fn told(
     response
 }
 
-/// Returns the part of a path before its first name.
+/// Returns the part of a path before its first parameter.
 fn fixed(path: &str) -> &str {
     path.split('{').next().unwrap_or_default().trim_end_matches('/')
 }

@@ -1,15 +1,15 @@
 //! The HTTP server: every protocol is a view of the same durable sessions.
 //!
 //! # Vocabulary
-//! A *section* is one protocol: its routes, and how it words what went wrong. A *caller* is who asks: a tenant, a name and
-//! what it may do. A *problem* is why a request is not answered as asked: a category, a status, what to do. A *frame* is one
-//! server-sent event.
+//! A *section* is one protocol: its routes, and its form of errors. A *caller* is the sender of a request: a tenant,
+//! a name and scopes. A *problem* is the reason why a request fails: a category, a status and a hint. A *frame* is
+//! one server-sent event.
 //!
 //! # Inside
-//! `server` puts sections together and serves them; `caller` says who asks; `problem` is the one error shape, which each
-//! section words in its own protocol; `sse` writes streams. Each protocol is a folder of its own: it reads requests into
-//! calls of [`singletree_harness::Chat`] and folds chat events into its own frames. Nothing is decided here that the harness
-//! decides.
+//! `server` puts sections together and serves them; `caller` defines the callers; `problem` is the one type of
+//! errors, which each section converts to its own protocol; `sse` writes streams. Each protocol is a folder of its
+//! own: it converts requests to calls of [`singletree_harness::Chat`], and chat events to its own frames. Decisions
+//! of the harness are not repeated here.
 //!
 //! # Invariants
 //! INV-9, INV-12, INV-14, INV-15, INV-16 (see ARCHITECTURE.md).

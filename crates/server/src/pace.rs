@@ -1,10 +1,10 @@
-//! Time that passes by itself.
+//! Pauses in real time.
 
 use std::time::Duration;
 
 use singletree_llm::{BoxFuture, Pace};
 
-/// Lets time pass as tokio's timers have it.
+/// Pauses by the timers of tokio.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TokioPace;
 

@@ -1,4 +1,4 @@
-//! A connection whose other end has to take what is written, sooner or later.
+//! A connection whose peer has to read the written bytes within a time limit.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -10,13 +10,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// A connection that breaks off when the other end takes nothing for too long: who went away without a word, and who only
-/// holds a place.
+/// A connection that fails when its peer reads nothing for too long: because it is gone without closing the
+/// connection, or only occupies a slot.
 #[derive(Debug)]
 pub(crate) struct Patient {
     stream: TcpStream,
     patience: Duration,
-    /// Runs while something waits to be taken.
+    /// The timer while written bytes wait for the peer.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,7 +25,7 @@ impl Patient {
         Self { stream, patience, waiting: None }
     }
 
-    /// Looks at what a write came to.
+    /// Starts the timer if a write is pending, stops it otherwise, and fails when it is over.
     fn judge<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;

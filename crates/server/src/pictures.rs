@@ -8,8 +8,8 @@ use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource};
 
 use crate::problem::Problem;
 
-/// Returns the message with the pictures in it kept for the session, where it names them by digest. Others are at an `https:`
-/// address, or kept already.
+/// Returns the message with its pictures stored for the session and named by their digests. Pictures at `https:`
+/// addresses, and stored ones, stay as they are.
 ///
 /// # Errors
 /// `server_request_invalid`; the categories of [`Chat::keep_blob`].
@@ -57,7 +57,7 @@ pub(crate) async fn kept_each(
     Ok(ChatMessage { content: Content::from_blocks(kept), ..message })
 }
 
-/// Tells whether an address is a `data:` address.
+/// Checks whether an address is a `data:` address.
 pub(crate) fn is_data_url(url: &str) -> bool {
     url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
@@ -85,7 +85,7 @@ async fn keep(
     Ok((ImageSource::blob(&blob.digest), Some(blob.media_type)))
 }
 
-/// Checks where a picture is. That what is named by digest is there, the chat checks.
+/// Checks the address of a picture. The chat checks that a picture named by digest exists.
 fn address(url: String) -> Result<String, Problem> {
     if url.starts_with("blob:") {
         return Ok(url);

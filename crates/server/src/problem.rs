@@ -1,4 +1,4 @@
-//! Why a request is not answered as asked: one shape, which each section words in its own protocol.
+//! The reason why a request fails: one type, which each section renders in its own protocol.
 
 mod kind;
 
@@ -12,33 +12,33 @@ pub(crate) use kind::Kind;
 
 use crate::caller::Scope;
 
-/// Why a request is not answered as asked.
+/// The reason why a request fails.
 ///
-/// As a response it is in the extensions of an empty one: the section's [`render`](crate::section::Section) gives it
-/// its words and the request's id.
+/// A handler returns it in the extensions of an empty response: the section's [`render`](crate::section::Section) makes
+/// the body, with the request's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// The status.
     pub(crate) status: StatusCode,
     /// The stable, machine-readable category: it has a page in docs/errors.
     pub(crate) category: String,
-    /// What the caller can do (harness §7).
+    /// How the caller can react (harness §7).
     pub(crate) bucket: Bucket,
-    /// What happened, for people; no secret, no raw text of others.
+    /// A description of the problem for people; no secret, no raw text of others.
     pub(crate) message: String,
-    /// What to do about it.
+    /// Advice for the caller.
     pub(crate) hint: Option<Box<str>>,
-    /// After how many seconds to try again.
+    /// The number of seconds after which to try again.
     pub(crate) retry_after: Option<u32>,
-    /// Where in the body the mistake is, such as `context.session_id`.
+    /// The place of the mistake in the body, such as `context.session_id`.
     pub(crate) field: Option<Box<str>>,
     /// The text for the end user of a conversation, if it differs from the message (D32).
     pub(crate) reply: Option<Box<str>>,
-    /// What of the conversation it names; few do.
+    /// The turn or event of the conversation that the problem names; few do.
     pub(crate) names: Option<Box<Names>>,
 }
 
-/// What of a conversation a problem names.
+/// The ids of a conversation that a problem names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Names {
     turn: Option<String>,
@@ -60,62 +60,62 @@ impl Problem {
         Self { status, category, bucket, message, hint, retry_after, field, reply, names }
     }
 
-    /// Returns the turn that is kept all the same, or may be.
+    /// Returns the turn that is stored in spite of the problem, or may be.
     pub(crate) fn turn(&self) -> Option<&str> {
         self.names.as_ref().and_then(|it| it.turn.as_deref())
     }
 
-    /// Returns the oldest event that is kept, where an older one was asked for (D9).
+    /// Returns the oldest stored event, if an older one was requested (D9).
     pub(crate) fn oldest_event(&self) -> Option<&str> {
         self.names.as_ref().and_then(|it| it.oldest_event.as_deref())
     }
 
-    /// Adds what to do about it.
+    /// Adds advice for the caller.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into());
         self
     }
 
-    /// Says after how many seconds to try again.
+    /// Sets the number of seconds after which to try again.
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// Says where in the body the mistake is.
+    /// Sets the place of the mistake in the body.
     pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into().into());
         self
     }
 
-    /// What the server itself finds wrong.
+    /// Makes a problem that the server itself found.
     pub(crate) fn of_kind(kind: Kind, message: impl Into<String>) -> Self {
         Self::new(kind.status(), kind.category(), kind.bucket(), message)
     }
 
-    /// What a library answered with, of which only the status is worth telling.
+    /// Makes a problem of a library's error response, of which only the status is used.
     pub(crate) fn of_status(status: StatusCode) -> Self {
         let kind = Kind::of(status);
         Self::of_kind(kind, kind.message())
     }
 
-    /// Nobody said who they are, or not so that it could be believed.
+    /// Makes the problem of a request without valid credentials.
     pub(crate) fn unauthorized() -> Self {
         Self::of_kind(Kind::Unauthorized, Kind::Unauthorized.message())
             .hint("send `Authorization: Bearer KEY`; an operator makes keys with `singletree keys create`")
     }
 
-    /// Who asks is known, and its key is good no more.
+    /// Makes the problem of a known caller whose key is not valid any more.
     pub(crate) fn stale(kind: Kind) -> Self {
         Self::of_kind(kind, kind.message()).hint("ask an operator for another one")
     }
 
-    /// Who asks may not do this.
+    /// Makes the problem of a caller without this scope.
     pub(crate) fn forbidden(scope: Scope) -> Self {
         Self::of_kind(Kind::Forbidden, format!("this key lacks the scope `{scope}`"))
     }
 
-    /// A quota of the key or its tenant is used up.
+    /// Makes the problem of a used-up quota of the key or its tenant.
     pub(crate) fn quota_exceeded(exceeded: &QuotaExceeded) -> Self {
         let seconds = seconds_of(exceeded.retry_after);
         Self::of_kind(Kind::QuotaExceeded, exceeded.to_string())
@@ -123,17 +123,17 @@ impl Problem {
             .retry_after(seconds)
     }
 
-    /// The request itself is not right.
+    /// Makes the problem of an invalid request.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::of_kind(Kind::Invalid, message)
     }
 
-    /// There is nothing of this name, or it is somebody else's: both are answered alike (INV-14).
+    /// Makes the problem of a name that is unknown or belongs to another tenant: both get the same answer (INV-14).
     pub(crate) fn not_found(category: &str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, category, Bucket::UserCorrectable, message)
     }
 
-    /// What the harness refused or failed at, before a turn was accepted or instead of an outcome.
+    /// Makes a problem of a turn that the harness refused, or that failed without an outcome.
     pub(crate) fn of_turn(errored: &ErroredTurn) -> Self {
         let status = status(&errored.error_category, errored.error_bucket);
         let (category, bucket) = (&errored.error_category, errored.error_bucket);
@@ -152,7 +152,7 @@ impl Problem {
         self.reply.as_deref().unwrap_or(&self.message)
     }
 
-    /// What the harness failed at.
+    /// Makes a problem of an error of the harness.
     pub(crate) fn of(error: &singletree_harness::Error) -> Self {
         if let singletree_harness::Error::Quota(exceeded) = error {
             return Self::quota_exceeded(exceeded);
@@ -203,10 +203,10 @@ fn seconds_of(wait: Duration) -> u32 {
     u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX).max(1)
 }
 
-/// After how many seconds to try again what may succeed then, where nothing better is known.
+/// Seconds to wait before a retry where no better value is known.
 const RETRY_AFTER: u32 = 1;
 
-/// Returns the status of a category: those that say something special, else that of the bucket.
+/// Returns the status of a category: its own status, if it has one, otherwise the status of its bucket.
 pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
     match (category, bucket) {
         (
@@ -231,7 +231,7 @@ pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
             _,
         ) => StatusCode::CONFLICT,
         ("chat_signal_expired", _) => StatusCode::GONE,
-        // What is wrong is what was asked with, though the conversation ends with it.
+        // The request is wrong, though the harness ends the conversation with this category.
         ("harness_session_id_unresolved", _) => StatusCode::BAD_REQUEST,
         (
             "chat_mailbox_full"

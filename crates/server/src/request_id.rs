@@ -1,15 +1,15 @@
-//! The name of a request: the caller's own, or one of ours.
+//! The id of a request: the caller's own, or a new one.
 
 use axum::extract::Request;
 use singletree_engine::Ids;
 
-/// The header that carries it, both ways.
+/// The header with the id, in requests and responses.
 pub(crate) const HEADER: &str = "x-request-id";
 
-/// Bytes of the longest name that is taken over.
+/// The maximum length of a caller's own id, in bytes.
 const LONGEST: usize = 128;
 
-/// Returns the caller's own name for a request, if it is fit for logs and headers, else a new one.
+/// Returns the caller's own id for a request, if it is fit for logs and headers, otherwise a new one.
 pub(crate) fn of(request: &Request, ids: &dyn Ids) -> String {
     let own = request.headers().get(HEADER).and_then(|header| header.to_str().ok());
     own.filter(|own| is_fit(own)).map_or_else(|| ids.uuid(), ToOwned::to_owned)

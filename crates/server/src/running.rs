@@ -1,11 +1,11 @@
-//! The turn that runs in a session.
+//! Cancelling the running turn of a session.
 
 use singletree_harness::{Chat, Error};
 
 use crate::problem::Problem;
 
-/// Cancels the turn that runs in a session, and waits until it has ended; where none runs, nothing is done. Turns that wait their
-/// place, and what waits for a person, stay.
+/// Cancels the running turn of a session, and waits until it has ended; without one, does nothing. Queued turns and
+/// pending waits stay.
 ///
 /// # Errors
 /// Those of [`Chat::cancel`].

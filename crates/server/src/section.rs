@@ -1,26 +1,26 @@
-//! A section: the routes of one protocol, and how it words what went wrong.
+//! A section: the routes of one protocol, and how it renders problems.
 //!
 //! # One table
-//! What is served, what the document of the API says and what the tests of all routes drive is one list of [`Route`]s: a
-//! section makes it, [`Section::new`] makes its router of it, and nothing is served that is not in it. To add a route, add a
-//! line to the list of its section:
+//! One list of [`Route`]s defines the routes that are served, their descriptions in the OpenAPI document and the cases
+//! of the tests of all routes. A section makes the list, [`Section::new`] makes its router of it, and a route outside
+//! of the list is not served. To add a route, add an entry to the list of its section:
 //!
 //! ```text
-//! Route::post("/v1/sessions/{session}/blobs", upload)      // path and handler; the access is `Keyed` unless it says `.open()`
+//! Route::post("/v1/sessions/{session}/blobs", upload)      // path, handler; access `Keyed` unless `.open()`
 //!     .needs(Scope::Write)                                 // checked before the handler, and said in the document
 //!     .documented(
 //!         Operation::new("uploadBlob", "Uploads a blob")   // the operation's id and summary
 //!             .tag("blobs")
-//!             .header("X-Name", "What it is called.")      // headers, except Accept, Content-Type, Authorization
+//!             .header("X-Name", "Its name.")               // headers, except Accept, Content-Type, Authorization
 //!             .query::<native::UploadQuery>()              // one parameter for each property of the type
 //!             .bytes("application/octet-stream")           // or `.body::<T>()` for JSON
 //!             .answers::<native::BlobInfo>(201, "The blob.")
-//!             .fails(&[413]),                              // beside those that its scope and path bring: 400, 401, 403, 404, ...
+//!             .fails(&[413]),                              // besides those of its scope and path: 400, 401, ...
 //!     )
 //! ```
 //!
-//! A route without `documented` is served and tested and is not part of the document: those of protocols that are described
-//! elsewhere. Each route, documented or not, needs a line in `tests/it/tenants.rs`, which fails without.
+//! A route without `documented` is served and tested but is not part of the document: use this for protocols that are
+//! described elsewhere. Each route, documented or not, needs a line in `tests/it/tenants.rs`, which fails without.
 
 mod operation;
 mod route;
@@ -37,49 +37,50 @@ use crate::problem::Problem;
 use crate::shared::Shared;
 use crate::sse::Frame;
 
-/// What a request was, for those who word a problem.
+/// The data of a request that the response to a problem needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// The request's id: the caller's own `X-Request-ID`, if it sent one that is fit, else one of ours.
+    /// The request's id: the caller's own `X-Request-ID`, if it is fit for logs and headers, otherwise a new one.
     pub(crate) request_id: String,
 }
 
-/// Words a problem in a section's own protocol; status and headers that the problem asks for are set by whoever calls it.
+/// Renders a problem in a section's own protocol. The caller of this function sets the status and the headers of the
+/// problem.
 pub(crate) type Render = fn(&Problem, &Asked) -> Response;
 
-/// Words, as the last frames of a stream, why it ends before its time. A protocol without a word for it has none.
+/// Renders a problem as the last frames of a stream that fails; none in a protocol without a form for it.
 pub(crate) type StreamFailure = fn(&Problem, &Asked) -> Vec<Frame>;
 
 /// One protocol.
 pub(crate) struct Section {
-    /// Its name, as metrics and logs have it.
+    /// The name in metrics and logs.
     pub(crate) name: &'static str,
-    /// Its routes, served.
+    /// The router of the routes.
     pub(crate) router: Router<Arc<Shared>>,
     /// The same routes as a list.
     pub(crate) routes: Vec<Route>,
-    /// How it words a problem.
+    /// Renders a problem.
     pub(crate) render: Render,
-    /// How it words the failure of a stream.
+    /// Renders the failure of a stream.
     pub(crate) stream_failure: StreamFailure,
-    /// Beginnings of paths that its clients ask for and that are not served: their 404 is worded as its other problems.
+    /// Prefixes of paths that clients of the protocol request but that are not served: this section renders their 404.
     pub(crate) unserved: &'static [&'static str],
 }
 
 impl Section {
-    /// Makes a section of its table.
+    /// Makes a section from its list of routes.
     pub(crate) fn new(name: &'static str, render: Render, routes: Vec<Route>) -> Self {
         let router = routes.iter().fold(Router::new(), |all, it| all.route(it.path, it.served()));
         Self { name, router, routes, render, stream_failure: |_, _| Vec::new(), unserved: &[] }
     }
 
-    /// Names beginnings of paths that its clients ask for and that are not served.
+    /// Sets the prefixes of paths that clients of the protocol request but that are not served.
     pub(crate) fn without(mut self, unserved: &'static [&'static str]) -> Self {
         self.unserved = unserved;
         self
     }
 
-    /// Sets how it words the failure of a stream.
+    /// Sets the function that renders the failure of a stream.
     pub(crate) fn failing_streams(mut self, failure: StreamFailure) -> Self {
         self.stream_failure = failure;
         self

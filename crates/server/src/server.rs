@@ -1,4 +1,4 @@
-//! The server: sections put together, and served.
+//! The server: puts the sections together, and serves them.
 
 mod builder;
 mod layers;
@@ -34,21 +34,21 @@ use crate::{
     system, telemetry, ui_stream, upkeep,
 };
 
-/// How long answers get to be written when turns have used up the time of a shutdown.
+/// The time for writing answers when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How many connections the listener for administration has.
+/// The maximum number of connections of the listener for administration.
 const ADMIN_CONNECTIONS: usize = 64;
 
 /// A server over one durable chat.
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,
-    /// The pages of elsewhere that may ask from within a browser.
+    /// The origins of pages on other sites whose scripts may send requests.
     origins: Vec<String>,
 }
 
-/// Returns all sections, the one that describes them last.
+/// Returns all sections; the last one serves the document of the API.
 fn sections() -> Vec<Section> {
     let mut sections = vec![
         native::section(),
@@ -68,35 +68,35 @@ fn sections() -> Vec<Section> {
 }
 
 impl Server {
-    /// Starts a server over a chat and what is kept beside its conversations, in the same store.
+    /// Makes a builder of a server over a chat and the documents beside its conversations, in the same store.
     #[must_use]
     pub fn builder(chat: Chat, documents: Arc<dyn Documents>) -> ServerBuilder {
         ServerBuilder::new(chat, documents)
     }
 
-    /// Makes a server that answers to pages of these origins, too.
+    /// Makes a server that also answers to pages of these origins.
     fn of(shared: Arc<Shared>, origins: Vec<String>) -> Self {
         Self { shared, origins }
     }
 
-    /// Lists all that is served: each method with its path, whose names stand in braces.
+    /// Lists all served routes: each method with its path, with parameters in braces.
     #[must_use]
     pub fn routes() -> Vec<(Method, &'static str)> {
         sections().iter().flat_map(|section| &section.routes).map(|it| (it.method.clone(), it.path)).collect()
     }
 
-    /// Returns what all sections share.
+    /// Returns the dependencies of all HTTP handlers.
     #[cfg(test)]
     pub(crate) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 
-    /// Returns all routes, in their frame.
+    /// Returns all routes, in the request layer.
     fn router(&self) -> Router {
         self.framed(sections())
     }
 
-    /// Returns the routes of sections, in their frame.
+    /// Returns the routes of sections, in the request layer.
     fn framed(&self, sections: Vec<Section>) -> Router {
         let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
@@ -112,11 +112,11 @@ impl Server {
         all.with_state(self.shared.clone())
     }
 
-    /// Answers one request without a connection: for programs that test what they serve. It puts the routes together anew each
-    /// time, and nothing runs beside it that [`Server::serve`] runs.
+    /// Answers one request without a connection: for programs that test their server. It builds the router again for
+    /// each call, and runs none of the background tasks of [`Server::serve`].
     ///
     /// # Cancellation
-    /// Dropping the future, or the body of the response, is what a closed connection is: turns that were accepted go on.
+    /// Dropping the future, or the body of the response, has the effect of a closed connection: accepted turns go on.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         match self.router().oneshot(request).await {
             Ok(response) => response,
@@ -127,7 +127,8 @@ impl Server {
     /// Listens at an address, as `127.0.0.1:8787`; port 0 is a free one.
     ///
     /// # Errors
-    /// `server_listen_failed`; `server_open` when others than this machine could reach it and nobody is asked for a key.
+    /// `server_listen_failed`; `server_open` when the server needs no key and the address is reachable from other
+    /// machines.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
@@ -142,13 +143,14 @@ impl Server {
         TcpListener::bind(all.as_slice()).await.map_err(failed)
     }
 
-    /// Returns the key of whoever runs the server, drawn when it was built: it manages the keys of all tenants, and nothing else.
+    /// Returns the operator's key, drawn when the server was built: it manages the keys of all tenants, and nothing
+    /// else.
     #[must_use]
     pub fn operator_key(&self) -> Secret {
         self.shared.access.operator().clone()
     }
 
-    /// Serves metrics, and nothing else, until it is dropped: at a port of their own, for they tell of all tenants.
+    /// Serves metrics, and nothing else, until it is dropped: at a separate port, since metrics cover all tenants.
     ///
     /// # Cancellation
     /// Dropping the future drops all its connections.
@@ -159,7 +161,7 @@ impl Server {
     }
 
     /// Serves health, readiness, keys and the audit, and nothing else, until it is dropped: with connections of its
-    /// own, so that whoever runs the server gets through when all others are taken.
+    /// own, so that the operator gets through when all others are taken.
     ///
     /// # Cancellation
     /// Dropping the future drops all its connections.
@@ -171,15 +173,15 @@ impl Server {
         door.open(&listener, std::future::pending()).await;
     }
 
-    /// Serves until `stop` is ready, or until another writer has taken over the store. On the way it takes over the
-    /// work of processes that died, and deletes expired documents. Then it accepts nothing more and lets turns and
-    /// answers end, within [`ServerLimits::grace`](crate::ServerLimits::grace). Resumable streams that are still open
-    /// then end with a hint to come again, all others with a failure (D33). Accepted turns are kept: those without time
-    /// to end go on after the next start.
+    /// Serves until `stop` is ready, or until another writer has taken over the store. While it runs, it takes over the
+    /// work of processes that died, and deletes expired documents. Then it accepts no more connections and lets turns
+    /// and answers end, within [`ServerLimits::grace`](crate::ServerLimits::grace). Resumable streams that are still
+    /// open then end with a hint to reconnect, all others with a failure (D33). Accepted turns are kept: those without
+    /// time to end go on after the next start.
     ///
     /// # Errors
-    /// `store_fenced` when another process has opened the store for writing: this one can never write again. The process should
-    /// end, so that whoever watches over it starts it again or finds the other one.
+    /// `store_fenced` when another process has opened the store for writing: this one can never write again. The
+    /// process should end, so that its supervisor starts it again or finds the other process.
     ///
     /// # Cancellation
     /// Dropping the future drops all connections; turns that were accepted are kept.
@@ -201,14 +203,14 @@ impl Server {
         self.shared.chat.shutdown(self.shared.limits.grace).await;
         self.shared.closing.send_replace(true);
         let post = post.close(end);
-        // Nobody is left, or has had the time.
+        // All connections have ended, or had their time.
         let empty = timeout_at(end.max(Instant::now() + LAST_WORDS), door.empty());
         drop(tokio::join!(empty, post).0);
         ended
     }
 }
 
-/// Says that streams end with the server, at the latest when it is dropped.
+/// Ends all streams when it is dropped, at the latest.
 struct ClosingGuard<'a>(&'a Shared);
 
 impl Drop for ClosingGuard<'_> {

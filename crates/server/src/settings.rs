@@ -1,28 +1,28 @@
-//! Everything that grows in a server has a limit (INV-12).
+//! The limits of a server: everything that grows has one (INV-12).
 
 use std::time::Duration;
 
-/// The bounds of a server. The category of each stands beside it.
+/// The limits of a server, each with the category of its error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Bytes of a request's body, except that of a blob; more are `server_body_too_large` (413). How large blobs may be is
-    /// said by [`BlobLimits`](singletree_harness::BlobLimits).
+    /// The maximum size of a request's body in bytes, except that of a blob; more is `server_body_too_large` (413).
+    /// [`BlobLimits`](singletree_harness::BlobLimits) has the maximum size of blobs.
     pub body_bytes: usize,
-    /// Blobs that are read from their senders, or for their readers, at once; one more is `server_rate_limited` (429).
+    /// The maximum number of blobs that are received or sent at once; one more is `server_rate_limited` (429).
     pub blobs: usize,
-    /// Bytes of all headers of a request; more are refused by the connection (431).
+    /// The maximum size of all headers of a request, in bytes; the connection refuses more (431).
     pub header_bytes: usize,
-    /// How long a request's headers, and then its body, may take to arrive; longer ends the connection (408).
+    /// The time for a request's headers, and then for its body, to arrive; longer ends the connection (408).
     pub request_time: Duration,
-    /// How long the reader of an answer may take nothing of it; longer ends the connection.
+    /// The time for which the reader of an answer may read nothing; longer ends the connection.
     pub write_time: Duration,
-    /// Connections at once; one more waits to be accepted.
+    /// The maximum number of connections; one more waits to be accepted.
     pub connections: usize,
-    /// How often a silent stream says that it lives.
+    /// The time after which a silent stream gets a comment that keeps it alive.
     pub heartbeat: Duration,
-    /// How long the audit is kept.
+    /// The time for which audit entries are kept.
     pub audit_kept: Duration,
-    /// How long turns and streams get at shutdown.
+    /// The time that turns and streams get at shutdown.
     pub grace: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What all sections share.
+//! The dependencies of all HTTP handlers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,51 +24,51 @@ use crate::store_health::StoreHealth;
 use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
 
-/// What all sections share.
+/// The dependencies of all HTTP handlers.
 pub(crate) struct Shared {
-    /// The chat, of which each tenant sees its own part.
+    /// The chat of all tenants; see [`Shared::chat`] for one tenant's part.
     pub(crate) chat: Chat,
-    /// What is kept beside the conversations.
+    /// The documents beside the conversations.
     pub(crate) documents: Arc<dyn Documents>,
     /// The agents, as clients list them.
     pub(crate) agents: Vec<ChatAgent>,
-    /// The bounds.
+    /// The limits of the server.
     pub(crate) limits: ServerLimits,
-    /// The time.
+    /// The source of the time.
     pub(crate) clock: Arc<dyn Clock>,
-    /// Names.
+    /// The source of new ids.
     pub(crate) ids: Arc<dyn Ids>,
-    /// What nobody can guess.
+    /// The source of random bytes.
     pub(crate) entropy: Arc<dyn Entropy>,
-    /// What keeps secrets out of texts (INV-16).
+    /// Removes secrets from texts (INV-16).
     pub(crate) redactor: Redactor,
-    /// What fetches from addresses that callers name; where there is none, nothing is fetched.
+    /// Fetches from addresses that callers name; without it, nothing is fetched.
     pub(crate) fetch: Option<Arc<dyn Transport>>,
-    /// What devices say of themselves while their requests are answered.
+    /// The states that devices report while their requests are answered.
     pub(crate) environments: Arc<Environments>,
-    /// What people are told beside the conversations.
+    /// The narration of the sessions.
     pub(crate) narration: NarrationLog,
-    /// Where notices are told.
+    /// The webhooks of the tenants.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// Lets time pass.
+    /// Pauses in time.
     pub(crate) pace: Arc<dyn Pace>,
-    /// How many more blobs may be in memory.
+    /// The permits for blobs in memory.
     pub(crate) blobs: Arc<Semaphore>,
-    /// Who may ask.
+    /// Checks credentials.
     pub(crate) access: Access,
-    /// Who did what.
+    /// Records the actions of callers.
     pub(crate) audit: Arc<Audit>,
-    /// How much of the server a key and a tenant may use.
+    /// The quotas of keys and tenants.
     pub(crate) quotas: Arc<QuotaLedger>,
-    /// What an operator sees.
+    /// Logs and metrics.
     pub(crate) telemetry: Telemetry,
-    /// Becomes true when what a process before this one left was taken over.
+    /// Becomes true when the turns of earlier processes were taken over.
     pub(crate) ready: AtomicBool,
-    /// What tells what the process uses of the system under it.
+    /// Measures the process's use of the system, for metrics.
     pub(crate) system: Option<Arc<dyn SystemProbe>>,
     /// Whether the store can be written.
     pub(crate) store_health: StoreHealth,
-    /// Becomes true when streams are to end: what runs has ended, or had its time.
+    /// Becomes true when streams have to end: turns have ended, or had their time.
     pub(crate) closing: watch::Sender<bool>,
 }
 
@@ -86,7 +86,7 @@ impl Shared {
         }
     }
 
-    /// Looks at the narration of a session, for those who show it to people.
+    /// Returns a view of a session's narration, for people.
     pub(crate) fn narration_of(&self, tenant: &TenantId, session: &str) -> NarrationView {
         NarrationView::of(&self.narration, tenant, session)
     }

@@ -1,4 +1,4 @@
-//! Streams of server-sent events: one frame, one write.
+//! Streams of server-sent events: each frame is one write.
 
 use std::convert::Infallible;
 
@@ -13,13 +13,13 @@ use crate::shared::Shared;
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Frame {
-    /// What a reader that comes again names as the last that it saw.
+    /// The id that a reader sends as its last event id when it reconnects.
     pub(crate) id: Option<String>,
     /// The event's name; most protocols have none.
     pub(crate) event: Option<&'static str>,
-    /// One line, JSON mostly.
+    /// The data: one line, mostly JSON.
     pub(crate) data: String,
-    /// After how many milliseconds a reader that lost the stream comes again.
+    /// The number of milliseconds after which a reader that lost the stream reconnects.
     pub(crate) retry: Option<u64>,
     /// A comment instead of an event: readers skip it.
     pub(crate) comment: Option<&'static str>,
@@ -31,19 +31,19 @@ impl Frame {
         Self { data: data.into(), ..Self::default() }
     }
 
-    /// Makes a frame that no reader is told of: it says that the stream lives.
+    /// Makes a frame that readers ignore: it keeps the stream alive.
     pub(crate) fn comment(comment: &'static str) -> Self {
         Self { comment: Some(comment), ..Self::default() }
     }
 
-    /// Makes a frame that says after how many milliseconds to come again, and nothing else.
+    /// Makes a frame that only sets the number of milliseconds until a reader reconnects.
     pub(crate) fn retry(millis: u64) -> Self {
         Self { retry: Some(millis), ..Self::default() }
     }
 
-    /// Writes it out, with the empty line that ends it.
+    /// Returns the bytes of the frame, with the empty line at its end.
     pub(crate) fn bytes(&self) -> Bytes {
-        // Many readers are told the same: no piece of it is formatted.
+        // Avoids the formatting machinery, since a frame is written for each of many readers.
         let mut text = String::with_capacity(self.data.len() + 96);
         let mut line = |name: &str, value: &str| {
             for part in [name, ": ", value, "\n"] {
@@ -62,8 +62,8 @@ impl Frame {
             if let Some(retry) = self.retry {
                 line("retry", &retry.to_string());
             }
-            // A line end within would be two lines: JSON on one line has none. Without data nothing is dispatched: an empty line
-            // of data would be an event.
+            // Each line of data needs a field of its own; JSON on one line has only one. A frame without data has no
+            // field, since an empty one would dispatch an event.
             if !self.data.is_empty() {
                 self.data.split('\n').for_each(|part| line("data", part));
             }
@@ -73,20 +73,20 @@ impl Frame {
     }
 }
 
-/// After how many milliseconds a reader comes again whose stream ended with the server's.
+/// The number of milliseconds after which a reader reconnects whose stream ended with the server.
 const RETRY: u64 = 1000;
 
 /// The end of a stream that the stop of the server cuts off (D33).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndAtStop {
-    /// By the failure of its protocol: a clean end would pass for a whole answer.
+    /// With the failure of its protocol: a clean end would look like a complete answer.
     Failure,
-    /// By a hint when to come again, without an end: its reader goes on behind the last event that it has seen.
+    /// With a hint to reconnect, without an end: the reader continues after the last event that it received.
     Retry,
 }
 
 impl EndAtStop {
-    /// Returns the frames of the hint; the words of a failure are the section's.
+    /// Returns the frame of the hint; the section makes the frames of a failure.
     pub(crate) fn hint(self) -> Option<Frame> {
         match self {
             Self::Failure => None,
@@ -95,14 +95,14 @@ impl EndAtStop {
     }
 }
 
-/// Answers with a stream that ends whole or with a failure. While it is silent, comments keep it alive; when the server
-/// stops before its end, it ends with the section's `failing_streams`.
+/// Answers with a stream that ends completely or with a failure. While it is silent, comments keep it alive; when the
+/// server stops before its end, it ends with the section's `failing_streams`.
 pub(crate) fn stream(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
     ending(shared, frames, EndAtStop::Failure)
 }
 
-/// As [`stream`], for readers that come again with the id of the last event that they have seen: when the server stops,
-/// the last frame says when to come again.
+/// As [`stream`], for readers that reconnect with the id of the last event that they received: when the server stops,
+/// the last frame tells when to reconnect.
 pub(crate) fn resumable_stream(
     shared: &Shared,
     frames: impl Stream<Item = Frame> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Whether the store can be written: probed at most once a second, and told to the log once per change.
+//! Whether the store can be written: probed at most once a second, and logged once per change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::Error;
 use crate::caller::house;
 use crate::shared::Shared;
 
-/// How long a probe may take before the store counts as unavailable.
+/// The time limit of a probe; after that the store counts as unavailable.
 const PROBE_TIME: Duration = Duration::from_secs(2);
-/// How long the result of a probe is believed: however often the readiness is asked for, the store is asked no more often.
+/// The time for which the result of a probe is reused, however often the readiness is requested.
 const BELIEVED: Duration = Duration::from_secs(1);
-/// How often a store is probed that could be written the last time, when nobody asks.
+/// The time between two probes of a writable store without requests for the readiness.
 const EVERY_WHILE_WRITABLE: Duration = Duration::from_secs(5);
-/// How often a store is probed that could not.
+/// The time between two probes of a store that could not be written.
 const EVERY_WHILE_FAILED: Duration = Duration::from_secs(1);
 
-/// What the last probe of the store has found.
+/// The result of the last probe of the store.
 #[derive(Debug, Default)]
 pub(crate) struct StoreHealth {
     last: Mutex<Option<ProbeResult>>,
@@ -33,10 +33,10 @@ struct ProbeResult {
 }
 
 impl StoreHealth {
-    /// Probes the store, unless that was done within the last second, and returns why it cannot be written, if it cannot.
+    /// Probes the store, unless that was done within the last second, and returns the error if it cannot be written.
     ///
     /// # Cancellation
-    /// A probe whose future is dropped is made again by the next one who asks.
+    /// If the future is dropped, the next call makes the probe again.
     pub(crate) async fn check(&self, shared: &Shared) -> Result<(), Arc<StoreError>> {
         let mut last = self.last.lock().await;
         let known = last.clone().filter(|known| known.at.elapsed() < BELIEVED);
@@ -58,7 +58,7 @@ impl StoreHealth {
     }
 }
 
-/// Commits a change that changes nothing, and reads.
+/// Commits an empty change, and reads a document.
 async fn probe(shared: &Shared) -> Result<(), StoreError> {
     let key = DocumentKey::new(house(), "ready", "ready");
     let asked = async {
@@ -71,7 +71,8 @@ async fn probe(shared: &Shared) -> Result<(), StoreError> {
     timeout(PROBE_TIME, asked).await.unwrap_or_else(late)
 }
 
-/// Probes the store from time to time. Returns when another writer has taken it over: this process can never write again.
+/// Probes the store from time to time. Returns when another writer has taken over the store: this process can never
+/// write again.
 pub(crate) async fn watch(shared: &Shared) -> Error {
     loop {
         let every = match shared.store_health.check(shared).await {

@@ -1,7 +1,8 @@
-//! A stream ends with its credentials (a key that is revoked or expires, a token, a sign-in) and with the server.
+//! Ends a stream with its credentials (a key that is revoked or expires, a token, a sign-in) and with the server.
 //!
-//! Who asks is settled anew, by the rules of any request: at once when a key or a sign-in changes in this process, at the moment
-//! at which the caller's time is over, and otherwise at each heartbeat, for what other processes or files decide.
+//! The credentials are checked again by the rules of any request: immediately when a key or a sign-in changes in this
+//! process, at the end of the caller's credentials, and otherwise at each heartbeat, for changes by other processes
+//! or in files.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,20 +25,20 @@ use crate::section::{Asked, StreamFailure};
 use crate::shared::Shared;
 use crate::sse::EndAtStop;
 
-/// The longest time between two looks at who a stream is for.
+/// The maximum time between two checks of a stream's credentials.
 const CHECKED_EVERY: Duration = Duration::from_secs(15);
 
-/// How long one look may take. A store that does not answer ends no stream.
+/// The time limit of one check. A store that does not answer ends no stream.
 const CHECK_TIME: Duration = Duration::from_secs(5);
 
-/// How long a stream may be silent, once the server stops, before it is taken for one whose turn goes on: the last
-/// words of a turn that has just ended are still being read.
+/// The time for which a stream may be silent after the server stops, before it counts as one whose turn goes on: the
+/// last frames of a turn that has just ended are still being read.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// How long a stream may go on in all, once the server stops.
+/// The total time for which a stream may go on after the server stops.
 const LEAVING: Duration = Duration::from_millis(500);
 
-/// What a request showed of who asks.
+/// The credentials in a request.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     uri: Uri,
@@ -45,7 +46,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Takes down what a request shows.
+    /// Copies the credentials of a request.
     pub(crate) fn of(request: &Request) -> Self {
         let shown = [AUTHORIZATION, COOKIE, HOST, ORIGIN, HeaderName::from_static("sec-fetch-site")];
         let mut headers = HeaderMap::new();
@@ -58,25 +59,25 @@ impl Credentials {
     }
 }
 
-/// Tells whether a response is a stream of events.
+/// Checks whether a response is a stream of events.
 fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Looks after one stream.
+/// Checks the credentials of one stream.
 pub(crate) struct StreamGuard {
     pub(crate) shared: Arc<Shared>,
     pub(crate) caller: Caller,
     pub(crate) credentials: Credentials,
-    /// The place of the stream among those of its caller.
+    /// The permit for the stream, from the quota of its caller.
     pub(crate) permit: Option<UsePermit>,
-    /// How its protocol words a failure.
+    /// Converts a failure for the protocol of the stream.
     pub(crate) stream_failure: StreamFailure,
     pub(crate) asked: Asked,
 }
 
-/// A stream that is looked after.
+/// A stream with its guard.
 struct Guarded {
     frames: BodyDataStream,
     guard: StreamGuard,
@@ -84,16 +85,16 @@ struct Guarded {
     check_at: Instant,
     /// Becomes true when the server stops.
     closing: watch::Receiver<bool>,
-    /// Until when the stream may go on, once the server stops.
+    /// The end of the stream's time, once the server stops.
     leave_by: Option<Instant>,
     end_at_stop: EndAtStop,
 }
 
 impl StreamGuard {
-    /// Returns the answer, with its stream looked after if it is one.
+    /// Returns the response; if it is a stream, the guard watches it.
     ///
     /// # Errors
-    /// The caller has as many streams as it may, where no place was taken for this one.
+    /// `server_quota_exceeded` if the caller has the maximum number of streams, and no permit was taken for this one.
     pub(crate) fn look_after(mut self, response: Response) -> Result<Response, Problem> {
         if !is_stream(&response) {
             return Ok(response);
@@ -117,7 +118,7 @@ impl StreamGuard {
         Instant::now() + time_to_check(self.shared.now(), self.caller.valid_until, every)
     }
 
-    /// Settles anew who asks. Returns why the stream has to end.
+    /// Checks the credentials again. Returns the reason why the stream has to end.
     async fn check(&self) -> Option<Problem> {
         let Credentials { uri, headers } = &self.credentials;
         match timeout(CHECK_TIME, self.shared.access.caller(uri, headers)).await {
@@ -130,7 +131,7 @@ impl StreamGuard {
 }
 
 impl Guarded {
-    /// Returns what comes next; after a failure, nothing does.
+    /// Returns the next bytes of the stream; none after a failure.
     async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
         loop {
             let leave_by = self.leave_by;
@@ -144,7 +145,7 @@ impl Guarded {
                 () = sleep_until(self.check_at) => {}
                 // Frames that are ready go before the end.
                 frame = self.frames.next() => {
-                    // A stream of ours does not fail.
+                    // Streams of this server do not fail.
                     let frame = frame?.ok()?;
                     return Some((frame, Some(self)));
                 }
@@ -195,12 +196,12 @@ async fn stopped(closing: &mut watch::Receiver<bool>, leave_by: Option<Instant>)
     }
 }
 
-/// Tells whether a status says that the caller may not ask, and not that nobody knows.
+/// Checks whether a status refuses the caller, as opposed to an error of the check.
 fn is_refusal(status: StatusCode) -> bool {
     status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN
 }
 
-/// Returns how long to wait before the next look: until the caller's time is over, and no longer than `every`.
+/// Returns the time until the next check: until the end of the caller's credentials, and no longer than `every`.
 fn time_to_check(now: Timestamp, valid_until: Option<Timestamp>, every: Duration) -> Duration {
     valid_until.map_or(every, |end| end.since(now).min(every))
 }

@@ -1,4 +1,4 @@
-//! What the process uses of the system under it: told by the binary, shown by metrics, logged when it is nearly used up.
+//! The process's use of the system's resources: measured by the binary, shown by metrics, logged when nearly used up.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -8,41 +8,41 @@ use tokio::time::sleep;
 
 use crate::shared::Shared;
 
-/// How often the use of descriptors is looked at.
+/// The time between two checks of the descriptors.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// What the process uses of the system under it; none where that cannot be told.
+/// The process's use of the system's resources; `None` for a value that cannot be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SystemUsage {
-    /// Descriptors that are open: connections, files, pipes.
+    /// The number of open descriptors: connections, files, pipes.
     pub open_descriptors: Option<u64>,
-    /// How many may be.
+    /// The maximum number of open descriptors.
     pub descriptor_limit: Option<u64>,
-    /// Bytes of the database's file.
+    /// The size of the database's file, in bytes.
     pub database_bytes: Option<u64>,
-    /// Bytes of the database's write-ahead log.
+    /// The size of the database's write-ahead log, in bytes.
     pub wal_bytes: Option<u64>,
-    /// Bytes that are free on the disk of the database.
+    /// The free space on the disk of the database, in bytes.
     pub disk_free_bytes: Option<u64>,
-    /// Lines of the log that were dropped since the start, because they were not read fast enough.
+    /// The number of log lines that were dropped since the start, because they were not read fast enough.
     pub dropped_log_lines: Option<u64>,
 }
 
 impl SystemUsage {
-    /// Tells whether so much of the descriptors is in use, in tenths.
+    /// Checks whether at least this many tenths of the descriptors are in use.
     fn uses_descriptors(self, tenths: u64) -> bool {
         let used = self.open_descriptors.zip(self.descriptor_limit);
         used.is_some_and(|(open, limit)| open.saturating_mul(10) >= limit.saturating_mul(tenths))
     }
 }
 
-/// Tells what the process uses of the system under it.
+/// Measures the process's use of the system's resources.
 pub trait SystemProbe: fmt::Debug + Send + Sync {
     /// Reads the present use. It is called every few seconds and must not wait.
     fn usage(&self) -> SystemUsage;
 }
 
-/// Writes a line to the log when nine tenths of the descriptors are in use, and when no more than eight tenths are again.
+/// Logs when nine tenths of the descriptors are in use, and again when less than eight tenths are.
 pub(crate) async fn watch(shared: &Shared) -> Infallible {
     let mut is_near_limit = false;
     loop {

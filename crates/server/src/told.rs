@@ -1,4 +1,4 @@
-//! A stream of what a future tells on its way: for work that is easier said as a sequence of steps than as a stream.
+//! A stream of the values that a future sends: some streams are easier to write as a sequence of steps.
 
 use std::future::Future;
 use std::task::Poll;
@@ -7,19 +7,20 @@ use futures_core::Stream;
 use futures_util::stream::poll_fn;
 use tokio::sync::mpsc;
 
-/// What work tells its reader with.
+/// The sender of the values.
 #[derive(Debug)]
 pub(crate) struct Teller<T>(mpsc::Sender<T>);
 
 impl<T> Teller<T> {
-    /// Tells something. It goes on when the reader has taken what was told before.
+    /// Sends a value. Returns when the reader has taken the value before it.
     pub(crate) async fn tell(&self, what: T) {
-        // Without a reader the work is not polled: there is nobody to be told that nobody listens.
+        // Without a reader the work is not polled, so an error needs no handling.
         drop(self.0.send(what).await);
     }
 }
 
-/// Returns what work tells, until it is done. It goes on while the stream is read, and is given up with the stream.
+/// Returns the values that the work sends, until it is done. The work runs while the stream is read, and is dropped
+/// with it.
 pub(crate) fn told<T, F>(work: impl FnOnce(Teller<T>) -> F) -> impl Stream<Item = T> + Send
 where
     T: Send + 'static,
@@ -32,7 +33,7 @@ where
             return Poll::Ready(Some(it));
         }
         if work.as_mut().is_some_and(|work| work.as_mut().poll(cx).is_ready()) {
-            // With the work goes its teller: what was told last comes still, and then the end.
+            // This drops the sender: the last values still come, and then the end.
             work = None;
         }
         heard.poll_recv(cx)

@@ -1,16 +1,16 @@
-//! The trace that a request is part of (W3C Trace Context).
+//! The trace to which a request belongs (W3C Trace Context).
 
 use axum::http::HeaderMap;
 
-/// The header that says so.
+/// The header with the trace.
 const HEADER: &str = "traceparent";
 
-/// Returns the trace that a request says it is part of: 32 digits; none when it says nothing that can be understood.
+/// Returns the trace id of a request: 32 hexadecimal digits; `None` without a valid header.
 pub(crate) fn of(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(HEADER)?.to_str().ok()?;
     let mut parts = text.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    // Later versions may say more behind it.
+    // Later versions may have more fields.
     let whole = version != "00" || parts.next().is_none();
     let fit = |it: &str, len: usize| {
         it.len() == len && it.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -1,8 +1,8 @@
 //! A durable chat harness: conversations that never lose a turn.
 //!
-//! `send(session_id, message)` gives an outcome: completed, suspended or errored. An agent is a graph over typed state; a
-//! session is a conversation that lives in a store; a turn runs the graph, may stream, may suspend for a human and resume
-//! days later, after any restart, and is never lost.
+//! `send(session_id, message)` gives an outcome: completed, suspended or errored. An agent is a graph over typed state;
+//! a session is a conversation that lives in a store; a turn runs the graph, may stream, may suspend for a human and
+//! resume days later, after any restart, and is never lost.
 //!
 //! ```
 //! use singletree::{
@@ -32,7 +32,8 @@
 //! ```
 //!
 //! # Prompts
-//! Prompts are templates with a name and a version; they lie in a folder, in memory, or where a backend of yours has them.
+//! Prompts are templates with a name and a version; they lie in a folder, in memory, or where a backend of yours has
+//! them.
 //!
 //! ```
 //! use singletree::prompts::{ChatSegment, MemoryBackend, Prompt, PromptInputs, PromptManager, SegmentRole};
@@ -57,9 +58,10 @@
 //!
 //! # Where things are
 //! The most used names are at the root. Everything else is in the module of its part: [`engine`] (graphs), [`harness`]
-//! (chat), [`llm`] (messages and model calls), [`providers`] (models over HTTP) and [`http`] (their client), [`tools`], [`mcp`]
-//! (tools of servers), [`agent`] (the ready agent loop, teams and the demo), [`config`] (agents as files), [`durable`] (what
-//! stores promise), [`prompts`] (templates rendered to messages), [`draw`] (pictures of graphs and turns), [`narration`].
+//! (chat), [`llm`] (messages and model calls), [`providers`] (models over HTTP) and [`http`] (their client), [`tools`],
+//! [`mcp`] (tools of servers), [`agent`] (the ready agent loop, teams and the demo), [`config`] (agents as files),
+//! [`durable`] (the contracts of stores), [`prompts`] (templates rendered to messages), [`draw`] (pictures of graphs
+//! and turns), [`narration`].
 
 #[cfg(doctest)]
 mod pages;

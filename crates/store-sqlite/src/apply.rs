@@ -28,7 +28,7 @@ use crate::meter::Scribe;
 pub(crate) struct Target<'a> {
     /// Its name.
     key: &'a SessionKey,
-    /// What it was before the batch, when it existed.
+    /// The stored session before the batch, when it existed.
     found: Option<Found>,
     /// Its integer id, when it exists.
     id: Option<i64>,
@@ -68,10 +68,11 @@ impl Target<'_> {
         if let Some(id) = self.id {
             return Ok(id);
         }
-        let head = self.rest.iter().take_while(|item| !matches!(item, Put::Delete)).find_map(|item| match item {
-            Put::Head(head) => Some(head),
-            _ => None,
-        });
+        let head =
+            self.rest.iter().take_while(|item| !matches!(item, Put::Delete)).find_map(|item| match item {
+                Put::Head(head) => Some(head),
+                _ => None,
+            });
         match head {
             Some(head) => session::head(scribe, self, head),
             None => refused(format!("the session {} exists", self.key.session)),

@@ -16,24 +16,24 @@ const DOING: &str = "back up";
 
 impl SqliteStore {
     /// Copies the database into a new file (mode 0600 on Unix; its folder must exist), as it is at one moment after the
-    /// call, while others go on reading and writing. The copy is synced to disk before this answers; it can be opened like
-    /// any other database, and holds nothing of what was deleted. Works on a handle that only reads, too.
+    /// call, while others go on reading and writing. The copy is synced to disk before this call returns; it can be
+    /// opened like any other database, and contains no deleted data. Works on a handle that only reads, too.
     ///
-    /// The log cannot be begun again while the copy is made: until then it grows with what is written.
+    /// The log cannot be restarted while the copy is made: until then, it grows with every write.
     ///
     /// The copy is a log of its own. It has another [epoch](singletree_durable::Journal::log_epoch) than this database,
-    /// and gets one more when it is first opened for writing: however often it is put in place of what was lost, event ids
-    /// of one log never name events of another. Turns that ran when it was made are in it without an outcome and are taken
-    /// over like those of a process that died.
+    /// and gets one more when it is first opened for writing: however often it replaces a lost database, event ids of
+    /// one log never name events of another. Turns that ran when the copy was made are in it without an outcome and are
+    /// taken over like those of a process that died.
     ///
     /// # Errors
     /// - `store_unavailable`: something of that name is there already (it is left unchanged), or it cannot be written.
-    /// - `store_corrupt`: what is to be copied is damaged.
+    /// - `store_corrupt`: the database is damaged.
     /// - `store_closed`.
     ///
     /// # Cancellation
-    /// The copy is made even if the future is dropped; [`close`](Self::close) waits for it. A process that is killed leaves
-    /// an empty file of that name and, beside it, what was written so far, ending in `.partial`.
+    /// The copy is made even if the future is dropped; [`close`](Self::close) waits for it. A process that is killed
+    /// leaves an empty file of that name and, beside it, the unfinished copy, whose name ends in `.partial`.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         let to = std::path::absolute(to.as_ref()).map_err(|error| unavailable(DOING, error))?;
         self.aside(DOING, move |source| copy(&open::reader(source)?, &to)).await
@@ -73,7 +73,7 @@ fn partial(to: &Path) -> PathBuf {
     name.into()
 }
 
-/// Removes what this call made. What cannot be removed stays, and is in the way of the next backup to that name.
+/// Removes a file that this call made. A file that cannot be removed stays, and blocks the next backup to that name.
 fn remove(path: &Path) {
     std::fs::remove_file(path).unwrap_or_default();
 }

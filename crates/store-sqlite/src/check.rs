@@ -16,10 +16,10 @@ use crate::{SqliteStore, open};
 pub enum Damage {
     /// The file contradicts itself: a page, an index or a constraint (`PRAGMA integrity_check`).
     Integrity(String),
-    /// A row refers to another that is not there: `table`, and what it lacks.
+    /// A row refers to a row that does not exist: the `table` and the missing reference.
     Reference(String),
-    /// A row does not have the values that were written: its table and its name. Rows that a repair does not touch stay as
-    /// they are.
+    /// A row does not have the values that were written: its table and its name. Rows that a repair does not touch stay
+    /// as they are.
     Changed(String),
 }
 
@@ -37,8 +37,8 @@ impl std::fmt::Display for Damage {
 const LISTED: u32 = 100;
 
 impl SqliteStore {
-    /// Goes through the whole file and returns what is wrong with it, at most a hundred findings of each kind; nothing for a
-    /// file that is whole. What rows mean to each other beyond that is not looked at.
+    /// Goes through the whole file and returns the damage found, at most a hundred findings of each kind; an empty list
+    /// for a sound file. Other relations between rows are not checked.
     ///
     /// Others go on reading and writing. Takes time in proportion to the file.
     ///
@@ -58,8 +58,8 @@ impl SqliteStore {
 }
 
 impl SqliteStore {
-    /// Returns how many rows have no checksum, since an older version of this crate wrote them and nobody has since: a change
-    /// of those cannot be found. None for a file in an older format, in which no row has one.
+    /// Returns how many rows have no checksum, since an older version of this crate wrote them and nobody has since: a
+    /// change of those cannot be found. None for a file in an older format, in which no row has one.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -134,7 +134,8 @@ fn references(snapshot: &Connection) -> Found<Vec<Damage>> {
     Ok(found)
 }
 
-/// Compares the use of models of each tenant with that of its sessions: what deleted ones used stays in it, too.
+/// Compares the usage of each tenant with the sum of its sessions. It may be greater, because it includes deleted
+/// sessions.
 fn sums(snapshot: &Connection) -> Found<Vec<Damage>> {
     let sql = "SELECT DISTINCT 'usage: ' || s.tenant || ' has used less of ' || s.model || ' than its sessions' \
         FROM (SELECT tenant, model, sum(calls) AS calls FROM usage WHERE session <> '' GROUP BY tenant, model) s \
@@ -151,7 +152,7 @@ const MISCOUNTED: &str = "SELECT 'blob_account: ' || tenant || ' ' || holder || 
     UNION ALL SELECT tenant, holder, 0, length(bytes) FROM blob WHERE holder <> '') \
     GROUP BY tenant, holder HAVING sum(said) <> sum(found) LIMIT 100";
 
-/// What the schema does not declare as a foreign key: table, column, table it refers to by id.
+/// References that the schema does not declare as foreign keys: table, column, table it refers to by id.
 const UNDECLARED: &[(&str, &str, &str)] = &[
     ("item", "session", "session"),
     ("item", "list", "name"),

@@ -1,7 +1,8 @@
-//! Which values of a row its checksum is made of, and which rows do not have the values that they had (`durable::checksum`).
+//! The columns that the checksum of a row covers, and the search for rows whose values have changed
+//! (`durable::checksum`).
 //!
-//! A checksum has parts that change at different times: what an item is, where it stands, what is known beside it. The
-//! order of columns and parts is part of the format. What is not in a checksum another row or a count determines.
+//! A checksum has parts that change at different times: the content of an item, its place, its side record. The order
+//! of columns and parts is part of the format. A column without a checksum is determined by another row or by a count.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result, Row};
@@ -152,7 +153,7 @@ pub(crate) fn of(parts: &[&[Bind<'_>]]) -> Bind<'static> {
     bind(sum((0..).zip(parts).map(|(no, values)| part(no, values))))
 }
 
-/// Returns what is added to the checksum of a row when one of its parts changes.
+/// Returns the difference to add to the checksum of a row when one of its parts changes.
 pub(crate) fn change(no: u64, old: &[Bind<'_>], new: &[Bind<'_>]) -> Bind<'static> {
     bind(changed(part(no, old), part(no, new)))
 }
@@ -162,7 +163,7 @@ pub(crate) fn of_counts(values: &[Bind<'_>], counts: &[Bind<'_>]) -> Bind<'stati
     bind(sum([part(0, values), counted(counts)]))
 }
 
-/// Returns what is added to the checksum of such a row when these are added to its numbers.
+/// Returns the difference to add to the checksum of such a row when these numbers are added to its counts.
 pub(crate) fn of_added(counts: &[Bind<'_>]) -> Bind<'static> {
     bind(counted(counts))
 }
@@ -188,7 +189,7 @@ fn bind(checksum: u64) -> Bind<'static> {
     Bind::Int(checksum.cast_signed())
 }
 
-/// Writes the checksum of what a file says of itself.
+/// Writes the checksum of the `meta` row.
 pub(crate) fn seal(connection: &Connection) -> Result<()> {
     let sql = format!("SELECT {} FROM meta", META.join(", "));
     let checksum = connection.query_row(&sql, [], |row| {
@@ -198,7 +199,7 @@ pub(crate) fn seal(connection: &Connection) -> Result<()> {
     connection.execute("UPDATE meta SET checksum = ?", [bind(checksum)]).map(drop)
 }
 
-/// What the checksums of a file say.
+/// The result of comparing rows with their checksums.
 #[derive(Debug, Default)]
 pub(crate) struct Verified {
     /// Rows that do not have the values that were written: the table and the row.

@@ -1,4 +1,4 @@
-//! Reads typed values out of a row; what does not fit is corruption, never guessed (INV-13).
+//! Reads typed values out of a row; a value that does not fit is corruption, never guessed (INV-13).
 
 use rusqlite::types::Type;
 use rusqlite::{Result, Row};

@@ -10,8 +10,8 @@ use crate::writer::{Reply, Work};
 use crate::{SqliteStore, read};
 
 impl SqliteStore {
-    /// Tells whether the file had a place for documents and for the use of models when it was opened: one that is only read may be of a version that
-    /// had none, and then there is none.
+    /// Tells whether the file had a place for documents and for the use of models when it was opened: one that is only
+    /// read may be of a version that had none, and then there is none.
     pub(crate) fn has_shelf(&self) -> bool {
         self.meta().version >= SHELF
     }

@@ -39,8 +39,8 @@ pub struct ErasureList {
 }
 
 impl ErasureList {
-    /// Reads a list; a file that does not exist is an empty list. A line that a crash has cut is skipped: its erasure was not
-    /// committed either. The whole list is held in memory, about 150 bytes for each entry.
+    /// Reads a list; a file that does not exist is an empty list. A line that a crash has cut is skipped: its erasure
+    /// was not committed either. The whole list is held in memory, about 150 bytes for each entry.
     ///
     /// # Errors
     /// `store_unavailable`; `store_corrupt` when entries have no key, so that nothing could be found in it.
@@ -81,7 +81,8 @@ impl ErasureList {
     }
 }
 
-/// Appends to the list of one database. It holds the key and no entries, so that its memory does not grow with the list.
+/// Appends to the list of one database. It holds the key and no entries, so that its memory does not grow with the
+/// list.
 #[derive(Debug)]
 pub(crate) struct ErasureListWriter {
     path: PathBuf,
@@ -180,8 +181,9 @@ fn hash_of(key: &str, name: &ErasedName) -> String {
 
 /// Draws a key. SQLite has the system's randomness at hand.
 fn draw() -> Result<String> {
-    let drawn = Connection::open_in_memory()
-        .and_then(|open_in_memory| open_in_memory.query_row("SELECT lower(hex(randomblob(32)))", [], |row| row.get(0)));
+    let drawn = Connection::open_in_memory().and_then(|open_in_memory| {
+        open_in_memory.query_row("SELECT lower(hex(randomblob(32)))", [], |row| row.get(0))
+    });
     drawn.map_err(|error| translate(error, DOING))
 }
 

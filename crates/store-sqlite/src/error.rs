@@ -28,7 +28,7 @@ pub(crate) fn refused<T>(requirement: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Refused(requirement.into()))
 }
 
-/// Says what an error of SQLite means to the caller.
+/// Translates an error of SQLite into an error of the store.
 pub(crate) fn translate(error: rusqlite::Error, doing: &'static str) -> Error {
     share(&Arc::new(error), doing)
 }

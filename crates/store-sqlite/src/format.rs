@@ -10,7 +10,7 @@ use crate::name_hash::hash_old_names;
 /// Marks a file as ours: "sing".
 const APPLICATION: i32 = 0x7369_6e67;
 
-/// What makes each version out of the one before; the first makes version 1 out of nothing.
+/// The migrations, one for each version; the first creates version 1 in an empty file.
 const STEPS: &[&str] = &[
     include_str!("schema/v1.sql"),
     include_str!("schema/v2.sql"),
@@ -30,7 +30,7 @@ pub(crate) const CHECKED: i32 = 4;
 /// The first version that counts the bytes of a tenant's blobs.
 pub(crate) const BLOB_ACCOUNTS: i32 = 4;
 
-/// What a file says of itself.
+/// The `meta` row of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Meta {
     /// The fence of its last writer.
@@ -46,7 +46,7 @@ pub(crate) struct Meta {
 /// Writes nothing.
 ///
 /// # Errors
-/// `store_format_unsupported` for files of other applications and newer versions, `store_corrupt` for what is no
+/// `store_format_unsupported` for files of other applications and newer versions, `store_corrupt` for a file that is no
 /// database.
 pub(crate) fn inspect(connection: &Connection) -> Result<bool> {
     let (application, version) = marks(connection).map_err(|error| translate(error, "read its format"))?;
@@ -72,8 +72,8 @@ pub(crate) fn empty() -> Error {
     Error::Format { found: "nothing: an empty file".to_owned(), known: name(known()) }
 }
 
-/// Brings a file that [`inspect`] let pass to this version and raises its fence, in one transaction. A copy gets an epoch
-/// of its own: from here on it is another log than what it was copied from.
+/// Migrates a file that [`inspect`] has accepted to this version and raises its fence, in one transaction. A copy gets
+/// an epoch of its own: from here on its log differs from the log of the original.
 pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
     let change = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let (_, version) = marks(&change)?;
@@ -102,7 +102,7 @@ pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
     Ok(meta)
 }
 
-/// Reads what a file of ours says of itself.
+/// Reads the `meta` row of a file of ours.
 pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Meta> {
     let (_, version) = marks(connection)?;
     connection.query_row("SELECT fence, log_epoch FROM meta", [], |row| {
@@ -121,7 +121,7 @@ pub(crate) fn fence(connection: &Connection) -> rusqlite::Result<Fence> {
 /// Marks a file that was just copied as a copy. Its epoch is new already, for those who only read it.
 pub(crate) fn mark_copy(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("UPDATE meta SET is_copy = 1, log_epoch = lower(hex(randomblob(8)))", [])?;
-    // A copy has the format of what it was copied from.
+    // A copy has the format of the original.
     match marks(connection)? {
         (_, version) if version >= CHECKED => checksum::seal(connection),
         _ => Ok(()),

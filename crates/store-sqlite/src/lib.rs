@@ -1,28 +1,29 @@
 //! The embedded store: one SQLite file.
 //!
 //! # Use
-//! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, an `Upkeep`, a `PausedStore`, a `Checkpointer` and
-//! `Documents` at once and can be cloned. One process writes; others may look with [`SqliteStore::read_only`] or the sqlite3 shell. Not on a
-//! network file system: its locks cannot be trusted.
+//! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, an `Upkeep`, a `PausedStore`, a
+//! `Checkpointer` and `Documents` at once and can be cloned. One process writes; others may look with
+//! [`SqliteStore::read_only`] or the sqlite3 shell. Not on a network file system: its locks cannot be trusted.
 //!
 //! # How it works
 //! One thread owns the only connection that writes. It takes all batches that wait, up to a limit, into one
-//! transaction, commits once, and answers them all: each caller waits for a sync to disk, but concurrent callers share it.
-//! A batch that is refused before it has written needs no undoing; when one is refused half way, the transaction is done
-//! again with a savepoint for each batch. A few threads with read-only connections answer queries beside it.
+//! transaction, commits once, and answers them all: each caller waits for a sync to disk, but concurrent callers share
+//! it. A batch that is refused before it has written needs no undoing; when one is refused half way, the transaction is
+//! done again with a savepoint for each batch. A few threads with read-only connections answer queries beside it.
 //!
 //! # Build
 //! SQLite is built in, and compiled as `LIBSQLITE3_FLAGS` in the environment of the build says. This workspace sets in
-//! `.cargo/config.toml`: `HAVE_FDATASYNC` (a sync of the log leaves out times that nobody reads after a crash; without it
-//! SQLite calls `fsync`, which writes the file's inode with every commit) and `SQLITE_DEFAULT_MEMSTATUS=0` (SQLite does not
-//! count its allocations under a lock; nothing here asks for the count). A library does not hand its settings on to who
-//! uses it: without them everything works and every promise stands, a commit only costs more. Who wants them says
-//! `LIBSQLITE3_FLAGS = "-DHAVE_FDATASYNC=1 -DSQLITE_DEFAULT_MEMSTATUS=0"` under `[env]` in a `.cargo/config.toml` of their
-//! own.
+//! `.cargo/config.toml`: `HAVE_FDATASYNC` (a sync of the log leaves out times that nobody reads after a crash; without
+//! it SQLite calls `fsync`, which writes the file's inode with every commit) and `SQLITE_DEFAULT_MEMSTATUS=0` (SQLite
+//! does not count its allocations under a lock; nothing here asks for the count). A library does not hand its settings
+//! on to who uses it: without them everything works and every promise stands, a commit only costs more. Who wants them
+//! says `LIBSQLITE3_FLAGS = "-DHAVE_FDATASYNC=1 -DSQLITE_DEFAULT_MEMSTATUS=0"` under `[env]` in a `.cargo/config.toml`
+//! of their own.
 //!
 //! # Invariants
-//! INV-3 (a batch stands or falls alone in its transaction), INV-4 (all values that are bound are counted), INV-12 (queues and
-//! groups are limited), INV-13 (the format has a version), INV-14 (every query begins at (tenant, session)).
+//! INV-3 (a batch stands or falls alone in its transaction), INV-4 (all values that are bound are counted), INV-12
+//! (queues and groups are limited), INV-13 (the format has a version), INV-14 (every query begins at (tenant,
+//! session)).
 //!
 //! # Example
 //! ```no_run

@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::name::Names;
 use crate::name_hash::{hash_of_name, hash_of_session};
 
-/// What a store has committed since it was opened.
+/// The totals of a store's commits since it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     bytes: AtomicU64,
@@ -145,7 +145,7 @@ impl<'c> Scribe<'c> {
     /// Runs a statement that writes and returns how many rows it touched.
     pub(crate) fn write(&self, sql: &str, values: &[Bind<'_>]) -> Result<usize, Failure> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        // Also when it fails: what it did before that is undone by itself, but nobody need rely on it.
+        // Also on failure: SQLite undoes the changes of a failed statement, but no caller needs to rely on that.
         self.has_written.set(true);
         let touched = statement.execute(params_from_iter(values))?;
         self.bytes.set(self.bytes.get() + values.iter().map(|value| value.bytes()).sum::<u64>());

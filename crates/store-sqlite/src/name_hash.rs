@@ -1,7 +1,8 @@
-//! Names of deleted sessions, and of those who deleted them: kept as keyed hashes, so that a file does not tell who they were.
+//! Names of deleted sessions, and of those who deleted them: kept as keyed hashes, so that a file does not tell who
+//! they were.
 //!
-//! The key is drawn when a file comes to format version 4, and stands in the file: the hash hides names from those who read
-//! the tables, and lets those who know a name find its row.
+//! The key is drawn when a file comes to format version 4, and stands in the file: the hash hides names from those who
+//! read the tables, and lets those who know a name find its row.
 
 use std::fmt::Write;
 

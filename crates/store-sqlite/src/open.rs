@@ -19,9 +19,9 @@ pub(crate) const BUSY: Duration = Duration::from_secs(5);
 /// The size of a page in bytes. A commit writes every page that it touches to the log, whole, so that small ones are
 /// cheap; long bodies go on in pages of their own, which small ones waste less of.
 ///
-/// Smaller than a disk's sector, so that two pages may share one: as for the frames of the log, which lie across sectors
-/// at any size of a page, it is assumed that a write that is cut off by a power loss harms no byte beside it (SQLite's
-/// "powersafe overwrite").
+/// Smaller than a disk's sector, so that two pages may share one: as for the frames of the log, which lie across
+/// sectors at any size of a page, it is assumed that a write that is cut off by a power loss harms no byte beside it
+/// (SQLite's "powersafe overwrite").
 const PAGE: i64 = 2048;
 
 /// How many pages the log has when it is folded into the file: 4 MiB. Short: a log that is written over again and again
@@ -72,7 +72,7 @@ pub(crate) fn writer(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Sets what a commit survives from here on.
+/// Sets the durability of later commits.
 pub(crate) fn relax(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
     let level = match durability {
         Durability::Full => "FULL",
@@ -108,7 +108,8 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| translate(error, "open"))?;
     connection.busy_timeout(BUSY).map_err(|error| translate(error, "open"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // A plan depends on the statement alone. Without this, SQLite plans anew whenever a value is bound that it might have used.
+    // A plan depends on the statement alone. Without this, SQLite plans anew whenever a value is bound that it might
+    // have used.
     let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
     stable.map_err(|error| translate(error, "open"))?;
     Ok(connection)
@@ -119,14 +120,14 @@ fn settings(connection: &Connection, is_made: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "page_size", PAGE)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     if !is_made {
-        // The first page of an empty file needs no file to go back by: cut off, it leaves an empty file. It is synced before
-        // there is a log, since SQLite takes a log beside a file without pages for a stranger's.
+        // The first page of an empty file needs no file to go back by: cut off, it leaves an empty file. It is synced
+        // before there is a log, since SQLite takes a log beside a file without pages for a stranger's.
         set("journal_mode", "MEMORY")?;
     }
     set("journal_mode", "WAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     set("wal_autocheckpoint", LOG_PAGES)?;
-    // What was deleted or replaced leaves no copy in the pages (D25).
+    // Deleted or replaced data leaves no copy in the pages (D25).
     set("secure_delete", "ON")?;
     // Savepoints keep their pages in memory, not in files elsewhere.
     connection.pragma_update(None, "temp_store", "MEMORY")

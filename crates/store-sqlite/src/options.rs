@@ -6,7 +6,7 @@ use singletree_durable::Result;
 
 use crate::SqliteStore;
 
-/// What an answered batch survives.
+/// The failures that a committed batch survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Durability {
     /// The process and a power loss: every commit is synced to disk before it is answered.
@@ -31,15 +31,15 @@ impl Options {
         Self { path, durability: Durability::default(), command: String::new(), lists_erasures: false }
     }
 
-    /// Sets what an answered batch survives.
+    /// Sets the failures that a committed batch survives.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Sets what a second process is told about this one when it is refused: usually its command line. Line breaks
-    /// become spaces.
+    /// Sets the description of this process in the error of a refused second process: usually its command line. Line
+    /// breaks become spaces.
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();
@@ -47,9 +47,9 @@ impl Options {
     }
 
     /// Lists every session that is deleted in a file beside the database ([`ErasureList`](crate::ErasureList)), synced
-    /// before the deletion is committed, so that no restored backup brings it back. The list grows by about 80 bytes for
-    /// each deletion. Where it cannot be written, the deletion fails with `store_unavailable`.
-    /// Deletions by [`SqliteStore::session_store`], which keeps no audit, are not listed.
+    /// before the deletion is committed, so that no restored backup brings it back. The list grows by about 80 bytes
+    /// for each deletion. Where it cannot be written, the deletion fails with `store_unavailable`. Deletions by
+    /// [`SqliteStore::session_store`], which keeps no audit, are not listed.
     #[must_use]
     pub fn list_erasures(mut self) -> Self {
         self.lists_erasures = true;
@@ -58,7 +58,7 @@ impl Options {
 
     /// Opens the file, or makes it (mode 0600 on Unix; its folder must exist), and takes the right to write.
     ///
-    /// Raises the file's fence durably, so that what an earlier owner left unfinished can be told apart.
+    /// Raises the file's fence durably, so that unfinished work of an earlier owner can be recognized.
     ///
     /// # Errors
     /// - `store_locked`: another process, or another handle of this one, has it open for writing.

@@ -58,8 +58,9 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// As [`Self::take`], but looks so many times whether something has come before it goes to sleep. Who sleeps must be
-    /// woken, by a call of the kernel and often on another core that sleeps, too; that takes longer than a short work.
+    /// As [`Self::take`], but looks so many times whether something has come before it goes to sleep. Who sleeps must
+    /// be woken, by a call of the kernel and often on another core that sleeps, too; that takes longer than a short
+    /// work.
     pub(crate) fn take_awake(&self, most: usize, looks: u32) -> Vec<T> {
         for _ in 0..looks {
             if !self.is_idle() {
@@ -109,13 +110,13 @@ impl<T> Queue<T> {
         !self.state().open
     }
 
-    /// Lets nothing more in; what waits is still taken.
+    /// Accepts no more jobs; waiting jobs are still taken.
     pub(crate) fn close(&self) {
         self.state().open = false;
         self.ready.notify_all();
     }
 
-    /// Lets nothing more in and drops what waits.
+    /// Accepts no more jobs and drops the waiting ones.
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         state.open = false;

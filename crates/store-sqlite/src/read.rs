@@ -1,4 +1,4 @@
-//! The queries, one file per kind of row. Every one begins at (tenant, session), or names the tenant of what it finds.
+//! The queries, one file per kind of row. Each query starts from (tenant, session), or returns the tenant of each row.
 //!
 //! Each names its index: the planner, which knows nothing of how rows are distributed, must not choose. A plus before a
 //! column keeps the planner from putting the value it is compared with in its place elsewhere.

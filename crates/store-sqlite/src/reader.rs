@@ -21,7 +21,7 @@ pub(crate) const WAITING: usize = 16_384;
 /// One read: it gets the thread's connection, or why there is none.
 pub(crate) type Query = Box<dyn FnOnce(Result<&mut Connection>) -> Fate + Send>;
 
-/// What becomes of a connection after a query.
+/// Whether a connection is used again after a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It goes on.
@@ -82,7 +82,8 @@ pub(crate) async fn ask<T: Send + 'static>(
 ) -> Result<T> {
     let (answer, answered) = oneshot::channel();
     let job: Query = Box::new(move |connection| {
-        let result = connection.and_then(|connection| snapshot(connection, query).map_err(|error| translate(error, "read")));
+        let result = connection
+            .and_then(|connection| snapshot(connection, query).map_err(|error| translate(error, "read")));
         let fate = if result.is_ok() { Fate::Keep } else { Fate::Drop };
         // Whoever dropped the future does not want to know.
         drop(answer.send(result));

@@ -25,8 +25,8 @@ use crate::{Options, open};
 
 /// A database file, open. Clones are the same store.
 ///
-/// Dropping the last clone waits for what was handed over to be written, then closes the file; [`Self::close`] does
-/// the same without blocking a thread of the runtime.
+/// Dropping the last clone waits until all submitted work is done, then closes the file; [`Self::close`] does the same
+/// without blocking a thread of the runtime.
 #[derive(Clone)]
 pub struct SqliteStore {
     inner: Arc<Inner>,
@@ -60,8 +60,8 @@ impl SqliteStore {
         Options::new(path.into())
     }
 
-    /// Returns the process that has a file open for writing, and its command; none where nobody has. One that opens the file at the
-    /// same moment may be refused.
+    /// Returns the process that has a file open for writing, and its command; none where nobody has. One that opens the
+    /// file at the same moment may be refused.
     ///
     /// # Errors
     /// `store_unavailable` when the file is not there, or the side file of its lock cannot be read.
@@ -105,8 +105,8 @@ impl SqliteStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Closes the store for all its handles: what was handed over is still written, what comes later is answered with
-    /// `store_closed`. Afterwards the file can be copied alone. Closing again does nothing.
+    /// Closes the store for all its handles: submitted work is still done, later calls fail with `store_closed`.
+    /// Afterwards the file can be copied alone. Closing again does nothing.
     ///
     /// # Cancellation
     /// The store closes even if the future is dropped.
@@ -154,8 +154,8 @@ impl SqliteStore {
         self.inner.meter.commits()
     }
 
-    /// Runs something long with the file on a thread of its own, so that it holds up neither reads nor writes. The store
-    /// is not closed before it has ended.
+    /// Runs something long with the file on a thread of its own, so that it holds up neither reads nor writes. The
+    /// store is not closed before it has ended.
     pub(crate) fn aside<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -214,9 +214,9 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-/// Where work is handed over; what is inside when they shut is still done.
+/// The queues of submitted work; work that waits in them when they are closed is still done.
 struct Doors {
-    /// Where writes wait; none for a handle that only reads.
+    /// The waiting writes; none for a handle that only reads.
     writes: Option<Arc<Queue<Job>>>,
     reads: Arc<Queue<Query>>,
 }

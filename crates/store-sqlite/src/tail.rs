@@ -1,10 +1,10 @@
 //! The end of the log after a commit that failed (D38).
 //!
-//! A commit writes its frames to the log before it syncs them. When the sync fails, SQLite forgets the frames and the log
-//! keeps them: a process that opens the file after this one has died takes them for committed. So they are replaced at
-//! once, by a commit that begins in the same place. Each frame carries a checksum over all frames before it, so that the
-//! frames behind the replaced one count no more. As long as that fails the connection is kept, since a new one might read
-//! the log from its beginning, and nothing else is written.
+//! A commit writes its frames to the log before it syncs them. When the sync fails, SQLite forgets the frames and the
+//! log keeps them: a process that opens the file after this one has died takes them for committed. So they are replaced
+//! at once, by a commit that begins in the same place. Each frame carries a checksum over all frames before it, so that
+//! the frames behind the replaced one count no more. As long as that fails the connection is kept, since a new one
+//! might read the log from its beginning, and nothing else is written.
 
 use rusqlite::Connection;
 
@@ -14,13 +14,13 @@ use crate::{Durability, open};
 /// The end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tail {
-    /// It holds nothing but what was committed.
+    /// It contains successful commits only.
     Sound,
     /// It may hold a commit that failed.
     InDoubt,
 }
 
-/// Replaces what a failed commit left at the end of the log, and syncs that whatever else is synced.
+/// Replaces the remains of a failed commit at the end of the log, and syncs the replacement at every durability.
 pub(crate) fn replace(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
     if !connection.is_autocommit() {
         control(connection, "ROLLBACK")?;

@@ -1,6 +1,6 @@
-//! Texts that nearly every session has: they are stored as nothing, and take no room.
+//! Texts that nearly every session has: they are stored as an empty text and take no space.
 //!
-//! What is nothing itself, or only spaces, is stored with one space more, so that every text comes back as it was.
+//! A text that is empty itself, or only spaces, is stored with one space more, so that every text is restored exactly.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ pub(crate) const SCHEMA: &str = "unversioned";
 /// The usual prompt policy.
 pub(crate) const POLICY: &str = "conversation";
 
-/// Returns what is stored of a text.
+/// Returns the stored form of a text.
 pub(crate) fn shorten<'a>(text: &'a str, usual: &str) -> Cow<'a, str> {
     if text == usual {
         Cow::Borrowed("")
@@ -21,7 +21,7 @@ pub(crate) fn shorten<'a>(text: &'a str, usual: &str) -> Cow<'a, str> {
     }
 }
 
-/// Returns the text of what is stored.
+/// Returns the text of a stored form.
 pub(crate) fn lengthen(mut stored: String, usual: &str) -> String {
     if stored.is_empty() {
         return usual.to_owned();

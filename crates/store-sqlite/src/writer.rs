@@ -1,4 +1,4 @@
-//! The one thread that writes: it takes what waits, commits it together, and answers.
+//! The one thread that writes: it takes the waiting jobs, commits them together, and answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,16 +43,16 @@ const RETRY: Duration = Duration::from_millis(10);
 /// How often it is tried again after that.
 const RETRY_LATER: Duration = Duration::from_secs(1);
 
-/// What a caller is told when its write failed.
+/// The operation that the error of a failed write names.
 const DOING: &str = "write";
 
 /// How one write ended.
 pub(crate) type Verdict = Result<Reply>;
 
-/// What one write that was done is answered with.
+/// The reply to a successful write.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// That it was.
+    /// No further data.
     Done,
     /// The paused record as it was when it was claimed.
     Paused(Option<PausedRecord>),
@@ -101,8 +101,8 @@ impl Job {
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) verdict: Verdict,
-    /// What was written goes back to where it was made, to be freed there: memory that travels between threads one way
-    /// makes the allocator of the one gather what the other frees, at every turn.
+    /// The submitted work, which returns to the thread that submitted it and is freed there. If the writer's thread
+    /// freed it, the allocator would accumulate memory at every turn.
     pub(crate) _spent: Work,
 }
 
@@ -117,9 +117,9 @@ pub(crate) struct Writer {
     pub(crate) identity: FileIdentity,
     /// Whether the last probe found another file at the path, or none: nothing is written then.
     pub(crate) is_displaced: bool,
-    /// What a commit survives.
+    /// The failures that a commit survives.
     pub(crate) durability: Durability,
-    /// The list of what was erased, where one is kept.
+    /// The list of erased sessions, where one is kept.
     pub(crate) erasures: Option<ErasureListWriter>,
     /// The ids of names that were met.
     pub(crate) names: Names,
@@ -172,7 +172,7 @@ impl Writer {
             Ok(verdicts) => verdicts,
             Err(cause) => {
                 if self.tail == Tail::Sound && !matches!(cause, Cause::Replaced(_)) {
-                    // What it began ends with it, undone.
+                    // Dropping the connection rolls back its transaction.
                     self.connection = None;
                 }
                 self.names.forget();
@@ -198,7 +198,7 @@ impl Writer {
             self.is_displaced = FileIdentity::of(&self.path).ok() != Some(self.identity);
         }
         if self.is_displaced {
-            // A file that nobody finds any more would be lost with the process, and what it was told with it.
+            // A file that is not at its path is lost with the process, together with everything written to it.
             return Ok(jobs.iter().map(|_| Err(Error::Displaced)).collect());
         }
         let connection = match &mut self.connection {
@@ -214,7 +214,8 @@ impl Writer {
         let (verdicts, bytes) = match group.run(Guard::None)? {
             Some(done) => done,
             None => {
-                // Seldom: a member failed half way. What the others did is done again, now each on its own.
+                // Rare: a member failed half way. The group is undone and runs again, each member under its own
+                // savepoint.
                 group.undo()?;
                 control(connection, BEGIN)?;
                 group.run(Guard::Savepoints)?.expect("with savepoints nothing has to be done again")
@@ -223,7 +224,7 @@ impl Writer {
         if let Some(list) = &mut self.erasures
             && let Err(error) = list_erasures(list, jobs, &verdicts)
         {
-            // A deletion that is in no list would be undone by a restored backup.
+            // A restored backup would bring back a session whose deletion is in no list.
             group.undo()?;
             return Err(error.into());
         }
@@ -252,10 +253,10 @@ impl Writer {
         Ok(verdicts)
     }
 
-    /// Empties the log after a deletion, so that what was deleted is nowhere (D25).
+    /// Empties the log after a deletion, so that the deleted data is nowhere (D25).
     ///
-    /// A reader in the way keeps nobody from writing: only the deletion waits for it, a while, and the emptying is tried
-    /// again after every group and whenever there is nothing to write.
+    /// A reader in the way keeps nobody from writing: only the deletion waits for it, a while, and the emptying is
+    /// tried again after every group and whenever there is nothing to write.
     fn purge(&mut self) {
         let left = match self.residue {
             Residue::None => return,
@@ -274,24 +275,24 @@ impl Writer {
     }
 }
 
-/// What the log may hold of what was deleted.
+/// The deleted data that the log may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Residue {
-    /// Nothing.
+    /// None.
     None,
-    /// What was deleted by deletions that are not answered; they wait for so many tries more, at least one.
+    /// Data of deletions that are not answered yet; they wait for so many more attempts, at least one.
     Fresh(u32),
-    /// What was deleted by deletions that are answered.
+    /// Data of deletions that are answered.
     Old,
 }
 
 /// Takes the lock of the file before anything is looked up.
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
-/// What keeps a member that fails half way apart from the others of its group.
+/// How the effects of a member that fails half way are kept out of the commit of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Guard {
-    /// Nothing, at no cost: most refusals come before the first write of a member.
+    /// No guard, at no cost: most refusals come before the first write of a member.
     None,
     /// A savepoint for each.
     Savepoints,
@@ -306,8 +307,8 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Runs all members and returns their answers and the bytes bound by what stands; nothing when a member without a
-    /// guard was refused after it had written, so that all of it must be undone.
+    /// Runs all members and returns their results and the bytes bound by the successful ones; `None` when a member
+    /// without a guard was refused after it had written, so that the whole group must be undone.
     fn run(&self, guard: Guard) -> rusqlite::Result<Option<(Vec<Verdict>, u64)>> {
         let mut verdicts = Vec::with_capacity(self.jobs.len());
         let mut bytes = 0;
@@ -358,7 +359,8 @@ impl Work {
     fn deletes(&self) -> bool {
         match self {
             Self::Apply(batch) => batch.puts.iter().any(|put| matches!(put, Put::Delete)),
-            // A document that is removed alone was no conversation: what the log holds of it goes when it is folded in.
+            // The removal of a document alone deletes no conversation: its remains leave the log with the next
+            // checkpoint.
             Self::Pause { .. }
             | Self::Documents(_)
             | Self::Expire { .. }
@@ -394,18 +396,18 @@ fn list_erasures(list: &mut ErasureListWriter, jobs: &[Job], verdicts: &[Verdict
 
 /// Why a whole group failed.
 enum Cause {
-    /// SQLite said so, in the transaction: nothing of it is in the log.
+    /// SQLite reported an error in the transaction: nothing of the group is in the log.
     Group(Arc<rusqlite::Error>),
-    /// It could not be committed, and what it left in the log was replaced.
+    /// The commit failed, and its remains in the log were replaced.
     Replaced(Arc<rusqlite::Error>),
-    /// It could not be committed, and the log may hold it.
+    /// The commit failed, and the log may contain it.
     Unknown(Arc<rusqlite::Error>),
     /// The file could not be opened again.
     Reopen(Arc<Error>),
 }
 
 impl Cause {
-    /// Tells one member.
+    /// Returns the error for one member.
     fn tell(&self) -> Error {
         match self {
             Self::Group(error) | Self::Replaced(error) => share(error, DOING),

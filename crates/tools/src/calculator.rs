@@ -14,8 +14,8 @@ use crate::typed::TypedTool;
 
 /// Computes an arithmetic expression: `+ - * / % ^`, parentheses, unary minus, decimals.
 ///
-/// Computes in double precision and answers with 15 significant digits. Expressions have a limit
-/// of length and of depth; what is no number, as a division by zero, is an error.
+/// Computes in double precision and answers with 15 significant digits. Expressions have a limit of length and of
+/// depth; a result that is no number, as of a division by zero, is an error.
 #[derive(Debug)]
 pub struct Calculator(TypedTool);
 

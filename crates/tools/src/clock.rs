@@ -1,4 +1,4 @@
-//! What time it is.
+//! A tool that tells the time.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

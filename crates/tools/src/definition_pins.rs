@@ -9,13 +9,13 @@ use singletree_llm::BoxFuture;
 
 use crate::error::Result;
 
-/// Keeps the digest of the first known definition of each tool of a server: name, description, schemas and hints. A server
-/// whose tool has another definition later is not believed what it says of that tool.
+/// Keeps the digest of the first known definition of each tool of a server: name, description, schemas and hints. If
+/// a tool has another definition later, the server's statements about that tool are not trusted.
 ///
 /// # Contract
 ///
 /// - The first digest for a server and a tool is kept, until an operator removes it; later ones change nothing.
-/// - What is pinned is durable where the store is.
+/// - Pins are durable where the store is.
 pub trait DefinitionPins: fmt::Debug + Send + Sync {
     /// Pins a digest unless one is pinned, and returns the one that is.
     ///

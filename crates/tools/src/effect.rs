@@ -1,4 +1,4 @@
-//! How much a tool may change, and what to do when nobody knows whether it did.
+//! How much a tool may change, and how to recover a call whose outcome is unknown.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Reads a declared effect. What is unknown counts as dangerous.
+    /// Reads a declared effect. An unknown word counts as dangerous.
     #[must_use]
     pub fn declared(word: &str) -> Self {
         match word {
@@ -63,7 +63,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// What to do with a call that was begun and whose result was never recorded (D7).
+/// How to recover a call that was begun and whose result was never recorded (D7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recovery {
     /// Run it again with the same key: the tool is idempotent.

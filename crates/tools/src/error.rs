@@ -1,4 +1,4 @@
-//! What can go wrong with a tool.
+//! The errors of tools.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use singletree_llm::Mismatch;
 /// An error of anyone, kept as the source of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the operations of this crate return.
+/// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong with a tool or a call of it.
 ///
-/// `Display` is what the model may read: no paths of the machine, no secrets.
+/// `Display` is for the model: no paths of the machine, no secrets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,23 +22,23 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// What is said of a tool is malformed.
+    /// The definition of a tool is malformed.
     #[error("the definition of the tool {name:?} is malformed")]
     Definition {
         /// The tool.
         name: String,
-        /// What is malformed.
+        /// The mistake in the definition.
         source: singletree_llm::Error,
     },
     /// The model called a tool that is not there.
     #[error("there is no tool {name:?}; the tools are: {known}")]
     Unknown {
-        /// What was called.
+        /// The name that was called.
         name: String,
         /// The names that would have worked.
         known: String,
     },
-    /// What the model wrote as arguments is no JSON object.
+    /// The arguments that the model wrote are no JSON object.
     #[error("the arguments are not a JSON object")]
     Unreadable,
     /// The arguments do not fit the tool's schema.
@@ -56,7 +56,7 @@ pub enum Error {
     /// The tool did its best and failed.
     #[error("{problem}")]
     Failed {
-        /// What went wrong, for the model to read.
+        /// The problem, for the model to read.
         problem: String,
         /// The error underneath.
         source: Option<BoxError>,
@@ -64,7 +64,7 @@ pub enum Error {
     /// Whoever does the work cannot be reached; nothing was begun.
     #[error("{problem}")]
     Unavailable {
-        /// What cannot be reached, for the model to read.
+        /// The service that cannot be reached, for the model to read.
         problem: String,
         /// The error underneath.
         source: Option<BoxError>,
@@ -72,7 +72,7 @@ pub enum Error {
     /// Whoever did the work went away in the middle.
     #[error("{problem}")]
     Interrupted {
-        /// What went away, for the model to read.
+        /// The service that went away, for the model to read.
         problem: String,
         /// The error underneath.
         source: Option<BoxError>,
@@ -117,7 +117,7 @@ impl Error {
         }
     }
 
-    /// Says whether the tool was stopped in the middle, so that nobody knows what it did.
+    /// Checks whether the tool was stopped in the middle, so that its effect is unknown.
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {
         match self {

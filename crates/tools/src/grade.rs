@@ -1,8 +1,8 @@
 //! How dangerous a shell command looks.
 //!
-//! It grades; it never authorises. A shell can say the same thing in more ways than any table holds, so that a grade of
-//! `safe` means no more than that nothing here was recognised: whether a command runs is for the approval policy and the
-//! sandbox to say. What the grade is for: what a person who is asked sees first.
+//! It grades; it never authorises. A shell can say the same thing in more ways than any table holds, so that a grade
+//! of `safe` means no more than that nothing here was recognised: whether a command runs is for the approval policy
+//! and the sandbox to say. The grade is for the person who is asked for an approval.
 //!
 //! The command is read the way a shell reads it (quotes, escapes, substitutions, pipes, wrappers such as `sudo` and
 //! `env`, scripts within scripts), and the table is asked about the programs that would run, not about the text.
@@ -62,7 +62,7 @@ pub struct Rule {
     pub label: &'static str,
     /// Why it is there.
     pub description: &'static str,
-    /// What it belongs to.
+    /// The category of the danger.
     pub category: &'static str,
     /// How dangerous a match looks.
     pub severity: Severity,
@@ -74,9 +74,9 @@ pub struct Rule {
 /// How dangerous a command looks, and why.
 #[derive(Debug, Clone)]
 pub struct Grade {
-    /// The highest severity of what matched; safe when nothing did.
+    /// The highest severity of the matched rules; safe when none matched.
     pub severity: Severity,
-    /// What matched, in the order of the table.
+    /// The matched rules, in the order of the table.
     pub matched: Vec<&'static Rule>,
 }
 
@@ -85,7 +85,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     rules::all()
 }
 
-/// Grades a command. Pure; what it reads is bounded.
+/// Grades a command. Pure; the work is bounded.
 #[must_use]
 pub fn grade(command: &str, platform: Platform) -> Grade {
     let (unix, windows) = match platform {
@@ -115,8 +115,8 @@ pub fn grade(command: &str, platform: Platform) -> Grade {
     Grade { severity, matched }
 }
 
-/// Says whether a character can make a command look like another: one that is not seen, that turns the direction, or that
-/// looks like ASCII.
+/// Says whether a character can make a command look like another: one that is not seen, that turns the direction, or
+/// that looks like ASCII.
 fn is_disguise(it: char) -> bool {
     let unseen = it.is_control() && !matches!(it, '\n' | '\t' | '\r');
     unseen

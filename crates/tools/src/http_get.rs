@@ -24,16 +24,16 @@ use allowed::Allowed;
 const HOPS_MAX: usize = 5;
 /// How many bytes of a page are read.
 const BYTES_MAX: usize = 512 * 1024;
-/// How many bytes of what a server says to a refused call are told.
+/// How many bytes of the body of a refused call are read.
 const REFUSAL_BYTES_MAX: usize = 1_000;
 
 /// Reads text from an address of the web that the model chose.
 ///
-/// It goes to public addresses only: not to this machine, not to its network, not to the metadata service of a cloud, also
-/// not by a name or a redirect that leads there. It sends no credential, follows at most five redirects, reads half a
-/// megabyte, and gives back text of any kind, with the address at which it was found and its type; what is no text is named
-/// only. [`Effect::Read`], though an address can carry words to whoever owns it: where that matters,
-/// [`only`](Self::only) names the hosts.
+/// It goes to public addresses only: not to this machine, not to its network, not to the metadata service of a cloud,
+/// also not by a name or a redirect that leads there. It sends no credential, follows at most five redirects, reads
+/// half a megabyte, and returns text of any kind, with the address at which it was found and its type; a body that is
+/// no text is an error that names the address and the type. [`Effect::Read`], though an address can carry words to its
+/// owner: where that matters, [`only`](Self::only) names the hosts.
 #[derive(Debug)]
 pub struct HttpGet(TypedTool);
 
@@ -64,7 +64,8 @@ impl HttpGet {
         Self::over(Arc::new(Allowed::new(Arc::new(guarded()?), hosts)))
     }
 
-    /// Makes the tool `http_get` over a transport. Where it may go is the transport's to say: give it one that is guarded.
+    /// Makes the tool `http_get` over a transport. Where it may go is the transport's to say: give it one that is
+    /// guarded.
     ///
     /// # Errors
     ///

@@ -6,9 +6,9 @@ use sha2::{Digest, Sha256};
 
 /// Names one call for ever, also when it is run again after a crash (D7).
 ///
-/// Made of what does not change when a turn is resumed: the session, the correlation id of the
-/// invocation, the ordinal of the assistant message within it, and the index of the call within
-/// that message. The provider's call id is no part of it.
+/// Made of values that do not change when a turn is resumed: the session, the correlation id of the invocation, the
+/// ordinal of the assistant message within it, and the index of the call within that message. The provider's call id
+/// is no part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
     digest: String,

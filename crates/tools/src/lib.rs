@@ -1,13 +1,12 @@
-//! What a tool is, and the tools worth having.
+//! Tools of agents, and the built-in tools.
 //!
 //! # Vocabulary
 //!
-//! A *tool* is something that a model may ask for by name. Its *effect* says how much it may
-//! change; its *recovery* says what to do with a call that was begun and never recorded as done
-//! (D7). A *toolbox* is the ordered set of tools of an agent, and the one place where calls are
-//! checked, limited and caught. A *toolset* is a group of tools that come and go; a *live toolbox*
-//! asks the sets and gives out the toolbox of the moment. An *invocation* is one call with its idempotency key. The *output*
-//! of a call is what the model gets to read.
+//! A *tool* is something that a model may ask for by name. Its *effect* says how much it may change; its *recovery*
+//! says how to recover a call that was begun and never recorded as done (D7). A *toolbox* is the ordered set of tools
+//! of an agent, and the one place where calls are checked, limited and caught. A *toolset* is a group of tools that
+//! come and go; a *live toolbox* asks the sets and gives out the toolbox of the moment. An *invocation* is one call
+//! with its idempotency key. The *output* of a call is the text that the model gets to read.
 //!
 //! Approval is not decided here: the agent asks the effect and decides. Nor does [`grade`] decide anything: it says how
 //! dangerous a shell command looks, to the person who is asked.

@@ -1,4 +1,4 @@
-//! What a call may use.
+//! The limits of a call.
 
 use std::time::Duration;
 

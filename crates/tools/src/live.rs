@@ -10,9 +10,9 @@ use crate::toolset::{Offer, Toolset};
 
 /// Tools that are always there, and sets of tools that come and go. Cheap to clone.
 ///
-/// Each node of an agent asks for the tools of [`now`](Self::now) and works with that one [`Toolbox`]: what the model is
-/// told, what is approved and what is called are looked up by name each time, so that a tool that went away is answered
-/// as unknown and never mistaken for another.
+/// Each node of an agent asks for the tools of [`now`](Self::now) and works with that one [`Toolbox`]: the
+/// definitions for the model, the approvals and the calls look tools up by name each time, so that a tool that went
+/// away is answered as unknown and never mistaken for another.
 #[derive(Debug, Clone)]
 pub struct LiveToolbox {
     fixed: Toolbox,
@@ -20,7 +20,7 @@ pub struct LiveToolbox {
     last: Arc<Mutex<Option<Last>>>,
 }
 
-/// What was given out last, and what it was made of.
+/// The last toolbox that was given out, and the offers it was made of.
 #[derive(Debug)]
 struct Last {
     offers: Vec<Arc<[Arc<dyn crate::Tool>]>>,

@@ -23,10 +23,10 @@ const TOLD_MAX: usize = 100;
 ///
 /// # Contract
 ///
-/// - Notes belong to the tenant *and* the session of the origin: no call with another origin sees them (INV-14), and they are
-///   deleted with the session (D25).
+/// - Notes belong to the tenant *and* the session of the origin: no call with another origin sees them (INV-14), and
+///   they are deleted with the session (D25).
 /// - A note that was added without an error is durable.
-/// - The store bounds what a session and a tenant may keep, in bytes.
+/// - The store bounds the bytes that a session and a tenant may keep.
 pub trait NoteStore: fmt::Debug + Send + Sync {
     /// Adds a note of one line behind those of the session. The same note twice is two notes.
     ///
@@ -49,8 +49,8 @@ pub trait NoteStore: fmt::Debug + Send + Sync {
 
 /// Notes of a conversation: one line each, oldest first.
 ///
-/// Three tools: `notes_add` ([`Effect::Local`]), `notes_list` and `notes_search`
-/// ([`Effect::Read`]). Adding is not idempotent: the same note twice is two lines. A call outside of a session is refused.
+/// Three tools: `notes_add` ([`Effect::Local`]), `notes_list` and `notes_search` ([`Effect::Read`]). Adding is not
+/// idempotent: the same note twice is two lines. A call outside of a session is refused.
 #[derive(Debug, Clone)]
 pub struct Notes {
     store: Arc<dyn NoteStore>,
@@ -131,7 +131,7 @@ impl Notes {
         if found.is_empty() {
             return Ok(Output::text("There are no such notes."));
         }
-        // The newest are told: what a limit hides is what is oldest.
+        // The newest notes are told: a limit hides the oldest.
         let hidden = found.len().saturating_sub(TOLD_MAX);
         let mut told = found[hidden..].join("\n");
         if hidden > 0 {

@@ -21,8 +21,9 @@ use crate::typed::{CallContext, TypedTool};
 ///
 /// - Messages belong to the tenant and the session of the origin (INV-14) and are deleted with the session (D25).
 /// - A message that was put without an error is durable.
-/// - One message per key: a second call with the key of a message that is or was there changes nothing and succeeds (D7).
-/// - The store bounds what a session and a tenant may keep, in bytes.
+/// - One message per key: a second call with the key of a message that is or was there changes nothing and succeeds
+///   (D7).
+/// - The store bounds the bytes that a session and a tenant may keep.
 pub trait OutboxStore: fmt::Debug + Send + Sync {
     /// Puts a message into the outbox.
     ///
@@ -56,8 +57,8 @@ pub struct OutboxMessage {
 
 /// Puts a message into the outbox of its session, for whoever delivers.
 ///
-/// [`Effect::Destructive`], because what is sent cannot be taken back. A call that is run again under its idempotency key has
-/// one effect. A call outside of a session is refused.
+/// [`Effect::Destructive`], because a sent message cannot be taken back. A call that is run again under its
+/// idempotency key has one effect. A call outside of a session is refused.
 #[derive(Debug)]
 pub struct Outbox(TypedTool);
 

@@ -1,4 +1,4 @@
-//! What a call gives back to the model.
+//! The output of a call for the model.
 
 use std::fmt;
 
@@ -25,8 +25,8 @@ pub struct OutputPicture {
 }
 
 impl OutputPicture {
-    /// Writes the line that stands in the text for a picture that no model is shown, with the category of the error that is
-    /// the reason, if one is.
+    /// Writes the line that stands in the text for a picture that no model is shown, with the category of the error
+    /// that is the reason, if one is.
     #[must_use]
     pub fn not_shown(&self, category: Option<&str>) -> String {
         let reason = category.map(|category| format!(": {category}")).unwrap_or_default();
@@ -43,9 +43,9 @@ impl fmt::Debug for OutputPicture {
 /// The result of a call. The text goes into the tool message; the rest stands beside it (D17).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
-    /// Whether the call did what it was asked.
+    /// Whether the call succeeded.
     pub success: bool,
     /// The category of the error that this is the result of.
     pub category: Option<&'static str>,
@@ -79,8 +79,8 @@ impl Output {
         Self { text, success: false, category, pictures: Vec::new() }
     }
 
-    /// Adds a picture behind the text so far. PNG, JPEG, GIF and WebP can be shown, 16 of a call and 20 MiB together; any other
-    /// becomes a line of the text.
+    /// Adds a picture behind the text so far. PNG, JPEG, GIF and WebP can be shown, 16 of a call and 20 MiB together;
+    /// any other becomes a line of the text.
     #[must_use]
     pub fn with_picture(mut self, media_type: impl Into<String>, bytes: Vec<u8>) -> Self {
         let (media_type, at) = (media_type.into(), self.text.len());
@@ -112,7 +112,8 @@ impl Output {
         text
     }
 
-    /// Makes lines of the text of the pictures that no model is shown: of another type, or more than one call may return.
+    /// Makes lines of the text of the pictures that no model is shown: of another type, or more than one call may
+    /// return.
     #[must_use]
     pub(crate) fn with_shown_pictures(self) -> Self {
         let (mut text, mut pictures, mut from) = (String::with_capacity(self.text.len()), Vec::new(), 0);
@@ -134,7 +135,7 @@ impl Output {
         Self { text, pictures, ..self }
     }
 
-    /// Cuts the text to at most this many bytes, with a note of what is missing, if there is room.
+    /// Cuts the text to at most this many bytes, with a note of the full length, if there is room.
     #[must_use]
     pub(crate) fn capped(mut self, bytes_max: usize) -> Self {
         let bytes = self.text.len();

@@ -23,16 +23,15 @@ use crate::output::Output;
 ///
 /// # Cancellation
 ///
-/// Dropping the future of `call` gives the call up. What it has done by then stays done; its
-/// outcome is unknown.
+/// Dropping the future of `call` gives the call up. Effects up to then stay; its outcome is unknown.
 pub trait Tool: fmt::Debug + Send + Sync {
-    /// Returns what the model is told.
+    /// Returns the definition for the model.
     fn definition(&self) -> &ToolDefinition;
 
     /// Returns how much a call may change.
     fn effect(&self) -> Effect;
 
-    /// Returns what to do with a call that was begun and never recorded as done.
+    /// Returns how to recover a call that was begun and never recorded as done.
     fn on_unknown_outcome(&self) -> Recovery;
 
     /// Returns the limits of this tool, where those of its toolbox do not fit: a tool far away may need longer.
@@ -40,7 +39,8 @@ pub trait Tool: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns what a person who is asked to approve a call must know of the tool beside its definition: none for most tools.
+    /// Returns a notice for the person who is asked to approve a call, beside the tool's definition: none for most
+    /// tools.
     fn approval_notice(&self) -> Option<&str> {
         None
     }
@@ -50,12 +50,12 @@ pub trait Tool: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Does what is asked.
+    /// Runs the call.
     ///
     /// # Errors
     ///
-    /// `tool_failed`, `tool_arguments_invalid`, `tool_unavailable` when nothing was begun, `tool_interrupted` when nobody
-    /// knows what was done; the model reads the text.
+    /// `tool_failed`, `tool_arguments_invalid`, `tool_unavailable` when nothing was begun, `tool_interrupted` when
+    /// the effect is unknown; the model reads the text.
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>>;
 }
 

@@ -57,7 +57,7 @@ impl Toolbox {
         self
     }
 
-    /// Makes a toolbox of this one's tools and those of sets. What a set cannot offer is remembered as missing.
+    /// Makes a toolbox of this one's tools and those of sets. Tools that a set cannot offer are recorded as missing.
     pub(crate) fn joined(&self, sets: impl IntoIterator<Item = (String, Offer)>) -> Self {
         let mut tools = BTreeMap::clone(&self.tools);
         let mut definitions = self.definitions.to_vec();
@@ -83,7 +83,8 @@ impl Toolbox {
         Self { tools, definitions, missing: missing.into(), ..self.clone() }
     }
 
-    /// Returns what could not be offered, and why: sets that are out of reach, tools whose names were taken.
+    /// Returns the sets and tools that could not be offered, and why: sets out of reach, tools whose names were
+    /// taken.
     #[must_use]
     pub fn missing(&self) -> &[Missing] {
         &self.missing
@@ -98,7 +99,7 @@ impl Toolbox {
         futures_util::stream::iter(calls).buffered(self.concurrency).collect().await
     }
 
-    /// Returns what the model is told of the tools, ready for a request.
+    /// Returns the definitions of the tools for the model, ready for a request.
     #[must_use]
     pub fn definitions(&self) -> Arc<[ToolDefinition]> {
         Arc::clone(&self.definitions)

@@ -8,7 +8,8 @@ use singletree_llm::BoxFuture;
 use crate::error::{Error, Result};
 use crate::tool::Tool;
 
-/// The tools that a set has now. As long as nothing changes it is the same `Arc`: by that it is seen that nothing changed.
+/// The tools that a set has now. As long as nothing changes it is the same `Arc`: by that it is seen that nothing
+/// changed.
 pub type Offer = Result<Arc<[Arc<dyn Tool>]>>;
 
 /// A group of tools that may come and go while an agent runs, as those of a server elsewhere.
@@ -33,7 +34,7 @@ pub trait Toolset: fmt::Debug + Send + Sync {
     fn tools(&self) -> BoxFuture<'_, Offer>;
 }
 
-/// What a set could not offer, and why.
+/// A set or a tool that could not be offered, and why.
 #[derive(Debug, Clone)]
 pub struct Missing {
     /// The name of the set.

@@ -19,7 +19,7 @@ use crate::tool::{Invocation, Tool};
 
 type Function = Box<dyn Fn(Map, CallContext) -> BoxFuture<'static, Result<Output>> + Send + Sync>;
 
-/// What a typed function is told beside its arguments.
+/// The context that a typed function gets beside its arguments.
 #[derive(Debug, Clone)]
 pub struct CallContext {
     /// Under which the effect happens once.
@@ -44,7 +44,7 @@ impl CallContext {
 
 /// A tool made of an async function.
 ///
-/// The schema comes from the argument type: its field docs are what the model reads.
+/// The schema comes from the argument type: its field docs are the descriptions for the model.
 pub struct TypedTool {
     definition: ToolDefinition,
     effect: Effect,
@@ -53,8 +53,8 @@ pub struct TypedTool {
 }
 
 impl TypedTool {
-    /// Makes a tool. What only reads may be run again after a crash; anything else is reported,
-    /// unless [`with_recovery`](Self::with_recovery) says that it is idempotent.
+    /// Makes a tool. A call of a tool that only reads may be run again after a crash; a call of any other tool is
+    /// reported, unless [`with_recovery`](Self::with_recovery) says that it is idempotent.
     ///
     /// # Errors
     ///
@@ -70,7 +70,9 @@ impl TypedTool {
             .map_err(|source| Error::Definition { name: name.to_owned(), source })?;
         let function: Function =
             Box::new(move |arguments, context| match serde_json::from_value(Value::Object(arguments)) {
-                Ok(arguments) => function(arguments, context).map(|function| function.map(Into::into)).boxed(),
+                Ok(arguments) => {
+                    function(arguments, context).map(|function| function.map(Into::into)).boxed()
+                }
                 Err(error) => {
                     let problem = error.to_string();
                     async { Err(Error::Arguments { problem }) }.boxed()
@@ -80,7 +82,7 @@ impl TypedTool {
         Ok(Self { definition, effect, recovery, function })
     }
 
-    /// Declares what to do with a call whose outcome nobody knows.
+    /// Declares how to recover a call whose outcome is unknown.
     #[must_use]
     pub fn with_recovery(mut self, recovery: Recovery) -> Self {
         self.recovery = recovery;
@@ -121,8 +123,8 @@ impl fmt::Debug for TypedTool {
     }
 }
 
-/// Makes the schema of a type, without what providers stumble over: no meta schema, no title, and
-/// no references where the type can be written out.
+/// Makes the schema of a type, without the parts that providers refuse or misread: no meta schema, no title, and no
+/// references where the type can be written out.
 fn parameters<A: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize().with(|for_deserialize| {
         for_deserialize.meta_schema = None;

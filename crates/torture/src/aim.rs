@@ -7,7 +7,7 @@ use crate::phase::Phase;
 use crate::verdict::Kills;
 use crate::wire::{Line, Moment};
 
-/// What the next kill waits for.
+/// The trigger of the next kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
     /// So many milliseconds of load.
@@ -20,7 +20,7 @@ pub(crate) enum Aim {
 const PATIENCE: i64 = 3_000;
 
 impl Aim {
-    /// Chooses what to wait for: by turns a moment, and the phase in which the fewest kills have landed.
+    /// Chooses the trigger: alternately a delay, and the phase in which the fewest kills have landed.
     pub(crate) fn choose(dice: &mut Dice, kills: &Kills) -> Self {
         if kills.total.is_multiple_of(2) {
             return Self::After(i64::try_from(dice.below(120)).unwrap_or_default() + 5);
@@ -59,7 +59,7 @@ impl Aim {
     }
 }
 
-/// What was under way in the child, as far as it said.
+/// The work under way in the child, as far as the child reported it.
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
     commits: BTreeMap<u64, Phase>,

@@ -39,7 +39,7 @@ const EVENTS: Duration = Duration::from_secs(20);
 /// Where the child says its lines; each call writes one line, at once.
 pub type Say = Arc<dyn Fn(&Line) + Send + Sync>;
 
-/// What a child is made of.
+/// The parts of a child.
 pub struct ChildParts {
     /// The store.
     pub journal: Arc<dyn Journal>,
@@ -51,7 +51,7 @@ pub struct ChildParts {
     pub pace: Arc<dyn Pace>,
     /// Where lines are said.
     pub say: Say,
-    /// What is asked; the child ends when the sender is gone.
+    /// The requests of the parent; the child ends when the sender is dropped.
     pub asks: UnboundedReceiver<Ask>,
     /// Says that the child lives.
     pub heartbeat: Heartbeat,
@@ -74,13 +74,13 @@ pub(crate) fn load_agents(effects: PathBuf, pace: Arc<dyn Pace>, release: u32) -
     Ok([agent, office])
 }
 
-/// Serves until nobody asks any more, then lets what runs end.
+/// Serves until the sender of requests is dropped, then lets the running turns end.
 ///
 /// # Errors
 /// Those of [`Chat::sweep`] and of making the agents.
 ///
 /// # Cancellation
-/// As the end of the process: what was accepted is kept.
+/// As the end of the process: accepted messages are kept.
 pub async fn serve(parts: ChildParts) -> Result<()> {
     let ChildParts { journal, upkeep, effects, pace, say, mut asks, heartbeat, release, faults } = parts;
     let watched = Arc::new(Watched::new((journal, upkeep), say.clone(), faults));
@@ -111,7 +111,7 @@ pub async fn serve(parts: ChildParts) -> Result<()> {
 /// How a message begins that the turn which runs may take.
 const STEERS: &str = "aside ";
 
-/// What a call is told whose client went away.
+/// The category reported for a call whose client went away.
 const DISCONNECTED: &str = "disconnected";
 
 /// Polls a call until it ends, or so many times: then it is dropped, as a server drops it whose client goes away.
@@ -164,7 +164,7 @@ async fn answer(chat: &Chat, say: &Say, ask: Ask, polls: Option<u32>) {
     }
 }
 
-/// Does what leads to a turn.
+/// Makes the call that leads to a turn.
 async fn done(chat: &Chat, session: &str, deed: Deed, to: Option<(u64, String)>) -> Result<Turn, Refused> {
     match deed {
         Deed::Send { text, key } => {

@@ -1,4 +1,4 @@
-//! The clients: what they ask for next, and their own log of what they were told.
+//! The clients: their next calls, and their own log of the answers that they received.
 
 mod choice;
 
@@ -21,13 +21,13 @@ pub(crate) struct Clients {
     sessions: Vec<String>,
     /// The forks that were asked for.
     forks: BTreeSet<String>,
-    /// What was sent under a key, to be sent again.
+    /// Messages that were sent under a key, to be sent again.
     keyed: Vec<(String, String, String)>,
     /// The keys under which something was sent to earlier processes.
     keys_of_earlier: BTreeSet<String>,
     /// In which session a text was sent; each text is sent in one only.
     texts: BTreeMap<String, String>,
-    /// What sessions wait for, as far as it was told.
+    /// The pending waits of sessions, as far as clients were told of them.
     waiting: BTreeMap<String, Awaited>,
     /// Until when nothing is said in a session that was found waiting.
     blocked: BTreeMap<String, i64>,
@@ -36,13 +36,13 @@ pub(crate) struct Clients {
     next_call: u64,
     /// The number of the first call that this process was asked.
     first_call: u64,
-    /// What was told in this process of calls that it was asked, and must not be told when the store works.
+    /// The answers to calls of this process that a working store must not give.
     unexpected: Vec<(String, String)>,
     /// Nothing new is asked for any more.
     ending: bool,
 }
 
-/// What a session waits for.
+/// The pending wait of a session.
 #[derive(Debug, Clone)]
 struct Awaited {
     signal: String,
@@ -53,7 +53,7 @@ struct Awaited {
 #[derive(Default)]
 struct Client {
     open: Option<Open>,
-    /// What it asks for next, when that follows from what it was told, and from when on.
+    /// The next step that follows from the last answer, and the earliest time for it.
     next: Option<(i64, Next)>,
 }
 
@@ -67,7 +67,7 @@ struct Open {
     turn: Option<String>,
 }
 
-/// What follows.
+/// A step that follows from an answer.
 #[derive(Clone)]
 enum Next {
     /// A new call.
@@ -76,7 +76,7 @@ enum Next {
     Outcome { call: u64, turn: String },
 }
 
-/// What a client has decided to ask for.
+/// The call that a client has decided on.
 enum Choice {
     Do { session: String, deed: Deed, to: Option<(u64, String)> },
     Branch { from: String, to: String, text: String, edits: Option<u64> },
@@ -88,7 +88,7 @@ const DELETED: &str = "d0";
 /// For how many milliseconds nothing is said in a session that was found waiting.
 const BLOCKED: i64 = 250;
 
-/// What nobody may be told whose call began while the store worked.
+/// Error categories that no call may return that began while the store worked.
 const UNEXPECTED: [&str; 7] = [
     "session_load_failed",
     "session_save_failed",
@@ -145,8 +145,10 @@ impl Clients {
     /// Describes the calls that have no answer.
     pub(crate) fn unanswered(&self) -> Vec<(String, String)> {
         let open = self.clients.iter().filter_map(|client| client.open.as_ref());
-        open.map(|open| (open.session.clone(), format!("call {} ({:?}, turn {:?})", open.call, open.deed, open.turn)))
-            .collect()
+        open.map(|open| {
+            (open.session.clone(), format!("call {} ({:?}, turn {:?})", open.call, open.deed, open.turn))
+        })
+        .collect()
     }
 
     /// A process begins.
@@ -156,13 +158,13 @@ impl Clients {
         self.unexpected.clear();
     }
 
-    /// Returns what was told in this process of its own calls that nobody may be told when the store works.
+    /// Returns the answers to calls of this process that a working store must not give.
     pub(crate) fn take_unexpected(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.unexpected)
     }
 
-    /// Returns what the clients that wait for nothing ask for now; more of what leads to a wanted phase. While they settle,
-    /// they ask only for outcomes of turns that they were given.
+    /// Returns the next requests of the idle clients, with more of those that lead to a wanted phase. While the
+    /// clients settle, they ask only for outcomes of turns that they were given.
     pub(crate) fn asks(&mut self, wanted: Option<Phase>, now: i64, settle: bool) -> Vec<Ask> {
         (0..self.clients.len()).filter_map(|at| self.ask(at, wanted, (now, settle))).collect()
     }
@@ -267,7 +269,8 @@ impl Clients {
     }
 
     fn expect(&mut self, open: &Open, category: &str) {
-        // A key that an earlier process was given names the turn of then, and that turn may have met a store that failed.
+        // A key that an earlier process was given names the turn of then, and that turn may have met a store that
+        // failed.
         let is_of_earlier = match &open.deed {
             Deed::Send { key: Some(key), .. } => self.keys_of_earlier.contains(key),
             _ => false,
@@ -279,7 +282,7 @@ impl Clients {
         }
     }
 
-    /// Chooses what a client does that was told this.
+    /// Chooses the next step of a client after this answer.
     fn follow(
         &mut self,
         at: usize,
@@ -311,7 +314,11 @@ impl Clients {
         if self.dice.percent(20) {
             // Somebody else presses the same button at the same time.
             let other = self.dice.index(self.clients.len());
-            if other != at && self.clients.get(other).is_some_and(|clients| clients.open.is_none() && clients.next.is_none())
+            if other != at
+                && self
+                    .clients
+                    .get(other)
+                    .is_some_and(|clients| clients.open.is_none() && clients.next.is_none())
             {
                 self.mix.double_answers += 1;
                 self.then(other, from, next.clone());
@@ -336,7 +343,10 @@ impl Clients {
     }
 
     fn close(&mut self, call: u64) -> Option<(usize, Open)> {
-        let at = self.clients.iter().position(|client| client.open.as_ref().is_some_and(|open| open.call == call))?;
+        let at = self
+            .clients
+            .iter()
+            .position(|client| client.open.as_ref().is_some_and(|open| open.call == call))?;
         self.clients.get_mut(at)?.open.take().map(|open| (at, open))
     }
 
@@ -351,8 +361,8 @@ impl Clients {
         self.texts.get(text).map(String::as_str)
     }
 
-    /// The child has died: what was not answered will not be. Who has the name of a turn asks for its outcome; who has not
-    /// asks again for the same, or gives up.
+    /// The child has died: no open call will be answered any more. A client that has the name of a turn asks for its
+    /// outcome; another client makes the same call again, or gives up.
     pub(crate) fn died(&mut self) {
         self.log.note("", What::Died);
         for at in 0..self.clients.len() {

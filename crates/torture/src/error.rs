@@ -1,4 +1,4 @@
-//! What can keep a torture from coming to a verdict.
+//! The errors that keep a torture run from a verdict.
 
 use singletree_harness as harness;
 
@@ -12,7 +12,7 @@ pub enum Error {
     /// The child could not be started, talked to or killed.
     #[error("the child process cannot be used: {doing}")]
     Child {
-        /// What was tried.
+        /// The action that failed.
         doing: &'static str,
         /// Why not.
         source: std::io::Error,
@@ -20,7 +20,7 @@ pub enum Error {
     /// The child said something that is not of the protocol.
     #[error("the child said what cannot be read: {line}")]
     Line {
-        /// What it said.
+        /// The line.
         line: String,
         /// Why it cannot be read.
         source: serde_json::Error,
@@ -36,9 +36,9 @@ pub enum Error {
     Silent {
         /// How long.
         seconds: u64,
-        /// What it said last that it was doing, and how often.
+        /// The last phase that it reported, and how often.
         phase: String,
-        /// What the system knows of the process.
+        /// The system's data about the process.
         state: String,
     },
     /// The log of effects cannot be used.
@@ -53,7 +53,7 @@ pub enum Error {
         /// Why not.
         source: singletree_agent::Error,
     },
-    /// What is stored cannot be read.
+    /// The stored data cannot be read.
     #[error(transparent)]
     Harness(#[from] harness::Error),
 }

@@ -12,7 +12,7 @@ pub struct CommitFaults {
     pub from: u64,
     /// How many fail.
     pub count: u64,
-    /// Whether what failed is stored all the same.
+    /// Whether the failed commit is stored all the same.
     pub land: Land,
 }
 

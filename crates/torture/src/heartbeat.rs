@@ -13,7 +13,7 @@ use crate::wire::Line;
 /// How often it is said.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What a child is doing.
+/// The phase of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildPhase {
@@ -45,7 +45,7 @@ impl ChildPhase {
     }
 }
 
-/// Says every two seconds what the child is doing, from a thread of its own, until it is dropped.
+/// Reports the child's phase every two seconds, from a thread of its own, until it is dropped.
 #[derive(Debug)]
 pub struct Heartbeat {
     phase: Arc<AtomicU8>,
@@ -75,7 +75,7 @@ impl Heartbeat {
         Ok(Self { phase, _running: running })
     }
 
-    /// Notes what the child does from here on.
+    /// Sets the child's phase.
     pub fn enter(&self, phase: ChildPhase) {
         let at = ChildPhase::ALL.iter().position(|it| *it == phase).unwrap_or(0);
         self.phase.store(u8::try_from(at).unwrap_or(0), Ordering::Relaxed);

@@ -1,23 +1,24 @@
-//! Random load, kills, restarts, and the audit of what is left.
+//! Random load, kills, restarts, and the audit of the stored data after them.
 //!
-//! A parent process starts a child that serves a chat over pipes, sends it what many clients would, kills it in the middle
-//! of things (SIGKILL), starts it again, and keeps **the clients' own log**: what they asked, which turns, outcomes and
-//! event ids they were given. Tools write their effects to a log of their own. In the end the store is opened again and
-//! compared with both logs by [`singletree_audit`], and looked over by the doctor.
+//! A parent process starts a child that serves a chat over pipes, sends it the calls of many clients, kills it at any
+//! moment (SIGKILL), starts it again, and keeps **the clients' own log**: their calls, and the turns, outcomes and
+//! event ids that they received. Tools write their effects to a log of their own. In the end the store is opened
+//! again, compared with both logs by [`singletree_audit`], and examined by the doctor.
 //!
 //! # Use
 //! The program hands a [`Plan`] and a way to start the child to [`torture`]; the child calls [`serve`]. Which store and
 //! which binary, the program says: this crate knows neither.
 //!
 //! # Inside
-//! `wire` is what goes over the pipes. `child` serves: `phase` and `watched` tell which commit is under way, `effects` and
-//! `agent` are the load's tools and model, `office` is a second agent, whose releases differ by a list field. `heartbeat`
-//! says that the child lives, `fault` which of its commits fail. `clients` decides what to ask and keeps the log, `mix` counts
-//! what that was, `aim` chooses what to kill at, `process` starts and kills, `load` runs it all, `verdict` says what is left.
-//! Whether something is stuck is measured before a kill, in a process that was left alone: a kill cures it.
+//! `wire` is the protocol on the pipes. `child` serves: `phase` and `watched` report the commit that is under way,
+//! `effects` and `agent` are the load's tools and model, `office` is a second agent, whose releases differ by a list
+//! field. `heartbeat` reports that the child lives, `fault` decides which of its commits fail. `clients` decides the
+//! next calls and keeps the log, `mix` counts them, `aim` chooses the moment of a kill, `process` starts and kills,
+//! `load` runs everything, `verdict` judges the stored data. Whether something is stuck is measured before a kill, in
+//! a process that was left alone: a kill cures it.
 //!
 //! # Invariants
-//! INV-1 to INV-4 and INV-6 to INV-8 (see ARCHITECTURE.md) are what it looks for.
+//! It checks INV-1 to INV-4 and INV-6 to INV-8 (see ARCHITECTURE.md).
 
 mod aim;
 mod child;

@@ -32,10 +32,10 @@ pub enum Until {
     Time(Duration),
 }
 
-/// What to do.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// What the load is drawn from: the same seed asks for the same.
+    /// The seed of the load: the same seed makes the same calls.
     pub seed: u64,
     /// When to stop.
     pub until: Until,
@@ -61,8 +61,8 @@ pub struct Opened {
 ///
 /// The load runs on the calling thread, which it blocks; only the comparison at the end awaits.
 ///
-/// # Errors
-/// `torture_child_failed` when the child ends or falls silent by itself, which is no verdict; those of opening the store.
+/// # Errors `torture_child_failed` when the child ends or falls silent by itself, which is no verdict; those of
+/// opening the store.
 ///
 /// # Cancellation
 /// The child is killed.
@@ -122,11 +122,11 @@ struct Run<'a> {
     read: usize,
     /// Which release of the second agent the process has.
     release: u32,
-    /// What was found before the end.
+    /// Violations that were found before the end.
     found: Vec<Violation>,
 }
 
-/// What is decided about a process before it is started.
+/// The decisions about a process before it is started.
 struct Life {
     aim: Aim,
     /// Whether its commits fail for a while.
@@ -181,7 +181,7 @@ impl Run<'_> {
             self.ask_until(&mut aim, &mut process, &mut way, faults.is_some())?;
         }
         process.kill()?;
-        // What it had said before it died was said.
+        // Lines that the child wrote before it died still count.
         while let Heard::Line(line) = process.hear(SILENCE)? {
             self.take(&line, &mut way);
         }
@@ -281,8 +281,8 @@ impl Run<'_> {
         }
     }
 
-    /// Leaves the child alone until every call is answered. What has no answer when nothing happens any more is stuck: no
-    /// kill may cure it unseen (INV-8).
+    /// Leaves the child alone until every call is answered. A call without an answer when nothing happens any more is
+    /// stuck: no kill may cure it unseen (INV-8).
     fn settle(&mut self, process: &mut Process, way: &mut UnderWay) -> Result<()> {
         self.clients.mix.settled += 1;
         let mut since = self.clock.now();
@@ -322,7 +322,7 @@ impl Run<'_> {
         self.clients.hear(line, now);
     }
 
-    /// The last process: nobody kills it, and it answers what is open.
+    /// The last process: it is not killed, and it answers the open calls.
     fn last_life(&mut self, mut command: Command) -> Result<()> {
         self.clients.end();
         command.arg("--release").arg(self.release.to_string());
@@ -354,7 +354,7 @@ impl Run<'_> {
         self.read_effects()
     }
 
-    /// Reads what was added to the log of effects.
+    /// Reads the new lines of the log of effects.
     fn read_effects(&mut self) -> Result<()> {
         let text = match std::fs::read_to_string(&self.plan.effects) {
             Ok(text) => text,
@@ -372,7 +372,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets the doctor look at what a dead process has left: what a later process mends is found, too.
+    /// Runs the doctor on the store of a dead process, so that a fault which a later process repairs is found, too.
     async fn examine(&mut self, opened: Opened) -> Result<()> {
         self.clients.mix.examinations += 1;
         let examination = Doctor::new(opened.journal, opened.upkeep).examine().await?;

@@ -1,11 +1,11 @@
-//! What the load was made of: how often each kind of thing was asked for, and how turns ended.
+//! The composition of the load: how often each kind of call was made, and how turns ended.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use singletree_audit::End;
 
-/// What the load was made of.
+/// The composition of the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Mix {
     /// Messages in a fork of a whole session.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use singletree_durable::{Batch, Json, Put, TurnStatus};
 
-/// What a batch commits.
+/// The purpose of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -34,10 +34,11 @@ impl Phase {
     pub const AIMED: [Self; 6] =
         [Self::Accept, Self::Step, Self::Suspend, Self::Resume, Self::Cancel, Self::Finish];
 
-    /// Tells what a batch commits, from its puts.
+    /// Determines the phase of a batch from its puts.
     #[must_use]
     pub fn of(batch: &Batch) -> Self {
-        let told = |kind: &str| batch.puts.iter().any(|put| matches!(put, Put::Event(row) if row.kind == kind));
+        let told =
+            |kind: &str| batch.puts.iter().any(|put| matches!(put, Put::Event(row) if row.kind == kind));
         let has = |put: fn(&Put) -> bool| batch.puts.iter().any(put);
         let cancelled = batch.puts.iter().any(|put| match put {
             Put::Turn(row) => row.outcome.as_ref().is_some_and(is_cancelled),

@@ -15,7 +15,7 @@ pub(crate) struct Process {
     lines: Receiver<Result<Line>>,
 }
 
-/// What came of waiting for a line.
+/// The result of waiting for a line.
 pub(crate) enum Heard {
     Line(Line),
     /// Nothing in time.
@@ -62,7 +62,7 @@ impl Process {
         }
     }
 
-    /// Tells what the system knows of the child: its state, and what each of its threads waits for. For people.
+    /// Returns the system's data about the child: its state, and where each of its threads waits. For people.
     pub(crate) fn state(&self) -> String {
         let folder = std::path::PathBuf::from("/proc").join(self.child.id().to_string());
         let Ok(threads) = std::fs::read_dir(folder.join("task")) else {
@@ -72,7 +72,8 @@ impl Process {
             |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let one = |thread: std::path::PathBuf| {
             let status = read(thread.join("status"));
-            let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default().trim();
+            let state =
+                status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default().trim();
             let (name, wait) = (read(thread.join("comm")), read(thread.join("wchan")));
             let call = read(thread.join("syscall"));
             format!("{name}: {state}, in {wait}, call {}", call.split(' ').next().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! What is left after all kills, and whether it is what it should be.
+//! The final state after all kills, and the judgement of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,18 +23,18 @@ pub struct Kills {
     pub landed: BTreeMap<Phase, u64>,
 }
 
-/// What a torture found.
+/// The result of a torture run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// The seed of the load.
     pub seed: u64,
     /// Where the kills landed.
     pub kills: Kills,
-    /// What the load was made of.
+    /// The composition of the load.
     pub mix: Mix,
-    /// What the logs say, compared with what is stored; also what was found before a kill.
+    /// The audit of the logs against the stored data, with the violations that were found before a kill.
     pub report: Report,
-    /// What the doctor says.
+    /// The findings of the doctor.
     pub examination: Examination,
 }
 
@@ -84,15 +84,14 @@ impl fmt::Display for Verdict {
         let counts = self.counts().map(|(name, count)| format!("{count} {name}"));
         write!(f, "\n{}", counts.join(", "))?;
         self.report.violations.iter().try_for_each(|violation| write!(f, "\n{violation}"))?;
-        self.examination
-            .findings
-            .iter()
-            .try_for_each(|finding| write!(f, "\n{} in {}: {}", finding.symptom.code(), finding.session.session, finding.what))
+        self.examination.findings.iter().try_for_each(|finding| {
+            write!(f, "\n{} in {}: {}", finding.symptom.code(), finding.session.session, finding.what)
+        })
     }
 }
 
-/// Compares the log of effects with what is stored: each happened once, for a message that is stored, and what a tool
-/// said that it did, it did (D7). None of the load's tools is run again by itself.
+/// Compares the log of effects with the stored data: each effect happened once, for a stored message, and each effect
+/// that a tool result names did happen (D7). None of the load's tools is run again by itself.
 pub(crate) fn check_effects(
     effects: &[(Option<String>, Happened)],
     records: &[Record],
@@ -101,8 +100,9 @@ pub(crate) fn check_effects(
     let mut found = Vec::new();
     let mut find =
         |rule, session: &str, why| found.push(Violation { rule, session: session.to_owned(), why });
-    // In a session that was deleted, it cannot be said what should be there.
-    let deleted = records.iter().filter(|record| matches!(record.what, What::Call { deed: Deed::Delete, .. }));
+    // The expected content of a deleted session is unknown.
+    let deleted =
+        records.iter().filter(|record| matches!(record.what, What::Call { deed: Deed::Delete, .. }));
     let deleted: BTreeSet<&str> = deleted.map(|deleted| deleted.session.as_str()).collect();
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
     for (session, happened) in effects {

@@ -1,4 +1,4 @@
-//! What goes over the pipes: one JSON document a line.
+//! The protocol on the pipes: one JSON document a line.
 
 use serde::{Deserialize, Serialize};
 use singletree_audit::{Deed, End};
@@ -6,7 +6,7 @@ use singletree_audit::{Deed, End};
 use crate::heartbeat::ChildPhase;
 use crate::phase::Phase;
 
-/// What a client asks the child for.
+/// A request of a client to the child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Ask {
@@ -16,7 +16,7 @@ pub enum Ask {
         call: u64,
         /// In which session.
         session: String,
-        /// What.
+        /// The operation.
         deed: Deed,
         /// The number of the wait and the digest of the action that an answer is about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,17 +30,17 @@ pub enum Ask {
         from: String,
         /// The fork.
         to: String,
-        /// What is said there.
+        /// The text of the message that is sent there.
         text: String,
-        /// Which of the user's messages is said otherwise, counted modulo their number; without one the whole session is
-        /// forked.
+        /// Which of the user's messages is said otherwise, counted modulo their number; without one the whole session
+        /// is forked.
         edits: Option<u64>,
     },
     /// The same, by a client that goes away after so many polls of the call.
     Disconnect {
         /// After how many polls.
         after: u32,
-        /// What is asked.
+        /// The request.
         asked: Box<Self>,
     },
     /// How a turn ended that an earlier process had given.
@@ -62,7 +62,7 @@ pub enum Moment {
     End,
 }
 
-/// What the child says.
+/// A line of the child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 pub enum Line {
@@ -73,7 +73,7 @@ pub enum Line {
     },
     /// It lives.
     Alive {
-        /// What it is doing.
+        /// Its phase.
         phase: ChildPhase,
         /// How often it has said so.
         beats: u64,
@@ -105,7 +105,7 @@ pub enum Line {
     Failed {
         /// The call.
         call: u64,
-        /// With what.
+        /// The error category.
         category: String,
     },
     /// A durable event was told.
@@ -116,14 +116,14 @@ pub enum Line {
         seq: u64,
         /// Of which turn.
         turn: String,
-        /// What happened.
+        /// Its type.
         kind: String,
     },
     /// A commit is under way.
     Commit {
         /// Its number in this process.
         n: u64,
-        /// What it commits.
+        /// The phase of the commit.
         phase: Phase,
         /// In which session.
         session: String,

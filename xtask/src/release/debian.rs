@@ -1,4 +1,4 @@
-//! The Debian package: the files of the archive where Debian has them, and what the package says of itself.
+//! The Debian package: the files of the archive at Debian's paths, and the package's own description.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,14 +8,14 @@ use std::process::Command;
 
 use super::{READ, RUN, place, run, said, write};
 
-/// What is released.
+/// The released version.
 pub(super) struct Release<'a> {
     pub(super) version: &'a str,
     /// Seconds since 1970; nothing in the package is newer.
     pub(super) time: &'a str,
 }
 
-/// Packs what an archive holds as a Debian package beside it, and returns the name of the file.
+/// Packs the content of an archive as a Debian package beside it, and returns the name of the file.
 pub(super) fn pack(root: &Path, archive: &Path, release: &Release<'_>) -> io::Result<String> {
     let out = archive.parent().unwrap_or(root);
     let tree = out.join("debian");
@@ -98,11 +98,11 @@ fn files(tree: &Path, at: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// Says what a binary needs, from its dynamic section as `objdump -p` shows it: the packages of its libraries, libc in the
-/// newest version of a symbol that it asks for.
+/// Returns the packages that a binary needs, from its dynamic section as `objdump -p` shows it: the packages of its
+/// libraries, libc in the newest version of a symbol that the binary asks for.
 ///
 /// # Errors
-/// When it needs a library that nobody thought of.
+/// When it needs a library without a known package.
 fn needs(dynamic: &str) -> io::Result<String> {
     let mut packages = BTreeSet::new();
     for library in dynamic.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")) {
@@ -115,7 +115,8 @@ fn needs(dynamic: &str) -> io::Result<String> {
         });
     }
     let glibc = dynamic.split_whitespace().filter_map(|word| word.strip_prefix("GLIBC_"));
-    let newest = glibc.max_by_key(|it| it.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>());
+    let newest =
+        glibc.max_by_key(|it| it.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>());
     let named = packages.into_iter().map(|package| match (package, newest) {
         ("libc6", Some(newest)) => format!("libc6 (>= {newest})"),
         (other, _) => other.to_owned(),

@@ -1,4 +1,4 @@
-//! The licences of what is linked into the binary, which ask to be passed on with it.
+//! The licences of the code that is linked into the binary, which ask to be passed on with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ struct Package {
     source: Option<String>,
 }
 
-/// Writes who made what the binary holds, and under which licences: each crate that is linked into it, the libraries of the
+/// Writes the authors and licences of the binary's parts: each crate that is linked into it, the libraries of the
 /// page, and every text that comes with them, once.
 pub(super) fn notices(root: &Path) -> io::Result<String> {
     let tree =

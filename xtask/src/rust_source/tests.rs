@@ -1,4 +1,4 @@
-//! What the scanner takes for code, and which functions it finds.
+//! Tests of the scanner: the text that it takes for code, and the functions that it finds.
 
 use super::*;
 

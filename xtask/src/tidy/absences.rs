@@ -1,4 +1,4 @@
-//! What the house does without: global state, and an environment below the binary.
+//! The workspace has no global state, and reads no environment below the binary.
 
 use super::Finding;
 use crate::Repo;
@@ -9,8 +9,8 @@ use crate::std_paths::std_modules;
 const PROGRAMS: &[&str] =
     &["crates/cli/", "crates/conformance/", "crates/harness/examples/", "examples/", "bench/", "xtask/"];
 
-/// Types through which a `static` becomes state. A `LazyLock` alone is a constant that
-/// is worked out late; what it holds is looked at too.
+/// Types through which a `static` becomes state. A `LazyLock` alone is a constant with late initialization; its inner
+/// type is checked too.
 const STATE: &[&str] = &["Mutex", "RwLock", "OnceLock", "OnceCell", "Cell", "RefCell", "UnsafeCell"];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {

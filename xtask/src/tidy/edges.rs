@@ -6,7 +6,7 @@ use super::Finding;
 use crate::Repo;
 use crate::packages::Package;
 
-/// What each crate may depend on. An edge that is not here is forbidden.
+/// The permitted dependencies of each crate. An edge that is not here is forbidden.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("durable", &[]),
     ("http", &[]),
@@ -33,7 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("server", &["harness", "agent", "draw", "engine", "durable", "http", "llm", "protocol", "narration"]),
 ];
 
-/// What any store may depend on.
+/// The permitted dependencies of any store.
 const STORES: &[&str] = &["durable"];
 
 /// The roots, where the house is put together: they may depend on anything.
@@ -93,7 +93,7 @@ fn allowed(from: &str, to: &str) -> bool {
     ROOTS.contains(&from) || row(from).is_some_and(|row| row.contains(&to))
 }
 
-/// A test may use what its crate may use, and whatever stands no higher than its crate.
+/// A test may use the dependencies of its crate, and every crate that stands no higher than its own.
 fn tests_reach_up(packages: &[Package], levels: &Levels<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {

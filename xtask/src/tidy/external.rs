@@ -1,11 +1,11 @@
-//! Which foreign packages a crate may see, directly or through what it depends on.
+//! Which foreign packages a crate may see, directly or through its dependencies.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
 use crate::Repo;
 
-/// What a crate must never see, however far down. Tests are free.
+/// The packages that a crate must never see, however far down. Tests are free.
 const NEVER: &[(&str, &[&str])] = &[
     ("durable", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("llm", &["tokio", "rusqlite", "reqwest", "axum"]),
@@ -56,9 +56,8 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
 
 /// Returns every package that a crate sees, each with a path that leads to it.
 ///
-/// Beyond the crate's manifest the lock file tells what is needed. It takes the features
-/// and platforms of the whole workspace together, so this may see more than one build
-/// does, never less.
+/// Beyond the crate's manifest the lock file lists the dependencies. It takes the features and platforms of the whole
+/// workspace together, so this may see more than one build does, never less.
 fn seen<'a>(repo: &'a Repo, folder: &'a str) -> BTreeMap<&'a str, String> {
     let mut seen = BTreeMap::new();
     let mut next = vec![(folder, true, folder.to_owned())];

@@ -11,10 +11,10 @@ const READER: &str = "server";
 /// Those that put the house together: they hand a sink to the one and the log to the other.
 const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];
 
-/// The names of what reads.
+/// The names of the reading types.
 const NAMES: &[&str] = &["NarrationView", "NarrationLog"];
 
-/// Where what is emitted may be taken: the sink that drops, and the reader's.
+/// The places that may take emitted narration: the sink that drops it, and the reader's.
 const SINKS: &[&str] = &["crates/narration/", "crates/server/"];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! The numbered invariants: what the code cites exists, and what exists is tested.
+//! The numbered invariants: every invariant that the code cites exists, and every invariant is tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::Repo;
 
 const PAGE: &str = "ARCHITECTURE.md";
 
-/// What an entry says that something other than a test of this tree checks.
+/// The mark of an invariant that is checked by something other than a test of this tree.
 const ELSEWHERE: &str = "(checked by: ";
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {

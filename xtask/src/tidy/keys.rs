@@ -1,5 +1,5 @@
-//! The keys of the configuration and their page: every key that the code reads is shown there. That the page shows no other
-//! is the reader's own test: it reads every block of the page, and an unknown key is a mistake.
+//! The keys of the configuration and their page: every key that the code reads is shown there. That the page shows no
+//! other is the reader's own test: it reads every block of the page, and an unknown key is a mistake.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::rust_source::RustSource;
 const CODE: &str = "crates/config/src/";
 const PAGE: &str = "docs/configuration.md";
 
-/// What reads a key of a table, named first.
+/// Functions that read a key of a table, named first.
 const READERS: &[&str] = &[
     "raw", "text", "path", "flag", "count", "whole", "number", "duration", "bytes", "choice", "texts",
     "section", "named", "object",
@@ -56,11 +56,12 @@ fn keys(repo: &Repo) -> BTreeMap<&str, String> {
     found
 }
 
-/// Tells whether a text is what a table is asked for: `section.text("title")`, `count(&mut section, "steps")`, or a row of
-/// a list of limits, `("steps", &mut limits.steps)`.
+/// Checks whether a literal is the key in a read of a table: `section.text("title")`, `count(&mut section, "steps")`,
+/// or a row of a list of limits, `("steps", &mut limits.steps)`.
 fn is_key(file: &SourceFile, source: &RustSource, literal: &std::ops::Range<usize>) -> bool {
     let before = source.code[..literal.start - 1].trim_end();
-    let is_word = file.text[literal.clone()].chars().all(|letter| letter.is_ascii_lowercase() || letter == '_');
+    let is_word =
+        file.text[literal.clone()].chars().all(|letter| letter.is_ascii_lowercase() || letter == '_');
     let is_read = READERS.iter().any(|it| before.ends_with(&format!(".{it}(")));
     let is_passed = before.ends_with("section,") || before.ends_with("inner,");
     let is_row = before.ends_with('(') && source.code[literal.end + 1..].starts_with(", &mut ");

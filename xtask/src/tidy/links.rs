@@ -1,4 +1,4 @@
-//! The pages of the repository: a link leads to a file, and to a heading of it; what is in the book stays in the book.
+//! The pages of the repository: a link leads to a file, and to a heading of it; links in the book stay in the book.
 
 use super::Finding;
 use crate::Repo;
@@ -26,7 +26,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     findings
 }
 
-/// Says what is wrong with a link, if anything is.
+/// Describes the fault of a link, if it has one.
 fn wrong(repo: &Repo, page: &SourceFile, target: &str) -> Option<String> {
     let (path, heading) = target.split_once('#').map_or((target, None), |it| (it.0, Some(it.1)));
     let path = if path.is_empty() { page.path.clone() } else { resolved(page.folder(), path) };
@@ -52,7 +52,7 @@ fn is_listed(repo: &Repo, path: &str) -> bool {
     targets(repo, summary).iter().any(|(_, it)| resolved(BOOK, it) == path)
 }
 
-/// Returns the text of a page as the book shows it: what it includes stands in it.
+/// Returns the text of a page as the book shows it: with the text of included pages.
 fn text_of(repo: &Repo, page: &SourceFile) -> String {
     let included = |line: &str| {
         let path = line.strip_prefix("{{#include ")?.strip_suffix("}}")?.split(':').next()?;
@@ -64,7 +64,8 @@ fn text_of(repo: &Repo, page: &SourceFile) -> String {
         .collect()
 }
 
-/// Returns the links of a page that lead to files, with their lines; what cannot be included is one that leads nowhere.
+/// Returns the links of a page that lead to files, with their lines; a page that cannot be included is a link that
+/// leads nowhere.
 fn targets(repo: &Repo, page: &SourceFile) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (line, text) in prose(&text_of(repo, page)) {

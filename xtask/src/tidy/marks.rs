@@ -13,7 +13,7 @@ const LOOSE_ENDS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 /// Macros for work left undone, in code.
 const LOOSE_MACROS: &[&str] = &["todo", "unimplemented"];
 
-/// What may not stand in an attribute: the lint it mutes or the test it skips.
+/// The forbidden attributes: they mute a lint or skip a test.
 const ATTRIBUTES: &[&str] = &["#[allow(", "#![allow(", "#[ignore"];
 
 /// Folders of one machine.
@@ -32,10 +32,11 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     // The lock file is cargo's, and names the registry.
     // So are the page's libraries whole releases of somebody else.
-    for file in repo.files.iter().filter(|file| file.path != "Cargo.lock" && !file.path.starts_with("web/vendor/"))
+    for file in
+        repo.files.iter().filter(|file| file.path != "Cargo.lock" && !file.path.starts_with("web/vendor/"))
     {
         for (number, line) in (1..).zip(file.text.split('\n')) {
-            // A recording is what came over the wire, to the byte.
+            // A recording holds the bytes of the wire unchanged.
             let line = if file.path.ends_with(".sse") { line.trim_end() } else { line };
             for what in in_text(line) {
                 findings.push(Finding::at("marks", file, number, what));

@@ -1,11 +1,11 @@
-//! How modules are named, begun and declared, and what a crate's root may hold.
+//! How modules are named, begun and declared, and the permitted content of a crate's root.
 
 use super::Finding;
 use crate::Repo;
 use crate::repo::SourceFile;
 use crate::rust_source::RustSource;
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about a module's content.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "helper", "helpers", "common", "types", "manager", "prelude"];
 
 /// Lines of a `lib.rs` that are not documentation.

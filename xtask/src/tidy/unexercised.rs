@@ -1,4 +1,4 @@
-//! The list of what no fixture exercises: each entry names tests of ours, and each of them exists.
+//! The list of rules that no fixture exercises: each entry names tests of ours, and each of them exists.
 
 use super::Finding;
 use crate::Repo;
@@ -26,9 +26,10 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
             findings.push(Finding::at("unexercised", page, line, format!("'{entry}' names no test")));
         }
         let missing = found.into_iter().filter_map(|(test, exists)| (!exists).then_some(test));
-        findings.extend(
-            missing.map(|missing| Finding::at("unexercised", page, line, format!("there is no test {missing}"))),
-        );
+        findings
+            .extend(missing.map(|missing| {
+                Finding::at("unexercised", page, line, format!("there is no test {missing}"))
+            }));
     }
     findings
 }
@@ -54,7 +55,8 @@ fn is_test(file: &SourceFile, name: &str) -> bool {
     let begins = format!("fn {name}(");
     let at = lines.iter().position(|line| line.contains(&begins) && !line.starts_with("//"));
     at.is_some_and(|at| {
-        let before = lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+        let before =
+            lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
         before.into_iter().any(|it| it.starts_with("#[test]") || it.starts_with("#[tokio::test"))
     })
 }

@@ -1,4 +1,4 @@
-//! What was done for a command: the record from which the next request tells of it.
+//! The actions of a command: the record that the next request includes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,9 +15,9 @@ const EARLIER_BYTES: usize = 1_000;
 pub struct Action {
     /// The tool.
     pub tool: String,
-    /// With what it was asked for; none where that could not be read.
+    /// The arguments; none where they could not be read.
     pub arguments: Option<Map<String, Value>>,
-    /// What came of it, as its call was answered.
+    /// The text that answered its call.
     pub result: String,
 }
 
@@ -40,12 +40,13 @@ impl Actions {
         &self.0
     }
 
-    /// Adds actions. The last one is kept whole; of those before it the beginning of what came of them.
+    /// Adds actions. The last one is kept whole; earlier ones keep only the beginning of their result.
     pub(crate) fn with(&self, done: impl IntoIterator<Item = Action>) -> Self {
         let mut all: Vec<Action> = self.0.iter().cloned().chain(done).collect();
         all.drain(..all.len().saturating_sub(KEPT));
         let earlier = all.len().saturating_sub(1);
-        for action in all.iter_mut().take(earlier).filter(|item| item.result.len() > EARLIER_BYTES + "…".len())
+        for action in
+            all.iter_mut().take(earlier).filter(|item| item.result.len() > EARLIER_BYTES + "…".len())
         {
             action.result.truncate(action.result.floor_char_boundary(EARLIER_BYTES));
             action.result.push('…');
@@ -75,7 +76,7 @@ mod tests {
         let cut = action(&format!("{}…", "é".repeat(500)));
         let two = Actions::default().with([action(&long)]).with([action(&long)]);
         assert_eq!(two.as_slice(), [cut.clone(), action(&long)]);
-        // Cut once: what is cut already stays as it is.
+        // Cut once: a result that is cut already stays the same.
         assert_eq!(two.with([action("a")]).as_slice(), [cut.clone(), cut, action("a")]);
     }
 }

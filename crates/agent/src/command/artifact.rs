@@ -16,7 +16,7 @@ const NAME_BYTES: usize = 128;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArtifactName {
-    /// What it is, such as `plan`.
+    /// Its kind, such as `plan`.
     pub kind: String,
     /// Which one of its kind.
     pub key: String,
@@ -41,9 +41,9 @@ pub struct Artifact {
     pub name: ArtifactName,
     /// Who made it.
     pub source: ArtifactSource,
-    /// What it says.
+    /// Its content.
     pub content: String,
-    /// The SHA-256 of what it says, in lower-case hexadecimal: what an approval is about.
+    /// The SHA-256 of the content, in lower-case hexadecimal: an approval refers to this digest.
     pub digest: String,
     /// Who has approved it, once somebody has.
     pub approved_by: Option<String>,
@@ -51,7 +51,8 @@ pub struct Artifact {
     pub approved_at: Option<Timestamp>,
 }
 
-/// An artifact that a person has approved: only what is stored so is one. There is no other way to make it:
+/// An artifact that a person has approved. Only a store returns one, from a stored approval. There is no other way to
+/// make it:
 ///
 /// ```compile_fail,E0451
 /// let forged = singletree_agent::ApprovedArtifact { artifact: todo!() };
@@ -71,7 +72,7 @@ pub struct ApprovedArtifact {
     artifact: Artifact,
 }
 
-/// What is stored.
+/// The stored form of an artifact.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stored {
@@ -116,7 +117,7 @@ impl Artifact {
     /// Reads a stored artifact.
     ///
     /// # Errors
-    /// `store_corrupt`, also when what was approved is not what is stored.
+    /// `store_corrupt`, also when the approved content is not the stored content.
     pub(super) fn stored(document: &Document) -> Result<Self> {
         let corrupt = |source: Option<serde_json::Error>| {
             let what = format!("the artifact '{}'", document.key.id);
@@ -147,13 +148,13 @@ impl ApprovedArtifact {
         &self.artifact.name
     }
 
-    /// Returns what it says.
+    /// Returns its content.
     #[must_use]
     pub fn content(&self) -> &str {
         &self.artifact.content
     }
 
-    /// Returns what a model is shown of it.
+    /// Returns the JSON that a model is shown of it.
     pub(super) fn shown(&self) -> Value {
         let Artifact { name, source, content, .. } = &self.artifact;
         json!({ "kind": name.kind, "key": name.key, "version": name.version, "source": source, "content": content })

@@ -1,4 +1,4 @@
-//! One cycle of a command: what the model is shown, and whether what it proposes may be carried out.
+//! One cycle of a command: the prompt of the model, and whether its proposal may be carried out.
 
 use serde_json::json;
 use singletree_durable::SessionKey;
@@ -13,7 +13,7 @@ use crate::kit::Kit;
 use crate::member::Member;
 use crate::state::AgentState;
 
-/// What is known of a command where a model is asked: of the state everything that a prompt may be made of, and not the
+/// The data of a command for a request to a model: every part of the state that may be in a prompt, and not the
 /// conversation.
 #[derive(Debug)]
 pub(crate) struct Cycle<'a> {
@@ -24,7 +24,7 @@ pub(crate) struct Cycle<'a> {
     session: SessionKey,
 }
 
-/// What becomes of a message of the model.
+/// The kind of a message of the model, which decides how the loop continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It proposes one action that can be carried out.
@@ -46,8 +46,8 @@ impl<'a> Cycle<'a> {
     /// Looks at the state, where the session is one of commands.
     ///
     /// # Errors
-    /// `chat_policy_unsupported` when it is, and nothing holds the command: the loop runs inside of a graph that keeps it to
-    /// itself.
+    /// `chat_policy_unsupported` when it is, and nothing holds the command: the loop runs inside of a graph that keeps
+    /// it to itself.
     pub(crate) fn of(cx: &'a Ctx<AgentState>) -> Result<Option<Self>, NodeError> {
         if !is_command(cx) {
             return Ok(None);
@@ -79,7 +79,9 @@ impl<'a> Cycle<'a> {
         })?;
         Ok(prompt.artifacts(read.map_err(|error| {
             let category = error.category();
-            NodeError::new("the approved artifacts could not be read").with_category(category).with_cause(error)
+            NodeError::new("the approved artifacts could not be read")
+                .with_category(category)
+                .with_cause(error)
         })?))
     }
 }
@@ -95,7 +97,7 @@ impl Verdict {
         }
     }
 
-    /// Returns what each call of the message is answered that is not carried out.
+    /// Returns the answer to each call of the message that is not carried out.
     pub(crate) fn rejection(self) -> Option<&'static str> {
         match self {
             Self::Several => Some("one action at a time; none of these was carried out"),

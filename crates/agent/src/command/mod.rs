@@ -1,7 +1,7 @@
-//! Commands: what a model is shown in a session whose prompt policy is `command` (agent-chat-output §8).
+//! Commands: the prompt of a model in a session whose prompt policy is `command` (agent-chat-output §8).
 //!
-//! The model proposes one action at a time. Each request is made anew of the rules, a snapshot of the state, the command and
-//! approved artifacts; nothing here takes a message of a conversation.
+//! The model proposes one action at a time. Each request is made anew of the rules, a snapshot of the state, the
+//! command and approved artifacts; nothing here takes a message of a conversation.
 
 mod action;
 mod artifact;

@@ -41,7 +41,7 @@ impl CommandPrompt {
         Self { rules: None, snapshot, command: command.into(), artifacts: Vec::new() }
     }
 
-    /// Sets the rules: what the model is told first of all.
+    /// Sets the rules: the first message of the prompt.
     #[must_use]
     pub fn rules(mut self, rules: impl Into<String>) -> Self {
         self.rules = Some(rules.into());
@@ -55,8 +55,9 @@ impl CommandPrompt {
         self
     }
 
-    /// Writes the messages of a request: the rules as the system's, everything else as one of the user. Snapshot and artifacts
-    /// are canonical JSON, one line each, so that nothing in them looks like a heading; what the person said comes last.
+    /// Writes the messages of a request: the rules as the system's, everything else as one of the user. Snapshot and
+    /// artifacts are canonical JSON, one line each, so that nothing in them looks like a heading; the person's command
+    /// comes last.
     #[must_use]
     pub fn messages(&self) -> Vec<Arc<ChatMessage>> {
         let mut text = format!("# State\n{}\n", canonical_json(&self.snapshot));

@@ -18,7 +18,7 @@ const ARTIFACTS: u64 = 256;
 /// How many bytes of artifacts a model is shown.
 const SHOWN_BYTES: usize = 256 << 10;
 
-/// Keeps the artifacts of sessions. What a person has not approved, no model is shown.
+/// Keeps the artifacts of sessions. A model is shown only artifacts that a person has approved.
 #[derive(Debug, Clone)]
 pub struct Artifacts {
     documents: Arc<dyn Documents>,
@@ -35,8 +35,8 @@ impl Artifacts {
     /// Adds a version of an artifact. It is approved by nobody.
     ///
     /// # Errors
-    /// `artifact_refused` when kind or key are no names, the content is longer than 64 KiB, or the session has 256 already;
-    /// `store_refused` when somebody else adds one at the same time; `store_unavailable` and its kin.
+    /// `artifact_refused` when kind or key are no names, the content is longer than 64 KiB, or the session has 256
+    /// already; `store_refused` when somebody else adds one at the same time; `store_unavailable` and its kin.
     ///
     /// # Cancellation
     /// A dropped call has added it or has not.
@@ -65,12 +65,12 @@ impl Artifacts {
         Ok(Artifact { name, source, content, digest, approved_by: None, approved_at: None })
     }
 
-    /// Records that a person has approved an artifact: the one with exactly this digest. Approving it again changes nothing:
-    /// the first one counts.
+    /// Records that a person has approved an artifact: the one with exactly this digest. Approving it again changes
+    /// nothing: the first one counts.
     ///
     /// # Errors
-    /// `artifact_refused` when there is none of this name, or it says something else; `store_refused` when it changes at the
-    /// same time; `store_unavailable` and its kin.
+    /// `artifact_refused` when there is none of this name, or it says something else; `store_refused` when it changes
+    /// at the same time; `store_unavailable` and its kin.
     ///
     /// # Cancellation
     /// A dropped call has approved it or has not.
@@ -84,8 +84,8 @@ impl Artifacts {
         self.approve_beside(session, (name, digest), by, Vec::new()).await
     }
 
-    /// As [`Artifacts::approve`], with changes that land in the same commit, such as an entry of an audit; with none of them
-    /// where it was approved before.
+    /// As [`Artifacts::approve`], with changes that land in the same commit, such as an entry of an audit; with none of
+    /// them where it was approved before.
     ///
     /// # Errors
     /// Those of [`Artifacts::approve`], and those of the changes.
@@ -123,7 +123,7 @@ impl Artifacts {
         self.documents(session).await?.iter().map(Artifact::stored).collect()
     }
 
-    /// Returns what a model may be shown: of each artifact the latest version that is approved, ordered by kind and key.
+    /// Returns the artifacts that a model may be shown: the latest approved version of each, ordered by kind and key.
     ///
     /// # Errors
     /// `artifact_refused` when they have more than 256 KiB together; `store_unavailable` and its kin.

@@ -14,10 +14,10 @@ const STATE_BYTES: usize = 256 << 10;
 /// How long the state may take to be read (D20).
 pub(crate) const READ_TIME: Duration = Duration::from_secs(30);
 
-/// Reads the state that the model is shown with a command: tasks, records, whatever the application holds. Asked before each
-/// request, so that the model never sees what was true only before its last action.
+/// Reads the state that the model is shown with a command: tasks, records, any data of the application. Read before
+/// each request, so that the model never sees a state from before its last action.
 ///
-/// Only what is authoritative belongs here: nothing that was said to people (INV-9).
+/// Only authoritative state belongs here: no text that was addressed to people (INV-9).
 pub trait SnapshotSource: fmt::Debug + Send + Sync {
     /// Reads the state of a session as JSON, 256 KiB at most.
     fn snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>>;

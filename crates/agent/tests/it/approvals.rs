@@ -101,7 +101,7 @@ async fn two_approvals_of_one_message_are_asked_one_after_the_other() {
         // Finding U5: only calls that are asked about count.
         let place = |wait: &PendingWait| wait.descriptor.metadata.as_ref().unwrap()["place"].clone();
         assert_eq!([place(&one), place(&two)], [1, 2].map(|nth| json!({ "nth": nth, "of": 2 })));
-        // What was decided for the first is no decision for the second.
+        // The decision about the first call is no decision about the second.
         assert_eq!(world.whats(), Vec::<String>::new(), "nothing runs before everything is decided");
         completed(&decide(&chat, json!({ "approved": second })).await);
         assert_eq!(world.whats(), expected);
@@ -175,7 +175,7 @@ async fn an_approval_may_expire() {
     assert_eq!(suspended(&outcome).wait.deadline, Some(Timestamp::from_millis(43_260_000)));
 }
 
-// D10, D8: what was approved before a turn was given up counts for nothing after it.
+// D10, D8: an approval from before a turn was cancelled does not count after it.
 #[tokio::test]
 async fn a_cancelled_approval_takes_the_earlier_ones_with_it() {
     let (chat, world) = chat();
@@ -194,7 +194,7 @@ async fn a_cancelled_approval_takes_the_earlier_ones_with_it() {
     suspended(answer(&chat, &wait, json!({ "approved": true })).await.unwrap().outcome().await.as_ref());
 }
 
-// Nothing of a message runs before everything of it is decided, not even what only reads.
+// No call of a message runs before all of its calls are decided, not even calls that only read.
 #[tokio::test]
 async fn while_one_call_of_a_message_waits_none_of_the_others_runs() {
     let world = World::default();
@@ -216,7 +216,7 @@ async fn while_one_call_of_a_message_waits_none_of_the_others_runs() {
     assert_eq!(world.whats(), ["look 1", "act 2"]);
 }
 
-// What was decided stands beside the answer of the call, too: who reads histories need not read texts (D17).
+// The decision is also in the side record of the call's answer: readers of histories need not parse texts (D17).
 #[tokio::test]
 async fn a_denied_call_is_marked_as_denied_beside_its_answer() {
     let (chat, _) = chat();

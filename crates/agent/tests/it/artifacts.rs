@@ -1,4 +1,4 @@
-//! Artifacts: what a person has approved is shown with a command, and nothing else.
+//! Artifacts: approved artifacts are shown with a command, and no others.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ async fn approve(shelf: &Artifacts, artifact: &Artifact) {
     shelf.approve(&key(SESSION), &artifact.name, &artifact.digest, "ann").await.unwrap();
 }
 
-// spec: agent-chat-output §8.2: explicit artifacts of what the user has approved, to the byte.
+// spec: agent-chat-output §8.2: explicit artifacts that the user has approved, to the byte.
 #[tokio::test]
 async fn the_latest_approved_version_of_each_is_shown_between_state_and_command() {
     let store = MemoryStore::new();
@@ -122,7 +122,7 @@ async fn what_is_no_artifact_is_refused() {
     shelf.add(&key("other"), ("plan", "a"), ArtifactSource::User, "x").await.unwrap();
 }
 
-// INV-13: a row that was changed behind the store's back is not what was approved; no model is asked.
+// INV-13: a row that was changed behind the store's back is not the approved artifact; no model is asked.
 #[tokio::test]
 async fn an_artifact_that_was_changed_after_its_approval_is_shown_to_no_model() {
     let store = MemoryStore::new();

@@ -1,4 +1,4 @@
-//! What a turn of the loop may use (D13).
+//! The limits of a turn of the loop (D13).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use singletree_tools::Recovery;
 use crate::probe::World;
 use crate::rig::{completed, decide, errored, open, script, send, small, small_with, suspended, transcript};
 
-/// A provider that says what its answers cost.
+/// A provider that reports the usage of its answers.
 #[derive(Debug)]
 struct Metered(ScriptedProvider, Usage);
 

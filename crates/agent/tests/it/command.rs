@@ -1,4 +1,4 @@
-//! Sessions of commands: what the model is shown, and what becomes of what it proposes (agent-chat-output §8).
+//! Sessions of commands: the prompt of the model, and the handling of its proposals (agent-chat-output §8).
 
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +25,7 @@ const FIRST: &str = concat!(
     r##"\n\n# Command\nact","role":"user"}]"##,
 );
 
-/// The second one: what was done comes from the record.
+/// The second request: its list of actions comes from the record.
 const SECOND: &str = concat!(
     r##"[{"content":"Be brief.","role":"system"},{"content":"# State\n{\"cycle\":2,\"done\":["##,
     r##"{\"arguments\":{\"what\":\"a\"},\"result\":\"did a\",\"tool\":\"act\"}],\"state\":{\"did\":1}}"##,
@@ -43,7 +43,7 @@ impl SnapshotSource for Did {
     }
 }
 
-/// A model that sees no conversation: it does what the command names, once.
+/// A model that sees no conversation: it carries out the command once.
 fn model() -> Arc<Watched> {
     let rule = |command: &str, then: Value| {
         let user = format!("*\"done\":[],*# Command\n{command}");
@@ -137,7 +137,7 @@ async fn the_command_is_the_same_after_a_restart_and_after_a_resume() {
     assert_eq!(seen[0].len(), 6);
 }
 
-// spec: agent-chat-output §4.1: what is not valid is rejected, and no part of it is carried out.
+// spec: agent-chat-output §4.1: an invalid message is rejected, and no part of it is carried out.
 #[tokio::test]
 async fn several_actions_at_once_are_all_rejected_and_nobody_is_asked() {
     let (chat, model, world) = command_chat();
@@ -154,7 +154,7 @@ async fn several_actions_at_once_are_all_rejected_and_nobody_is_asked() {
     assert!(fourth.contains("\\\"tool\\\":\\\"fly\\\"") && fourth.contains("no tool"), "{fourth}");
 }
 
-/// What was narrated, and what had been done by then.
+/// The narration, each with the effects so far.
 #[derive(Debug, Default)]
 struct Heard {
     said: Mutex<Vec<(Narration, Vec<String>)>>,
@@ -178,7 +178,7 @@ impl Heard {
     }
 }
 
-// spec: agent-chat-output §5.2: why it is proposed, before it is done; nothing of what was not fit to be done.
+// spec: agent-chat-output §5.2: the reason is narrated before the action runs; no reason for an action that cannot run.
 #[tokio::test]
 async fn the_agent_says_why_before_what_it_proposes_is_done() {
     let (model, world) = (model(), World::default());
@@ -229,7 +229,7 @@ async fn commands_are_never_summarised() {
     assert_eq!(model.requests().len(), 3, "no model was asked for a summary");
 }
 
-// spec: agent-chat-output §9: what a person says is a new command.
+// spec: agent-chat-output §9: a person's message is a new command.
 #[tokio::test]
 async fn a_message_that_steers_is_the_next_command() {
     let (chat, model, _) = command_chat();
@@ -249,7 +249,7 @@ async fn a_message_that_steers_is_the_next_command() {
     assert_eq!([of("act"), of("look around"), asked.len()], [2, 1, 5]);
 }
 
-// spec: harness-chat §4; the owner is known by the state, not by what was said.
+// spec: harness-chat §4; the owner is known from the state, not from the messages.
 #[tokio::test]
 async fn a_team_takes_commands_and_knows_its_owner_without_the_transcript() {
     let (front, help, world) = (model(), model(), World::default());

@@ -11,7 +11,7 @@ use singletree_llm::Script;
 use crate::rig::{SESSION, completed, open, send, transcript};
 use crate::watched::Watched;
 
-/// A model that repeats what it is told.
+/// A model that repeats the user's text.
 fn talking() -> Arc<Watched> {
     let rule = json!({ "when": { "user": ["say {what}"] }, "then": { "reply": "You said: {what}" } });
     Watched::scripted(Script::from_json(&json!({ "model": "test", "rules": [rule] }).to_string()).unwrap())

@@ -1,4 +1,5 @@
-//! The process dies at every write, before and after it lands; the next one finds the conversation whole (INV-2, INV-8).
+//! The process dies at every write, before and after it lands; the next one finds the conversation whole (INV-2,
+//! INV-8).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::rig::{SESSION, answer, open, small, transcript};
 const UNKNOWN: &str = "tool: {\"reason\":\"the process ended while this ran; whether it took effect is not known, and it \
      was not run again\",\"status\":\"unknown\"}";
 
-/// Goes on with the conversation as far as this process lives: sends what may have been sent before, under its key, and
-/// approves whatever waits.
+/// Continues the conversation as far as this process lives: sends the message under its key, which may have been sent
+/// before, and approves every pending call.
 async fn go_on(chat: &Chat, text: &str, alive: impl Fn() -> bool) {
     let options = SendOptions::new().key("k");
     let Ok(turn) = chat.submit(SESSION, ChatMessage::user(text), options).await else { return };
@@ -30,7 +31,7 @@ async fn go_on(chat: &Chat, text: &str, alive: impl Fn() -> bool) {
     }
 }
 
-/// One process over a store: takes over what is left, and goes on.
+/// One process over a store: takes over unfinished turns, and continues.
 async fn process<S>(
     store: S,
     (world, recovery): (&World, Recovery),
@@ -56,7 +57,8 @@ async fn uninterrupted(text: &str, recovery: Recovery) -> (Vec<String>, World) {
     (transcript(&chat).await, world)
 }
 
-/// Lets the process die at the n-th write; returns what the next one made of it, or none when there is no such write.
+/// Lets the process die at the n-th write; returns the conversation and the effects after the next process, or none
+/// when there is no such write.
 async fn dying_at(n: u64, land: Land, text: &str, recovery: Recovery) -> Option<(Vec<String>, World)> {
     let (store, world) = (MemoryStore::new(), World::default());
     let dying = FailAt::new(Arc::new(store.clone()), n, land);
@@ -69,7 +71,7 @@ async fn dying_at(n: u64, land: Land, text: &str, recovery: Recovery) -> Option<
     Some((transcript(&second).await, world))
 }
 
-/// Effects by what they are, of whichever key: how many keys had each.
+/// Counts the keys of each kind of effect.
 fn effects(world: &World) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for whats in world.by_key().into_values() {
@@ -123,7 +125,7 @@ async fn with_tools_that_may_not_be_run_again_a_doubt_is_told_and_nothing_is_don
             let done = expected.iter().zip(&said).filter(|(whole, it)| whole == it);
             let done =
                 done.filter(|(it, _)| ["a", "b", "m"].iter().any(|x| **it == format!("tool: did {x}")));
-            // What is told as done was done; what is in doubt may have been.
+            // A call that is reported as done has run; a call in doubt may have run.
             assert!(calls.len() >= done.count(), "{at} {calls:?}");
         })
         .await;

@@ -22,7 +22,7 @@ fn parts(documents: &Arc<ToolDocuments>) -> DemoParts {
     }
 }
 
-/// Returns the demo, and what its tools keep.
+/// Returns the demo, and the documents of its tools.
 fn demo() -> (Chat, Arc<ToolDocuments>) {
     let store = MemoryStore::new();
     let documents = Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)));
@@ -84,7 +84,7 @@ async fn it_remembers_within_the_conversation() {
     .await;
 }
 
-/// Returns what lies in the outbox: recipients and texts.
+/// Returns the messages in the outbox: recipients and texts.
 async fn sent(documents: &ToolDocuments) -> Vec<(String, String)> {
     let waiting = documents.waiting_messages(&TenantId::single(), None, 100).await.unwrap();
     let mut sent: Vec<_> = waiting.into_iter().map(|it| (it.message.to, it.message.body)).collect();

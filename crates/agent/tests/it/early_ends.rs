@@ -1,4 +1,5 @@
-//! Turns that end while tools run: what finished stands, what ran is in doubt, the rest is closed (D7, D8, D10).
+//! Turns that end while tools run: finished calls keep their results, running calls are in doubt, the rest is closed
+//! (D7, D8, D10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +94,8 @@ async fn a_cancelled_turn_keeps_what_its_calls_gave() {
     }
 }
 
-/// Approves both calls of "sends", so that its message is committed before its tools run, and waits until they are stuck.
+/// Approves both calls of "sends", so that its message is committed before its tools run, and waits until they are
+/// stuck.
 async fn approved(chat: &Chat, stuck: &Stuck) -> Turn {
     submit(chat, "sends").await.outcome().await;
     decide(chat, json!({ "approved": true })).await;

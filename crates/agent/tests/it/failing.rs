@@ -1,4 +1,4 @@
-//! What goes wrong between an agent and its model, as a caller is told.
+//! Failures between an agent and its model, as a caller sees them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use crate::rig::{
 };
 use crate::watched::Watched;
 
-/// A conversation, and what two researchers found.
+/// A conversation, and the results of two researchers.
 #[derive(Debug, State)]
 #[state(engine = singletree_engine)]
 struct Desk {

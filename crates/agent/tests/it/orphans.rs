@@ -1,5 +1,5 @@
-//! A turn that is cancelled, or whose process dies, at any write of a loop with tools: the next request to the model is one
-//! that providers take, every call answered once and in order (INV-6).
+//! A turn that is cancelled, or whose process dies, at any write of a loop with tools: the next request to the model is
+//! one that providers take, every call answered once and in order (INV-6).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +94,7 @@ async fn cancelled_at(n: u64, text: &'static str, recovery: Recovery) -> bool {
         () = tokio::time::sleep(Duration::from_secs(60)) => false,
     };
     if stopped {
-        // What is accepted is cancelled by its name, in whichever turn of its invocation it is.
+        // An accepted turn is cancelled by its name, whichever turn of its invocation it is.
         let key = SessionKey::new(TenantId::single(), SessionId::parse(SESSION).unwrap());
         let query = TurnQuery::From { no: 0, limit: 100 };
         let last = store.store.turns(&key, &query).await.unwrap().pop().unwrap();
@@ -108,7 +108,7 @@ async fn cancelled_at(n: u64, text: &'static str, recovery: Recovery) -> bool {
         store.go.notify_one();
         cancelling.await.unwrap();
     }
-    // What comes after it is not stopped.
+    // The following turn is not stopped.
     store.go.notify_one();
     conversing.await.unwrap();
     let place = format!("{text}, cancelled at write {n}");

@@ -10,7 +10,7 @@ use singletree_llm::{
     Script, ScriptedProvider,
 };
 
-/// A model behind a wire: what is written to it is kept.
+/// A model behind a wire: the requests written to it are kept.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) model: ScriptedProvider,

@@ -7,11 +7,11 @@ use serde_json::json;
 use singletree_llm::{BoxFuture, ToolDefinition};
 use singletree_tools::{Effect, Invocation, Output, Recovery, Tool};
 
-/// What has happened in the world, whatever process did it.
+/// The effects of tools, from all processes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct World(Arc<Mutex<Vec<Happening>>>);
 
-/// One effect: under which key, and what.
+/// One effect: its idempotency key and its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Happening {
     pub(crate) key: String,
@@ -23,12 +23,12 @@ impl World {
         self.0.lock().unwrap().push(Happening { key: key.to_owned(), what: what.to_owned() });
     }
 
-    /// Returns what happened, in order.
+    /// Returns the effects, in order.
     pub(crate) fn whats(&self) -> Vec<String> {
         self.0.lock().unwrap().iter().map(|it| it.what.clone()).collect()
     }
 
-    /// Returns how often each key was used, and for what.
+    /// Returns the effects of each key.
     pub(crate) fn by_key(&self) -> BTreeMap<String, Vec<String>> {
         let mut keys = BTreeMap::<String, Vec<String>>::new();
         for it in self.0.lock().unwrap().iter() {

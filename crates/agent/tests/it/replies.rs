@@ -1,4 +1,4 @@
-//! How the loop takes what models answer: replies of a schema, ends that are not as usual, calls that are made again.
+//! The loop's handling of model answers: replies of a schema, unusual finish reasons, repeated calls.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::probe::World;
 use crate::rig::{SESSION, completed, errored, open, probes, send, toolbox, transcript};
 use crate::watched::Watched;
 
-/// A model that answers with what it is given, one after the other.
+/// A model that gives the prepared answers, one after the other.
 #[derive(Debug)]
 struct Saying(std::sync::Mutex<Vec<Result<(ChatMessage, FinishReason)>>>);
 
@@ -70,7 +70,8 @@ fn schema() -> Arc<Schema> {
     Arc::new(Schema::compile(schema).unwrap())
 }
 
-// spec: llm-provider §7.1: what does not fit is asked for again, and only what fits is part of the conversation.
+// spec: llm-provider §7.1: a reply that does not fit is asked for again, and only the fitting reply is part of the
+// conversation.
 #[tokio::test]
 async fn a_reply_that_does_not_fit_its_schema_is_asked_for_again() {
     let world = World::default();

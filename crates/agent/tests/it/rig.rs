@@ -24,7 +24,7 @@ pub(crate) fn calls(calls: &[(&str, &str)]) -> Value {
     calls.iter().map(|(tool, what)| json!({ "tool": tool, "arguments": { "what": what } })).collect()
 }
 
-/// What the model is asked, and which tools it then calls, as (tool, what).
+/// The user's text, and the tools that the model then calls, each with its argument `what`.
 const ASKED: &[(&str, &[(&str, &str)])] = &[
     ("look", &[("look", "a")]),
     ("act", &[("act", "a")]),
@@ -35,7 +35,7 @@ const ASKED: &[(&str, &[(&str, &str)])] = &[
     ("meet", &[("meet", "a"), ("meet", "b")]),
 ];
 
-/// A model that calls tools as it is told, and then says what they gave.
+/// A model that makes the requested tool calls, and then repeats their results.
 pub(crate) fn script() -> Script {
     let mut rules = vec![
         json!({ "when": { "user": ["loop"], "results": "any" }, "then": { "calls": calls(&[("look", "a")]) } }),
@@ -147,8 +147,8 @@ pub(crate) fn line(message: &ChatMessage) -> String {
     }
 }
 
-/// Sends a message and returns everything that somebody who listens already is told until its turn ends. Listens from
-/// the end of the log, after what was told before.
+/// Sends a message and returns all events of its turn, as a subscriber that was there before receives them. Subscribes
+/// at the end of the log, after the events `told`.
 pub(crate) async fn watched(chat: &Chat, text: &str, told: &[ChatEvent]) -> Vec<ChatEvent> {
     let after = told.iter().rev().find_map(|it| it.id.clone());
     let mut events = chat.events(SESSION, after).await.unwrap();

@@ -20,7 +20,7 @@ use singletree_tools::Recovery;
 use crate::probe::World;
 use crate::rig::{completed, errored, line, open, script, small, small_with};
 
-/// A scripted model that remembers what it was asked.
+/// A scripted model that records its requests.
 #[derive(Debug)]
 struct Asked(ScriptedProvider, Mutex<Vec<Request>>);
 
@@ -29,7 +29,7 @@ impl Asked {
         Arc::new(Self(ScriptedProvider::new(script()), Mutex::default()))
     }
 
-    /// Returns what each request said: its messages, its tools, its choice.
+    /// Returns the messages, tools and tool choice of each request.
     fn said(&self) -> Vec<(Vec<String>, Vec<String>, Option<ToolChoice>)> {
         let asked = self.1.lock().unwrap();
         let said = asked.iter().map(|it| {
@@ -302,7 +302,7 @@ impl Provider for Flood {
     }
 }
 
-// INV-12: what was missed comes in one piece.
+// INV-12: missed pieces come as one piece.
 #[tokio::test]
 async fn more_pieces_than_are_kept_for_a_slow_reader_come_in_one() {
     let text = (0..200).map(|it| format!("w{it} ")).collect::<String>();

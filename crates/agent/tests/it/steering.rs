@@ -34,8 +34,8 @@ fn script() -> Script {
     Script::from_json(&json!({ "model": "test", "rules": rules }).to_string()).unwrap()
 }
 
-// INV-2, D7: taken by the next request to the model, after the answers of its calls; and the calls after it have keys of
-// their own, though they are the first ones after a message of the user.
+// INV-2, D7: taken by the next request to the model, after the answers of its calls; and the calls after it have keys
+// of their own, though they are the first ones after a message of the user.
 #[tokio::test]
 async fn a_message_that_steers_is_in_the_next_request_to_the_model() {
     let (begun, go, keys) = (

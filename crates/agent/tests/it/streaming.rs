@@ -1,4 +1,4 @@
-//! What is shown of a message while it is on its way.
+//! The parts of a message that are streamed before it is complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use singletree_tools::Recovery;
 use crate::probe::World;
 use crate::rig::{SESSION, completed, open, script, send, small, small_with, watched};
 
-/// What was shown of each message, and what it became: by the message's name.
+/// Returns the streamed text of each message and its final text, by the message's name.
 fn shown(events: &[ChatEvent]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let (mut deltas, mut messages) = (BTreeMap::<String, String>::new(), BTreeMap::new());
     for event in events {

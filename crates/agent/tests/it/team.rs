@@ -209,7 +209,7 @@ impl Provider for Stuck {
     }
 }
 
-// D10: the hand-off is part of what a cancelled turn keeps, and so is whose the conversation is; also in a fork of it.
+// D10: a cancelled turn keeps the hand-off and the owner of the conversation; also in a fork of it.
 #[tokio::test]
 async fn a_turn_that_is_cancelled_after_a_hand_off_leaves_the_conversation_to_the_new_agent() {
     let (models, world, store) = (models(), World::default(), MemoryStore::new());

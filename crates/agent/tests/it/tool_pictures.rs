@@ -22,7 +22,8 @@ use crate::pictures::Wire;
 use crate::probe::{Probe, World};
 use crate::rig::{SESSION, calls, decide, send, suspended, toolbox};
 
-/// A tool that takes another picture with each call; asked for a digest, it returns a text that looks like one of its pictures.
+/// A tool that takes another picture with each call; asked for a digest, it returns a text that looks like one of its
+/// pictures.
 #[derive(Debug)]
 struct Camera {
     definition: ToolDefinition,
@@ -61,7 +62,7 @@ impl Tool for Camera {
     }
 }
 
-/// What a test looks at: how many pictures were taken, and what was written to the wire.
+/// The data that a test checks: the number of pictures taken, and the requests written to the wire.
 #[derive(Debug, Default, Clone)]
 struct Seen {
     taken: Arc<AtomicU8>,

@@ -1,4 +1,4 @@
-//! Messages that call tools: in which order they run, and what the model gets to read.
+//! Messages that call tools: the order in which they run, and the results that the model reads.
 
 use std::sync::Arc;
 
@@ -120,7 +120,8 @@ impl Toolset for Coming {
     }
 }
 
-// The tools are asked for at each call of the model; what became dangerous since the model called it is not run unasked.
+// The toolbox is read at each call of the model; a tool that became dangerous since the model called it does not run
+// without approval.
 #[tokio::test]
 async fn tools_come_and_go_between_the_calls_of_the_model() {
     let world = World::default();

@@ -1,4 +1,4 @@
-//! A model that notes what it is asked, and whether a provider would take it.
+//! A model that records its requests, and checks whether a provider would accept them.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use singletree_llm::{
 
 use crate::rig::line;
 
-/// A model that notes what it is asked.
+/// A model that records its requests.
 #[derive(Debug)]
 pub(crate) struct Watched {
     model: Box<dyn Provider>,
@@ -33,7 +33,7 @@ impl Watched {
         self.asked.lock().unwrap().clone()
     }
 
-    /// Returns what was asked, as lines.
+    /// Returns the messages of the requests, as lines.
     pub(crate) fn asked(&self) -> Vec<Vec<String>> {
         let lines = |it: &Request| it.messages.iter().map(|it| line(it)).collect();
         self.requests().iter().map(lines).collect()
@@ -56,8 +56,8 @@ impl Watched {
     }
 }
 
-/// Checks what the strictest provider wants: the rules of the specification, and every call answered once, in order, right
-/// after the message that makes it (INV-6).
+/// Checks the rules of the strictest provider: the rules of the specification, and every call answered once, in order,
+/// right after the message that makes it (INV-6).
 fn legal(messages: &[Arc<ChatMessage>]) -> Result<(), String> {
     let plain: Vec<ChatMessage> = messages.iter().map(|it| it.as_ref().clone()).collect();
     validate_messages(&plain).map_err(|it| it.to_string())?;

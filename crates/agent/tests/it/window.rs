@@ -1,4 +1,4 @@
-//! What the model is shown of a long conversation (D22).
+//! The part of a long conversation that the model is shown (D22).
 
 use singletree_durable::MemoryStore;
 use singletree_tools::Recovery;

@@ -62,8 +62,8 @@ fn answers_took_effect(view: &View<'_>, found: &mut Vec<(Rule, String)>) {
             continue;
         };
         let wait = turn.wait.and_then(|no| view.stored.waits.iter().find(|wait| wait.no == no));
-        let took =
-            wait.is_some_and(|wait| wait.state == WaitState::Consumed && wait.answer.as_ref() == Some(payload));
+        let took = wait
+            .is_some_and(|wait| wait.state == WaitState::Consumed && wait.answer.as_ref() == Some(payload));
         if !took {
             let why = format!("answer {number} was given turn {id}, which does not go on with {payload}");
             found.push((Rule::Contradicted, why));

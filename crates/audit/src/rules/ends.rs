@@ -1,4 +1,4 @@
-//! What was told is what is stored (INV-3).
+//! Every told outcome is the stored outcome (INV-3).
 
 use super::view::View;
 use crate::end::End;
@@ -9,7 +9,7 @@ pub(super) fn check(view: &mut View<'_>) {
     let mut found = Vec::new();
     for (number, call) in &view.calls {
         let Some((Some(turn), told)) = call.told else { continue };
-        // What could not be recorded was told as such; what became of it, the store alone says (D20).
+        // The client was told that this outcome could not be recorded; only the store knows how the turn ended (D20).
         if matches!(told, End::Errored { recorded: false, .. }) {
             continue;
         }

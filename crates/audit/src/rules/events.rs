@@ -1,4 +1,4 @@
-//! The durable log tells every end once, and what was seen of it stays (INV-2, INV-3, D9).
+//! The durable log tells every end once, and events that were seen stay in it (INV-2, INV-3, D9).
 
 use std::collections::{BTreeMap, BTreeSet};
 

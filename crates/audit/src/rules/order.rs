@@ -1,4 +1,5 @@
-//! Real time is respected: what was answered before something else was asked for comes before it (INV-1).
+//! Real time is respected: a turn that was answered before a later call was made comes before that call's turn
+//! (INV-1).
 
 use std::collections::BTreeMap;
 

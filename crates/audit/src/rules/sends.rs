@@ -7,7 +7,7 @@ use crate::history::Deed;
 use crate::rule::Rule;
 use crate::stored::{StoredTurn, TurnSort};
 
-/// One call that sends: its text, its key, and what is known of its turn.
+/// One call that sends: its text, its key, and the known facts about its turn.
 #[derive(Debug, Clone, Copy)]
 struct Send<'a> {
     text: &'a str,

@@ -1,4 +1,4 @@
-//! The history is what the turns made, one after the other, each reply behind its message (INV-1, INV-6, D11).
+//! The history is the messages of the turns, one after the other, each reply behind its message (INV-1, INV-6, D11).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,7 +88,7 @@ fn reply_has_its_message(
         }
         return;
     }
-    // What closes an earlier turn's calls stands before the message of the turn that writes it (D8).
+    // Results that close an earlier turn's calls stand before the message of the turn that writes them (D8).
     let closes = message.role == Role::Tool && turn.sort == TurnSort::Message;
     let begin = begins.get(turn.invocation.as_str());
     if begin.is_none_or(|begin| at < *begin && !closes) {
@@ -99,13 +99,16 @@ fn reply_has_its_message(
     }
 }
 
-/// What an outcome says the turn added is what stands in the history.
+/// The messages that an outcome names are those that the turn added to the history.
 fn said_is_kept(turn: &StoredTurn, messages: &[StoredMessage], own: Option<&usize>, found: &mut Found) {
     let Some(said) = turn.end.as_ref().and_then(End::said) else { return };
-    // A message that was taken is answered by the turn that took it, with what comes after.
+    // A message that was taken is answered by the turn that took it, with the replies that follow it.
     let taker = own.and_then(|own| messages[*own].taken_by);
     let (by, from) = (Some(taker.unwrap_or(turn.no)), own.map_or(0, |own| own + 1));
-    let ours = messages.iter().skip(from).filter(|message| (message.turn == by && !message.own) || message.taken_by == by);
+    let ours = messages
+        .iter()
+        .skip(from)
+        .filter(|message| (message.turn == by && !message.own) || message.taken_by == by);
     let kept: Vec<&str> = ours.map(|it| it.brief.as_str()).collect();
     if kept != said {
         let why = format!("turn {} says that it added {said:?}, and the history has {kept:?}", turn.id);
@@ -113,7 +116,7 @@ fn said_is_kept(turn: &StoredTurn, messages: &[StoredMessage], own: Option<&usiz
     }
 }
 
-/// Messages stand in the order of their turns' numbers, and what belongs to one message stands together.
+/// Messages stand in the order of their turns' numbers, and the messages of one invocation stand together.
 fn in_order(view: &View<'_>, found: &mut Found) {
     let stored = view.stored;
     let (mut last, mut current, mut ended) = (None::<&StoredTurn>, None::<&str>, BTreeSet::new());
@@ -129,7 +132,7 @@ fn in_order(view: &View<'_>, found: &mut Found) {
             }
             last = Some(turn);
         }
-        // What was taken stands among the messages of the turn that took it.
+        // A message that was taken stands among the messages of the turn that took it.
         let among = message.taken_by.and_then(|no| stored.turn(no)).unwrap_or(turn);
         let invocation = among.invocation.as_str();
         if current != Some(invocation) {
@@ -164,7 +167,7 @@ fn ends_with_its_taker(view: &View<'_>, found: &mut Found) {
     }
 }
 
-/// Every tool call is answered once, before anything else is said; only what still waits may be open.
+/// Every tool call is answered once, before any other message; only the calls of a pending wait may be open.
 fn pairs(view: &View<'_>, found: &mut Found) {
     let (mut open, mut opened) = (Vec::<&str>::new(), 0);
     for (at, message) in view.stored.messages.iter().enumerate() {
@@ -186,7 +189,7 @@ fn pairs(view: &View<'_>, found: &mut Found) {
         }
         (open, opened) = (message.calls.iter().map(String::as_str).collect(), at as u64);
     }
-    // What came open with an import is closed by the next turn.
+    // The next turn closes calls that were open in an import.
     let came = opened < view.stored.inherited;
     let still = came || view.waits() || view.stored.turns.iter().any(|turn| turn.end.is_none());
     if !open.is_empty() && !still {

@@ -1,4 +1,4 @@
-//! One session as its clients saw it, beside what is stored of it.
+//! One session as its clients saw it, beside its stored data.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::rule::{Rule, Violation};
 use crate::stored::{StoredSession, StoredTurn, WaitState};
 
-/// A call with what became of it.
+/// A call with its answer.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) begun: u64,
@@ -28,7 +28,7 @@ impl<'a> Call<'a> {
         self.given.map(|(turn, _)| turn)
     }
 
-    /// Tells whether nothing is known of what became of it.
+    /// Checks whether the result of the call is unknown.
     pub(super) fn is_unknown(&self) -> bool {
         self.given.is_none() && self.told.is_none_or(|(turn, _)| turn.is_some())
     }
@@ -114,12 +114,12 @@ impl<'a> View<'a> {
         self.by_id.get(id).copied()
     }
 
-    /// Tells whether what began then may have been deleted since.
+    /// Checks whether the turn of a call that began at this time may have been deleted since.
     pub(super) fn may_be_deleted(&self, begun: u64) -> bool {
         self.deletes().any(|delete| delete.over.is_none_or(|over| over > begun))
     }
 
-    /// Tells whether what was accepted by then has been deleted since.
+    /// Checks whether a turn that was accepted by this time has been deleted since.
     pub(super) fn is_deleted(&self, given: u64) -> bool {
         self.deletes().any(|delete| delete.over.is_some() && delete.begun > given)
     }
@@ -136,7 +136,8 @@ impl<'a> View<'a> {
     pub(super) fn into_report(self) -> Report {
         let count =
             |passes: fn(&Call<'_>) -> bool| self.calls.values().filter(|call| passes(call)).count() as u64;
-        let effects = self.records.iter().filter(|record| matches!(record.what, What::Effect { .. })).count() as u64;
+        let effects =
+            self.records.iter().filter(|record| matches!(record.what, What::Effect { .. })).count() as u64;
         Report {
             sessions: 1,
             calls: self.calls.len() as u64,

@@ -23,8 +23,8 @@ impl Gated {
         Self { store, scheduler }
     }
 
-    /// Reads, and holds the answer back. The store is asked in a task of its own: that its answer has come is noted also
-    /// while who asked waits at the gate himself.
+    /// Reads, and holds the answer back. The store is asked in a task of its own: that its answer has come is noted
+    /// also while who asked waits at the gate himself.
     fn read<'a, T: Send + 'static>(
         &self,
         name: &'static str,
@@ -57,7 +57,7 @@ impl Journal for Gated {
     }
 
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        // The place in the store's order is taken by the call; what waits is the answer.
+        // The call itself takes its place in the store's order; only its answer waits.
         Box::pin(held(self.scheduler.ask("apply", false), self.store.apply(batch)))
     }
 

@@ -1,4 +1,4 @@
-//! What both ways of racing share: how many rounds, what is looked at after each, and what is said in the end.
+//! Shared code of both ways of racing: the number of rounds, the checks after each round, and the final report.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl<'a> Rounds<'a> {
         let Self { how, seed, tally, report, .. } = self;
         let mut said = std::io::stderr();
         let line = format!("race: {tally} ({how}, SQLite file, seed {seed:#x}{more}); {report}");
-        // Past the test harness, which keeps what tests that pass say to itself.
+        // Written directly, because the test harness captures the output of passing tests.
         writeln!(said, "{line}").unwrap();
         let least = if is_deep() { SHARE } else { 1e-9 };
         assert!(tally.smaller_share() >= least, "{tally}");

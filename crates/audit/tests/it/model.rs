@@ -1,4 +1,4 @@
-//! A chat as plain as it can be thought: what each operation does and tells. Pure.
+//! The simplest possible model of a chat: the effect and the answer of each operation. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +7,7 @@ use singletree_harness::WhileSuspended;
 
 use crate::rig::acted;
 
-/// What a message makes the graph do.
+/// The behaviour of the graph that a message asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// It says the message back.
@@ -76,7 +76,8 @@ pub(crate) enum Names {
     Another,
 }
 
-/// What an operation must give: a turn, by its place in the session's list, and its end. No end: it is parked.
+/// The expected result of an operation: a turn, by its place in the session's list, and its end. No end: it is
+/// parked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expected {
     pub(crate) turn: Option<usize>,
@@ -158,7 +159,7 @@ impl Session {
         self.expect(at)
     }
 
-    /// Runs what may run, in order.
+    /// Runs the turns that may run, in order.
     fn go_on(&mut self, policy: WhileSuspended) {
         while let Some(at) = self.parked.front().copied() {
             match (self.pending().is_some(), policy) {
@@ -220,7 +221,7 @@ impl Session {
         let replies: Vec<_> = answer.into_iter().chain(texts).chain([said]).collect();
         self.open = false;
         self.history.extend(replies.iter().cloned());
-        // What was taken ends with this turn, each with what comes after it.
+        // Messages that the turn took end with this turn, each with the replies after it.
         for (place, taken) in heard.into_iter().enumerate() {
             let replies = replies[before + place + 1..].to_vec();
             self.end(taken, End::Completed { replies });
@@ -353,7 +354,7 @@ impl Session {
         self.waits.iter().find(|it| it.state == WaitState::Pending)
     }
 
-    /// Returns what asked for the pending wait.
+    /// Returns the kind of the message that asked for the pending wait.
     pub(crate) fn waiting_for(&self) -> Option<Kind> {
         self.pending().map(|it| Kind::of(&self.turns[it.turn].text))
     }

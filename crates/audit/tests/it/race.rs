@@ -1,4 +1,4 @@
-//! The races: what is prepared, who runs against whom, who won, and what must be true whoever did.
+//! The races: their preparation, the two contenders, the winner, and the assertions that hold whoever wins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Ground {
     pub(crate) clock: Arc<HandClock>,
 }
 
-/// What a contender was told.
+/// The answer that a contender received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) turn: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Race {
     pub(crate) name: &'static str,
     pub(crate) sides: [&'static str; 2],
     pub(crate) prepare: fn(Ground) -> BoxFuture<'static, Pair>,
-    /// Says whether the first won, or what is wrong.
+    /// Returns whether the first contender won, or a description of the fault.
     pub(crate) judge: fn(&Ground, &[Said; 2], &StoredSession) -> Result<bool, String>,
 }
 
@@ -123,13 +123,13 @@ impl Ground {
         (Client::new(chat.clone(), self.log.clone()).named(name), self.session.clone())
     }
 
-    /// Sends a message and tells what came of it.
+    /// Sends a message and returns its result.
     fn send(&self, chat: &Chat, text: &'static str, key: Option<&'static str>) -> Contender {
         let (client, session) = self.client(chat, text);
         Box::pin(async move { Said::of(client.send(&session, text, key).await.as_ref()) })
     }
 
-    /// Answers the pending wait, an approval as one, and tells what came of it.
+    /// Answers the pending wait, an approval as one, and returns the result.
     fn answer(&self, chat: &Chat, name: &'static str, approval: Option<u64>) -> Contender {
         let (client, session) = self.client(chat, name);
         Box::pin(async move {
@@ -225,7 +225,7 @@ fn judge_key(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Resul
     }
 }
 
-// A resume against a send: the policy decides what becomes of the send, and nothing becomes of both.
+// A resume against a send: the policy decides whether the send is refused, is queued, or supersedes the wait.
 fn resume_or_send(ground: Ground, policy: WhileSuspended) -> BoxFuture<'static, Pair> {
     Box::pin(async move {
         let graph = asking(Signal::new("ok").approves("digest"), ground.effects());
@@ -316,8 +316,8 @@ fn judge_cancel(_: &Ground, said: &[Said; 2], stored: &StoredSession) -> Result<
     Ok(true)
 }
 
-// A deadline against an answer: one ends the wait. The clock reaches the deadline while they race: an answer that is taken
-// from then on is refused (D37).
+// A deadline against an answer: one ends the wait. The clock reaches the deadline while they race: an answer that is
+// taken from then on is refused (D37).
 fn deadline(ground: Ground, signal: Signal) -> BoxFuture<'static, Pair> {
     Box::pin(async move {
         let signal = signal.expires_in(Duration::from_secs(60));

@@ -1,5 +1,5 @@
-//! The races of signals that come early: against the suspension that waits for them, against each other, against their age
-//! and against a cancel (D2).
+//! The races of signals that come early: against the suspension that waits for them, against each other, against
+//! their age and against a cancel (D2).
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl Meeting {
         meeting
     }
 
-    /// Lets the turn come to its suspension; over when what resumes at once is over, too.
+    /// Lets the turn suspend. Ends when the turn that resumes at once, if any, has ended, too.
     fn suspends(&self) -> Contender {
         let (chat, door, sender) = (self.chat.clone(), self.door.clone(), self.sender.clone());
         let (call, turn) = (self.call, self.turn.clone());
@@ -129,14 +129,14 @@ impl Meeting {
     }
 }
 
-/// Waits for the turn that a suspension has started by what had come.
+/// Waits for the turn that a suspension has started with a signal that had come before.
 async fn resumed(chat: &Chat, outcome: &ChatTurnOutcome) {
     if let ChatTurnOutcome::Suspended(SuspendedTurn { resumed_by: Some(by), .. }) = outcome {
         chat.turn(by).await.unwrap().outcome().await;
     }
 }
 
-/// What is said of a signal that is kept, and has no turn yet.
+/// Returns the answer for a signal that is kept, and has no turn yet.
 fn kept() -> Said {
     Said { turn: None, end: End::Completed { replies: Vec::new() } }
 }
@@ -165,7 +165,7 @@ fn went_on(
     must(ground.effects().count() == usize::from(approved), "as often as it was approved", said)
 }
 
-// A signal against the suspension that it is for: kept or not, it is what the graph goes on with.
+// A signal against the suspension that it is for: whether it is kept or not, the graph resumes with it.
 fn early(ground: Ground) -> BoxFuture<'static, Pair> {
     Box::pin(async move {
         let meeting = Meeting::new(ground).await;
@@ -200,8 +200,8 @@ fn judge_again(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Res
     first_was_kept(said)
 }
 
-// Two signals that say different things: one counts, the other is told so; each lets the turn go on when it is answered, so
-// that the slower one meets the suspension, too.
+// Two signals that say different things: one counts, the other is told so; each lets the turn go on when it is
+// answered, so that the slower one meets the suspension, too.
 fn conflict(ground: Ground) -> BoxFuture<'static, Pair> {
     Box::pin(async move {
         let meeting = Meeting::new(ground).await;

@@ -1,4 +1,5 @@
-//! What races and the model share: a state, graphs of a few words, a clock that is set by hand, seeded numbers.
+//! Shared code of the races and the model: a state, graphs of a few words, a clock that is set by hand, seeded
+//! numbers.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,7 +32,7 @@ pub(crate) fn chain(mut builder: GraphBuilder<Talk>, names: &[&str]) -> Graph<Ta
     builder.edge(names[names.len() - 1], Target::from(END)).entry(names[0]).compile().unwrap()
 }
 
-/// A graph that answers with what it was sent.
+/// A graph that answers with the message that it was sent.
 pub(crate) fn echo() -> Graph<Talk> {
     let builder = Graph::builder()
         .node("echo", |cx: Ctx<Talk>| async move { Ok(says(cx.state().messages.last().unwrap().text())) });
@@ -63,7 +64,7 @@ pub(crate) fn acted(approved: bool) -> &'static str {
     if approved { "done" } else { "not done" }
 }
 
-/// The outside world: what happened in it, in the log of a session.
+/// The outside world: its effects, in the log of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Effects {
     pub(crate) log: Arc<Recorder>,

@@ -1,4 +1,4 @@
-//! The checker finds what it looks for: a history in which all is well, damaged in one place each.
+//! The checker finds each kind of violation: a correct history, damaged in one place each.
 
 use serde_json::json;
 use singletree_audit::{
@@ -32,7 +32,7 @@ fn a_log_is_lines_of_json() {
 
 type Damage = fn(&mut Case);
 
-/// What is damaged, and what the checker must say, in its order.
+/// Each damage, and the violations that the checker must report, in its order.
 const DAMAGES: &[(Damage, &[&str])] = &[
     (|it| it.forget("b"), &["lost in s: turn b of 'm2' was accepted and is not stored"]),
     (
@@ -106,7 +106,7 @@ const DAMAGES: &[(Damage, &[&str])] = &[
             "reordered in s: message 10 (assistant: (c1)) stands inside another turn's",
         ],
     ),
-    // What was told before something else was asked for comes before it.
+    // A turn that was answered before a later call was made comes before that call's turn.
     (
         |it| {
             it.turn("c").no = 9;
@@ -122,7 +122,7 @@ const DAMAGES: &[(Damage, &[&str])] = &[
             "overtaken in s: turn c was given before e was asked for, and is number 9 of 5",
         ],
     ),
-    // What was told is what is stored.
+    // Every told outcome is the stored outcome.
     (
         |it| it.turn("e").end = Some(errored("chat_budget_exhausted")),
         &[
@@ -343,7 +343,7 @@ fn each_damage_is_found_and_explained() {
     assert_eq!(missed, [], "each rule is broken by some damage");
 }
 
-/// What looks odd and is right.
+/// Histories that look odd and are correct.
 const EXCUSES: &[Damage] = &[
     // A call whose answer was lost may have been accepted, or not.
     |it| {
@@ -362,7 +362,7 @@ const EXCUSES: &[Damage] = &[
         it.call(10, send("m3", Some("k")));
         it.told(10, "f");
     },
-    // What was deleted is not there (D25).
+    // A deleted session is not there (D25).
     |it| {
         it.call(10, Deed::Delete);
         it.note(What::Done { call: 10 });
@@ -387,7 +387,7 @@ const EXCUSES: &[Damage] = &[
         it.call(10, send("m9", None));
         it.given(10, "f");
     },
-    // What could not be recorded was told as such (D20).
+    // The client was told that this outcome could not be recorded (D20).
     |it| {
         let told = it.record(|it| matches!(it, What::Told { call: 0, .. }));
         let end = End::Errored { category: "session_save_failed".into(), retry_safe: false, recorded: false };

@@ -1,4 +1,4 @@
-//! A chooser of what goes on next, by seed.
+//! A seeded scheduler of the next step.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -14,14 +14,14 @@ const SETTLE: usize = 64;
 /// For how many choices one side may be held back.
 const HELD: usize = 24;
 
-/// A chooser of what goes on next: what wants to go on asks at a gate, and one at a time is let through.
+/// A seeded scheduler: each task asks at a gate before its next step, and one task at a time is let through.
 #[derive(Debug, Clone)]
 pub(crate) struct Scheduler(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// Rung when what somebody waits for at a gate has come.
+    /// Notified when the operation of a task at a gate is ready.
     ready: Notify,
 }
 
@@ -139,7 +139,7 @@ impl Scheduler {
 }
 
 impl Place {
-    /// Returns what says that what is waited for has come.
+    /// Returns a function that marks the awaited operation as ready.
     pub(crate) fn come(&self) -> impl FnOnce() + Send + use<> {
         let (inner, no) = (self.scheduler.0.clone(), self.no);
         move || {

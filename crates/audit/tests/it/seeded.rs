@@ -1,5 +1,5 @@
-//! The races again, in one thread, interleaved by a seed: each step of a contender and each answer of the store waits until
-//! a seeded chooser lets it go.
+//! The races again, in one thread, interleaved by a seed: each step of a contender and each answer of the store waits
+//! until a seeded chooser lets it go.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::scheduler::{Scheduler, Stepwise};
 
 const SEED: u64 = 0x5EED_0002;
 
-/// Runs one round; returns what was let go, in order.
+/// Runs one round; returns the steps that were let through, in order.
 async fn round(rounds: &mut Rounds<'_>, ground: Ground, race: &Race, scheduler: &Scheduler) -> Vec<String> {
     let pair = (race.prepare)(ground.clone()).await;
     let [first, second] = pair.contenders;
@@ -32,7 +32,7 @@ async fn round(rounds: &mut Rounds<'_>, ground: Ground, race: &Race, scheduler: 
     trace
 }
 
-/// Runs rounds of these seeds; returns what was let go in each.
+/// Runs rounds of these seeds; returns the steps that were let through in each.
 fn run(race: &Race, count: u64, seeds: impl Fn(u64) -> u64) -> (Rounds<'_>, Vec<Vec<String>>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let (folder, store) = runtime.block_on(open_file());

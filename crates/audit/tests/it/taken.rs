@@ -40,7 +40,7 @@ fn check(damage: impl FnOnce(&mut Case), expect: &[&str]) {
 #[test]
 fn a_message_that_was_taken_stands_among_those_of_the_turn_that_took_it() {
     check(|_| {}, &[]);
-    // Behind what answers it.
+    // Behind the message that answers it.
     check(
         |it| it.stored.messages.swap(3, 4),
         &[
@@ -48,7 +48,7 @@ fn a_message_that_was_taken_stands_among_those_of_the_turn_that_took_it() {
             r#"contradicted in s: turn c says that it added ["assistant:r2"], and the history has []"#,
         ],
     );
-    // Before what it steers.
+    // Before the message that it steers.
     check(
         |it| it.stored.messages.swap(2, 3),
         &[

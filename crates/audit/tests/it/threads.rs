@@ -9,8 +9,8 @@ use crate::rig::{Dice, WHO};
 
 const SEED: u64 = 0x5EED_0001;
 
-/// Draws how long each side is held back after the barrier, so that both sides have a chance: it follows who won, and never
-/// touches what is decided.
+/// Draws how long each side is held back after the barrier, so that both sides have a chance: it follows who won, and
+/// never touches the outcome itself.
 struct Pacer {
     dice: Dice,
     /// By how many turns of a loop the second is held back; the first, when negative.

@@ -1,4 +1,4 @@
-//! A history in which all is well: what clients were told of one session, and what is stored of it.
+//! A correct history: the answers that clients received in one session, and the stored data of that session.
 
 use serde_json::json;
 use singletree_audit::{
@@ -7,7 +7,7 @@ use singletree_audit::{
 };
 use singletree_llm::Role;
 
-/// What clients and store say of one session.
+/// The clients' log and the stored data of one session.
 pub(crate) struct Case {
     pub(crate) log: Vec<Record>,
     pub(crate) stored: StoredSession,
@@ -98,7 +98,7 @@ pub(crate) fn message(turn: u64, brief: &str) -> StoredMessage {
     StoredMessage { turn: Some(turn), own, taken_by: None, role, brief: brief.into(), calls, answers }
 }
 
-/// What is stored of what [`good`] tells.
+/// Returns the stored data that matches [`good`].
 pub(crate) fn stored() -> StoredSession {
     let suspended = End::Suspended { signal: "ok".into(), wait: 0, pending: vec!["assistant:ask".into()] };
     let turns = vec![
@@ -145,8 +145,8 @@ pub(crate) fn stored() -> StoredSession {
     }
 }
 
-/// Two plain turns at once, a keyed one that was sent twice, one that suspends and is answered twice, one with a tool that
-/// is cancelled, and one that was refused.
+/// Two plain turns at once, a keyed one that was sent twice, one that suspends and is answered twice, one with a tool
+/// that is cancelled, and one that was refused.
 pub(crate) fn good() -> Case {
     let mut case = Case { log: Vec::new(), stored: stored() };
     case.call(0, send("m2", None));

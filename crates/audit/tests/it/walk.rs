@@ -19,7 +19,7 @@ use crate::model::{Expected, Kind, Names, Session, refused};
 use crate::ops::{Op, SESSIONS, level, op, policy};
 use crate::rig::{HandClock, Talk, TalkUpdate, acted, approve, key_of, says};
 
-/// A graph that does what the message's first word says.
+/// A graph that behaves as the message's first word asks.
 fn obedient() -> Graph<Talk> {
     let asked = |talk: &Talk| {
         let user = talk.messages.iter().rev().find(|it| it.role == Role::User).unwrap();
@@ -52,7 +52,7 @@ fn obedient() -> Graph<Talk> {
             if kind == Kind::Brittle {
                 return Err(NodeError::new("it broke").with_category("provider_unavailable"));
             }
-            // What steers is heard here, and nowhere else.
+            // Steering messages are taken here, and nowhere else.
             let heard = cx.extension::<Steering>().unwrap().take(&cx.state().messages);
             let result = (kind == Kind::Call).then(|| ChatMessage::tool("c1", "ok"));
             let messages = result.into_iter().chain(heard).chain([said]);
@@ -288,7 +288,7 @@ impl Walk {
         self.client.chat().import_session(export, Some(SESSIONS[to])).await
     }
 
-    /// Says what a branch from a session's history to another session comes to: its error, or the place.
+    /// Returns the result of a branch from a session's history to another session: its error, or the place.
     fn place(&self, from: usize, to: usize, found: Option<usize>) -> Result<usize, &'static str> {
         if !self.model[from].exists {
             return Err("chat_session_unknown");
@@ -376,14 +376,14 @@ impl Walk {
         TurnId::new(self.ids[session][&turn.root].invocation.clone(), turn.ordinal)
     }
 
-    /// Compares what is stored with the model.
+    /// Compares the stored data with the model.
     async fn compare(&self) {
         let chat = self.client.chat();
         for (at, model) in self.model.iter().enumerate() {
             for (place, turn) in model.turns.iter().enumerate() {
                 let Some(end) = &turn.end else { continue };
                 let id = self.id(at, place);
-                // What was parked, or waited for its deadline, ends in the background.
+                // A turn that was parked, or waited for its deadline, ends in the background.
                 let turn = loop {
                     match chat.turn(&id).await {
                         Ok(turn) => break turn,
@@ -463,7 +463,7 @@ proptest! {
     }
 }
 
-// INV-1, INV-2: what is drawn at random seldom comes to this.
+// INV-1, INV-2: random operations seldom reach this case.
 #[test]
 fn what_steers_behind_a_wait_is_taken_by_the_turn_that_goes_on() {
     let steer = |kind| Op::Steer { session: 0, kind };

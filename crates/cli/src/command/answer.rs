@@ -1,4 +1,4 @@
-//! `singletree answer`: an answer to what waits, for scripts.
+//! `singletree answer`: answers a pending wait, for scripts.
 
 use std::sync::Arc;
 
@@ -54,8 +54,8 @@ fn searched(error: Error, place: &Place) -> Error {
     }
 }
 
-/// Answers the one wait of this name. Where there is none, it was answered already, or there are more: the harness says
-/// what that means.
+/// Answers the one wait of this name. Where no wait has the name, it was answered already, or several have it, the
+/// harness returns the result or the error.
 async fn take(
     house: &House,
     (signal, session): (Option<String>, Option<String>),

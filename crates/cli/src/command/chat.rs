@@ -18,9 +18,9 @@ use crate::served::{self, Reached};
 use crate::turn_view::{PROMPT, TurnView};
 use crate::wire::House;
 
-/// What is asked about an action.
+/// The question about an action.
 pub(super) const QUESTION: &str = "approve, reject or later? ";
-/// What is asked about anything else.
+/// The question about any other wait.
 pub(super) const OPEN_QUESTION: &str = "a JSON object, or later? ";
 /// Who answers at a terminal, as it is recorded.
 const FROM: &str = "terminal";
@@ -106,7 +106,8 @@ impl Conversation<'_> {
         Ok(())
     }
 
-    /// Finishes what was accepted before a process died: here for all to see, elsewhere in the background.
+    /// Finishes the turns that were accepted before a process died: those of this session on the screen, others in
+    /// the background.
     async fn finish_accepted(&mut self, interrupt: Interrupt) -> Result<()> {
         let (ours, others): (Vec<Turn>, Vec<Turn>) =
             self.chat.sweep().await?.into_iter().partition(|it| it.session() == self.session);
@@ -222,7 +223,7 @@ impl Conversation<'_> {
     }
 }
 
-/// What a person decided.
+/// A person's decision.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
     Now(Reply),
@@ -230,8 +231,8 @@ pub(super) enum Decision {
     Unclear,
 }
 
-/// Reads a decision: a word or its first letter, `reject` also with a reason behind it, or an object. Whatever else stands
-/// behind a word makes it unclear.
+/// Reads a decision: a word or its first letter, `reject` also with a reason behind it, or an object. Whatever else
+/// stands behind a word makes it unclear.
 pub(super) fn decision(line: &str) -> Decision {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();

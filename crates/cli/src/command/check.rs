@@ -1,4 +1,4 @@
-//! `singletree check`: what is wrong with a file of agents.
+//! `singletree check`: reports the mistakes in a file of agents.
 
 use serde::Serialize;
 use singletree::config::{self, Depth, Report};
@@ -10,7 +10,7 @@ use crate::json;
 use crate::print::Screen;
 use crate::who;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Document<'a> {
     /// The agents, when nothing is wrong.

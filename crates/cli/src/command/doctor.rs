@@ -1,4 +1,4 @@
-//! `singletree doctor`: whether the database keeps its promises, and what can be mended.
+//! `singletree doctor`: checks the invariants of the database, and repairs damage where that is possible.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub(crate) async fn run(args: Doctor) -> Result<u8> {
 async fn examine(args: Doctor) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
     let open = |source| Error::Open { source };
-    // Also before a repair: what is not there is not made.
+    // Also before a repair: the doctor creates no database where none exists.
     let store = SqliteStore::read_only(place.db()).await.map_err(open)?;
     let damage = store.check().await.map_err(open)?;
     let unchecked = store.unchecked_rows().await.map_err(open)?;
-    // A changed value is no reason to leave everything else unmended: what a repair writes is written whole.
+    // A changed value does not stop the repair of everything else: a repair writes whole values only.
     let is_readable = damage.iter().all(|it| matches!(it, Damage::Changed(_)));
     let damage: Vec<String> = damage.iter().map(ToString::to_string).collect();
     let mut mended = Vec::new();
@@ -66,7 +66,7 @@ fn physician(store: &SqliteStore) -> Physician {
 
 /// Everything that is told.
 struct Told<'a> {
-    /// What the store says about its file.
+    /// The damage that the store reports about its file.
     damage: &'a [String],
     /// How many rows have no checksum.
     unchecked: Option<u64>,

@@ -11,7 +11,7 @@ use crate::exit::COMPLETED;
 use crate::json::{self, Done};
 use crate::print::{Screen, Style};
 
-/// Runs the command. What is there already stays as it is.
+/// Runs the command. An existing file stays as it is.
 pub(crate) fn run(args: &Init) -> Result<u8> {
     let path = &args.file;
     let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {

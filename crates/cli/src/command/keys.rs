@@ -172,7 +172,7 @@ impl Where {
     }
 }
 
-/// Prints a secret by itself, for scripts, and beside it what it is for people.
+/// Prints a secret alone on the standard output, for scripts, and its description on the standard error, for people.
 fn tell_secret(screen: &mut Screen, key: &KeyWithSecret, as_json: bool) -> Result<()> {
     if as_json {
         json::print(screen, key)?;

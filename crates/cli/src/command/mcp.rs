@@ -1,4 +1,4 @@
-//! `singletree mcp`: what is known of the tools of MCP servers.
+//! `singletree mcp`: accepts changed tool definitions of MCP servers.
 
 use serde::Serialize;
 

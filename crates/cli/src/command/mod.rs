@@ -76,7 +76,7 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
     }
 }
 
-/// Tells how a turn of a script ended, beyond what was shown of it on the way.
+/// Prints how a turn of a script ended, without the parts that were already shown while it ran.
 async fn tell(
     house: &House,
     session: &str,

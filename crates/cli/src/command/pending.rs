@@ -1,4 +1,4 @@
-//! `singletree pending`: what waits for an answer.
+//! `singletree pending`: lists the pending waits.
 
 use crate::args::Pending;
 use crate::error::Result;

@@ -29,7 +29,7 @@ pub(super) async fn run(talk: &mut Conversation<'_>) -> Result<u8> {
     Ok(code)
 }
 
-/// Prints what waits, with its id.
+/// Prints the pending waits of the session, with their ids.
 pub(super) async fn show_waiting(talk: &mut Conversation<'_>) -> Result<()> {
     for wait in ask::waiting(talk.chat, Some(talk.session)).await? {
         ask::show(&wait, &mut talk.screen)?;

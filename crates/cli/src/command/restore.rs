@@ -25,8 +25,8 @@ const PAGE: u64 = 256;
 /// How many keys are read at once: a tenant has as many at most.
 const KEYS: u64 = 1000;
 
-/// Runs the command. The copy comes under its name when everything was applied to it: a process that dies leaves a draft, which
-/// the next one begins anew.
+/// Runs the command. The copy comes under its name when everything was applied to it: a process that dies leaves a
+/// draft, which the next one begins anew.
 pub(crate) async fn run(args: Restore) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
     if place.db().exists() {

@@ -1,4 +1,4 @@
-//! `singletree retain`: forgetting what need not be kept.
+//! `singletree retain`: removes data whose retention time has passed.
 
 use std::time::Duration;
 

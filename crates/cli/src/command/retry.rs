@@ -32,7 +32,7 @@ async fn retry(args: Retry, place: &Place, house: &House) -> Result<u8> {
         (Some(turn), Some(session)) => house.chat.turn_info(&session, &turn).await?.id,
         (None, session) => last_failed(&house.chat, &session_or_last(session, place)?).await?,
     };
-    // What a process that died has left runs first.
+    // The turns that a dead process left unfinished run first.
     house.chat.sweep().await?;
     let mut options = SendOptions::new();
     if let Some(key) = args.key {
@@ -82,7 +82,7 @@ pub(super) async fn last_failed(chat: &Chat, session: &str) -> Result<TurnId> {
     }
 }
 
-/// Says why the last turn of a session cannot be retried, and what can be done instead.
+/// Describes why the last turn of a session cannot be retried, and suggests another command.
 pub(crate) fn not_failed(session: &str, status: TurnStatus) -> Error {
     let advice = match status {
         TurnStatus::Accepted => "it has not ended: wait for it, or cancel it",

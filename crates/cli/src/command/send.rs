@@ -55,7 +55,7 @@ async fn send(args: Send, place: &Place, house: &House) -> Result<u8> {
     house.check_agent(args.agent.as_deref())?;
     let text = said(args.text).await?;
     let session = house.session(args.session, place.last_session(), args.agent.as_deref()).await?;
-    // What a process that died has left runs first.
+    // The turns that a dead process left unfinished run first.
     house.chat.sweep().await?;
     let mut options = SendOptions::new();
     if let Some(key) = args.key {

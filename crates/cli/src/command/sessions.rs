@@ -172,7 +172,7 @@ fn show_failed(turn: &FailedTurn, view: &mut TurnView, screen: &mut Screen) -> i
     screen.styled(Style::Wrong, &format!("failed: {}", turn.error))
 }
 
-/// Reads what stands for the beginning of a session, if something does (D27).
+/// Reads the summary that replaces the beginning of a session in the prompt, if there is one (D27).
 async fn summary(chat: &Chat, session: &str) -> Result<Option<Summary>> {
     let value = chat.value(session, SUMMARY).await?;
     // An agent of another kind may keep anything under that name.

@@ -24,11 +24,11 @@ use crate::print::{Screen, Style};
 use crate::prompt::{Prompt, Said, next_line};
 use crate::who::variable;
 
-/// What stands before a line.
+/// The prompt before a line of input.
 const PROMPT: &str = "> ";
-/// What is asked about a question of the engine.
+/// The prompt for a question of the engine.
 const QUESTION: &str = "approve, reject or later? ";
-/// What is asked before something is done here.
+/// The prompt for the confirmation of a local action.
 const CONFIRM: &str = "yes or no? ";
 /// How often an engine is asked that says it may go well the next time, and the pause before the second time.
 const ATTEMPTS: u32 = 4;
@@ -127,7 +127,7 @@ impl Lines {
     }
 }
 
-/// Reads what the person says until they leave; returns the code of how the last round ended.
+/// Reads the person's input until they leave; returns the exit code of the last round.
 async fn converse(talk: &mut Conversation<'_>, lines: &Lines) -> Result<u8> {
     let mut open = VecDeque::<Question>::new();
     let mut code = COMPLETED;
@@ -153,7 +153,7 @@ async fn converse(talk: &mut Conversation<'_>, lines: &Lines) -> Result<u8> {
     Ok(code)
 }
 
-/// Does what a line says: an intent, or a decision about what was left open first.
+/// Runs one line of input: an intent, or a decision about the oldest open question.
 async fn round(talk: &mut Conversation<'_>, line: &str, open: &mut VecDeque<Question>) -> Result<Ended> {
     let decision = match line {
         "/approve" => Some(Decision::Approve),

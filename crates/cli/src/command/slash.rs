@@ -1,4 +1,4 @@
-//! The commands of a chat: what begins with a slash.
+//! The slash commands of a chat.
 
 use singletree::TurnId;
 
@@ -23,7 +23,7 @@ const HELP: &str = "\
 /quit       leaves; so does Ctrl-C or Ctrl-D
 Ctrl-C cancels a reply while it runs. Everything else is a message.";
 
-/// What comes after a command.
+/// The next step after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     /// The next line.

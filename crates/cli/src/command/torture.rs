@@ -1,4 +1,4 @@
-//! `singletree torture`: kills a chat of its own again and again, and looks what is left.
+//! `singletree torture`: kills a chat of its own again and again, and checks the remaining data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Torture) -> Result<u8> {
         false => screen.line(&verdict.to_string())?,
     }
     if clean && temporary {
-        // What is left of it is in the folder of temporary things.
+        // If the removal fails, the rest stays in the system's folder for temporary files.
         fs::remove_dir_all(&folder).unwrap_or_default();
     } else if !args.json {
         screen.styled(Style::Dim, &format!("kept in {}", folder.display()))?;
@@ -98,7 +98,7 @@ fn seed() -> u64 {
     u64::from_str_radix(&first, 16).unwrap_or(0)
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Document<'a> {
     seed: u64,

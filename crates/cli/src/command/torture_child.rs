@@ -55,7 +55,7 @@ fn asks() -> Result<UnboundedReceiver<Ask>> {
     let reader = std::thread::Builder::new().name("asks".to_owned());
     let started = reader.spawn(move || {
         for line in io::stdin().lock().lines().map_while(io::Result::ok) {
-            // What is not an ask comes from nobody who waits for an answer.
+            // No sender waits for the answer to a line that is not an ask.
             let Ok(ask) = serde_json::from_str(&line) else { continue };
             if tell.send(ask).is_err() {
                 return;

@@ -1,4 +1,4 @@
-//! `singletree turn`: what happened in a turn.
+//! `singletree turn`: shows the events of a turn.
 
 use singletree::TurnId;
 use singletree::draw::{TextLine, TimelinePicture, Tone};

@@ -39,8 +39,8 @@ struct Followed {
 }
 
 impl ServedChat {
-    /// Begins a turn, shows what happens in it, and returns its outcome; none where an answer began no turn. A connection that is
-    /// lost is taken up again behind the last event that was shown.
+    /// Begins a turn, shows its events, and returns its outcome; none where an answer began no turn. A lost
+    /// connection is resumed after the last event that was shown.
     ///
     /// # Errors
     /// Of the request; `TurnLost` where the server cannot be reached again while the turn runs.
@@ -85,8 +85,8 @@ impl ServedChat {
         }
     }
 
-    /// Shows events until the turn or the stream ends: with the outcome, with none where the stream only ended, or with the error that
-    /// broke the stream.
+    /// Shows events until the turn or the stream ends: with the outcome, with none where the stream only ended, or
+    /// with the error that broke the stream.
     async fn show(
         events: &mut EventStream,
         followed: &mut Followed,

@@ -1,4 +1,4 @@
-//! What stands on the screen, whatever came and whatever was missed.
+//! The text on the screen does not depend on which events arrived and which were missed.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -205,7 +205,7 @@ fn a_call_that_was_never_run_tells_why() {
     check(&[appended(0, 5, asking()), appended(1, 6, ChatMessage::tool("c", denied))], "  ! denied: no\n");
 }
 
-// A tool of a server may return what closes a call: it is told as a result.
+// A tool of a server may return the same content as a denied call: it is shown as a result.
 #[test]
 fn a_call_that_ran_is_told_as_run_whatever_it_returned() {
     let denied = json!({ "status": "denied", "reason": "no" }).to_string();

@@ -87,7 +87,7 @@ fn a_summary_is_shown_before_the_messages_that_it_does_not_stand_for() {
         "models.m = { wire = \"script\", file = \"m.json\" }\n\
         [agents.a]\ninstructions = \"x\"\ncompaction = { keep = 1, every = 4 }\n",
     );
-    // The summarising model is told what was said; nobody else says so much.
+    // The request for a summary matches no rule: the fallback answers it.
     desk.write(
         "m.json",
         r#"{ "model": "m", "rules": [

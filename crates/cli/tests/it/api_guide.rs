@@ -1,4 +1,4 @@
-//! The shell blocks of docs/api.md, run in order as a new user would: each prints what stands below it.
+//! The shell blocks of docs/api.md, run in order as a new user would: each prints the text below it.
 
 use std::io::Write as _;
 use std::process::Command;

@@ -68,7 +68,7 @@ fn every_wire_needs_nothing_but_a_name() {
     }
 }
 
-// What a vendor's key is for is the vendor's server.
+// A vendor's key is for the vendor's server only.
 #[test]
 fn a_server_of_ones_own_gets_no_key_that_was_not_named_for_it() {
     let server = ModelServer::start(|_, stream| stream_text(stream, &["Hi."]));

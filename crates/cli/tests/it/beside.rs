@@ -91,7 +91,7 @@ fn halting() -> (Home, ModelServer, Serving, Sender<()>) {
     (home, model, server, go_on)
 }
 
-/// Reads what a process prints until these words, lets its model go on, and returns all that it prints.
+/// Reads the output of a process until these words, lets its model go on, and returns the whole output.
 fn printed(mut child: Child, words: &str, go_on: &Sender<()>) -> String {
     let mut out = child.stdout.take().unwrap();
     let mut shown = String::new();

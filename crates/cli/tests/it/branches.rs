@@ -1,4 +1,4 @@
-//! Forks of conversations, and what need not be kept.
+//! Forks of conversations, and the removal of old data.
 
 use serde_json::json;
 

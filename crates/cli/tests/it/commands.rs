@@ -1,4 +1,5 @@
-//! docs/commands.md is what the commands say of themselves, and no page names a command or a flag that is not there.
+//! docs/commands.md is generated from the help of the commands, and no page names a command or a flag that does not
+//! exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -72,7 +73,7 @@ fn the_page_of_commands_is_what_they_say_of_themselves() {
     }
 }
 
-/// Returns what is wrong with the command lines in a piece of code.
+/// Returns the mistakes in the command lines of a piece of code.
 fn wrong(root: &Command, code: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let ends = |it: &str| it.starts_with(['|', '&', ';', '#', '>', '<']);
@@ -114,7 +115,7 @@ fn wrong(root: &Command, code: &str) -> Vec<String> {
     wrong
 }
 
-/// Returns the code of a page: its blocks for a shell, and what stands between backticks.
+/// Returns the code of a page: its blocks for a shell, and the text between backticks.
 fn code(page: &str) -> Vec<String> {
     let found = blocks(page);
     let shell =

@@ -108,7 +108,7 @@ fn a_backup_during_load_is_a_whole_database() {
     assert!(busy, "the load was over before the backups were");
     for copy in &copies {
         let at = name(copy);
-        // What ran when the copy was made is taken up in it.
+        // A turn that ran when the copy was made is resumed in the copy.
         let ran = home.run(&["send", "what is 6*7", "--session", "first", "--db", &at]);
         assert_eq!(ran.code, 0, "{ran:?}");
         let (code, document) = home.json(&["doctor", "--db", &at]);

@@ -1,5 +1,6 @@
-//! A model that errs in every way that models and their servers are known to err, over every wire that a client may use: the turn
-//! goes on or fails with words that help, effects happen once, and a client that reloads sees the transcript.
+//! A model that errs in every way that models and their servers are known to err, over every wire that a client may
+//! use: the turn goes on or fails with words that help, effects happen once, and a client that reloads sees the
+//! transcript.
 
 mod model;
 mod wires;

@@ -1,5 +1,5 @@
-//! The guide, followed word by word: what its chapters say to type is typed, files that they show are written, programs are
-//! compiled and run, configurations are read, and what is seen is compared.
+//! The guide, followed word by word: the commands of its chapters are run, files that they show are written, programs
+//! are compiled and run, configurations are read, and the output is compared.
 
 use std::ffi::OsString;
 use std::fs;
@@ -38,7 +38,7 @@ fn root() -> PathBuf {
 /// Chapters that need Python beside the binary.
 const WITH_PYTHON: &[&str] = &["guide/agent-in-a-file"];
 
-/// What a chapter asks of its reader.
+/// The steps and the programs of a chapter.
 #[derive(Debug, Default)]
 struct Chapter {
     steps: Vec<Step>,
@@ -64,7 +64,7 @@ impl Chapter {
     fn take(&mut self, block: &Block<'_>, last: &str, place: &str) -> Result<(), String> {
         match (block.language, block.file()) {
             ("sh", None) => self.steps.push(Step::new(place.to_owned(), block.text.clone())),
-            // What is printed stands below the command. Elsewhere it is a picture.
+            // The output of a command stands below it. Elsewhere a block of text is a picture.
             ("text", None) if last == "sh" => {
                 self.steps.last_mut().ok_or("nothing printed this")?.prints = Some(block.text.clone());
             }
@@ -97,7 +97,7 @@ fn program(parts: &[String]) -> String {
     program
 }
 
-/// What of our own environment says how cargo reaches what it needs.
+/// The variables of our own environment that tell cargo how to reach its registries and files.
 const KEPT: &[&str] =
     &["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_BUILD_JOBS", "RUSTUP_", "SSL_CERT_", "CC"];
 
@@ -128,7 +128,8 @@ fn the_chapters_in_rust_make_a_program_that_does_what_they_say() {
     }
     let root = root();
     let home = Home::new();
-    // Always the same place for one checkout: what was compiled there is found again. Outside of it, where no workspace is.
+    // Always the same folder for one checkout, so that compiled code is reused; outside of the checkout, so that no
+    // workspace is found.
     let name: String =
         root.to_string_lossy().chars().map(|it| if it.is_alphanumeric() { it } else { '-' }).collect();
     let desk = std::env::temp_dir().join(format!("singletree-guide{name}"));

@@ -1,4 +1,4 @@
-//! `singletree health`: what a container or a supervisor asks.
+//! `singletree health`: the check that a container or a supervisor runs.
 
 use crate::home::Home;
 use crate::serving::Serving;

@@ -12,7 +12,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_singletree");
 /// A user's home with nothing in it.
 pub(crate) struct Home(tempfile::TempDir);
 
-/// What a run of the binary left.
+/// The exit code and the output of a run of the binary.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: i32,

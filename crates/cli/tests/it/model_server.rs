@@ -1,4 +1,4 @@
-//! A model's server on this machine that answers what a test says.
+//! A model's server on this machine whose answers a test sets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -88,7 +88,8 @@ pub(crate) fn stream_text(stream: &mut TcpStream, pieces: &[&str]) {
     stream_choices(stream, pieces.iter().map(delta).chain([end]));
 }
 
-/// Answers by a stream of two pieces, the second of them once the test says so. A test that does not say so gets half an answer.
+/// Answers by a stream of two pieces, the second of them once the test says so. A test that does not say so gets half
+/// an answer.
 pub(crate) fn stream_halves(stream: &mut TcpStream, [first, second]: [&str; 2], go_on: &Receiver<()>) {
     let chunk = |content: Value, end: Value| {
         let choice = json!({ "index": 0, "delta": content, "finish_reason": end });

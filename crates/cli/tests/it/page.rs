@@ -80,7 +80,7 @@ fn what_others_say_is_inert_in_a_browser_and_keys_are_not_kept() {
     check("hostile.test.mjs");
 }
 
-/// What folds events into a conversation, without a browser.
+/// The code that folds events into a conversation, without a browser.
 #[test]
 fn the_pages_model_of_a_conversation() {
     check_plain("conversation.test.mjs");

@@ -1,4 +1,4 @@
-//! Pages of the documentation, taken as their readers take them: what to type, what to write, what is seen.
+//! Pages of the documentation, followed as their readers follow them: commands, files and expected output.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::home::{BINARY, Home};
 /// Where the pages have their server.
 const PORT: &str = "8787";
 
-/// What stands between the outputs of two steps.
+/// The separator between the outputs of two steps.
 const BETWEEN: &str = "<<< end of a step >>>";
 
 /// A fenced block.
@@ -16,7 +16,7 @@ const BETWEEN: &str = "<<< end of a step >>>";
 pub(crate) struct Block<'p> {
     /// The number of its first line, the fence.
     pub(crate) line: usize,
-    /// What stands behind the fence.
+    /// The text behind the opening fence.
     pub(crate) language: &'p str,
     /// The last line of text before it.
     pub(crate) before: &'p str,
@@ -53,7 +53,7 @@ pub(crate) struct Step {
     /// Where it stands.
     pub(crate) place: String,
     pub(crate) shell: String,
-    /// What is seen then, if the page says so. A step of which it says nothing has to succeed.
+    /// The expected output, if the page has one. A step without one has to succeed.
     pub(crate) prints: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl Step {
     }
 }
 
-/// What of a step's output is compared.
+/// The part of a step's output that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// The standard output.
@@ -80,7 +80,7 @@ pub(crate) enum Seen {
     Both,
 }
 
-/// Takes the steps in order, in one shell, and compares what each prints.
+/// Runs the steps in order, in one shell, and compares the output of each.
 pub(crate) fn follow(home: &Home, steps: &[Step], seen: Seen, environment: &[(String, OsString)]) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let mut script = "set -uo pipefail\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
@@ -116,7 +116,7 @@ pub(crate) fn follow(home: &Home, steps: &[Step], seen: Seen, environment: &[(St
     }
 }
 
-/// Takes away what nobody sees: space at the ends of lines.
+/// Removes invisible differences: space at the ends of lines.
 fn seen_by_people(printed: &str) -> String {
     printed.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim().to_owned()
 }

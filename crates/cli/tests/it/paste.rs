@@ -1,4 +1,4 @@
-//! What is printed to be pasted: each line does what it says, in the database that was looked in.
+//! Lines that are printed to be pasted: each one works, in the database that was looked in.
 
 use std::env;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ fn paste(desk: &Desk, line: &str) -> Output {
     command.current_dir(desk.home.path()).env("PATH", path).args(["-c", line]).output().unwrap()
 }
 
-/// Returns the lines that answer, of what was printed.
+/// Returns the lines of the output that answer a wait.
 fn lines(out: &str) -> Vec<&str> {
     out.lines().map(str::trim).filter(|it| it.starts_with("singletree answer ")).collect()
 }

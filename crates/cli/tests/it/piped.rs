@@ -33,7 +33,7 @@ fn what_waits_is_printed_with_its_id_and_nobody_is_asked() {
          singletree answer {signal} approve --session s\n    singletree answer {signal} reject --session s\n"
     );
     assert_eq!((ran.code, ran.out), (3, waiting.clone()));
-    // The next one begins with what still waits.
+    // The next chat begins with the pending wait.
     let ran = home.feed(&["chat"], "");
     assert_eq!((ran.code, ran.out), (0, waiting));
     assert_eq!(home.outbox(), [] as [serde_json::Value; 0]);

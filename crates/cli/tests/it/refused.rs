@@ -1,4 +1,4 @@
-//! What is refused, and how that is told.
+//! Refused commands and their errors.
 
 use serde_json::json;
 

@@ -36,7 +36,7 @@ fn desk(model: &ModelServer) -> Desk {
     desk
 }
 
-/// What the history says, role by role.
+/// The roles of the messages of a history, in order.
 fn history(home: &Home, session: &str) -> Vec<String> {
     let (_, shown) = home.json(&["sessions", "show", session]);
     let role = |entry: &Value| entry["message"]["role"].as_str().unwrap().to_owned();

@@ -24,7 +24,7 @@ fn document(home: &Home) -> Value {
     serde_json::from_str(body).unwrap_or_else(|it| panic!("{it}: {answer}"))
 }
 
-/// Tells an operation as the page's table does: what it is called, what it does, which scope it needs.
+/// Describes an operation as the page's table does: its method and path, its summary, and the scope that it needs.
 fn row(method: &str, path: &str, operation: &Value) -> String {
     let about = operation["description"].as_str().unwrap_or_default();
     let scope = about.rsplit_once("Needs the scope `").and_then(|it| it.1.split_once('`')).map(|it| it.0);

@@ -1,4 +1,4 @@
-//! What a terminal shows of the bytes that it gets: enough of a terminal for a line editor.
+//! The text that a terminal shows for the bytes that it gets: enough of a terminal for a line editor.
 
 /// Lines of text and a cursor. It is as wide as anybody writes.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Screen {
                 self.line().truncate(column);
                 self.lines.truncate(row + 1);
             }
-            // Colours, and modes that change nothing of what stands there.
+            // Colours, and modes that do not change the text.
             b'm' | b'h' | b'l' => {}
             other => panic!("an unknown control: {parameters}{}", char::from(other)),
         }

@@ -1,4 +1,4 @@
-//! The commands for scripts: what they print as JSON, and the code they exit with.
+//! The commands for scripts: their JSON output, and their exit codes.
 
 use std::io::Read;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::home::{Home, kill};
 
-/// Takes out what is different each time, after a look at its form.
+/// Replaces the values that differ each time, after a check of their form.
 fn plain(mut document: Value) -> Value {
     for name in ["turn", "invocation", "action", "signal"] {
         if let Some(value) = document.get_mut(name).filter(|it| it.is_string()) {
@@ -17,7 +17,7 @@ fn plain(mut document: Value) -> Value {
     document
 }
 
-/// Sends what needs an approval, and returns its signal and its turn.
+/// Sends a message that needs an approval, and returns its signal and its turn.
 fn suspended(home: &Home) -> (String, String) {
     let (code, document) = home.json(&["send", "send hello to Bob", "--session", "s"]);
     assert_eq!(code, 3, "{document}");

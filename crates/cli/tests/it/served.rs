@@ -1,4 +1,4 @@
-//! What `singletree serve` does as its file and its command line say.
+//! `singletree serve` follows its file and its command line.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn say(server: &Serving, session: &str) -> Value {
     server.ask("POST", &format!("/v1/sessions/{session}/messages"), &json!({ "content": "Hello." }))
 }
 
-/// Returns whether narration is on, and what was narrated.
+/// Returns whether narration is on, and the narrated texts.
 fn narrated(server: &Serving, session: &str) -> (bool, Vec<String>) {
     let answer = server.ask("GET", &format!("/v1/sessions/{session}/narration"), &Value::Null);
     let items = answer["items"].as_array().unwrap_or_else(|| panic!("{answer}"));

@@ -1,4 +1,4 @@
-//! Sessions: which is the last, and what can be done with them.
+//! Sessions: which is the last, and the commands for them.
 
 use serde_json::{Value, json};
 

@@ -19,7 +19,7 @@ fn a_pipe_is_answered_asked_and_can_decide_later() {
                     arguments?\nbody: \"hello\"\nto: \"Ann\"\n    /approve or /reject\n";
     assert_eq!(ran.out, expected);
     assert!(home.outbox().is_empty());
-    // What was not decided waits: a new shell knows no token of it.
+    // An undecided question goes on waiting: a new shell has no token for it.
     let later = shell(&server, &home, &["--session", "s"], "/approve\n");
     assert_eq!(later.code, 2, "{later:?}");
 

@@ -63,7 +63,7 @@ fn an_agent_that_is_not_here_is_told_with_those_that_are() {
     assert_eq!(home.run(&["graph", "show", "demo", "--format", "png"]).code, 2);
 }
 
-/// What each entry of a turn is, with who made it.
+/// The kind and the content of each entry of a turn, with the node that made it.
 fn entries(turn: &Value) -> Vec<String> {
     let line = |it: &Value| {
         let made = it["made_by"]["node"].as_str().map(|it| format!("{it}: ")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a person can do in a chat beside talking.
+//! The slash commands of a chat, and its line editor.
 
 use crate::home::Home;
 use crate::terminal::Terminal;
@@ -49,7 +49,7 @@ fn commands_show_and_give_up() {
     terminal.wait_for("you> send hello to Bob\n  ! cancelled: ");
     terminal.wait_for("you> thanks\nYou are welcome.\n");
     terminal.wait_for(PROMPT);
-    // The arrow brings back what was typed.
+    // The arrow brings back earlier lines.
     terminal.press("\u{1b}[A\u{1b}[A\u{1b}[A\r");
     terminal.wait_for("thanks\nYou are welcome.\n");
     terminal.wait_for(PROMPT);

@@ -1,6 +1,6 @@
 //! The story: a conversation with tools and an approval, cut off twice, and whole in the end.
 //!
-//! `docs/story.txt` is what stood on the screen. To write it anew, run this test with SINGLETREE_UPDATE=1.
+//! `docs/story.txt` is the text on the screen. To write it anew, run this test with SINGLETREE_UPDATE=1.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ impl Story<'_> {
         self.text.push_str(&format!("$ singletree chat\n{}\n{after}\n", lines.join("\n")));
     }
 
-    /// Takes out what is different each time: the folder, the session's id, times.
+    /// Replaces the parts that differ each time: the folder, the session's id, times.
     fn plain(&self, shown: &str) -> String {
         let last = std::fs::read_to_string(self.home.folder().join("singletree.db.last")).unwrap();
         let home = self.home.path().to_str().unwrap();
@@ -104,7 +104,7 @@ fn is_time(text: &str) -> bool {
         })
 }
 
-/// What was said, as it is exported: each message once, in order.
+/// Checks the messages, as they are exported: each message once, in order.
 fn check_transcript(home: &Home) {
     let session = std::fs::read_to_string(home.folder().join("singletree.db.last")).unwrap();
     let (code, export) = home.json(&["sessions", "export", session.trim()]);
@@ -157,7 +157,7 @@ fn check_transcript(home: &Home) {
     assert_eq!(lines.iter().map(cut).collect::<Vec<_>>(), expected);
 }
 
-/// What the store holds: every turn ended, every wait answered, no message twice.
+/// Checks the content of the store: every turn ended, every wait answered, no message twice.
 fn check_store(home: &Home) {
     let db = Connection::open_with_flags(home.db(), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let mut rows =

@@ -1,6 +1,7 @@
 //! No answer leaves before the sync after its last log write: read off the system calls of the binary.
 //!
-//! A kill does not lose what the kernel holds, so that a store that syncs nothing passes every torture. The trace does not.
+//! A kill does not lose the data that the kernel holds, so a store that syncs nothing passes every torture. It fails
+//! this test.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -12,7 +13,7 @@ use singletree_torture::Ask;
 
 use crate::home::{BINARY, Home};
 
-/// What a trace shows.
+/// The numbers of writes, syncs and answers in a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Trace {
     log_writes: usize,
@@ -66,7 +67,7 @@ fn traced_with(home: &Home, program: &str, trace: &Path, more: &[&str]) -> Optio
     command.args(["-f", "-y", "-s", "60", "-e", calls]).args(more).arg("-o").arg(trace);
     let works = home.command("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
     if !works.is_ok_and(|it| it.success()) {
-        // Past the test harness, which swallows what a passing test prints.
+        // Written past the test harness, which swallows the output of a passing test.
         let mut stderr = std::io::stderr();
         writeln!(stderr, "not run: sync_trace: there is no strace that works").unwrap();
         return None;
@@ -101,7 +102,7 @@ fn no_answer_leaves_before_the_sync_after_its_last_log_write() {
     }
 }
 
-/// Serves one message under strace, and returns what the trace shows of its answer.
+/// Serves one message under strace, and returns the trace of its answer.
 fn served(relaxed: bool) -> Option<Trace> {
     let home = Home::new();
     let trace = home.path().join("trace");
@@ -128,8 +129,8 @@ fn the_trace_of_a_store_that_does_not_sync_its_commits_is_told_apart() {
     assert_eq!((relaxed.answers, relaxed.early.len()), (1, 1), "{relaxed:?}");
 }
 
-/// Lets a mutant of the binary talk, and expects each of its answers to have left too early, and nothing else of it to be
-/// wrong: no torture would tell it apart.
+/// Lets a mutant of the binary talk, and expects each of its answers to have left too early, and nothing else of it
+/// to be wrong: no torture would tell it apart.
 fn is_caught(program: &str, more: &[&str]) {
     let home = Home::new();
     let trace = home.path().join("trace");
@@ -166,7 +167,8 @@ fn the_binary_with_an_sqlite_that_syncs_nothing_is_caught() {
 
 const MUTANT: &str = "SINGLETREE_MUTANT";
 
-/// Not a test by itself: what the next one runs under strace, as a process of its own. Commits a row and answers.
+/// Not a test by itself: the program that the next one runs under strace, as a process of its own. Commits a row and
+/// answers.
 #[test]
 fn a_program_that_commits_and_answers() {
     let Some(synchronous) = std::env::var_os(MUTANT) else { return };

@@ -1,5 +1,5 @@
-//! Two tenants of one server, and what the one's agents keep: nothing of it reaches the other, and nothing is left of a session
-//! that was deleted (INV-14, D25). What is stored somewhere new adds its canary here.
+//! Two tenants of one server, and the data that the one's agents keep: nothing of it reaches the other, and nothing
+//! is left of a session that was deleted (INV-14, D25). Data that is stored somewhere new adds its canary here.
 
 mod shared;
 
@@ -36,7 +36,7 @@ trust = ["send_message"]
 narration_file = "told.jsonl"
 "#;
 
-/// A model that calls each of the built-in tools that keep or list something, and says what they gave.
+/// A model that calls each of the built-in tools that keep or list something, and repeats their results.
 fn script() -> Value {
     let rule = |user: &str, tool: &str, arguments: Value| {
         let then = json!({ "calls": [{ "tool": tool, "arguments": arguments }] });
@@ -138,7 +138,7 @@ fn what_tools_keep_for_one_tenant_reaches_no_other_and_goes_with_its_session() {
         let told = a.say("mine", &said);
         assert!(told.contains("\"completed\""), "{told}");
     }
-    // What the canaries are worth: their owner gets each of them.
+    // The canaries work: their owner gets each of them.
     assert!(a.say("mine", "list").contains(NOTED) && a.say("mine", "find canary").contains(NOTED));
     assert!(a.ask("GET", "/v1/sessions/mine/narration", &Value::Null).contains(SAID));
     let outbox = |tenant: &str| home.json(&["outbox", "list", "--tenant", tenant]).1.to_string();
@@ -170,7 +170,7 @@ fn what_tools_keep_for_one_tenant_reaches_no_other_and_goes_with_its_session() {
     }
     check_clean("the outbox of b", &outbox("b"));
 
-    // What b deletes is b's: all that a has is still there.
+    // Tenant b deletes only b's data: all data of a is still there.
     for session in ["mine", "other"] {
         b.ask("DELETE", &format!("/v1/sessions/{session}"), &Value::Null);
         b.ask("DELETE", &format!("/v1/sessions/{session}/narration"), &Value::Null);
@@ -212,7 +212,7 @@ fn the_outbox_is_listed_shown_and_delivered_once() {
     assert_eq!(home.run(&["backup", copy.to_str().unwrap()]).code, 0);
 }
 
-// The settings of what was one file for all of them are refused with what to do.
+// The settings of files that were shared by all conversations are refused with a hint.
 #[test]
 fn a_file_that_names_a_place_of_notes_or_messages_is_refused_with_a_hint() {
     let home = Home::new();

@@ -58,7 +58,7 @@ impl Terminal {
         Self { child, keyboard, output, screen: Screen::default(), raw: Vec::new(), seen: 0 }
     }
 
-    /// Waits until this text stands on the screen, after what was waited for before.
+    /// Waits until this text stands on the screen, after the texts that were waited for before.
     pub(crate) fn wait_for(&mut self, text: &str) {
         loop {
             let shown = self.screen.text();
@@ -86,14 +86,14 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Kills the process, and returns what was waited for until then.
+    /// Kills the process, and returns the screen up to the last text that was waited for.
     pub(crate) fn kill(mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.screen.text()[..self.seen].to_owned()
     }
 
-    /// Waits until the process ends, and returns what stands on the screen, all that was written, and how it ended.
+    /// Waits until the process ends, and returns the text on the screen, the whole output, and how it ended.
     pub(crate) fn end(mut self) -> (String, String, ExitStatus) {
         loop {
             match self.output.recv_timeout(SILENCE_MAX) {

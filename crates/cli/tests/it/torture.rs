@@ -1,4 +1,5 @@
-//! The torture: the binary killed in the middle of things, and judged by what its clients were told.
+//! The torture: the binary is killed in the middle of its work, and its data is compared with the answers to its
+//! clients.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -47,7 +48,7 @@ fn nothing_is_lost_doubled_or_contradicted_wherever_the_process_is_killed() {
     assert_eq!((code, doctor["findings"].as_array().map(Vec::len)), (0, Some(0)), "{doctor:#}");
 }
 
-/// Breaks what is stored, each promise once.
+/// Breaks the stored data, each invariant once.
 const HARM: &str = "
   UPDATE wait SET status = 'cancelled' WHERE session = (SELECT id FROM session WHERE session = 's3');
   CREATE TEMP TABLE quiet AS SELECT id FROM session WHERE id NOT IN (SELECT session FROM wait WHERE status = 'pending');

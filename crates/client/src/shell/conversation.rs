@@ -14,19 +14,19 @@ use super::text::plain;
 use crate::engine::EngineClient;
 use crate::error::Result;
 
-/// What a conversation is made of.
+/// The parts of a conversation.
 pub struct ConversationParts<'a> {
-    /// Whom it talks to.
+    /// The engine that it talks to.
     pub engine: EngineClient,
-    /// What decides.
+    /// The shell, which plans the steps of each response.
     pub shell: Shell,
-    /// Who reads and decides.
+    /// The person who reads and decides.
     pub person: &'a mut dyn Person,
-    /// What acts.
+    /// The hands, which carry actions out.
     pub hands: &'a mut dyn Hands,
     /// Draws the ids of requests (INV-11).
     pub ids: &'a dyn Fn() -> String,
-    /// How much time has passed since whenever (INV-11).
+    /// Returns the time since an arbitrary start (INV-11).
     pub clock: &'a dyn Fn() -> Duration,
 }
 
@@ -40,7 +40,7 @@ pub struct Conversation<'a> {
 pub struct Ended {
     /// The code of the engine's error, if the last answer was one.
     pub failed: Option<String>,
-    /// What was asked and left open.
+    /// The questions that were left open.
     pub open: Vec<Question>,
 }
 
@@ -57,14 +57,14 @@ impl<'a> Conversation<'a> {
         &self.parts.shell
     }
 
-    /// Says something, does what the engine wants done as far as it may be done, and goes on with what the person decides, until
-    /// nothing is left to do.
+    /// Sends a text, carries out the steps of the response as far as they are allowed, and goes on with the decisions
+    /// of the person, until nothing is left to do.
     ///
     /// # Errors
     /// As [`EngineClient::ask`].
     ///
     /// # Cancellation
-    /// Dropping it ends the round where it is; what the engine accepted is kept there.
+    /// Dropping the future ends the round; requests that the engine accepted are kept there.
     pub async fn say(&mut self, intent: &str) -> Result<Ended> {
         let request = self.parts.shell.say(intent, (self.parts.ids)());
         self.round(request).await

@@ -1,4 +1,4 @@
-//! Who acts: a person who reads and decides, and hands that do what was decided.
+//! The actors of a conversation: a person who reads and decides, and hands that carry out the decisions.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::question::Question;
 /// An action for the hands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Performance {
-    /// What to do.
+    /// The action to carry out.
     pub directive: ActionDirective,
-    /// What to ask a person before.
+    /// The confirmation that a person must give first.
     pub confirm: Option<Confirmation>,
     /// How long after the receipt of the answer it is too late.
     pub deadline: Option<Duration>,
 }
 
-/// What a person is asked before something is done here.
+/// The confirmation that a person must give before an action runs here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confirmation {
     /// The type of the action.
     pub action: String,
-    /// What it is about.
+    /// The details of the action.
     pub details: String,
     /// How dangerous it is.
     pub risk: RiskTier,
@@ -35,7 +35,7 @@ pub trait Person {
     /// Shows a text.
     fn show(&mut self, text: &str);
 
-    /// Tells what is worth knowing about the shell's own doing.
+    /// Reports a decision or a failure of the shell.
     fn note(&mut self, note: &Note);
 
     /// Asks a question of the engine; returns which of its options was chosen, nothing when it is left open.
@@ -45,7 +45,7 @@ pub trait Person {
     fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool>;
 }
 
-/// What carries actions out, those of the types that the shell's profile lists.
+/// Carries out actions of the types that the shell's profile lists.
 pub trait Hands {
     /// Does it, or says why it cannot be done.
     fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>>;

@@ -1,7 +1,7 @@
-//! What an answer makes a shell do: decided here, done elsewhere.
+//! The plan of a response: computed here, carried out elsewhere.
 //!
-//! Each directive is judged by itself: nothing that is drawn decides what is done. So the steps that act, and the questions,
-//! are the same whatever else the answer shows.
+//! Each directive is judged by itself: a directive that only draws never affects another one. So the steps that act,
+//! and the questions, are the same whatever else the response shows.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use super::question::Question;
 use super::speaker::Shell;
 use super::text::plain;
 
-/// What an answer makes a shell do, in order.
+/// The steps of a shell for one response, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
     /// The code and the words of the engine's error, where the answer is one. Then there are no steps.
     pub failed: Option<(String, String)>,
     /// The steps.
     pub steps: Vec<Step>,
-    /// What is worth knowing about them, for who looks after the shell.
+    /// Notes about them, for the developer of the shell.
     pub notes: Vec<Note>,
 }
 
@@ -33,12 +33,12 @@ pub enum Step {
     Show {
         /// The text, [`plain`].
         text: String,
-        /// What to ask a person before; nothing mostly.
+        /// The confirmation that a person must give first; mostly none.
         confirm: Option<Confirmation>,
     },
-    /// Ask a person, and send what they answer.
+    /// Ask a person, and send the chosen answer.
     Ask {
-        /// What.
+        /// The question.
         question: Box<Question>,
         /// How long after the receipt of the answer it is too late.
         deadline: Option<Duration>,
@@ -47,14 +47,14 @@ pub enum Step {
     Perform(Box<Performance>),
 }
 
-/// What is worth knowing.
+/// A note about a directive that was not carried out as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// A type of action is not known, and nothing was done for it (§11).
     UnknownActionType(String),
     /// A type of action is part of a feature that was denied.
     Denied(String),
-    /// A payload is not what its type asks for.
+    /// A payload does not have the fields of its type.
     Malformed(String),
     /// So many directives were not looked at.
     TooMany(usize),
@@ -66,11 +66,11 @@ pub enum Note {
     Failed(String),
 }
 
-/// What one directive comes down to.
+/// The step and the note of one directive.
 type Judged = (Option<Step>, Option<Note>);
 
 impl Shell {
-    /// Decides what an answer makes this shell do.
+    /// Computes the steps of this shell for a response.
     #[must_use]
     pub fn plan(&self, answer: &ResponseMessage) -> Plan {
         let response = &answer.response;
@@ -83,7 +83,7 @@ impl Shell {
         let mut plan = Plan::default();
         let (mut drawn, mut acting, mut dropped) = (0, 0, 0);
         for directive in response.action_directives.iter().flatten() {
-            // Counted apart, so that what is drawn does not crowd out what is asked.
+            // Counted apart, so that directives that draw do not crowd out those that ask or act.
             let seen = if is_drawn(directive) { &mut drawn } else { &mut acting };
             *seen += 1;
             if *seen > self.profile().directives_max {
@@ -112,14 +112,14 @@ impl Shell {
                 if self.profile().actions.contains(name) {
                     (Some(Step::Perform(Box::new(self.performed(directive)))), None)
                 } else {
-                    // Nothing is done for what is not known; what it says in words can be shown (§11).
+                    // An unknown action is not carried out; its text can be shown (§11).
                     (words(directive), Some(Note::UnknownActionType(plain(name))))
                 }
             }
         }
     }
 
-    /// Decides what has to be asked before an action. One whose risk nobody names is not taken for harmless.
+    /// Decides whether an action needs a confirmation. An action without a risk tier counts as dangerous.
     fn performed(&self, directive: &ActionDirective) -> Performance {
         let risk = directive.risk_tier.unwrap_or(RiskTier::Dangerous);
         let required = directive.requires_user_approval == Some(true);
@@ -138,7 +138,7 @@ fn shown(directive: &ActionDirective) -> Judged {
     }
 }
 
-/// To ask is what executing this directive is: it needs no approval of its own.
+/// A question to a person. Asking it needs no approval of its own.
 fn asked(directive: &ActionDirective) -> Judged {
     match directive.payload_as::<RequestApproval>() {
         Some(asked) => {
@@ -150,7 +150,7 @@ fn asked(directive: &ActionDirective) -> Judged {
     }
 }
 
-/// Shows what a directive says in words, if it says anything.
+/// Shows the text of a directive, if it has one.
 fn words(directive: &ActionDirective) -> Option<Step> {
     let text = text_of(directive, &["message", "fallback_message"])?;
     Some(Step::Show { text, confirm: None })

@@ -1,19 +1,21 @@
-//! What a shell is, can do and asks for.
+//! The identity, the abilities and the requested features of a shell.
 
 use std::collections::BTreeSet;
 
 use singletree_protocol::openharness::{ActionType, Auth, Capabilities, Capability, RiskTier, ShellIdentity};
 
-/// What a shell is, can do and asks for: what it says here it can, it must.
+/// The identity, the abilities and the requested features of a shell. A shell must be able to do everything that it
+/// lists here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShellProfile {
     /// Who it is.
     pub identity: ShellIdentity,
     /// References to who talks; none where the transport says it all.
     pub auth: Option<Auth>,
-    /// What it asks for.
+    /// The features that it requests.
     pub capabilities: Capabilities,
-    /// The types of actions that its hands carry out, beside what every shell does itself: texts, questions and nothing.
+    /// The types of actions that its hands carry out, besides those that every shell handles itself: texts, questions
+    /// and no-ops.
     pub actions: BTreeSet<String>,
     /// From which risk on a person is asked before an action, also where the engine does not ask for that.
     pub confirm_from: RiskTier,

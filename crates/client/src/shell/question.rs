@@ -11,7 +11,7 @@ pub struct Question {
     pub title: String,
     /// The question.
     pub prompt: String,
-    /// What would be done.
+    /// The action that needs approval.
     pub action: String,
     /// Its arguments.
     pub arguments: String,
@@ -46,7 +46,7 @@ impl Question {
         }
     }
 
-    /// Returns what a request carries that decides so.
+    /// Returns the continuation that a request with this decision carries.
     #[must_use]
     pub fn continuation(&self, decision: Decision) -> Option<&Continuation> {
         self.options.iter().find(|option| option.id == decision.as_str()).map(|option| &option.continuation)

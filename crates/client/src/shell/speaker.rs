@@ -1,4 +1,4 @@
-//! A shell: what it says, and what it keeps in mind of what it was told.
+//! A shell: the requests that it makes, and the state that it keeps from responses.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use singletree_protocol::openharness::{
 
 use super::profile::ShellProfile;
 
-/// A shell: its profile, where it talks, and what it was denied.
+/// A shell: its profile, the session that it talks in, and its denied features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shell {
     profile: ShellProfile,
@@ -52,20 +52,20 @@ impl Shell {
         self.session_id.as_deref()
     }
 
-    /// Says what a person says.
+    /// Makes the request for a person's text.
     #[must_use]
     pub fn say(&self, intent: &str, request_id: String) -> RequestMessage {
         let context = Context { user_intent: Some(intent.to_owned()), ..self.context() };
         self.message(context, request_id)
     }
 
-    /// As [`Shell::say`], with references to files, and with what the device says of itself.
+    /// As [`Shell::say`], with references to files, and with the state of the device's environment.
     ///
-    /// What the device says has a tier: restricted, unless it says another.
+    /// The privacy tier of the state is restricted, unless the state names another.
     ///
     /// # Errors
-    /// Where bytes stand instead of references, where a reference leads nowhere, and when the engine takes no files: such a
-    /// message is not sent.
+    /// Where bytes stand instead of references, where a reference refers to nothing, and when the engine takes no
+    /// files: no request is made.
     pub fn say_with(
         &self,
         intent: &str,
@@ -99,7 +99,8 @@ impl Shell {
         }
     }
 
-    /// Sends what a person decided: the continuation of their answer, as the engine gave it, and nothing of what was read.
+    /// Makes the request for a person's decision: the continuation of the chosen option, as the engine sent it, and no
+    /// text of the conversation.
     #[must_use]
     pub fn go_on(&self, continuation: &Continuation, request_id: String) -> RequestMessage {
         let context = Context {
@@ -112,7 +113,7 @@ impl Shell {
         self.message(context, request_id)
     }
 
-    /// Keeps in mind what an answer says of session and features.
+    /// Stores the session and the denied features that a response names.
     pub fn heed(&mut self, answer: &ResponseMessage) {
         if self.session_id.is_none() {
             self.session_id = answer.response.names().and_then(|it| it.session_id);
@@ -135,7 +136,10 @@ impl Shell {
         Context {
             session_id: self.session_id.clone(),
             conversation_id: self.conversation_id.clone(),
-            task_hint: self.sop_id.clone().map(|sop_id| TaskHint { sop_id: Some(sop_id), ..TaskHint::default() }),
+            task_hint: self
+                .sop_id
+                .clone()
+                .map(|sop_id| TaskHint { sop_id: Some(sop_id), ..TaskHint::default() }),
             shell: Some(self.profile.identity.clone()),
             ..Context::default()
         }

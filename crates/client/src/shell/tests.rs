@@ -1,4 +1,4 @@
-//! What the shell does with an answer.
+//! The plans of a shell for responses.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn answer(directives: Value) -> ResponseMessage {
     ResponseMessage::read(message.to_string().as_bytes()).unwrap()
 }
 
-/// What a plan comes to, in a word a step.
+/// Describes the steps of a plan, each in a few words.
 fn words(plan: &Plan) -> Vec<String> {
     let word = |step: &Step| match step {
         Step::Show { text, confirm: None } => format!("show {text}"),
@@ -116,7 +116,7 @@ fn a_question_has_the_answers_that_carry_something_and_words_that_hide_nothing()
     assert_eq!(question.options.len(), 1);
     let continuation = question.continuation(Decision::Approve).unwrap();
     assert_eq!(question.continuation(Decision::Reject), None);
-    // The next request carries the continuation and nothing of what was read.
+    // The next request carries the continuation and no text of the response.
     let sent = serde_json::to_value(shell().go_on(continuation, "id".into())).unwrap();
     let context = json!({
         "session_id": "s", "continuation": {"run_id": "r", "continuation_token": "a"},

@@ -1,7 +1,8 @@
-//! Text of others, made harmless before anybody sees it: nothing in it steers a terminal or turns the order of letters around.
+//! Makes texts of others harmless before they are shown: they cannot control a terminal or reverse the order of
+//! letters.
 
-/// Takes out of a text what is not to be seen: escape sequences of terminals, control characters other than line ends and
-/// tabs, marks that change the direction of writing, and letters that nobody sees.
+/// Removes invisible and harmful characters from a text: escape sequences of terminals, control characters other than
+/// line ends and tabs, marks that change the direction of writing, and invisible letters.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
@@ -24,7 +25,8 @@ pub fn plain(text: &str) -> String {
 
 type Rest<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// Skips what follows an escape: a sequence that ends with its first final letter, or a string that something ends.
+/// Skips the rest of an escape sequence: a sequence that ends with its first final letter, or a string with a
+/// terminator.
 fn skip_escape(rest: &mut Rest<'_>) {
     match rest.next() {
         Some('[') => skip_control(rest),
@@ -62,7 +64,7 @@ fn is_hidden(letter: char) -> bool {
     matches!(letter,
         // Direction: marks, embeddings, overrides, isolates.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        // Nothing to see: zero width, invisible operators, interlinear notes, tags, and what once turned letters around.
+        // Invisible: zero width, invisible operators, interlinear notes, tags, and deprecated format characters.
         | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
         | '\u{e0000}'..='\u{e007f}')
 }

@@ -1,5 +1,5 @@
-//! What is drawn decides nothing: taken away or scrambled, a shell asks the same, does the same and sends the same
-//! (wire-notes §3.4 R9).
+//! Directives that only draw decide nothing: if they are removed or scrambled, a shell asks the same, does the same and
+//! sends the same (wire-notes §3.4 R9).
 
 use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
@@ -38,7 +38,7 @@ fn is_drawn(directive: &Value) -> bool {
     DRAWN.iter().any(|it| directive["action_type"] == **it)
 }
 
-/// What a shell does of an answer: what it asks and does, and what it sends.
+/// Returns the effects of a response: the questions and actions of the shell, and the requests that it sends.
 fn effects(runtime: &tokio::runtime::Runtime, directives: &[Value]) -> (Vec<Happened>, Vec<Value>) {
     let questions = directives.iter().filter(|it| it["action_type"] == "request_approval").count();
     let more = (0..questions).map(|_| success(json!([])));
@@ -84,7 +84,7 @@ fn what_is_drawn_decides_nothing() {
 
 #[test]
 fn what_acts_does_decide() {
-    // What the test is worth: without the question nothing is sent.
+    // Proves that the test can fail: without the question nothing is sent.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (happened, asked) = effects(&runtime, &[question("a")]);
     assert_eq!((happened, asked.len()), (vec![Happened::Asked("a".into())], 2));

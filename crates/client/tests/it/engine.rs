@@ -1,4 +1,4 @@
-//! A conversation with an engine that answers from a list: what is sent, what is done, and what is asked again.
+//! A conversation with an engine that answers from a list: requests, actions and retries.
 
 use serde_json::{Value, json};
 

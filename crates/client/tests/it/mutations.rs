@@ -1,4 +1,4 @@
-//! Responses changed in one place: what the schema says of each, and what the shell does (wire-notes §2.3).
+//! Responses changed in one place: the verdict of the schema on each, and the reaction of the shell (wire-notes §2.3).
 
 use serde_json::{Value, json};
 use singletree_client::{Shell, ShellProfile};
@@ -6,7 +6,8 @@ use singletree_protocol::openharness::ResponseMessage;
 
 use crate::spec::validator;
 
-/// What the shell does: refuses the message whole because of a field, or takes it and does so many things.
+/// The reaction of the shell: it refuses the whole message because of a field, or takes it and carries out some
+/// actions.
 enum Does {
     Refuses(&'static str),
     Takes { acts: usize, asks_first: bool },

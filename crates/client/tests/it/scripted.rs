@@ -1,4 +1,4 @@
-//! An engine that answers from a list, a person who decides by a list, and hands that take down what they do.
+//! An engine that answers from a list, a person who decides by a list, and hands that record their actions.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use singletree_client::{
 use singletree_http::{BoxFuture, HttpRequest, HttpResponse, Transport};
 use singletree_protocol::openharness::ActionDirective;
 
-/// What an engine does with one request.
+/// The reaction of an engine to one request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     /// Answers with a status and a body; the request's own id is put in.
@@ -31,7 +31,7 @@ pub(crate) enum Reply {
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     replies: Mutex<VecDeque<Reply>>,
-    /// What it was asked.
+    /// The requests that it received.
     pub(crate) asked: Mutex<Vec<Value>>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn question(name: &str) -> Value {
     }})
 }
 
-/// What happened at the shell.
+/// An event at the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happened {
     Shown(String),
@@ -140,7 +140,7 @@ impl Person for Decider {
     }
 }
 
-/// Hands that take down what they do.
+/// Hands that record their actions.
 #[derive(Debug)]
 struct Recording(Arc<Mutex<Vec<Happened>>>);
 

@@ -10,14 +10,14 @@ use super::tools::model_name;
 use crate::suggest::did_you_mean;
 use crate::unoffered::{Teller, Unoffered};
 
-/// Those tools of a set whose names are listed. What is not listed is not there, for the model as for who calls.
+/// Those tools of a set whose names are listed. Other tools do not exist, neither for the model nor for a caller.
 #[derive(Debug)]
 pub(crate) struct Picked {
     all: Arc<dyn Toolset>,
     /// Their own names.
     names: BTreeSet<String>,
     teller: Teller,
-    /// What was given out last, and what it was made of: as long as nothing changes it is the same.
+    /// The last result, and the tools it was made of: while those are the same, the result is the same.
     last: Mutex<Option<(Tools, Tools)>>,
 }
 

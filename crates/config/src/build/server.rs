@@ -16,8 +16,8 @@ use crate::resolve::ReadyServer;
 use crate::server::{Reach, Server};
 use crate::unoffered::Teller;
 
-/// Makes the servers that agents use, by their place in the file. None is started: that happens when its tools are first
-/// asked for. Agents that use one share it. Who is told of tools that are not offered is said by the means.
+/// Makes the servers that agents use, by their place in the file. None is started: that happens when its tools are
+/// first asked for. Agents that use one share it. Who is told of tools that are not offered is said by the means.
 pub(crate) fn build(config: &Config, means: &Means) -> Result<BTreeMap<usize, BuiltServer>> {
     let mut servers = BTreeMap::new();
     for ready in &config.resolved.servers {
@@ -28,7 +28,7 @@ pub(crate) fn build(config: &Config, means: &Means) -> Result<BTreeMap<usize, Bu
     Ok(servers)
 }
 
-/// A server that is ready to be reached, and who is told what it does not offer.
+/// A server that is ready to be reached, and the receiver of reports about tools that it does not offer.
 #[derive(Debug, Clone)]
 pub(crate) struct BuiltServer {
     pub(crate) tools: Arc<dyn Toolset>,
@@ -79,7 +79,8 @@ pub(crate) fn made(
     server.map(Some).map_err(|error| Error::Server { name: name.to_owned(), source: Box::new(error) })
 }
 
-/// A program gets what the file gives it, and of our own environment only what it needs to be found and to find its things.
+/// A program gets the variables of the file, and of our own environment only those that it needs to be found and to
+/// find its files.
 fn command(program: &str, args: &[String], ready: &ReadyServer) -> McpCommand {
     let command = McpCommand::new(program, args.iter().map(String::as_str));
     let command =
@@ -91,7 +92,7 @@ fn command(program: &str, args: &[String], ready: &ReadyServer) -> McpCommand {
 }
 
 fn judged(builder: McpServerBuilder, table: &Server) -> McpServerBuilder {
-    // A server does not say itself what it may do unasked: the file does.
+    // A server does not decide by itself which tools run unasked: the file does.
     let builder = if table.trust_hints { builder } else { builder.ignore_hints() };
     table.effects.iter().fold(builder, |it, (tool, effect)| it.effect(tool.value.as_str(), *effect))
 }

@@ -69,12 +69,12 @@ impl Config {
     }
 }
 
-/// Makes the record of an agent. What its model is told stands in its loop.
+/// Makes the record of an agent. The instructions for its model are in its loop.
 pub(super) fn record(table: &AgentTable) -> ChatAgent {
     let id = table.name.value.as_str();
-    // What servers look at (D19): without the word nobody sees thoughts.
+    // Servers read this (D19): without the entry nobody sees thoughts.
     let shown = table.show_thinking.then(|| ("showThinking".to_owned(), Value::Bool(true)));
-    // What a page offers before anything was said.
+    // A page offers these before the first message.
     let examples = (!table.examples.is_empty()).then(|| ("examples".to_owned(), json!(table.examples)));
     // Pages use it to tell the user, before a message is sent, how it is handled while the session waits for a person.
     let policy = match table.while_suspended {

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::selector::Selector;
 use crate::server::Server;
 
-/// What agents share: settings, and servers.
+/// The settings and servers that agents share.
 #[derive(Debug)]
 pub(crate) struct Shared<'c> {
     config: &'c Config,
@@ -104,7 +104,8 @@ pub(crate) fn model_name(server: &str, tool: &str) -> String {
     format!("{server}__{tool}")
 }
 
-/// Returns the names by which a model calls what a selector means; one that ends in `*` stands for all that begin so.
+/// Returns the names by which a model calls the tools of a selector; a name that ends in `*` stands for all names
+/// that begin so.
 pub(crate) fn names(selector: Selector<'_>, servers: &[Server]) -> Vec<String> {
     match selector {
         Selector::Builtin(builtin) => builtin.tools.iter().map(|(name, _)| (*name).to_owned()).collect(),

@@ -8,8 +8,8 @@ use singletree_tools::{Error, Offer, Toolset};
 
 use crate::unoffered::{Teller, Unoffered};
 
-/// A server, as it is, that tells when none of its tools is offered. One that is away and whose tools are known offers them
-/// still, and nobody is told.
+/// A server, as it is, that tells when none of its tools is offered. One that is away and whose tools are known
+/// offers them still, and nobody is told.
 #[derive(Debug)]
 pub(crate) struct Watched {
     server: McpServer,
@@ -39,7 +39,7 @@ impl Toolset for Watched {
     }
 }
 
-/// Says why a server cannot be had: what went wrong with it stands beneath what a model would be told.
+/// Describes why a server cannot be used: the cause of the error that a model would be told.
 pub(crate) fn unoffered(server: &str, error: &Error) -> Unoffered {
     let why = error.source().map_or_else(|| error.to_string(), singletree_engine::chain);
     let beneath = error.source().and_then(|source| source.downcast_ref::<singletree_mcp::Error>());

@@ -1,4 +1,4 @@
-//! Mistakes in syntax, keys and values: each with its place and what to do.
+//! Mistakes in syntax, keys and values: each with its place and a hint.
 
 use crate::table::{check, check_agents};
 

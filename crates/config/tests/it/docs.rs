@@ -1,4 +1,4 @@
-//! The page of the format: what it shows is sound.
+//! The page of the format: its examples have no mistakes.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn every_block_of_the_page_is_sound() {
     let blocks = [blocks(&page, "toml"), blocks(&front, "toml")];
     assert!(blocks[0].len() >= 9 && blocks[1].len() == 1, "{blocks:?}");
     for (line, block) in blocks.into_iter().flatten() {
-        // What a block leaves out is added around it.
+        // The parts that a block leaves out are added around it.
         let model = if block.contains("[models.") { "" } else { crate::table::MODEL };
         let agent = if block.contains("[agents.") { "" } else { "[agents.any]\ninstructions = \"x\"\n" };
         let text = format!("{model}{block}{agent}");

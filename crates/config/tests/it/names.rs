@@ -225,7 +225,7 @@ fn names_are_those_that_models_take() {
     );
 }
 
-// What only those know who use it.
+// Mistakes that only the crates can detect that use the values.
 #[test]
 fn an_address_or_a_variable_that_cannot_be_is_told_with_the_file() {
     check(

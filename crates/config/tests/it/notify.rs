@@ -1,4 +1,4 @@
-//! Where notices are told: read whole, and every mistake told with its place and without what may be a secret.
+//! Where notices are told: read whole, and every mistake told with its place and without text that may be a secret.
 
 use std::path::Path;
 use std::time::Duration;

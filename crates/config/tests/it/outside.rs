@@ -1,4 +1,4 @@
-//! What a file names outside itself.
+//! The things that a file names outside itself.
 
 use std::fs;
 
@@ -98,7 +98,7 @@ fn a_prompt_is_rendered_with_the_file() {
     );
 }
 
-/// Asserts what is told of a server to who looks for mistakes; to everybody else it is sound.
+/// Asserts the mistakes about a server that are reported on request only; otherwise the file has no mistakes.
 #[cfg(unix)]
 #[test]
 fn a_program_is_looked_for_where_it_would_be_started() {

@@ -12,7 +12,7 @@ fn the_file_to_begin_with_is_sound() {
     assert_eq!(config.agents(), ["assistant"]);
 }
 
-// What is commented out is sound too: whoever takes the signs away has no mistake.
+// The settings in comments are valid, too, once the comment signs are removed.
 #[test]
 fn the_file_to_begin_with_is_sound_without_its_comment_signs() {
     let bare = |line: &str| match line.strip_prefix("# ") {

@@ -1,4 +1,4 @@
-//! A text and what is told of it.
+//! Checks a text against the expected mistakes.
 
 use std::path::Path;
 

@@ -12,8 +12,8 @@ pub(super) struct Occasion {
 }
 
 impl Occasion {
-    /// Compares a record with the one that was saved before. `visited` is the node that ran then, where that is known: a
-    /// fan-out's instance that is completed no longer names its own nodes.
+    /// Compares a record with the one that was saved before. `visited` is the node that ran then, where that is
+    /// known: a fan-out's instance that is completed no longer names its own nodes.
     #[must_use]
     pub(super) fn between(before: Option<&Value>, record: &Value, visited: Option<&str>) -> Self {
         let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Playing a case with a checkpointer: an invocation that ends before its time, its record, and one that goes on from it.
+//! Playing a case with a checkpointer: an invocation that ends before its time, its record, and one that goes on from
+//! it.
 
 use serde_json::Value;
 use singletree::durable::InvocationId;
@@ -15,7 +16,7 @@ use crate::observers::RUNNERS;
 use crate::run::{InvocationSpec, Run};
 use crate::scene::{How, Scene};
 
-/// Plays it, and returns the invariants that stand among what is expected.
+/// Plays the case, and returns the invariants that stand among the expectations.
 ///
 /// # Errors
 /// When the case asks for something that cannot be asked.
@@ -65,7 +66,7 @@ pub(crate) async fn play(
     Ok(blocks)
 }
 
-/// Refuses what is expected of an invocation of which nothing can be told.
+/// Refuses expectations of an invocation that has no outcome.
 fn not_asserted(invocation: &InvocationSpec) -> Outcome<()> {
     match invocation.expected.first() {
         None => Ok(()),
@@ -87,7 +88,8 @@ async fn first(
         .or_else(|| aborts.clone().map(|(node, index)| Crash::AfterInstance { node, index }));
     store.crash_at(crash.clone());
     let mut invocation = spec.first.clone();
-    // What is given up has no outcome; an aborted fan-out is reported in its place (pipeline-utilities 052, 056).
+    // An invocation that is given up has no outcome; an aborted fan-out is reported in its place (pipeline-utilities
+    // 052, 056).
     let aborted = aborts.and_then(|(node, _)| Some((node, invocation.take_expected("expected_error")?)));
     if crash.is_some() {
         not_asserted(&invocation)?;
@@ -150,8 +152,8 @@ fn of_records(
     Ok(())
 }
 
-/// Returns the nodes that completed, in the order of the saves: by the events where the runner listens, else by the bodies
-/// that ran. Empty where there is not one for each save.
+/// Returns the nodes that completed, in the order of the saves: by the events where the runner listens, else by the
+/// bodies that ran. Empty where there is not one for each save.
 fn completed_nodes(run: Option<&Run>, saves: usize) -> Vec<String> {
     let Some(run) = run else { return Vec::new() };
     let events = run.reel.taken_by(RUNNERS).filter(|event| event.phase == Phase::Completed);

@@ -1,5 +1,5 @@
-//! Records: those that are there before, and what is said of those that are saved. Both are looked at in one form, which is the
-//! specification's (pipeline-utilities §10.2).
+//! Checkpoint records: the seeded records, and the assertions about saved records. The runner reads both in the form
+//! of the specification (pipeline-utilities §10.2).
 
 use serde_json::{Map, Value, json};
 
@@ -56,7 +56,7 @@ pub(crate) struct Progress {
 pub(crate) struct Instance {
     /// The specification's word.
     pub(crate) state: String,
-    /// What it gave.
+    /// Its result.
     pub(crate) result: Option<Value>,
     /// Whether that is an error.
     pub(crate) is_error: bool,
@@ -68,7 +68,7 @@ impl Seeded {
     /// Reads a record.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let list = |it: Option<Spot>| it.map_or_else(|| Ok(Vec::new()), Spot::items);
@@ -192,7 +192,7 @@ fn known_state(spot: &Spot) -> Outcome<String> {
     }
 }
 
-/// What is said of a record, by key.
+/// The assertions about a record, by key.
 #[derive(Debug, Clone)]
 pub(crate) struct Assertions {
     path: String,
@@ -227,10 +227,10 @@ fn ending(key: &str) -> Option<(&str, &'static str)> {
 }
 
 impl Assertions {
-    /// Reads what is said, as far as it can be known before there is a record.
+    /// Reads the assertions and checks them as far as possible without a record.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
         Self::read_with(spot, &[])
     }
@@ -289,7 +289,7 @@ impl Assertions {
     /// Asserts all of it of a record in the specification's form.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn check(&self, checker: &mut Checker, record: Option<&Value>) -> Outcome<()> {
         let Some(record) = record else {
             checker.holds(&self.path, Err("there is no record".into()));
@@ -314,7 +314,7 @@ impl Assertions {
                     let done = completed_fan_outs(record);
                     checker.exactly(spot, done);
                 }
-                // Absent is what a fixture writes as null (R27).
+                // Where a fixture writes null, the engine's record leaves the key out (R27).
                 "fan_out_progress" if spot.is_null() => {
                     let none = actual.as_array().is_none_or(Vec::is_empty);
                     checker.holds(&spot.path, ensure(none, || format!("found {actual}")));
@@ -392,7 +392,7 @@ fn completed_fan_outs(record: &Value) -> bool {
     names(&record["fan_out_progress"], "fan_out_node_name").iter().any(|name| done.contains(name))
 }
 
-/// Reads what is said of the progress of fan-outs, which is named by node.
+/// Checks the keys of the assertions about the progress of fan-outs, which are named by node.
 fn known_progress(spot: Spot) -> Outcome<()> {
     let mut nodes = spot.fields()?;
     while let Some((_, it)) = nodes.next() {
@@ -426,7 +426,8 @@ fn known_instance(spot: Spot) -> Outcome<()> {
 fn progresses(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
     let mut nodes = spot.fields()?;
     while let Some((node, it)) = nodes.next() {
-        let mut of = actual.as_array().into_iter().flatten().filter(|items| items["fan_out_node_name"] == *node);
+        let mut of =
+            actual.as_array().into_iter().flatten().filter(|items| items["fan_out_node_name"] == *node);
         let (Some(entry), None) = (of.next(), of.next()) else {
             checker.holds(&it.path, Err(format!("there is not one entry of '{node}' in {actual}")));
             continue;
@@ -453,7 +454,8 @@ fn of_instance(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()>
             "state_one_of" => {
                 let path = it.path.clone();
                 let states = it.texts()?;
-                let is = actual["state"].as_str().is_some_and(|text| states.iter().any(|state| state == text));
+                let is =
+                    actual["state"].as_str().is_some_and(|text| states.iter().any(|state| state == text));
                 checker.holds(&path, ensure(is, || format!("it is {}", actual["state"])));
             }
             "result_present" => {

@@ -1,4 +1,4 @@
-//! Expectations about what ran, and what did not, in an invocation that goes on from a record.
+//! Expectations about the nodes that ran, and those that did not run, in an invocation that resumes from a record.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::fields::Spot;
 use crate::observers::RUNNERS;
 use crate::run::Run;
 
-/// Asserts what a key says of a resumed invocation; false when it says nothing of it.
+/// Asserts the expectation under a key about a resumed invocation. Returns false when the key is about something
+/// else.
 pub(crate) fn of_resume(
     checker: &mut Checker,
     key: &str,
@@ -29,7 +30,8 @@ pub(crate) fn of_resume(
         }
         "instances_skipped_during_resume" => {
             let ran = instances(run);
-            let done = list(record, "fan_out_progress").flat_map(|item| item["instances"].as_array()).flatten();
+            let done =
+                list(record, "fan_out_progress").flat_map(|item| item["instances"].as_array()).flatten();
             let done = (0_u64..).zip(done).filter(|(_, it)| it["state"] == "completed");
             checker.exactly(spot, done.map(|(at, _)| at).filter(|at| !ran.contains(at)).collect::<Vec<_>>());
         }

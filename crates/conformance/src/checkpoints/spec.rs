@@ -11,7 +11,7 @@ use crate::fields::{Fields, Spot};
 use crate::run::InvocationSpec;
 use crate::schema::literals;
 
-/// What a case does with checkpoints.
+/// The checkpoint program of a case.
 #[derive(Debug)]
 pub(crate) struct CheckpointSpec {
     /// The invocation that comes first; none when the record is there before.
@@ -22,13 +22,13 @@ pub(crate) struct CheckpointSpec {
     pub(crate) others: usize,
     /// Where the first invocation is given up, as by the end of its process.
     pub(crate) crash: Option<Crash>,
-    /// What is said of the record when the first invocation has ended.
+    /// The assertions about the record when the first invocation has ended.
     pub(crate) saved: Option<Assertions>,
-    /// What is said of each save.
+    /// The assertions about each save.
     pub(crate) every_save: Option<Assertions>,
-    /// What is said of the last save.
+    /// The assertions about the last save.
     pub(crate) latest: Option<Assertions>,
-    /// What is said of all saves, in order.
+    /// The assertions about all saves, in order.
     pub(crate) saves: Option<(String, Vec<Assertions>)>,
     /// The ambiguity of the migrations that is expected.
     pub(crate) ambiguous: Option<Spot>,
@@ -93,7 +93,7 @@ impl Crash {
     }
 }
 
-/// What an invocation goes on from.
+/// The record from which an invocation resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResumeFrom {
     /// The record of the first invocation.
@@ -105,9 +105,9 @@ pub(crate) enum ResumeFrom {
 /// An invocation that goes on.
 #[derive(Debug)]
 pub(crate) struct ResumeSpec {
-    /// From what.
+    /// The record to resume from.
     pub(crate) from: ResumeFrom,
-    /// What is expected of it.
+    /// The resuming invocation, with its expectations.
     pub(crate) invocation: InvocationSpec,
     /// Fields of the record's state that are changed before.
     pub(crate) modified: Map<String, Value>,
@@ -121,7 +121,7 @@ impl CheckpointSpec {
     /// Takes the keys of a case with a checkpointer out of it.
     ///
     /// # Errors
-    /// For what is unknown in them.
+    /// When the fixture block has an unknown key or value.
     pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
         adapt::claimed_version(block)?;
         let others = block
@@ -154,8 +154,8 @@ impl CheckpointSpec {
 }
 
 impl CheckpointSpec {
-    /// Returns the ambiguity that is expected of the migrations, wherever it is found: when the graph is compiled, or when
-    /// a record is loaded (pipeline-utilities §10.12.2).
+    /// Returns the ambiguity that is expected of the migrations, wherever it is found: when the graph is compiled, or
+    /// when a record is loaded (pipeline-utilities §10.12.2).
     #[must_use]
     pub(crate) fn ambiguity(&self) -> Option<&Spot> {
         self.ambiguous.as_ref().or(self.resume.as_ref().and_then(|resume| resume.ambiguous.as_ref()))

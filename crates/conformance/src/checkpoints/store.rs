@@ -1,4 +1,4 @@
-//! The checkpointer of a case: what it was given to save, and what it gives back.
+//! The checkpointer of a case: it keeps the records of all saves, and loads them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,12 +22,12 @@ use crate::failure::{Failure, Outcome};
 pub(crate) struct Save {
     /// The record, in the specification's form.
     pub(crate) record: Value,
-    /// Whether the record was what a load gave as soon as the save had returned.
+    /// Whether a load right after the save returned this record.
     pub(crate) at_once: bool,
 }
 
-/// A checkpointer that writes down each record, in the specification's form (pipeline-utilities §10.2), and lets the process
-/// end where the fixture says.
+/// A checkpointer that writes down each record, in the specification's form (pipeline-utilities §10.2), and lets the
+/// process end where the fixture says.
 #[derive(Debug)]
 pub(crate) struct CaseCheckpoints {
     inner: Arc<dyn Checkpointer>,
@@ -65,7 +65,8 @@ impl CaseCheckpoints {
         builder.checkpointer(self.clone()).state_migrations(migrations)
     }
 
-    /// Lets the process end at a save, as far as the run can tell: what was saved stays, and nothing goes on.
+    /// Simulates the end of the process at a save, as far as the run can tell: saved records stay, and the run does
+    /// not go on.
     pub(crate) fn crash_at(&self, crash: Option<Crash>) {
         *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = crash;
     }
@@ -90,13 +91,13 @@ impl CaseCheckpoints {
         self.saves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what was saved, in order.
+    /// Returns the saves, in order.
     #[must_use]
     pub(crate) fn saves(&self) -> Vec<Save> {
         self.written().clone()
     }
 
-    /// Forgets what was saved before; the store keeps it.
+    /// Forgets the earlier saves; the store keeps them.
     pub(crate) fn forget(&self) {
         self.written().clear();
     }
@@ -141,8 +142,8 @@ impl CaseCheckpoints {
         // No fixture says when and for whom the process worked that left it.
         record["correlation_id"] = "seeded-work".into();
         record["last_saved_at"] = 0.into();
-        let record: CheckpointRecord =
-            serde_json::from_value(record).map_err(|error| Failure::build("seeded_record", error.to_string()))?;
+        let record: CheckpointRecord = serde_json::from_value(record)
+            .map_err(|error| Failure::build("seeded_record", error.to_string()))?;
         // Whatever the fan-outs in it: it is all that the dead process had written.
         self.put(&record).await?;
         match self.loaded(&record.invocation_id).await? {
@@ -218,7 +219,7 @@ impl Checkpointer for CaseCheckpoints {
     }
 }
 
-/// Goes on from a record; inside, what the engine says.
+/// Resumes from a record; the inner result is that of the engine.
 pub(crate) async fn resume(
     graph: &Graph<Snapshot>,
     invocation: &InvocationId,

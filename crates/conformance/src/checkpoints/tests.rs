@@ -86,7 +86,7 @@ fn what_cannot_be_asserted_or_is_unknown_fails_by_name() {
     }
 }
 
-// A store that gives back what it was asked to change: the run that goes on sees the changed state.
+// A store that returns records with the requested change: the resumed run sees the changed state.
 #[test]
 fn a_modified_record_is_what_is_gone_on_with() {
     let text = CASE
@@ -95,7 +95,8 @@ fn a_modified_record_is_what_is_gone_on_with() {
     assert_eq!(failures(&text), [""; 0]);
 }
 
-// pipeline-utilities §10.10: what an error of a migration carries is of the step that failed, not of the whole chain.
+// pipeline-utilities §10.10: the error of a migration carries the versions of the step that failed, not those of the
+// whole chain.
 #[test]
 fn the_step_of_a_chain_that_failed_is_named() {
     let text = "

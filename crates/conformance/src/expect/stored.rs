@@ -1,5 +1,6 @@
-//! Expectations about the session store after an invocation. conformance-adapter names the subject (the record that a load
-//! gives) but not every key, so each question has the spellings that follow from the store's operations (sessions §5).
+//! Expectations about the session store after an invocation. conformance-adapter names the subject (the record that a
+//! load gives) but not every key, so each question has the spellings that follow from the store's operations
+//! (sessions §5).
 
 use serde_json::{Value, json};
 use singletree::durable::SessionRecord;

@@ -1,4 +1,4 @@
-//! Expectations about what middleware did and observers heard of it (pipeline-utilities §6).
+//! Expectations about the work of middleware and the events that observers received of it (pipeline-utilities §6).
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::matcher::Extra;
 use crate::observers::RUNNERS;
 use crate::run::Run;
 
-/// Asserts what a key says of middleware; false when it says nothing of it.
+/// Asserts the expectation under a key about middleware. Returns false when the key is about something else.
 ///
 /// # Errors
-/// For what is unknown under the key.
+/// When the value under the key has an unknown key or value.
 pub(super) fn of_middleware(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> Outcome<bool> {
     match key {
         "trace_records" => traces(checker, spot.clone(), run)?,

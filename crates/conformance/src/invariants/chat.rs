@@ -30,13 +30,17 @@ fn last(evidence: &Evidence) -> Result<&Turned, String> {
     evidence.talked.turns.last().ok_or_else(|| "there was no turn".into())
 }
 
-/// What the first turn left is what the second one's graph begins with.
+/// The graph of the second turn begins with the history that the first turn left.
 fn second_turn_sees_first(evidence: &Evidence) -> Result<(), String> {
     let [first, second, ..] = evidence.talked.turns.as_slice() else {
         return Err("there are no two turns".into());
     };
-    let seen =
-        second.reel.visits.first().and_then(|visit| visit.pre_state.get("messages")).and_then(Value::as_array);
+    let seen = second
+        .reel
+        .visits
+        .first()
+        .and_then(|visit| visit.pre_state.get("messages"))
+        .and_then(Value::as_array);
     let right = seen.is_some_and(|seen| !first.after.0.is_empty() && seen.starts_with(&first.after.0));
     ensure(right, || format!("the second turn's graph saw {seen:?}"))
 }
@@ -47,12 +51,13 @@ fn blocks_are_kept(evidence: &Evidence) -> Result<(), String> {
     let mut sent =
         evidence.talked.turns.iter().map(|turn| &turn.sent).filter(|it| it["content"].is_array()).peekable();
     ensure(sent.peek().is_some(), || "no message was made of blocks".into())?;
-    let kept =
-        |sent: &Value| kept.iter().any(|item| item["content"] == sent["content"] && item["role"] == sent["role"]);
+    let kept = |sent: &Value| {
+        kept.iter().any(|item| item["content"] == sent["content"] && item["role"] == sent["role"])
+    };
     ensure(sent.all(kept), || "a message is kept otherwise than it was sent".into())
 }
 
-/// With time paused, whoever waits for a signal lets it pass.
+/// The suspended turn took no time: with time paused, a wait for the signal inside the turn would let time pass.
 fn no_time_passed(evidence: &Evidence) -> Result<(), String> {
     let turned = &evidence.talked.turns[turn(evidence, "suspended")?];
     ensure(turned.took.is_zero(), || format!("the turn took {:?}", turned.took))
@@ -105,7 +110,7 @@ fn graph_not_invoked(evidence: &Evidence) -> Result<(), String> {
     ensure(turned.reel.visits.is_empty(), || "a node ran".into())
 }
 
-/// What was there before the failed turn is there after it.
+/// The history before the failed turn equals the history after it.
 fn history_unchanged(evidence: &Evidence) -> Result<(), String> {
     let turned = &evidence.talked.turns[turn(evidence, "errored")?];
     ensure(turned.before == turned.after, || format!("the history became {:?}", turned.after))

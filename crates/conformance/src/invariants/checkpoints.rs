@@ -67,7 +67,7 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
     Ok(true)
 }
 
-/// `instance_N_...`: what is said of one instance in the resumed invocation.
+/// `instance_N_...`: an assertion about one instance in the resumed invocation.
 fn of_instance(checker: &mut Checker, name: &str, value: &Spot, resumed: Option<&Run>) -> bool {
     let Some((index, said)) = name.strip_prefix("instance_").and_then(|name| name.split_once('_')) else {
         return false;
@@ -160,8 +160,10 @@ fn saves_follow_events(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     let ran: Vec<&str> =
         run.reel.visits.iter().filter_map(|visit| visit.namespace.last()).map(String::as_str).collect();
-    let added =
-        evidence.saves.iter().map(|save| save.record["completed_positions"].as_array().and_then(|items| items.last()));
+    let added = evidence
+        .saves
+        .iter()
+        .map(|save| save.record["completed_positions"].as_array().and_then(|items| items.last()));
     let added: Vec<&str> =
         added.map(|added| added.and_then(|added| added["node_name"].as_str()).unwrap_or("nothing")).collect();
     ensure(!ran.is_empty() && ran == added, || format!("nodes {ran:?} ran, and {added:?} were saved"))
@@ -186,8 +188,8 @@ fn saved_later_and_later(evidence: &Evidence) -> Result<(), String> {
     ensure(right, || format!("the times are {times:?}"))
 }
 
-/// Saves from inside of fan-outs were kept back, and no other one: what a load gives after any of those is what was saved
-/// (pipeline-utilities §10.11.4).
+/// The store kept back saves from inside of fan-outs and no other saves: a load after any other save returns that
+/// save (pipeline-utilities §10.11.4).
 fn only_inner_saves_wait(evidence: &Evidence) -> Result<(), String> {
     let inside = |it: &&Save| it.record["fan_out_progress"].as_array().is_some_and(|items| !items.is_empty());
     let (inner, other): (Vec<&Save>, Vec<&Save>) = evidence.all_saves.iter().partition(inside);
@@ -210,7 +212,8 @@ fn steps_rise(evidence: &Evidence) -> Result<(), String> {
 
 /// The instances of nested fan-outs that ran, by their indexes, outermost first.
 fn nested(run: &Run) -> BTreeSet<Vec<u64>> {
-    let chains = run.reel.visits.iter().map(|visit| visit.instance.iter().flatten().copied().collect::<Vec<_>>());
+    let chains =
+        run.reel.visits.iter().map(|visit| visit.instance.iter().flatten().copied().collect::<Vec<_>>());
     chains.filter(|it| it.len() > 1).collect()
 }
 

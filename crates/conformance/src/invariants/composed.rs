@@ -41,7 +41,7 @@ fn completed_all_the_same(evidence: &Evidence) -> Result<(), String> {
     ensure(run.word() == "completed", || format!("it {}", run.word()))
 }
 
-/// The events of nodes are a pair for each attempt, and no more: what tells of the isolation is none of them.
+/// The events of nodes are one pair for each attempt and no more: the isolation adds no node event.
 fn events_are_pairs(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     isolated(run)?;
@@ -101,6 +101,6 @@ fn a_sibling_did_not_end(evidence: &Evidence) -> Result<(), String> {
     let inner = || run.reel.visits.iter().filter(|visit| visit.namespace.len() > 1);
     let open = inner().filter(|inner| !inner.ended).count();
     ensure(inner().count() > open || open > 1, || "there was no sibling".into())?;
-    // One of them is what suspended.
+    // One of the open visits is the node that suspended.
     ensure(open > 1, || "every sibling came to its end".into())
 }

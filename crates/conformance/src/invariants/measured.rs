@@ -108,7 +108,8 @@ fn drains_kept_their_time(evidence: &Evidence) -> Result<(), String> {
 
 /// After a drain gave up, the same invocation gives the same, and its events arrive.
 fn runs_again_as_before(evidence: &Evidence) -> Result<(), String> {
-    let gave_up = evidence.runs.iter().find(|run| run.drained.is_some_and(|drained| drained.summary.timeout_reached));
+    let gave_up =
+        evidence.runs.iter().find(|run| run.drained.is_some_and(|drained| drained.summary.timeout_reached));
     let run = gave_up.ok_or("no drain ran into its time limit")?;
     let again = evidence.again.as_ref().ok_or("it was not invoked again")?;
     let shown = |it: &Run| {
@@ -122,7 +123,8 @@ fn runs_again_as_before(evidence: &Evidence) -> Result<(), String> {
 
 /// Every node that ran has both its events, although a drain gave up waiting for them.
 fn every_event_arrived(evidence: &Evidence) -> Result<(), String> {
-    let gave_up = evidence.runs.iter().find(|run| run.reel.drains.iter().any(|drain| drain.summary.timeout_reached));
+    let gave_up =
+        evidence.runs.iter().find(|run| run.reel.drains.iter().any(|drain| drain.summary.timeout_reached));
     let run = gave_up.ok_or("no drain ran into its time limit")?;
     let (events, visits) = (run.reel.deliveries.len(), run.reel.visits.len());
     ensure(events == visits * 2, || format!("{visits} nodes ran, and {events} events arrived"))
@@ -198,7 +200,8 @@ fn resume_is_inside(evidence: &Evidence) -> Result<(), String> {
     let outside = |it: &[String]| it[..it.len() - 1].to_vec();
     let gate = paused.reel.visits.last().map(|visit| outside(&visit.namespace));
     let first = resumed.reel.visits.first();
-    let inside = first.is_some_and(|first| Some(outside(&first.namespace)) == gate && first.namespace.len() > 1);
+    let inside =
+        first.is_some_and(|first| Some(outside(&first.namespace)) == gate && first.namespace.len() > 1);
     ensure(inside, || format!("the first node after the resume is {first:?}"))
 }
 

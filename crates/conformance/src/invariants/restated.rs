@@ -2,13 +2,13 @@
 
 use crate::assertion_id::AssertionId;
 
-/// An invariant that says again what other assertions of the same case say.
+/// An invariant that repeats other assertions of the same case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
     /// The invariant.
     pub(crate) invariant: &'static str,
-    /// The ids of those assertions. Each must have been made in the case, and a case in which what one of them demands is
-    /// changed fails in it: `mutate` shows that.
+    /// The ids of those assertions. Each must have been made in the case. When the value that one of them demands is
+    /// changed, the case must fail in that assertion; `mutate` proves it.
     ids: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! What the runner sees of a call's attempts: where telemetry would hang.
+//! The attempts of a call as the runner sees them, at the place where telemetry would hook in.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use singletree::llm::{
 pub(super) struct Tried {
     /// Why it was made; nothing for the first.
     pub(super) reason: Option<RetryReason>,
-    /// What was asked.
+    /// The request.
     pub(super) request: Request,
-    /// How it ended: its finish reason, or its error's category and what it says.
+    /// How it ended: its finish reason, or its error's category and message.
     pub(super) ended: Option<Result<&'static str, Failed>>,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct Tried {
 pub(super) struct Failed {
     /// The category.
     pub(super) category: &'static str,
-    /// What the error says.
+    /// The error's message.
     pub(super) told: String,
-    /// What the model said, where its output did not fit.
+    /// The model's output, where it did not match the schema.
     pub(super) output: Option<String>,
     /// Whether it may go away.
     pub(super) is_transient: bool,
@@ -43,7 +43,7 @@ impl Failed {
 }
 
 impl Tried {
-    /// Returns what the attempt asks after the caller's own messages.
+    /// Returns the messages of the attempt that follow the caller's own messages.
     pub(super) fn appended(&self, own: usize) -> Vec<&ChatMessage> {
         self.request.messages.iter().skip(own).map(AsRef::as_ref).collect()
     }

@@ -1,4 +1,4 @@
-//! One call of a case: what is asked, how, and what is expected of it.
+//! One call of a case: its request, its options, and its expectations.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::values::{Made, config, take_request};
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
 
-/// What is done.
+/// The operation of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     /// Ask for an answer.
@@ -22,9 +22,9 @@ pub(super) enum Operation {
 pub(super) struct CallSpec {
     /// Where it stands.
     pub(super) path: String,
-    /// What is done.
+    /// The operation.
     pub(super) operation: Operation,
-    /// What is asked, or why that cannot even be written down.
+    /// The request, or the reason why such a request cannot be constructed.
     pub(super) request: Made<Request>,
     /// Whether it is asked delta by delta.
     pub(super) is_streamed: bool,
@@ -32,13 +32,13 @@ pub(super) struct CallSpec {
     pub(super) retry: Option<RetrySpec>,
     /// How often the engine's retry around it tries.
     pub(super) node_attempts: Option<u32>,
-    /// What is expected to be sent.
+    /// The expected request body.
     pub(super) wire_request: Option<Spot>,
-    /// What is said of what is sent.
+    /// The checks of the sent request.
     pub(super) wire_checks: Option<Spot>,
     /// Keys that are not sent.
     pub(super) wire_absent: Option<Spot>,
-    /// What is expected of the outcome.
+    /// The expected outcome.
     pub(super) expected: Option<Spot>,
     /// The invariants of the call.
     pub(super) invariants: Option<Spot>,
@@ -53,7 +53,7 @@ pub(super) struct RetrySpec {
     pub(super) backoff: Option<Duration>,
     /// How retries sample.
     pub(super) overrides: Vec<RuntimeConfig>,
-    /// What is answered to output that does not fit.
+    /// The reply to output that does not match the schema.
     pub(super) reask: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl CallSpec {
     /// Reads a call of a list, with everything that is expected of it.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(super) fn of_list(spot: Spot) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
@@ -73,10 +73,10 @@ impl CallSpec {
         Ok(call)
     }
 
-    /// Reads the one call of a case; what is expected of it stands in the case.
+    /// Reads the one call of a case, whose expectations are keys of the case.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(super) fn of_case(spot: Spot, case: &mut Fields) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;

@@ -15,10 +15,10 @@ use super::peer::{Answer, BASE_URL, Captured, Peer};
 use super::spec::Mapping;
 use crate::failure::Outcome;
 
-/// What came of a call.
+/// The results of a call.
 #[derive(Debug)]
 pub(super) struct Called {
-    /// What was asked, as the caller wrote it; nothing for a probe, and for what cannot be written down.
+    /// The request as the caller wrote it; none for a probe, and none when the request cannot be constructed.
     pub(super) asked: Option<Request>,
     /// The same, after the call.
     pub(super) asked_after: Option<Request>,
@@ -26,7 +26,7 @@ pub(super) struct Called {
     pub(super) is_streamed: bool,
     /// How it was tried again.
     pub(super) retry: Option<RetrySpec>,
-    /// What was sent.
+    /// The requests that were sent.
     pub(super) sent: Vec<Captured>,
     /// How it ended.
     pub(super) ended: Result<Ended, Error>,
@@ -40,7 +40,7 @@ pub(super) struct Called {
     pub(super) pauses: Vec<Duration>,
     /// How often a retry was announced.
     pub(super) announced: usize,
-    /// What the reask answered.
+    /// The correction messages of the reask callback.
     pub(super) corrections: Vec<String>,
     /// The same answer, asked whole: of a stream that succeeded.
     pub(super) whole: Option<Result<Response, Error>>,
@@ -159,7 +159,7 @@ async fn complete(
     ended
 }
 
-/// What the callbacks of a retry hear.
+/// The records of a retry's callbacks.
 #[derive(Debug, Default)]
 struct Heard {
     announced: Mutex<usize>,
@@ -191,7 +191,7 @@ impl RetrySpec {
     }
 }
 
-/// Fills a template in one pass: what is put in is not read again (conformance-adapter §5.11).
+/// Fills a template in one pass: inserted text is not scanned again (conformance-adapter §5.11).
 fn render(template: &str, output: &str, error: &str) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -214,7 +214,7 @@ fn render(template: &str, output: &str, error: &str) -> String {
     text
 }
 
-/// Asks for the answer of a stream once more, whole, of a server of its own: what it would have answered at once.
+/// Requests the answer of a stream once more without streaming, from a server of its own.
 async fn asked_whole(called: &Called, provider: &HttpProvider) -> Option<Result<Response, Error>> {
     let request = called.asked.as_ref()?;
     let chunks = called.answers().next_back().filter(|answer| answer.is_streamed())?.parts();
@@ -232,7 +232,7 @@ async fn asked_whole(called: &Called, provider: &HttpProvider) -> Option<Result<
     Some(provider.complete(request).await)
 }
 
-/// Writes what the chunks of an OpenAI stream say as the answer that is not streamed (llm-provider §6).
+/// Converts the chunks of an OpenAI stream into the equivalent non-streamed answer (llm-provider §6).
 pub(super) fn at_once(chunks: &[Value]) -> Value {
     let mut message = json!({"role": "assistant", "content": null});
     let mut finish = Value::Null;
@@ -263,7 +263,8 @@ pub(super) fn at_once(chunks: &[Value]) -> Value {
 
 /// Puts a fragment of a tool call where its index says.
 fn add_call(message: &mut Value, fragment: &Value) {
-    let index = fragment["index"].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
+    let index =
+        fragment["index"].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
     if !message["tool_calls"].is_array() {
         message["tool_calls"] = json!([]);
     }

@@ -1,4 +1,4 @@
-//! What a case expects of a call.
+//! The expectations of a case about a call.
 
 use std::error::Error as StdError;
 
@@ -20,7 +20,7 @@ use crate::yaml::Yaml;
 /// Asserts everything that a case says of a call.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(super) fn expect(
     checker: &mut Checker,
     spec: &CallSpec,
@@ -53,7 +53,7 @@ fn told(error: &Error) -> String {
     format!("it failed: {} ({error})", error.category())
 }
 
-/// No error tells what the provider is asked with (INV-16).
+/// Asserts that no error message contains the provider's key (INV-16).
 fn keeps_the_key(checker: &mut Checker, called: &Called) {
     let Err(error) = &called.ended else { return };
     let mut causes = std::iter::successors(Some(error as &dyn StdError), |it| (*it).source());
@@ -145,7 +145,8 @@ fn usage(response: &Response) -> Value {
     })
 }
 
-/// Asserts the keys of a message that the fixture names. Content that is not there is null, as is content without anything.
+/// Asserts the keys of a message that the fixture names. Content that is not there is null, as is content without
+/// anything.
 fn message(checker: &mut Checker, spot: Spot, message: &ChatMessage) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     if let Some(spot) = wanted.take("role") {
@@ -193,8 +194,8 @@ fn tool_calls(checker: &mut Checker, spot: Spot, message: &ChatMessage) -> Outco
     Ok(())
 }
 
-/// Asserts that keys of what the server answered are there as they came. Of a stream, which has no one body, the keys that
-/// its chunks have: the last that came counts, and the choices are put together.
+/// Asserts that keys of the server's answer are in `raw` unchanged. A stream has no single body: its keys are those
+/// of its chunks, where the last value counts and the choices are merged.
 fn raw(checker: &mut Checker, spot: Spot, (response, called): (&Response, &Called)) -> Outcome<()> {
     let mut block = spot.fields()?;
     let keys = block.need("required_keys")?;
@@ -258,7 +259,7 @@ fn exposed(error: &Error) -> Value {
     }
 }
 
-/// Reads what is expected of spans, asserts what the attempts show of it, and says that spans are not captured.
+/// Reads the expected spans, asserts the part that the attempts show, and reports that spans are not captured.
 fn spans(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
     let path = spot.path.clone();
     let wanted = spot.items()?;

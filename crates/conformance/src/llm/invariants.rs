@@ -1,5 +1,5 @@
-//! Invariants of llm-provider (conformance-adapter §5.9): each is a check of its own. A name that is in no table here fails
-//! the case.
+//! Invariants of llm-provider (conformance-adapter §5.9): each is a check of its own. A name that is in no table here
+//! fails the case.
 
 use super::calling::Called;
 use super::{NO_SPANS, rules, streamed, tried};
@@ -19,7 +19,7 @@ pub(super) type Row = (&'static str, Measure);
 /// A row whose check reads the name.
 pub(super) type NamedRow = (&'static str, NamedMeasure);
 
-/// Invariants about what a call was made of, and what became of it.
+/// Invariants about the input of a call and its result.
 const OF_CALLS: &[Row] = &[
     ("caller_messages_unmutated", caller_is_unmodified),
     ("caller_config_unmutated", caller_is_unmodified),
@@ -81,10 +81,10 @@ fn names(pattern: &str, name: &str) -> bool {
     name.char_indices().skip(1).any(|(at, _)| names(rest, &name[at..]))
 }
 
-/// What the caller handed in is as it was.
+/// The caller's request is unchanged.
 ///
 /// # Errors
-/// What changed.
+/// The changed part.
 pub(super) fn caller_is_unmodified(called: &Called) -> Result<(), String> {
     let asked = called.asked.as_ref().ok_or("nothing was asked")?;
     ensure(called.asked_after.as_ref() == Some(asked), || "the caller's request was changed".into())

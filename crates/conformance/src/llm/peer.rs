@@ -1,4 +1,4 @@
-//! The server of a case: it keeps the bytes that it is sent, and answers what the case says, in order.
+//! The server of a case: it keeps the bytes of each request, and sends the answers of the case, in order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::fields::{Fields, Spot};
 
 /// Where the server is said to be. No such host exists.
 pub(super) const BASE_URL: &str = "https://provider.invalid";
-/// What it is asked with; never to be read in an error.
+/// The API key of the provider; it must never appear in an error.
 pub(super) const KEY: &str = "key-of-the-case";
 
 /// Stands for a name that the mapping makes up.
@@ -55,7 +55,7 @@ impl Answer {
     /// Reads an answer.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let answer = Self::take(&mut block)?;
@@ -189,7 +189,7 @@ impl Health {
     /// Reads the answer to a probe.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let path = block.need("path")?.text()?.to_owned();
@@ -208,7 +208,7 @@ pub(super) struct Captured {
     pub(super) bytes: Bytes,
     /// Its body as JSON; null when it is none.
     pub(super) body: Value,
-    /// What it was answered.
+    /// The answer that the server gave.
     pub(super) answer: Option<Answer>,
 }
 
@@ -236,7 +236,7 @@ impl Peer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what came since the last time.
+    /// Returns the requests since the last call.
     pub(super) fn take_captured(&self) -> Vec<Captured> {
         std::mem::take(&mut self.state().captured)
     }
@@ -246,7 +246,7 @@ impl Peer {
         self.state().answers.len()
     }
 
-    /// Returns what came that no server of this kind answers.
+    /// Returns descriptions of the requests to which the case has no answer.
     pub(super) fn complaints(&self) -> Vec<String> {
         self.state().complaints.clone()
     }

@@ -1,4 +1,5 @@
-//! Invariants about what is sent: collisions of extras with managed fields (llm-provider §6), and what `raw` keeps.
+//! Invariants about sent requests: collisions of extras with managed fields (llm-provider §6), and the content of
+//! `raw`.
 
 use serde_json::{Value, json};
 use singletree::llm::{Error, Request, Usage};
@@ -45,7 +46,7 @@ pub(super) const NAMED: &[NamedRow] = &[("wire_*_merged_under_*", is_merged_unde
 /// The request was found wrong.
 ///
 /// # Errors
-/// What came instead.
+/// A description of the actual result.
 pub(super) fn is_refused(called: &Called) -> Holds {
     let error = called.error()?;
     ensure(matches!(error, Error::InvalidRequest(_)), || format!("it failed with {}", error.category()))
@@ -54,7 +55,7 @@ pub(super) fn is_refused(called: &Called) -> Holds {
 /// The request was found wrong, and nothing was sent.
 ///
 /// # Errors
-/// What came instead.
+/// A description of the actual result.
 pub(super) fn is_refused_unsent(called: &Called) -> Holds {
     is_refused(called)?;
     ensure(called.sent.is_empty(), || format!("{} requests were sent", called.sent.len()))
@@ -67,7 +68,7 @@ fn is_answered(called: &Called) -> Holds {
 /// One request went out, and it does not ask for a stream.
 ///
 /// # Errors
-/// What is not so.
+/// A description of the violation.
 pub(super) fn is_asked_whole(called: &Called) -> Holds {
     is_answered(called)?;
     no_stream_key(called)
@@ -82,7 +83,7 @@ fn asked(called: &Called) -> Result<&Request, String> {
     called.asked.as_ref().ok_or_else(|| "nothing was asked".to_owned())
 }
 
-/// Returns what was sent under a key; Gemini has extras with its sampling.
+/// Returns the value that was sent under a key; Gemini has extras with its sampling.
 fn sent<'a>(called: &'a Called, key: &str) -> Result<Option<&'a Value>, String> {
     let body = &first(called)?.body;
     Ok(body.get(key).or_else(|| body.get("generationConfig")?.get(key)))
@@ -99,7 +100,8 @@ fn extras_ride(called: &Called) -> Holds {
     })
 }
 
-/// No extra changed what was sent: its field is as the mapping writes it, which is what the extra says, or not there.
+/// Asserts that no extra changed the request: its field has the mapping's value, which equals the extra's, or is
+/// absent.
 fn is_no_op(called: &Called) -> Holds {
     is_answered(called)?;
     let extras = &asked(called)?.config.extras;
@@ -112,7 +114,7 @@ fn is_no_op(called: &Called) -> Holds {
     })
 }
 
-/// What a list field was declared as, what the extras say of it, and what was sent.
+/// A list field: the declared items, the extra's value, and the items that were sent.
 struct Merge<'a> {
     declared: Vec<Value>,
     extra: &'a Value,
@@ -156,8 +158,8 @@ fn is_merged(called: &Called) -> Holds {
     ensure(merge.sent == union, || format!("expected {union:?}, sent was {:?}", merge.sent))
 }
 
-/// `wire_X_merged_under_Y`: the list field X was merged, and sent inside the object Y and nowhere else; where Y is itself the
-/// list, the values given as X were sent as Y.
+/// `wire_X_merged_under_Y`: the list field X was merged, and sent inside the object Y and nowhere else; where Y is
+/// itself the list, the values given as X were sent as Y.
 fn is_merged_under(called: &Called, name: &str) -> Holds {
     let parts = name.strip_prefix("wire_").and_then(|name| name.split_once("_merged_under_"));
     let (field, place) = parts.ok_or_else(|| format!("'{name}' names no two fields"))?;
@@ -212,7 +214,7 @@ fn is_declared_only(called: &Called) -> Holds {
     ensure(merge.sent == merge.declared, || format!("sent was {:?}", merge.sent))
 }
 
-/// What the usage says that is no count stands in `raw` as it came, and is not counted.
+/// Parts of the usage that are not counts are in `raw` unchanged, and are not counted.
 fn raw_usage_verbatim(called: &Called) -> Holds {
     let response = called.response()?;
     let answer = called.answers().next_back().ok_or("there was no answer")?;

@@ -32,9 +32,9 @@ pub(super) struct LlmCase {
     pub(super) mapping: Mapping,
     capabilities: Stated,
     model: String,
-    /// What the server answers, one request after the other.
+    /// The server's answers, one for each request.
     pub(super) answers: Vec<Answer>,
-    /// What it answers to a probe.
+    /// The server's answer to a probe.
     pub(super) health: Option<Health>,
     /// The calls, in order.
     pub(super) calls: Vec<CallSpec>,
@@ -44,7 +44,7 @@ pub(super) struct LlmCase {
     pub(super) invariants: Vec<Spot>,
 }
 
-/// What the case says that the server can do.
+/// The server's capabilities as the case declares them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stated {
     images: Option<bool>,
@@ -101,8 +101,8 @@ impl LlmCase {
     /// When there is none.
     pub(super) fn provider(&self, transport: Arc<dyn Transport>) -> Outcome<HttpProvider> {
         let mut capabilities = Capabilities::of(self.mapping.wire);
-        // The specification's mappings of Anthropic and Gemini do not stream; ours do, as a documented extension. A fixture
-        // that calls one with `stream` is about the rule, not about the extension.
+        // The specification's mappings of Anthropic and Gemini do not stream; ours do, as a documented extension. A
+        // fixture that calls one with `stream` is about the rule, not about the extension.
         capabilities.streaming = self.mapping.streams;
         if let Some(images) = self.capabilities.images {
             capabilities.images = images;
@@ -138,7 +138,7 @@ struct Mock {
     health: Option<Health>,
 }
 
-/// Takes the server; what the case says of it counts before what its file says.
+/// Takes the server; the case's own declarations override those of its file.
 fn mock(shared: &mut Fields, block: &mut Fields) -> Outcome<Mock> {
     let mut mock = Mock::default();
     for spot in [shared.take("mock_provider"), block.take("mock_provider")].into_iter().flatten() {
@@ -164,12 +164,14 @@ fn mock(shared: &mut Fields, block: &mut Fields) -> Outcome<Mock> {
     Ok(mock)
 }
 
-/// The model that a case does not say its provider is bound to: the one that its answers name, or its expected requests, or
-/// the suite's usual one. No fixture contradicts itself there.
+/// The model that a case does not say its provider is bound to: the one that its answers name, or its expected
+/// requests, or the suite's usual one. No fixture contradicts itself there.
 fn bound_model(answers: &[Answer], calls: &[CallSpec]) -> String {
     let answered = answers.iter().find_map(Answer::model);
     let sent = || {
-        let wanted = |it: &CallSpec| it.wire_request.as_ref().and_then(|wire_request| wire_request.node.get("model").cloned());
+        let wanted = |it: &CallSpec| {
+            it.wire_request.as_ref().and_then(|wire_request| wire_request.node.get("model").cloned())
+        };
         calls.iter().find_map(wanted).and_then(|call| match call.to_json() {
             Value::String(model) => Some(model),
             _ => None,

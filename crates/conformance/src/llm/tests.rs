@@ -1,4 +1,4 @@
-//! The judge of llm-provider's cases, judged: what is unknown fails by name, what is not so fails where it stands.
+//! Tests of the checker of llm-provider's cases: an unknown key fails by name, and a wrong value fails at its path.
 
 use crate::dialect::Dialect;
 use crate::trial::failures_in;

@@ -116,7 +116,7 @@ fn reask_follows_invalid(called: &Called) -> Holds {
     ensure(all, || "a reask follows another failure".into())
 }
 
-/// What the last attempt asks after the caller's messages, of a role.
+/// Returns the messages with this role that the last attempt sends after the caller's messages.
 fn appended(called: &Called, role: Role) -> Vec<String> {
     let last = called.tried.last().map(|it| it.appended(own(called))).unwrap_or_default();
     last.into_iter().filter(|it| it.role == role).map(|it| it.text().into_owned()).collect()
@@ -162,7 +162,7 @@ fn both_at_once(called: &Called) -> Holds {
     ensure(each.all(|it| it), || "a reask lacks one of them".into())
 }
 
-/// Each reask adds a pair to what was there before it, and there are two at least.
+/// Each reask adds a pair of messages to the transcript before it, and there are at least two reasks.
 fn transcript_grows(called: &Called) -> Holds {
     let reasks = reasks(called);
     ensure(reasks.len() > 1, || "there are no two reasks".into())?;

@@ -1,4 +1,5 @@
-//! What a call is made of, out of the fixture's values. What the types cannot hold is an error of the request.
+//! Builds the parts of a call from the fixture's values. A value that the types cannot hold is an error of the
+//! request.
 
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ fn message(value: Value) -> Made<ChatMessage> {
     serde_json::from_value(value).map_err(|error| Error::InvalidRequest(Detail::new(error.to_string())))
 }
 
-/// Keys of messages, and of what is in them.
+/// Keys of messages, and of the parts of messages.
 const MESSAGE: &[&str] = &["role", "content", "tool_calls", "tool_call_id"];
 const CALL: &[&str] = &["id", "name", "arguments", "signature"];
 const BLOCK: &[&str] = &["type", "text", "signature", "data", "source", "media_type", "detail"];
@@ -124,13 +125,13 @@ fn tool_choice(spot: Spot) -> Outcome<Made<ToolChoice>> {
     }
 }
 
-/// Reads a configuration, or what an override sets of one.
+/// Reads a configuration, or the overrides of a configuration.
 ///
 /// # Errors
-/// For what is unknown in it, or of another kind.
+/// When the fixture block has an unknown key, or a value of another kind.
 pub(super) fn config(spot: Spot) -> Outcome<RuntimeConfig> {
     let mut block = spot.fields()?;
-    // What is null is not set.
+    // A null value is not set.
     let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
     let number = |spot: Option<Spot>| spot.map(|spot| spot.number()).transpose();
     let counted = |spot: Option<Spot>| {

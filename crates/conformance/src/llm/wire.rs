@@ -1,4 +1,4 @@
-//! What was sent, byte for byte and value for value.
+//! The sent requests, byte for byte and value for value.
 
 use serde_json::{Value, json};
 use singletree_providers::Wire;
@@ -14,7 +14,8 @@ use crate::vocabulary::REQUEST_FIELDS;
 /// Stands for any text that is not empty.
 const ANY: &str = "*";
 
-/// Returns the body of a request as fixtures write it. Gemini's model stands in the address; they write it into the body.
+/// Returns the body of a request as fixtures write it. Gemini's model stands in the address; they write it into the
+/// body.
 fn body_of(mapping: Mapping, sent: &Captured) -> Value {
     let mut body = sent.body.clone();
     if mapping.wire == Wire::Gemini
@@ -31,7 +32,7 @@ pub(super) fn first(called: &Called) -> Result<&Captured, String> {
     called.sent.first().ok_or_else(|| "no request was sent".to_owned())
 }
 
-/// Asserts what a call sent.
+/// Asserts the request that a call sent.
 pub(super) fn request(checker: &mut Checker, wanted: &Spot, mapping: Mapping, called: &Called) {
     let wanted_body = wanted.node.to_json();
     let checked = first(called).and_then(|sent| {
@@ -80,7 +81,7 @@ fn same(wanted: &Value, sent: &Value, path: &str) -> Result<(), String> {
     }
 }
 
-/// Asserts what else is said of what was sent.
+/// Asserts the other checks of the sent request.
 ///
 /// # Errors
 /// For a check that is unknown.
@@ -99,8 +100,8 @@ pub(super) fn checks(checker: &mut Checker, spot: Spot, called: &Called) -> Outc
     Ok(())
 }
 
-/// A field that no request can have is never there: that it was not sent says something only of one that the wires or the
-/// caller's own extras know.
+/// A field that no request can have is never there: that it was not sent says something only of one that the wires or
+/// the caller's own extras know.
 fn known(called: &Called, key: &str) -> Result<(), String> {
     let is_extra = called.asked.as_ref().is_some_and(|asked| asked.config.extras.contains_key(key));
     ensure(is_extra || REQUEST_FIELDS.contains(&key), || format!("no request has a field '{key}'"))
@@ -143,7 +144,7 @@ pub(super) fn absent_keys(checker: &mut Checker, spot: Spot, called: &Called) ->
 /// Asserts that calls sent the same bytes.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(super) fn identical(checker: &mut Checker, spot: Spot, all: &[Called]) -> Outcome<()> {
     let mut block = spot.fields()?;
     let list = block.need("calls")?;
@@ -166,10 +167,10 @@ fn are_identical(calls: &[i64], all: &[Called]) -> Result<(), String> {
     ensure(same && bytes.iter().all(|byte| !byte.is_empty()), || format!("they sent {bytes:?}"))
 }
 
-/// Asserts what each attempt sent (conformance-adapter §5.11).
+/// Asserts the request of each attempt (conformance-adapter §5.11).
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(super) fn requests(checker: &mut Checker, spot: Spot, mapping: Mapping, called: &Called) -> Outcome<()> {
     let path = spot.path.clone();
     let entries = spot.items()?;
@@ -206,7 +207,7 @@ fn sampled(checker: &mut Checker, spot: Spot, mapping: Mapping, sent: &Captured)
     Ok(())
 }
 
-/// What follows the caller's own messages, which every attempt begins with.
+/// Asserts the messages that follow the caller's own messages, with which every attempt begins.
 fn appends(
     checker: &mut Checker,
     list: Spot,
@@ -261,7 +262,7 @@ fn messages(mapping: Mapping, sent: &Captured) -> Vec<(String, String)> {
     sent.body[list].as_array().into_iter().flatten().map(told).collect()
 }
 
-/// Returns the text of a message; what is no text, as it was sent.
+/// Returns the text of a message; content without text as it was sent.
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What matchers match, and what they do not.
+//! Tests of the values that matchers accept, and of those that they refuse.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Judging the table of restated invariants: whatever one of the named assertions demands is changed, and the case must fail
-//! in an assertion of that name, and in nothing else.
+//! Judging the table of restated invariants: whatever one of the named assertions demands is changed, and the case
+//! must fail in an assertion of that name, and in nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::invariants::{self, Row};
 use crate::suite::Case;
 use crate::yaml::{Node, Yaml};
 
-/// What became of the invariants that only restate assertions.
+/// The result of checking the invariants that only restate assertions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restatements {
     /// The invariants that some case counts as restated.
@@ -21,14 +21,14 @@ pub struct Restatements {
     pub uses: usize,
     /// Changes that were tried.
     pub changes: usize,
-    /// What is not as it must be: the case, the invariant, and what was changed.
+    /// Each fault: the case, the invariant, and the change.
     pub faults: Vec<String>,
     /// Invariants of the table that no case counts as restated, not even one that does not pass.
     pub unused: Vec<&'static str>,
 }
 
-/// Changes what the assertions demand that the restated invariants name, in each case that passes: all of it, one value at a
-/// time.
+/// Changes the values that the restated invariants' assertions demand, in each case that passes: all of these values,
+/// one value at a time.
 #[must_use]
 pub fn restatements(cases: &[Case], seed: u64) -> Restatements {
     prove(cases, invariants::restated(), &mut Random(seed))
@@ -76,8 +76,8 @@ fn keys(node: &Node, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The changes of a case, with their places as assertions name them. What cases of a file share holds no assertion but
-/// invariants.
+/// The changes of a case, with their places as assertions name them. The part that the cases of a file share holds no
+/// assertions but invariants.
 fn sites(case: &Case) -> Vec<(String, Site)> {
     let Ok(raw) = &case.content else { return Vec::new() };
     let sites = site::sites(&raw.whole(), &mut LeftOut::default()).into_iter();
@@ -93,7 +93,7 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Changes everything that assertions of this id read, and tells what was not caught by them.
+    /// Changes everything that assertions of this id read, and returns the changes that they did not catch.
     fn of(&mut self, id: AssertionId, examined: &Examined, changes: &mut usize) -> Vec<String> {
         let named: Vec<&String> = examined.asserted.iter().filter(|it| id.names(it)).collect();
         if named.is_empty() {
@@ -121,12 +121,13 @@ impl Trials<'_> {
     }
 }
 
-/// Tells what is wrong with how a changed case failed, if anything: it must fail, by assertions of this id alone.
+/// Describes how a changed case failed wrongly, if it did: it must fail, by assertions of this id alone.
 fn fault(id: AssertionId, failures: &[Failure]) -> Option<String> {
     if failures.is_empty() {
         return Some("the case passes".into());
     }
-    let other = failures.iter().find(|failure| failure.kind != FailureKind::Assertion || !id.names(&failure.path));
+    let other =
+        failures.iter().find(|failure| failure.kind != FailureKind::Assertion || !id.names(&failure.path));
     other.map(|other| format!("the case fails otherwise: {other}"))
 }
 

@@ -31,13 +31,12 @@ const EXPECTATIONS: &[&str] = &[
     "expected_wire_bytes_identical",
 ];
 
-/// Keys whose leaves are left out, because they say what must not be or how much there must be at least: another value may
-/// hold as well.
+/// Keys whose leaves are left out, because they demand an absence or a minimum: another value may hold as well.
 const LEFT_OUT: &[&str] =
     &["undelivered_count_min", "error_category_not", "state_one_of", "no_record_for_session_id"];
 
-/// Lists of which each item is an assertion of its own: an item that is moved changes nothing, and where one is dropped less
-/// is demanded. None may be there twice, and one must be there.
+/// Lists of which each item is an assertion of its own: an item that is moved changes nothing, and where one is
+/// dropped less is demanded. None may be there twice, and one must be there.
 const LOOSE_LISTS: &[&str] = &[
     "content_includes",
     "messages_history_contains",
@@ -97,7 +96,8 @@ const WHOLE: &[&str] = &[
     "arguments",
 ];
 
-/// Keys of maps, or of lists of maps, that may name a part of what is there; what they name is compared as a whole.
+/// Keys of maps, or of lists of maps, that may name a part of the actual value; the named part is compared as a
+/// whole.
 const PARTS: &[&str] = &[
     "replies",
     "pending_messages",
@@ -224,7 +224,7 @@ impl fmt::Display for Site {
 /// Changes that are not tried, by the key that they stand under: how many, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Values that say what must not be, or how much there must be at least: another may hold as well.
+    /// Values that demand an absence or a minimum: another value may hold as well.
     pub values: BTreeMap<String, usize>,
     /// Lists of which each item is an assertion of its own: an item less, twice or elsewhere demands nothing else.
     pub items: BTreeMap<String, usize>,
@@ -232,7 +232,7 @@ pub struct LeftOut {
     pub keys: BTreeMap<String, usize>,
 }
 
-/// Finds every change of every expectation of a case, and what is left out.
+/// Finds every change of every expectation of a case, and the expectations that are left out.
 pub(crate) fn sites(case: &Node, left_out: &mut LeftOut) -> Vec<Site> {
     let mut search = Search { path: Vec::new(), found: Vec::new(), left_out };
     search.expectations(case);

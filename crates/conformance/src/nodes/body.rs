@@ -46,7 +46,7 @@ pub(crate) enum End {
         target: String,
         /// The field that is read.
         source: String,
-        /// What its value is multiplied by.
+        /// The multiplier of its value.
         multiplier: i64,
     },
     /// With an error.
@@ -55,7 +55,7 @@ pub(crate) enum End {
     Mock(Mock),
     /// By suspending.
     Suspend {
-        /// For what.
+        /// The signal to wait for.
         signal: Box<Signal>,
         /// A field of type bool that, when it is true, makes the body return an empty update instead.
         unless: Option<String>,
@@ -64,9 +64,9 @@ pub(crate) enum End {
     SuspendAt {
         /// The item's value in that instance.
         item: i64,
-        /// For what.
+        /// The signal to wait for.
         signal: Box<Signal>,
-        /// What happens in the others: an update of one field computed of another, which is the item's.
+        /// The behaviour of the other instances: an update of one field computed of another, which is the item's.
         otherwise: Box<Self>,
     },
 }
@@ -81,7 +81,7 @@ impl BodySpec {
     /// Takes a body's directives out of a block.
     ///
     /// # Errors
-    /// For what is unknown in them, or not possible together.
+    /// When the fixture block has an unknown key or value, or keys that cannot be combined.
     pub(super) fn take(block: &mut Fields) -> Outcome<Self> {
         let mut spec = Self::default();
         if let Some(it) = block.take("sleep_ms") {
@@ -191,7 +191,7 @@ fn suspend(spot: Spot) -> Outcome<End> {
     if let Some(metadata) = block.take("metadata") {
         signal = signal.metadata(metadata.node.to_json());
     }
-    // Extensions, for what the specification says and no fixture of it exercises.
+    // Extensions, for parts of the specification that no fixture of it exercises.
     if let Some(it) = block.take("dev.singletree.mark_node_completed") {
         signal = signal.mark_node_completed(it.truth()?);
     }

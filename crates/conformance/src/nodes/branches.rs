@@ -28,9 +28,9 @@ pub(crate) struct BranchSpec {
     pub(crate) subgraph: Option<String>,
     /// The function over the parent's state that it runs. That there are both, or neither, is the engine's to refuse.
     pub(crate) call: Option<Box<BodySpec>>,
-    /// What it is given: the subgraph's field, the parent's.
+    /// Its inputs: the subgraph's field, the parent's.
     pub(crate) inputs: Option<Vec<(String, String)>>,
-    /// What it gives: the parent's field, the subgraph's.
+    /// Its outputs: the parent's field, the subgraph's.
     pub(crate) outputs: Option<Vec<(String, String)>>,
     /// Around the whole branch.
     pub(crate) middleware: Vec<MiddlewareSpec>,
@@ -42,7 +42,7 @@ impl BranchesSpec {
     /// Reads parallel branches.
     ///
     /// # Errors
-    /// For what is unknown in them.
+    /// When the fixture block has an unknown key or value.
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let mut branches = Vec::new();

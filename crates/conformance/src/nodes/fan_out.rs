@@ -22,7 +22,7 @@ pub(crate) struct FanOutSpec {
     pub(crate) target: Option<String>,
     /// Other fields: the parent's, the subgraph's.
     pub(crate) extra: Vec<(String, String)>,
-    /// What each instance is given besides: the subgraph's field, the parent's.
+    /// Further inputs of each instance: the subgraph's field, the parent's.
     pub(crate) inputs: Vec<(String, String)>,
     /// How many run at once.
     pub(crate) concurrency: Concurrency,
@@ -56,7 +56,7 @@ pub(crate) enum Concurrency {
 pub(crate) enum Number {
     /// It is this.
     Is(i64),
-    /// It is what a field holds.
+    /// The value of a field.
     Field(String),
     /// It is how many chunks the list in a field makes; one at least.
     Chunks {
@@ -71,7 +71,7 @@ impl FanOutSpec {
     /// Reads a fan-out.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When the fixture block has an unknown key or value.
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let mut spec = Self {

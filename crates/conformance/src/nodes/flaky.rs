@@ -14,7 +14,7 @@ const DEFAULT_CATEGORY: &str = "provider_unavailable";
 pub(crate) struct Mock {
     /// When it fails, and how.
     pub(crate) fails: Fails,
-    /// What it returns when it does not: literal values, and names of fields that are read.
+    /// Its update when it does not fail: literal values, and names of fields that are read.
     pub(crate) success: Option<Map<String, Value>>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Raised {
     pub(crate) category: Option<String>,
     /// Its message.
     pub(crate) message: String,
-    /// What caused it.
+    /// The cause of the error.
     pub(crate) cause: Option<Box<Self>>,
 }
 
@@ -75,7 +75,7 @@ pub(super) const MOCKS: &[&str] =
 /// Reads a mock by its name.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When the fixture block has an unknown key or value.
 pub(super) fn read(kind: &str, spot: Spot) -> Outcome<Mock> {
     let mut block = spot.fields()?;
     let mock = match kind {

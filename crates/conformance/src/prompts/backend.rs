@@ -1,4 +1,5 @@
-//! The backends of a case: prompts in memory, perhaps out of reach, perhaps behind a cache, and counted (conformance-adapter §6.8).
+//! The backends of a case: prompts in memory, perhaps out of reach, perhaps behind a cache, and counted
+//! (conformance-adapter §6.8).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,7 +64,7 @@ impl Clock for ToldClock {
     }
 }
 
-/// A backend of a case, and what was asked of it.
+/// A backend of a case, with a record of the calls to it.
 #[derive(Debug)]
 pub(super) struct CaseBackend {
     pub(super) name: String,

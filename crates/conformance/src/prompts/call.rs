@@ -23,7 +23,7 @@ pub(super) struct CallSpec {
     pub(super) expected: Option<Spot>,
 }
 
-/// What is done.
+/// The action of a call.
 #[derive(Debug)]
 pub(super) enum Action {
     /// A backend is asked.
@@ -38,11 +38,11 @@ pub(super) enum Action {
     Advance { backend: String, by: Duration },
     /// A label resolver is asked.
     Resolve { resolver: String, name: String },
-    /// A group is made of what was captured.
+    /// A group is made of captured results.
     Group { name: String, members: Vec<String> },
 }
 
-/// What is asked for.
+/// The query of a call.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) name: String,

@@ -1,4 +1,4 @@
-//! Expectations about several results: what is equal between them, and what is not.
+//! Expectations about several results: the fields in which they are equal, and those in which they differ.
 
 use serde_json::Value;
 

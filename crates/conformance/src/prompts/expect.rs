@@ -1,4 +1,4 @@
-//! Asserting what a case expects: of each call, of all of them, and of the backends.
+//! Asserts the expectations of a case: about each call, about all calls, and about the backends.
 
 use serde_json::{Value, json};
 use singletree::prompts::{Error, PromptGroup};
@@ -16,7 +16,7 @@ use crate::yaml::{Node, Yaml};
 /// How the name of an expectation about one backend ends.
 const CALL_COUNT: &str = "_backend_call_count";
 
-/// Asserts what is expected of a call, and captures what it gave.
+/// Asserts the expectations of a call, and captures its result.
 pub(super) fn of_call(
     checker: &mut Checker,
     call: &CallSpec,
@@ -70,7 +70,7 @@ fn of_given(checker: &mut Checker, (key, spot): (&str, Spot), given: &Given, wor
     }
 }
 
-/// Asserts what is expected of all calls together.
+/// Asserts the expectations about all calls together.
 pub(super) fn of_case(checker: &mut Checker, expected: Spot, world: &World) -> Outcome<()> {
     let mut block = expected.fields()?;
     while let Some((key, spot)) = block.next() {
@@ -102,7 +102,7 @@ fn of_several(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -
     }
 }
 
-/// Asserts what stands beside `expected`.
+/// Asserts the expectations beside `expected`.
 pub(super) fn beside(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -> Outcome<()> {
     // One, or a list of them.
     let each = if matches!(spot.node.value, Yaml::List(_)) { spot.distinct_items()? } else { vec![spot] };

@@ -123,7 +123,7 @@ impl PromptCase {
         let managers: Vec<String> = block.keys().filter(|it| is_manager(it)).map(str::to_owned).collect();
         for name in managers {
             let spec = ManagerSpec::read(block.need(&name)?)?;
-            // What a case says of a manager goes before what its file says.
+            // The case's own declaration of a manager overrides that of its file.
             self.managers.retain(|(it, _)| *it != name);
             self.managers.push((name, spec));
         }
@@ -146,10 +146,10 @@ impl PromptCase {
     }
 }
 
-/// Reads a case, makes its calls and asserts what it expects.
+/// Reads a case, makes its calls and asserts its expectations.
 ///
 /// # Errors
-/// For the first thing that is unknown in it, and for what it asks and nobody can do.
+/// For the first unknown key or value in the case, and for a call that cannot be made.
 pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
     let case = PromptCase::read(case)?;
     let mut world = World::build(&case.backends, &case.managers, &case.resolvers)?;

@@ -1,4 +1,4 @@
-//! What is said of an error: its category, and the fields that it carries (conformance-adapter §5.13).
+//! The expectations about an error: its category, and the fields that it carries (conformance-adapter §5.13).
 
 use serde_json::{Map, Value, json};
 use singletree::prompts::Error;
@@ -8,7 +8,7 @@ use crate::failure::Outcome;
 use crate::fields::{Spot, unknown};
 use crate::matcher::Extra;
 
-/// Asserts what a fixture says of an error.
+/// Asserts the expectations of a fixture about an error.
 pub(super) fn expect(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
     let mut block = spot.fields()?;
     checker.exactly(&block.need("category")?, error.category());

@@ -1,4 +1,4 @@
-//! What a call gave, field by field, as fixtures name the fields (prompt-management §3, §4).
+//! The result of a call, field by field, as fixtures name the fields (prompt-management §3, §4).
 
 use std::time::UNIX_EPOCH;
 
@@ -8,7 +8,7 @@ use singletree::prompts::{Prompt, PromptResult, Template};
 
 use super::world::Given;
 
-/// Fields by their names; what is absent is null.
+/// Fields by their names; an absent field is null.
 pub(super) type Shown = Map<String, Value>;
 
 /// Shows a prompt or a rendered one. A group has no such fields.

@@ -127,7 +127,7 @@ fn a_case_that_asserts_nothing_fails() {
     assert_eq!(failures(text), ["assertion: the case: nothing was asserted"]);
 }
 
-// A group is checked against what it was made of, not against what it says of itself.
+// A group is checked against the prompts of which it was made, not against its own member list.
 #[test]
 fn the_order_of_a_group_is_that_of_its_references() {
     let failed = changed(CASE, "member_order_preserved: true", "member_order_preserved: false");

@@ -1,4 +1,4 @@
-//! What a case is played with: its backends and managers, and what its calls gave.
+//! The runtime of a case: its backends and managers, and the results of its calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::call::{Action, CallSpec, Source};
 use super::setting::{ManagerSpec, ResolverSpec, labels_of, resolve};
 use crate::failure::{Failure, Outcome};
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub(super) enum Given {
     /// A prompt.
     Prompt(Arc<Prompt>),
     /// A rendered prompt.
     Result(Box<PromptResult>),
-    /// A group, and what it was made of.
+    /// A group, and the names of the results of which it was made.
     Group(PromptGroup, Vec<String>),
     /// A label, of a resolver.
     Label(String),
@@ -27,7 +27,7 @@ pub(super) enum Given {
     Nothing,
 }
 
-/// Backends, managers, and what is captured under which name.
+/// Backends, managers, and the captured results by name.
 #[derive(Debug)]
 pub(super) struct World {
     backends: Vec<Arc<CaseBackend>>,
@@ -90,7 +90,8 @@ impl World {
         found.ok_or_else(|| Failure::reader(path, format!("there is no manager '{name}'")))
     }
 
-    /// Returns what was captured. That nothing was is for an assertion to say: references stand in expectations, too.
+    /// Returns a captured result. That nothing was captured is an assertion failure: references stand in
+    /// expectations, too.
     pub(super) fn given(&self, name: &str, path: &str) -> Outcome<&Given> {
         let found = self.captured.get(name);
         found.ok_or_else(|| Failure::assertion(path, format!("nothing is captured as '{name}'")))

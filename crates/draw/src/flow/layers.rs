@@ -14,14 +14,16 @@ enum Mark {
 pub(super) fn layered(flow: &Flow) -> Layered {
     let (forward, sorted) = forward(flow);
     let layer = longest(flow, &forward, &sorted);
-    let mut layered =
-        Layered { layers: vec![Vec::new(); layer.iter().max().map_or(0, |layer| layer + 1)], ..Layered::default() };
+    let mut layered = Layered {
+        layers: vec![Vec::new(); layer.iter().max().map_or(0, |layer| layer + 1)],
+        ..Layered::default()
+    };
     for (at, size) in flow.boxes.iter().enumerate() {
         let left = if flow.arrows.contains(&(at, at)) { LOOP } else { 0.0 };
         let spot = Spot { at: Some(at), layer: layer[at], width: size.width, left, x: 0.0 };
         layered.spots.push(spot);
     }
-    // In the order in which the search found them: what belongs together begins side by side.
+    // In the order in which the search found them: related boxes begin side by side.
     for at in &sorted {
         layered.layers[layer[*at]].push(*at);
     }
@@ -32,7 +34,7 @@ pub(super) fn layered(flow: &Flow) -> Layered {
     layered
 }
 
-/// Tells of each arrow, then of each hint, whether it goes forward; and returns the boxes, each before what follows it.
+/// Returns for each arrow, then for each hint, whether it goes forward; and the boxes, each before its successors.
 fn forward(flow: &Flow) -> (Vec<bool>, Vec<usize>) {
     let count = flow.boxes.len();
     let mut out: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];

@@ -1,9 +1,9 @@
 //! Laying out one graph by layers, from top to bottom: boxes of given sizes, arrows between them.
 //!
-//! Arrows that close a cycle are set aside; what is left is layered by longest paths, ordered in its layers by
-//! barycentres, and placed as near to its neighbours as the gaps allow. Arrows back run in lanes of their own beside the
-//! layers, so that they are seen to go back. All of it is plain arithmetic in a fixed order: equal graphs give equal
-//! pictures.
+//! Arrows that close a cycle are set aside; the remaining graph is layered by longest paths, ordered in its layers by
+//! barycentres, and placed as near to its neighbours as the gaps allow. Arrows back run in lanes of their own beside
+//! the layers, so that they are seen to go back. All of it is plain arithmetic in a fixed order: equal graphs give
+//! equal pictures.
 
 mod layers;
 mod order;
@@ -12,7 +12,7 @@ mod route;
 
 pub(crate) use route::{Path, Step};
 
-/// What is to be laid out.
+/// The input of the layout.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flow {
     /// The boxes. The first one is where everything begins.
@@ -39,7 +39,7 @@ pub(crate) struct Point {
     pub(crate) y: f64,
 }
 
-/// What came of it. Everything lies right of and below the origin.
+/// The layout. Everything lies right of and below the origin.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arranged {
     pub(crate) size: Size,

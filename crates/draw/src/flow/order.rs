@@ -24,7 +24,7 @@ pub(super) fn sort(layered: &mut Layered) {
     layered.layers = best.1;
 }
 
-/// Orders one layer by the mean place of each spot's neighbours; what has none keeps its place.
+/// Orders one layer by the mean place of each spot's neighbours; a spot without neighbours keeps its place.
 fn by_centre(layered: &mut Layered, layer: usize, neighbours: &[Vec<usize>]) {
     let places = places(layered);
     let mut keyed: Vec<(f64, usize)> = Vec::with_capacity(layered.layers[layer].len());

@@ -1,4 +1,4 @@
-//! What holds for every layout.
+//! Properties of every layout.
 
 use proptest::prelude::*;
 

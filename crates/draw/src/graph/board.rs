@@ -1,4 +1,5 @@
-//! Where everything in a picture of a graph stands: each graph is laid out by itself, and is a box in the one around it.
+//! Where everything in a picture of a graph stands: each graph is laid out by itself, and is a box in the one around
+//! it.
 
 use singletree_engine::{BranchOutline, NodeKind, NodeOutline, Outline};
 
@@ -15,19 +16,19 @@ pub(super) const NAME: f64 = 13.0;
 pub(super) const NOTE: f64 = 10.5;
 /// The height of a line of notes.
 pub(super) const NOTE_LINE: f64 = 15.0;
-/// What stays free between a box and what is in it.
+/// The free space between a box and its content.
 const INSET: f64 = 18.0;
 /// How far the cards under a fan-out look out.
 pub(super) const CARDS: f64 = 10.0;
 /// From where on branches go on in another row.
 const ROW_MAX: f64 = 1_100.0;
-/// What stays free between branches.
+/// The free space between branches.
 const APART: f64 = 22.0;
 
 /// A graph, laid out.
 pub(super) struct Board {
     pub(super) arranged: Arranged,
-    /// What stands at the corners of the layout.
+    /// The faces at the corners of the layout.
     pub(super) faces: Vec<Face>,
     /// The arrows, in the order of the paths.
     pub(super) arrows: Vec<Arrow>,
@@ -42,7 +43,7 @@ pub(super) enum Face {
     Cluster(Tile, Kind, Content),
 }
 
-/// What is said about a node or a branch.
+/// The texts of a node or a branch.
 pub(super) struct Tile {
     /// As it is shown.
     pub(super) name: String,
@@ -52,7 +53,7 @@ pub(super) struct Tile {
     pub(super) size: Size,
 }
 
-/// What kind of box it is.
+/// The kind of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Subgraph,
@@ -63,7 +64,7 @@ pub(super) enum Kind {
     Maybe,
 }
 
-/// What stands in a box, below its head.
+/// The content of a box, below its head.
 pub(super) enum Content {
     Graph(Box<Board>),
     Row(Vec<(Point, Face)>),
@@ -84,7 +85,7 @@ impl Tile {
         36.0 + self.notes.len() as f64 * NOTE_LINE
     }
 
-    /// Makes room for what is in the box.
+    /// Makes room for the content of the box.
     fn around(mut self, inside: Size, more: f64) -> Self {
         let width = inside.width.max(self.size.width - INSET) + 2.0 * INSET;
         self.size = Size { width, height: self.head() + 4.0 + inside.height + INSET + more };
@@ -93,7 +94,7 @@ impl Tile {
 }
 
 impl Face {
-    /// Returns the whole name of what it stands for.
+    /// Returns the whole name of the node or branch.
     pub(super) fn title(&self) -> Option<&str> {
         match self {
             Self::Start | Self::End | Self::Mark(_) => None,
@@ -201,7 +202,8 @@ impl Board {
 
 /// Where nothing is known to lead to a node, a function does: it stands below the first one that chooses freely.
 fn hints(outline: &Outline, arrows: &[Arrow]) -> Vec<(usize, usize)> {
-    let Some(free) = arrows.iter().find(|arrow| arrow.to == Goal::Unknown).and_then(|arrow| arrow.from) else {
+    let Some(free) = arrows.iter().find(|arrow| arrow.to == Goal::Unknown).and_then(|arrow| arrow.from)
+    else {
         return Vec::new();
     };
     let mut seen = vec![false; outline.nodes.len()];

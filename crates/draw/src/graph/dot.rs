@@ -19,7 +19,7 @@ pub(super) fn draw(title: &str, outline: &Outline) -> String {
     chart.0.text
 }
 
-/// What arrows lead to and come from: a point, which stands for the whole box that it is in, if it is in one.
+/// The points at which arrows enter and leave; each stands for the whole box that it is in, if it is in one.
 #[derive(Clone)]
 struct Spot {
     entry: String,

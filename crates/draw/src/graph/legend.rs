@@ -1,4 +1,4 @@
-//! What the signs in a picture of a graph mean, as far as it has them.
+//! The meaning of the signs that occur in a picture of a graph.
 
 use super::board::{Board, Content, Face};
 use crate::flow::{Path, Point, Step};
@@ -37,7 +37,7 @@ impl Legend {
         }
     }
 
-    /// Returns the signs with their meaning; none where there is only one, which says what it says.
+    /// Returns the signs with their meaning; none when all arrows are fixed and none goes back.
     fn signs(&self) -> Vec<(&'static str, &'static str)> {
         if !(self.chosen || self.back) {
             return Vec::new();

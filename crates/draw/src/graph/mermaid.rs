@@ -8,7 +8,7 @@ use super::scene::{self, Goal, Inside};
 use super::script::Script;
 use crate::label::shown;
 
-/// What cannot stand in a quoted label as it is, or would be read as Markdown or markup.
+/// Characters that cannot stand in a quoted label unescaped, or would be read as Markdown or markup.
 const ESCAPED: &str = "\"#&<>`*_~\\[]{}()|$%;";
 
 pub(super) fn draw(outline: &Outline) -> String {

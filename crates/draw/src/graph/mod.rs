@@ -10,7 +10,7 @@ mod svg;
 
 use singletree_engine::Outline;
 
-/// A picture of a compiled graph: nodes by their kind, edges, entry and end, and what is nested as boxes in boxes.
+/// A picture of a compiled graph: nodes by their kind, edges, entry and end, and nested graphs as boxes in boxes.
 ///
 /// ```
 /// use singletree_draw::GraphPicture;

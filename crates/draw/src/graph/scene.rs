@@ -1,4 +1,4 @@
-//! What all pictures of a graph show: its arrows, and what is said about nodes.
+//! The shared content of all pictures of a graph: its arrows, and the captions of nodes.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub(super) struct Arrow {
 pub(super) fn arrows(outline: &Outline) -> Vec<Arrow> {
     let numbers: HashMap<&str, usize> =
         outline.nodes.iter().enumerate().map(|(at, it)| (it.name.as_str(), at)).collect();
-    // What no compiled graph has, a dangling name, is drawn as leading nowhere.
+    // A dangling name, which no compiled graph has, is drawn as an arrow to nowhere.
     let node = |name: &str| numbers.get(name).map_or(Goal::Nowhere, |at| Goal::Node(*at));
     let mut arrows = vec![Arrow { from: None, to: node(&outline.entry), chosen: false }];
     for (at, it) in outline.nodes.iter().enumerate() {
@@ -61,7 +61,7 @@ pub(super) fn leads_to(arrows: &[Arrow], goal: Goal) -> bool {
     arrows.iter().any(|arrow| arrow.to == goal)
 }
 
-/// Says what kind a node is, when it is more than a function.
+/// Returns the kind of a node, when the node is more than a function.
 pub(super) fn caption(node: &NodeOutline) -> Option<String> {
     match &node.kind {
         NodeKind::Function => None,
@@ -78,7 +78,9 @@ pub(super) fn caption(node: &NodeOutline) -> Option<String> {
                 Amount::ByFunction => "as many at once as a function says".into(),
                 Amount::Unbounded => "all at once".into(),
             };
-            let each = around(instance_middleware).map(|around| format!(" \u{b7} each {around}")).unwrap_or_default();
+            let each = around(instance_middleware)
+                .map(|around| format!(" \u{b7} each {around}"))
+                .unwrap_or_default();
             Some(format!("{count} \u{b7} {limit}{}{each}", policy(*error_policy)))
         }
         NodeKind::Branches { error_policy, .. } => {
@@ -95,7 +97,7 @@ fn policy(policy: ErrorPolicy) -> &'static str {
     }
 }
 
-/// Says what a branch is, beside its name.
+/// Returns the kind of a branch, shown beside its name.
 pub(super) fn branch_caption(branch: &BranchOutline) -> Option<String> {
     match (branch.conditional, branch.graph.is_some()) {
         (true, _) => Some("branch, if a function says so".into()),
@@ -109,19 +111,19 @@ pub(super) fn around(middleware: &[String]) -> Option<String> {
     (!middleware.is_empty()).then(|| format!("in {}", middleware.join(" \u{203a} ")))
 }
 
-/// Joins what is said about something.
+/// Joins the notes about a node or a branch.
 pub(super) fn notes(parts: [Option<String>; 2]) -> Vec<String> {
     parts.into_iter().flatten().collect()
 }
 
-/// What a node contains.
+/// The content of a node.
 pub(super) enum Inside<'a> {
     Nothing,
     Graph(&'a Outline),
     Branches(&'a [BranchOutline]),
 }
 
-/// Returns what a node contains.
+/// Returns the content of a node.
 pub(super) fn inside(node: &NodeOutline) -> Inside<'_> {
     match &node.kind {
         NodeKind::Subgraph { graph } | NodeKind::FanOut { graph, .. } => Inside::Graph(graph),

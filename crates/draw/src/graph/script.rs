@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Lines, each indented by how deep it is nested, and names for what they draw.
+/// Lines, each indented by its nesting depth, and names for the elements that they draw.
 #[derive(Default)]
 pub(super) struct Script {
     pub(super) text: String,

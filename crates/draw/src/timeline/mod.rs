@@ -1,4 +1,4 @@
-//! Pictures of turns: what happened when.
+//! Pictures of turns on a time line.
 
 mod rows;
 mod svg;
@@ -9,7 +9,8 @@ use singletree_harness::{Timeline, TurnId};
 
 pub use text::{TextLine, Tone};
 
-/// A picture of what is stored of an invocation: its turns with messages, tool calls and ends, and the waits between them.
+/// A picture of the stored records of an invocation: its turns with messages, tool calls and ends, and the waits
+/// between them.
 #[derive(Debug, Clone, Copy)]
 pub struct TimelinePicture<'a> {
     timeline: &'a Timeline,

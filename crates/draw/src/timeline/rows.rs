@@ -1,4 +1,4 @@
-//! A timeline as bands and rows: what both pictures show.
+//! A timeline as bands and rows: the shared content of both pictures.
 
 use singletree_durable::Timestamp;
 use singletree_harness::{
@@ -19,13 +19,13 @@ pub(super) struct Row {
     pub(super) tint: Tint,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
-    /// What it is, in a word or two.
+    /// Its name, in a word or two.
     pub(super) name: String,
-    /// What it is about.
+    /// Its details.
     pub(super) about: String,
 }
 
-/// What kind of thing it is.
+/// The kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tint {
     /// A moment: accepted, a signal.
@@ -70,7 +70,8 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<Band<'_>> {
     for wait in &timeline.waits {
         bands.push((wait.since, 1, Band::Wait(wait)));
     }
-    // A turn that suspends and the one that a signal resumes may have one time: what is recorded first has lower numbers.
+    // A turn that suspends and the turn that a signal resumes may have the same time: the turn recorded first has the
+    // lower numbers.
     let ordinal = |band: &Band<'_>| match band {
         Band::Turn(turn, _) => u64::from(turn.turn.ordinal) * 2,
         Band::Wait(wait) => timeline

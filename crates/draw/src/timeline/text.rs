@@ -10,22 +10,22 @@ use crate::label::{columns as width_of, cut, shown};
 /// A line of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextLine {
-    /// What to make of it where there are colours.
+    /// The style of the text where there are colours.
     pub tone: Tone,
     /// The text, without control characters.
     pub text: String,
 }
 
-/// What a line is.
+/// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// As it is.
     Plain,
-    /// What stands back.
+    /// Secondary text.
     Quiet,
     /// A heading.
     Strong,
-    /// What went wrong.
+    /// An error.
     Wrong,
 }
 
@@ -52,7 +52,8 @@ pub(super) fn draw(timeline: &Timeline, asked: &TurnId, columns: usize) -> Vec<T
         match band {
             Band::Turn(turn, rows) => page.turn(timeline, (turn, rows), names),
             Band::Wait(wait) => {
-                let about = words::purpose(wait).map(|purpose| format!(" \u{b7} {purpose}")).unwrap_or_default();
+                let about =
+                    words::purpose(wait).map(|purpose| format!(" \u{b7} {purpose}")).unwrap_or_default();
                 page.push(Tone::Strong, &format!("wait {} \u{b7} {}{about}", wait.signal, words::wait(wait)));
             }
         }

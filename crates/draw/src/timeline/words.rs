@@ -64,7 +64,7 @@ pub(super) fn summary(timeline: &Timeline) -> String {
     format!("{state} \u{b7} {} in {turns}{waits}", length(worked))
 }
 
-/// Says what a turn answers to, and how it ended.
+/// Describes the input that a turn answers, and how the turn ended.
 pub(super) fn turn(timeline: &Timeline, span: &TurnSpan) -> String {
     let count = timeline.turns.len();
     let place = timeline.turns.iter().position(|turn| turn.turn == span.turn).unwrap_or(0) + 1;
@@ -74,8 +74,10 @@ pub(super) fn turn(timeline: &Timeline, span: &TurnSpan) -> String {
         Answers::Signal => "signal",
         Answers::Close => "end of a wait",
     };
-    let took =
-        span.ended_at.map(|ended_at| format!(" after {}", length(ended_at.since(span.accepted_at)))).unwrap_or_default();
+    let took = span
+        .ended_at
+        .map(|ended_at| format!(" after {}", length(ended_at.since(span.accepted_at))))
+        .unwrap_or_default();
     format!("{which}{answers} \u{b7} {}{took}", span.status.as_str())
 }
 
@@ -91,7 +93,7 @@ pub(super) fn wait(span: &WaitSpan) -> String {
     }
 }
 
-/// Says what a wait is for, as far as its node says.
+/// Describes the purpose of a wait, as far as its node declares it.
 pub(super) fn purpose(span: &WaitSpan) -> Option<String> {
     let metadata = span.metadata.as_ref()?;
     let tool = metadata["tool"].as_str();
@@ -103,7 +105,7 @@ pub(super) fn purpose(span: &WaitSpan) -> Option<String> {
     }
 }
 
-/// Says what is known of a call that has no answer yet.
+/// Describes the state of a call that has no answer yet.
 pub(super) fn open_state(state: OpenState) -> &'static str {
     match state {
         OpenState::Asked => "asked for",
@@ -112,7 +114,7 @@ pub(super) fn open_state(state: OpenState) -> &'static str {
     }
 }
 
-/// Says what a reader must know about what is not there.
+/// Returns the notes about missing data that a reader must know.
 pub(super) fn notes(timeline: &Timeline) -> Vec<String> {
     let mut notes = Vec::new();
     for turn in &timeline.turns {

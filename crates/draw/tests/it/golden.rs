@@ -1,4 +1,5 @@
-//! Pictures that are kept, to be looked at: `tests/golden`. To write them anew, run these tests with SINGLETREE_UPDATE=1.
+//! Pictures that are kept, to be looked at: `tests/golden`. To write them anew, run these tests with
+//! SINGLETREE_UPDATE=1.
 
 use std::path::Path;
 

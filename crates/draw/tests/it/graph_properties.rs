@@ -1,4 +1,4 @@
-//! What holds for the picture of every graph.
+//! Properties of the picture of every graph.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ fn graph_of(kind: BoxedStrategy<Value>) -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a picture has to show.
+/// The expected content of a picture.
 #[derive(Debug, Default, PartialEq)]
 struct Expected {
     names: Vec<String>,

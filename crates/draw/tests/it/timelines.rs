@@ -1,4 +1,4 @@
-//! What holds for the picture of every timeline.
+//! Properties of the picture of every timeline.
 
 use singletree_draw::TimelinePicture;
 use singletree_harness::{EntryKind, TurnId};

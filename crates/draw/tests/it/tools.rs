@@ -1,4 +1,4 @@
-//! What other tools make of pictures, where they are installed.
+//! Other tools read the pictures, where those tools are installed.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

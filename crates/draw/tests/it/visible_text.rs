@@ -1,4 +1,4 @@
-//! Text of others: what nobody sees is shown, the same in the terminal and on the page.
+//! Text from other sources: invisible characters are shown, the same in the terminal and on the page.
 
 use serde_json::{Value, json};
 use singletree_draw::{visible_json, visible_text, visible_value};

@@ -1,4 +1,4 @@
-//! What the suite needs of a store's author.
+//! The interface that the author of a store implements to run the suite.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub trait Bench: fmt::Debug + Send + Sync {
     /// Opens a new, empty store.
     fn open(&self) -> BoxFuture<'_, Result<Stores>>;
 
-    /// Gives `old` up, as when its process dies, and opens what it held again, as the next process would.
+    /// Gives `old` up, as when its process dies, and opens the same store again, as the next process would.
     fn reopen(&self, old: Stores) -> BoxFuture<'_, Result<Stores>>;
 
     /// Reads all audit rows of the store that was opened last, which no trait of a store does.
@@ -41,16 +41,16 @@ pub trait Bench: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{clause:?} ({}) is broken: {what}", clause.text())]
 pub struct Violation {
-    /// Which.
+    /// The broken clause.
     pub clause: Clause,
-    /// What was seen instead.
+    /// The observed behavior.
     pub what: String,
 }
 
-/// What a check found.
+/// The result of a check.
 pub(super) type Verdict = std::result::Result<(), Broken>;
 
-/// What was seen instead of what was promised.
+/// The observed behavior that breaks the clause.
 #[derive(Debug)]
 pub(super) struct Broken(pub(super) String);
 

@@ -18,7 +18,7 @@ async fn keep(stores: &Stores, session: &SessionKey, blob: Blob) -> Result<()> {
 /// Asks whether a session uses a blob.
 async fn uses(stores: &Stores, session: &SessionKey, blob: &Blob, expected: bool) -> Verdict {
     let found = stores.documents.blob(session, &blob.digest).await?;
-    // What is told without the bytes is what they are.
+    // The info that is read without the bytes must match the blob itself.
     let what = format!("{} of {}", blob.digest, session.session);
     let info = stores.documents.blob_info(session, &blob.digest).await?;
     same(&what, &info, &found.as_ref().map(Blob::info))?;
@@ -93,7 +93,7 @@ pub(super) async fn of_session(bench: &dyn Bench) -> Verdict {
     apply(&stores, &s, [Put::Delete]).await?;
     uses(&stores, &s, &blob("1"), false).await?;
     uses(&stores, &t, &blob("1"), true).await?;
-    // Nobody used it any more: what comes under its name is new.
+    // The last use is gone, so a blob with the same digest counts as new.
     apply(&stores, &t, [Put::Delete]).await?;
     let other = Blob { media_type: "text/html".to_owned(), bytes: vec![7], ..blob("1") };
     keep(&stores, &u, other.clone()).await?;
@@ -125,7 +125,7 @@ pub(super) async fn inherited(bench: &dyn Bench) -> Verdict {
         Ok::<(), super::bench::Broken>(())
     };
     all(&fork, [true, false, true, false]).await?;
-    // What is said in the batch that makes it counts, too, even where nothing was inherited.
+    // An item in the batch that creates the session counts too, even if nothing was inherited.
     make(&stores, &said, [inherit(&s, 0), names(7, "said")]).await?;
     all(&said, [false, false, false, true]).await?;
     // Without inheriting, a name is only a name.

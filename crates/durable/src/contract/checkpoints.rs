@@ -8,7 +8,7 @@ use crate::{
     Positions, Result, Timestamp,
 };
 
-/// What the saboteur of [`loads`] looks for.
+/// The save time by which the saboteur recognizes the record of [`loads`].
 pub(super) const MARK: Timestamp = Timestamp::from_millis(777);
 
 fn position(step: u64) -> NodePosition {

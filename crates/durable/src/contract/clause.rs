@@ -23,7 +23,7 @@ macro_rules! clauses {
                 &[$(Self::$name,)*]
             }
 
-            /// Returns what is promised.
+            /// Returns the text of the promise.
             #[must_use]
             pub fn text(self) -> &'static str {
                 match self {
@@ -43,7 +43,7 @@ macro_rules! clauses {
         /// Checks whether the stores of a bench keep a promise.
         ///
         /// # Errors
-        /// What was seen instead.
+        /// The observed behavior that breaks the clause.
         pub async fn check(clause: Clause, bench: &dyn Bench) -> Result<(), Violation> {
             let verdict = match clause {
                 $(Clause::$name => Box::pin($check(bench)).await,)*

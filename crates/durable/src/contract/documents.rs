@@ -17,7 +17,7 @@ fn session(id: &str) -> SessionId {
     key(id).session
 }
 
-/// What a document says, beside its name.
+/// The content of a document without its name.
 #[derive(Debug, Clone, Default)]
 struct Said {
     body: Option<Json>,
@@ -57,7 +57,7 @@ async fn remove(stores: &Stores, key: &DocumentKey, expect: Expect) -> Result<()
     stores.documents.change(vec![Change::Remove { key: key.clone(), expect }]).await
 }
 
-/// Asks for what stands under a name.
+/// Checks the document that is stored under a name.
 async fn stands(stores: &Stores, what: &str, key: &DocumentKey, expected: Option<Document>) -> Verdict {
     same(what, &stores.documents.document(key).await?, &expected)
 }
@@ -80,7 +80,7 @@ pub(super) async fn replaced(bench: &dyn Bench) -> Verdict {
     write(&stores, &it, first).await?;
     write(&stores, &it, Said::text("2")).await?;
     stands(&stores, "the second", &it, Some(Said::text("2").stored(&it, 2))).await?;
-    // What it no longer is, it no longer does.
+    // The new version has neither the session nor the expiry of the first.
     same("what has expired", &stores.documents.expire(at(100), 10).await?, &0)?;
     make(&stores, &key("s"), [Put::Delete]).await?;
     stores.documents.change(vec![Said::until(50).put(&it, Expect::Any); 2]).await?;
@@ -96,7 +96,7 @@ pub(super) async fn removed(bench: &dyn Bench) -> Verdict {
         stands(&stores, "the removed one", &it, None).await?;
     }
     stands(&stores, "the other", &other, Some(Said::text("2").stored(&other, 1))).await?;
-    // What comes after it is another.
+    // A document written after the removal is a new one.
     write(&stores, &it, Said::text("3")).await?;
     stands(&stores, "the new one", &it, Some(Said::text("3").stored(&it, 1))).await
 }
@@ -124,7 +124,7 @@ pub(super) async fn changes_whole(bench: &dyn Bench) -> Verdict {
     let unmet = vec![Said::text("1").put(&a, Expect::Absent), Said::text("1").put(&b, Expect::Version(1))];
     refused("an expectation that does not hold", &stores.documents.change(unmet).await)?;
     stands(&stores, "the first of changes that were refused", &a, None).await?;
-    // Expectations are about what is stored before.
+    // Expectations are checked against the documents stored before the call.
     let both = vec![
         Said::text("1").put(&a, Expect::Absent),
         Said::text("2").put(&a, Expect::Absent),

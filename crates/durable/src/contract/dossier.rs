@@ -1,4 +1,4 @@
-//! What is read of a session at once.
+//! The dossier of a session agrees with the single reads.
 
 use super::bench::{Bench, Verdict, same};
 use super::rows::{apply, counters, ended, field, head, key, mail, make, position, record, turn, wait};

@@ -32,7 +32,7 @@ pub(super) async fn inherit_copies(bench: &dyn Bench) -> Verdict {
     let (fork, again) = (key("fork"), key("again"));
     make(&stores, &fork, [inherit(&parent, 2)]).await?;
     same("the inherited items", &items(&stores, &fork).await?, &expected)?;
-    // What was inherited is the fork's own, and can be inherited from it.
+    // Inherited items belong to the fork, and another session can inherit them from it.
     apply(&stores, &parent, [Put::Delete]).await?;
     make(&stores, &again, [inherit(&fork, 2)]).await?;
     for of in [&fork, &again] {

@@ -1,4 +1,4 @@
-//! What `apply` promises, whatever is in the batch.
+//! The promises of `apply` for every kind of batch.
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -33,7 +33,9 @@ fn one_of_each() -> Vec<Put> {
 
 async fn all_there(stores: &Stores, s: &SessionKey) -> Verdict {
     let journal = &stores.journal;
-    let found = session(stores, s).await?.map(|session| (session.key, session.head, session.counters, session.fields));
+    let found = session(stores, s)
+        .await?
+        .map(|session| (session.key, session.head, session.counters, session.fields));
     let expected = Some((s.clone(), head(1), counters(2, 2, 2, 2), vec![field("f", "1")]));
     same("the session", &found, &expected)?;
     same("items", &items(stores, s).await?, &vec![item(1)])?;
@@ -175,7 +177,8 @@ pub(super) async fn never_dropped(bench: &dyn Bench) -> Verdict {
     drop(polled);
     // Batches land in order: once this one was answered, the ones before it have landed.
     stores.journal.apply(put("c")).await?;
-    let mut found: Vec<_> = stores.journal.records(&s, 1).await?.into_iter().map(|record| record.name).collect();
+    let mut found: Vec<_> =
+        stores.journal.records(&s, 1).await?.into_iter().map(|record| record.name).collect();
     found.sort();
     same("the records", &found, &["a", "b", "c"].map(str::to_owned).to_vec())
 }

@@ -132,12 +132,12 @@ pub(super) async fn idle(bench: &dyn Bench) -> Verdict {
 pub(super) async fn come_first(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     make(&stores, &s, []).await?;
-    // What would hold only after the batch does not hold.
+    // A requirement that would hold only after the batch is refused.
     let ahead = batch(&stores, &s, [Put::Turn(turn(1)), Put::Wait(wait(1))])
         .require(Require::Turn { no: 1, status: TurnStatus::Accepted })
         .require(Require::Wait { no: 1, status: WaitStatus::Pending });
     refused("rows that the batch itself puts", &stores.journal.apply(ahead).await)?;
-    // What holds no longer after the batch holds.
+    // A requirement that holds before the batch, but not after it, is met.
     let other = key("other");
     make(&stores, &other, []).await?;
     let idempotency = Some("key".to_owned());

@@ -1,4 +1,4 @@
-//! What is not kept any more.
+//! Retention: removal of turns and events.
 
 use super::Stores;
 use super::bench::{Bench, Verdict, refused, same};
@@ -44,7 +44,7 @@ pub(super) async fn turn_forgotten(bench: &dyn Bench) -> Verdict {
     same("another's waits", &waits(&stores, &s, invocation("other")).await?, &vec![(s.clone(), others)])?;
     same("another's records", &journal.records(&s, 3).await?, &vec![record(3, "a", "2")])?;
     same("the events", &events(&stores, &s).await?, &vec![event(1)])?;
-    // What was forgotten takes no place.
+    // Forgotten rows leave their numbers free.
     Ok(apply(&stores, &s, [Put::Item(item(1)), Put::DropTurn { turn: 1 }]).await?)
 }
 

@@ -24,12 +24,12 @@ use crate::{
 pub struct Saboteur {
     bench: Arc<dyn Bench>,
     broken: Option<Clause>,
-    /// Guards what the wrapped stores remember of the calls so far; held for one look, never across an await.
+    /// Guards the history of calls that the wrapped stores share; held for one look, never across an await.
     memo: Arc<Mutex<Memo>>,
 }
 
 impl Saboteur {
-    /// Breaks this clause of what the bench opens; with `None`, breaks nothing.
+    /// Breaks this clause of the stores that the bench opens; with `None`, breaks nothing.
     #[must_use]
     pub fn new(bench: Arc<dyn Bench>, broken: Option<Clause>) -> Self {
         Self { bench, broken, memo: Arc::default() }
@@ -102,7 +102,7 @@ fn sabotage() -> Error {
     Error::Unavailable { doing: "work while it is sabotaged", source: "sabotage".into() }
 }
 
-/// What is broken, and what breaking it needs to know.
+/// The broken clause and the history of calls needed to break it.
 #[derive(Debug, Clone)]
 struct Trick {
     broken: Option<Clause>,
@@ -110,7 +110,7 @@ struct Trick {
 }
 
 impl Trick {
-    /// Counts a call in until what is returned is dropped.
+    /// Counts a call as in flight until the returned guard is dropped.
     fn enter(&self) -> InFlight {
         self.memo().in_flight += 1;
         InFlight { trick: self.clone(), is_done: false }
@@ -146,14 +146,14 @@ impl Drop for InFlight {
     }
 }
 
-/// What went through the wrapped stores since they were opened.
+/// A history of the calls to the wrapped stores since they were opened.
 #[derive(Debug, Default)]
 struct Memo {
     is_reopened: bool,
     /// Sessions that have a head, and those that were deleted.
     made: BTreeSet<SessionKey>,
     deleted: BTreeSet<SessionKey>,
-    /// What was last put, of the kinds that are merged by mistake.
+    /// The last put of each kind that the saboteur merges instead of replacing.
     turns: BTreeMap<(SessionKey, u64), TurnRow>,
     waits: BTreeMap<(SessionKey, u64), WaitRow>,
     fields: BTreeSet<(SessionKey, String)>,
@@ -162,28 +162,28 @@ struct Memo {
     used: BTreeSet<(SessionKey, String)>,
     position_turns: BTreeMap<(SessionKey, String), u64>,
     parents: BTreeMap<SessionKey, Option<crate::Parent>>,
-    /// What counters were put since the session was made.
+    /// The last counters put since the session was made.
     counters: BTreeMap<SessionKey, crate::Counters>,
     placed: BTreeSet<(SessionKey, u64)>,
     sided: BTreeSet<(SessionKey, u64)>,
     with_events: BTreeSet<SessionKey>,
     heirs: BTreeSet<SessionKey>,
-    /// What was last read.
+    /// The position rows of the last read.
     positions: BTreeMap<(SessionKey, String), Option<crate::PositionRow>>,
-    /// What was saved as a whole.
+    /// The last record that was saved as a whole.
     saved: BTreeMap<SessionKey, (crate::SessionRecord, crate::Version)>,
     state: BTreeMap<SessionKey, BTreeMap<String, crate::Json>>,
     paused: BTreeSet<(crate::TenantId, crate::InvocationId)>,
     checkpoints: BTreeSet<(crate::TenantId, crate::InvocationId)>,
-    /// What documents were written, and to which session and up to when they belong.
+    /// The session and the expiry of each written document.
     documents: BTreeMap<DocumentKey, (Option<SessionId>, Option<Timestamp>)>,
-    /// What documents were removed last.
+    /// The documents whose last change removed them.
     removed: BTreeSet<DocumentKey>,
-    /// What blobs were kept, in order.
+    /// The blobs that were kept, in order.
     blobs: Vec<(SessionKey, Blob)>,
     /// Whether a call was dropped before it was done.
     is_torn: bool,
-    /// Whether the last batch deletes what is absent.
+    /// Whether the last batch deletes an absent session.
     fails: bool,
     /// Calls that were made and are not done.
     in_flight: usize,

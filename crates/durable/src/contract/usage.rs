@@ -1,4 +1,4 @@
-//! What was used of models.
+//! Usage of models.
 
 use super::Stores;
 use super::bench::{Bench, Verdict, same};

@@ -1,4 +1,4 @@
-//! What counts writes.
+//! The counter of writes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,7 +42,7 @@ impl Fuse {
     }
 }
 
-/// Makes the answer of what comes after the end.
+/// Returns the error of every write after the failure.
 pub(super) fn dead() -> Error {
     Error::Unavailable { doing: "write", source: "the process died here".into() }
 }

@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// Returns what of another session's blobs the rows of this one name.
+    /// Returns the digests of another session's blobs that occur in the rows of this session.
     fn named(&self, key: &SessionKey, from: &SessionId) -> Vec<String> {
         let Some(session) = self.session(key) else { return Vec::new() };
         let bodies = session.items.all().map(|(_, it)| it.body.as_str());
@@ -91,7 +91,8 @@ impl State {
     }
 
     fn put_turn(&mut self, key: &SessionKey, row: TurnRow) {
-        let before = self.sessions.get(&key.tenant).and_then(|session| session.get(&key.session)?.turns.get(row.no));
+        let before =
+            self.sessions.get(&key.tenant).and_then(|session| session.get(&key.session)?.turns.get(row.no));
         self.index.turn(key, before, &row);
         let session = self.make(key);
         session.free_key(row.no);
@@ -102,7 +103,8 @@ impl State {
     }
 
     fn put_wait(&mut self, key: &SessionKey, row: WaitRow) {
-        let before = self.sessions.get(&key.tenant).and_then(|session| session.get(&key.session)?.waits.get(row.no));
+        let before =
+            self.sessions.get(&key.tenant).and_then(|session| session.get(&key.session)?.waits.get(row.no));
         self.index.wait(key, before, &row);
         self.make(key).waits.set(row.no, row);
     }

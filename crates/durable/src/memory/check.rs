@@ -31,10 +31,12 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
         Require::Turn { no, status } => {
             session.and_then(|session| session.turns.get(*no)).is_some_and(|it| it.status == *status)
         }
-        Require::NewestTurn(no) => {
-            session.and_then(|session| session.turns.all().map(|(no, _)| no).max()).is_some_and(|it| it == *no)
+        Require::NewestTurn(no) => session
+            .and_then(|session| session.turns.all().map(|(no, _)| no).max())
+            .is_some_and(|it| it == *no),
+        Require::KeyFree(idempotency) => {
+            !session.is_some_and(|session| session.keys.contains_key(idempotency))
         }
-        Require::KeyFree(idempotency) => !session.is_some_and(|session| session.keys.contains_key(idempotency)),
         Require::Wait { no, status } => {
             session.and_then(|session| session.waits.get(*no)).is_some_and(|it| it.status == *status)
         }
@@ -49,7 +51,7 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
     }
 }
 
-/// What a session would be after the puts so far, as far as later puts can be refused for it.
+/// The session as the puts so far would leave it, as far as later puts can be refused because of it.
 pub(super) struct Ahead<'a> {
     pub(super) state: &'a State,
     pub(super) key: &'a SessionKey,
@@ -73,7 +75,7 @@ pub(super) struct Ahead<'a> {
     held: BTreeMap<u64, Option<&'a str>>,
 }
 
-/// What later puts need to know of an item.
+/// The fields of an item that the checks of later puts need.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ItemAhead {
     pub(super) turn: u64,
@@ -145,7 +147,7 @@ impl<'a> Ahead<'a> {
         Ok(())
     }
 
-    /// Checks what a session needs when the batch, or a delete in it, comes to its end.
+    /// Checks the requirements on a session at the end of the batch, or at a delete in it.
     fn end(&self) -> Result<()> {
         match self.has_rows && !self.has_head {
             true => Err(refused("the session exists".to_owned())),
@@ -187,7 +189,8 @@ impl<'a> Ahead<'a> {
 
     fn take_event(&mut self, seq: u64) -> Result<()> {
         self.has_rows = true;
-        let is_taken = seq >= self.events_from && self.stored.is_some_and(|stored| stored.events.get(seq).is_some());
+        let is_taken =
+            seq >= self.events_from && self.stored.is_some_and(|stored| stored.events.get(seq).is_some());
         if is_taken || !self.events.insert(seq) {
             return Err(refused(format!("event {seq} is free")));
         }
@@ -204,8 +207,9 @@ impl<'a> Ahead<'a> {
     pub(super) fn hold(&mut self, turn: u64, key: Option<&'a str>) -> Result<()> {
         let stored = self.stored;
         let before = self.held.get(&turn).copied();
-        let before = before
-            .unwrap_or_else(|| stored.and_then(|stored| stored.turns.get(turn)).and_then(|it| it.key.as_deref()));
+        let before = before.unwrap_or_else(|| {
+            stored.and_then(|stored| stored.turns.get(turn)).and_then(|it| it.key.as_deref())
+        });
         if let Some(before) = before {
             self.keys.insert(before, None);
         }

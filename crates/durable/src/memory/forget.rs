@@ -7,7 +7,7 @@ use super::state::{Session, State};
 use crate::{InvocationId, Result, SessionKey, TurnRow, WaitRow, WaitStatus};
 
 impl<'a> Ahead<'a> {
-    /// Checks that the turn's invocation is over, and notes what goes with it.
+    /// Checks that the turn's invocation is over, and marks the rows that are removed with the turn.
     pub(super) fn drop_turn(&mut self, no: u64) -> Result<()> {
         let Some(row) = self.turn(no) else { return Ok(()) };
         if !self.is_over(&row.invocation) {
@@ -22,8 +22,11 @@ impl<'a> Ahead<'a> {
                 self.items.insert(item, None);
             }
         }
-        let gone: Vec<u64> =
-            self.waits_of(&row.invocation).filter(|waits_of| waits_of.turn == no).map(|waits_of| waits_of.no).collect();
+        let gone: Vec<u64> = self
+            .waits_of(&row.invocation)
+            .filter(|waits_of| waits_of.turn == no)
+            .map(|waits_of| waits_of.no)
+            .collect();
         self.waits.extend(gone.into_iter().map(|it| (it, None)));
         Ok(())
     }
@@ -58,7 +61,7 @@ impl<'a> Ahead<'a> {
 }
 
 impl State {
-    /// Removes a turn with what belongs to it alone.
+    /// Removes a turn and the rows that belong to it alone.
     pub(super) fn drop_turn(&mut self, key: &SessionKey, no: u64) {
         let Some(row) = self.session(key).and_then(|session| session.turns.get(no)).cloned() else { return };
         let places = self.index.waits.get(&(row.invocation.clone(), key.tenant.clone()));

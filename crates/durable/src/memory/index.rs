@@ -30,7 +30,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Notes that a turn is now this row; `before` is what it was.
+    /// Updates the index for a turn from its old row `before` to its new row.
     pub(super) fn turn(&mut self, key: &SessionKey, before: Option<&TurnRow>, row: &TurnRow) {
         let place = (key.session.clone(), row.no);
         match (before.is_some_and(|before| !before.status.is_ended()), !row.status.is_ended()) {
@@ -54,7 +54,7 @@ impl Index {
         remove_few(&mut self.turns, &(row.invocation.clone(), key.tenant.clone()), &place);
     }
 
-    /// Notes that a wait is now this row; `before` is what it was.
+    /// Updates the index for a wait from its old row `before` to its new row.
     pub(super) fn wait(&mut self, key: &SessionKey, before: Option<&WaitRow>, row: &WaitRow) {
         if let Some(before) = before {
             self.drop_wait(key, before);

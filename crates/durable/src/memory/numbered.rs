@@ -5,8 +5,8 @@ const WIDTH: usize = 64;
 
 /// Rows ordered by number, in chunks.
 ///
-/// Adding past the end and finding a row among numbers without gaps take constant time and move no other row, however many
-/// there are. Numbers may come in any order and have gaps, at a price.
+/// Adding past the end and finding a row among numbers without gaps take constant time and move no other row, however
+/// many there are. Numbers may come in any order and have gaps, at a price.
 #[derive(Debug, Clone)]
 pub(super) struct Numbered<T> {
     /// None of them is empty.
@@ -113,7 +113,7 @@ impl<T> Numbered<T> {
     /// Inserts a row where it belongs and returns its place.
     fn insert(&mut self, (chunk, at): Place, row: (u64, T)) -> Place {
         if self.chunks.is_empty() {
-            // What has few rows has little room.
+            // The first chunk grows on demand, so that a list of few rows takes little memory.
             self.chunks.push(Vec::new());
         }
         let rows = &mut self.chunks[chunk];

@@ -62,7 +62,10 @@ pub(super) fn items(state: &State, key: &SessionKey, range: &ItemRange) -> Vec<I
     match range {
         ItemRange::List { field, generation, from, limit } => {
             let list = session.list(field, *generation).into_iter();
-            list.flat_map(|item| item.from(*from)).take(size(*limit)).filter_map(|(_, no)| item(*no)).collect()
+            list.flat_map(|item| item.from(*from))
+                .take(size(*limit))
+                .filter_map(|(_, no)| item(*no))
+                .collect()
         }
         ItemRange::Page { field, generation, from, limit, bytes } => {
             let list = session.list(field, *generation).into_iter();
@@ -231,7 +234,7 @@ pub(super) fn tenants(state: &State, past: Option<&TenantId>, limit: u64) -> Vec
         .collect()
 }
 
-/// Returns what was used of models.
+/// Returns the usage of models.
 pub(super) fn usage(state: &State, of: &UsageOf) -> Vec<UsageRow> {
     let used = match of {
         UsageOf::Session(key) => state.session(key).map(|session| &session.usage),

@@ -1,4 +1,4 @@
-//! Documents and blobs: what is kept beside the sessions.
+//! Documents and blobs: data that is stored beside the sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use crate::{
     SessionKey, TenantId, Timestamp,
 };
 
-/// What is kept beside the sessions.
+/// Data that is stored beside the sessions.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     documents: BTreeMap<DocumentKey, Document>,
@@ -21,7 +21,7 @@ pub(super) struct Shelf {
     blobs: BTreeMap<(TenantId, String), (Blob, u64)>,
     /// The holder that first kept a blob, if one was named.
     holders: BTreeMap<(TenantId, String), String>,
-    /// The digests of what a session uses.
+    /// The digests of the blobs that a session uses.
     uses: BTreeMap<SessionKey, BTreeSet<String>>,
 }
 
@@ -130,12 +130,12 @@ impl Shelf {
         used.filter_map(|it| self.blob(key, it)).map(|it| it.bytes.len() as u64).sum()
     }
 
-    /// Returns the digests of what a session uses.
+    /// Returns the digests of the blobs that a session uses.
     pub(super) fn used(&self, key: &SessionKey) -> impl Iterator<Item = &String> {
         self.uses.get(key).into_iter().flatten()
     }
 
-    /// Lets a session use some of what another one of its tenant uses.
+    /// Lets a session use some of the blobs of another session of its tenant.
     pub(super) fn inherit(&mut self, key: &SessionKey, from: &SessionId, digests: &[String]) {
         let source = SessionKey::new(key.tenant.clone(), from.clone());
         for digest in digests {
@@ -145,7 +145,7 @@ impl Shelf {
         }
     }
 
-    /// Removes what belongs to a session.
+    /// Removes the documents and blob uses of a session.
     pub(super) fn forget(&mut self, key: &SessionKey) {
         for document in self.of_session.remove(key).unwrap_or_default() {
             self.remove(&document);

@@ -1,4 +1,4 @@
-//! What a memory store holds.
+//! The data of a memory store.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ pub(super) struct State {
     pub(super) index: Index,
     /// The next free numbers of sessions that were deleted and not made anew.
     pub(super) former: BTreeMap<SessionKey, Counters>,
-    /// What outlives sessions.
+    /// The audit rows, which outlive sessions.
     pub(super) audit: Vec<AuditRow>,
     /// The paused records of the suspension specification.
     pub(super) paused: BTreeMap<(TenantId, InvocationId), PausedRecord>,
     /// The checkpoints of the pipeline-utilities specification.
     pub(super) checkpoints: BTreeMap<(TenantId, InvocationId), CheckpointRecord>,
-    /// What each tenant has used of models.
+    /// The usage of models by tenant.
     pub(super) usage: BTreeMap<TenantId, Used>,
     /// Documents and blobs.
     pub(super) shelf: Shelf,
@@ -83,7 +83,7 @@ impl State {
 /// The rows of one session.
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    /// What it is; absent only between two puts of the batch that makes it.
+    /// Its head; absent only between two puts of the batch that creates the session.
     pub(super) head: Option<Head>,
     pub(super) counters: Counters,
     pub(super) fields: BTreeMap<String, FieldValue>,
@@ -105,7 +105,7 @@ pub(super) struct Session {
     pub(super) usage: Used,
 }
 
-/// What was used, by model.
+/// Usage by model.
 pub(super) type Used = BTreeMap<String, UsageRow>;
 
 impl Session {

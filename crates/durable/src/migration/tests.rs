@@ -1,4 +1,4 @@
-//! Resolution by table: a registry in words, two versions, and what comes of it.
+//! Resolution by table: a registry of version pairs, two versions, and the expected result.
 
 use super::{MigrationError, MigrationErrorKind, Migrations, State};
 
@@ -79,7 +79,7 @@ fn ambiguity_is_found_when_checked_and_when_resolved() {
         // A pair registered twice is not sound, wherever it is.
         (&["1>2", "8>9", "8>9"], "1", "2", ("8", "9")),
         (&["1>2", "1>3", "2>4", "3>4"], "1", "4", ("1", "4")),
-        // What is reached through an ambiguous version is ambiguous itself.
+        // A version that is reached through an ambiguous one is ambiguous itself.
         (&["1>2", "1>3", "2>4", "3>4", "4>5"], "1", "5", ("1", "5")),
     ] {
         let registry = registry(pairs);

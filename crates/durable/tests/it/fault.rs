@@ -59,7 +59,8 @@ fn document() -> DocumentKey {
     DocumentKey::new(key().tenant, "k", "a")
 }
 
-/// Tells what a store holds after each number of writes: version, paused record, whether a document, how many bytes.
+/// Returns the contents of a store after each number of writes: version, paused status, whether the document exists,
+/// bytes of blobs.
 async fn held(store: &MemoryStore) -> (Option<u64>, Option<PausedStatus>, bool, u64) {
     let written = store.document(&document()).await.unwrap().is_some();
     let bytes = store.blob_bytes(&key()).await.unwrap();

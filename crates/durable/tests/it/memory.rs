@@ -1,4 +1,4 @@
-//! What the memory store does beyond the contract.
+//! The memory store's behavior beyond the contract.
 
 use singletree_durable::{
     Blob, Documents, Error, Fence, ItemRow, Journal, MemoryStore, PausedRecord, PausedStatus, PausedStore,

@@ -1,4 +1,5 @@
-//! The memory store against a model that is too plain to be wrong: rows in lists, a batch applied to a copy of everything.
+//! The memory store against a model that is too plain to be wrong: rows in lists, a batch applied to a copy of
+//! everything.
 
 mod batches;
 
@@ -34,7 +35,7 @@ struct Model {
     /// The highest counters that a session of a name ever had.
     numbers: BTreeMap<SessionKey, Counters>,
     audit: Vec<AuditRow>,
-    /// What tenants used.
+    /// The usage of each tenant.
     usage: BTreeMap<TenantId, Vec<UsageRow>>,
 }
 
@@ -307,7 +308,7 @@ async fn same_turns(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
     }
 }
 
-/// Compares what is read across sessions.
+/// Compares the reads that go across sessions.
 async fn same_across(store: &MemoryStore, model: &Model) {
     let waits: Vec<_> = model
         .sessions

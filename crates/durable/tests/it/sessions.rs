@@ -1,4 +1,4 @@
-//! Whole records over a journal: what the contract of session stores does not say.
+//! Whole records over a journal: behavior beyond the contract of session stores.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Parallel branches as declared and as compiled: which run, what goes into each and what comes back
+//! Parallel branches as declared and as compiled: which branches run, their inputs and their outputs
 //! (pipeline-utilities §11).
 
 use std::collections::HashSet;
@@ -64,7 +64,7 @@ pub(crate) struct BranchesPlan {
 /// One branch with its names resolved.
 pub(crate) struct BranchPlan {
     pub(crate) name: Arc<str>,
-    /// What crosses the boundary of its graph; none for a function, which works on the parent's state.
+    /// The fields that cross the boundary of its graph; none for a function, which works on the parent's state.
     inner: Option<(Crossing, Arc<Schema>)>,
     pub(crate) when: Option<OfState<bool>>,
 }
@@ -104,7 +104,8 @@ impl BranchesDraft {
         let branches: Vec<_> =
             self.branches.iter().filter_map(|branch| branch.resolve(node, parent, problems)).collect();
         let mut check = Check { node, problems };
-        let errors_field = self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
+        let errors_field =
+            self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
         (problems.len() == before).then(|| BranchesPlan {
             names: branches.iter().map(|branch| branch.name.clone()).collect(),
             branches,
@@ -140,7 +141,7 @@ impl BranchDraft {
             }
         };
         let inner = inner.map(|child| {
-            // Outputs that are not declared are none, not what has the same name (R37).
+            // A branch without declared outputs has none; fields of the same name are not matched (R37).
             let projection = Projection::by_name().inputs(borrowed(&self.inputs));
             let projection = projection.outputs(borrowed(&self.outputs));
             // Quoted as one name in problems: node 'a', branch 'b'.
@@ -156,11 +157,11 @@ fn borrowed(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
 }
 
 impl BranchPlan {
-    /// Makes the state with which the branch starts: the child's defaults and what crosses; for a function the parent's
+    /// Makes the state with which the branch starts: the child's defaults and the inputs; for a function the parent's
     /// state itself.
     ///
     /// # Errors
-    /// A required field that nothing crosses into, or a value that is not of the child's type.
+    /// A required field without an input, or a value that is not of the child's type.
     pub(crate) fn start(&self, parent: &Snapshot) -> Result<Snapshot, FieldFault> {
         match &self.inner {
             Some((crossing, child)) => crossing.enter(parent, child),
@@ -168,12 +169,13 @@ impl BranchPlan {
         }
     }
 
-    /// What a finished walk contributes: the fields that go out, by their names in the child.
+    /// Returns the contribution of a finished walk: the fields that go out, by their names in the child.
     pub(crate) fn contribution(&self, ended: &Snapshot) -> Update {
         self.inner.as_ref().map_or_else(Update::new, |(crossing, _)| contribution(&crossing.outward, ended))
     }
 
-    /// Says what a contribution is in the parent. A field that it lacks is left alone (pipeline-utilities §11.7).
+    /// Returns a contribution under the parent's field names. A field that it lacks is left alone (pipeline-utilities
+    /// §11.7).
     fn outward(&self, parent: &Schema, update: &Update) -> Update {
         let Some((crossing, child)) = &self.inner else { return update.clone() };
         crossing.outward.iter().fold(Update::new(), |contributed, (to, from)| {
@@ -187,7 +189,7 @@ impl BranchPlan {
 }
 
 impl BranchesPlan {
-    /// Puts together what branches contribute, in the order of declaration: each contribution passes its reducer by
+    /// Combines the contributions of branches, in the order of declaration: each contribution passes its reducer by
     /// itself. Then the errors.
     pub(crate) fn fan_in(&self, contributed: &[(usize, &Update)], errors: Vec<Item>) -> Update {
         let update = contributed.iter().fold(Update::new(), |update, (branch, contribution)| {
@@ -202,7 +204,7 @@ impl BranchesPlan {
         }
     }
 
-    /// Warns of what a branch sends round through a reducer that would merge it twice.
+    /// Warns of fields that a branch sends round through a reducer that would merge them twice.
     pub(crate) fn warnings(&self, node: &str) -> Vec<Warning> {
         let crossings = self.branches.iter().filter_map(|branch| branch.inner.as_ref());
         let round = crossings.flat_map(|(crossing, _)| crossing.round_trips(&self.parent));

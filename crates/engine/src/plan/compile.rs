@@ -12,7 +12,7 @@ use super::schema::Schema;
 use super::session::SessionShape;
 use super::topology::{Kind, Node, Topology};
 
-/// What a builder has collected.
+/// The declarations that a builder has collected.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) schema: Arc<Schema>,
@@ -28,7 +28,7 @@ pub(crate) struct DraftNode {
     pub(crate) kind: DraftKind,
 }
 
-/// What kind of node it is, with the schema of the graph inside and what crosses its boundary.
+/// The kind of a declared node, with the schema of the graph inside and the declared projection.
 #[derive(Debug)]
 pub(crate) enum DraftKind {
     Function,
@@ -64,7 +64,7 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
     }
 }
 
-/// Resolves what crosses a node's boundary.
+/// Resolves the fields that cross a node's boundary.
 fn resolve(
     node: &DraftNode,
     schema: &Arc<Schema>,

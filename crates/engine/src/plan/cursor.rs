@@ -1,7 +1,7 @@
 //! Where a run stands, as plain data.
 //!
-//! The cursor names places, never content: beside it stand the states of its frames, which stores keep in their own way.
-//! Checkpoint, paused record and crash recovery all use this one value (docs/decisions/0001-a-run-is-data.md).
+//! The cursor names places, never content: beside it stand the states of its frames, which stores keep in their own
+//! way. Checkpoint, paused record and crash recovery all use this one value (docs/decisions/0001-a-run-is-data.md).
 
 use serde::{Deserialize, Serialize};
 

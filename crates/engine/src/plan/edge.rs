@@ -53,7 +53,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What the function of a conditional edge may return: a target, or a failure (`edge_exception`).
+/// The return type of a conditional edge's function: a target, or a failure (`edge_exception`).
 pub trait Route {
     /// Returns the target.
     ///

@@ -1,4 +1,4 @@
-//! Fan-outs as declared and as compiled: what goes into each instance and what comes back (pipeline-utilities §9).
+//! Fan-outs as declared and as compiled: the inputs of each instance and the outputs (pipeline-utilities §9).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,10 +19,10 @@ use super::snapshot::Snapshot;
 use super::state::OfState;
 use super::update::Update;
 
-/// What a fan-out does when there is nothing to run.
+/// The behaviour of a fan-out that has no instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnEmpty {
-    /// It fails (`fan_out_empty`): what is empty is usually not expected to be.
+    /// It fails (`fan_out_empty`): an empty list is usually a mistake.
     #[default]
     Raise,
     /// It completes without having run anything.
@@ -113,12 +113,13 @@ impl FanOutDraft {
         let outputs = collected.chain(extra).filter_map(|(to, from)| {
             let (at, source) = check.pair((parent, to), (child, from))?;
             let (target, each) = (&parent.fields()[at], &child.fields()[source]);
-            // What is merged is a list of what the instances have, each of which is checked when it is there (R25).
+            // The merged value is a list of the instances' values; each value is checked when it is there (R25).
             check.crosses(&Shape::Any.list(), (each, target), &target.merge_by().takes(target.shape()));
             Some((at, source))
         });
         let outputs = outputs.collect();
-        let errors_field = self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
+        let errors_field =
+            self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
         let count_field = self.count_field.as_ref().and_then(|count_field| check.one(parent, count_field));
         self.check_kinds(node, parent, count_field, problems);
         let source = source.filter(|_| problems.len() == before)?;
@@ -177,7 +178,7 @@ impl FanOutDraft {
         }
     }
 
-    /// Checks what kinds of fields and numbers the others are.
+    /// Checks the fixed concurrency and the type of the count field.
     fn check_kinds(&self, node: &str, parent: &Schema, count: Option<usize>, problems: &mut Vec<Problem>) {
         if let By::Fixed(Some(limit @ ..1)) = self.concurrency {
             let message = format!("fan-out '{node}' has a concurrency of {limit}");
@@ -192,10 +193,10 @@ impl FanOutDraft {
 }
 
 impl FanOutPlan {
-    /// Makes the state with which an instance starts: the child's defaults, what crosses, and its item.
+    /// Makes the state with which an instance starts: the child's defaults, the inputs, and its item.
     ///
     /// # Errors
-    /// A required field that nothing crosses into, or a value that is not of the child's type.
+    /// A required field without an input, or a value that is not of the child's type.
     pub(crate) fn start(&self, parent: &Snapshot, index: u64) -> Result<Snapshot, FieldFault> {
         let item = match self.source {
             Source::Count(_) => None,
@@ -210,13 +211,14 @@ impl FanOutPlan {
         self.inputs.enter_with(parent, &self.child, item)
     }
 
-    /// What a finished instance contributes: the fields that are collected or go out, by their names in the child.
+    /// Returns the contribution of a finished instance: the fields that are collected or go out, by their names in the
+    /// child.
     pub(crate) fn contribution(&self, ended: &Snapshot) -> Update {
         contribution(&self.outputs, ended)
     }
 
-    /// Puts together what all instances contribute, in the order of their indexes: a list for each field, with null where
-    /// an instance has nothing for it; then the errors and the count.
+    /// Combines the contributions of all instances, in the order of their indexes: a list for each field, with null
+    /// where an instance has no value for it; then the errors and the count.
     ///
     /// # Errors
     /// A typed value that cannot be represented in JSON.
@@ -229,8 +231,10 @@ impl FanOutPlan {
         let mut update = Update::new();
         for (to, from) in &self.outputs {
             let name = self.child.fields()[*from].name();
-            let values =
-                contributions.iter().map(|contribution| value(contribution, name)).collect::<serde_json::Result<List>>()?;
+            let values = contributions
+                .iter()
+                .map(|contribution| value(contribution, name))
+                .collect::<serde_json::Result<List>>()?;
             update = update.with(self.parent.fields()[*to].name().to_owned(), Slot::Many(values));
         }
         if let Some(at) = self.errors_field {
@@ -255,11 +259,11 @@ impl FanOutPlan {
         Ok((collected, extra.collect::<serde_json::Result<_>>()?))
     }
 
-    /// Puts a contribution together from a record. What the record lacks is absent, as from an instance that has nothing for
-    /// it.
+    /// Makes a contribution from a record. Fields that the record lacks are absent, as from an instance that has no
+    /// value for them.
     ///
     /// # Errors
-    /// A value that this fan-out does not take, in words.
+    /// A message that names the field, when the record has a field that this fan-out does not output.
     pub(crate) fn restored(
         &self,
         collected: Option<Value>,
@@ -299,7 +303,7 @@ impl FanOutPlan {
         round.map(|(to, _)| self.parent.fields()[*to].name()).collect()
     }
 
-    /// Warns of what is sent round.
+    /// Warns of fields that are sent round.
     pub(crate) fn warnings(&self, node: &str) -> Vec<Warning> {
         self.round_trips().into_iter().map(|it| Warning::round_trip(node, it)).collect()
     }

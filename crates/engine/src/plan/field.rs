@@ -20,18 +20,18 @@ use super::shape::Shape;
 use super::slot::Slot;
 use super::snapshot::Snapshot;
 
-/// What is wrong with one field of a state.
+/// An error in one field of a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("field '{field}': {problem}")]
 pub struct FieldFault {
     /// The field's name.
     pub field: String,
-    /// What is wrong with it.
+    /// The error message, without the field's name.
     pub problem: String,
 }
 
 impl FieldFault {
-    /// Says what is wrong with which field.
+    /// Makes an error of the field's name and a message.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { field: field.into(), problem: problem.into() }
     }
@@ -51,7 +51,7 @@ pub trait Field: Clone + Send + Sync + 'static {
     /// Reads the field.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence that describes the error.
     fn read(slot: &Slot) -> Result<Self, String>;
 
     /// Writes the field.
@@ -277,8 +277,8 @@ where
     /// Returns an element, shared.
     ///
     /// # Panics
-    /// When what was stored is damaged: elements are checked before they are merged (INV-13). Inside a node this becomes
-    /// the node's error.
+    /// When the stored data is damaged: elements are checked before they are merged (INV-13). Inside a node this
+    /// becomes the node's error.
     #[must_use]
     pub fn get(&self, position: u64) -> Option<Arc<T>> {
         self.list.get(position).map(element)
@@ -378,7 +378,7 @@ where
     type Element = T;
 }
 
-/// Declares a field of a typed state; what `#[derive(State)]` calls.
+/// Declares a field of a typed state; called by `#[derive(State)]`.
 #[must_use]
 pub fn declare_field<T: Field>(name: &'static str, default: Option<T>, reducer: Reducer) -> FieldSpec {
     let field = match default {
@@ -389,7 +389,7 @@ pub fn declare_field<T: Field>(name: &'static str, default: Option<T>, reducer: 
     field.reducer(reducer)
 }
 
-/// Reads a field of a typed state; what `#[derive(State)]` calls.
+/// Reads a field of a typed state; called by `#[derive(State)]`.
 ///
 /// # Errors
 /// When the state has no such field, or another type of it.

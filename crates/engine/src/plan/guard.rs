@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Says what a panic said.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -12,7 +12,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 /// Runs a function of the application's; a panic becomes a message.
 ///
-/// What the function touched is not used again after a panic: the run ends, or the value is refused.
+/// Data that the function touched is not used again after a panic: the run ends, or the value is refused.
 pub(crate) fn caught<T>(function: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(function)).map_err(|error| message(&*error))
 }

@@ -36,7 +36,7 @@ fn encode<T: Serialize + Any>(value: &(dyn Any + Send + Sync)) -> serde_json::Re
     serde_json::to_string(value)
 }
 
-/// Sets a cell unless somebody was quicker, and returns what it holds.
+/// Sets a cell unless another thread has set it, and returns its content.
 fn settle<T>(cell: &OnceLock<T>, value: T) -> &T {
     cell.get_or_init(|| value)
 }

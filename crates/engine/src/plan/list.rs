@@ -1,8 +1,9 @@
-//! A persistent list: shared chunks, so that a snapshot is O(1), an append copies a bounded part, and a tail is a slice.
+//! A persistent list: shared chunks, so that a snapshot is O(1), an append copies a bounded part, and a tail is a
+//! slice.
 //!
-//! Full chunks hang in a tree of fixed width; the last chunk, which grows, stands beside it. What an append copies is that
-//! chunk, and each time that it was full one path of the tree: it does not depend on the length (INV-5), but for one level
-//! more each time that the list is 32 times as long.
+//! Full chunks form a tree of fixed width; the last chunk, which grows, is kept beside it. An append copies this last
+//! chunk and, each time that the chunk was full, one path of the tree. The cost does not depend on the length (INV-5),
+//! except for one more level each time that the list is 32 times as long.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub struct List {
 
 type Chunk = Arc<Vec<Entry>>;
 
-/// What hangs in the tree: chunks at the lowest level only, all children but the last of a branch are full.
+/// A node of the tree: chunks are at the lowest level only, all children but the last of a branch are full.
 #[derive(Clone)]
 enum Node {
     Branch(Arc<Vec<Self>>),

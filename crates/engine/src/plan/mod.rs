@@ -1,4 +1,4 @@
-//! What a graph is, and where a run of it stands. Pure: no tasks, no clock, no I/O.
+//! The structure of a graph, and positions of a run in it. Pure: no tasks, no clock, no I/O.
 
 pub(crate) mod branches;
 pub(crate) mod compile;

@@ -1,16 +1,16 @@
-//! What a compiled graph looks like from outside: names, edges and what is nested, as plain data.
+//! A description of a compiled graph as plain data: names, edges and nested graphs.
 
 use serde::{Deserialize, Serialize};
 
 use super::edge::Target;
 use super::policy::ErrorPolicy;
 
-/// A compiled graph as plain data: what pictures are drawn from, and what tools may read.
+/// A compiled graph as plain data, for pictures and tools.
 ///
-/// It is the same for the same graph, and in JSON it is a stable form: fields and kinds may be added, what is here keeps
-/// its name and meaning. A graph that is a node in several places is described in each of them.
+/// The same graph always gives the same outline, and the JSON form is stable: fields and kinds may be added, existing
+/// ones keep their names and meanings. A graph that is a node in several places is described in each of them.
 ///
-/// Bodies, reducers and projections are no part of it. Where a function of the state decides, it says so.
+/// Bodies, reducers and projections are no part of it. Decisions by a function of the state are marked as such.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
     /// The name of the schema of its state.
@@ -28,7 +28,7 @@ pub struct Outline {
 pub struct NodeOutline {
     /// Its name, its own within its graph.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     #[serde(flatten)]
     pub kind: NodeKind,
     /// The names of the middleware around it, outermost first ([`Middleware::name`](crate::Middleware::name)).
@@ -38,7 +38,7 @@ pub struct NodeOutline {
     pub next: NextOutline,
 }
 
-/// What a node is. In JSON `kind` names it.
+/// The kind of a node. In JSON `kind` names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum NodeKind {
@@ -51,28 +51,28 @@ pub enum NodeKind {
     },
     /// One graph, run for each item of a list or a number of times (pipeline-utilities §9).
     FanOut {
-        /// What it runs for.
+        /// The source of its instances.
         over: Over,
         /// How many instances run at once.
         concurrency: Amount,
-        /// What becomes of failed instances.
+        /// The treatment of failed instances.
         error_policy: ErrorPolicy,
         /// The names of the middleware around each instance, outermost first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         instance_middleware: Vec<String>,
-        /// What each instance runs.
+        /// The graph that each instance runs.
         graph: Outline,
     },
     /// Several graphs or functions at once (pipeline-utilities §11).
     Branches {
-        /// What becomes of failed branches.
+        /// The treatment of failed branches.
         error_policy: ErrorPolicy,
         /// The branches, in the order of declaration.
         branches: Vec<BranchOutline>,
     },
 }
 
-/// What a fan-out has instances for.
+/// The source of a fan-out's instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {

@@ -1,8 +1,8 @@
-//! What a container does with members that fail (pipeline-utilities §§9.5, 11.5).
+//! Error policies: the treatment of a container's failed members (pipeline-utilities §§9.5, 11.5).
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of a failed instance of a fan-out, or of a failed branch.
+/// The treatment of a failed instance of a fan-out, or of a failed branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorPolicy {

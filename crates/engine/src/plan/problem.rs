@@ -1,6 +1,6 @@
-//! What is wrong with a graph's structure, and what is likely wrong.
+//! Problems of a graph's structure, and warnings.
 
-/// What is structurally wrong with a graph (graph-engine §2).
+/// A kind of structural problem of a graph (graph-engine §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
     /// A reducer was given parameters it cannot work with.
@@ -65,9 +65,9 @@ impl ProblemKind {
 /// One structural problem of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What kind it is.
+    /// Its kind.
     pub kind: ProblemKind,
-    /// What is wrong, and where.
+    /// A message that describes the problem and names its place.
     pub message: String,
 }
 
@@ -77,7 +77,7 @@ impl Problem {
     }
 }
 
-/// What a graph may be warned of (graph-engine §2).
+/// A kind of warning about a graph (graph-engine §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WarningKind {
     /// A projection sends a field round through a reducer that merges it twice.
@@ -97,9 +97,9 @@ impl WarningKind {
 /// Something about a graph that compiles, but is likely not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// What kind it is.
+    /// Its kind.
     pub kind: WarningKind,
-    /// What is likely wrong, and where.
+    /// A message that describes the likely mistake and names its place.
     pub message: String,
     /// The field, when it is about one.
     pub field: Option<String>,

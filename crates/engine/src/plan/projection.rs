@@ -1,4 +1,4 @@
-//! Projections: what crosses the boundary between a graph and a subgraph (graph-engine §2).
+//! Projections: the fields that cross the boundary between a graph and a subgraph (graph-engine §2).
 
 use std::sync::Arc;
 
@@ -111,7 +111,8 @@ fn matching(parent: &Schema, child: &Schema) -> Vec<(usize, usize)> {
     fields.filter_map(|(at, field)| parent.index(field.name()).map(|to| (to, at))).collect()
 }
 
-/// What a finished member of a container contributes: the fields that go out, by their names in the child, each once.
+/// Returns the contribution of a finished member of a container: the fields that go out, by their names in the child,
+/// each once.
 pub(crate) fn contribution(outward: &[(usize, usize)], ended: &Snapshot) -> Update {
     outward.iter().fold(Update::new(), |update, (_, from)| {
         let name = ended.schema().fields()[*from].name();
@@ -153,7 +154,7 @@ impl Check<'_> {
         Some(at)
     }
 
-    /// Tells of a field that is of the wrong kind for what is written into it.
+    /// Reports a field whose type does not fit the values written into it.
     pub(crate) fn misfit(&mut self, field: &FieldSpec, wanted: &str) {
         let message = format!("node '{}' writes field '{}', which is no {wanted}", self.node, field.name());
         self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
@@ -176,8 +177,8 @@ impl Check<'_> {
         Some((at, source))
     }
 
-    /// Tells of declarations that contradict each other: no such value could ever cross (graph-engine §2). Of values that may
-    /// fit or not, each is checked when it crosses.
+    /// Tells of declarations that contradict each other: no such value could ever cross (graph-engine §2). Of values
+    /// that may fit or not, each is checked when it crosses.
     pub(crate) fn crosses(&mut self, found: &Shape, (from, to): (&FieldSpec, &FieldSpec), wanted: &Shape) {
         if found.may_be(wanted) {
             return;
@@ -208,7 +209,7 @@ pub(crate) struct Crossing {
 }
 
 impl Crossing {
-    /// What only goes in: pairs of (child field, parent field).
+    /// Makes a crossing with inputs only: pairs of (child field, parent field).
     pub(crate) fn inward(inward: Vec<(usize, usize)>, parent: &Schema, child: &Schema) -> Self {
         let doubted = |(to, from): &(usize, usize)| !parent.fields()[*from].vouches_for(&child.fields()[*to]);
         let doubted = inward.iter().filter(|it| doubted(it)).map(|(to, _)| *to).collect();
@@ -220,10 +221,10 @@ impl Crossing {
         self.inward.contains(&(to, from))
     }
 
-    /// Makes the state with which the child starts: its defaults, and what crosses.
+    /// Makes the state with which the child starts: its defaults, and the inputs.
     ///
     /// # Errors
-    /// A required field that nothing crosses into, or a value that is not of the child's type.
+    /// A required field without an input, or a value that is not of the child's type.
     pub(crate) fn enter(&self, parent: &Snapshot, child: &Arc<Schema>) -> Result<Snapshot, FieldFault> {
         self.enter_with(parent, child, None)
     }
@@ -246,7 +247,7 @@ impl Crossing {
         Ok(start)
     }
 
-    /// What the child contributes to the parent when it ends.
+    /// Returns the child's contribution to the parent when the child ends.
     pub(crate) fn leave(&self, parent: &Schema, child: &Snapshot) -> Update {
         self.outward.iter().fold(Update::new(), |update, (to, from)| {
             update.with(parent.fields()[*to].name().to_owned(), child.slot(*from).clone())

@@ -21,12 +21,12 @@ pub use keyed::Key;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ReducerFault {
-    /// What is wrong, and with which value.
+    /// A message that describes the error and names the value.
     pub message: String,
 }
 
 impl ReducerFault {
-    /// Says what is wrong.
+    /// Makes an error of a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
@@ -43,7 +43,7 @@ pub trait CustomReducer: Send + Sync {
     /// Returns the name that errors use.
     fn name(&self) -> &str;
 
-    /// Merges an update into what was there. Pure: no I/O, no clock.
+    /// Merges an update into the prior value. Pure: no I/O, no clock.
     ///
     /// # Errors
     /// Surfaces as `reducer_error` that names field, reducer and node. A panic does, too.
@@ -148,7 +148,7 @@ impl Reducer {
         }
     }
 
-    /// Returns what is wrong with the parameters, if something is.
+    /// Returns a message when the parameters are not valid.
     pub(crate) fn misconfigured(&self) -> Option<String> {
         match self {
             Self::BoundedAppend(max) if *max < 1 => Some(format!("max_len must be at least 1, is {max}")),
@@ -165,7 +165,7 @@ impl Reducer {
         }
     }
 
-    /// Merges an update into what was there.
+    /// Merges an update into the prior value.
     pub(crate) fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
         match self {
             Self::LastWriteWins => Ok(update),

@@ -41,8 +41,8 @@ impl FieldSpec {
         Self { default: Some(default), ..Self::required(name, shape) }
     }
 
-    /// Declares how updates are merged. A field has at most one reducer; a second one is reported when a graph with this
-    /// schema is compiled.
+    /// Declares how updates are merged. A field has at most one reducer; a second one is reported when a graph with
+    /// this schema is compiled.
     #[must_use]
     pub fn reducer(mut self, reducer: Reducer) -> Self {
         self.reducers.push(reducer);
@@ -111,7 +111,8 @@ impl FieldSpec {
             },
             (Slot::Many(list), Some(element)) => {
                 list.iter_from(from).enumerate().try_for_each(|(at, item)| {
-                    self.check_item(element, item).map_err(|error| format!("element {}: {error}", from + at as u64))
+                    self.check_item(element, item)
+                        .map_err(|error| format!("element {}: {error}", from + at as u64))
                 })
             }
             (Slot::Many(_), None) => Err(format!("expected {}, found a list", self.shape)),
@@ -125,7 +126,7 @@ impl FieldSpec {
 }
 
 impl FieldSpec {
-    /// Tells whether what passed this field's check would also pass the other's.
+    /// Checks whether each value that passed this field's check would also pass the other's.
     pub(crate) fn vouches_for(&self, other: &Self) -> bool {
         let checked = match (&self.check, &other.check) {
             (_, None) => self.rust.is_none() || self.rust == other.rust,
@@ -205,7 +206,8 @@ impl Schema {
         self.by_name.get(name).copied()
     }
 
-    /// Checks one value against its field, list elements included: what a store, a migration or a stranger hands in.
+    /// Checks one value against its field, list elements included: for values from a store, a migration or another
+    /// untrusted source.
     ///
     /// # Errors
     /// A field that is not declared, or a value that is not of its type.

@@ -1,4 +1,4 @@
-//! What of a state is kept in its session (sessions §4).
+//! The fields of a state that are kept in its session (sessions §4).
 
 use std::sync::Arc;
 
@@ -60,8 +60,8 @@ impl SessionShape {
 }
 
 impl SessionPlan {
-    /// Checks what a store or a migration hands in, list elements included. What is no field of the session is not looked
-    /// at: it is dropped.
+    /// Checks fields from a store or a migration, list elements included. Fields that are not the session's are not
+    /// looked at: they are dropped.
     pub(crate) fn check(&self, schema: &Schema, fields: &[(Arc<str>, Slot)]) -> Result<(), FieldFault> {
         fields.iter().try_for_each(|(name, slot)| match self.fields.iter().find(|(it, _)| it == name) {
             Some((_, at)) => schema.check(schema.fields()[*at].name(), slot),

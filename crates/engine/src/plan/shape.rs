@@ -66,9 +66,9 @@ impl Shape {
         }
     }
 
-    /// Tells whether a value of this shape may be one of another shape, as far as the declarations say: false only where
-    /// they contradict each other (graph-engine §2). Whole numbers are numbers. What may be null or anything, and maps
-    /// whose content is not looked into, are left to the check of the value itself.
+    /// Checks whether a value of this shape may be one of another shape, as far as the declarations say: false only
+    /// where they contradict each other (graph-engine §2). Whole numbers are numbers. Shapes that allow null or
+    /// anything, and maps, whose content is not looked into, are left to the check of the value itself.
     pub(crate) fn may_be(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any, _) | (_, Self::Any) => true,
@@ -98,7 +98,7 @@ impl Shape {
     /// Checks a value.
     ///
     /// # Errors
-    /// A sentence that says what was expected and what was found.
+    /// A sentence that names the expected and the found type.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         match (self, value) {
             (Self::Any, _)
@@ -108,7 +108,9 @@ impl Shape {
             | (Self::Record(_), Value::Object(_))
             | (Self::Optional(_), Value::Null) => Ok(()),
             (Self::Int, Value::Number(number)) if !number.is_f64() => Ok(()),
-            (Self::List(element), Value::Array(items)) => items.iter().try_for_each(|item| element.check(item)),
+            (Self::List(element), Value::Array(items)) => {
+                items.iter().try_for_each(|item| element.check(item))
+            }
             (Self::Dict(element), Value::Object(map)) => map.values().try_for_each(|it| element.check(it)),
             (Self::Optional(inner), other) => inner.check(other),
             (expected, found) => Err(format!("expected {expected}, found {}", Found(found))),
@@ -132,7 +134,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Names what was found without repeating content that may be large or private.
+/// Names the type of a found value without repeating content that may be large or private.
 struct Found<'a>(&'a Value);
 
 impl fmt::Display for Found<'_> {
@@ -149,7 +151,7 @@ impl fmt::Display for Found<'_> {
     }
 }
 
-/// Says what kind of JSON a value is, for messages.
+/// Returns the JSON type of a value, for messages.
 #[must_use]
 pub(crate) fn found(value: &Value) -> String {
     Found(value).to_string()

@@ -1,4 +1,4 @@
-//! What a state field holds: one value or a list.
+//! The content of a state field: one value or a list.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::list::List;
 
 /// The content of one state field, or of one update to it.
 ///
-/// A JSON array is always a list, so that appending to it shares what was there.
+/// A JSON array is always a list, so that appending to it shares the prior elements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Slot {
     /// A value.

@@ -29,7 +29,7 @@ struct Inner {
 pub(crate) enum MergeFault {
     /// A reducer refused.
     Reducer { field: String, reducer: String, fault: ReducerFault },
-    /// The merged value is not what the schema declares, or the field is not declared.
+    /// The merged value does not match the schema, or the field is not declared.
     Invalid(FieldFault),
 }
 
@@ -39,7 +39,8 @@ impl Snapshot {
     /// # Errors
     /// A field that is neither set nor has a default, or a set one that is not declared or not of its type.
     pub(crate) fn start(schema: &Arc<Schema>, set: Vec<(usize, Slot)>) -> Result<Self, FieldFault> {
-        let mut slots: Vec<Option<Slot>> = schema.fields().iter().map(|field| field.default().cloned()).collect();
+        let mut slots: Vec<Option<Slot>> =
+            schema.fields().iter().map(|field| field.default().cloned()).collect();
         for (at, slot) in set {
             slots[at] = Some(slot);
         }
@@ -87,11 +88,11 @@ impl Snapshot {
         self.fields().map(|(name, slot)| Ok((name.to_owned(), slot.to_json()?))).collect()
     }
 
-    /// Returns the state as a typed value; made once for each snapshot and type.
+    /// Returns the state as a typed value. The value is kept for the first type that is asked for; other types are read
+    /// anew.
     ///
     /// # Errors
-    /// When a field is not what the type says: only for state that was stored and is damaged, since what is merged is
-    /// checked.
+    /// When a field is not of its declared type: only for damaged stored state, since merged values are checked.
     pub fn view<S: State>(&self) -> Result<Arc<S>, FieldFault> {
         if let Some(Ok(view)) = self.0.view.get().map(|it| it.clone().downcast::<S>()) {
             return Ok(view);
@@ -104,7 +105,7 @@ impl Snapshot {
         Ok(view)
     }
 
-    /// Returns the state with some fields in place of what they were, reducers not consulted: what a middleware hands
+    /// Returns the state with some fields replaced, reducers not consulted. Middleware uses this to hand another state
     /// inwards. The last value of a field counts.
     ///
     /// # Errors
@@ -115,7 +116,7 @@ impl Snapshot {
         self.overlay(&fields)
     }
 
-    /// Merges an update by each field's reducer, and checks what changed (graph-engine §2, §3).
+    /// Merges an update by each field's reducer, and checks the changed fields (graph-engine §2, §3).
     pub(crate) fn merge(&self, update: Update) -> Result<Self, MergeFault> {
         if update.is_empty() {
             return Ok(self.clone());
@@ -138,7 +139,7 @@ impl Snapshot {
         Ok(Self::of(self.0.schema.clone(), slots))
     }
 
-    /// Overwrites fields, reducers not consulted (suspension §6), and checks what was overwritten.
+    /// Overwrites fields, reducers not consulted (suspension §6), and checks the new values.
     pub(crate) fn overlay(&self, fields: &[(&str, Slot)]) -> Result<Self, FieldFault> {
         let mut slots = self.0.slots.clone();
         for (name, value) in fields {
@@ -166,7 +167,7 @@ impl Snapshot {
     }
 }
 
-/// Returns up to where the merged list is what was there before.
+/// Returns the number of leading items that the merged list shares with the prior one.
 fn known_len(prior: &Slot, merged: &Slot) -> u64 {
     match (prior.as_list(), merged.as_list()) {
         (Some(prior), Some(merged)) if merged.extends(prior) => prior.len(),

@@ -41,7 +41,7 @@ use super::update::Update;
 ///
 /// or use [`Snapshot`] itself for a graph whose schema is only known at run time.
 pub trait State: Sized + Send + Sync + 'static {
-    /// What a node returns. For derived states a builder with one method for each field.
+    /// The return type of nodes. For derived states a builder with one method for each field.
     type Update: Into<Update> + Send + 'static;
 
     /// Reads a typed value off a snapshot.

@@ -10,7 +10,7 @@ use super::projection::Crossing;
 use super::schema::Schema;
 use super::session::SessionPlan;
 
-/// What a graph is, compiled and checked.
+/// The structure of a graph, compiled and checked.
 #[derive(Debug)]
 pub(crate) struct Topology {
     pub(crate) schema: Arc<Schema>,
@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) edge: Option<Edge>,
 }
 
-/// What kind of node it is.
+/// The kind of a node.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Function,

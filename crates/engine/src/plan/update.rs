@@ -1,4 +1,4 @@
-//! Partial updates: what a node returns.
+//! Partial updates: the return values of nodes.
 
 use std::borrow::Cow;
 

@@ -17,7 +17,7 @@ use super::suspend::Abort;
 use crate::error::Error;
 use crate::plan::snapshot::Snapshot;
 
-/// Who an invocation is, and what its caller said about it.
+/// The identity of an invocation and the caller's metadata.
 #[derive(Clone)]
 pub(crate) struct Who {
     pub(crate) identity: Arc<Identity>,
@@ -60,7 +60,8 @@ tokio::task_local! {
     static AMBIENT: Ambient;
 }
 
-/// Returns who the invocation is that this code runs in: in a node, in an observer, and in what they call.
+/// Returns the identity of the invocation that this code runs in: in a node, in an observer, and in functions called by
+/// them.
 ///
 /// It does not cross `tokio::spawn`.
 #[must_use]
@@ -68,8 +69,8 @@ pub fn current() -> Option<Arc<Identity>> {
     AMBIENT.try_with(|it| it.who().identity.clone()).ok()
 }
 
-/// Returns what the caller of the running invocation said about it ([`InvokeOptions::metadata`](crate::InvokeOptions::metadata));
-/// reaches as far as [`current`].
+/// Returns the caller's metadata of the running invocation
+/// ([`InvokeOptions::metadata`](crate::InvokeOptions::metadata)); reaches as far as [`current`].
 #[must_use]
 pub fn current_metadata() -> Option<Arc<Map<String, Value>>> {
     AMBIENT.try_with(|it| it.who().metadata.clone()).ok()
@@ -84,8 +85,8 @@ pub(crate) fn observes(invocation: &InvocationId) -> bool {
     observes.unwrap_or(false)
 }
 
-/// Suspends the invocation that this code runs in, as [`Ctx::suspend`](crate::Ctx::suspend) does, from a function that was not
-/// handed the context.
+/// Suspends the invocation that this code runs in, as [`Ctx::suspend`](crate::Ctx::suspend) does, from a function that
+/// was not handed the context.
 ///
 /// # Errors
 /// `suspension_in_unsupported_context` outside a node's body (suspension §3); otherwise it fails only when the pause

@@ -34,8 +34,13 @@ type ErrorRecord = Arc<dyn Fn(&str, &NodeError) -> Value + Send + Sync>;
 /// ```
 /// # use singletree_engine::{END, FieldSpec, Graph, Schema, Shape, Slot, Update};
 /// use singletree_engine::{Branch, Branches};
-/// # let field = |name: &'static str, shape, default: serde_json::Value| FieldSpec::new(name, shape, Slot::from_json(default));
-/// # let inner = Schema::new("search", vec![field("query", Shape::Str, "".into()), field("found", Shape::Int, 0.into())]);
+/// # let field = |name: &'static str, shape, default: serde_json::Value| {
+/// #     FieldSpec::new(name, shape, Slot::from_json(default))
+/// # };
+/// # let inner = Schema::new("search", vec![
+/// #     field("query", Shape::Str, "".into()),
+/// #     field("found", Shape::Int, 0.into()),
+/// # ]);
 /// # let outer = Schema::new("recall", vec![
 /// #     field("query", Shape::Str, "".into()),
 /// #     field("documents", Shape::Int, 0.into()),
@@ -60,23 +65,23 @@ pub struct Branches<S> {
     state: PhantomData<fn(&S)>,
 }
 
-/// What parallel branches run, by their numbers.
+/// The work of parallel branches, by their numbers.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     pub(crate) branches: Vec<BranchWork>,
     pub(crate) record: ErrorRecord,
 }
 
-/// What one branch runs.
+/// The work of one branch.
 #[derive(Clone)]
 pub(crate) struct BranchWork {
     pub(crate) name: String,
     pub(crate) doing: Doing,
-    /// What runs around the branch.
+    /// The middleware around the branch.
     pub(crate) chain: Chain,
 }
 
-/// What a branch is.
+/// The kind of a branch: a graph or a function.
 #[derive(Clone)]
 pub(crate) enum Doing {
     Subgraph(Arc<Core>),
@@ -118,7 +123,7 @@ impl<S: State> Branches<S> {
         self
     }
 
-    /// Says what becomes of failed branches; the first one is the node's failure otherwise
+    /// Sets the treatment of failed branches; the first failure is the node's failure otherwise
     /// (`parallel_branches_branch_failed`).
     #[must_use]
     pub fn error_policy(mut self, policy: ErrorPolicy) -> Self {
@@ -126,9 +131,9 @@ impl<S: State> Branches<S> {
         self
     }
 
-    /// Names the list field of this graph's that gets a record of each failed branch, under [`ErrorPolicy::Collect`]; they
-    /// are dropped otherwise. A record is a map of texts: `branch_name`, `category`, `message`, and `cause` (the derived
-    /// category) where there is one.
+    /// Names the list field of this graph's that gets a record of each failed branch, under [`ErrorPolicy::Collect`];
+    /// they are dropped otherwise. A record is a map of texts: `branch_name`, `category`, `message`, and `cause` (the
+    /// derived category) where there is one.
     #[must_use]
     pub fn errors_field(mut self, field: impl Into<String>) -> Self {
         self.draft.errors_field = Some(field.into());
@@ -170,7 +175,7 @@ impl<S: State> Branch<S> {
         Self { draft, subgraph: None, call: None, chain, state: PhantomData }
     }
 
-    /// Runs a compiled graph. It begins with its own defaults and the declared inputs; what comes back is declared, too.
+    /// Runs a compiled graph. It begins with its own defaults and the declared inputs; only declared outputs come back.
     /// Its own stores are not used.
     #[must_use]
     pub fn subgraph<C>(mut self, graph: &Graph<C>) -> Self {
@@ -199,27 +204,29 @@ impl<S: State> Branch<S> {
         self
     }
 
-    /// Merges a field of the branch's graph's into one of this graph's. What is not declared does not come back (R37). For
-    /// branches that run a graph.
+    /// Merges a field of the branch's graph's into one of this graph's. A field that is not declared does not come back
+    /// (R37). For branches that run a graph.
     #[must_use]
     pub fn output(mut self, parent_field: impl Into<String>, child_field: impl Into<String>) -> Self {
         self.draft.outputs.push((parent_field.into(), child_field.into()));
         self
     }
 
-    /// Dispatches the branch only when a function of the state that the node received says so. It is called once for each
-    /// dispatch, in the order of the branches.
+    /// Dispatches the branch only when a function of the state that the node received says so. It is called once for
+    /// each dispatch, in the order of the branches.
     #[must_use]
     pub fn when(mut self, condition: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
         self.draft.when = Some(Arc::new(move |state: &Snapshot| Ok(condition(&*state.view::<S>()?))));
         self
     }
 
-    /// Puts a middleware around the whole branch, further in than those that were put before it (pipeline-utilities §11.7).
+    /// Puts a middleware around the whole branch, further in than those that were put before it (pipeline-utilities
+    /// §11.7).
     ///
-    /// Around a graph it sees the graph's first state, and the fields that go out as the update, under the inner graph's
-    /// names; around a function the state and update of this graph's. What it returns is the branch's contribution; a
-    /// field that it lacks is left alone. Called again, `next` runs the whole branch again.
+    /// Around a graph it sees the graph's first state, and the fields that go out as the update, under the inner
+    /// graph's names; around a function the state and update of this graph's. The update that it returns is the
+    /// branch's contribution; a field that the update lacks is left alone. Called again, `next` runs the whole branch
+    /// again.
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware + 'static) -> Self {
         let added: Arc<dyn Middleware> = Arc::new(middleware);

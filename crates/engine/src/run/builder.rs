@@ -54,7 +54,7 @@ impl<S: Declared> Graph<S> {
 }
 
 impl<S: Declared> Graph<S> {
-    /// Makes a graph of one function: what a fan-out over a function is declared with.
+    /// Makes a graph of one function, to declare a fan-out over a function.
     ///
     /// # Errors
     /// As [`GraphBuilder::compile`], for the schema.
@@ -241,8 +241,9 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Registers where running invocations are saved, at the end of each node execution; nowhere otherwise, and then nothing
-    /// is paid for it (pipeline-utilities §10.1.1). A graph has one: who wants two hands in one that saves to both.
+    /// Registers where running invocations are saved, at the end of each node execution; nowhere otherwise, and then
+    /// nothing is paid for it (pipeline-utilities §10.1.1). A graph has one: who wants two hands in one that saves to
+    /// both.
     ///
     /// A save that fails ends the invocation with `checkpoint_save_failed`, past every middleware (§10.10).
     #[must_use]
@@ -251,17 +252,17 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Sets whether observers are told of each save ([`Event::CheckpointSaved`](crate::Event::CheckpointSaved)); they are
-    /// otherwise. Where saves are as many as nodes, so are these events (pipeline-utilities §10.8).
+    /// Sets whether observers are told of each save ([`Event::CheckpointSaved`](crate::Event::CheckpointSaved)); they
+    /// are otherwise. Where saves are as many as nodes, so are these events (pipeline-utilities §10.8).
     #[must_use]
     pub fn checkpoint_events(mut self, told: bool) -> Self {
         self.stores.checkpoint_events = told;
         self
     }
 
-    /// Registers migrations of the state of runs that are stored: checkpoints (pipeline-utilities §10.12), and invocations that
-    /// were suspended before the schema changed (R36). They apply to the states of all graphs that are stored of a run, by the
-    /// version of the outermost one.
+    /// Registers migrations of the state of runs that are stored: checkpoints (pipeline-utilities §10.12), and
+    /// invocations that were suspended before the schema changed (R36). They apply to the states of all graphs that are
+    /// stored of a run, by the version of the outermost one.
     #[must_use]
     pub fn state_migrations(mut self, migrations: Migrations) -> Self {
         self.stores.state_migrations = Arc::new(migrations);
@@ -289,14 +290,14 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Sets what waits: retries between attempts.
+    /// Sets the timer, which retries use to wait between attempts.
     #[must_use]
     pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
         self.timer = timer;
         self
     }
 
-    /// Sets where chance comes from: what spreads retries.
+    /// Sets the source of random numbers, which retries use for jitter.
     #[must_use]
     pub fn chance(mut self, chance: Arc<dyn Chance>) -> Self {
         self.chance = chance;
@@ -310,7 +311,7 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Sets who hears of what goes wrong beside a run: failing observers, a full backlog. Nobody otherwise.
+    /// Sets a callback for failures beside a run: failing observers, a full backlog. None by default.
     #[must_use]
     pub fn on_mishap(mut self, hear: impl Fn(Mishap) + Send + Sync + 'static) -> Self {
         self.on_mishap = Arc::new(hear);
@@ -322,8 +323,8 @@ impl<S: State> GraphBuilder<S> {
     /// # Errors
     /// [`Error::Compile`] with every problem that was found, in a fixed order; its category is the first one's.
     /// [`Error::SessionMigration`] (`session_state_migration_chain_ambiguous`, sessions §13) and
-    /// [`Error::CheckpointMigration`] (`checkpoint_state_migration_chain_ambiguous`, pipeline-utilities §10.10) when the
-    /// registered migrations are ambiguous, looked for when nothing else is wrong.
+    /// [`Error::CheckpointMigration`] (`checkpoint_state_migration_chain_ambiguous`, pipeline-utilities §10.10) when
+    /// the registered migrations are ambiguous, looked for when nothing else is wrong.
     pub fn compile(mut self) -> Result<Graph<S>> {
         let mut misplaced = Vec::new();
         let chains = self.chains(&mut misplaced);

@@ -1,4 +1,4 @@
-//! Running chains of middleware over what they surround.
+//! Running chains of middleware around nodes, instances and branches.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::plan::lineage::Lineage;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::update::Update;
 
-/// What a chain surrounds: a node's body, a subgraph, a whole container, an instance, a branch.
+/// The unit that a chain surrounds: a node's body, a subgraph, a whole container, an instance, a branch.
 pub(crate) trait Unit: Send + Sync {
     /// Performs it once, under an attempt number. Never called while an earlier call runs.
     fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>>;
@@ -30,11 +30,11 @@ pub(crate) trait Unit: Send + Sync {
     /// Tells the open attempt with its own outcome.
     fn settle(&self);
 
-    /// Returns what identifies it.
+    /// Returns the identity of the unit and the data that its chain shares.
     fn seat(&self) -> &Seat;
 }
 
-/// What identifies a unit, and what its chain shares.
+/// The identity of a unit, and the data that its chain shares.
 pub(crate) struct Seat {
     pub(crate) run: Arc<Run>,
     /// The graph in which the chain stands.
@@ -54,7 +54,7 @@ pub(crate) struct Seat {
     pub(crate) open: Arc<OpenAttempt>,
 }
 
-/// What a middleware surrounds: the rest of its chain.
+/// The rest of a chain, inside of the middleware that receives it.
 ///
 /// It can be called several times, one call after the other.
 pub struct Next<'a> {
@@ -75,23 +75,23 @@ impl<'a> Next<'a> {
         Next { rest: chain, unit, state, attempt: unit.seat().first, calls: 0 }
     }
 
-    /// Runs what is further in with this state, and returns its update.
+    /// Runs the inner part of the chain with this state, and returns its update.
     ///
-    /// Called again, it is another attempt: the one before is told to observers as it ended, and the number of the call,
-    /// from 0, is the `attempt_index` of what is further in.
+    /// Each further call is another attempt: observers are told how the previous attempt ended, and the number of the
+    /// call, from 0, is the `attempt_index` of the inner part.
     ///
     /// # Errors
-    /// What is further in failed with.
+    /// The error of the inner part.
     ///
     /// # Cancellation
-    /// Dropping the future cancels what is further in. Its attempt is told with how the chain ends.
+    /// Dropping the future cancels the inner part. Observers see its attempt end with the outcome of the whole chain.
     pub async fn run(&mut self, state: &Snapshot) -> Result<Update, NodeError> {
         let attempt = if self.calls == 0 { self.attempt } else { self.calls };
         self.forward(attempt, state).await
     }
 
-    /// As [`Next::run`], under an attempt number of the middleware's own, from 0 (graph-engine §6: the innermost middleware
-    /// that numbers attempts wins). For middleware whose [`Middleware::reattempts`] is true.
+    /// As [`Next::run`], under an attempt number of the middleware's own, from 0 (graph-engine §6: the innermost
+    /// middleware that numbers attempts wins). For middleware whose [`Middleware::reattempts`] is true.
     ///
     /// # Errors
     /// As [`Next::run`].
@@ -117,8 +117,8 @@ impl<'a> Next<'a> {
         running.await.unwrap_or_else(|panicked| Err(NodeError::new(panicked)))
     }
 
-    /// Tells observers that the last attempt ended as it did, whatever the chain makes of it. Without this call an attempt
-    /// that was not followed by another one is told with the outcome of the chain (R5).
+    /// Tells observers that the last attempt ended as it did, whatever the chain makes of it. Without this call an
+    /// attempt that was not followed by another one is told with the outcome of the chain (R5).
     pub fn settle(&mut self) {
         self.unit.settle();
     }
@@ -150,7 +150,7 @@ impl<'a> Next<'a> {
         &self.unit.seat().place.namespace
     }
 
-    /// Returns the boundaries through which what the chain surrounds was reached; for an instance or a branch with its own.
+    /// Returns the boundaries to the surrounded node, instance or branch; for an instance or a branch with its own.
     #[must_use]
     pub fn lineage(&self) -> &'a Lineage {
         &self.unit.seat().lineage
@@ -162,7 +162,7 @@ impl<'a> Next<'a> {
         &self.unit.seat().run.who.identity
     }
 
-    /// Returns what the caller handed to this invocation, by type.
+    /// Returns the extension of this type that the caller passed to this invocation.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.unit.seat().run.extensions.get()

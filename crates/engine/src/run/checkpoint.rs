@@ -10,7 +10,7 @@ use super::suspend::Abort;
 use crate::error::{Place, Result};
 use crate::plan::lineage::{Boundary, Lineage};
 
-/// What has ended when a run is saved: a node execution, or a member of a container.
+/// A node execution, or a member of a container, that has ended and is saved.
 pub(crate) struct Ended {
     pub(crate) place: Place,
     pub(crate) lineage: Lineage,
@@ -21,8 +21,8 @@ pub(crate) struct Ended {
 impl Run {
     /// Saves where the run stands.
     ///
-    /// Members of a container end side by side. Each waits for its turn and then saves what is true by then, so that a
-    /// later record never knows less than an earlier one.
+    /// Members of a container end side by side. Each waits for its turn and then saves the progress at that time, so
+    /// that a later record never knows less than an earlier one.
     async fn checkpoint(&self, level: &Level, ended: impl FnOnce() -> Ended) -> Result<()> {
         let _turn = self.saving.lock().await;
         let Some(progress) = self.progress() else { return Ok(()) };
@@ -52,7 +52,7 @@ impl Run {
 }
 
 impl Level {
-    /// A member of the container that the graph is inside of, as what has ended. Its place is the container's.
+    /// Describes an ended member of the container that the graph is inside of. Its place is the container's.
     pub(crate) fn member_ended(&self, member: u64) -> Ended {
         let container = self.within.as_ref().expect("members are walked inside of a container");
         let lineage = self.lineage.below(Boundary::Instance(member));
@@ -61,8 +61,8 @@ impl Level {
 
     /// Saves that a node execution of this graph has ended, where runs are saved.
     ///
-    /// A save that fails ends the invocation: what would happen next could not be relied upon after a crash, and a failed
-    /// store is nothing that a middleware around some node could deal with (§10.10 leaves the choice).
+    /// A save that fails ends the invocation: the following work could not be relied upon after a crash, and no
+    /// middleware around a node could deal with a failed store (§10.10 leaves the choice).
     pub(crate) async fn checkpoint(&self, run: &Run, ended: impl FnOnce() -> Ended) {
         if self.saves
             && let Err(error) = run.checkpoint(self, ended).await
@@ -88,7 +88,7 @@ impl Ended {
 }
 
 impl Scope {
-    /// The attempt as what has ended.
+    /// Describes the attempt as ended.
     pub(crate) fn over(&self) -> Ended {
         let (place, lineage) = (self.place.clone(), self.level.lineage.clone());
         Ended { place, lineage, step: self.step, attempt: self.attempt }

@@ -13,7 +13,7 @@ const DEEPEST: usize = 64;
 pub struct Link {
     /// Its category, when it has one.
     pub category: Option<String>,
-    /// What it says itself.
+    /// Its own message.
     pub message: String,
     /// Whether it is a wrapper that the engine put around a failure on its way through a node.
     pub carrier: bool,
@@ -30,10 +30,10 @@ pub struct Classification {
     pub message: String,
 }
 
-/// Classifies an error: what it is about, whatever the engine has wrapped around it.
+/// Classifies an error by the underlying failure, whatever the engine has wrapped around it.
 ///
-/// Retry, failure isolation and events classify with this function; so should routers and metrics. Node errors, which are no
-/// [`std::error::Error`], have [`NodeError::classify`](crate::NodeError::classify).
+/// Retry, failure isolation and events classify with this function; so should routers and metrics. Node errors, which
+/// are no [`std::error::Error`], have [`NodeError::classify`](crate::NodeError::classify).
 #[must_use]
 pub fn classify(error: &(dyn StdError + 'static)) -> Classification {
     let chain: Vec<Link> = links(error).map(|it| it.owned()).collect();
@@ -95,13 +95,14 @@ pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<It
 
 type Below<'a> = Option<&'a (dyn StdError + 'static)>;
 
-/// Tells whether two errors are one. An error may lie at the address of the error that it is a field of; their types differ.
+/// Tells whether two errors are one. An error may lie at the address of the error that it is a field of; their types
+/// differ.
 #[expect(ambiguous_wide_pointer_comparisons, reason = "the type is what tells an error from its first field")]
 fn is_same(one: *const (dyn StdError + 'static), other: *const (dyn StdError + 'static)) -> bool {
     one == other
 }
 
-/// Looks at one error: the link that it is, if it says something itself, and what is below it.
+/// Looks at one error: returns its link, unless it only repeats its cause, and the error below it.
 fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>) {
     let link = |category, carrier| Some(Seen { error, category, carrier, transient: false });
     if let Some(engine) = error.downcast_ref::<Error>() {
@@ -112,7 +113,7 @@ fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>
     let Some(fault) = error.downcast_ref::<Fault>() else {
         return (link(None, false), error.source());
     };
-    // What only repeats an error of the engine's is that error.
+    // A fault that only repeats an error of the engine's counts as that error.
     match fault.engine() {
         Some(engine) if fault.repeats() => (None, Some(engine)),
         _ => {

@@ -1,4 +1,4 @@
-//! What a run knows of its containers while they run: how far each member is.
+//! Progress of the containers of a run: how far each member is.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::plan::lineage::{Boundary, Lineage};
 use crate::plan::policy::ErrorPolicy;
 use crate::plan::update::Update;
 
-/// Puts together what the members of a container contribute: their updates and errors, in the order of members.
+/// Combines the contributions of a container's members: their updates and errors, in the order of members.
 pub(crate) type FanIn = Box<dyn Fn(&[Member]) -> Result<Update, NodeError> + Send + Sync>;
 
 /// One attempt of a node whose work is several inner runs.
@@ -46,7 +46,7 @@ pub(crate) enum Reached {
     Failed(Item),
 }
 
-/// What members have contributed, with their numbers, in order.
+/// Returns the contributions of the members that have ended, with their numbers, in order.
 pub(crate) fn contributions(members: &[Member]) -> impl Iterator<Item = (usize, &Update)> {
     members.iter().enumerate().filter_map(|(at, it)| match &it.reached {
         Reached::Contributed(update) => Some((at, update)),
@@ -94,15 +94,15 @@ impl Container {
         }
     }
 
-    /// Tells whether this is the container that a saved progress is of: the same execution of the same node, entered through
-    /// the same boundaries (pipeline-utilities §10.11).
+    /// Tells whether this is the container that a saved progress is of: the same execution of the same node, entered
+    /// through the same boundaries (pipeline-utilities §10.11).
     pub(crate) fn is(&self, saved: &ContainerProgress) -> bool {
         self.place.namespace == saved.namespace
             && self.lineage == saved.lineage
             && self.execution == saved.execution
     }
 
-    /// Takes over what members have contributed before; those that were in flight begin again.
+    /// Takes over the stored contributions of members; members that were in flight begin again.
     ///
     /// # Errors
     /// `checkpoint_record_invalid` when there are other members now.
@@ -124,7 +124,7 @@ impl Container {
         Ok(())
     }
 
-    /// Puts together what the members have contributed by now.
+    /// Combines the contributions that the members have made so far.
     pub(crate) fn gathered(&self) -> Result<Update, NodeError> {
         // Values are encoded here, by the application's types.
         caught(|| (self.fan_in)(&self.members())).map_err(NodeError::new)?

@@ -1,4 +1,4 @@
-//! What a node's body is handed.
+//! The context that a node's body receives.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,7 +24,7 @@ use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
 use crate::plan::update::Update;
 
-/// The context of one node execution: the state, who the invocation is, and what a node may ask for.
+/// The context of one node execution: the state, the identity of the invocation, and the requests that a node can make.
 pub struct Ctx<S> {
     scope: Arc<Scope>,
     view: OnceLock<Arc<S>>,
@@ -52,7 +52,7 @@ impl<S: State> Ctx<S> {
     /// Returns the state that the node received. Nodes do not change it; they return an update.
     ///
     /// # Panics
-    /// When a stored field is damaged (INV-13: what is merged is checked). The panic becomes the node's error.
+    /// When a stored field is damaged (INV-13: merged values are checked). The panic becomes the node's error.
     #[must_use]
     pub fn state(&self) -> &S {
         self.view.get_or_init(|| match self.scope.state.view() {
@@ -73,7 +73,7 @@ impl<S: State> Ctx<S> {
         &self.scope.run.who.identity
     }
 
-    /// Returns what the caller said about this invocation (graph-engine §3, observability §3.4).
+    /// Returns the caller's metadata of this invocation (graph-engine §3, observability §3.4).
     #[must_use]
     pub fn metadata(&self) -> &Map<String, Value> {
         &self.scope.run.who.metadata
@@ -97,7 +97,8 @@ impl<S: State> Ctx<S> {
         self.scope.attempt
     }
 
-    /// Returns the boundaries through which the node was reached: what tells concurrent inner runs apart in logs and keys.
+    /// Returns the boundaries through which the node was reached. They tell concurrent inner runs apart in logs and
+    /// keys.
     ///
     /// A node that works by its instance's index gets it as data, by the fan-out's inputs (pipeline-utilities §9.1).
     #[must_use]
@@ -105,7 +106,7 @@ impl<S: State> Ctx<S> {
         &self.scope.level.lineage
     }
 
-    /// Returns what the caller handed to this invocation, by type.
+    /// Returns the extension of this type that the caller passed to this invocation.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.scope.run.extensions.get()
@@ -113,8 +114,8 @@ impl<S: State> Ctx<S> {
 
     /// Pauses the invocation until a signal comes (suspension §3).
     ///
-    /// It is the node's last act: on success the run is dropped right here, and what awaits this call never goes on.
-    /// On resume the run continues after this node, or runs it again when the signal says so
+    /// It is the node's last act: on success the run is dropped right here, and code that awaits this call never goes
+    /// on. On resume the run continues after this node, or runs it again when the signal says so
     /// ([`Signal::mark_node_completed`]).
     ///
     /// # Errors
@@ -149,8 +150,8 @@ impl<S: State> Ctx<S> {
         }
     }
 
-    /// Returns the items of a list at these positions, as far as the list goes; those that a window does not hold are read
-    /// from the store (D22).
+    /// Returns the items of a list at these positions, as far as the list goes; those that a window does not hold are
+    /// read from the store (D22).
     ///
     /// # Errors
     /// `invalid_argument` when the state has no such list; `session_load_failed` when the store cannot be read.

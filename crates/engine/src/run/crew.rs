@@ -78,7 +78,8 @@ impl<'a, T> Crew<'a, T> {
         self.listen(cx.waker());
         while let Some(number) = self.ready.pop_first() {
             if let Some((future, call)) = self.members.get_mut(&number) {
-                // Taken, not set: what was done before a wake-up that came too late to be noted is seen by this poll.
+                // Swapped rather than stored: the swap acquires, so this poll sees the work done before a wake-up that
+                // came too late to be noted.
                 call.noted.swap(false, Ordering::AcqRel);
                 let waker = Waker::from(call.clone());
                 let polled = Pin::new(future).poll(&mut Context::from_waker(&waker));

@@ -25,10 +25,10 @@ use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::Node;
 use crate::plan::update::Update;
 
-/// Decides which branches are dispatched, by their numbers: each condition is asked once, in the order of declaration.
+/// Decides which branches are dispatched, by their numbers: each condition is called once, in the order of declaration.
 ///
 /// # Errors
-/// What a condition failed with.
+/// The error of a condition.
 pub(crate) fn resolve(plan: &BranchesPlan, state: &Snapshot) -> Result<Vec<usize>, NodeError> {
     let mut dispatched = Vec::with_capacity(plan.branches.len());
     for (number, branch) in plan.branches.iter().enumerate() {
@@ -72,7 +72,7 @@ pub(crate) struct Dispatching<'a> {
 }
 
 impl Dispatching<'_> {
-    /// Runs the dispatched branches and puts together what they contribute.
+    /// Runs the dispatched branches and combines their contributions.
     pub(crate) async fn run(&self) -> Result<Update, NodeError> {
         let Inside { run, container, scope } = self.inside;
         let count = self.dispatched.len() as u64;

@@ -1,7 +1,7 @@
 //! The driver of one invocation: load, run, and record how it ends.
 //!
-//! It polls the run and listens for a node that wants to suspend. A suspension is recorded while the run is not polled; then
-//! the run is dropped, and with it the node's body and everything around it (suspension §3, §8.4).
+//! It polls the run and listens for a node that wants to suspend. A suspension is recorded while the run is not polled;
+//! then the run is dropped, and with it the node's body and everything around it (suspension §3, §8.4).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -30,7 +30,7 @@ use crate::plan::guard::caught;
 use crate::plan::snapshot::{MergeFault, Snapshot};
 use crate::plan::update::Update;
 
-/// What a run begins from.
+/// The starting point of a run.
 struct Opening {
     begin: Begin,
     identity: Option<Identity>,
@@ -75,7 +75,8 @@ pub(crate) async fn drive(
     let (opening, identity) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            // Nothing ran; the port hears how it ended, and what it says about that adds nothing.
+            // Nothing ran. The port gets the outcome; an error of the port's own is dropped, since this one is
+            // returned.
             drop(port.end(Ending::Errored { error: &error, progress: None }).await);
             return Err(error);
         }
@@ -190,7 +191,9 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
                 return Poll::Ready(Polled::Ended(ended));
             }
             // A node may have asked during this very poll.
-            run.requests.take(cx.waker()).map_or(Poll::Pending, |requests| Poll::Ready(Polled::Asked(requests)))
+            run.requests
+                .take(cx.waker())
+                .map_or(Poll::Pending, |requests| Poll::Ready(Polled::Asked(requests)))
         });
         match polled.await {
             Polled::Ended(ended) => return ended.map(End::Reached),
@@ -250,7 +253,7 @@ fn standing_open(
         standing.cursor.frames.iter_mut().for_each(|frame| frame.attempt = 0);
     }
     let mut points = restore::standpoints(core, standing).map_err(|error| match (error, &identity) {
-        // What cannot be gone on with is named after what was asked for: here a paused record.
+        // The error of a resume names the paused record, not the position.
         (Error::Position { reason }, Some(it)) if payload.is_some() => {
             Error::SuspensionRecord { invocation: it.invocation_id.to_string(), reason }
         }
@@ -263,9 +266,10 @@ fn standing_open(
     Ok(Opening { begin, identity, next_step, recovering: payload.is_none(), records, containers, completed })
 }
 
-/// Puts the initial state together: defaults, then what the session holds, then what the caller sets (R1).
+/// Makes the initial state: defaults, then the session's fields, then the caller's (R1).
 ///
-/// A field that the caller sets passes its reducer only where the session holds something; elsewhere it is the value.
+/// A field that the caller sets passes its reducer only where the session has a value for it; elsewhere it is the
+/// value.
 fn initial_state(
     core: &Core,
     loaded: Option<SessionState>,

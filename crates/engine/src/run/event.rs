@@ -1,4 +1,4 @@
-//! What observers see (graph-engine §6).
+//! Events for observers (graph-engine §6).
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct EventError {
     pub category: &'static str,
     /// The category of the cause, when it has one of its own.
     pub derived_category: String,
-    /// What happened.
+    /// The error message.
     pub message: String,
 }
 
@@ -74,7 +74,7 @@ pub struct NodeEvent {
     pub pre_state: Snapshot,
     /// How the attempt ended, on completed events.
     pub end: Option<AttemptEnd>,
-    /// What is awaited, on suspended events.
+    /// The awaited signal, on suspended events.
     pub descriptor: Option<Descriptor>,
     /// The state of each containing graph when it was entered, outermost first; one less than the namespace.
     pub parent_states: Arc<[Snapshot]>,
@@ -83,11 +83,11 @@ pub struct NodeEvent {
     /// The boundaries through which the node was reached, aligned with the namespace; one less than it. The scalars and
     /// chains of fan-out indexes and branch names are read off it.
     pub lineage: Lineage,
-    /// What a container was resolved to, on its own events.
+    /// The resolved configuration of a container, on its own events.
     pub container: Option<ContainerConfig>,
 }
 
-/// What a node that runs several inner runs was resolved to when it was entered (graph-engine §6).
+/// The configuration of a node with several inner runs, resolved when the node was entered (graph-engine §6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerConfig {
     /// A fan-out.
@@ -96,27 +96,27 @@ pub enum ContainerConfig {
     Branches(Arc<BranchesConfig>),
 }
 
-/// What a fan-out was resolved to.
+/// The resolved configuration of a fan-out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FanOutConfig {
     /// How many instances there are.
     pub item_count: u64,
     /// How many may run at once; none for all of them.
     pub concurrency: Option<u64>,
-    /// What becomes of failed instances.
+    /// The treatment of failed instances.
     pub error_policy: ErrorPolicy,
     /// The fan-out node's own name.
     pub parent_node_name: Arc<str>,
 }
 
-/// What parallel branches were resolved to.
+/// The resolved configuration of parallel branches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchesConfig {
     /// All declared branches, in the order of declaration.
     pub branch_names: Arc<[Arc<str>]>,
     /// How many of them were dispatched.
     pub branch_count: u64,
-    /// What becomes of failed branches.
+    /// The treatment of failed branches.
     pub error_policy: ErrorPolicy,
     /// The node's own name.
     pub parent_node_name: Arc<str>,
@@ -129,14 +129,14 @@ pub struct IsolationEvent {
     pub identity: Arc<Identity>,
     /// When it was caught.
     pub at: Timestamp,
-    /// What the application calls the place.
+    /// The name that the application gave to this isolation.
     pub event_name: Arc<str>,
     /// The node that the middleware surrounds; for an instance or a branch, its container.
     pub node_name: Arc<str>,
     /// The path to that node, outermost first, its own name last.
     pub namespace: Arc<[Arc<str>]>,
-    /// The boundaries to what the middleware surrounds: one less than the namespace for a node, and for an instance or a
-    /// branch, whose own boundary comes last, as many.
+    /// The boundaries to the surrounded node, instance or branch: one less than the namespace for a node; as many for
+    /// an instance or a branch, whose own boundary comes last.
     pub lineage: Lineage,
     /// The last attempt.
     pub attempt_index: u32,
@@ -144,14 +144,14 @@ pub struct IsolationEvent {
     pub pre_state: Snapshot,
     /// The update that takes the place of the failed one.
     pub post_state: Update,
-    /// What was caught.
+    /// The caught error.
     pub caught_exception: Classification,
 }
 
-/// A run was saved, or could not be (pipeline-utilities §10.8): what a span of the save is made of.
+/// A run was saved, or could not be (pipeline-utilities §10.8). Tracing makes the span of the save from this event.
 ///
-/// What a checkpointer that batches keeps back is told of like what it wrote: it is told of that the checkpointer was asked,
-/// and what it answered.
+/// There is one event for each call of the checkpointer and its answer, also when a checkpointer that batches has not
+/// written the checkpoint yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointEvent {
     /// Who the invocation is.
@@ -166,8 +166,8 @@ pub struct CheckpointEvent {
     pub node_name: Arc<str>,
     /// The path to that node, outermost first, its own name last.
     pub namespace: Arc<[Arc<str>]>,
-    /// The boundaries to what had ended: one less than the namespace for a node, and for an instance, whose own boundary
-    /// comes last, as many.
+    /// The boundaries to the node or instance that had ended: one less than the namespace for a node; as many for an
+    /// instance, whose own boundary comes last.
     pub lineage: Lineage,
     /// The number of the node execution in the invocation.
     pub step: u64,
@@ -210,7 +210,7 @@ impl NodeEvent {
         self.lineage.branch_name()
     }
 
-    /// Returns what a fan-out was resolved to, on its own events.
+    /// Returns the resolved configuration of a fan-out, on its own events.
     #[must_use]
     pub fn fan_out_config(&self) -> Option<&FanOutConfig> {
         match &self.container {
@@ -219,7 +219,7 @@ impl NodeEvent {
         }
     }
 
-    /// Returns what parallel branches were resolved to, on their node's own events.
+    /// Returns the resolved configuration of parallel branches, on their node's own events.
     #[must_use]
     pub fn parallel_branches_config(&self) -> Option<&BranchesConfig> {
         match &self.container {

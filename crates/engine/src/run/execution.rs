@@ -25,7 +25,7 @@ use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::{Kind, Node};
 use crate::plan::update::Update;
 
-/// One execution of one node, of whatever kind: what its chain surrounds.
+/// One execution of one node of any kind: the unit that the node's chain surrounds.
 struct Execution<'a> {
     walker: &'a Walker<'a>,
     node: &'a Node,
@@ -89,7 +89,7 @@ impl Execution<'_> {
             Ok(update) => walker.merge(self.node, place, self.base, update),
             Err(error) => Err(error.leave(place, self.base)),
         };
-        // What no middleware told is told as the chain ended (R5).
+        // An attempt whose end no middleware reported is reported with the outcome of the chain (R5).
         let open = self.seat.open.take();
         let (after, target) = match led {
             Ok(led) => led,
@@ -118,7 +118,8 @@ impl Execution<'_> {
         Ok(led)
     }
 
-    /// Saves that an attempt has failed, if one ran. A fan-out does so while its record is there; a subgraph is no step.
+    /// Saves that an attempt has failed, if one ran. A fan-out does so while its record is there; a subgraph is no
+    /// step.
     async fn captured(&self) {
         if matches!(self.work, Work::Function(_)) && self.reached.load(Ordering::Relaxed) {
             let failed = || Ended { attempt: self.performed.load(Ordering::Relaxed), ..self.over() };
@@ -126,7 +127,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The execution as what has ended: its last attempt is the one that counts.
+    /// Describes the ended execution for a save: its last attempt is the one that counts.
     fn over(&self) -> Ended {
         let (place, lineage) = (self.seat.place.clone(), self.seat.lineage.clone());
         let attempt = self.seat.last.load(Ordering::Relaxed);
@@ -180,7 +181,7 @@ impl Execution<'_> {
         let scope = self.begin(state, attempt);
         let resolved = match fan::resolve(plan, state) {
             Ok(resolved) => resolved,
-            // What could not be resolved has no configuration to tell (R22).
+            // A fan-out that could not be resolved has no configuration to report (R22).
             Err(error) => {
                 self.started(scope);
                 self.walker.level.checkpoint(self.walker.run, || self.over()).await;
@@ -193,7 +194,7 @@ impl Execution<'_> {
         }
         let container = resolved.container(plan, self.at());
         if let Err(error) = run.restore(&container) {
-            // Nobody may go on with what does not fit (pipeline-utilities §10.11).
+            // A record that does not fit the graph ends the invocation (pipeline-utilities §10.11).
             return self.walker.abort(error).await;
         }
         let (scope, container) = self.contain(scope, container);
@@ -215,7 +216,7 @@ impl Execution<'_> {
         };
         let scope = self.begin(state, attempt);
         let resolved = dispatch::resolve(plan, state);
-        // Where a condition fails nothing is dispatched; what was declared is told all the same (graph-engine §6).
+        // When a condition fails, no branch is dispatched; events still carry the declared branches (graph-engine §6).
         let numbers = resolved.as_deref().unwrap_or_default();
         let (scope, container) = self.contain(scope, dispatch::container(plan, numbers, self.at()));
         let dispatched = match resolved {
@@ -230,7 +231,7 @@ impl Execution<'_> {
         self.ended(outcome).await
     }
 
-    /// Saves that an attempt of a container has failed, while what its members have contributed is known.
+    /// Saves that an attempt of a container has failed, while the contributions of its members are still held.
     async fn ended<T>(
         &self,
         outcome: std::result::Result<T, NodeError>,

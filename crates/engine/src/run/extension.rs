@@ -1,4 +1,4 @@
-//! What a caller hands to the nodes of one invocation beside state: by type.
+//! Extensions: values that a caller passes to the nodes of one invocation beside state, by type.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

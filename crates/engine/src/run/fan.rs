@@ -44,7 +44,7 @@ impl Refused {
     }
 }
 
-/// What a fan-out is resolved to when it is entered.
+/// The numbers of a fan-out, resolved when it is entered.
 pub(crate) struct Resolved {
     count: u64,
     limit: Option<u64>,
@@ -104,12 +104,12 @@ pub(crate) struct Fanning<'a> {
     pub(crate) inside: Inside<'a>,
     pub(crate) fan: &'a Fan,
     pub(crate) plan: &'a FanOutPlan,
-    /// The inner graph, but for what each instance has of its own.
+    /// The inner graph, without the data that each instance has of its own.
     pub(crate) level: Level,
 }
 
 impl Fanning<'_> {
-    /// Runs all instances and puts together what they contribute.
+    /// Runs all instances and combines their contributions.
     pub(crate) async fn run(&self, resolved: &Resolved) -> Result<Update, NodeError> {
         if resolved.count == 0 && self.plan.on_empty == OnEmpty::Raise {
             return Err(Refused::Empty.error());

@@ -35,7 +35,9 @@ pub(crate) type ErrorRecord = Arc<dyn Fn(u64, &NodeError) -> Value + Send + Sync
 /// ```
 /// # use singletree_engine::{END, FieldSpec, Graph, Reducer, Schema, Shape, Slot, Update};
 /// use singletree_engine::FanOut;
-/// # let field = |name: &'static str, shape, default: serde_json::Value| FieldSpec::new(name, shape, Slot::from_json(default));
+/// # let field = |name: &'static str, shape, default: serde_json::Value| {
+/// #     FieldSpec::new(name, shape, Slot::from_json(default))
+/// # };
 /// # let inner = Schema::new("square", vec![field("n", Shape::Int, 0.into()), field("out", Shape::Int, 0.into())]);
 /// # let list = || Shape::Int.list();
 /// # let outer = Schema::new("all", vec![
@@ -64,11 +66,11 @@ pub struct FanOut<S> {
     state: PhantomData<fn(&S)>,
 }
 
-/// What a fan-out runs.
+/// The work of a fan-out.
 #[derive(Clone)]
 pub(crate) struct Fan {
     pub(crate) core: Arc<Core>,
-    /// What runs around each instance.
+    /// The middleware around each instance.
     pub(crate) chain: Chain,
     pub(crate) record: ErrorRecord,
 }
@@ -169,7 +171,7 @@ impl<S: State> FanOut<S> {
         self
     }
 
-    /// Says what becomes of failed instances; the first one is the fan-out's failure otherwise.
+    /// Sets the treatment of failed instances; the first failure is the fan-out's failure otherwise.
     #[must_use]
     pub fn error_policy(mut self, policy: ErrorPolicy) -> Self {
         self.draft.error_policy = policy;
@@ -192,7 +194,7 @@ impl<S: State> FanOut<S> {
         self
     }
 
-    /// Says what happens when there is nothing to run; it fails otherwise.
+    /// Sets the behaviour of a fan-out without instances; it fails otherwise.
     #[must_use]
     pub fn on_empty(mut self, on_empty: OnEmpty) -> Self {
         self.draft.on_empty = on_empty;
@@ -207,9 +209,9 @@ impl<S: State> FanOut<S> {
     }
 
     /// Puts a middleware around each instance, further in than those that were put before it. It sees the instance's
-    /// first state, and the collected and extra fields of its last one as the update, under the inner graph's names. What
-    /// it returns is the instance's contribution; a field that it lacks is null. Called again, `next` runs the whole
-    /// instance again.
+    /// first state, and the collected and extra fields of its last one as the update, under the inner graph's names.
+    /// The update that it returns is the instance's contribution; a field that the update lacks is null. Called again,
+    /// `next` runs the whole instance again.
     #[must_use]
     pub fn instance_middleware(mut self, middleware: impl Middleware + 'static) -> Self {
         let added: Arc<dyn Middleware> = Arc::new(middleware);

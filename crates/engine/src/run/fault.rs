@@ -1,4 +1,4 @@
-//! What a node fails with.
+//! The errors of nodes.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::error::{Error, Place};
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
 
-/// What a node returns: an update, or why there is none.
+/// The result of a node: an update or an error.
 pub type NodeResult<S> = Result<<S as State>::Update, NodeError>;
 
 /// Why a node failed, as the engine keeps it: the application's own error, or one made here, with an optional category.
@@ -23,7 +23,7 @@ pub struct Fault {
     transient: bool,
 }
 
-/// What a fault is to its cause.
+/// The relation of a fault to its cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wraps {
     /// An error of its own.
@@ -35,7 +35,7 @@ enum Wraps {
 }
 
 impl Fault {
-    /// Returns the category of the failure, when it has one; looked for below what the engine wrapped around it.
+    /// Returns the category of the failure, when it has one; looked for below the engine's wrappers.
     #[must_use]
     pub fn category(&self) -> Option<&str> {
         match self.engine() {
@@ -119,7 +119,7 @@ impl NodeError {
         self
     }
 
-    /// Says what caused the error.
+    /// Sets the cause of the error.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<BoxError>) -> Self {
         self.0.cause = Some(cause.into());
@@ -143,7 +143,7 @@ impl NodeError {
 
     /// Returns the category that the error itself has: that of the wrapper, for a failure of an inner run.
     ///
-    /// What it is about is told by [`NodeError::classify`].
+    /// For the category of the underlying failure use [`NodeError::classify`].
     #[must_use]
     pub fn category(&self) -> Option<&str> {
         match self.0.engine() {
@@ -186,7 +186,7 @@ impl NodeError {
         self.0.wraps == Wraps::Carried
     }
 
-    /// Leaves the chain of a node: what was carried is itself again, all else is the node's failure.
+    /// Leaves the chain of a node: a carried error is unwrapped, any other error becomes the node's failure.
     pub(crate) fn leave(self, place: &Place, state: &Snapshot) -> Error {
         let mut fault = self.0;
         if fault.wraps == Wraps::Carried

@@ -34,7 +34,7 @@ use crate::plan::update::Update;
 pub(crate) type Body =
     Arc<dyn Fn(Arc<Scope>) -> BoxFuture<'static, std::result::Result<Update, NodeError>> + Send + Sync>;
 
-/// What a node does.
+/// The work of a node.
 pub(crate) enum Work {
     Function(Body),
     Subgraph(Arc<Core>),
@@ -42,12 +42,12 @@ pub(crate) enum Work {
     Branches(Dispatch),
 }
 
-/// A compiled graph without its state type: what runs share.
+/// A compiled graph without its state type, shared by its runs.
 pub(crate) struct Core {
     pub(crate) topology: Topology,
-    /// What each node does, by the topology's numbers.
+    /// The work of each node, by the topology's numbers.
     pub(crate) works: Vec<Work>,
-    /// What runs around each node, by the topology's numbers.
+    /// The middleware around each node, by the topology's numbers.
     pub(crate) chains: Vec<Chain>,
     pub(crate) auto_save: bool,
     pub(crate) stores: Stores,
@@ -75,7 +75,7 @@ struct Attached {
 pub(crate) struct CoreParts {
     pub(crate) topology: Topology,
     pub(crate) works: Vec<Work>,
-    /// What runs around each node, by the topology's numbers.
+    /// The middleware around each node, by the topology's numbers.
     pub(crate) chains: Vec<Chain>,
     pub(crate) auto_save: bool,
     pub(crate) stores: Stores,
@@ -148,7 +148,7 @@ impl Core {
     }
 }
 
-/// Describes a graph's structure and digests it: what a cursor depends on (D28). Bodies are not part of it.
+/// Describes a graph's structure and digests the description; cursors depend on it (D28). Bodies are not part of it.
 fn digest(topology: &Topology, works: &[Work]) -> String {
     let mut hash = Sha256::new();
     for field in topology.schema.fields() {
@@ -208,8 +208,8 @@ impl<S> Graph<S> {
         &self.core.topology.session.version
     }
 
-    /// Checks state that comes from a store or a migration, list elements included: a port does this once, when it loads
-    /// what it did not write itself. Fields that are not the session's are not looked at.
+    /// Checks state that comes from a store or a migration, list elements included: a port does this once, when it
+    /// loads state that it did not write itself. Fields that are not the session's are not looked at.
     ///
     /// # Errors
     /// `state_validation_error`.
@@ -217,10 +217,10 @@ impl<S> Graph<S> {
         self.core.check_session(loaded)
     }
 
-    /// Brings the states of a run that was stored under another version of the state's schema to the graph's, and checks what
-    /// came of it, list elements included: a port does this when it enters a stored run. Each frame is migrated by the same
-    /// chain (pipeline-utilities §10.12.2); of the same version, it is passed through, neither checked nor the registry
-    /// consulted.
+    /// Migrates the states of a run that was stored under another version of the state's schema to the graph's version,
+    /// and checks the migrated states, list elements included: a port does this when it enters a stored run. Each frame
+    /// is migrated by the same chain (pipeline-utilities §10.12.2). A run of the same version is returned unchanged:
+    /// its states are not checked and the registry is not consulted.
     ///
     /// # Errors
     /// `checkpoint_state_migration_missing`, `…_chain_ambiguous`, `…_failed`, `state_validation_error`.
@@ -244,7 +244,7 @@ impl<S> Graph<S> {
         &self.core.digest
     }
 
-    /// Returns what the compiler warned of.
+    /// Returns the compiler's warnings.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.core.warnings
@@ -269,8 +269,8 @@ impl<S> Graph<S> {
 
     /// Waits until every event of the invocations that are active now was delivered (graph-engine §6).
     ///
-    /// With a time limit it returns in time and gives up what is left: the workers end, later invocations are not
-    /// touched. A slow observer makes this as slow; give a limit in short-lived processes.
+    /// With a time limit it returns in time and drops the undelivered events: the workers end, later invocations are
+    /// not touched. A slow observer makes this as slow; give a limit in short-lived processes.
     ///
     /// # Errors
     /// `invalid_argument` inside an invocation, which would wait for itself.
@@ -292,8 +292,9 @@ impl<S> Graph<S> {
         Ok(DrainSummary { undelivered_count: backlogs.iter().map(undelivered).sum(), timeout_reached })
     }
 
-    /// Waits until the events of one invocation that were dispatched by now are delivered (graph-engine §6). May be called
-    /// in a node's body; a time limit cancels nothing. An invocation that is not known or done is drained at once.
+    /// Waits until the events of one invocation that were dispatched by now are delivered (graph-engine §6). May be
+    /// called in a node's body; a time limit cancels nothing. An invocation that is not known or done is drained at
+    /// once.
     pub async fn drain_events_for(
         &self,
         invocation: &InvocationId,

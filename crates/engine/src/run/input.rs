@@ -41,7 +41,7 @@ impl Ids for RandomIds {
     }
 }
 
-/// Waits: what retries do between attempts.
+/// Waits; used by retries between attempts.
 pub trait Timer: fmt::Debug + Send + Sync {
     /// Returns when this much time has passed.
     ///
@@ -50,7 +50,7 @@ pub trait Timer: fmt::Debug + Send + Sync {
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// Makes chance: what spreads retries.
+/// Makes random numbers; used by retries for jitter.
 pub trait Chance: fmt::Debug + Send + Sync {
     /// Returns the next number, all 64 bits of it random.
     fn next(&self) -> u64;

@@ -1,4 +1,4 @@
-//! Invoking a graph: what the caller hands in, and the ways to begin (graph-engine §3, suspension §7).
+//! Invoking a graph: the caller's options, and the ways to begin (graph-engine §3, suspension §7).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
 use crate::plan::update::Update;
 
-/// What a caller hands to one invocation.
+/// The options of one invocation.
 #[derive(Debug, Clone, Default)]
 pub struct InvokeOptions {
     pub(crate) identity: RequestedIdentity,
@@ -76,9 +76,9 @@ impl InvokeOptions {
         self
     }
 
-    /// Says that the invocation may have run before and died: what its first node execution hears from
-    /// [`Ctx::is_recovering`](crate::Ctx::is_recovering). For runs that begin anew because nothing of them was recorded;
-    /// [`Start::Recover`] says it by itself.
+    /// Sets whether the invocation may have run before and died; its first node execution sees this as
+    /// [`Ctx::is_recovering`](crate::Ctx::is_recovering). For runs that begin anew because nothing of them was
+    /// recorded; [`Start::Recover`] sets it by itself.
     #[must_use]
     pub fn recovering(mut self, recovering: bool) -> Self {
         self.recovering = recovering;
@@ -93,7 +93,8 @@ impl InvokeOptions {
     }
 }
 
-/// Makes the update with which a run begins, from the state as loaded: the session's over the defaults, or the defaults.
+/// Makes the update with which a run begins, from the state as loaded: the session's over the defaults, or the
+/// defaults.
 pub type EntryHook = Box<dyn FnOnce(&Snapshot) -> Update + Send>;
 
 /// How a kept run begins.
@@ -149,12 +150,12 @@ impl std::fmt::Debug for Watch {
 impl<S: State> Graph<S> {
     /// Runs the graph from its entry (graph-engine §3).
     ///
-    /// `initial` sets fields of the initial state; the others take their defaults. With a session, what is stored comes
-    /// first, and the fields that are set here pass the reducers on top of it (sessions §4, R1).
+    /// `initial` sets fields of the initial state; the others take their defaults. With a session, the stored fields
+    /// come first, and the fields that are set here pass the reducers on top of them (sessions §4, R1).
     ///
     /// # Errors
-    /// By category: those of graph-engine §4, sessions §10, suspension §9; `invocation_limit_exceeded`. An error carries
-    /// the state that can be recovered ([`Error::state`]).
+    /// By category: those of graph-engine §4, sessions §10, suspension §9; `invocation_limit_exceeded`. An error
+    /// carries the state that can be recovered ([`Error::state`]).
     ///
     /// # Cancellation
     /// Dropping the future ends the run at its next await. A suspension or save that had begun has happened or has not.
@@ -166,8 +167,8 @@ impl<S: State> Graph<S> {
 
     /// Resumes a suspended invocation with the payload of its signal (suspension §6, §7).
     ///
-    /// The invocation keeps its id and its session; options that name others are ignored, except that another session is
-    /// an error.
+    /// The invocation keeps its id and its session; options that name others are ignored, except that another session
+    /// is an error.
     ///
     /// # Errors
     /// As [`Graph::invoke`]; `suspension_record_invalid` when there is nothing to resume,
@@ -184,12 +185,13 @@ impl<S: State> Graph<S> {
         self.typed(drive::drive(&self.core, Arc::new(port), start, options, &Watch::default()).await?)
     }
 
-    /// Goes on with an invocation that failed or died, where its checkpoint says that it stood (pipeline-utilities §10.4).
+    /// Goes on with an invocation that failed or died, where its checkpoint says that it stood (pipeline-utilities
+    /// §10.4).
     ///
-    /// What completed before does not run again; a node that was in the middle does, from its start and with its attempts
-    /// counted anew, so nodes must bear being repeated (§10.5, §10.6). It is an invocation of its own: it gets a fresh id,
-    /// whatever the options say, and keeps the correlation id. The session is not loaded again, since the state has it
-    /// already; it is saved at the end. Options that name another session than the record's are an error.
+    /// Nodes that had completed do not run again; a node that was in the middle does, from its start and with its
+    /// attempts counted anew, so nodes must bear being repeated (§10.5, §10.6). It is an invocation of its own: it gets
+    /// a fresh id, whatever the options say, and keeps the correlation id. The session is not loaded again, since the
+    /// state has it already; it is saved at the end. Options that name another session than the record's are an error.
     ///
     /// # Errors
     /// As [`Graph::invoke`]; `checkpoint_not_found`, also without a checkpointer; `checkpoint_load_failed`;
@@ -201,10 +203,10 @@ impl<S: State> Graph<S> {
         self.typed(drive::drive(&self.core, port, Start::Recover, options, &Watch::default()).await?)
     }
 
-    /// Runs the graph over a port of the caller's own, which keeps the run; what harnesses build on.
+    /// Runs the graph over a port of the caller's own, which keeps the run. Harnesses build on this call.
     ///
     /// # Errors
-    /// As [`Graph::invoke`], and whatever the port fails with.
+    /// As [`Graph::invoke`], and the errors of the port.
     ///
     /// # Cancellation
     /// As [`Graph::invoke`]; `watch` tells where a dropped run stood.
@@ -220,8 +222,8 @@ impl<S: State> Graph<S> {
 
     fn typed(&self, outcome: Outcome<Snapshot>) -> Result<Outcome<S>> {
         outcome.try_map(|state| {
-            let read =
-                caught(|| S::read(&state)).unwrap_or_else(|caught| Err(FieldFault::new("final state", caught)));
+            let read = caught(|| S::read(&state))
+                .unwrap_or_else(|caught| Err(FieldFault::new("final state", caught)));
             read.map_err(|source| Error::Validation { place: None, source, state: Some(state) })
         })
     }

@@ -1,4 +1,4 @@
-//! A graph as a run has entered it: what its nodes' executions have in common.
+//! A graph as a run has entered it: the data that its nodes' executions share.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(crate) struct Level {
     pub(crate) strand: Arc<Strand>,
     /// How many of the containing nodes are outside of the strand.
     base: usize,
-    /// The attempt of what contains the graph: that of its nodes, unless their own chains number theirs.
+    /// The attempt of the node or member that contains the graph: that of its nodes, unless their own chains number
+    /// theirs.
     pub(crate) attempt: u32,
     /// The attempt of the innermost container that the graph is inside of.
     pub(crate) within: Option<Arc<Scope>>,
@@ -64,7 +65,8 @@ impl Level {
             self.attached.iter().cloned().chain(run.observers.attached_to(core)).collect();
         Self {
             core: core.clone(),
-            // Observers attached to a graph see what is below it, before those attached further in (graph-engine §6).
+            // Observers attached to a graph see events of the graphs below it, before observers attached further in
+            // (graph-engine §6).
             observers: attached.iter().chain(&run.observers.own).cloned().collect(),
             attached,
             ..self.nested(node, state)
@@ -87,7 +89,7 @@ impl Level {
         Self { lineage: self.lineage.clone(), base: below.path.len(), within: Some(scope.clone()), ..below }
     }
 
-    /// What a function runs in that is a member of a container: there is no graph of its own, and no observers of one.
+    /// The level of a function that is a member of a container: it has no graph of its own, and no observers of one.
     pub(crate) fn calling(&self, node: &Node, scope: &Arc<Scope>, lineage: Lineage) -> Self {
         let nested = self.nested(node, scope.base());
         let (base, within) = (nested.path.len(), Some(scope.clone()));
@@ -100,13 +102,13 @@ impl Level {
         Self { lineage, strand, attempt, saves, ..self.clone() }
     }
 
-    /// Numbers a node execution among those of its strand: what tells facts of members apart. The main strand's have no
-    /// need of numbers, since it runs one node at a time.
+    /// Numbers a node execution among those of its strand; the number tells the facts of members apart. The main
+    /// strand's executions need no numbers, since it runs one node at a time.
     pub(crate) fn ordinal(&self) -> u64 {
         if self.is_main() { 0 } else { self.strand.count() }
     }
 
-    /// Returns what the names of facts begin with that a node execution records; nothing on the main strand.
+    /// Returns the prefix for the names of facts that a node execution records; empty on the main strand.
     pub(crate) fn facts(&self, node: &str, ordinal: u64) -> String {
         if self.is_main() {
             return String::new();

@@ -1,4 +1,4 @@
-//! What bounds a run (INV-12).
+//! The limits of a run (INV-12).
 
 use crate::error::{Error, Result};
 
@@ -9,8 +9,8 @@ pub struct Limits {
     pub steps: u64,
     /// Instances of one fan-out; one more is `invocation_limit_exceeded` before any of them begins.
     pub instances: u64,
-    /// Events that may wait for slow observers of one invocation; beyond it that invocation's observers get no more, and
-    /// drain counts the rest as undelivered (INV-10).
+    /// Events that may wait for slow observers of one invocation; beyond it that invocation's observers get no more,
+    /// and drain counts the rest as undelivered (INV-10).
     pub observer_backlog: u64,
 }
 

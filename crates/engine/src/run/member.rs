@@ -21,7 +21,7 @@ use crate::plan::lineage::Lineage;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::update::Update;
 
-/// What the members of one attempt of a container have in common.
+/// The data that the members of one attempt of a container share.
 #[derive(Clone, Copy)]
 pub(crate) struct Inside<'a> {
     pub(crate) run: &'a Arc<Run>,
@@ -30,7 +30,7 @@ pub(crate) struct Inside<'a> {
     pub(crate) container: &'a Arc<Container>,
 }
 
-/// What a member does, each time that its chain reaches it.
+/// The work of a member, performed each time that its chain reaches it.
 pub(crate) trait MemberWork: Send + Sync {
     fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>>;
 }
@@ -90,7 +90,7 @@ impl Inside<'_> {
     }
 }
 
-/// What the middleware of members surrounds: one member.
+/// The unit that the middleware of members surrounds: one member.
 struct Surrounded<'a> {
     work: &'a dyn MemberWork,
     seat: Seat,

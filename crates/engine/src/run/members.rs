@@ -31,13 +31,13 @@ pub(crate) struct Members<'a> {
 }
 
 impl Members<'_> {
-    /// Runs them all, started in the order of their numbers; the container knows then what each came to.
+    /// Runs all members, started in the order of their numbers, and notes the outcome of each in the container.
     ///
-    /// Returns the first failure, with whose it is, where failures are not collected. The others are cancelled by being dropped, in order.
-    /// When a member asks the driver for something, no other one goes on.
+    /// Where failures are not collected, returns the first failure with the number of its member. The others are
+    /// cancelled by being dropped, in order. When a member asks the driver for something, no other one goes on.
     ///
     /// # Errors
-    /// What making a record of a failure failed with.
+    /// The error of making the record of a failure.
     pub(crate) async fn run<'b>(
         &self,
         start: impl Fn(u64) -> BoxFuture<'b, Result<Update, NodeError>>,
@@ -78,8 +78,8 @@ impl Members<'_> {
         }
     }
 
-    /// One member: its run, what becomes of its end, and the checkpoint that says so. Contribution and checkpoint come
-    /// together, so that a record that calls a member completed has what it contributes (pipeline-utilities §10.11).
+    /// One member: its run, the handling of its outcome, and the checkpoint of it. Contribution and checkpoint come
+    /// together, so that a record that calls a member completed has its contribution (pipeline-utilities §10.11).
     fn member<'b>(
         &'b self,
         number: u64,

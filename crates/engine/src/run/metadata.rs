@@ -1,4 +1,4 @@
-//! What a caller may say about an invocation (graph-engine §3, observability §3.4).
+//! The caller's metadata of an invocation, and its checks (graph-engine §3, observability §3.4).
 
 use serde_json::{Map, Value};
 

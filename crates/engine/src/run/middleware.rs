@@ -1,4 +1,4 @@
-//! Middleware: what runs around nodes (pipeline-utilities §§2–3).
+//! Middleware: code that runs around nodes (pipeline-utilities §§2–3).
 
 pub(crate) mod around;
 pub(crate) mod isolation;
@@ -15,38 +15,40 @@ use crate::plan::problem::Problem;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::update::Update;
 
-/// Runs around a node, an instance of a fan-out or a branch: sees the state on the way in and the update on the way out.
+/// Runs around a node, an instance of a fan-out or a branch: sees the state on the way in and the update on the way
+/// out.
 ///
-/// What comes before `next` is called runs on the way in, what comes after it on the way out. A middleware may hand
+/// The code before the call of `next` runs on the way in, the code after it on the way out. A middleware may hand
 /// another state inwards, change the update, not call `next` at all, recover from its error, or call it again. The
 /// update that the outermost middleware returns is merged into the state that the graph has, whatever state was handed
 /// inwards. An error that leaves the chain is the node's.
 ///
-/// One value serves all executions, also concurrent ones: what it remembers between calls is shared by them.
+/// One value serves all executions, also concurrent ones: they share the data that the value keeps between calls.
 ///
 /// A chain around an instance or a branch speaks the terms of its graph: state and update are the inner graph's.
 ///
 /// # Suspension
-/// When something further in suspends, the chain is dropped where it stands: nothing after `next` runs, no destructor
-/// aside (suspension §8.4). A middleware cannot suspend itself: [`suspend`](crate::suspend) in one ends the invocation
-/// with `suspension_in_unsupported_context`.
+/// When an inner node suspends, the chain is dropped at its current await: nothing after `next` runs except destructors
+/// (suspension §8.4). A middleware cannot suspend itself: [`suspend`](crate::suspend) in one ends the invocation with
+/// `suspension_in_unsupported_context`.
 ///
 /// # Cancellation
-/// Dropping the future is how a run is cancelled, at any await. A middleware that drops what `next` returned (a time
-/// limit) cancels what is further in.
+/// Dropping the future is how a run is cancelled, at any await. A middleware that drops the future of `next` (a time
+/// limit) cancels the inner part of the chain.
 pub trait Middleware: Send + Sync {
     /// Runs around `next`.
     ///
     /// # Errors
-    /// What `next` failed with, or an error of its own; both are the node's unless a middleware further out recovers.
+    /// The error of `next`, or one of the middleware's own; both are the node's unless a middleware further out
+    /// recovers.
     fn call<'a>(
         &'a self,
         state: &'a Snapshot,
         next: Next<'a>,
     ) -> BoxFuture<'a, std::result::Result<Update, NodeError>>;
 
-    /// Asks, when a graph is compiled, how the middleware stands at a site: as it is (`None`), or as another one that is
-    /// bound to the site.
+    /// Asks, when a graph is compiled, how the middleware stands at a site: as it is (`None`), or as another one that
+    /// is bound to the site.
     ///
     /// # Errors
     /// Why it cannot stand there: a problem of the graph.
@@ -61,7 +63,7 @@ pub trait Middleware: Send + Sync {
         false
     }
 
-    /// Returns what the middleware is called in pictures and descriptions; the name of its type otherwise.
+    /// Returns the name of the middleware in pictures and descriptions; by default the name of its type.
     fn name(&self) -> &str {
         let path = std::any::type_name::<Self>();
         let outer = path.split('<').next().unwrap_or(path);
@@ -100,7 +102,7 @@ pub enum Site<'a> {
 }
 
 impl Site<'_> {
-    /// Returns the name under which what runs there is known: the branch's for a branch, else the node's.
+    /// Returns the name of the surrounded work: the branch's for a branch, else the node's.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -136,7 +138,7 @@ impl<M: Middleware + ?Sized> Middleware for Arc<M> {
 /// A chain of middleware, outermost first.
 pub(crate) type Chain = Arc<[Arc<dyn Middleware>]>;
 
-/// Puts middleware at a site; what cannot stand there is a problem.
+/// Puts middleware at a site; a middleware that cannot stand there is a problem.
 pub(crate) fn place<'a>(
     middleware: impl IntoIterator<Item = &'a Arc<dyn Middleware>>,
     site: &Site<'_>,

@@ -1,4 +1,5 @@
-//! Bringing what is stored to the present schema: a session (sessions §7), the states of a run (pipeline-utilities §10.12).
+//! Migration of stored data to the present schema: a session (sessions §7), the states of a run (pipeline-utilities
+//! §10.12).
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use crate::plan::slot::Slot;
 /// A state as migrations see it.
 type State = BTreeMap<String, Value>;
 
-/// Migrates the state of one graph of a run that was stored: a checkpoint's (pipeline-utilities §10.12.2), or a suspended
-/// invocation's (R36).
+/// Migrates the state of one graph of a run that was stored: a checkpoint's (pipeline-utilities §10.12.2), or a
+/// suspended invocation's (R36).
 ///
 /// # Errors
 /// `checkpoint_state_migration_missing`, `…_chain_ambiguous`, `…_failed`.
@@ -70,8 +71,8 @@ pub fn migrate_session(loaded: SessionState, to: &str, migrations: &Migrations) 
     Ok(SessionState { schema_version: to.to_owned(), fields })
 }
 
-/// Brings fields to another version. One that the chain leaves as it was keeps its slot: a list that nothing rewrote still
-/// extends what is stored (INV-4).
+/// Migrates fields to another version. A field that the chain leaves unchanged keeps its slot: a list that nothing
+/// rewrote still extends the stored list (INV-4).
 fn migrated(
     fields: Fields,
     migrate: impl FnOnce(State) -> Result<State>,

@@ -8,7 +8,7 @@ use singletree_durable::{BoxError, BoxFuture};
 use super::event::{Event, Phase};
 use crate::error::{Error, Result};
 
-/// Sees what happens in a run; cannot change, fail or delay it.
+/// Sees the events of a run; cannot change, fail or delay it.
 ///
 /// Events of one invocation come one at a time, in order. An error or a panic is reported as a
 /// [`Mishap`](crate::Mishap) and changes nothing else.
@@ -76,7 +76,7 @@ impl fmt::Debug for Subscription {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ObserverId(pub(crate) u64);
 
-/// What a drain found (graph-engine §6).
+/// The result of a drain (graph-engine §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrainSummary {
     /// How many events were not delivered.

@@ -33,7 +33,7 @@ pub struct Suspended<S> {
     pub identity: Identity,
     /// The state of the outermost graph at the pause.
     pub state: S,
-    /// What is awaited.
+    /// The awaited signal.
     pub descriptor: Descriptor,
     /// The node that suspended, in its own graph.
     pub node_name: Arc<str>,

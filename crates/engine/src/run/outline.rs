@@ -10,7 +10,7 @@ use crate::plan::schema::Schema;
 use crate::plan::topology::{Kind, Node};
 
 impl<S> Graph<S> {
-    /// Describes the graph as plain data: nodes, edges, and what is nested in nodes, however deep.
+    /// Describes the graph as plain data: nodes, edges, and the graphs nested in nodes, however deep.
     ///
     /// ```
     /// use singletree_engine::{END, FieldSpec, Graph, NextOutline, Schema, Shape, Slot, Target, Update};
@@ -83,7 +83,7 @@ fn kind(schema: &Schema, node: &Node, work: &Work) -> NodeKind {
             });
             NodeKind::Branches { error_policy: plan.error_policy, branches: branches.collect() }
         }
-        // What a compiled node does is what it was declared as.
+        // The work of a compiled node always matches its declared kind.
         (Work::Function(_) | Work::FanOut(_) | Work::Branches(_), _) => NodeKind::Function,
     }
 }

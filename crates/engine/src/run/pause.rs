@@ -17,7 +17,8 @@ use crate::plan::snapshot::Snapshot;
 
 /// Records a suspension: session and paused record, or nothing (suspension §8.6).
 ///
-/// What suspends is the node that asked, or the outermost container around it: that is what stands on the main strand.
+/// The suspending node is the node that asked, or the outermost container around it: only this stands on the main
+/// strand.
 pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
     let (asking, signal) = (&request.scope, &request.signal);
     let containers = asking.level.containers();
@@ -33,7 +34,7 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
     if signal.mark_node_completed
         && let Some(container) = &scope.container
     {
-        // What was accumulated up to here counts (R18).
+        // Contributions made up to here count (R18).
         let gathered = container.gathered().map_err(|error| error.leave(&scope.place, scope.base()))?;
         *state = scope.merge(gathered)?;
     }
@@ -77,8 +78,8 @@ pub(crate) fn tell(request: &Request) {
     }
 }
 
-/// Says in a descriptor's metadata which member of a container is awaited (suspension §§8.2, 8.3): the innermost index and
-/// branch; where fan-outs or branches are nested, all their indexes or names, too, outermost first.
+/// Says in a descriptor's metadata which member of a container is awaited (suspension §§8.2, 8.3): the innermost index
+/// and branch; where fan-outs or branches are nested, all their indexes or names, too, outermost first.
 fn annotated(descriptor: &Descriptor, lineage: &Lineage) -> Descriptor {
     let indexes: Vec<u64> = lineage.fan_out_index_chain().flatten().collect();
     let branches: Vec<&str> = lineage.branch_name_chain().flatten().collect();
@@ -89,7 +90,7 @@ fn annotated(descriptor: &Descriptor, lineage: &Lineage) -> Descriptor {
     let mut metadata = match descriptor.metadata.clone() {
         Some(Value::Object(map)) => map,
         None => Map::new(),
-        // What is no map keeps its place in one.
+        // Metadata that is no map becomes an entry of one.
         Some(other) => Map::from_iter([("metadata".to_owned(), other)]),
     };
     if let Some(index) = index {
@@ -107,8 +108,8 @@ fn annotated(descriptor: &Descriptor, lineage: &Lineage) -> Descriptor {
     Descriptor { signal_id: descriptor.signal_id.clone(), metadata: Some(metadata.into()) }
 }
 
-/// Refuses, at the suspension, fields that a deadline could not set (D2): a payload goes to the outermost frame and to the
-/// suspended one.
+/// Refuses, at the suspension, fields that a deadline could not set (D2): a payload goes to the outermost frame and to
+/// the suspended one.
 fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()> {
     let schemas = [frames.first(), frames.last()].map(|it| it.map(Snapshot::schema));
     for (name, value) in fields {

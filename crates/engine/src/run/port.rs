@@ -38,8 +38,8 @@ pub struct Progress {
     pub cursor: Cursor,
     /// The states.
     pub frames: Vec<Snapshot>,
-    /// The containers (fan-outs, branches) that run, outer ones first. Each stands `before` in its frame until all of it
-    /// is merged.
+    /// The containers (fan-outs, branches) that run, outer ones first. Each stands `before` in its frame until all of
+    /// it is merged.
     pub containers: Vec<ContainerProgress>,
 }
 
@@ -78,14 +78,14 @@ pub enum MemberProgress {
     Failed(Item),
 }
 
-/// What a suspended invocation leaves behind.
+/// The stored form of a suspended invocation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Paused {
     /// Who it is.
     pub identity: Arc<Identity>,
     /// Where it stands: after the suspending node, or before it when that runs again.
     pub progress: Progress,
-    /// What it waits for.
+    /// The signal it waits for.
     pub descriptor: Descriptor,
     /// The terms of the wait (D2).
     pub terms: WaitTerms,
@@ -99,7 +99,8 @@ pub struct Paused {
     pub completed: Positions,
 }
 
-/// Where a run stands when a node execution has ended, with all that a checkpoint says of it (pipeline-utilities §10.2).
+/// Where a run stands when a node execution has ended, with all that a checkpoint says of it (pipeline-utilities
+/// §10.2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     /// Who the run is.
@@ -136,7 +137,7 @@ pub enum Ending<'a> {
     },
     /// At a suspension. When recording fails, the run goes on and `end` is called again.
     Suspended {
-        /// What it leaves behind.
+        /// The stored form of the suspended invocation.
         paused: &'a Paused,
         /// The session's slice of its state, as above.
         session: Option<SessionState>,
@@ -161,13 +162,14 @@ pub struct Standing {
     pub frames: Vec<Fields>,
     /// Facts of the node that had not committed (D7), by name.
     pub records: BTreeMap<String, Item>,
-    /// How far the containers were that it stands before: what their members have contributed is not done again.
+    /// The progress of the containers that it stands before: work that their members have contributed is not done
+    /// again.
     pub containers: Vec<ContainerProgress>,
     /// The node executions that it has completed, where they are kept.
     pub completed: Positions,
 }
 
-/// What a port has for a run that is about to begin.
+/// The stored state that a port has for a run about to begin.
 #[derive(Debug)]
 pub enum Entered {
     /// The run is new; the session's state, if one is stored.
@@ -179,26 +181,26 @@ pub enum Entered {
 /// Keeps a run. One value serves one run.
 ///
 /// # Contract
-/// - `enter` is called once, first. `claim` follows it when a suspended run is resumed and its payload was found valid; a
-///   run that cannot be claimed any more is an error.
+/// - `enter` is called once, first. `claim` follows it when a suspended run is resumed and its payload was found valid;
+///   a run that cannot be claimed any more is an error.
 /// - `save`, `step` and `record` are called one at a time, in order; each returns when it is durable.
-/// - `checkpoint` is called one at a time, each with what is true by then; it returns when that is durable.
-/// - `end` is called when the run ends, and once more after it failed to record a suspension. Its result decides how the
-///   invocation ends (INV-3: no outcome is told before it is recorded).
+/// - `checkpoint` is called one at a time, each with the progress at that time; it returns when that is durable.
+/// - `end` is called when the run ends, and once more after it failed to record a suspension. Its result decides how
+///   the invocation ends (INV-3: no outcome is told before it is recorded).
 /// - `earlier` may be called at any time.
 /// - A dropped future has happened or has not; the run is over then.
 pub trait Persist: fmt::Debug + Send + Sync {
     /// Tells whether `step` is to be called after each node.
     fn keeps_steps(&self) -> bool;
 
-    /// Loads what there is.
+    /// Loads the stored session state or the stored run.
     fn enter(&self) -> BoxFuture<'_, Result<Entered>>;
 
     /// Takes the suspended run for this resume: of several, one gets it.
     fn claim(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Hears that the next node is about to run, and may say that it must not: the run has used up what it may use. Called
-    /// before each node execution, at every durability level; counts only, never waits. What was executed before it is over,
+    /// Called when the next node is about to run, before each node execution at every durability level. Returns an
+    /// error when the run has used up its allowance. Counts only, never waits. The work executed before it is over,
     /// unless it is one of several that run at a time (`is_member`).
     ///
     /// # Errors
@@ -214,20 +216,20 @@ pub trait Persist: fmt::Debug + Send + Sync {
     /// Records that a node has completed and where the run stands now.
     fn step(&self, progress: Progress) -> BoxFuture<'_, Result<()>>;
 
-    /// Tells whether `checkpoint` is to be called at the end of each node execution, also of a failed one, and also inside
-    /// of fan-outs (pipeline-utilities §10.3).
+    /// Tells whether `checkpoint` is to be called at the end of each node execution, also of a failed one, and also
+    /// inside of fan-outs (pipeline-utilities §10.3).
     fn keeps_checkpoints(&self) -> bool {
         false
     }
 
-    /// Names the kind of store that keeps them, for the events that tell observers of saves (pipeline-utilities §10.8); none
-    /// when there are to be no such events.
+    /// Names the kind of store that keeps them, for the events that tell observers of saves (pipeline-utilities §10.8);
+    /// none when there are to be no such events.
     fn checkpoint_backend(&self) -> Option<&str> {
         None
     }
 
-    /// Records where the run stands when a node execution has ended. The run goes on when it is durable. Returns when the
-    /// record says that it was saved.
+    /// Records where the run stands when a node execution has ended. The run goes on when it is durable. Returns when
+    /// the record says that it was saved.
     fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<Timestamp>> {
         Box::pin(std::future::ready(Ok(checkpoint.at)))
     }
@@ -235,8 +237,8 @@ pub trait Persist: fmt::Debug + Send + Sync {
     /// Records a fact of the node that runs; forgotten when it completes (D7).
     fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<()>>;
 
-    /// Reads items of a list of the outermost state that a window does not hold (D22): all those at these positions. Only
-    /// asked of ports that hand out windows.
+    /// Reads items of a list of the outermost state that a window does not hold (D22): all those at these positions.
+    /// Only asked of ports that hand out windows.
     fn earlier<'a>(&'a self, field: &'a str, positions: Range<u64>) -> BoxFuture<'a, Result<Vec<Item>>> {
         let what = format!("positions {positions:?} of '{field}' are not kept");
         Box::pin(std::future::ready(Err(Error::Argument { what })))

@@ -1,4 +1,4 @@
-//! The serial delivery queue of one invocation, and what drains wait for (graph-engine §6).
+//! The serial delivery queue of one invocation, and the counters that drains wait for (graph-engine §6).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ struct Reached {
     done: bool,
 }
 
-/// What drains see of a queue.
+/// The state of a queue that drains read.
 pub(crate) struct Backlog {
     pub(crate) invocation: InvocationId,
     /// How many events there were, delivered or not.
@@ -57,7 +57,8 @@ impl Backlog {
             // An observer cannot wait for the event that it is being handed.
             false
         } else {
-            let wait = async { drop(reached.wait_for(|reached| reached.delivered >= sent || reached.done).await) };
+            let wait =
+                async { drop(reached.wait_for(|reached| reached.delivered >= sent || reached.done).await) };
             within(timeout, wait).await
         };
         let undelivered_count = dispatched.saturating_sub(self.reached.borrow().delivered);

@@ -1,4 +1,4 @@
-//! Checkpoint records: from where a run stands to what is stored of it, and back (pipeline-utilities §10.2, §10.11).
+//! Checkpoint records: conversion of a run's progress to its stored form, and back (pipeline-utilities §10.2, §10.11).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,8 @@ fn plan<'a>(core: &'a Core, namespace: &[impl AsRef<str>]) -> Option<&'a Arc<Fan
     }
 }
 
-/// Describes a fan-out; nothing for what is inside of branches, which begin again as a whole, and for branches themselves.
+/// Describes a fan-out. Returns nothing for branches, and for fan-outs inside of them, since branches begin again as a
+/// whole.
 fn fan_out(core: &Core, container: &ContainerProgress) -> Option<serde_json::Result<FanOutProgress>> {
     let boundaries = container.lineage.boundaries();
     if boundaries.iter().any(|boundary| matches!(boundary, Boundary::Branch(_))) {
@@ -131,8 +132,8 @@ pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standin
         Some(json) => json.decode().map_err(|error| format!("its cursor is damaged: {error}"))?,
         None => derived(core, record)?,
     };
-    // Somebody else may have saved the state of an instance, too, which begins again from its entry: the states are those of
-    // the graphs around the fan-out, and then that one (R19).
+    // Somebody else may have saved the state of an instance, too, which begins again from its entry: the states are
+    // those of the graphs around the fan-out, and then that one (R19).
     let states = record.parent_states.iter().chain([&record.state]).map(fields);
     let kept = if record.cursor.is_some() { usize::MAX } else { cursor.frames.len() };
     let containers = record.fan_out_progress.iter().map(|it| container(core, it));
@@ -148,15 +149,16 @@ pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standin
 
 pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
     let field = |(name, json): (&String, &Json)| {
-        let value: Value = json.decode().map_err(|error| format!("its field '{name}' is damaged: {error}"))?;
+        let value: Value =
+            json.decode().map_err(|error| format!("its field '{name}' is damaged: {error}"))?;
         Ok((Arc::from(name.as_str()), Slot::from_json(value)))
     };
     state.iter().map(field).collect()
 }
 
-/// Says where a run stands of which only the specification's fields are stored: before the fan-out that was under way, or
-/// after the node that completed last, in the graph that contains it. The place is that of one node, not of a set of them,
-/// so that cycles are no special case.
+/// Says where a run stands of which only the specification's fields are stored: before the fan-out that was under way,
+/// or after the node that completed last, in the graph that contains it. The place is that of one node, not of a set of
+/// them, so that cycles are no special case.
 fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
     let positions = record.completed_positions.to_vec();
     let next_step = positions.iter().map(|position| position.step + 1).max().unwrap_or(0);
@@ -166,7 +168,7 @@ fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
         let containing = path.iter().map(|it| frame(it, Position::Inside));
         Cursor { frames: containing.chain([last]).collect(), next_step }
     };
-    // What completed inside of an instance does not say where the run stood.
+    // Nodes that completed inside of an instance do not tell where the run stood.
     let last = positions.iter().rfind(|position| position.fan_out_index.is_none());
     if let Some(fan_out) = under_way(core, record, last) {
         let node = &fan_out.fan_out_node_name;
@@ -209,8 +211,8 @@ fn under_way<'a>(
     (!merged).then_some(outermost)
 }
 
-/// Tells whether only subgraphs contain a fan-out. An entry without lineage may be of one inside of another all the same, from
-/// when there were no lineages: it says nothing (§10.11).
+/// Tells whether only subgraphs contain a fan-out. An entry without lineage may be of one inside of another all the
+/// same, from when there were no lineages: it says nothing (§10.11).
 fn is_on_main(core: &Core, stored: &FanOutProgress) -> bool {
     let mut core = core;
     stored.enclosing_fan_out_lineage.is_empty()
@@ -223,8 +225,8 @@ fn is_on_main(core: &Core, stored: &FanOutProgress) -> bool {
         })
 }
 
-/// Makes a container's progress of a stored one; nothing when it can match no container that runs, so that all of it runs
-/// again (§10.11: never a wrong skip).
+/// Makes a container's progress of a stored one; nothing when it can match no container that runs, so that all of it
+/// runs again (§10.11: never a wrong skip).
 fn container(core: &Core, stored: &FanOutProgress) -> Result<Option<ContainerProgress>, String> {
     let node = &stored.fan_out_node_name;
     if stored.instances.len() as u64 != stored.instance_count {
@@ -249,15 +251,18 @@ fn container(core: &Core, stored: &FanOutProgress) -> Result<Option<ContainerPro
     }))
 }
 
-/// The boundaries that a stored lineage means: an instance where it names one, subgraphs elsewhere. Nothing when it names an
-/// instance of what does not contain the fan-out.
+/// Returns the boundaries of a stored lineage: an instance where it names one, subgraphs elsewhere. Returns nothing
+/// when it names an instance of a node that does not contain the fan-out.
 fn lineage(stored: &FanOutProgress) -> Option<Lineage> {
     let enclosing = &stored.enclosing_fan_out_lineage;
     let boundary = |at: usize| {
         let named = |it: &&EnclosingInstance| {
             it.namespace == stored.namespace[..at] && it.fan_out_node_name == stored.namespace[at]
         };
-        enclosing.iter().find(named).map_or(Boundary::Subgraph, |enclosing| Boundary::Instance(enclosing.fan_out_index))
+        enclosing
+            .iter()
+            .find(named)
+            .map_or(Boundary::Subgraph, |enclosing| Boundary::Instance(enclosing.fan_out_index))
     };
     let boundaries: Vec<_> = (0..stored.namespace.len()).map(boundary).collect();
     let found = boundaries.iter().filter(|boundary| matches!(boundary, Boundary::Instance(_))).count();

@@ -1,4 +1,5 @@
-//! The specifications' checkpointer behind the port: saves, and what a resume loads (pipeline-utilities §10.4, §10.12).
+//! The specifications' checkpointer behind the port: saving, and loading for a resume (pipeline-utilities §10.4,
+//! §10.12).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,7 +81,8 @@ impl StorePort {
             Error::CheckpointRecord { invocation, reason, source: Some(source.into()) }
         })?;
         let fresh = self.core.ids.uuid();
-        let fresh = InvocationId::parse(&fresh).map_err(|error| Error::Argument { what: error.to_string() })?;
+        let fresh =
+            InvocationId::parse(&fresh).map_err(|error| Error::Argument { what: error.to_string() })?;
         standing.identity = Some(Identity {
             invocation_id: fresh,
             correlation_id: loaded.record.correlation_id.clone(),
@@ -95,7 +97,8 @@ impl StorePort {
     }
 }
 
-/// Brings the states of a record to the present version; where it has that version, the registry is not consulted (§10.12.3).
+/// Brings the states of a record to the present version; where it has that version, the registry is not consulted
+/// (§10.12.3).
 fn migrate(
     loaded: &mut Loaded<'_>,
     to: &str,
@@ -115,7 +118,8 @@ fn migrate(
     let one = |state: &CheckpointState| -> Result<CheckpointState> {
         let decoded = state.iter().map(|(name, json)| Ok((name.clone(), json.decode::<Value>()?)));
         let decoded: serde_json::Result<BTreeMap<_, _>> = decoded.collect();
-        let decoded = decoded.map_err(|error| invalid(invocation, format!("its state is damaged: {error}")))?;
+        let decoded =
+            decoded.map_err(|error| invalid(invocation, format!("its state is damaged: {error}")))?;
         let migrated = migrate_state(decoded, (&from, to), migrations)?;
         Ok(migrated.iter().map(|(name, value)| (name.clone(), Json::from(value))).collect())
     };

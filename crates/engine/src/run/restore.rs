@@ -17,8 +17,8 @@ use crate::plan::snapshot::Snapshot;
 /// Puts the frames of a run together again.
 ///
 /// # Errors
-/// `checkpoint_record_invalid` when the cursor names what the graph does not have, `state_validation_error` when a state is
-/// not what its schema declares.
+/// `checkpoint_record_invalid` when the cursor names a node that the graph does not have, `state_validation_error` when
+/// a state does not match its schema.
 pub(crate) fn standpoints(core: &Arc<Core>, standing: Standing) -> Result<Vec<Standpoint>> {
     let misfit = |reason: String| Error::Position { reason };
     let count = standing.cursor.frames.len();
@@ -55,7 +55,7 @@ fn invalid(source: FieldFault) -> Error {
 /// Checks the states of a stored run whole, list elements included: for records that may be foreign.
 ///
 /// # Errors
-/// `state_validation_error`. What does not fit the graph is left to [`standpoints`].
+/// `state_validation_error`. Frames that do not fit the graph are left to [`standpoints`].
 pub(crate) fn check(core: &Core, standing: &Standing) -> Result<()> {
     let mut core = core;
     for (frame, fields) in standing.cursor.frames.iter().zip(&standing.frames) {
@@ -70,7 +70,7 @@ pub(crate) fn check(core: &Core, standing: &Standing) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a stored run can be gone on with: the graph has what the cursor names, and the states are complete.
+/// Checks that a stored run can be resumed: the graph has the nodes that the cursor names, and the states are complete.
 ///
 /// # Errors
 /// As [`standpoints`].
@@ -86,8 +86,8 @@ fn snapshot(schema: &Arc<Schema>, fields: Fields) -> Result<Snapshot, FieldFault
     Ok(state)
 }
 
-/// Overlays a signal's payload (suspension §6): declared fields of the outermost state and, when the suspension was in a
-/// subgraph, also those of the suspended frame (R17). What neither declares is dropped.
+/// Overlays a signal's payload (suspension §6): declared fields of the outermost state and, when the suspension was in
+/// a subgraph, also those of the suspended frame (R17). Fields that neither declares are dropped.
 ///
 /// # Errors
 /// `suspension_resume_payload_invalid`.

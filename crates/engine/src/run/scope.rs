@@ -28,7 +28,7 @@ use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::update::Update;
 
-/// What all nodes of one run share.
+/// The data that all nodes of one run share.
 pub(crate) struct Run {
     pub(crate) who: Who,
     /// The outermost graph.
@@ -48,7 +48,8 @@ pub(crate) struct Run {
     containers: Mutex<Vec<Arc<Container>>>,
     /// Guards how far containers were when the run was saved that this one goes on with; each is taken once.
     saved: Mutex<Vec<ContainerProgress>>,
-    /// Held while the run is saved: checkpoints are written one after the other, each with what is true when its turn comes.
+    /// Held while the run is saved: checkpoints are written one after the other, each with the progress at its own
+    /// turn.
     pub(crate) saving: tokio::sync::Mutex<()>,
 }
 
@@ -102,7 +103,7 @@ impl Run {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a container runs, until what is returned is dropped.
+    /// Registers a running container, until the returned guard is dropped.
     pub(crate) fn contains<'a>(&'a self, container: &'a Arc<Container>) -> Contained<'a> {
         self.containers().push(container.clone());
         Contained { run: self, container }
@@ -112,10 +113,10 @@ impl Run {
         self.saved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a container what is known of it from before the run was gone on with.
+    /// Gives a container the progress that was saved before the run was resumed.
     ///
     /// # Errors
-    /// `checkpoint_record_invalid` when it has other members now.
+    /// `checkpoint_record_invalid` when the container has other members now.
     pub(crate) fn restore(&self, container: &Container) -> Result<(), Error> {
         let saved = {
             let mut all = self.saved();
@@ -136,11 +137,12 @@ impl Run {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a node of the main strand has completed: its facts, and those of what ran inside it, are part of the
+    /// Notes that a node of the main strand has completed: its facts, and those of the nodes inside it, are part of the
     /// state now.
     pub(crate) fn node_completed(&self) {
         self.recovering.store(false, Ordering::Relaxed);
-        // What was saved is of the node that the run stood before; a cycle that comes back to it begins anew.
+        // The saved progress belongs to the node at which the run was resumed; a cycle that comes back to it begins
+        // anew.
         self.saved().clear();
         let mut records = self.records();
         if !records.is_empty() {
@@ -148,8 +150,8 @@ impl Run {
         }
     }
 
-    /// Notes that a node inside of a container has completed. What is recorded durably stays until the container has:
-    /// that is what runs again after a crash.
+    /// Notes that a node inside of a container has completed. Durable records stay until the container has completed:
+    /// the container runs again after a crash.
     pub(crate) fn member_node_completed(&self, facts: impl FnOnce() -> String) {
         let mut records = self.records();
         if !records.is_empty() {
@@ -337,7 +339,7 @@ impl Scope {
     }
 }
 
-/// Merges what a node's work returned into a state.
+/// Merges the update that a node returned into a state.
 pub(crate) fn merge_into(base: &Snapshot, place: &Place, update: Update) -> Result<Snapshot, Error> {
     let merged = caught(|| base.merge(update));
     let merged = merged.map_err(|error| NodeError::new(error).leave(place, base))?;

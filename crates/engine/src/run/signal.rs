@@ -1,4 +1,4 @@
-//! What a suspended node waits for (suspension §4), and what the harness promises about it (D2).
+//! The signal that a suspended node waits for (suspension §4), and the harness's guarantees for the wait (D2).
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use singletree_durable::Timestamp;
 
-/// The signal descriptor: exactly what the suspension specification has (§4). Opaque to the engine.
+/// The signal descriptor: exactly the fields of the suspension specification (§4). Opaque to the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Descriptor {
-    /// What the awaited signal is called.
+    /// The name of the awaited signal.
     pub signal_id: String,
-    /// What the application says about it.
+    /// Data of the application about the signal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
 }
@@ -27,7 +27,7 @@ pub enum Deadline {
     At(Timestamp),
 }
 
-/// What is recorded about a wait beside its descriptor (D2).
+/// The terms of a wait, recorded beside its descriptor (D2).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WaitTerms {
     /// The digest of the exact action that an answer approves; makes the wait an approval.
@@ -81,8 +81,8 @@ impl Signal {
         self
     }
 
-    /// Shows an exact action and binds the wait to it: the action is the entry `action` of the metadata, and the digest of its
-    /// JSON (SHA-256, hexadecimal) what [`Signal::approves`] is given.
+    /// Shows an exact action and binds the wait to it: the action becomes the entry `action` of the metadata, and the
+    /// digest of its JSON (SHA-256, hexadecimal) is passed to [`Signal::approves`].
     #[must_use]
     pub fn approving(self, action: impl Into<Value>) -> Self {
         let action = action.into();

@@ -35,7 +35,7 @@ pub(crate) struct Stores {
     pub(crate) state_migrations: Arc<Migrations>,
 }
 
-/// What is stored of a suspended invocation.
+/// The stored record of a suspended invocation.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PausedBody {
@@ -57,7 +57,7 @@ struct PausedBody {
     completed_positions: Positions,
 }
 
-/// What the port remembers between its calls.
+/// The data that the port keeps between its calls.
 #[derive(Default)]
 pub(crate) struct Memory {
     /// The session as this run last knew it, to put it back when a suspension fails half-way.
@@ -68,7 +68,7 @@ pub(crate) struct Memory {
     pub(crate) last_saved_at: Option<Timestamp>,
 }
 
-/// What a run goes on with.
+/// The record that a run goes on with.
 #[derive(Debug)]
 enum Origin {
     /// Nothing: it is new.
@@ -159,7 +159,7 @@ impl StorePort {
         Ok(Some(migrated))
     }
 
-    /// Saves; returns what is stored now, if there is a session.
+    /// Saves the session; returns the stored record and its version, if there is a session.
     async fn save_session(
         &self,
         session: SessionState,
@@ -233,7 +233,8 @@ impl StorePort {
         Ok(Entered::Standing(standing))
     }
 
-    /// Looks at the session without taking it over: a suspension that fails half-way has to put it back (suspension §8.6).
+    /// Looks at the session without taking it over: a suspension that fails half-way has to put it back (suspension
+    /// §8.6).
     pub(crate) async fn know_session(&self) -> Result<()> {
         let Some((store, key)) = self.store() else { return Ok(()) };
         let known = store.load(&key).await.map_err(load_failed)?;

@@ -33,7 +33,7 @@ impl Strand {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes where a graph stands, and forgets what stood below it. The depth counts from the strand's first graph.
+    /// Notes where a graph stands, and forgets the frames below it. The depth counts from the strand's first graph.
     pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (Position, u32), state: &Snapshot) {
         let (at, attempt) = at;
         let live = Live { node: node.clone(), at, attempt, state: state.clone() };

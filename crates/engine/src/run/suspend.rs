@@ -25,8 +25,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Tells the node that its pause could not be recorded. Returns the error when the node is not there to hear it: then
-    /// it is the run's.
+    /// Tells the node that its pause could not be recorded. Returns the error when the node is not there to hear it:
+    /// then it is the run's.
     pub(crate) fn refuse(self, error: Error) -> Option<(Arc<Scope>, Error)> {
         if self.abandoned {
             return Some((self.scope, error));
@@ -35,20 +35,21 @@ impl Request {
     }
 }
 
-/// What ends the invocation, whoever would catch errors on the way out.
+/// An error that ends the invocation and that nothing on the way out can catch.
 pub(crate) struct Abort {
     pub(crate) error: Error,
     /// The attempts that end with it, innermost first.
     pub(crate) scopes: Vec<Arc<Scope>>,
 }
 
-/// What the driver is asked for.
+/// A request to the driver.
 pub(crate) enum Asked {
     Pause(Request),
     Abort(Abort),
 }
 
-/// Where requests wait for the driver. The lock guards two fields that change together and is never held across an await.
+/// Where requests wait for the driver. The lock guards two fields that change together and is never held across an
+/// await.
 #[derive(Default)]
 pub(crate) struct Requests(Mutex<Waiting>);
 
@@ -66,8 +67,9 @@ impl Requests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a node's body has returned. True when it had asked to suspend and did not wait for the answer: what it
-    /// returned is void then, since asking was its last act (suspension §3). Otherwise it cannot ask any more.
+    /// Notes that a node's body has returned. Returns true when the body had asked to suspend and did not wait for the
+    /// answer: its return value is void then, since asking was its last act (suspension §3). Otherwise it cannot ask
+    /// any more.
     pub(crate) fn settle(&self, scope: &Arc<Scope>) -> bool {
         let mut waiting = self.waiting();
         match waiting.requests.iter_mut().find(|request| Arc::ptr_eq(&request.scope, scope)) {
@@ -133,7 +135,7 @@ impl Requests {
         self.waiting().over
     }
 
-    /// Ends it: the run is over. What still waits is told so.
+    /// Closes the queue: the run is over. Pending requests are dropped, which tells their nodes.
     pub(crate) fn close(&self) {
         let left = {
             let mut waiting = self.waiting();
@@ -143,7 +145,7 @@ impl Requests {
         drop(left);
     }
 
-    /// Takes what is asked for next, or leaves word whom to wake for it. An abort comes before any pause.
+    /// Takes the next request, or stores the waker to call for it. An abort comes before any pause.
     pub(crate) fn take(&self, driver: &Waker) -> Option<Asked> {
         let mut waiting = self.waiting();
         let abort = waiting.abort.take().map(Asked::Abort);

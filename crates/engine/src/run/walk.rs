@@ -1,9 +1,9 @@
 //! The walk: node after node through one graph (graph-engine §3).
 //!
-//! Everything that a run does passes through here: a step is numbered, the body runs, its update is merged into the state
-//! that the node received, the edge is evaluated on the result, and only then is the completed event dispatched and the
-//! step recorded. Subgraphs walk one level deeper, in the same task. What has a chain of middleware around it, and
-//! containers, take the longer way of `execution`.
+//! Everything that a run does passes through here: a step is numbered, the body runs, its update is merged into the
+//! state that the node received, the edge is evaluated on the result, and only then is the completed event dispatched
+//! and the step recorded. Subgraphs walk one level deeper, in the same task. Nodes with a chain of middleware, and
+//! containers, are executed by `execution` instead.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -115,7 +115,7 @@ pub(crate) async fn run_body(
     returned.unwrap_or_else(|panicked| Err(NodeError::new(panicked)))
 }
 
-/// What the executions of one graph's nodes share.
+/// The data that the executions of one graph's nodes share.
 pub(crate) struct Walker<'a> {
     pub(crate) run: &'a Arc<Run>,
     pub(crate) level: &'a Arc<Level>,
@@ -193,7 +193,7 @@ impl Walker<'_> {
         }
         if !self.level.is_main() {
             run.member_node_completed(|| self.level.facts(&node.name, ordinal));
-            // What ends a member is recorded with what it contributes.
+            // The last node of a member is recorded together with the member's contribution.
             if target.is_some() || self.depth > 0 {
                 self.level.checkpoint(run, ended).await;
             }
@@ -201,7 +201,7 @@ impl Walker<'_> {
         }
         run.node_completed();
         self.level.checkpoint(run, ended).await;
-        // What ends the outermost graph is recorded by the end itself.
+        // The last node of the outermost graph is recorded by the end of the run itself.
         if run.port.keeps_steps()
             && (target.is_some() || self.depth > 0)
             && let Some(progress) = run.progress()
@@ -211,8 +211,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Walks a subgraph without a chain and merges what it projects out. The wrapper itself is no step and has no
-    /// events (R23).
+    /// Walks a subgraph without a chain and merges the fields that it projects out. The wrapper itself is no step and
+    /// has no events (R23).
     async fn enter(
         &self,
         node: &Node,
@@ -229,7 +229,8 @@ impl Walker<'_> {
         Ok((after, target))
     }
 
-    /// Walks a subgraph, from its entry with what is projected in, or where it stands. Returns what it projects out.
+    /// Walks a subgraph from its entry with the projected inputs, or from the stored frames. Returns the update that it
+    /// projects out.
     pub(crate) async fn walk_subgraph(
         &self,
         node: &Node,
@@ -255,7 +256,7 @@ impl Walker<'_> {
         Ok(crossing.leave(&self.level.core.topology.schema, &ended))
     }
 
-    /// Merges what a node's work returned into the state that the graph has, and evaluates the edge.
+    /// Merges the update of a node into the state that the graph has, and evaluates the edge.
     pub(crate) fn merge(&self, node: &Node, place: &Place, state: &Snapshot, update: Update) -> Result<Led> {
         let after = merge_into(state, place, update)?;
         let target = self.route(node, place, &after)?;

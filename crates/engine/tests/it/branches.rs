@@ -1,4 +1,4 @@
-//! Parallel branches: what goes in, which run, what comes back (pipeline-utilities §§11.1–11.4, 11.8, 11.10).
+//! Parallel branches: inputs, dispatch, outputs (pipeline-utilities §§11.1–11.4, 11.8, 11.10).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ fn slow(seconds: u64, name: &'static str, ended: &Arc<Mutex<Vec<&'static str>>>)
     })
 }
 
-// spec: pipeline-utilities §§11.1.1, 11.2, 11.4: graphs of different schemas; only what is declared crosses.
+// spec: pipeline-utilities §§11.1.1, 11.2, 11.4: graphs of different schemas; only declared fields cross.
 #[tokio::test]
 async fn branches_of_different_schemas_each_write_what_they_declare() {
     let echo = |cx: Ctx<Snapshot>| async move {
@@ -83,7 +83,7 @@ async fn branches_of_different_schemas_each_write_what_they_declare() {
         .branch("texts", Branch::new().subgraph(&texts).output("log", "lines"));
     let graph = forking(branches).compile().unwrap();
     let done = run(&graph, json!({"a": 4, "log": ["before"]})).await;
-    // 4 goes in and comes back tenfold; what is not named in the inputs is its schema's default.
+    // 4 goes in and comes back tenfold; a field not named in the inputs has its schema's default.
     assert_eq!(done, all(json!({"a": 7, "c": 40, "log": ["before", "x", "y"]})));
 }
 
@@ -223,7 +223,8 @@ async fn all_branches_may_be_skipped() {
     assert_eq!(seen.seen()[1]["branches"]["branch_count"], 0);
 }
 
-// A condition that panics is the node's failure; no branch has begun, and the event still says what was declared.
+// A condition that panics is the node's failure; no branch has begun, and the event still carries the declared
+// branches.
 #[tokio::test]
 async fn a_condition_that_panics_is_the_nodes_failure() {
     let branches = Branches::new()
@@ -240,7 +241,7 @@ async fn a_condition_that_panics_is_the_nodes_failure() {
     assert_eq!([&seen.seen()[0]["branches"], &seen.seen()[1]["branches"]], [&config, &config]);
 }
 
-// spec: pipeline-utilities §11.10: the condition sees what the node received, also from its middleware.
+// spec: pipeline-utilities §11.10: the condition sees the state that the node received, also from its middleware.
 #[tokio::test]
 async fn conditions_and_functions_see_what_the_node_received() {
     let branches = Branches::new().branch(

@@ -1,4 +1,4 @@
-//! What is wrong or doubtful about branches, found when they are compiled (pipeline-utilities §§11.1, 11.2, 11.4, 11.9).
+//! Problems and warnings about branches at compile time (pipeline-utilities §§11.1, 11.2, 11.4, 11.9).
 
 use serde_json::json;
 use singletree_engine::{
@@ -92,7 +92,7 @@ fn middleware_that_cannot_stand_around_a_branch_is_a_problem() {
     check(one(graph(1, "a").middleware(Timing::each(|_| async { Ok(()) }))), &[]);
 }
 
-// spec: pipeline-utilities §11.4; graph-engine §2: what goes in and comes back by the same field of a branch.
+// spec: pipeline-utilities §11.4; graph-engine §2: a field that goes in and comes back by the same field of a branch.
 #[test]
 fn round_trips_are_warned_of() {
     let inner = setting([log("lines"), log("others"), int("n"), text("t")], json!({}));
@@ -111,7 +111,7 @@ fn round_trips_are_warned_of() {
     assert_eq!(warned(Branch::new().subgraph(&inner)), []);
 }
 
-// spec: D28: what a cursor depends on; functions are not told apart.
+// spec: D28: the structure that a cursor depends on; functions are not told apart.
 #[test]
 fn the_digest_knows_the_branches() {
     let digest = |branches| forking(branches).compile().unwrap().digest().to_owned();

@@ -16,8 +16,8 @@ fn retry() -> Retry {
     Retry::new().backoff(Backoff::Constant(Duration::ZERO))
 }
 
-// spec: pipeline-utilities §11.7; graph-engine §6: a retry around a branch runs the whole of it again, alone; the number
-// of the attempt is that of its nodes.
+// spec: pipeline-utilities §11.7; graph-engine §6: a retry around a branch runs the whole of it again, alone; the
+// number of the attempt is that of its nodes.
 #[tokio::test]
 async fn a_retry_around_a_graph_runs_the_whole_branch_again() {
     let inner = over([int("n"), int("out")])
@@ -88,7 +88,7 @@ async fn what_a_degraded_update_lacks_is_left_alone() {
             .compile()
             .unwrap()
     };
-    // `note` is not what the sibling writes: its value stays.
+    // The sibling does not write the targets of `note`: its value stays.
     let done = run(&degrade(json!({"note": 8})), json!({"a": 1})).await;
     assert_eq!(done, all(json!({"a": 5, "b": 8, "c": 8})));
     let done = run(&degrade(json!({})), json!({"a": 1, "b": 2})).await;
@@ -97,8 +97,8 @@ async fn what_a_degraded_update_lacks_is_left_alone() {
     assert_eq!(run(&degrade(json!({"nowhere": 1})), json!({})).await, all(json!({"a": 5})));
 }
 
-// spec: pipeline-utilities §§6.3, 11.7: a graph's failure comes with one wrapper, a function's as it is; the event is the
-// branch's.
+// spec: pipeline-utilities §§6.3, 11.7: a graph's failure comes with one wrapper, a function's as it is; the event is
+// the branch's.
 #[tokio::test]
 async fn isolation_around_a_branch_catches_what_failed_in_it() {
     let isolate = |name| FailureIsolation::new(name, update(json!({"out": -1}))).catch(["broken"]);
@@ -121,7 +121,7 @@ async fn isolation_around_a_branch_catches_what_failed_in_it() {
         (&json!([{"branch": "x"}]), &json!([{"branch": "y"}]))
     );
     assert_eq!((&caught[0]["pre"], &caught[1]["pre"]), (&json!({"out": 0}), &all(json!({}))));
-    // The function's attempt is told with what its chain made of it (R5); the graph's nodes have told theirs.
+    // The function's attempt is reported with the outcome of its chain (R5); the graph's nodes have reported theirs.
     let told = seen.told();
     assert!(told.contains(&"1.0 completed fork[x]/work node_exception".to_owned()), "{told:?}");
     assert!(told.contains(&"2.0 completed fork[y]/y ok".to_owned()), "{told:?}");

@@ -55,7 +55,7 @@ fn sorted<T: AsRef<str>>(lines: &[T]) -> Vec<&str> {
     lines
 }
 
-// spec: graph-engine §6: the chains tell apart what the innermost names do not.
+// spec: graph-engine §6: the chains tell branches apart whose innermost names are the same.
 #[tokio::test]
 async fn branches_in_the_instances_of_a_fan_out_are_told_apart() {
     let sum = |cx: singletree_engine::Ctx<Snapshot>| async move {
@@ -135,7 +135,7 @@ async fn a_functions_events_are_those_of_a_node_called_as_the_branch() {
     let expected = json!({
         "by": "", "phase": "completed", "node": "y", "namespace": ["fork", "y"], "step": 2, "attempt": 0,
         "pre": all(json!({"log": ["w"]})),
-        // Its own contribution alone: what siblings write is merged later.
+        // Its own contribution alone: siblings' updates are merged later.
         "post": all(json!({"log": ["w", "y"]})),
         "parents": [all(json!({"log": ["w"]}))],
         "lineage": [{"branch": "y"}],
@@ -169,7 +169,7 @@ async fn observers_of_a_branchs_graph_see_its_nodes() {
     assert_eq!(seen.lines(), expected);
 }
 
-// What a checkpoint would read: how far each dispatched branch is.
+// The progress that a checkpoint would read: how far each dispatched branch is.
 #[tokio::test]
 async fn progress_says_how_far_each_branch_is() {
     let stuck = || |_: singletree_engine::Ctx<Snapshot>| async { std::future::pending().await };

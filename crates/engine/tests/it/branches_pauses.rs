@@ -1,4 +1,5 @@
-//! Suspending inside branches (suspension §8.3), cancelling them, and what a crash inside of one leaves (D7).
+//! Suspending inside branches (suspension §8.3), cancelling them, and the records that a crash inside of one leaves
+//! (D7).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -41,7 +42,7 @@ fn around_asking(branch: Branch<Snapshot>) -> Branches<Snapshot> {
         .branch("last", call(json!({"log": ["last"]})))
 }
 
-// spec: suspension §8.3: the node suspends; what was contributed counts (R18), the rest is cancelled.
+// spec: suspension §8.3: the node suspends; contributions made so far count (R18), the rest is cancelled.
 #[tokio::test]
 async fn a_branch_that_suspends_suspends_the_node() {
     for (function, leaf) in [(true, "ask"), (false, "work")] {

@@ -87,7 +87,7 @@ async fn the_first_failure_cancels_the_others() {
     assert_eq!(seen.seen().last().unwrap()["branches"]["branch_count"], 4);
 }
 
-// spec: pipeline-utilities §§6.4, 11.9: one wrapper of the node's, over what the branch failed with.
+// spec: pipeline-utilities §§6.4, 11.9: one wrapper of the node's, around the failure of the branch.
 #[tokio::test]
 async fn a_failed_branch_is_classified_by_what_failed_in_it() {
     let links = |error: &singletree_engine::Error| {
@@ -133,7 +133,7 @@ async fn collected_failures_leave_out_their_contributions() {
         {"branch_name": "bad", "category": "broken", "message": "bad is broken", "cause": "broken"},
         {"branch_name": "graph", "category": "node_exception", "message": "down 0", "cause": "provider_unavailable"},
     ]);
-    // A function's own category is what it shows; a graph's failure shows the wrapper.
+    // A record shows a function's own category; for a graph's failure it shows the wrapper's.
     assert_eq!(completed(outcome), all(json!({"a": 1, "b": 7, "log": ["good"], "errors": records})));
 
     let own = branches(&ended).errors_field("errors").error_record(|name, _| json!({"at": name}));
@@ -169,7 +169,7 @@ async fn a_branch_that_panics_fails() {
 }
 
 // spec: pipeline-utilities §§11.6, 11.9, 6.1: the node's own retry runs all branches again, since a failed branch is as
-// transient as what failed in it.
+// transient as the failure inside it.
 #[tokio::test]
 async fn a_retry_around_the_node_dispatches_all_branches_again() {
     let inner = over([int("out")])
@@ -204,7 +204,8 @@ async fn a_retry_around_the_node_dispatches_all_branches_again() {
     assert!(own.into_iter().all(|it| it["branches"]["branch_count"] == 2));
 }
 
-// spec: pipeline-utilities §§6.1, 11.9: only what is directly in a branch; what a fan-out in it wrapped is not seen.
+// spec: pipeline-utilities §§6.1, 11.9: only a failure directly in a branch counts; one that a fan-out inside has
+// wrapped does not.
 #[tokio::test]
 async fn a_failed_branch_inherits_whether_it_is_transient() {
     let seen: Arc<Mutex<Vec<bool>>> = Arc::default();

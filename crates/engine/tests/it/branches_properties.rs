@@ -1,4 +1,4 @@
-//! Random branches against a model: what comes back, what is told, and that both are the same every time.
+//! Random branches against a model: results and events, and that both are the same every time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::rig::{field, log, observed, over, update};
 
 const NAMES: [&str; 6] = ["p", "q", "r", "s", "t", "u"];
 
-/// What a branch is, how long each attempt takes, and how many of them fail.
+/// The kind of a branch, the duration of each attempt, and the number of attempts that fail.
 #[derive(Debug, Clone)]
 struct Plan {
     function: bool,
@@ -95,7 +95,7 @@ fn graph(case: &Case) -> Graph<Snapshot> {
     over(fields).branches("fork", branches).edge("fork", END).entry("fork").compile().unwrap()
 }
 
-/// What must come back, or none for a failure.
+/// The expected result, or none for a failure.
 fn model(case: &Case) -> Option<Value> {
     let (mut log, mut last, mut errors) = (vec!["before".to_owned()], "before", Vec::new());
     for (name, plan) in NAMES.into_iter().zip(&case.plans).filter(|(_, plan)| plan.when != Some(false)) {
@@ -112,7 +112,7 @@ fn model(case: &Case) -> Option<Value> {
     Some(json!({"log": log, "last": last, "errors": errors}))
 }
 
-/// Checks the stream: one terminal for each start, dispatch in order, nothing of what was skipped.
+/// Checks the stream: one terminal for each start, dispatch in order, no events of skipped branches.
 fn check_stream(case: &Case, told: &[Value], failed: bool) {
     let (mut open, mut seen, mut begun) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
     for event in told.iter().filter(|it| it.get("phase").is_some()) {

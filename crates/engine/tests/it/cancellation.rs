@@ -103,7 +103,7 @@ async fn nothing_catches_a_cancel() {
         assert!(tokio::time::timeout(Duration::from_secs(9), running).await.is_err());
         graph.drain(None).await.unwrap();
         assert_eq!(heard.0.load(Ordering::Relaxed), 0, "{name}");
-        // What is begun has no end to tell, and nothing of it is saved as a failure.
+        // An attempt that has begun has no end event, and is not saved as a failure.
         assert!(seen.told().iter().all(|it| it.contains(" started ")), "{name}: {:?}", seen.told());
         assert_eq!(keeper.saved().len(), 0, "{name}");
     }

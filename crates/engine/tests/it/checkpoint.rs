@@ -1,4 +1,4 @@
-//! Checkpoints: when a run is saved and what the record says (pipeline-utilities §§10.1–10.3, §10.10).
+//! Checkpoints: when a run is saved, and the content of the record (pipeline-utilities §§10.1–10.3, §10.10).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -115,7 +115,7 @@ impl Checkpointer for Keeper {
     }
 }
 
-/// A record without what differs from run to run, as JSON.
+/// A record as JSON, without the values that differ from run to run.
 pub(crate) fn written(record: &CheckpointRecord) -> Value {
     let mut json = serde_json::to_value(record).unwrap();
     for name in ["invocation_id", "correlation_id", "last_saved_at", "schema_version"] {
@@ -264,7 +264,7 @@ async fn each_attempt_is_saved_and_the_last_one_has_the_position() {
     assert_eq!(saved, [vec![], vec![], vec!["0.2 only".to_owned()]]);
 }
 
-// What a middleware made of a failure is merged, and not done again.
+// The update with which a middleware replaced a failure is merged, and the node does not run again.
 #[tokio::test]
 async fn a_degraded_update_is_a_completed_node() {
     let keeper = Keeper::new();

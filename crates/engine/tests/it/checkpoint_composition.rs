@@ -98,7 +98,7 @@ fn asking(diary: &Diary, completed: bool) -> Builder {
         .entry("a")
 }
 
-// spec: pipeline-utilities §10.15: the records are apart; a resumed invocation keeps its id and what it has completed.
+// spec: pipeline-utilities §10.15: the records are apart; a resumed invocation keeps its id and its completed nodes.
 #[tokio::test]
 async fn a_suspended_invocation_is_saved_before_and_after_its_pause() {
     for (marked, positions_at_end) in
@@ -161,7 +161,8 @@ fn sets_items(_: Ctx<Snapshot>) -> std::future::Ready<NodeResult<Snapshot>> {
     std::future::ready(Ok(update(json!({"items": (0..10).collect::<Vec<_>>()}))))
 }
 
-// spec: pipeline-utilities §10.11.4: what was kept back is lost and runs again, and contributes once all the same.
+// spec: pipeline-utilities §10.11.4: saves that were kept back are lost; their nodes run again, and contribute once all
+// the same.
 #[tokio::test]
 async fn saves_that_were_kept_back_are_done_again_and_contribute_once() {
     let (diary, keeper) = (Diary::default(), Keeper::new());
@@ -185,14 +186,14 @@ async fn saves_that_were_kept_back_are_done_again_and_contribute_once() {
     assert!(keeper.last().fan_out_progress.is_empty());
 }
 
-// spec: pipeline-utilities §10.11.2: fail_fast: what had completed is skipped, the rest runs again.
+// spec: pipeline-utilities §10.11.2: fail_fast: completed instances are skipped, the rest runs again.
 #[tokio::test]
 async fn after_a_failure_only_what_had_not_completed_runs_again() {
     let (diary, keeper) = (Diary::default(), Keeper::new());
     let fails = Arc::new(AtomicBool::new(true));
     let graph = ten(&diary, &fails).checkpointer(keeper.clone()).compile().unwrap();
     graph.invoke(started(), named("one")).await.unwrap_err();
-    // A second failure, of a run that was gone on with, keeps what the first one had.
+    // A second failure, of a resumed run, keeps the instances completed before the first one.
     let again = graph.recover(&invocation("one"), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(again.category(), "node_exception");
     let second = keeper.last().invocation_id;
@@ -202,7 +203,8 @@ async fn after_a_failure_only_what_had_not_completed_runs_again() {
     assert_eq!(diary.take(), ["score 7", "score 8", "score 9"]);
 }
 
-// A retry around a fan-out runs all of it again in the same run; progress of an earlier run counts for its first attempt.
+// A retry around a fan-out runs all of it again in the same run; progress of an earlier run counts for its first
+// attempt.
 #[tokio::test]
 async fn a_retry_around_a_fan_out_begins_all_of_it_again() {
     let (diary, keeper) = (Diary::default(), Keeper::new());

@@ -248,8 +248,8 @@ async fn a_save_that_fails_is_told_as_such() {
     assert!(message.contains("full"), "{message}");
 }
 
-// spec: pipeline-utilities §§10.1.1, 10.8: none without a checkpointer, none when they are not wanted; nobody can tell by
-// the run.
+// spec: pipeline-utilities §§10.1.1, 10.8: none without a checkpointer, none when they are not wanted; nobody can tell
+// by the run.
 #[tokio::test]
 async fn nothing_is_told_where_nothing_is_saved_or_nobody_wants_to_know() {
     assert_eq!(told(&line().compile().unwrap()).await.saves(), []);
@@ -259,7 +259,7 @@ async fn nothing_is_told_where_nothing_is_saved_or_nobody_wants_to_know() {
     assert_eq!(keeper.saved().len(), 2);
 }
 
-// spec: graph-engine §6: what has no phase comes to observers of any.
+// spec: graph-engine §6: events without a phase reach observers of any phase.
 #[tokio::test]
 async fn observers_of_any_phase_are_told() {
     let graph = kept(line());

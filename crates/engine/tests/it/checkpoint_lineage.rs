@@ -1,5 +1,4 @@
-//! What a checkpoint says of fan-outs inside of fan-outs: which enclosing instance each entry is of
-//! (pipeline-utilities §10.11).
+//! Checkpoints of fan-outs inside of fan-outs: the enclosing instance of each entry (pipeline-utilities §10.11).
 
 use serde_json::{Value, json};
 use singletree_durable::CheckpointRecord;
@@ -78,7 +77,7 @@ async fn an_inner_fan_out_is_saved_with_the_instances_around_it() {
         json!([outer([c, f]), inner(1, [c, c])]),
         json!([outer([c, f])]),
         json!([outer([c, c])]),
-        // What has merged is no progress any more.
+        // A fan-out whose result is merged has no progress any more.
         json!([]),
     ];
     assert_eq!(saved(|| table(false)).await, expected);

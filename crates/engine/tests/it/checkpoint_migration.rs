@@ -1,4 +1,5 @@
-//! Checkpoints of other versions, of other graphs, and those that were made elsewhere (pipeline-utilities §10.10, §10.12).
+//! Checkpoints of other versions, of other graphs, and those that were made elsewhere (pipeline-utilities §10.10,
+//! §10.12).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,7 +118,7 @@ async fn each_way_to_fail_has_its_category() {
     }
 }
 
-// spec: pipeline-utilities §10.10: what the error of a missing chain carries.
+// spec: pipeline-utilities §10.10: the fields of the error of a missing chain.
 #[tokio::test]
 async fn a_missing_chain_names_both_versions_and_what_is_registered() {
     let migrations = Migrations::new().with("v0", "v2", Ok);
@@ -290,7 +291,7 @@ fn table(diary: &Diary) -> Builder {
         .entry("rows")
 }
 
-/// What is stored of a row in which these cells are completed.
+/// The stored progress of a row in which these cells are completed.
 fn cells(row: Option<u64>, count: usize, done: &[i64]) -> Value {
     let instances = (0..count).map(|at| match done.get(at) {
         Some(result) => json!({"state": "completed", "result": result, "result_is_error": false}),
@@ -343,8 +344,8 @@ async fn progress_is_taken_by_the_lineage_that_it_is_of_and_no_other() {
     }
 }
 
-// R19: whoever wrote the record may have put the state of an instance into it, and the positions of inner nodes; the run
-// stands before the fan-out all the same. One that had merged is not entered again.
+// R19: whoever wrote the record may have put the state of an instance into it, and the positions of inner nodes; the
+// run stands before the fan-out all the same. One that had merged is not entered again.
 #[tokio::test]
 async fn a_fan_out_is_gone_on_with_whichever_states_were_saved_of_it() {
     let fan_out = of_table(vec![cells(Some(0), 3, &[10, 20])]);
@@ -380,7 +381,7 @@ async fn a_fan_out_is_gone_on_with_whichever_states_were_saved_of_it() {
     }
 }
 
-// What nobody took is of a place that the run has left: a cycle that comes back to it begins anew.
+// Progress that no container took belongs to a place that the run has left: a cycle that comes back to it begins anew.
 #[tokio::test]
 async fn progress_that_nobody_took_is_forgotten_when_the_run_goes_on() {
     let diary = Diary::default();
@@ -442,7 +443,7 @@ async fn another_number_of_instances_is_refused_before_any_runs() {
     }
 }
 
-// A record of a run says the same whether the engine's own cursor is in it or only what the specification names.
+// A run goes on at the same place whether its record has the engine's own cursor or only the specification's fields.
 #[tokio::test]
 async fn a_record_without_a_cursor_goes_on_at_the_same_place() {
     let diary = Diary::default();

@@ -1,4 +1,5 @@
-//! Going on from checkpoints: for every graph here, from every save that it makes (pipeline-utilities §§10.4–10.7, §10.11).
+//! Going on from checkpoints: for every graph here, from every save that it makes (pipeline-utilities §§10.4–10.7,
+//! §10.11).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use crate::checkpoint::{Keeper, named, positions, started};
 use crate::fan_out::{ints, number};
 use crate::rig::{Builder, completed, field, int, invocation, log, over, update};
 
-/// What nodes write down when they run: their effects.
+/// A log in which nodes record their effects when they run.
 #[derive(Clone, Default)]
 pub(crate) struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -28,7 +29,7 @@ impl Diary {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// A node that writes its name down and returns what it makes of the state.
+    /// A node that records its name and returns the update that `make` computes.
     pub(crate) fn node(
         &self,
         name: &'static str,
@@ -58,14 +59,14 @@ impl Diary {
 
 /// Which effects may happen again when a run goes on.
 enum Again {
-    /// None: what was saved is not done again, and nothing happens between a node's effect and its save.
+    /// None: saved work is not done again, and nothing happens between a node's effect and its save.
     Nothing,
     /// Those of instances that were in flight.
     Instances,
 }
 
-/// Runs a graph once without a break, and then with a crash after each of its saves: the end must be the same each time.
-/// Returns how many saves there were.
+/// Runs a graph once without a break, and then with a crash after each of its saves: the end must be the same each
+/// time. Returns how many saves there were.
 async fn at_every_save(make: impl Fn(&Diary) -> Builder, again: Again) -> u64 {
     let diary = Diary::default();
     let whole = Keeper::new();
@@ -195,7 +196,7 @@ async fn each_instance_contributes_once_wherever_a_fan_out_dies() {
             let fan = FanOut::over(&two_steps(diary)).concurrency(limit);
             over_items(fan.count_field("count").extra_output("halves", "half"), diary)
         };
-        // One for each inner node; the last one of an instance also says what it contributed.
+        // One for each inner node; the last one of an instance also has the instance's contribution.
         assert_eq!(at_every_save(make, Again::Instances).await, 1 + 8 + 1 + 1);
     }
 }
@@ -265,8 +266,8 @@ async fn nested_fan_outs_go_on_by_lineage_wherever_they_die() {
     }
 }
 
-// An instance that begins again executes an inner fan-out of a cycle from its first round: what was saved of a later round
-// is not of it (§10.11: never a wrong skip).
+// An instance that begins again executes an inner fan-out of a cycle from its first round: progress saved in a later
+// round does not belong to it (§10.11: never a wrong skip).
 #[tokio::test]
 async fn what_was_saved_of_another_round_of_an_instance_is_not_taken() {
     let make = |diary: &Diary| {
@@ -305,7 +306,8 @@ async fn what_was_saved_of_another_round_of_an_instance_is_not_taken() {
     at_every_save(make, Again::Instances).await;
 }
 
-// spec: pipeline-utilities §§10.11.2, 10.11.3: errors that were collected roll forward, retries begin with a fresh budget.
+// spec: pipeline-utilities §§10.11.2, 10.11.3: errors that were collected roll forward, retries begin with a fresh
+// budget.
 #[tokio::test]
 async fn collected_errors_roll_forward() {
     let make = |diary: &Diary| {
@@ -328,7 +330,8 @@ async fn collected_errors_roll_forward() {
     assert_eq!(at_every_save(make, Again::Instances).await, 2 * 2 + 2 + 1);
 }
 
-// spec: pipeline-utilities §11.9: branches begin again as a whole, a fan-out in one of them, too; each contributes once.
+// spec: pipeline-utilities §11.9: branches begin again as a whole, a fan-out in one of them, too; each contributes
+// once.
 #[tokio::test]
 async fn branches_are_saved_as_one_node() {
     let make = |diary: &Diary| {
@@ -382,7 +385,7 @@ async fn a_budget_of_attempts_begins_anew() {
     assert_eq!(*seen.lock().unwrap(), [0, 1, 2, 0, 1]);
 }
 
-// spec: pipeline-utilities §9.7, §10.11: an instance is completed by what its middleware made of it, too.
+// spec: pipeline-utilities §9.7, §10.11: an instance is also completed by an update that its middleware made.
 #[tokio::test]
 async fn what_the_middleware_of_an_instance_contributed_rolls_forward() {
     let make = |diary: &Diary| {
@@ -407,7 +410,7 @@ async fn what_the_middleware_of_an_instance_contributed_rolls_forward() {
     assert_eq!(at_every_save(make, Again::Instances).await, 1 + 2 + 1 + 1);
 }
 
-// spec: pipeline-utilities §10.4: a fresh id, the same correlation id; what is asked for is ignored.
+// spec: pipeline-utilities §10.4: a fresh id, the same correlation id; ids in the options are ignored.
 #[tokio::test]
 async fn a_resumed_run_is_an_invocation_of_its_own() {
     let diary = Diary::default();

@@ -20,7 +20,7 @@ enum Site {
     Branches,
 }
 
-/// One combination of what the specification lets be combined.
+/// One combination of features that the specification allows together.
 #[derive(Debug, Clone, Copy)]
 struct Combination {
     site: Site,
@@ -44,7 +44,7 @@ fn combinations() -> Vec<Combination> {
 }
 
 impl Combination {
-    /// What is there in the end: of a node that counts as completed what had been contributed by then.
+    /// The expected final state: a node that counts as completed has only the contributions made before the pause.
     fn ends_with(self) -> Value {
         let results = match (self.site, self.completes) {
             (Site::Node, true) => json!([]),
@@ -59,7 +59,7 @@ impl Combination {
     }
 }
 
-/// What middleware heard that must hear nothing of a pause.
+/// Counts calls of middleware callbacks, which must not see a pause.
 #[derive(Clone, Default)]
 struct Heard(Arc<AtomicU64>);
 
@@ -218,8 +218,8 @@ async fn a_pause_ends_the_same_wherever_it_is_and_whatever_is_around_it() {
     }
 }
 
-// spec: pipeline-utilities §10.4; suspension §8.5: the checkpoint from before the pause leads to a pause of its own, the
-// one from after its resume to the end.
+// spec: pipeline-utilities §10.4; suspension §8.5: the checkpoint from before the pause leads to a pause of its own,
+// the one from after its resume to the end.
 #[tokio::test]
 async fn checkpoints_around_a_pause_lead_where_it_led() {
     for combination in combinations().into_iter().filter(|it| it.saved) {
@@ -244,8 +244,8 @@ async fn checkpoints_around_a_pause_lead_where_it_led() {
     }
 }
 
-// spec: suspension §6 (R17): the outermost state and the one that waits take the fields that they declare; what neither does is
-// dropped, also what only a graph between them declares.
+// spec: suspension §6 (R17): the outermost state and the suspended frame's take the fields that they declare; other
+// fields are dropped, also those that only a graph between them declares.
 #[tokio::test]
 async fn a_payload_reaches_the_frames_that_declare_its_fields() {
     let shows = |names: &'static [&'static str]| {

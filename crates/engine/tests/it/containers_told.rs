@@ -1,4 +1,4 @@
-//! What events say of a container's configuration, each time whole (graph-engine §6).
+//! The configuration of a container in its events, complete each time (graph-engine §6).
 
 use std::time::Duration;
 
@@ -29,7 +29,8 @@ fn again() -> Retry {
 const ONCE: &[&str] = &["started", "completed"];
 const TWICE: &[&str] = &["started", "completed", "started", "completed"];
 
-// spec: graph-engine §6 fan_out_config: all four keys on each started and completed event, failed and retried ones, too.
+// spec: graph-engine §6 fan_out_config: all four keys on each started and completed event, failed and retried ones,
+// too.
 #[tokio::test]
 async fn every_event_of_a_fan_out_says_how_it_is_configured() {
     type Fan = FanOut<Snapshot>;
@@ -66,7 +67,7 @@ async fn every_event_of_a_fan_out_says_how_it_is_configured() {
     told(retried, three, ("fan_out", "each", config(3, json!(10), "fail_fast")), TWICE).await;
 }
 
-// spec: graph-engine §6 parallel_branches_config: what is declared, what is dispatched.
+// spec: graph-engine §6 parallel_branches_config: the declared branches and the number of dispatched ones.
 #[tokio::test]
 async fn every_event_of_branches_says_how_they_are_configured() {
     type Make = fn() -> Branches<Snapshot>;

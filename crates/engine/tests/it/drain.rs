@@ -1,4 +1,4 @@
-//! Drains: snapshots, time limits, and what stays usable (graph-engine §6). Time is paused throughout.
+//! Drains: snapshots, time limits, and the use of a graph afterwards (graph-engine §6). Time is paused throughout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -193,7 +193,7 @@ async fn an_observer_that_drains_does_not_wait_for_itself() {
     assert_eq!(seen.seen().len(), 6);
 }
 
-// A dropped invocation leaves nothing behind: what it had dispatched is delivered, and its worker ends.
+// A dropped invocation leaves nothing behind: its dispatched events are delivered, and its worker ends.
 #[tokio::test(start_paused = true)]
 async fn dropping_an_invocation_ends_its_queue() {
     let reached = Arc::new(Notify::new());
@@ -225,8 +225,8 @@ async fn dropping_an_invocation_ends_its_queue() {
     assert_eq!(seen.seen().len() - before, 3);
 }
 
-// spec: graph-engine §6: a limit that is negative or no number is refused before anything is done: here by its type, which has
-// no such value. None at all is one.
+// spec: graph-engine §6: a limit that is negative or no number is refused before anything is done: here by its type,
+// which has no such value. None at all is one.
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_a_span_of_time_or_cannot_be_said() {
     for seconds in [f64::NAN, -1.0, -0.001, f64::INFINITY, f64::NEG_INFINITY] {

@@ -121,7 +121,7 @@ async fn a_custom_reducer_may_refuse_and_even_panic() {
     );
 }
 
-// spec: graph-engine §4: what is merged must be what the schema declares; the field is named.
+// spec: graph-engine §4: a merged value must match the schema; the error names the field.
 #[tokio::test]
 async fn a_merged_value_of_the_wrong_type_is_a_validation_error() {
     let before = Some(json!({"v": 1, "log": []}));

@@ -1,4 +1,4 @@
-//! Fan-out: what goes in, how many run, what comes back (pipeline-utilities §§9.1–9.4).
+//! Fan-out: inputs, count, concurrency and outputs (pipeline-utilities §§9.1–9.4).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ pub(crate) fn number(cx: &Ctx<Snapshot>, name: &str) -> i64 {
     cx.snapshot().get(name).unwrap().to_json().unwrap().as_i64().unwrap()
 }
 
-/// An inner graph that puts ten times its `n` into `out`, and what it got in `base` beside it.
+/// An inner graph that puts ten times its `n` plus its `base` into `out`.
 pub(crate) fn tenfold() -> Graph<Snapshot> {
     let work = |cx: Ctx<Snapshot>| async move {
         Ok(update(json!({"out": 10 * number(&cx, "n") + number(&cx, "base")})))
@@ -82,7 +82,7 @@ async fn a_count_runs_so_many_instances() {
     assert_eq!(run(&by, json!({"base": 2})).await["results"], json!([20, 20]));
 }
 
-// spec: pipeline-utilities §§9.1, 9.2: what a function says wrongly is the fan-out's failure, by category.
+// spec: pipeline-utilities §§9.1, 9.2: a wrong result of a function is the fan-out's failure, by category.
 #[tokio::test]
 async fn what_cannot_be_resolved_is_the_fan_outs_failure() {
     type Build = fn(FanOut<Snapshot>) -> FanOut<Snapshot>;

@@ -1,4 +1,4 @@
-//! What is wrong or doubtful about a fan-out, found when it is compiled (pipeline-utilities §§9, 9.3, 9.8).
+//! Problems and warnings about a fan-out at compile time (pipeline-utilities §§9, 9.3, 9.8).
 
 use serde_json::json;
 use singletree_engine::{Error, FailureIsolation, FanOut, Retry, Shape, Snapshot, Update};
@@ -60,7 +60,7 @@ fn errors_go_to_a_list_that_extends() {
     assert_eq!(builder.compile().unwrap_err().category(), "mapping_references_undeclared_field");
 }
 
-// spec: pipeline-utilities §9.8: a fixed degraded update has what is collected; one by a function is not known.
+// spec: pipeline-utilities §9.8: a fixed degraded update has the collected field; one by a function is not known.
 #[test]
 fn a_fixed_degraded_update_has_what_is_collected() {
     const MISSING: &[&str] = &["fan_out_degraded_update_missing_collect_field"];
@@ -79,7 +79,7 @@ fn a_fixed_degraded_update_has_what_is_collected() {
     assert!(whole.compile().is_ok());
 }
 
-// spec: pipeline-utilities §9.3; graph-engine §2: round trips by the map and by what is collected.
+// spec: pipeline-utilities §9.3; graph-engine §2: round trips by the map and by the collected field.
 #[test]
 fn round_trips_are_warned_of() {
     let warned = |fan: FanOut<Snapshot>| {

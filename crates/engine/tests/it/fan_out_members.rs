@@ -57,7 +57,7 @@ async fn a_retried_instance_begins_anew() {
     assert_eq!(seen.told(), told);
 }
 
-// spec: pipeline-utilities §§9.5, 9.7: what is left after the last attempt is the instance's failure.
+// spec: pipeline-utilities §§9.5, 9.7: the failure of the last attempt is the instance's failure.
 #[tokio::test]
 async fn an_exhausted_retry_is_the_instances_failure() {
     let fan = || each(&two_stages(9)).instance_middleware(Retry::new().max_attempts(2).backoff(NOW));
@@ -73,7 +73,7 @@ async fn an_exhausted_retry_is_the_instances_failure() {
     assert_eq!(done["errors"][0]["message"], "3 down");
 }
 
-// spec: pipeline-utilities §9.6: the graph's and the node's middleware see one dispatch, with what is merged.
+// spec: pipeline-utilities §9.6: the graph's and the node's middleware see one dispatch, with the merged update.
 #[tokio::test]
 async fn middleware_of_the_fan_out_sees_it_as_one() {
     let book: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -128,7 +128,8 @@ fn degrading(isolation: FailureIsolation) -> Graph<Snapshot> {
         .unwrap()
 }
 
-// spec: pipeline-utilities §9.3: the degraded update is the whole contribution; what it lacks is null, never a default.
+// spec: pipeline-utilities §9.3: the degraded update is the whole contribution; a field that it lacks is null, never a
+// default.
 #[tokio::test]
 async fn a_degraded_instance_contributes_its_degraded_update() {
     let both = FailureIsolation::new("unit", update(json!({"out": -1, "note": "fellback"})));
@@ -184,7 +185,8 @@ async fn a_strict_reducer_refuses_a_null_slot() {
     assert_eq!(described(&error), ("reducer_error", Some("each".into()), Some(json!({"results": []}))));
 }
 
-// spec: graph-engine §6: a retry of the whole fan-out numbers the attempts of what is inside; its config is on each pair.
+// spec: graph-engine §6: a retry of the whole fan-out numbers the attempts of the nodes inside; its config is on each
+// pair.
 #[tokio::test]
 async fn a_retried_fan_out_runs_all_of_it_again() {
     let graph = outer(each(&two_stages(1)))

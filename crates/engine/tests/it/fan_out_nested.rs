@@ -26,7 +26,7 @@ fn nested(leaf: &Graph<Snapshot>) -> Graph<Snapshot> {
     builder.compile().unwrap()
 }
 
-// spec: graph-engine §6: the lineage tells apart what namespace and innermost index do not.
+// spec: graph-engine §6: the lineage tells nodes apart whose namespace and innermost index are the same.
 #[tokio::test]
 async fn nested_fan_outs_are_told_apart_by_their_lineage() {
     let graph = nested(&tenfold());
@@ -185,6 +185,6 @@ async fn a_watch_tells_where_each_instance_stands() {
     ];
     assert_eq!(container.members.iter().map(member).collect::<Vec<_>>(), expected);
     drop(running);
-    // What was dropped does not run.
+    // Dropped instances do not run.
     assert_eq!(watch.progress().unwrap().containers, []);
 }

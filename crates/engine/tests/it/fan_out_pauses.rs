@@ -1,4 +1,4 @@
-//! Suspending inside fan-outs (suspension §8.2), and what a crash inside of one leaves (D7).
+//! Suspending inside fan-outs (suspension §8.2), and the records that a crash inside of one leaves (D7).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -105,7 +105,7 @@ pub(crate) async fn pause(
     (paused, seen)
 }
 
-// spec: suspension §8.2: the fan-out suspends as a node; what was contributed counts (R18), the rest is cancelled.
+// spec: suspension §8.2: the fan-out suspends as a node; contributions made so far count (R18), the rest is cancelled.
 #[tokio::test]
 async fn an_instance_that_suspends_suspends_the_fan_out() {
     let after = |cx: Ctx<Snapshot>| async move { Ok(update(json!({"count": number(&cx, "count") + 1}))) };
@@ -134,7 +134,7 @@ async fn an_instance_that_suspends_suspends_the_fan_out() {
     let seen = seen.seen();
     assert_eq!(seen[4]["descriptor"]["metadata"], json!({"kind": "approval"}));
     assert_eq!((&seen[5]["descriptor"], &seen[5]["fan_out"]["item_count"]), (&descriptor, &json!(3)));
-    // It goes on after the fan-out, with what there was.
+    // It goes on after the fan-out, with the contributions made before the pause.
     let resumed = graph.resume(&paused.identity.invocation_id, map(json!({})), InvokeOptions::new()).await;
     let expected = json!({"items": [0, 1, 2], "results": [0], "count": 4, "base": 0});
     assert_eq!(completed(resumed), expected);
@@ -154,7 +154,7 @@ async fn a_fan_out_that_is_not_marked_completed_runs_again() {
     assert_eq!(seen.told().len(), 8);
 }
 
-// spec: suspension §8.2: in a subgraph, the fan-out in it is what suspends; the subgraph is gone on with inside.
+// spec: suspension §8.2: in a subgraph, the fan-out in it suspends; the run goes on inside the subgraph.
 #[tokio::test]
 async fn a_fan_out_in_a_subgraph_is_gone_on_with_inside_of_it() {
     let inner = around(each(&asking(false)).input("base", "base")).compile().unwrap();
@@ -189,7 +189,7 @@ async fn of_nested_fan_outs_the_outermost_suspends() {
     let (paused, seen) = pause(&graph.compile().unwrap(), json!({"parts": [[4], [5, 1, 6], [7]]})).await;
     let metadata = json!({"kind": "approval", "fan_out_index": 1, "fan_out_index_chain": [1, 1]});
     assert_eq!((paused.node_name.as_ref(), paused.descriptor.metadata), ("outer", Some(metadata.clone())));
-    // The inner one contributed nothing: only what is whole counts.
+    // The inner one contributed nothing: only whole instances count.
     assert_eq!(crate::rig::state(&paused.state)["all"], json!([[40]]));
     let told = seen.told();
     let ends =

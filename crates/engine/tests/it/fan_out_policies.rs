@@ -20,7 +20,7 @@ impl Drop for Marks {
     }
 }
 
-/// An inner graph that fails for odd items, the sooner the larger they are, and notes what is cleaned up.
+/// An inner graph that fails for odd items, the sooner the larger they are, and notes dropped instances.
 fn odd(dropped: &Arc<Mutex<Vec<i64>>>) -> Graph<Snapshot> {
     let dropped = dropped.clone();
     let work = move |cx: Ctx<Snapshot>| {

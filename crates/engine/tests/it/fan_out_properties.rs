@@ -1,4 +1,4 @@
-//! Random fan-outs against a model: what comes back, what is told, and that both are the same every time.
+//! Random fan-outs against a model: results and events, and that both are the same every time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use singletree_engine::{
 use crate::fan_out::ints;
 use crate::rig::{field, int, observed, over, update};
 
-/// What an instance does: how long each attempt takes, and how many of them fail.
+/// The work of an instance: the duration of each attempt, and the number of attempts that fail.
 #[derive(Debug, Clone)]
 struct Plan {
     takes: u64,
@@ -76,7 +76,7 @@ fn graph(case: &Case, running: &Arc<[AtomicUsize; 2]>) -> Graph<Snapshot> {
     builder.edge("each", END).entry("each").compile().unwrap()
 }
 
-/// What must come back: results and errors, or none for a failure.
+/// The expected results and errors, or none for a failure.
 fn model(case: &Case) -> Option<(Vec<i64>, Vec<i64>)> {
     let (mut results, mut errors) = (Vec::new(), Vec::new());
     for (index, plan) in (0_i64..).zip(&case.plans) {

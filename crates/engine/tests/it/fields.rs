@@ -1,4 +1,4 @@
-//! Typed fields: what each Rust type reads, writes, accepts and refuses.
+//! Typed fields: the values that each Rust type reads, writes, accepts and refuses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ async fn defaults_are_what_the_types_say() {
     assert_eq!(schema.field("long").unwrap().merge_by().name(), Reducer::Append.name());
 }
 
-// What JSON cannot hold is refused with the field named, and never stored as null.
+// Numbers that JSON cannot hold are refused with the field named, and never stored as null.
 #[tokio::test]
 async fn numbers_that_json_cannot_hold_are_refused() {
     let update = Everything::update;

@@ -1,4 +1,4 @@
-//! Who an invocation is, what its caller says about it, and where both can be read (graph-engine §3, sessions §3).
+//! The identity of an invocation, its caller's metadata, and where both can be read (graph-engine §3, sessions §3).
 
 use std::sync::{Arc, Mutex};
 
@@ -64,7 +64,7 @@ impl Observer for Looks {
     }
 }
 
-// spec: sessions §3, observability §3.4: readable in nodes, observers and what they call; reset afterwards.
+// spec: sessions §3, observability §3.4: readable in nodes, observers and functions called by them; reset afterwards.
 #[tokio::test]
 async fn the_running_invocation_can_be_read_where_it_runs_and_nowhere_else() {
     let looks = Looks::default();

@@ -19,7 +19,7 @@ fn degraded() -> Update {
     update(json!({"t": "degraded"}))
 }
 
-// spec: pipeline-utilities §6.3: the run goes on with the degraded update; the event says what was caught.
+// spec: pipeline-utilities §6.3: the run goes on with the degraded update; the event has the caught error.
 #[tokio::test]
 async fn a_caught_failure_is_replaced_and_told() {
     let isolation = FailureIsolation::new("a_isolated", degraded());
@@ -42,7 +42,8 @@ async fn a_caught_failure_is_replaced_and_told() {
     assert_eq!(seen.told()[2], "0.0 completed a ok");
 }
 
-// spec: pipeline-utilities §6.3: outside of a retry it sees what is left after the last attempt, whose number it tells.
+// spec: pipeline-utilities §6.3: outside of a retry it sees the failure of the last attempt, and reports that attempt's
+// number.
 #[tokio::test]
 async fn isolation_outside_of_a_retry_catches_the_last_attempt() {
     let graph = failing("provider_unavailable")

@@ -1,4 +1,4 @@
-//! Middleware: chains, their order and places, what they may do (pipeline-utilities §§2–5).
+//! Middleware: chains, their order and places, their permitted actions (pipeline-utilities §§2–5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,7 @@ async fn middleware_does_not_cross_a_subgraphs_boundary() {
     assert_eq!(run(&graph, json!({})).await["log"], json!(expected));
 }
 
-// spec: pipeline-utilities §2: what is handed inwards is not what is merged into.
+// spec: pipeline-utilities §2: a state handed inwards is not the state that the update is merged into.
 #[tokio::test]
 async fn a_state_handed_inwards_is_seen_by_the_node_and_its_events_alone() {
     let doubled = |cx: Ctx<Snapshot>| {
@@ -183,7 +183,7 @@ async fn each_call_of_next_is_an_attempt() {
     let pairs = ["0.0 started a", "0.0 completed a node_exception", "0.1 started a", "0.1 completed a ok"];
     assert_eq!(seen.told(), pairs);
 
-    // A success first: told with what it would have made of the graph's state, not of the one handed inwards.
+    // A success first: its event has the graph's state with the update merged, not the state handed inwards.
     let twice = around(|state: Arc<Snapshot>, mut next: Next<'_>| {
         Box::pin(async move {
             let inward = state.with(update(json!({"v": 7})))?;
@@ -199,7 +199,7 @@ async fn each_call_of_next_is_an_attempt() {
     assert_eq!(posts, [json!({"v": 1, "log": ["a"]}), json!({"v": 3, "log": []})]);
 }
 
-// A time limit drops what is further in: its attempt is told once, as the chain ends or when it is tried again.
+// A time limit drops the inner part of the chain: its attempt is reported once, when the chain ends or tries again.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_given_up_is_told_once() {
     let limit = |again: bool| {
@@ -266,7 +266,7 @@ async fn a_failure_inside_a_subgraph_passes_its_chain_unchanged() {
     let error = fail(&graph, json!({"v": 4})).await;
     assert_eq!(described(&error), ("node_exception", Some("a".into()), Some(json!({"v": 0, "log": []}))));
     assert_eq!(error.derived_category(), "provider_unavailable");
-    // What a middleware makes of it is the subgraph node's.
+    // An error that a middleware makes of it is the subgraph node's.
     let wraps = around(|state: Arc<Snapshot>, mut next: Next<'_>| {
         Box::pin(async move {
             next.run(&state).await.map_err(|it| NodeError::new("inside").with_category("mine").caused_by(it))
@@ -277,7 +277,7 @@ async fn a_failure_inside_a_subgraph_passes_its_chain_unchanged() {
     assert_eq!(error.derived_category(), "mine");
 }
 
-// spec: suspension §8.4: what comes before next has run, what comes after it never does.
+// spec: suspension §8.4: the code before the call of next has run, the code after it never does.
 #[tokio::test]
 async fn a_pause_drops_the_chain_where_it_stands() {
     let book = Recorder::default();

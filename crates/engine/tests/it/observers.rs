@@ -200,7 +200,7 @@ async fn beyond_the_backlog_delivery_stops_with_one_mishap() {
     let (book, hear) = heard();
     let seen = Recorder::default();
     let limits = Limits { observer_backlog: 2, ..Limits::default() };
-    // A node that drains does not wait for what will not come: of five events two were taken.
+    // A node that drains does not wait for events that will not come: of five events two were taken.
     let drains = |cx: singletree_engine::Ctx<Snapshot>| async move {
         let left = cx.drain_events(None).await.undelivered_count;
         Ok(Update::new().with_json("v", left.into()))

@@ -1,4 +1,5 @@
-//! Whatever of the application's panics: it becomes its category, its node's events are whole, and the graph runs again.
+//! Whatever of the application's panics: it becomes its category, its node's events are whole, and the graph runs
+//! again.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use singletree_engine::{
 use crate::fan_out::ints;
 use crate::rig::{Builder, field, int, log, observed, over, update};
 
-/// What makes functions panic, until it is calmed.
+/// A switch that makes functions panic, until it is calmed.
 #[derive(Clone, Default)]
 pub(crate) struct Nerves(Arc<AtomicBool>);
 
@@ -50,7 +51,7 @@ pub(crate) fn one() -> Builder {
         .entry("a")
 }
 
-/// As `one`, where the first call of the body fails: what deals with failures is reached.
+/// As `one`, where the first call of the body fails: middleware that handles failures is reached.
 fn failing() -> Builder {
     let first = AtomicBool::new(true);
     let body = move |_: Ctx<Snapshot>| {

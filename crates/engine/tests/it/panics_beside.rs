@@ -1,4 +1,4 @@
-//! What panics beside a graph's nodes: observers, checks of a payload, entry hooks.
+//! Panics beside a graph's nodes: in observers, checks of a payload, entry hooks.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ async fn a_panicking_observer_is_told_of_and_harms_nobody() {
     }
 }
 
-// What deals with a resume panics before the record is claimed: it waits on.
+// A check panics on a resume, before the record is claimed: the record stays suspended.
 #[tokio::test]
 async fn a_check_that_panics_on_a_payload_consumes_nothing() {
     let nerves = Nerves::default();

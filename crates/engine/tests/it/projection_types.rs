@@ -27,7 +27,7 @@ fn record(name: &str) -> Shape {
     Shape::Record(name.into())
 }
 
-/// Says what is wrong with a graph, if something is.
+/// Returns the error message of a graph that does not compile.
 #[track_caller]
 fn refused(builder: Builder) -> Option<String> {
     let error = builder.compile().err()?;
@@ -83,7 +83,7 @@ fn what_is_copied_in_must_be_what_the_other_side_declares() {
     assert!(why.contains(expected), "{why}");
 }
 
-// What goes out is an update: its type is the reducer's to say.
+// A field that goes out is an update: the reducer decides which type it takes.
 #[test]
 fn what_is_merged_back_must_be_what_the_reducer_takes() {
     use Shape::{Int, Str};
@@ -142,7 +142,7 @@ fn default_of(shape: &Shape) -> singletree_engine::Slot {
     })
 }
 
-// Sets name pairs as well; what has the same name by chance is no declaration.
+// Sets name pairs as well; fields that have the same name by chance are no declaration.
 #[test]
 fn sets_are_checked_and_matching_names_are_not() {
     let child = child(field("f", Shape::Str, json!("")));
@@ -153,7 +153,7 @@ fn sets_are_checked_and_matching_names_are_not() {
     assert_eq!(refused(around(Projection::by_name())), None);
 }
 
-// spec: pipeline-utilities §9, §11: inputs and items as above; what comes back from instances is a list.
+// spec: pipeline-utilities §9, §11: inputs and items as above; the outputs of instances are a list.
 #[test]
 fn containers_check_what_goes_into_their_members() {
     let inner = || {

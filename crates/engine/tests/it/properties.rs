@@ -133,7 +133,7 @@ fn pausing(at: Option<usize>, completed: bool) -> Graph<Snapshot> {
             builder = builder.node(name, move |cx: Ctx<Snapshot>| async move {
                 let seen = cx.state().get("seen").unwrap().to_json()? == json!(true);
                 if pauses && !seen {
-                    // Completed: what it would have logged must come by itself, so it is left to the payload's place.
+                    // A completed node logs nothing itself: its entry must come from the payload.
                     return cx.suspend(Signal::new(name).mark_node_completed(completed)).await;
                 }
                 Ok(update(json!({"log": [name]})))

@@ -56,7 +56,7 @@ async fn a_reducer_of_ones_own_merges_whatever_is_contributed() {
         .compile()
         .unwrap();
     assert_eq!(run(&graph, json!({"total": 100})).await, json!({"total": 100 + 1 + 5 + 15 + 10}));
-    // R1: onto what a session holds, also.
+    // R1: merged onto a session's stored value, too.
     for expected in [131, 131 + 131] {
         let options = InvokeOptions::new().session(session("s"));
         let ended = graph.invoke(update(json!({"total": 100})), options).await;
@@ -75,7 +75,8 @@ fn a_reducer_of_ones_own_may_be_warned_of() {
     assert_eq!(warned, [Some("total")]);
 }
 
-// spec: graph-engine §2: what is no scalar cannot be a key, nor what a key function fails on; prior items count, too.
+// spec: graph-engine §2: a value that is no scalar cannot be a key, nor can one on which the key function fails; prior
+// items count, too.
 #[tokio::test]
 async fn a_key_that_cannot_be_compared_is_a_reducer_error() {
     let failing = || Key::of(|_| Err(ReducerFault::new("no key today")));

@@ -70,7 +70,7 @@ fn what_is_transient_is_known_by_category_one_level_deep() {
     assert!(!is_transient(&NodeError::new("y").with_category("provider_invalid_response").caused_by(cause)));
 }
 
-// spec: pipeline-utilities §6.1: one carrier is looked through, so a subgraph's retry sees what its node failed with.
+// spec: pipeline-utilities §6.1: one carrier is looked through, so a subgraph's retry sees the failure of its node.
 #[tokio::test]
 async fn a_retry_around_a_subgraph_runs_all_of_it_again() {
     let inner = over([int("v")])
@@ -215,7 +215,7 @@ fn waiting() -> Graph<Snapshot> {
         .unwrap()
 }
 
-// spec: suspension §3: running again after a pause is no retry: the number stays, and what is left of the attempts.
+// spec: suspension §3: running again after a pause is no retry: the attempt's number and the remaining attempts stay.
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_neither_retried_nor_counted_as_an_attempt() {
     let (graph, seen) = (waiting(), crate::rig::Recorder::default());

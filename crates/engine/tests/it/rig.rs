@@ -1,4 +1,4 @@
-//! What most tests build with: run-time schemas, constant nodes, an observer that writes down what it sees.
+//! Common helpers of most tests: run-time schemas, constant nodes, an observer that records its events.
 
 use std::future::{Ready, ready};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +70,7 @@ pub(crate) fn flaky(
     }
 }
 
-/// Runs to the end with an observer; returns how it ended and what was told.
+/// Runs to the end with an observer; returns the outcome and the recorded events.
 pub(crate) async fn observed(
     graph: &Graph<Snapshot>,
     initial: Value,
@@ -132,7 +132,7 @@ impl Ids for Counting {
     }
 }
 
-/// An observer that writes events down, and shares what it wrote.
+/// An observer that records events, and shares the recording with its clones.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
     name: &'static str,
@@ -149,7 +149,7 @@ impl Recorder {
         self.seen.lock().unwrap().clone()
     }
 
-    /// What was seen, shortened to "observer step phase path".
+    /// The recorded events, shortened to "observer step phase path".
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |it: &Value| {
             let path: Vec<_> = it["namespace"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -161,7 +161,7 @@ impl Recorder {
         self.seen().iter().map(line).collect()
     }
 
-    /// What was seen, shortened to "step.attempt phase path{members} outcome".
+    /// The recorded events, shortened to "step.attempt phase path{members} outcome".
     pub(crate) fn told(&self) -> Vec<String> {
         self.seen().iter().map(told).collect()
     }

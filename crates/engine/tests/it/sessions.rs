@@ -1,4 +1,4 @@
-//! Sessions: what is loaded, merged, migrated and saved, and when (sessions §3–§10).
+//! Sessions: which state is loaded, merged, migrated and saved, and when (sessions §3–§10).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -129,7 +129,7 @@ async fn a_full_session_goes_on_where_it_ended() {
     assert_eq!(store.calls(), ["load", "save", "load", "save"]);
 }
 
-// R1: defaults, then what is stored, then what the caller sets, through the reducers.
+// R1: defaults, then the stored fields, then the caller's, through the reducers.
 #[tokio::test]
 async fn what_the_caller_sets_is_merged_onto_what_is_stored() {
     let store = Watched::new();

@@ -5,7 +5,7 @@ use singletree_engine::{END, FieldSpec, Graph, Projection, Shape, Snapshot, Upda
 
 use crate::rig::{Builder, Recorder, described, fail, field, int, log, over, run, sets, text};
 
-/// A child that notes what it starts with in `seen`, and then sets `x` to 9 and logs "child".
+/// A child that records its initial `x` and `y` in `seen`, and then sets `x` to 9 and logs "child".
 fn child() -> Graph<Snapshot> {
     let fields =
         [int("x"), field("y", Shape::Int, json!(5)), log("log"), field("seen", Shape::Any, json!(null))];
@@ -107,7 +107,7 @@ async fn nesting_two_deep_keeps_one_sequence_of_steps() {
     assert_eq!(look["pre"], json!({"x": 0, "y": 5, "log": [], "seen": null}));
 }
 
-// spec: graph-engine §4: the error is the inner node's; what can be recovered is the state that it had.
+// spec: graph-engine §4: the error is the inner node's; the recoverable state is the inner graph's.
 #[tokio::test]
 async fn an_error_inside_is_told_as_it_is() {
     let boom = |_| async { Err(singletree_engine::NodeError::new("boom")) };
@@ -123,7 +123,7 @@ async fn an_error_inside_is_told_as_it_is() {
 async fn what_crosses_is_checked_against_the_other_sides_schema() {
     let child = over([field("numbers", Shape::Int.list(), json!([]))]).node("a", sets(json!({})));
     let child = child.edge("a", END).entry("a").compile().unwrap();
-    // What may be anything can only be checked when it is there.
+    // A shape that allows anything can only be checked by its values.
     let words = field("words", Shape::Any.list(), json!(["one"]));
     let projection = Projection::by_name().inputs([("numbers", "words")]).outputs([]);
     let outer = over([words]).subgraph("sub", &child, projection).edge("sub", END).entry("sub");

@@ -127,7 +127,7 @@ async fn a_node_that_is_not_completed_runs_again() {
     assert!(seen.seen().iter().all(|it| it["attempt"] == 0));
 }
 
-// spec: suspension §6, §9: what does not fit is refused, and the record waits on.
+// spec: suspension §6, §9: a payload that does not fit is refused, and the record stays suspended.
 #[tokio::test]
 async fn a_payload_that_does_not_fit_leaves_the_record_suspended() {
     let graph = gated(Signal::new("s")).compile().unwrap();
@@ -265,7 +265,7 @@ async fn what_a_node_returns_after_asking_is_void() {
     );
 }
 
-// A task that outlives its node cannot suspend what runs then.
+// A task that outlives its node cannot suspend a node that runs later.
 #[tokio::test]
 async fn a_task_left_behind_cannot_suspend_a_later_node() {
     let told = Arc::new(Mutex::new(None));
@@ -328,7 +328,7 @@ async fn a_function_without_the_context_can_suspend_its_node() {
     assert_eq!(paused.descriptor.signal_id, "ambient");
 }
 
-// D2: what a deadline sets must be declared, and of its type.
+// D2: the fields that a deadline sets must be declared, and the values of their types.
 #[tokio::test]
 async fn a_deadline_sets_only_what_it_can() {
     for (fields, why) in [

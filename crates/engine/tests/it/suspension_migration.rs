@@ -38,7 +38,7 @@ async fn status(store: &MemoryStore, id: &singletree_durable::InvocationId) -> P
     PausedStore::load(store, &TenantId::single(), id).await.unwrap().unwrap().status
 }
 
-// spec: pipeline-utilities §10.12.2; suspension §6: the payload lies over what the migrations made.
+// spec: pipeline-utilities §10.12.2; suspension §6: the payload is laid over the migrated state.
 #[tokio::test]
 async fn a_paused_state_is_brought_along_the_chain_and_then_takes_its_payload() {
     let store = MemoryStore::new();

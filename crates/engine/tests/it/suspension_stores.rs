@@ -209,7 +209,7 @@ async fn tamper(store: &MemoryStore, id: &InvocationId, change: impl Fn(&mut Val
     PausedStore::save(store, &TenantId::single(), id, &record).await.unwrap();
 }
 
-// INV-13, D28: what does not fit is refused by category, and waits on.
+// INV-13, D28: a record that does not fit is refused by category, and stays suspended.
 #[tokio::test]
 async fn a_record_that_does_not_fit_the_graph_is_refused() {
     type Change = fn(&mut Value);
@@ -237,7 +237,8 @@ async fn a_record_that_does_not_fit_the_graph_is_refused() {
     }
 }
 
-// R36: pauses last, and schemas change meanwhile. What cannot be migrated waits on; what can goes on where it stood.
+// R36: pauses last, and schemas change meanwhile. A run that cannot be migrated stays suspended; one that can goes on
+// where it stood.
 #[tokio::test]
 async fn a_run_that_was_suspended_before_the_schema_changed_is_migrated() {
     type State = std::collections::BTreeMap<String, Value>;

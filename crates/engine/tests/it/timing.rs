@@ -106,7 +106,7 @@ async fn timing_composes_with_retry_both_ways() {
     }
 }
 
-// spec: pipeline-utilities §6.2: what the callback fails with is the node's failure.
+// spec: pipeline-utilities §6.2: the error of the callback is the node's failure.
 #[tokio::test]
 async fn a_failed_callback_is_the_nodes_failure() {
     let timing = || Timing::each(|_| async { Err(NodeError::new("full").with_category("mine")) });

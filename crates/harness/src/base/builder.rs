@@ -1,4 +1,4 @@
-//! What a harness is made of.
+//! The builder of a harness.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::bucket::BucketTable;
 use crate::limit::Limits;
 use crate::reply::Redact;
 
-/// Makes out the session of a transmission: none when it names none, an error when what it names is no session id.
+/// Determines the session of a transmission: none when it names none, an error when the name is not a valid session id.
 ///
 /// A function of the transmission alone, since the same one must always take the same path (harness §3.4).
 pub type ResolveSession = Arc<dyn Fn(&Inbound) -> Result<Option<SessionId>, BoxError> + Send + Sync>;
@@ -30,7 +30,7 @@ pub(super) struct PausedRecords {
     pub(super) tenant: TenantId,
 }
 
-/// Collects what a harness is made of.
+/// Builds a [`Harness`].
 pub struct HarnessBuilder<S> {
     pub(super) graph: Graph<S>,
     pub(super) mode: Mode,
@@ -80,20 +80,21 @@ impl<S: State> HarnessBuilder<S> {
         self
     }
 
-    /// Sets who leads signals to what waits for them.
+    /// Sets the coordinator that routes signals to waiting invocations.
     ///
-    /// A [`MemoryCoordinator`] otherwise: after a restart it knows **no** subscription. Harnesses in different modes over
-    /// one graph need one each, else a stateless one could resume an invocation that has a session.
+    /// A [`MemoryCoordinator`] otherwise: after a restart it knows **no** subscription. Harnesses in different modes
+    /// over one graph need one each, else a stateless one could resume an invocation that has a session.
     #[must_use]
     pub fn coordinator(mut self, coordinator: Arc<dyn SignalCoordinator>) -> Self {
         self.coordinator = coordinator;
         self
     }
 
-    /// Says where the graph keeps its paused records, and whose they are: the store and tenant that it was compiled with.
+    /// Says where the graph keeps its paused records, and whose they are: the store and tenant that it was compiled
+    /// with.
     ///
-    /// With it, the record of a pause that cannot be subscribed to is deleted; without, it stays, and no signal leads to
-    /// it (R32).
+    /// With it, the record of a pause that cannot be subscribed to is deleted; without, it stays, and no signal leads
+    /// to it (R32).
     #[must_use]
     pub fn paused_store(mut self, store: Arc<dyn PausedStore>, tenant: TenantId) -> Self {
         self.paused = Some(PausedRecords { store, tenant });

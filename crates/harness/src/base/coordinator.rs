@@ -1,4 +1,4 @@
-//! How signals find what waits for them: the contract with runtimes (harness §6).
+//! How signals find the invocations that wait for them: the contract with runtimes (harness §6).
 
 use std::fmt;
 
@@ -15,10 +15,11 @@ use super::inbound::SignalTarget;
 /// - Once `subscribe` returned `Ok`, every signal that matches reaches [`Harness::handle`](super::Harness::handle), in
 ///   this process or another, for as long as the paused record lives (completeness). A signal that arrived earlier than
 ///   that is the coordinator's to keep, or the sender's to repeat.
-/// - `resolve` changes nothing: a signal that is refused, because its payload does not fit, can be sent again. It returns
-///   only invocations that this coordinator holds a subscription of. Several that match are an error, not a choice.
+/// - `resolve` changes nothing: a signal that is refused, because its payload does not fit, can be sent again. It
+///   returns only invocations that this coordinator holds a subscription of. Several that match are an error, not a
+///   choice.
 /// - `unsubscribe` is idempotent.
-/// - Futures may be dropped at any point: what was asked has happened or has not.
+/// - Futures may be dropped at any point: the requested change has happened completely or not at all.
 ///
 /// A call that takes longer than [`Limits::read_time`](crate::Limits::read_time) counts as failed.
 pub trait SignalCoordinator: fmt::Debug + Send + Sync {

@@ -1,4 +1,4 @@
-//! What a failed turn tells its transport (harness §7, D14, D15).
+//! The failure of a turn as reported to the transport (harness §7, D14, D15).
 
 use super::route::Mode;
 use crate::Error;
@@ -8,15 +8,15 @@ use crate::reply::{Redact, cut, innermost};
 /// An errored turn, put in its bucket (harness §5.2, §7).
 #[derive(Debug)]
 pub struct Failure {
-    /// What the caller can do.
+    /// The caller's possible reaction.
     pub bucket: Bucket,
-    /// What went wrong: the cause's own category where it has one (R29).
+    /// The error category: the cause's own category where it has one (R29).
     pub category: String,
-    /// What happened, for people: redacted, and cut to [`Limits::diagnostic_bytes`](crate::Limits::diagnostic_bytes).
+    /// A description for people: redacted, and cut to [`Limits::diagnostic_bytes`](crate::Limits::diagnostic_bytes).
     pub message: String,
     /// Whether the same transmission again is known to do nothing twice.
     pub retry_safe: bool,
-    /// The error itself, with its causes and what it holds (a completed state that could not be saved, sessions §6.1).
+    /// The error itself, with its causes and its data (a completed state that could not be saved, sessions §6.1).
     /// Not redacted.
     pub error: Error,
 }
@@ -34,7 +34,7 @@ impl Telling<'_> {
         let category = error.category().to_owned();
         let Disposition { bucket, retry_safe } = self.buckets.look_up(&category, Surface::Base);
         let bucket = match (self.mode, bucket) {
-            // There is no session to end (§7.1): what is left is that the caller has to change something.
+            // There is no session to end (§7.1): the remaining option is that the caller changes its request.
             (Mode::Stateless, Bucket::SessionTerminating) => Bucket::UserCorrectable,
             (Mode::Stateless | Mode::Sessioned, bucket) => bucket,
         };

@@ -47,7 +47,7 @@ pub struct Harness<S> {
     resuming: Resuming,
 }
 
-/// How the engine was called, if it was, and what came of it.
+/// How the engine was called, if it was, and the result.
 type Ran<S> = (Option<Invoked>, Result<Outcome<S>>);
 
 impl<S: State> Harness<S> {
@@ -86,12 +86,12 @@ impl<S: State> Harness<S> {
     /// It returns when the turn ends, and a pause is an end: nothing waits here for a signal. A signal is consumed when
     /// its resume begins. Before that, a payload that does not fit or a session that cannot be loaded leaves the
     /// invocation suspended and subscribed. In one process an invocation is resumed by one signal at a time; of several
-    /// in different processes the engine lets one through. The store of sessions is called by the engine alone, and only
-    /// where there is a session (§8.1).
+    /// in different processes the engine lets one through. The store of sessions is called by the engine alone, and
+    /// only where there is a session (§8.1).
     ///
     /// Failures are outcomes: those of the engine, and `harness_path_classification_ambiguous`,
-    /// `harness_session_id_unresolved`, `harness_signal_correlation_failed`, `harness_signal_subscription_failed` (§10).
-    /// When the last one happens, what the turn did before its pause stands, its session included.
+    /// `harness_session_id_unresolved`, `harness_signal_correlation_failed`, `harness_signal_subscription_failed`
+    /// (§10). After the last one, the effects of the turn before its pause stand, its session included.
     ///
     /// # Cancellation
     /// Dropping the future ends the run at its next await ([`Graph::invoke`]). Between a pause and its subscription the
@@ -153,7 +153,7 @@ impl<S: State> Harness<S> {
         (Some(invoked), self.subscribed(ran).await)
     }
 
-    /// Finds what a signal belongs to, and keeps other signals from it.
+    /// Finds the invocation of a signal and reserves it, so that other signals cannot resume it.
     async fn correlate(&self, signal: &SignalArrival) -> Result<Reserved<'_>> {
         let found = self.resolve(&signal.target).await?;
         let Some(reserved) = self.resuming.reserve(found) else {
@@ -198,8 +198,9 @@ impl<S: State> Harness<S> {
         let invocation = &identity.invocation_id;
         let subscribed = self.in_time(self.parts.coordinator.subscribe(descriptor, invocation)).await;
         let Err(source) = subscribed else { return Ok(()) };
-        // It may have landed although it failed; and nobody may resume what is reported as errored (R32). If the record
-        // cannot be deleted, it stays without a subscription: the failure that is reported is the first one.
+        // The subscription may exist although the call failed, and an invocation that is reported as errored must not
+        // be resumed (R32). If the record cannot be deleted, it stays without a subscription; the first failure is the
+        // one reported.
         self.unsubscribe(invocation).await;
         if let Some(PausedRecords { store, tenant }) = &self.parts.paused {
             let deleting = async { store.delete(tenant, invocation).await.map_err(BoxError::from) };
@@ -221,8 +222,8 @@ impl<S: State> Harness<S> {
     }
 }
 
-/// Tells whether a resume consumed its signal and nothing is left to wait for. What fails before the record is claimed
-/// leaves it suspended, or in the hands of who claimed it.
+/// Checks whether a resume consumed its signal and the invocation waits for nothing more. A failure before the record
+/// is claimed leaves the invocation suspended, or with the caller that claimed it.
 fn is_over<S>(ran: &singletree_engine::Result<Outcome<S>>) -> bool {
     match ran {
         Ok(Outcome::Completed(_)) => true,

@@ -1,32 +1,32 @@
-//! What a transport hands to a harness (harness §3).
+//! The input that a transport hands to a harness (harness §3).
 
 use serde_json::{Map, Value};
 
-/// What the caller means to do, where the transport can tell (harness §3.1 to §3.3).
+/// The intent of the caller, where the transport knows it (harness §3.1 to §3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intent {
     /// To begin a session (§3.1).
     NewSession,
     /// To go on with one (§3.2).
     ExistingSession,
-    /// To resume what is suspended (§3.3).
+    /// To resume a suspended invocation (§3.3).
     SignalResume,
 }
 
-/// How an arriving signal says what it belongs to (harness §6).
+/// The address of an arriving signal (harness §6).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SignalTarget {
     /// The name that the suspended node gave the signal.
     Signal(String),
-    /// The suspended invocation, whatever it waits for now. A sender that may send twice should name the signal: the
-    /// second time the invocation may wait for something else.
+    /// The suspended invocation, regardless of the signal that it waits for now. A sender that may send twice should
+    /// name the signal: at the second time the invocation may wait for another one.
     Invocation(String),
 }
 
 /// A signal that arrived.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignalArrival {
-    /// What it belongs to.
+    /// The signal or invocation that it is for.
     pub target: SignalTarget,
     /// The fields that it sets (suspension §6); empty is a payload, too.
     pub payload: Map<String, Value>,
@@ -49,9 +49,9 @@ impl SignalArrival {
 pub struct Inbound {
     /// The session that it names. Not looked at in stateless mode, nor when it is a signal.
     pub session_id: Option<String>,
-    /// What the caller means to do.
+    /// The intent of the caller.
     pub intent: Option<Intent>,
-    /// The message: what the state is made of.
+    /// The fields of the message, from which the initial state is built.
     pub fields: Map<String, Value>,
     /// The signal, when it is one.
     pub signal: Option<SignalArrival>,
@@ -77,7 +77,7 @@ impl Inbound {
         self
     }
 
-    /// Says what the caller means to do.
+    /// Sets the intent of the caller.
     #[must_use]
     pub fn intent(mut self, intent: Intent) -> Self {
         self.intent = Some(intent);

@@ -1,4 +1,4 @@
-//! What a harness tells its transport about a turn (harness §5).
+//! The report of a harness to its transport about a turn (harness §5).
 
 use serde_json::{Map, Value};
 use singletree_durable::{InvocationId, SessionId};
@@ -7,7 +7,7 @@ use singletree_engine::{Completed, Suspended, Update};
 use super::failure::Failure;
 use crate::outcome::DispatchPath;
 
-/// How the engine was called: exactly what was passed (harness §3).
+/// How the engine was called, with exactly the values that were passed (harness §3).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Invoked {
     /// From the entry (§3.0, §3.1, §3.2).
@@ -21,9 +21,9 @@ pub enum Invoked {
     },
     /// After a suspension (§3.3). No session is passed: the engine takes it from the paused record.
     Resume {
-        /// What was resumed.
+        /// The resumed invocation.
         invocation: InvocationId,
-        /// With which payload.
+        /// The payload of the signal.
         payload: Map<String, Value>,
     },
 }
@@ -51,7 +51,7 @@ impl<S> HarnessOutcome<S> {
     }
 }
 
-/// What became of a transmission.
+/// The result of a transmission.
 #[derive(Debug)]
 pub struct TurnReport<S> {
     /// Which way it took; none when it could not be classified (§10).

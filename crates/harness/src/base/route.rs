@@ -28,7 +28,7 @@ pub(super) enum Session {
     Unnamed,
 }
 
-/// What is to be done with a transmission.
+/// The dispatch of a transmission.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Route<'a> {
     Start { path: DispatchPath, session: Session },

@@ -14,7 +14,7 @@ use super::inbound::SignalTarget;
 #[derive(Debug)]
 pub struct MemoryCoordinator {
     max: usize,
-    /// Guards what each invocation waits for; never held across an await.
+    /// The signal that each invocation waits for; the lock is never held across an await.
     signals: Mutex<BTreeMap<InvocationId, String>>,
 }
 

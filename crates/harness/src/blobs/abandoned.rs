@@ -1,4 +1,4 @@
-//! What was kept for sessions that never began: found again, and removed.
+//! Finds and removes the blobs of sessions that never began.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,37 +16,38 @@ use crate::house::House;
 use crate::stored::corrupt;
 use crate::{Error, Result};
 
-/// The kind of the notes by which such sessions are found again. They are the house's own.
+/// The kind of the documents by which such sessions are found again. They belong to the operator's tenant.
 const KIND: &str = "unclaimed";
 
-/// How long it takes until they are looked at again.
+/// The interval between two checks.
 const ROUND: Duration = Duration::from_secs(3600);
 
 /// How many are read at once.
 const PAGE: u64 = 256;
 
-/// For which session something was kept.
+/// The note about a session that had not begun when a blob was kept for it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Unclaimed {
     key: SessionKey,
-    /// How long that is kept.
+    /// The time until which its blobs are kept.
     until: Timestamp,
 }
 
-/// Who owns what belongs to no tenant; nobody may be called so.
+/// Returns the tenant that owns documents of no tenant; a server refuses this name for tenants.
 fn operator() -> Result<TenantId> {
     TenantId::parse("operator").map_err(|error| corrupt("the operator's name".into(), Some(error.into())))
 }
 
 impl Chat {
-    /// Removes what was kept for sessions that have not begun within [`BlobLimits::unclaimed`](crate::BlobLimits::unclaimed);
-    /// returns for how many. A chat that sweeps does it every hour.
+    /// Removes the blobs of sessions that have not begun within
+    /// [`BlobLimits::unclaimed`](crate::BlobLimits::unclaimed), and returns the number of these sessions. A chat that
+    /// sweeps does this every hour.
     ///
     /// # Errors
-    /// `store_unavailable` and its kin; what was removed by then is.
+    /// `store_unavailable` and its kin; earlier removals stay.
     ///
     /// # Cancellation
-    /// Dropping the future cancels nothing: all of it is removed.
+    /// Dropping the future cancels nothing: the removal is completed.
     pub async fn remove_unclaimed(&self) -> Result<u64> {
         let house = self.house.clone();
         self.house.run_call(async move { house.remove_unclaimed().await }).await
@@ -54,7 +55,7 @@ impl Chat {
 }
 
 impl House {
-    /// Notes, where a session has not begun, that something is kept for it: before it is.
+    /// Writes a note, if the session has not begun, that a blob is kept for it. Called before the blob is stored.
     pub(super) async fn claim_later(&self, key: &SessionKey, blobs: &Blobs) -> Result<()> {
         if self.read(self.journal.session(key)).await?.is_some() {
             return Ok(());
@@ -70,7 +71,7 @@ impl House {
             expect: Expect::Any,
             session: None,
             body: Json::from(&body),
-            // Removed by who removes the rest; a time would have somebody else remove it alone.
+            // `remove_for` removes the note together with the blobs; an expiry time would remove the note alone.
             expires_at: None,
         };
         Ok(blobs.documents.change(vec![note]).await?)
@@ -99,7 +100,8 @@ impl House {
         }
     }
 
-    /// Removes what is kept for a session, unless that has begun meanwhile, and then the note. Whether it had not.
+    /// Removes the blobs of a session, unless it has begun meanwhile, and then the note. Returns whether it had not
+    /// begun.
     async fn remove_for(&self, key: &SessionKey, note: &Document, blobs: &Blobs) -> Result<bool> {
         let mut batch = Batch::new(key.clone(), self.journal.fence()).require(Require::SessionAbsent);
         batch.put(Put::Delete);
@@ -111,21 +113,21 @@ impl House {
         let expect = Expect::Version(note.version);
         let remove = Change::Remove { key: note.key.clone(), expect };
         match blobs.documents.change(vec![remove]).await {
-            // Something was kept for it just now: what is said of that is newer.
+            // Refused: another blob was kept for the session just now, and its note is newer.
             Ok(()) | Err(StoreError::Refused { .. }) => Ok(removed),
             Err(error) => Err(Error::from(error)),
         }
     }
 
-    /// Looks for what nobody claimed, in the background, from the first call on.
+    /// Starts the background task that removes unclaimed blobs, at the first call.
     pub(crate) fn watch_unclaimed(self: &Arc<Self>) {
         let blobs = self.blobs.as_ref().filter(|it| !it.watched.swap(true, Ordering::AcqRel));
-        // The blobs hold the store: not while nothing is done.
+        // The task must not hold the blobs, which hold the store, while it sleeps.
         let Some(bell) = blobs.map(|it| it.bell.clone()) else { return };
         let watched = Arc::downgrade(self);
         self.tasks.spawn(async move {
             while let Some(house) = watched.upgrade().filter(|house| !house.is_closing()) {
-                // What fails is left to the next round: nothing depends on it.
+                // A failure is left to the next round: nothing depends on it.
                 drop(house.remove_unclaimed().await);
                 drop(house);
                 drop(tokio::time::timeout(ROUND, bell.notified()).await);

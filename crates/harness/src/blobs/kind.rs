@@ -1,20 +1,23 @@
-//! What a file is, by its own bytes.
+//! Detection of the media type of a file by its bytes.
 
 use crate::{Error, Result};
 
-/// Text has no first bytes to be told by: it is what it is said to be, if it can be.
+/// Text has no signature: its declared type holds if the bytes are valid text.
 const TEXTS: [&str; 4] = ["text/plain", "text/markdown", "text/csv", "application/json"];
 
-/// Returns the media type of a file, if that is one of those that are kept. What its sender says counts only for text.
+/// Returns the media type of a file, if it is one of the accepted types. The type declared by the sender counts only
+/// for text.
 pub(super) fn of(bytes: &[u8], declared: Option<&str>, kept: &[String]) -> Result<String> {
     if bytes.is_empty() {
         return Err(Error::BlobRefused { why: "it is empty".into() });
     }
     let is_kept = |it: &str| kept.iter().any(|kept| kept == it);
     let sniffed = infer::get(bytes).map(|it| it.mime_type());
-    // Parameters, as a character set, are no part of what it is.
-    let declared = declared.map(|declared| declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-    let text = declared.filter(|declared| sniffed.is_none() && TEXTS.contains(&declared.as_str()) && is_text(bytes));
+    // Parameters, such as a character set, are not part of the media type.
+    let declared =
+        declared.map(|declared| declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    let text =
+        declared.filter(|declared| sniffed.is_none() && TEXTS.contains(&declared.as_str()) && is_text(bytes));
     match (sniffed, text) {
         (Some(kind), _) if is_kept(kind) => Ok(kind.to_owned()),
         (None, Some(text)) if is_kept(&text) => Ok(text),

@@ -11,9 +11,10 @@ use crate::admission::Admission;
 use crate::blobs::{BlobRef, Blobs};
 use crate::house::House;
 
-/// The pictures of the session whose turn runs. Nodes get it by `cx.extension::<TurnPictures>()` and hand it on with what they
-/// ask a model ([`Request::with_pictures`](singletree_llm::Request::with_pictures)); outside of chat, and where the chat
-/// keeps no blobs, there is none. Nodes also keep there the pictures that tools returned ([`TurnPictures::keep`]).
+/// The pictures of the session whose turn runs. Nodes get them by `cx.extension::<TurnPictures>()` and pass them on
+/// with their requests to models ([`Request::with_pictures`](singletree_llm::Request::with_pictures)). Outside of chat,
+/// and where the chat keeps no blobs, there are none. Nodes also store here the pictures that tools returned
+/// ([`TurnPictures::keep`]).
 pub struct TurnPictures {
     house: Arc<House>,
     key: SessionKey,
@@ -33,9 +34,10 @@ impl TurnPictures {
         Some(Self { house: house.clone(), key: key.clone(), blobs, admission })
     }
 
-    /// Keeps a picture that a tool returned for the session of the turn, as [`Chat::keep_blob`](crate::Chat::keep_blob) keeps
-    /// those of users: with the same bounds, quotas and end. What the session has already is not stored again. The quotas
-    /// are those of the caller that began or resumed the turn; where another process had, only the session's bound holds.
+    /// Keeps a picture that a tool returned for the session of the turn, as [`Chat::keep_blob`](crate::Chat::keep_blob)
+    /// keeps those of users: with the same bounds, quotas and lifetime. Pictures that the session has already are not
+    /// stored again. The quotas are those of the caller that began or resumed the turn; for a turn that another process
+    /// began, only the session's bound holds.
     ///
     /// # Errors
     /// `chat_blob_refused`, also of a file that is no picture, `chat_blob_too_large`, `chat_blobs_full`,

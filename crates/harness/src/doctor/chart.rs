@@ -17,7 +17,7 @@ use crate::Error;
 use crate::history::HISTORY;
 use crate::record;
 
-/// Everything that is stored of a session; of bodies only what can be wrong about them.
+/// All stored rows of a session; bodies are reduced to the parts that are checked.
 pub(super) struct Chart {
     pub(super) fence: Fence,
     pub(super) row: SessionRow,
@@ -47,7 +47,7 @@ pub(super) struct Body {
     pub(super) digest: u64,
 }
 
-/// What matters of a message.
+/// The parts of a message that are checked.
 pub(super) enum Said {
     Message { role: Role, calls: Vec<String>, answers: Option<String> },
     Unreadable(String),
@@ -108,7 +108,8 @@ impl Chart {
             self.waits.extend(waits.into_iter().filter(|(of, _)| *of == key).map(|(_, it)| (it.no, it)));
         }
         let positions = journal.positions(&key).await?;
-        self.positions = positions.into_iter().map(|position| (position.invocation.clone(), position)).collect();
+        self.positions =
+            positions.into_iter().map(|position| (position.invocation.clone(), position)).collect();
         self.mail = journal.mail(&key).await?;
         for turn in &self.turns {
             if !journal.records(&key, turn.no).await?.is_empty() {

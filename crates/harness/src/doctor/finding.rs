@@ -1,22 +1,22 @@
-//! What can be wrong with a stored session, why that matters, and what can be done.
+//! The kinds of damage of a stored session, why each matters, and the repairs.
 
 use singletree_durable::{InvocationId, SessionKey, TurnStatus};
 
-/// Something that is wrong with a stored session.
+/// One kind of damage found in a stored session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// In which session.
+    /// The damaged session.
     pub session: SessionKey,
-    /// What kind of harm it is.
+    /// The kind of damage.
     pub symptom: Symptom,
-    /// What exactly, with the numbers of the rows.
+    /// A description, with the numbers of the rows.
     pub what: String,
-    /// What a repair would do.
+    /// The repair, if one is possible.
     pub(super) mend: Option<Mend>,
 }
 
 impl Finding {
-    /// Returns what a repair does about it; none when nothing can be done without losing something.
+    /// Describes the repair; none when nothing can be done without losing data.
     #[must_use]
     pub fn repair(&self) -> Option<&'static str> {
         self.mend.as_ref().map(Mend::what)
@@ -168,7 +168,7 @@ symptoms! {
         "callers and followers are told different ends"),
 }
 
-/// What a repair does. Each is one batch.
+/// A repair. Each is one batch.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Mend {
     /// Raises the next free numbers.

@@ -53,15 +53,16 @@ fn open(calls: &BTreeMap<&str, bool>) -> String {
     open.collect::<Vec<_>>().join(", ")
 }
 
-/// Tells whether nothing is under way or waits, and what ran last did not end by its graph: that may leave calls open, and
-/// the next message closes them.
+/// Checks whether the session is idle and its last turn failed: such a turn may leave calls open, which the next
+/// message closes.
 fn ended_early(chart: &Chart) -> bool {
     let idle = chart.turns.iter().all(|turn| turn.status.is_ended())
         && chart.waits.values().all(|wait| wait.status != WaitStatus::Pending);
     let last = chart.turns.iter().max_by_key(|turn| (turn.ended_at, turn.no));
     let failed = last.filter(|last| last.status == TurnStatus::Errored);
-    // What failed without having committed anything has nothing to close.
-    let made =
-        |turn: &TurnRow| turn.ordinal > 0 || chart.items.values().any(|item| item.placed && item.turn == turn.no);
+    // A turn that failed without having committed anything left no calls open.
+    let made = |turn: &TurnRow| {
+        turn.ordinal > 0 || chart.items.values().any(|item| item.placed && item.turn == turn.no)
+    };
     idle && failed.is_some_and(made)
 }

@@ -1,4 +1,4 @@
-//! Bodies stand once, and what refers to them finds them (INV-4).
+//! Checks that each body is stored once and that references to bodies are valid (INV-4).
 
 use std::collections::BTreeSet;
 
@@ -43,9 +43,11 @@ fn list(chart: &Chart, name: &str, generation: u64, len: u64) -> Option<Finding>
     })
 }
 
-/// Tells whether something else knows of items behind those that are there: then it is not the length that is wrong.
+/// Checks whether events or outcomes name items behind the existing ones: then items are missing and the length is
+/// right.
 fn told_of_more(chart: &Chart, name: &str, generation: u64, found: u64) -> bool {
-    let event = chart.events.iter().filter_map(|event| event.item).any(|event| !chart.items.contains_key(&event));
+    let event =
+        chart.events.iter().filter_map(|event| event.item).any(|event| !chart.items.contains_key(&event));
     let tails = chart.turns.iter().filter_map(turns::tail_of);
     let outcome = || tails.filter(|it| it.generation == generation).any(|tail| tail.to > found);
     name == HISTORY && (event || outcome())

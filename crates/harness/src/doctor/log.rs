@@ -1,8 +1,8 @@
-//! The event log tells of every turn what the turn's row says, and numbers are never used twice (INV-2, INV-4).
+//! Checks that the event log agrees with the rows of the turns, and that numbers are never used twice (INV-2, INV-4).
 //!
-//! A number that is missing among the events is no harm by itself: a commit that was refused keeps its numbers, and
-//! retention takes the oldest. What must not be missing is the end of a turn whose beginning is there, since whatever
-//! retention takes, it takes from the front.
+//! A missing event number alone is no damage: a refused commit keeps its numbers, and retention removes the oldest
+//! events. A turn whose first event is present must also have its last event, since retention removes events from the
+//! oldest on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,15 +45,15 @@ pub(super) fn used(chart: &Chart) -> Counters {
     }
 }
 
-/// What the log tells of a turn.
+/// The events of a turn in the log.
 #[derive(Default)]
 struct Told {
     begun: bool,
     ends: Vec<TurnStatus>,
 }
 
-/// Looks for messages that the log must tell and does not: those of turns whose beginning it tells, since retention takes
-/// from the front.
+/// Looks for messages that the log must tell and does not: those of turns whose beginning it tells, since retention
+/// takes from the front.
 fn untold(chart: &Chart, told: &BTreeMap<u64, Told>, findings: &mut Vec<Finding>) {
     let is_begun = |turn: &TurnRow| told.get(&turn.no).is_some_and(|told| told.begun);
     let is_whole = chart.events.first().is_some_and(|event| event.seq == 0);
@@ -64,7 +64,7 @@ fn untold(chart: &Chart, told: &BTreeMap<u64, Told>, findings: &mut Vec<Finding>
     }
     let appended = chart.events.iter().filter(|event| event.kind == kind::APPENDED);
     let items: BTreeSet<u64> = appended.filter_map(|event| event.item).collect();
-    // In a list that was rewritten a copy stands in the place of what was told.
+    // In a list that was rewritten, a copy replaces the item that the event names.
     let digest = |no: &u64| chart.items.get(no).map(|item| item.digest);
     let digests: BTreeSet<u64> = items.iter().filter_map(digest).collect();
     for turn in chart.turns.iter().filter(|turn| is_begun(turn)) {

@@ -14,11 +14,12 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             findings.push(chart.finding(Symptom::MailDamaged, what, Some(mend)));
             continue;
         }
-        let waits = |status| chart.waits.values().find(|wait| wait.status == status && wait.signal == mail.signal);
+        let waits =
+            |status| chart.waits.values().find(|wait| wait.status == status && wait.signal == mail.signal);
         if let Some(wait) = waits(WaitStatus::Pending) {
             let what =
                 format!("the early signal '{}' is kept, and wait {} waits for it", mail.signal, wait.no);
-            // What was said is not thrown away, nor can it be delivered here: who sends it again ends the wait.
+            // The signal is neither dropped nor delivered here: sending it again ends the wait.
             findings.push(chart.finding(Symptom::MailUntaken, what, None));
         }
     }

@@ -1,13 +1,12 @@
-//! The doctor: looks whether what is stored keeps the promises of this house, and mends what can be mended without losing
+//! The doctor: checks whether stored data keeps the invariants, and repairs damage that can be repaired without losing
 //! anything.
 //!
-//! It reads through the journal alone, so that it works over every store. What a store can say about its own file (pages,
-//! checksums, foreign keys) is the store's to check.
+//! It reads through the journal alone, so that it works with every store. Checks of the store's own file (pages,
+//! checksums, foreign keys) belong to the store.
 //!
 //! # Inside
-//! `chart` reads one session whole; each of `turns`, `waits`, `mail`, `lists`, `history` and
-//! `log` looks at it for one kind of
-//! harm and names a `finding`; `repair` turns a finding into one batch.
+//! `chart` reads one whole session. Each of `turns`, `waits`, `mail`, `lists`, `history` and `log` checks the session
+//! for one kind of damage and reports it as a `finding`. `repair` turns a finding into one batch.
 
 mod chart;
 mod finding;
@@ -40,8 +39,8 @@ const REPAIRS_MAX: usize = 4096;
 
 /// Checks stored sessions against INV-2, INV-4, INV-6 and INV-8.
 ///
-/// It sees the sessions of all tenants, unless it was bound to one. While another process writes, each session is seen as it
-/// was at one moment, or is reported as busy.
+/// It sees the sessions of all tenants, unless it was bound to one. While another process writes, each session is seen
+/// as it was at one moment, or is reported as busy.
 ///
 /// # Example
 /// ```
@@ -63,12 +62,12 @@ pub struct Doctor {
     clock: Arc<dyn Clock>,
 }
 
-/// What an examination found.
+/// The result of an examination.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Examination {
     /// How many sessions were looked at.
     pub sessions: u64,
-    /// What is wrong, ordered by session.
+    /// The damage found, ordered by session.
     pub findings: Vec<Finding>,
     /// Sessions that changed whenever they were read: look again when less happens in them.
     pub busy: Vec<SessionKey>,
@@ -82,12 +81,12 @@ impl Examination {
     }
 }
 
-/// What a repair did, and what is left.
+/// The result of a repair, and the findings that remain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repaired {
     /// The findings that were mended, in the order in which they were.
     pub mended: Vec<Finding>,
-    /// What an examination finds now.
+    /// The result of an examination after the repair.
     pub left: Examination,
 }
 
@@ -115,7 +114,7 @@ impl Doctor {
     /// Looks at all sessions. Writes nothing.
     ///
     /// # Errors
-    /// `store_unavailable` and its kin: then it is not known what is wrong.
+    /// `store_unavailable` and its kin: then nothing is known about the damage.
     ///
     /// # Cancellation
     /// Nothing is left behind.
@@ -164,11 +163,12 @@ impl Doctor {
         Ok(())
     }
 
-    /// Mends what can be mended: each repair is one batch that is refused when the session changed since it was looked at.
-    /// Nothing that anybody said or was told is removed. Needs a store that is open for writing, and nobody who serves it.
+    /// Repairs all damage that can be repaired. Each repair is one batch, which is refused when the session changed
+    /// since it was examined. No message, result or outcome is removed. Needs a store that is open for writing and that
+    /// no other process serves.
     ///
     /// # Errors
-    /// `store_refused` when somebody else writes; `store_unavailable` and its kin. What was mended by then stays so.
+    /// `store_refused` when another process writes; `store_unavailable` and its kin. Earlier repairs stay.
     ///
     /// # Cancellation
     /// Each repair has happened or has not.
@@ -205,7 +205,7 @@ impl Doctor {
     }
 }
 
-/// What came of reading a session.
+/// The result of reading a session.
 enum Read {
     Whole(Box<Chart>),
     /// It was deleted meanwhile.
@@ -213,7 +213,7 @@ enum Read {
     Busy,
 }
 
-/// Looks a session over. What comes first is mended first: the end of a turn may settle what follows.
+/// Checks a session. Findings are repaired in this order: ending a turn may resolve later findings.
 fn diagnose(chart: &Chart) -> Vec<Finding> {
     let mut findings = Vec::new();
     log::counters(chart, &mut findings);

@@ -93,8 +93,8 @@ fn found(chart: &Chart, no: u64) -> Result<&TurnRow> {
     chart.turn(no).ok_or_else(|| corrupt(format!("turn {no} is missing")))
 }
 
-/// Tells whether the calls that are open at the end of the history are this turn's: not those of an earlier turn, which the
-/// next message closes, nor of another invocation that waits.
+/// Tells whether the calls that are open at the end of the history are this turn's: not those of an earlier turn, which
+/// the next message closes, nor of another invocation that waits.
 fn owns_calls(chart: &Chart, turn: &TurnRow) -> bool {
     turn.ordinal > 0 || chart.items.values().any(|item| item.placed && item.turn == turn.no)
 }
@@ -170,9 +170,10 @@ fn end(
     let errored = errored(&row, error);
     row.status = TurnStatus::Errored;
     row.ended_at = Some(writing.now);
-    // What it had used of models up to its last commit was used, whatever became of it.
+    // The model usage up to the last commit counts, whatever the outcome of the turn.
     let stood = chart.positions.get(&row.invocation).filter(|position| position.turn == row.no);
-    let used = stood.and_then(|stood| stood.body.decode::<Position>().ok()).map(|it| it.used).unwrap_or_default();
+    let used =
+        stood.and_then(|stood| stood.body.decode::<Position>().ok()).map(|it| it.used).unwrap_or_default();
     row.outcome = Some(Recorded::errored(&errored).with(&used)?);
     used.rows().for_each(|row| writing.put(Put::Usage(row)));
     writing.put(Put::DropPosition(row.invocation.clone()));
@@ -190,8 +191,8 @@ fn errored(row: &TurnRow, error: &Error) -> ErroredTurn {
     ErroredTurn { retry_safe: false, ..reporting.errored(Some(row.id()), error) }
 }
 
-/// Makes the messages that close what is open at the end of the history (D8), with what a turn recorded of it; none when it
-/// cannot be read.
+/// Makes the tool messages that close the open calls at the end of the history (D8), using the records of a turn.
+/// Returns none when the history cannot be read.
 async fn closing(journal: &dyn Journal, chart: &Chart, turn: Option<u64>) -> Result<Vec<Item>> {
     let Some((generation, len)) = chart.history() else { return Ok(Vec::new()) };
     if chart.said.len() as u64 != len
@@ -203,7 +204,8 @@ async fn closing(journal: &dyn Journal, chart: &Chart, turn: Option<u64>) -> Res
         Some(turn) => journal.records(&chart.row.key, turn).await?,
         None => Vec::new(),
     };
-    let records: Records = rows.into_iter().map(|row| (row.name, Item::from_text(row.body.as_str()))).collect();
+    let records: Records =
+        rows.into_iter().map(|row| (row.name, Item::from_text(row.body.as_str()))).collect();
     let list = stored::read_list((journal, &chart.row.key, None), HISTORY, generation, len).await?;
     let closing = Closing { status: "unknown", reason: "what became of this call is not known" };
     Ok(closings(&list, &records, closing))
@@ -213,7 +215,7 @@ fn size(item: &Item) -> u64 {
     item.text().map_or(0, str::len) as u64
 }
 
-/// Appends them to the history.
+/// Appends these messages to the history.
 fn close(writing: &mut Writing, chart: &Chart, author: &Author, closings: Vec<Item>) -> Result<()> {
     let Some((generation, len)) = chart.history().filter(|_| !closings.is_empty()) else { return Ok(()) };
     let mut numbers = Numbers::default();

@@ -34,7 +34,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Compares what the turns say that they used with what the session is said to have used; retention takes turns only.
+/// Checks that the recorded usage of the turns does not exceed the usage of the session; retention removes turns only.
 fn usage(chart: &Chart) -> Vec<Finding> {
     let mut used: BTreeMap<String, u64> = BTreeMap::new();
     for ended in chart.turns.iter().filter_map(|turn| turn.outcome.as_ref()?.decode::<Ended>().ok()) {
@@ -99,7 +99,7 @@ fn tail(recorded: &Recorded) -> Option<Tail> {
     }
 }
 
-/// Looks for what a turn that ran to an end added to the history: the user's message, then the replies (D6).
+/// Checks the messages that a finished turn added to the history: the user's message, then the replies (D6).
 fn replies(chart: &Chart, turn: &TurnRow, tail: Tail) -> Option<Finding> {
     chart.history()?;
     let places = chart.places.get(&(HISTORY.to_owned(), tail.generation));
@@ -118,7 +118,9 @@ fn replies(chart: &Chart, turn: &TurnRow, tail: Tail) -> Option<Finding> {
 }
 
 fn message(chart: &Chart, turn: &TurnRow) -> Option<Finding> {
-    if turn.kind != TurnKind::Message || turn.message.is_some_and(|message| chart.items.contains_key(&message)) {
+    if turn.kind != TurnKind::Message
+        || turn.message.is_some_and(|message| chart.items.contains_key(&message))
+    {
         return None;
     }
     // A retry over the history says nothing again.

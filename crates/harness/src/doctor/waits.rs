@@ -1,4 +1,4 @@
-//! Nothing is in limbo: what is unfinished can go on, and nothing is left of what has ended (INV-8).
+//! Checks that unfinished turns and invocations can go on, and that ended ones have left nothing behind (INV-8).
 
 use std::collections::BTreeSet;
 
@@ -114,7 +114,7 @@ fn open(chart: &Chart, turn: &TurnRow, position: Option<&PositionRow>) -> Option
     }
 }
 
-/// Says what is wrong with a position, if something is.
+/// Describes the damage of a position, if there is any.
 fn damage(chart: &Chart, position: &PositionRow) -> Option<String> {
     let decoded = match position.body.decode::<Position>() {
         Ok(decoded) => decoded,

@@ -8,9 +8,10 @@ use crate::turning::Turning;
 use crate::writing::Writing;
 
 impl Keeper {
-    /// As [`Keeper::commit`], for the commit that ends the turn. What the run has come to is kept in memory, and is recorded
-    /// when the store works again, as long as this process lives (D38); whoever waits is told after the second failure that it
-    /// is not recorded yet (D20). A turn that is ended without being run is tried once: its place in the queue keeps it.
+    /// As [`Keeper::commit`], for the commit that ends the turn. The result of the run stays in memory and is recorded
+    /// when the store works again, as long as this process lives (D38); after the second failure, waiting callers are
+    /// told that it is not recorded yet (D20). A turn that ends without having run is tried once: it keeps its place in
+    /// the queue.
     pub(super) async fn commit_end<T>(
         &self,
         transition: impl Fn(&mut Writing, &mut Turning) -> Result<T, Error>,
@@ -36,7 +37,7 @@ impl Keeper {
                 }
                 tokio::time::sleep(self.house.limits.record_retry).await;
             }
-            // What is stored decides on what the next attempt is built; one that cannot be read fails the attempt, too.
+            // The next attempt is built from the stored state; if that cannot be read, the attempt fails as well.
             drop(self.house.know(&self.hot).await);
         };
         self.busy.send_modify(|count| *count -= 1);

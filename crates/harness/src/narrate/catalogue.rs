@@ -2,7 +2,7 @@
 
 use singletree_narration::Locale;
 
-/// A sentence. What stands in braces is filled in.
+/// A sentence. Its values in braces are filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sentence {
     /// A call waits for a person, and the tool is known: `{tool}`, `{signal}`.
@@ -112,7 +112,7 @@ impl Sentence {
         }
     }
 
-    /// Fills in a template. What is filled in is text and nothing else: braces in it stay as they are.
+    /// Fills in a template. Values are plain text: braces in them stay as they are.
     pub(crate) fn say(self, locale: Locale, values: &[(&str, &str)]) -> String {
         let mut said = String::new();
         let mut rest = self.template(locale);

@@ -1,7 +1,7 @@
-//! What the controller says about what happened: a pure function of the event and the language (agent-chat-output §5.1).
+//! The controller's narration of events: a pure function of the event and the language (agent-chat-output §5.1).
 //!
-//! Only what is recorded is told: narration that something happened is made of the durable event that says so, after the
-//! commit. Provisional events (deltas, tool activity) are told by nobody here.
+//! Only recorded events are narrated: narration is made of the durable event, after the commit. Provisional events
+//! (deltas, tool activity) are not narrated.
 
 mod catalogue;
 
@@ -19,7 +19,7 @@ pub(crate) const QUOTED_BYTES: usize = 2_000;
 /// How many bytes of a name.
 const NAME_BYTES: usize = 200;
 
-/// What is said: everything of a piece of narration but the time.
+/// A piece of narration without its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) role: Speaker,
@@ -33,7 +33,7 @@ impl Said {
     }
 }
 
-/// Returns what is said about an event, if anything is.
+/// Returns the narration of an event, if it has any.
 pub(crate) fn controller(what: &ChatEventKind, locale: Locale) -> Option<Said> {
     let say = |kind, sentence: Sentence, values: &[(&str, &str)]| {
         let values: Vec<(&str, String)> =
@@ -79,7 +79,7 @@ pub(crate) fn controller(what: &ChatEventKind, locale: Locale) -> Option<Said> {
     }
 }
 
-/// Repeats what the person said: a copy, of which the message is the original.
+/// Repeats the user's text. This is a copy; the message remains the original.
 fn echo(message: &ChatMessage) -> Option<Said> {
     let text = message.text();
     let content = cut(text.trim(), QUOTED_BYTES);
@@ -87,9 +87,10 @@ fn echo(message: &ChatMessage) -> Option<Said> {
     (message.role == Role::User && !said.content.is_empty()).then_some(said)
 }
 
-/// Tells which tools the agent has asked for: not why, which is the agent's to say, and not what came of it.
+/// Names the tools that the agent has asked for: not the reason, which is the agent's to give, and not the results.
 fn calls(message: &ChatMessage, locale: Locale) -> Option<Said> {
-    let names: Vec<String> = message.tool_calls.iter().map(|tool_call| cut(&tool_call.name, NAME_BYTES)).collect();
+    let names: Vec<String> =
+        message.tool_calls.iter().map(|tool_call| cut(&tool_call.name, NAME_BYTES)).collect();
     let tools = cut(&names.join(", "), QUOTED_BYTES);
     let said = || Said::system(NarrationKind::Progress, Sentence::Calls.say(locale, &[("tools", &tools)]));
     (!names.is_empty()).then(said)
@@ -119,7 +120,8 @@ fn summary(side: &Value, locale: Locale) -> Option<Said> {
     Some(Said::system(NarrationKind::Status, content))
 }
 
-/// Asks for an approval, or tells what is awaited. What exactly is approved stands in the wait; this is the question's text.
+/// Asks for an approval, or names the awaited signal. The exact action is in the wait; this is only the question's
+/// text.
 fn paused(turn: &SuspendedTurn, locale: Locale) -> Said {
     let signal = cut(&turn.signal_descriptor.signal_id, NAME_BYTES);
     if turn.wait.action.is_none() {

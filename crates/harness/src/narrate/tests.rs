@@ -1,4 +1,4 @@
-//! What is said about each event, in each language.
+//! The narration of each event, in each language.
 
 use std::sync::Arc;
 

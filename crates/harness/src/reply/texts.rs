@@ -130,8 +130,8 @@ const OF_CATEGORIES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Returns the texts of all categories that have one of their own in a language: the listed ones, and the plain one for those
-/// of which the message is not the cause.
+/// Returns the texts of all categories that have one of their own in a language: the listed ones, and the plain one for
+/// those of which the message is not the cause.
 pub(super) fn of_categories(language: Locale) -> impl Iterator<Item = (&'static str, &'static str)> {
     let plain = match language {
         Locale::English => NOT_THE_MESSAGE,

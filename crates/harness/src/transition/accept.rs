@@ -14,15 +14,15 @@ use crate::record::TurnRowExt;
 use crate::retry::Retried;
 use crate::writing::{Author, Writing};
 
-/// What is accepted.
+/// A message to accept, and the values that its turn is made of.
 pub(crate) struct Accepted<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) invocation: InvocationId,
     pub(crate) message: Arc<ChatMessage>,
     pub(crate) body: Json,
-    /// The idempotency key and the digest of what it stands for (D3).
+    /// The idempotency key and the digest of the request that it identifies (D3).
     pub(crate) key: Option<(String, String)>,
-    /// What its sender says about it that is no part of it (D17).
+    /// The side record that its sender gave it, which is not part of the message (D17).
     pub(crate) side: Option<Json>,
     /// Whether the session is there.
     pub(crate) exists: bool,

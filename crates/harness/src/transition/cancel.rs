@@ -1,4 +1,4 @@
-//! A running turn is cancelled: what the user has been shown is kept (D10).
+//! A running turn is cancelled: the text that the user has been shown is kept (D10).
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) fn cancel(
     Ok(outcome)
 }
 
-/// Keeps what was shown as an assistant message, marked beside its content (D10, D17).
+/// Keeps the shown text as an assistant message, marked beside its content (D10, D17).
 fn interrupted(
     writing: &mut Writing,
     turning: &mut Turning,

@@ -1,5 +1,5 @@
-//! A wait ends without a resume: cancelled, superseded or expired. Its invocation ends errored (D2, D10), in a turn of its
-//! own.
+//! A wait ends without a resume: cancelled, superseded or expired. Its invocation ends errored (D2, D10), in a turn of
+//! its own.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn close(
     signal_event(writing, &turning.author(), &ended);
     let committed = turning.committed();
     let (status, reason) = match ended.status {
-        // Nobody has denied what nobody was asked to approve.
+        // Only a wait for an approval can be denied.
         WaitStatus::Expired if ended.action.is_some() => ("denied", "expired"),
         WaitStatus::Expired => ("failed", "expired"),
         WaitStatus::Pending | WaitStatus::Consumed | WaitStatus::Cancelled => ("cancelled", "cancelled"),

@@ -1,5 +1,5 @@
-//! A turn failed. One without effects adds nothing to the history, but what was committed of it before is closed (D8, D11);
-//! of one with effects everything up to its last committed step is kept (D29).
+//! A turn failed. A turn without effects adds nothing to the history, but calls that it had committed before are closed
+//! (D8, D11). Of a turn with effects everything up to its last committed step is kept (D29).
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) fn fail(
     if part != KeptPart::Nothing
         && let Some(text) = stopped.and_then(|stopped| stopped.shown.as_deref()).filter(|it| !it.is_empty())
     {
-        // What people have seen of an answer stays with the turn's record, and never becomes history.
+        // The part of an answer that people have seen stays with the turn's record, and never becomes history.
         let shown = history::item(ChatMessage::assistant(text.to_owned()));
         let side = Some(Json::from(&serde_json::json!({ "interrupted": true })));
         let author = turning.author();
@@ -50,8 +50,8 @@ pub(crate) fn fail(
     Ok(outcome)
 }
 
-/// Closes the calls that a suspension or a save of this invocation had committed, and keeps the messages of the run with the
-/// turn's record.
+/// Closes the calls that a suspension or a save of this invocation had committed, and keeps the messages of the run
+/// with the turn's record.
 fn close_committed(
     writing: &mut Writing,
     turning: &mut Turning,
@@ -64,7 +64,7 @@ fn close_committed(
     let own = committed.len() > turning.marks.first || turning.row.ordinal > 0;
     let closed = if own { closings(&committed, &turning.records, closing) } else { Vec::new() };
     if let Some(made) = stopped.map(|stopped| &stopped.history).filter(|_| part != KeptPart::Nothing) {
-        // What calls gave that never become history is kept with the rest.
+        // Results of calls that never become history are kept with the other items.
         let given = if closed.is_empty() { results(made, &turning.records) } else { Vec::new() };
         for item in made.iter_from(turning.marks.boundary.max(committed.len())).chain(&given) {
             writing.item(&author, item, &mut turning.numbers)?;

@@ -12,7 +12,7 @@ use crate::record::message;
 use crate::turn_id::{MessageId, TurnId};
 use crate::writing::{Author, Beside, Numbers, Writing};
 
-/// What a fork is made of.
+/// The source of a fork, and the part of it that the fork copies.
 pub(crate) struct Forking<'a> {
     /// The other session, as it was read.
     pub(crate) source: &'a SessionRow,
@@ -20,7 +20,7 @@ pub(crate) struct Forking<'a> {
     pub(crate) offset: u64,
     /// How many bytes they have (D13).
     pub(crate) bytes: u64,
-    /// What closes the calls that are open there (D8).
+    /// The results that close the calls that are open there (D8).
     pub(crate) closings: Vec<Item>,
     /// Names the fork in its events; it is no turn that could be asked for.
     pub(crate) name: InvocationId,
@@ -43,7 +43,7 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
         created_at: source.head.created_at,
         version: source.head.version,
     });
-    // Numbers go on from the source's, so that none of what is inherited is given again.
+    // Numbers go on from the source's, so that no inherited number is given again.
     writing.counters.turns = writing.counters.turns.max(source.counters.turns);
     writing.counters.items = writing.counters.items.max(source.counters.items);
     let author = Author { no: writing.counters.turns, id: TurnId::new(name, 0) };
@@ -64,13 +64,14 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
         let value = FieldValue::List { generation, len: offset + own, bytes };
         writing.put(Put::Field(FieldRow { name: HISTORY.to_owned(), value }));
     }
-    // Also where nothing is copied: what is said first in the fork may name a blob of the other one.
+    // Also where nothing is copied: the first message in the fork may name a blob of the other session.
     inherit_list(writing, from, HISTORY, (generation, offset));
     told(writing, &author, from, offset);
     close(writing, &author, (generation, offset), &closings)
 }
 
-/// At the head all other fields are carried along. What they were earlier is not stored: there they begin anew.
+/// At the head all other fields are carried along. Their earlier values are not stored: before the head they begin
+/// anew.
 fn inherit_fields(writing: &mut Writing, source: &SessionRow, at_head: bool) {
     for field in source.fields.iter().filter(|field| at_head && field.name != HISTORY) {
         writing.put(Put::Field(field.clone()));
@@ -93,7 +94,7 @@ fn told(writing: &mut Writing, author: &Author, from: &SessionId, offset: u64) {
     writing.event(author, None, Some(Json::from(&body)), what);
 }
 
-/// Closes the calls that are open at the cut, so that what comes next finds a history that a provider accepts (INV-6).
+/// Closes the calls that are open at the cut, so that the next turn finds a history that a provider accepts (INV-6).
 fn close(
     writing: &mut Writing,
     author: &Author,

@@ -1,4 +1,4 @@
-//! One transition a file: from what is stored and what happened to what is written. Pure: they fill a
+//! One transition a file: from the stored state and an event to a batch of writes. Pure: they fill a
 //! [`Writing`](crate::writing::Writing).
 
 pub(crate) mod accept;

@@ -21,7 +21,7 @@ pub(crate) fn save(
         turning.announce(writing, &messages)?;
     }
     turning.write_session(writing, session)?;
-    // A run that began again after this would add to the history what is part of it already: it goes on here instead.
+    // A run that began again after this would add messages that the history has already: it goes on here instead.
     match progress {
         Some(progress) => write_position(writing, turning, progress, None),
         None => Ok(()),

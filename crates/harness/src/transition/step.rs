@@ -1,4 +1,4 @@
-//! A node has completed: where the run stands now, and what it has made, without making it history (D11).
+//! A node has completed: stores the run's position and the items that it has made, without making them history (D11).
 
 use singletree_durable::{Json, PositionRow, Put, RecordRow, Require, TurnStatus};
 use singletree_engine::{Descriptor, Item, Progress};
@@ -72,7 +72,7 @@ pub(crate) fn record(
 ) -> Result<(), Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
     let text = fact.text().map_err(|error| corrupt(format!("the record '{name}'"), Some(error.into())))?;
-    // What is there was encoded when it was put there.
+    // The stored records were encoded when they were inserted.
     let held: usize = turning.records.values().map(|record| record.text().map_or(0, str::len)).sum();
     turning.bounds.record(text, held)?;
     let body = Json::from_text(text);

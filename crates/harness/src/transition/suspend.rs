@@ -15,7 +15,7 @@ use crate::record::{Recorded, TurnRowExt, terms};
 use crate::turning::{Turning, history, messages_from};
 use crate::writing::Writing;
 
-/// What a suspension leaves behind.
+/// The work that remains after a suspension.
 pub(crate) enum Left {
     /// A wait for a signal.
     Wait(WaitRow),
@@ -23,7 +23,7 @@ pub(crate) enum Left {
     Resumes(TurnRow),
 }
 
-/// Returns the outcome and what is left.
+/// Returns the outcome and the remaining work.
 pub(crate) fn suspend(
     writing: &mut Writing,
     turning: &mut Turning,

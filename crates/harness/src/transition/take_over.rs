@@ -1,15 +1,16 @@
-//! A turn whose process died is taken over: it belongs to this process now, and its deaths are counted (D24). A process that
-//! stops in an orderly way leaves its turns to nobody: that is no death.
+//! A turn whose process died is taken over: it belongs to this process now, and its deaths are counted (D24). A process
+//! that stops in an orderly way leaves its turns to nobody: that is no death.
 
 use singletree_durable::{Batch, Fence, Put, Require, TurnRow, TurnStatus};
 
 use crate::writing::Writing;
 
-/// The fence of a turn without an owner: that of its last process, which has stopped in an orderly way. No process has it.
+/// The fence of a turn without an owner: that of its last process, which has stopped in an orderly way. No process has
+/// it.
 const NOBODY: Fence = Fence(0);
 
-/// Returns the row as it is stored then. `may_have_run` says whether it may have been running in another process; that is a
-/// death of it, unless that process has left it.
+/// Returns the row as it is stored then. `may_have_run` says whether it may have been running in another process; that
+/// is a death of it, unless that process has left it.
 pub(crate) fn take_over(writing: &mut Writing, row: &TurnRow, may_have_run: bool) -> TurnRow {
     writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
     let deaths = row.deaths + u32::from(may_have_run && row.fence != NOBODY);

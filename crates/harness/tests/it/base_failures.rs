@@ -91,7 +91,7 @@ async fn a_store_that_fails_is_the_sessions_failure() {
     assert_eq!(failed, ("session_load_failed".into(), TERMINATING, false));
     let failure = errored(over(Watched::that_does_not_save()).handle(turn()).await);
     assert_eq!((failure.category.as_str(), failure.bucket), ("session_save_failed", RETRYABLE));
-    // R6: what the graph reached is inside.
+    // R6: the state that the graph reached is inside.
     let Error::Run { source: singletree_engine::Error::SessionSave { completed: Some(done), .. } } =
         failure.error
     else {

@@ -93,7 +93,7 @@ async fn what_has_no_path_never_reaches_the_engine() {
     assert_eq!(store.calls(), [""; 0]);
 }
 
-/// What a report says without what happened in the graph.
+/// The path and the graph call of a report, without the graph's result.
 fn call(report: TurnReport<Snapshot>) -> (Option<DispatchPath>, Option<Invoked>) {
     (report.path, report.invoked)
 }
@@ -217,7 +217,7 @@ proptest! {
             harness.handle(message(json!({"waits_for": "waiting"}))).await;
             let classified = harness.classify(&inbound).ok();
             let report = harness.handle(inbound).await;
-            // What is told is what was decided before.
+            // The report has the path that was decided before.
             assert_eq!(report.path, classified);
             (report.outcome.as_str(), call(report))
         });

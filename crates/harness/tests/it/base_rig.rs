@@ -1,4 +1,4 @@
-//! What tests of the abstract harness build with: one graph that pauses, fails or ends as its state says, a session store
+//! Helpers for tests of the abstract harness: one graph that pauses, fails or ends as its state says, a session store
 //! that counts, ids that count.
 
 use std::collections::BTreeMap;

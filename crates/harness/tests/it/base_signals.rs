@@ -35,7 +35,7 @@ fn sessioned() -> (Harness<Snapshot>, Arc<Watched>, Arc<MemoryCoordinator>) {
 #[tokio::test]
 async fn a_pause_is_acknowledged_at_once() {
     let (harness, store, coordinator) = sessioned();
-    // Nothing here has to be waited for but the signal, so what is not done at once waits for it.
+    // The signal is the only thing to wait for here, so a call that is not done at once waits for it.
     let report = harness.handle(waits("").session("s")).now_or_never().unwrap();
     assert_eq!(report.path, Some(DispatchPath::ExistingSession));
     let paused = suspended(report);
@@ -72,7 +72,7 @@ async fn a_signal_leads_back_to_its_pause() {
         // The session is the paused record's (§3.3).
         assert_eq!(store.stored("s", "approved").await, Some(json!(true)));
         assert_eq!(coordinator.waiting(), 0);
-        // What was consumed is gone.
+        // A consumed signal is gone.
         let again = harness.handle(Inbound::signal(arrival)).await;
         assert_eq!((again.path, again.invoked.clone()), (Some(DispatchPath::SignalResume), None));
         assert_eq!(category(again), NO_CORRELATION);

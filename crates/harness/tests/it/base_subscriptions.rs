@@ -56,7 +56,7 @@ async fn a_pause_without_a_subscription_is_an_error_and_leaves_no_record() {
         .paused_store(Arc::new(store.clone()), TenantId::single());
     fails_to_subscribe(harness, "0 invocations wait already").await;
     assert_eq!(record(&store).await, None);
-    // What was saved with the pause stands.
+    // The state that was saved with the pause stands.
     assert_eq!(sessions.stored("s", "log").await, Some(json!(["begin"])));
 }
 
@@ -76,7 +76,7 @@ async fn a_record_that_cannot_be_deleted_changes_nothing_about_the_failure() {
     assert_eq!(record(&store).await.map(|it| it.status), Some(PausedStatus::Suspended));
 }
 
-/// Answers look-ups from a list, and writes down what it is asked.
+/// Answers look-ups from a list, and records the look-ups.
 #[derive(Debug, Default)]
 struct Scripted {
     answers: Mutex<VecDeque<Result<Option<InvocationId>, &'static str>>>,

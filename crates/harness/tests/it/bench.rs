@@ -1,4 +1,4 @@
-//! What the tests share: a state, graphs of a few words, a clock that follows tokio's, and a look at the rows.
+//! Shared helpers of the tests: a state, graphs of a few words, a clock that follows tokio's, and a look at the rows.
 
 use std::borrow::Borrow;
 use std::sync::{Arc, Mutex};

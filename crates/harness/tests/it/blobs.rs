@@ -18,7 +18,7 @@ use crate::bench::{Log, Talk, TokioClock, category, chain, chat_of, history, pla
 pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR one";
 const GIF: &[u8] = b"GIF89a\x01\0\x01\0 another";
 
-/// A graph that says what a model would be shown of the last message.
+/// A graph that describes the last message as a model would be shown it.
 pub(crate) fn looking() -> Graph<Talk> {
     let builder = Graph::builder().node("look", |cx: Ctx<Talk>| async move {
         let pictures = cx.extension::<TurnPictures>().ok_or_else(|| NodeError::new("no pictures"))?;
@@ -161,7 +161,7 @@ async fn a_blob_goes_with_the_last_session_that_uses_it() {
         chat.delete_session(fork, None).await.unwrap();
         assert!(!known(&chat, fork, named).await, "{fork}");
     }
-    // The same name is another session: what the old one had it has not.
+    // The new session of the same name does not have the blobs of the old one.
     assert_eq!(category(&chat.send("s", showing(&[&png])).await), "chat_blob_unknown");
 }
 

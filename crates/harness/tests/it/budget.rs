@@ -1,4 +1,4 @@
-//! What turns and sessions may use (D13).
+//! The budgets of turns and sessions (D13).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,7 +140,7 @@ async fn a_turn_that_goes_on_after_a_crash_goes_on_counting() {
     }
 }
 
-// D13: a record in the middle of a node does not make what the node used count twice.
+// D13: a record in the middle of a node does not make the node's usage count twice.
 #[tokio::test(start_paused = true)]
 async fn what_is_used_before_a_record_is_not_counted_twice() {
     let build = || {
@@ -220,7 +220,7 @@ async fn a_session_that_is_full_takes_no_more_and_stays_readable() {
     }
 }
 
-// D13, D8: what ends a wait closes its calls, however full the session is.
+// D13, D8: a transition that ends a wait closes its calls, however full the session is.
 #[tokio::test]
 async fn calls_are_closed_in_a_session_that_is_full() {
     let store = MemoryStore::new();
@@ -236,7 +236,7 @@ async fn calls_are_closed_in_a_session_that_is_full() {
     check_rows(&store, "s").await;
 }
 
-// D13: time is that of the turn, without what it waited, across processes.
+// D13: the time limit covers the turn's own time, without its waits, across processes.
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_turn_that_died_counts() {
     let build = || {
@@ -267,7 +267,7 @@ async fn the_time_of_a_turn_that_died_counts() {
     assert_eq!(begun.elapsed(), Duration::from_secs(4), "six of the ten seconds had gone by");
 }
 
-// INV-12: what a turn leaves in the store beside the history is bounded, too.
+// INV-12: the rows that a turn leaves in the store beside the history are bounded, too.
 #[tokio::test]
 async fn records_waits_and_positions_are_bounded() {
     let long = "x".repeat(600);
@@ -281,7 +281,7 @@ async fn records_waits_and_positions_are_bounded() {
         ("record", small(500, 900, 900), "record_bytes of 500 is exhausted: the turn came to 602"),
         ("records", small(500, 900, 900), "record_bytes of 500 is exhausted: the turn came to 502"),
         ("wait", small(500, 500, 900), "wait_bytes of 500 is exhausted: the turn came to 613"),
-        // What is awaited stands there, too.
+        // The position contains the awaited signal, too.
         ("wait", small(500, 900, 600), "position_bytes of 600 is exhausted: the turn came to "),
     ] {
         let text = long.clone();
@@ -356,7 +356,7 @@ async fn a_document_with_too_long_a_history_is_not_imported() {
     }
 }
 
-// D13, D12: a fork counts what it has, wherever it was cut.
+// D13, D12: a fork counts its own bytes, wherever it was cut.
 #[tokio::test]
 async fn a_fork_has_the_bytes_of_its_own_history() {
     use singletree_durable::{FieldValue, ItemRange, Journal};

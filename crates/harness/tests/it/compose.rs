@@ -130,7 +130,7 @@ async fn a_pause_inside_of_anything_is_answered_in_another_process() {
                     (Site::FanOut | Site::Branches, true) => "[1]",
                     (Site::FanOut | Site::Branches, false) => "[1,2,3]",
                 };
-                // What a subgraph has said comes out with it.
+                // The messages of a subgraph come out with it.
                 let inside = if depth > 0 { "a:pre, a:begin, " } else { "" };
                 let expected = format!("completed 3.3 [{inside}a:{results}]");
                 assert_eq!(line(turn.outcome().await.as_ref()), expected, "{told}");
@@ -145,7 +145,7 @@ async fn a_pause_inside_of_anything_is_answered_in_another_process() {
     }
 }
 
-// INV-4: what crosses out of a subgraph into two lists of the session is a row in each, whatever is shared in memory.
+// INV-4: an item that leaves a subgraph into two lists of the session is a row in each, although memory shares it.
 #[tokio::test]
 async fn items_that_two_lists_share_are_stored_in_both() {
     for durability in [Durability::Turn, Durability::Step] {

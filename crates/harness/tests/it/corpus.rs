@@ -1,8 +1,9 @@
-//! Databases of every format version that was ever released: each opens, and what was told then still holds (INV-13).
+//! Databases of every format version that was ever released: each opens, and its old outcomes and events still hold
+//! (INV-13).
 //!
-//! To add the file of a new version: set `NEWEST` to its name, run this test once with SINGLETREE_UPDATE=corpus, commit the
-//! file, and add it to `STARTS` in `store-sqlite/tests/it/opening.rs`. A file that was released is never made anew. Until
-//! format 4 is released `NEWEST` names the newest released file, which every test here migrates to it.
+//! To add the file of a new version: set `NEWEST` to its name, run this test once with SINGLETREE_UPDATE=corpus, commit
+//! the file, and add it to `STARTS` in `store-sqlite/tests/it/opening.rs`. A file that was released is never made anew.
+//! Until format 4 is released `NEWEST` names the newest released file, which every test here migrates to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -149,7 +150,7 @@ async fn check(file: &Path) {
     store.close().await;
 }
 
-/// What format 3 keeps beside the conversations.
+/// The data that format 3 keeps beside the conversations.
 async fn kept_beside(store: &SqliteStore, chat: &Chat) {
     let used = chat.usage("counted").await.unwrap();
     assert_eq!((used[0].model.as_str(), used[0].prompt_tokens, used[0].completion_tokens), ("m", 7, 2));

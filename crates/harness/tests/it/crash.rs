@@ -1,4 +1,5 @@
-//! The process dies at its n-th write, for every n, before and after it lands; the next one goes on (INV-2, INV-3, INV-8).
+//! The process dies at its n-th write, for every n, before and after it lands; the next one goes on (INV-2, INV-3,
+//! INV-8).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +20,7 @@ use crate::doctor::sound;
 
 type Driven = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
 
-/// A graph and what callers do with it; doing it again finds what was done (D3).
+/// A graph and its callers' requests; repeating a request finds the earlier result (D3).
 struct Script {
     name: &'static str,
     graph: fn(&Log) -> Graph<Talk>,

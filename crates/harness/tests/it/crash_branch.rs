@@ -39,14 +39,14 @@ async fn decide(chat: &Chat, session: &str) {
     }
 }
 
-/// What a crash leaves of a branch: nothing, or all of it; and never more than there would be without one.
+/// A crash leaves nothing of a branch, or all of it; and never more than there would be without a crash.
 fn whole_or_nothing(at: &str, found: &Views, whole: &Views) {
     for session in SESSIONS {
         let (Some(found), Some(whole)) = (&found[session], &whole[session]) else { continue };
         assert!(whole.history.starts_with(&found.history), "{at}: {session} {found:?}");
         assert!(whole.turns.starts_with(&found.turns), "{at}: {session} {found:?}");
         assert_eq!(found.parent, whole.parent, "{at}: {session}");
-        // What was said in it is there with it: an edit is no fork in which nothing was said.
+        // The fork's first message is there with the fork: no edit leaves a fork without a turn.
         assert!(
             !["edited", "again"].contains(&session) || !found.turns.is_empty(),
             "{at}: {session} {found:?}"

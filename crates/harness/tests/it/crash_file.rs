@@ -1,4 +1,4 @@
-//! The crash sweep on a file: what the next process finds is what was committed (INV-2, INV-3, INV-8).
+//! The crash sweep on a file: the next process finds exactly the committed data (INV-2, INV-3, INV-8).
 
 use std::path::Path;
 use std::sync::Arc;

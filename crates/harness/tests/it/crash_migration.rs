@@ -1,5 +1,5 @@
-//! The process dies at every write while sessions of an older schema are taken over, on both stores (sessions §7, INV-2,
-//! INV-8, INV-13).
+//! The process dies at every write while sessions of an older schema are taken over, on both stores (sessions §7,
+//! INV-2, INV-8, INV-13).
 
 use serde_json::{Map, json};
 use singletree_durable::{Land, Migrations};
@@ -11,8 +11,8 @@ use singletree_harness::{Agent, Answer, Chat, ChatBuilder, Durability, MESSAGE_S
 use crate::bench::{Log, at, user};
 use crate::dying::{Ground, Kind, Round, Sweep, Views, is_swept};
 
-/// A message that was answered, one that was accepted and never ran, and a wait, each in a session of its own; and one that
-/// nobody touches.
+/// A message that was answered, one that was accepted and never ran, and a wait, each in a session of its own; and one
+/// that nobody touches.
 const SESSIONS: [&str; 4] = ["done", "accepted", "waiting", "idle"];
 
 fn schema(version: &str, extra: &str) -> Schema {
@@ -75,7 +75,7 @@ async fn sent(chat: &Chat, session: &str, agent: &str, text: &str) {
     }
 }
 
-/// What a process of the old version leaves.
+/// Leaves the sessions of a process of the old version.
 async fn old(ground: &Ground, durability: Durability) {
     let chat = ground.open(agents(&Log::default(), OLD, durability));
     for (session, agent) in [("done", "plain"), ("waiting", "waits"), ("idle", "plain")] {
@@ -87,7 +87,7 @@ async fn old(ground: &Ground, durability: Durability) {
     assert!(ground.dies(agents(&Log::default(), OLD, durability), (1, Land::After), dies).await);
 }
 
-/// What callers do who know nothing of versions.
+/// The requests of callers that know nothing of versions.
 async fn go_on(chat: &Chat) {
     for (session, agent) in [("done", "plain"), ("accepted", "plain")] {
         for text in ["m2", "m3"] {
@@ -103,7 +103,7 @@ async fn go_on(chat: &Chat) {
     }
 }
 
-/// Of each session is stored what the old version wrote, or what the new one makes of it: nothing between.
+/// Each stored session is as the old version wrote it, or as the new one migrates it: nothing between.
 fn old_or_new(at: &str, found: &Views, whole: &Views) {
     for session in SESSIONS {
         let (Some(found), Some(whole)) = (&found[session], &whole[session]) else {
@@ -122,8 +122,8 @@ fn old_or_new(at: &str, found: &Views, whole: &Views) {
 }
 
 async fn sweep(kind: Kind) {
-    // Two turns may be under way, that which was accepted before and one more: at level step each has one node to run again,
-    // at level turn two.
+    // Two turns may be under way, that which was accepted before and one more: at level step each has one node to run
+    // again, at level turn two.
     for (durability, again) in
         [(Durability::Turn, 4), (Durability::Step, 2)].into_iter().filter(|(it, _)| is_swept(kind, *it))
     {
@@ -159,7 +159,7 @@ async fn values(chat: &Chat) -> (String, serde_json::Value) {
     (export.schema_version, json!([export.values, export.lists["notes"]]))
 }
 
-// INV-13: what waits is migrated with its session, or refused and left as it is.
+// INV-13: a waiting invocation is migrated with its session, or refused and left as it is.
 #[tokio::test]
 async fn a_wait_of_an_older_version_goes_on_with_what_its_migration_makes_of_it() {
     for kind in [Kind::Memory, Kind::File] {
@@ -182,8 +182,8 @@ async fn a_wait_of_an_older_version_goes_on_with_what_its_migration_makes_of_it(
     }
 }
 
-// INV-13, D28: where a turn stands in the midst of a state of an older version, it goes on with what its migration makes of
-// it; without one it ends, and nothing is guessed.
+// INV-13, D28: a turn that stands in the midst of a state of an older version goes on with the migrated state; without
+// a migration it ends, and nothing is guessed.
 #[tokio::test]
 async fn a_turn_that_died_midway_in_an_older_version_goes_on_or_ends() {
     for (migrates, end) in [(true, "completed"), (false, "checkpoint_state_migration_missing")] {
@@ -203,7 +203,7 @@ async fn a_turn_that_died_midway_in_an_older_version_goes_on_or_ends() {
             outcome.as_str().into()
         };
         assert_eq!((turns.len(), told.as_str()), (1, end));
-        // What was committed is not done again.
+        // Committed nodes do not run again.
         assert_eq!(log.all().iter().filter(|it| *it == "greet").count(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! Deadlines by the clock on the wall: an answer that comes at its deadline comes too late, and a machine that was suspended
-//! does not prolong one (D2, D37).
+//! Deadlines by the clock on the wall: an answer that comes at its deadline comes too late, and a machine that was
+//! suspended does not prolong one (D2, D37).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -58,7 +58,7 @@ async fn an_answer_at_its_deadline_is_refused_and_its_wait_expires() {
     }
 }
 
-// D2, D37: the graph goes on with what the wait names for this case, not with the answer.
+// D2, D37: the graph goes on with the values that the wait names for this case, not with the answer.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_expires_under_a_late_answer_goes_on_with_its_own_values() {
     let otherwise = fields(&[("approved", false.into())]);

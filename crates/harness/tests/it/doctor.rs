@@ -15,7 +15,7 @@ use crate::bench::{Log, agent, approve, asking, at, calling, category, name, pla
 
 const SESSION: &str = "s";
 
-/// Which kinds of harm this database shows, with what would be done about each.
+/// Returns the kinds of harm that this database shows, each with the repair that would be made.
 async fn found<S: Journal + Upkeep + Clone + 'static>(store: &S) -> Vec<Finding> {
     let store = Arc::new(store.clone());
     let examined = Doctor::new(store.clone(), store).examine().await.unwrap();
@@ -111,7 +111,7 @@ fn set_len(puts: &mut [Put], len: u64) {
     }
 }
 
-/// Harms a session, and expects exactly this to be found; what can be mended must be sound then, and serve.
+/// Harms a session, and expects exactly these findings; a session that can be repaired must be sound then, and serve.
 async fn check(store: MemoryStore, harm: impl FnOnce(&mut Vec<Put>), expected: &[(Symptom, bool)]) {
     sound(&store).await;
     let mut puts = rows(&store).await;
@@ -337,7 +337,7 @@ fn reopened(it: &mut Vec<Put>, no: u64) {
 #[tokio::test]
 async fn a_turn_that_resumes_from_nowhere_is_found() {
     use Symptom as S;
-    // What a crash leaves whose last row was lost: the turn is open, its position is gone.
+    // The rows that a crash leaves whose last row was lost: the turn is open, its position is gone.
     check(resumed_store().await, |it| reopened(it, 1), &[(S::ResumeUnable, true)]).await;
     let unanswered = |it: &mut Vec<Put>| {
         reopened(it, 1);

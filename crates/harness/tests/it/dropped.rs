@@ -1,6 +1,6 @@
 //! Callers that go away: the future of every public call of `Chat` is dropped after its n-th poll, for every n until it
-//! completes, in sessions in which nothing, a turn, a wait or a dead process's work is found. Afterwards the session works,
-//! nothing that was accepted is lost, and whoever waits is told.
+//! completes, in sessions in which nothing, a turn, a wait or a dead process's work is found. Afterwards the session
+//! works, nothing that was accepted is lost, and whoever waits is told.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -28,7 +28,7 @@ const MOST: usize = 1000;
 const PARKED: usize = 30;
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What is going on in the session when the call is made.
+/// The activity in the session when the call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scene {
     /// A turn has ended, and nothing else was sent.
@@ -175,7 +175,7 @@ macro_rules! calls {
     };
 }
 
-/// Every public call, by name; some more than once. What takes something off a queue names what it takes.
+/// Every public call, by name; some more than once. A call that takes something off a queue names that thing.
 const CALLS: &[(&str, Call)] = calls! {
     "send": |it| it.chat.send("s", user("x"));
     "send_with": |it| it.chat.send_with("s", user("x"), SendOptions::new().key("k"));
@@ -246,7 +246,7 @@ const CALLS: &[(&str, Call)] = calls! {
     "usage_of_tenant": |it| it.chat.usage_of_tenant();
 };
 
-/// Makes the call, drops it after so many polls, and looks at what is left. Tells whether it completed.
+/// Makes the call, drops it after so many polls, and checks the rest. Tells whether the call completed.
 fn drop_after(polls: usize, scene: Scene, (name, call): (&str, Call)) -> bool {
     let store = MemoryStore::new();
     let (world, process) = if scene == Scene::Left {
@@ -335,7 +335,7 @@ async fn beside(
     timeout(LONG, first).await.expect("the first call ends").unwrap();
 }
 
-// D10, D25: what a cancel reads of a session that is being deleted is not what the next conversation begins with.
+// D10, D25: the rows that a cancel reads of a session that is being deleted do not reach the next conversation.
 #[test]
 fn a_deletion_beside_a_cancel_leaves_nothing_of_the_conversation() {
     for scene in [Scene::Busy, Scene::Waiting] {

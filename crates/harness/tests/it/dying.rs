@@ -1,5 +1,5 @@
-//! A process that dies at its n-th write, for every n, before and after it lands, over any store; the next one goes on, and
-//! what it leaves is what a process leaves that never died.
+//! A process that dies at its n-th write, for every n, before and after the write lands, over any store; the next one
+//! goes on, and leaves the same rows as a process that never died.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub(crate) enum Ground {
     File(tempfile::TempDir, SqliteStore),
 }
 
-/// Tells whether a sweep is made: on a file at level `turn` under `.ci/run --deep` only, since each write is a file that is
-/// opened five times.
+/// Tells whether a sweep is made: on a file at level `turn` under `.ci/run --deep` only, since each write is a file
+/// that is opened five times.
 pub(crate) fn is_swept(kind: Kind, durability: Durability) -> bool {
     let is_deep = std::env::var_os("SINGLETREE_DEEP").is_some();
     is_deep || kind == Kind::Memory || durability == Durability::Step
@@ -88,7 +88,7 @@ impl Ground {
             chat.shutdown(Duration::from_secs(5)).await
         };
         let driven = async {
-            // A sweep that dies half way has told what it could.
+            // A sweep that dies half way has told the outcomes that it could.
             drop(chat.sweep().await);
             drive(&chat).await;
         };
@@ -156,7 +156,7 @@ async fn open(folder: &tempfile::TempDir) -> SqliteStore {
     options.durability(singletree_store_sqlite::Durability::Normal).open().await.unwrap()
 }
 
-/// What is stored of one session, without what is drawn.
+/// The stored content of one session, without random ids and without times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) version: String,
@@ -169,7 +169,7 @@ pub(crate) struct View {
 
 pub(crate) type Views = BTreeMap<&'static str, Option<View>>;
 
-/// What is swept.
+/// The subject of a sweep.
 pub(crate) struct Sweep<'a> {
     pub(crate) what: &'a str,
     pub(crate) kind: Kind,
@@ -178,8 +178,8 @@ pub(crate) struct Sweep<'a> {
     pub(crate) again: usize,
 }
 
-/// What both processes of a round are made of: what lies there before, the chat, and what callers do with it. Doing it again
-/// finds what was done.
+/// The parts of both processes of a round: the rows from before, the chat, and its callers' requests. Repeating a
+/// request finds the earlier result.
 pub(crate) struct Round<P, B, D> {
     pub(crate) prepare: P,
     pub(crate) builder: B,
@@ -187,7 +187,7 @@ pub(crate) struct Round<P, B, D> {
 }
 
 impl Sweep<'_> {
-    /// Stops at every write. `between` looks at what the next process finds, before anybody calls it.
+    /// Stops at every write. `between` checks the rows that the next process finds, before anybody calls it.
     pub(crate) async fn run<P, B, D>(
         &self,
         round: Round<P, B, D>,
@@ -217,7 +217,8 @@ impl Sweep<'_> {
         unreachable!("the numbers of writes do not end")
     }
 
-    /// Returns what the next process found, what it left, how many nodes ran in both, and whether the first died.
+    /// Returns the rows that the next process found and those that it left, how many nodes ran in both, and whether the
+    /// first died.
     async fn once<P, B, D>(&self, round: &Round<P, B, D>, at: (u64, Land)) -> (Views, Views, usize, bool)
     where
         P: AsyncFn(&Ground),

@@ -1,4 +1,4 @@
-//! What a turn did that ended early: every kind of end at every moment of a call, over both stores (D29).
+//! The effects of a turn that ended early: every kind of end at every moment of a call, over both stores (D29).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -167,8 +167,8 @@ fn category_of(end: End) -> &'static str {
     }
 }
 
-/// What the history has to say after an end at a moment: all of it with an effect; nothing without, except after a cancel,
-/// which keeps what was shown (D10).
+/// The expected history after an end at a moment: all of it with an effect; nothing without, except after a cancel,
+/// which keeps the part that was shown (D10).
 fn kept(end: End, at: Moment) -> Vec<String> {
     let tool = match (end, at) {
         (End::Cancel, Moment::BeforeCall) => {
@@ -181,7 +181,7 @@ fn kept(end: End, at: Moment) -> Vec<String> {
     ["u:m", "a:(c1)", tool].map(str::to_owned).to_vec()
 }
 
-/// Ends a turn, looks at what is left, and sends the same message under the same key again.
+/// Ends a turn, checks the rest, and sends the same message under the same key again.
 async fn ends(kind: Kind, durability: Durability, end: End, at: Moment) {
     let place = format!("{end:?} at {at:?}, {durability:?} over {kind:?}");
     let (ground, world) = (Ground::new(kind).await, World::new(end, at));
@@ -215,7 +215,8 @@ async fn ends(kind: Kind, durability: Durability, end: End, at: Moment) {
     ground.is_sound("s").await;
 }
 
-// D29, D3: C1 and C2 of the findings, for every kind of end. Rows with calls run at level `step` (D26), the others at both.
+// D29, D3: C1 and C2 of the findings, for every kind of end. Rows with calls run at level `step` (D26), the others at
+// both.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_ends_early_keeps_what_it_did_and_its_key() {
     for end in ENDS {
@@ -237,7 +238,7 @@ async fn a_turn_that_ends_early_keeps_what_it_did_in_a_file() {
     }
 }
 
-/// What is stored says what happened, wherever the process died or a commit failed.
+/// The stored rows describe the end, wherever the process died or a commit failed.
 async fn says_what_happened(chat: &Chat, world: &World, place: &str) {
     let first = chat.turns("s", 0, 1).await.unwrap().items.remove(0);
     let outcome = chat.turn(&first.id).await.unwrap().outcome().await;

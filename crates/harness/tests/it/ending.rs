@@ -94,7 +94,7 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
             assert_eq!(seen, (category, bucket, retry_safe, true));
             assert_eq!((it.reply.role.as_str(), it.reply.text().as_ref()), ("system", text));
             assert_eq!(history(&chat, "s").await, Vec::<String>::new());
-            // The turn's record keeps its message and what its nodes made (D11).
+            // The turn's record keeps its message and the messages that its nodes made (D11).
             let made = store.items(&name("s"), &ItemRange::Turn(0)).await.unwrap();
             assert_eq!(made.len(), 2);
             assert!(made.iter().all(|it| it.placement.is_none()));
@@ -249,7 +249,7 @@ async fn of_cancel_and_completion_exactly_one_wins() {
     }
 }
 
-// D11: what an explicit save committed stays, and its calls are closed.
+// D11: the part that an explicit save committed stays, and its calls are closed.
 #[tokio::test]
 async fn what_was_saved_before_an_error_stays_and_is_closed() {
     for durability in LEVELS {

@@ -1,4 +1,4 @@
-//! Events: the log, what happens, and no gap between them (D9).
+//! Events: the log, the live events, and no gap between them (D9).
 
 use std::pin::Pin;
 
@@ -295,7 +295,7 @@ async fn a_stream_ends_when_its_session_is_deleted() {
     let turn = chat.submit("s", user("m"), singletree_harness::SendOptions::new().listen()).await.unwrap();
     turn.outcome().await;
     chat.delete_session("s", None).await.unwrap();
-    // What was told before comes first, as far as it was on its way.
+    // Earlier events come first, as far as they were on their way.
     assert_eq!(take(&mut slow, 2).await[1], "2 turn.completed completed 3.1 [a:hello]");
     for (who, events) in [("reads", &mut reads), ("slow", &mut slow)] {
         let rest: Vec<_> = events.collect().await;

@@ -77,7 +77,7 @@ async fn the_same_key_is_the_same_turn() {
     assert_eq!(other.error_category, "chat_idempotency_conflict");
 }
 
-/// What each execution of a node heard about whether it may be a second one.
+/// The value of `Ctx::is_recovering` in each execution of a node.
 type Heard = Arc<Mutex<Vec<bool>>>;
 
 fn effectful(heard: &Heard, first: &str) -> Agent {

@@ -44,7 +44,7 @@ async fn items(journal: &dyn Journal, session: &str) -> Vec<ItemRow> {
     journal.items(&name(session), &ItemRange::Numbers { from: 0, to: 10_000 }).await.unwrap()
 }
 
-/// Forks at the head and earlier; what is placed is the same rows, everything else is left behind.
+/// Forks at the head and earlier; placed items are the same rows, everything else is left behind.
 async fn forks_on(store: impl Journal + Upkeep + Clone + 'static) {
     let chat = chat_of(&counting()).open(store.clone()).unwrap();
     for n in 0..3 {
@@ -70,7 +70,7 @@ async fn forks_on(store: impl Journal + Upkeep + Clone + 'static) {
     assert_eq!(line(&chat.send("early", user("m")).await), "completed 3.2 [a:1/0]");
     assert_eq!(line(&chat.send("s", user("m")).await), "completed 3.2 [a:4/3]");
     assert_eq!(history(&chat, "early").await, ["u:m0", "a:1/0", "u:m", "a:1/0"]);
-    // What is made in a fork takes numbers past all that was inherited.
+    // New items in a fork take numbers past all inherited ones.
     let numbers: Vec<u64> = items(&store, "head").await.iter().map(|it| it.no).collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     for session in ["s", "head", "early"] {
@@ -173,7 +173,7 @@ async fn a_fork_while_a_turn_runs_takes_what_is_committed() {
     }
 }
 
-/// Writes what the log says, in lines.
+/// Writes the events of the log, in lines.
 async fn log(chat: &Chat, session: &str, count: usize) -> Vec<String> {
     let events = chat.events(session, None).await.unwrap().take(count);
     let told = |it: &ChatEvent| {
@@ -297,7 +297,7 @@ async fn an_edited_message_is_answered_in_a_session_of_its_own() {
         ("f", "completed 3.1 [a:1/0]".into())
     );
     assert_eq!(history(&chat, "s").await, before);
-    // Nothing is left behind by what is refused.
+    // A refused request leaves nothing behind.
     let count = chat.sessions(None, 99).await.unwrap().items.len();
     let long = "x".repeat(2 << 20);
     for (place, text, expected) in [
@@ -384,7 +384,7 @@ async fn a_fork_of_a_suspended_session_carries_the_fields_that_are_stored() {
     }
 }
 
-// D12, INV-4: one commit, one statement for all rows, whatever the length; what grows is the rows that are copied.
+// D12, INV-4: one commit, one statement for all rows, whatever the length; only the number of copied rows grows.
 #[tokio::test]
 async fn a_fork_is_one_commit_that_copies_a_row_for_each_message_and_binds_none() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Reads that overlap with commits on their way: what they return is what the commit is about to replace.
+//! Reads that overlap with commits on their way: they return the data that the commit is about to replace.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Joining a conversation: what was said, then what happens, and nothing missed between (D9, D17).
+//! Joining a conversation: first its history, then its live events, and nothing missed between (D9, D17).
 
 use futures_util::StreamExt;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn slow(door: &Door) -> Graph<Talk> {
     chain(builder, &["first", "second"])
 }
 
-/// Listens from behind what was read, and returns the texts that somebody has who does so.
+/// Listens from behind the history that was read, and returns the texts of both.
 async fn joined(chat: &Chat, read: Transcript, ends: usize) -> Vec<String> {
     let mut texts: Vec<_> = read.items.iter().map(|it| it.message.text().into_owned()).collect();
     let mut events = Box::pin(chat.events("s", read.last_event).await.unwrap());

@@ -1,4 +1,4 @@
-//! What a turn needed while it ran goes when it is over; a chat that is dropped goes whole.
+//! The memory that a turn needed while it ran is freed when the turn is over; a chat that is dropped is freed whole.
 
 use std::sync::Arc;
 use std::time::Duration;

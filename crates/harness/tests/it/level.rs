@@ -1,4 +1,4 @@
-//! What a turn costs: two commits at level turn, and the same bytes however long the history is (INV-4).
+//! The cost of a turn: two commits at level turn, and the same bytes however long the history is (INV-4).
 
 use singletree_durable::{FieldValue, Journal, MemoryStore};
 use singletree_engine::{Ctx, Graph};

@@ -49,7 +49,7 @@ async fn as_many_sessions_are_busy_as_may_be_and_others_are_told_to_come_again()
     for turn in turns {
         assert_eq!(category(turn.outcome().await), "completed");
     }
-    // What is told has not quite been left yet.
+    // A session whose outcome is told counts as busy for a moment more.
     let sent = loop {
         match chat.submit("s3", user("m"), key("k")).await {
             Ok(turn) => break turn.outcome().await,
@@ -120,7 +120,7 @@ async fn a_session_has_as_many_listeners_as_it_may() {
     drop(second);
 }
 
-/// A graph that notes what it is told, in a list beside the history.
+/// A graph that records the user's texts, in a list beside the history.
 fn noting() -> Graph<Talk> {
     let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
         let text = cx.state().messages.last().unwrap().text().into_owned();
@@ -178,7 +178,7 @@ async fn lists_beside_the_history_and_their_items_have_bounds() {
     }
 }
 
-// What a chat would not take piece by piece, an import does not take at once.
+// An import is held to the limits that a chat applies piece by piece.
 #[tokio::test]
 async fn an_import_is_held_to_the_same_bounds() {
     let chat = chat_of(&noting()).open(MemoryStore::new()).unwrap();

@@ -35,7 +35,7 @@ async fn loaded_sessions_stay_within_their_bytes() {
     }
 }
 
-// INV-12: what is counted goes with the session.
+// INV-12: the counters go with the session.
 #[tokio::test]
 async fn what_is_not_loaded_any_more_is_not_counted() {
     let limits = Limits { hot_sessions: 2, ..Limits::default() };

@@ -19,7 +19,7 @@ use crate::bench::{
 };
 use crate::sky::Sky;
 
-/// A graph that waits at a door before it asks; what `asking` does then.
+/// A graph that waits at a door before it asks; after that as `asking`.
 fn held(log: &Log, door: &Door, signal: Signal) -> Graph<Talk> {
     let door = door.clone();
     let builder = Graph::builder().node("ask", move |_: Ctx<Talk>| {
@@ -54,7 +54,7 @@ async fn begin(chat: &Chat, door: &Door) -> Turn {
     turn
 }
 
-/// A turn at its door whose approval is kept already; what it suspends with is its next write.
+/// A turn at its door whose approval is kept already; its next write is the one that suspends it.
 async fn kept_under_a_sky() -> (Sky, Door, Chat, Turn) {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
     let graph = held(&Log::default(), &door, Signal::new("ok"));
@@ -78,7 +78,8 @@ async fn kept(chat: &Chat) -> Vec<String> {
     chat.mailbox("s").await.unwrap().into_iter().map(|it| it.signal).collect()
 }
 
-// D2: kept, then taken by the suspension on it; before what is parked behind the wait, as a signal that comes in time.
+// D2: kept, then taken by the suspension on it; before messages that are parked behind the wait, as a signal that comes
+// in time.
 #[tokio::test]
 async fn a_signal_that_comes_early_resumes_what_waits_for_it_later() {
     let store = MemoryStore::new();
@@ -191,7 +192,7 @@ async fn a_mailbox_is_bounded_in_number_bytes_and_age() {
     assert!(full.diagnostic.contains("mail is 3"), "{full:?}");
     tokio::time::sleep(hour + Duration::from_secs(1)).await;
     assert_eq!(kept(&chat).await, Vec::<String>::new());
-    // What is too old conflicts with nothing and fills nothing up.
+    // An expired signal conflicts with nothing and fills nothing up.
     let later = chat.signal(at("s", "pay-2"), approve(false)).await.unwrap();
     assert!(matches!(later, Delivered::Kept { .. }));
     assert_eq!(store.mail(&name("s")).await.unwrap().len(), 1);
@@ -253,7 +254,7 @@ async fn a_signal_that_looked_before_the_suspension_landed_is_told_of_the_confli
     assert_eq!(kept(&chat).await, Vec::<String>::new());
 }
 
-// D2: an approval cannot be given in advance, and what does not fit leaves the wait as it is.
+// D2: an approval cannot be given in advance, and a signal that does not fit leaves the wait as it is.
 #[tokio::test]
 async fn a_signal_that_does_not_fit_its_wait_is_told_and_forgotten() {
     let schema = json!({ "type": "object", "required": ["who"] });
@@ -284,7 +285,7 @@ async fn a_signal_that_does_not_fit_its_wait_is_told_and_forgotten() {
     }
 }
 
-// D2: what is kept goes with the session's work, however that ends, and not before all of it has.
+// D2: kept signals go with the session's work, however that ends, and not before all of it has ended.
 #[tokio::test]
 async fn a_mailbox_is_emptied_when_the_work_is_over() {
     for how in ["complete", "fail", "cancel", "cancel the wait", "delete"] {
@@ -326,14 +327,14 @@ async fn a_mailbox_is_emptied_when_the_work_is_over() {
         }
         assert_eq!(store.mail(&name("s")).await.unwrap(), [], "{how}");
         if how != "delete" {
-            // In a session in which nothing happens, it waits for what will.
+            // In an idle session, a signal waits for the next work.
             chat.signal(at("s", "pay-2"), approve(true)).await.unwrap();
             assert_eq!(kept(&chat).await, ["pay-2"], "{how}");
         }
     }
 }
 
-// D2: of several waits of an id each is numbered; what ended one of them stays its duplicate, whatever came later.
+// D2: several waits of an id are numbered; the signal that ended one of them stays its duplicate, whatever came later.
 #[tokio::test]
 async fn a_duplicate_of_a_consumed_wait_stays_one_when_a_later_wait_is_given_up() {
     let chat = Chat::builder()
@@ -387,7 +388,7 @@ async fn an_early_signal_is_kept_and_taken_wherever_the_process_dies() {
     assert!(reached >= 5, "{reached} writes");
 }
 
-/// Sends, signals early if it can, and follows to the end. Doing it again finds what was done.
+/// Sends, signals early if it can, and follows to the end. Repeating a request finds the earlier result.
 async fn drive(chat: &Chat, door: &Door) -> String {
     let Ok(turn) = chat.submit("s", user("m"), key("m")).await else { return "refused".into() };
     if chat.signal(at("s", "ok"), approve(true)).await.is_err() {

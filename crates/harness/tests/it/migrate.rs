@@ -34,7 +34,7 @@ fn schema(version: &str, number: &'static str) -> Schema {
     Schema::new("talk", vec![messages.reducer(Reducer::Append), number, topic]).with_version(version)
 }
 
-/// ask -> gate (suspends) -> tell, which says what the number is.
+/// ask -> gate (suspends) -> tell, which says the number.
 fn asking(version: &str, number: &'static str) -> GraphBuilder<Snapshot> {
     Graph::<Snapshot>::builder_with(schema(version, number))
         .node("ask", move |_| async move { Ok(says("ask").with(number, Slot::from_json(json!(7)))) })
@@ -71,7 +71,7 @@ async fn paused_under_the_old<S: Journal + Upkeep + Clone + 'static>(store: &S) 
     assert_eq!(line(&chat.send("s", user("m")).await), "suspended 3.1 ok [a:ask]");
 }
 
-/// What is stored of the session: its version, its fields, and the generation of its history.
+/// The stored form of the session: its version, its fields, and the generation of its history.
 async fn stored(store: &impl Journal) -> (String, Vec<String>, u64) {
     let row = store.session(&name("s")).await.unwrap().unwrap();
     let generation = row.fields.iter().find_map(|it| match it.value {
@@ -89,7 +89,7 @@ async fn answered_under_the_new<S: Journal + Upkeep + Clone + 'static>(store: &S
     let told = "completed 3.3 [a:new is 7, topic is \"t\"]";
     assert_eq!(line(turn.outcome().await.as_ref()), told);
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:new is 7, topic is \"t\""]);
-    // INV-4: what the migration left alone was not written again.
+    // INV-4: the rows that the migration left alone were not written again.
     let names = ["messages", "new", "topic"].map(str::to_owned).to_vec();
     assert_eq!(stored(store).await, ("2".to_owned(), names, 0));
     assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
@@ -181,7 +181,7 @@ async fn a_projected_session_needs_migrations_of_the_state() {
     sound(&store.reopen()).await;
 }
 
-// INV-13: what a crash left is migrated as what a pause left.
+// INV-13: the state that a crash left is migrated as the state that a pause left.
 #[tokio::test]
 async fn a_turn_that_died_under_the_old_agent_goes_on_under_the_new_one() {
     let (store, door) = (MemoryStore::new(), Door::shut());

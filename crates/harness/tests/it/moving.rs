@@ -1,4 +1,5 @@
-//! Sessions that come from a store of the specification into a chat, and are read as whole records beside it (sessions §5).
+//! Sessions that come from a store of the specification into a chat, and are read as whole records beside it (sessions
+//! §5).
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ fn record(messages: Value) -> SessionRecord {
     }
 }
 
-/// What a store says of a session's field.
+/// Returns the value that a store has for a session's field.
 async fn field(store: &dyn SessionStore, session: &str, field: &str) -> Value {
     let (record, _) = store.load(&name(session)).await.unwrap().unwrap();
     record.state[field].decode().unwrap()
@@ -62,7 +63,7 @@ async fn sessions_of_another_store_go_on_in_a_chat() {
     sound(&SqliteStore::open(&path).await.unwrap()).await;
 }
 
-// D1: beside a chat whole records are read at any time, and not written over what waits.
+// D1: beside a chat whole records are read at any time, and do not overwrite a session that waits.
 #[tokio::test]
 async fn a_waiting_session_is_read_but_not_overwritten_from_outside() {
     let store = MemoryStore::new();

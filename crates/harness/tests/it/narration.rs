@@ -1,4 +1,5 @@
-//! What is narrated, about whom, in which language, and that it goes with its session (agent-chat-output §5, §9; INV-9).
+//! The content of narration, its session, its language, and that it goes with its session (agent-chat-output §5, §9;
+//! INV-9).
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,7 @@ use crate::bench::{
     Log, Talk, TokioClock, approve, asking, at, category, chat_of, history, name, plain, user,
 };
 
-/// What a sink was told: about which session, and what; or that a session is forgotten.
+/// The calls that a sink received: narration with its session, or that a session is forgotten.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<(String, Option<Narration>)>>);
 
@@ -87,7 +88,7 @@ async fn the_controller_tells_what_is_recorded_in_its_language() {
         let graph = asking(&Log::default(), Signal::new("ok").approves("digest"));
         let (chat, told) = open(&graph, &MemoryStore::new(), locale);
         chat.send("s", user("m")).await;
-        // What the person says is a new command, and no answer.
+        // The user's text is a new command, and no answer.
         chat.send("s", user("yes")).await;
         let wait = chat.pending(Some("s"), 9).await.unwrap().remove(0).wait;
         let answer = approve(true).to(wait.no, wait.action.unwrap());
@@ -99,7 +100,7 @@ async fn the_controller_tells_what_is_recorded_in_its_language() {
     }
 }
 
-// INV-14; spec: agent-chat-output §10: what was narrated before a restart is not made again.
+// INV-14; spec: agent-chat-output §10: narration of before a restart is not made again.
 #[tokio::test]
 async fn narration_is_about_the_session_of_a_tenant_and_is_not_repeated() {
     let store = MemoryStore::new();
@@ -147,7 +148,7 @@ struct Commanded {
     current_command: Option<String>,
 }
 
-/// A graph that says what it is commanded, and why.
+/// A graph that says its current command, and why.
 fn commanded() -> Graph<Commanded> {
     let node = |cx: Ctx<Commanded>| async move {
         let policy = cx.extension::<PromptPolicy>().map(|it| it.to_string());

@@ -1,5 +1,5 @@
-//! Documents that are nested so deep that they could not be read back are refused where they come in, and are never stored
-//! (INV-12, INV-13).
+//! Documents that are nested so deep that they could not be read back are refused where they come in, and are never
+//! stored (INV-12, INV-13).
 
 use serde_json::{Map, Value, json};
 use singletree_engine::{Ctx, Graph, Signal};
@@ -37,7 +37,7 @@ async fn open(
     (store, chat)
 }
 
-/// A graph that makes what the test says in its first turn, and speaks plainly after that.
+/// A graph that makes the test's message in its first turn, and speaks plainly after that.
 fn once(make: impl Fn(&Ctx<Talk>) -> ChatMessage + Send + Sync + 'static) -> Graph<Talk> {
     let builder = Graph::builder().node("make", move |cx: Ctx<Talk>| {
         let is_first = cx.state().messages.len() <= 1;

@@ -1,4 +1,4 @@
-//! What a sender says beside its message (D17).
+//! Side records that a sender gives its message (D17).
 
 use serde_json::json;
 use singletree_durable::MemoryStore;

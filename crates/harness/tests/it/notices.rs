@@ -1,4 +1,4 @@
-//! Notices of what happened: written with it, of names and numbers only, and gone with the session.
+//! Notices of events: written in the same commit, of names and numbers only, and gone with the session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn written(store: &impl Documents, tenant: &TenantId) -> Vec<Document> {
     store.documents(tenant, Notice::KIND, None, 100).await.unwrap()
 }
 
-/// Returns what the notices say, but for their ids.
+/// Returns the bodies of the notices, but for their ids.
 async fn said(store: &impl Documents) -> Vec<Value> {
     let documents = written(store, &TenantId::single()).await;
     let said = documents.iter().map(|it| {
@@ -62,7 +62,7 @@ async fn what_waits_and_how_it_ended_is_noticed_without_what_was_said() {
     assert_eq!(said(&store).await, std::slice::from_ref(&suspended));
     let Some(Heard::Notice(heard)) = hearing.next().await else { panic!("it is heard") };
     assert_eq!(*heard, Notice::read(&written(&store, &TenantId::single()).await[0]).unwrap());
-    // What is near is listed for who tells of it.
+    // Near deadlines are listed for the component that tells of them.
     let near = chat.deadlines(None, 9).await.unwrap();
     let expiring = Notice::expiring(near[0].0.clone(), &near[0].1, chat.log_epoch(), heard.at).unwrap();
     assert_eq!((expiring.place.as_str(), &expiring.turn), ("s/w00000000000000000000", &None));
@@ -137,7 +137,7 @@ async fn notices_are_of_tenants_that_want_them_and_go_with_their_session() {
     let left = written(&store, &TenantId::single()).await;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].session, Some(name("t").session));
-    // What a retention forgets is what happened, not what is still to be told.
+    // A retention forgets old events, not notices that are still to be told.
     house.retain(&Retention { events: Some(0), ..Retention::default() }).await.unwrap();
     assert_eq!(written(&store, &TenantId::single()).await.len(), 1);
 }

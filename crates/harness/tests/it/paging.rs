@@ -9,7 +9,7 @@ use crate::bench::{Log, chat_of, plain, user};
 
 /// Bytes of a page in these tests.
 const PAGE: u64 = 1000;
-/// Bytes of what a user says in these tests.
+/// Bytes of a user's text in these tests.
 const LONG: usize = 400;
 
 /// A chat in which a few long things were said.

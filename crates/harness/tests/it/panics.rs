@@ -1,5 +1,5 @@
-//! Whatever of an agent's panics: its turn has an outcome, its session takes the next message, other conversations go on, and
-//! nothing is left behind in the file (INV-2, INV-8).
+//! Whatever of an agent's panics: its turn has an outcome, its session takes the next message, other conversations go
+//! on, and nothing is left behind in the file (INV-2, INV-8).
 
 use std::future::ready;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use singletree_store_sqlite::SqliteStore;
 use crate::bench::{Door, approve, at, category, check_rows, history, line, user};
 use crate::doctor::sound;
 
-/// What makes functions panic, until it is calmed.
+/// Makes functions panic, until it is calmed.
 #[derive(Clone, Default)]
 struct Nerves(Arc<AtomicBool>);
 
@@ -284,7 +284,7 @@ async fn a_panic_ends_its_turn_and_nothing_else() {
         door.somebody().await;
         let outcome = chat.send_with("s", user("one"), by("a")).await;
         assert_eq!(category(&outcome), *expected, "{name}: {outcome:?}");
-        // D11: what the turn had made is no history.
+        // D11: the messages that the turn had made are no history.
         assert_eq!(history(&chat, "s").await, Vec::<String>::new(), "{name}");
         nerves.calm();
         let outcome = chat.send_with("s", user("two"), by("a")).await;

@@ -55,7 +55,7 @@ async fn an_end_whose_first_commit_fails_is_told_as_it_ended() {
     }
 }
 
-// D38, INV-7: also a suspension, and what a signal that came early ends.
+// D38, INV-7: also a suspension, and the end of a wait by a signal that came early.
 #[tokio::test(start_paused = true)]
 async fn a_suspension_is_recorded_when_the_store_works_again() {
     for early in [false, true] {

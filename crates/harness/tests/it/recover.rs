@@ -117,7 +117,7 @@ async fn a_turn_whose_graph_has_changed_is_closed_by_category() {
     }
 }
 
-// D7: what a node recorded before it was done is there when it runs again, also in the first node.
+// D7: a fact that a node recorded before it was done is there when it runs again, also in the first node.
 #[tokio::test]
 async fn a_fact_that_the_first_node_recorded_survives_its_process() {
     let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());

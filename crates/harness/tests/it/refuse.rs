@@ -1,4 +1,4 @@
-//! What is refused before acceptance leaves nothing (harness-chat §3.1, §5.1, D3).
+//! A request that is refused before acceptance leaves nothing (harness-chat §3.1, §5.1, D3).
 
 use singletree_durable::{Journal, MemoryStore, TurnQuery};
 use singletree_engine::{Ctx, Graph};

@@ -1,6 +1,6 @@
-//! Every commit requires what it was decided on: whoever decided on a state that another writer has changed since is
-//! refused, and decides again (INV-3). One chat alone hides a missing requirement, because its own memory is never behind;
-//! so the tests put a second chat, or a plain writer, over the same journal.
+//! Every commit requires the state on which it was decided: a writer whose state another writer has changed since is
+//! refused, and decides again (INV-3). One chat alone hides a missing requirement, because its own memory is never
+//! behind; so the tests put a second chat, or a plain writer, over the same journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::bench::{
 use crate::doctor::sound;
 use crate::sky::Sky;
 
-/// A journal that reads every batch and notes what it should have required.
+/// A journal that reads every batch and notes the requirements that are missing in it.
 #[derive(Debug, Clone)]
 struct Checked {
     sky: Sky,
@@ -215,8 +215,8 @@ async fn every_commit_requires_what_it_was_decided_on() {
     assert_eq!(store.checked(), rules.into());
 }
 
-/// Lets a chat's numbers of a session run ahead of what is stored, so that no number of a late commit is taken already:
-/// only a requirement can refuse it then.
+/// Lets a chat's numbers of a session run ahead of the stored ones, so that no number of a late commit is taken
+/// already: only a requirement can refuse it then.
 async fn run_ahead(chat: &Chat, sky: &Sky) {
     const NUMBERS: u64 = 40;
     sky.fail(1, NUMBERS, Land::Before);
@@ -224,7 +224,7 @@ async fn run_ahead(chat: &Chat, sky: &Sky) {
         chat.submit("s", user(&format!("lost {no}")), Default::default()).await.unwrap_err();
     }
     sky.clear();
-    // It looks at what is stored again, and finds nothing of this.
+    // It reads the stored rows again, and finds nothing of this.
     chat.answer(at("s", "none"), approve(true)).await.unwrap_err();
 }
 
@@ -377,7 +377,7 @@ async fn nothing_is_told_before_its_commit_has_landed() {
     assert_eq!(kinds, ["message.appended", "turn.completed"]);
 }
 
-// INV-3: what is known of a session was read while a commit was on its way, and is older than that.
+// INV-3: the state of a session was read while a commit was on its way, and is older than that.
 #[tokio::test]
 async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
@@ -429,7 +429,7 @@ async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
     check_rows(&sky, "s").await;
 }
 
-// D10, D20: what stops a turn writes nothing beside a commit that is on its way.
+// D10, D20: a cancel writes nothing beside a commit that is on its way.
 #[tokio::test]
 async fn a_cancel_waits_for_the_commit_that_is_on_its_way() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
@@ -452,7 +452,7 @@ async fn a_cancel_waits_for_the_commit_that_is_on_its_way() {
     check_rows(&sky, "s").await;
 }
 
-// INV-3: what is stored lags behind what was given to commits on their way, and a look at it takes nothing of that back.
+// INV-3: stored counters lag behind those given to commits on their way, and reading them takes no number back.
 #[tokio::test]
 async fn a_number_is_given_once_although_another_commit_fails_beside_it() {
     let store = Checked::over(MemoryStore::new());

@@ -19,7 +19,7 @@ fn open(reply: ResumedReply, policy: WhileSuspended, store: MemoryStore) -> Chat
 async fn send(chat: &Chat, text: &str) -> (Vec<String>, String) {
     let CaughtUp { resumed, outcome } = chat.send_catching_up("s", user(text), key(text)).await.unwrap();
     for it in &resumed {
-        // Each is marked as what it is.
+        // Each outcome has the path of a resumed turn.
         assert!(
             !matches!(it.as_ref(), ChatTurnOutcome::Completed(it) if it.path != DispatchPath::SignalResume)
         );

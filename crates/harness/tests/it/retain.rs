@@ -1,4 +1,4 @@
-//! Retention: what is over is forgotten, what is in use stays, and who asks for what is gone is told (INV-12, D9).
+//! Retention: old data is forgotten, data in use stays, and a request for forgotten data gets an error (INV-12, D9).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ async fn events(store: &dyn Journal) -> Vec<u64> {
     store.events(&name("s"), 0, 10_000).await.unwrap().iter().map(|it| it.seq).collect()
 }
 
-/// Returns what follows an event of the log, or why that cannot be told; three events are a turn.
+/// Returns the events that follow an event of the log, or the error; three events are a turn.
 async fn after(chat: &Chat, seq: Option<u64>, count: usize) -> Result<Vec<u64>, String> {
     match chat.events("s", seq.and_then(id)).await {
         Ok(events) => {
@@ -133,7 +133,7 @@ async fn events_beyond_the_last_few_go_and_who_asks_for_them_is_told() {
     assert_eq!(after(&chat, Some(29), 0).await, Ok(vec![]));
     let told = after(&chat, Some(28), 1).await.unwrap_err();
     assert!(told.starts_with("chat_events_expired") && told.contains("m0.30"), "{told}");
-    // What comes goes on with the numbers.
+    // New events go on with the numbers.
     chat.send("s", user("m")).await;
     assert_eq!(after(&chat, Some(29), 3).await.unwrap(), [30, 31, 32]);
 }
@@ -170,7 +170,7 @@ async fn a_busy_session_is_looked_at_while_it_is_busy() {
         for _ in 0..64 {
             tokio::task::yield_now().await;
         }
-        // A look is worth it after an eighth of what is kept.
+        // A look is worth it after an eighth of the kept number.
         assert!(turns(&store).await.len() <= 18, "{:?}", turns(&store).await);
         assert!(events(&store).await.len() <= 30 + 6, "{:?}", events(&store).await);
     }
@@ -280,7 +280,7 @@ async fn a_turn_that_runs_or_waits_its_place_is_told_whole() {
         );
     }
     chat.retain(&NOTHING).await.unwrap();
-    // Nobody waits for ever for what is gone.
+    // Nobody waits for ever for forgotten events.
     for turn in [&running, &queued] {
         let told: Vec<_> = turn.events().collect().await;
         assert_eq!(told.len(), 1);
@@ -306,7 +306,7 @@ async fn what_a_listener_has_not_read_stays_for_it() {
     for seq in 0..450 {
         assert_eq!(slow.next().await.unwrap().unwrap().id.unwrap().seq, seq);
     }
-    // What it was told goes.
+    // Events that it was told are forgotten.
     let forgotten = chat.retain(&NOTHING).await.unwrap();
     assert_eq!(forgotten, Forgotten { sessions: 1, turns: 150, events: 450 });
     for seq in 450..900 {
@@ -352,7 +352,7 @@ async fn a_file_that_forgets_does_not_grow() {
     assert!(sizes[3] < 640 * 2048 / 2, "{sizes:?}");
 }
 
-/// What happens in a session, beside its retention.
+/// An operation in a session, beside its retention.
 #[derive(Debug, Clone)]
 enum Op {
     Send,

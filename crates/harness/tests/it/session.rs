@@ -68,7 +68,7 @@ async fn numbers(store: &MemoryStore, session: &str) -> (u64, u64, u64, u64) {
     (it.turns, it.items, it.events, it.waits)
 }
 
-// D25, INV-7: a restart between the deletion and what comes next must not give an id of an event or the number of an
+// D25, INV-7: a restart between the deletion and the next message must not give an id of an event or the number of an
 // approval a second time, however the session is made anew.
 #[tokio::test]
 async fn numbers_of_a_deleted_session_are_never_given_again() {
@@ -96,7 +96,7 @@ async fn numbers_of_a_deleted_session_are_never_given_again() {
         let waits = store.waits(&WaitQuery::Pending(name("s"))).await.unwrap();
         assert_eq!(waits.len(), 1, "{way}");
         assert!(waits.iter().all(|(_, it)| it.no >= below.3), "{way}: {waits:?}");
-        // What a fork inherits keeps the source's numbers, which are other rows' names there and here.
+        // Inherited items keep the source's numbers, which are other rows' names there and here.
         let all = ItemRange::Numbers { from: 0, to: u64::MAX };
         let items = store.items(&name("s"), &all).await.unwrap();
         let inherited = if way == "forked" { 2 } else { 0 };
@@ -178,7 +178,7 @@ async fn an_old_session_is_migrated_when_its_next_turn_begins() {
         assert!(matches!(row.fields[0].value, FieldValue::List { generation: 0, .. }));
     }
     assert_eq!(history(&chat, "s").await.len(), 6);
-    // What ended before still says what it said.
+    // An earlier turn still has its outcome.
     assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
     check_rows(&store, "s").await;
 }

@@ -19,12 +19,12 @@ struct Control {
     applies: AtomicU64,
     /// The calls of `apply`, by number, that fail, from and to (past the end).
     fail: std::sync::Mutex<Option<(u64, u64, Land)>>,
-    /// What fails says that it does not know whether it will be there after a restart (D38).
+    /// A failing write says that it does not know whether it will be there after a restart (D38).
     in_doubt: AtomicBool,
     blind: AtomicBool,
     open: watch::Sender<bool>,
     held: watch::Sender<u64>,
-    /// What is held back is the write itself, and not only its answer.
+    /// The write itself is held back, and not only its answer.
     late: AtomicBool,
     /// The read whose next answer is on its way for a while.
     lingers: std::sync::Mutex<Option<Read>>,
@@ -85,7 +85,7 @@ impl Sky {
         self.control.held.send_replace(0);
     }
 
-    /// Holds all writes back, from now on: nobody reads what they write.
+    /// Holds all writes back, from now on: nobody reads their rows.
     pub(crate) fn delay(&self) {
         self.control.late.store(true, Ordering::SeqCst);
         self.hold();

@@ -1,5 +1,5 @@
-//! A store whose answers need several polls, so that a caller can go away, and another one come, between any two steps of a
-//! call.
+//! A store whose answers need several polls, so that a caller can go away, and another one come, between any two steps
+//! of a call.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 
 type Write = (Batch, oneshot::Sender<Result<()>>);
 
-/// A memory store that takes its time: a batch is written a while after it was handed over, in the order of handing over,
-/// and is answered a while after that.
+/// A memory store that takes its time: a batch is written a while after it was handed over, in the order of handing
+/// over, and is answered a while after that.
 #[derive(Debug, Clone)]
 pub(crate) struct SlowStore {
     store: MemoryStore,

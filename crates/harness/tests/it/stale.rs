@@ -1,4 +1,4 @@
-//! What one turn knows of the session never takes back what another one has committed (INV-2, INV-3, INV-4).
+//! A turn with a stale view of the session never takes back the commits of another one (INV-2, INV-3, INV-4).
 
 use singletree_durable::{FieldValue, Journal, MemoryStore};
 use singletree_engine::{Ctx, Graph};
@@ -21,8 +21,8 @@ fn waiting(door: &Door) -> Graph<Talk> {
     chain(builder, &["n"])
 }
 
-// INV-2, INV-3, INV-4: a message that waits is cancelled in the moment in which the turn before it ends. Which of the two
-// hears first that its commit has landed, is left to chance.
+// INV-2, INV-3, INV-4: a message that waits is cancelled in the moment in which the turn before it ends. Which of the
+// two hears first that its commit has landed, is left to chance.
 #[tokio::test]
 async fn a_turn_that_is_cancelled_while_another_ends_does_not_take_its_messages_back() {
     for _ in 0..40 {

@@ -15,7 +15,7 @@ use crate::bench::{
 };
 use crate::doctor::sound;
 
-/// Takes what steers, and answers to it.
+/// Takes the messages that steer, and answers to them.
 pub(crate) fn hear(cx: &Ctx<Talk>, name: &str) -> TalkUpdate {
     let heard = cx.extension::<Steering>().unwrap().take(&cx.state().messages);
     let said = ChatMessage::assistant(name);
@@ -107,7 +107,7 @@ async fn the_log_tells_who_took_it() {
     assert_eq!(sides, [None, by, None, None, None]);
 }
 
-/// Returns the messages that the events of a turn tell, with what is known beside each.
+/// Returns the messages that the events of a turn tell, each with its side record.
 async fn appended(turn: &Turn) -> Vec<(u64, String, Option<Value>)> {
     let appended = turn.events().filter_map(|it| async {
         match it.unwrap().what {
@@ -183,7 +183,8 @@ fn failing(door: &Door, at: &'static str) -> Graph<Talk> {
     chain(builder, &["one", "two"])
 }
 
-// D11: what no commit says to be taken is not lost with the turn; what is taken fails with it, and neither is history.
+// D11: a message that no commit records as taken is not lost with the turn; a taken one fails with it, and neither is
+// history.
 #[tokio::test]
 async fn a_turn_that_fails_gives_back_what_it_had_not_taken() {
     for (at, steered_ends, kept) in [

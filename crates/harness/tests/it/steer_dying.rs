@@ -1,5 +1,5 @@
-//! The process dies at every write of a turn that is steered, before and after it lands; the message that steers is in the
-//! conversation once, and has one outcome (INV-2, INV-3, INV-8).
+//! The process dies at every write of a turn that is steered, before and after it lands; the message that steers is in
+//! the conversation once, and has one outcome (INV-2, INV-3, INV-8).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::bench::{Log, Talk, agent, category, chain, check_rows, history, key, 
 use crate::doctor::sound;
 use crate::steer::hear;
 
-/// Waits a while for what steers, then listens twice.
+/// Waits a while for messages that steer, then listens twice.
 fn patient(log: &Log) -> Graph<Talk> {
     let mut builder = Graph::<Talk>::builder().node("wait", |_: Ctx<Talk>| async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -90,7 +90,7 @@ async fn a_message_that_steers_is_neither_lost_nor_doubled_wherever_the_process_
     }
 }
 
-// D24: a turn that dies too often takes what it has taken with it.
+// D24: a turn that dies too often ends the messages that it has taken.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_given_up_ends_what_it_has_taken() {
     let (store, log) = (MemoryStore::new(), Log::default());

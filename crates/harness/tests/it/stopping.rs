@@ -1,4 +1,5 @@
-//! Processes that stop: what is left is not counted as a death, and nothing is held by a chat that is dropped (D24, D33).
+//! Processes that stop: turns that they leave are not counted as deaths, and a chat that is dropped holds nothing (D24,
+//! D33).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +83,7 @@ async fn a_kill_is_a_death_also_between_orderly_stops() {
     assert_eq!(line(swept[0].outcome().await.as_ref()), "errored chat_turn_crashed");
 }
 
-// D33: what had no time to begin has not died either, and is not lost.
+// D33: a turn that had no time to begin has not died either, and is not lost.
 #[tokio::test(start_paused = true)]
 async fn turns_that_wait_at_a_stop_run_at_the_next_start() {
     let (mut store, log) = (MemoryStore::new(), Log::default());

@@ -1,5 +1,5 @@
-//! Values that were changed or removed in the file, one kind after the other: the check of the file or the doctor finds each
-//! of them (INV-2, INV-4, INV-8).
+//! Values that were changed or removed in the file, one kind after the other: the check of the file or the doctor finds
+//! each of them (INV-2, INV-4, INV-8).
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use singletree_store_sqlite::SqliteStore;
 
 use crate::corpus::make;
 
-/// What is done to the file, by name. Each changes at least one row.
+/// The changes to the file, by name. Each changes at least one row.
 const KINDS: &[(&str, &str)] = &[
     ("the text of a message", "UPDATE item SET body = replace(body, 'two', 'ten') WHERE body LIKE '%two%'"),
     ("the role of a message", "UPDATE item SET body = replace(body, 'assistant', 'user') WHERE no = 1"),
@@ -89,7 +89,7 @@ const KINDS: &[(&str, &str)] = &[
     ("a checksum", "UPDATE turn SET checksum = checksum + 1"),
 ];
 
-/// Returns what the check of the file and the doctor find, in words.
+/// Returns the findings of the file's check and of the doctor, in words.
 async fn found(path: &Path) -> Vec<String> {
     let store = SqliteStore::read_only(path).await.unwrap();
     assert_eq!(store.unchecked_rows().await.unwrap(), Some(0));

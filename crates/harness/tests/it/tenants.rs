@@ -18,7 +18,7 @@ fn tenant(name: &str) -> TenantId {
     TenantId::parse(name).unwrap()
 }
 
-/// What a call answered, without what the caller said itself.
+/// The answer of a call, without the ids that the caller gave itself.
 fn told<T: Debug, E: Debug>(answer: Result<T, E>, ids: &[&str]) -> String {
     let told = format!("{answer:?}");
     ids.iter().fold(told, |told, id| told.replace(id, "ID"))
@@ -28,7 +28,7 @@ fn turn_told<E: Debug>(answer: Result<Turn, E>, ids: &[&str]) -> String {
     told(answer.map(|it| it.id().clone()), ids)
 }
 
-/// Makes every call about a session and a turn of it, and returns what each was told.
+/// Makes every call about a session and a turn of it, and returns the answer of each.
 async fn every_call(chat: &Chat, session: &str, turn: &TurnId) -> Vec<String> {
     let invocation = turn.invocation.to_string();
     let ids = [session, invocation.as_str()];
@@ -85,10 +85,11 @@ async fn what_another_tenant_has_is_answered_as_what_is_not_there() {
 
     let foreign = every_call(&a, "theirs", turn.id()).await;
     assert_eq!(foreign, every_call(&a, "nobodys", &unknown).await);
-    // What the comparison is worth: the owner is told something else by each call that has anything to tell.
+    // The comparison means something: the owner is told something else by each call that has anything to tell.
     let own = every_call(&b, "theirs", turn.id()).await;
     let alike: Vec<usize> = (0..own.len()).filter(|it| own[*it] == foreign[*it]).collect();
-    // No early signal came, a signal that is answered by its name alone was cancelled before, and a deletion says nothing.
+    // No early signal came, a signal that is answered by its name alone was cancelled before, and a deletion says
+    // nothing.
     assert_eq!(alike, [8, 14, 23], "{own:#?}");
 }
 

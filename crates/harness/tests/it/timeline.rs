@@ -1,4 +1,4 @@
-//! Timelines: what is stored of a turn, in the order of time, and what is not.
+//! Timelines: the stored entries of a turn, in the order of time, and the absent ones.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn chat(graph: &Graph<Talk>, durability: Durability) -> Chat {
     Chat::builder().agent(agent(graph, durability)).clock(TokioClock::new()).open(MemoryStore::new()).unwrap()
 }
 
-/// Writes each entry in a line: when, who made it, what.
+/// Writes each entry in a line: its time, its node, its content.
 fn lines(timeline: &Timeline) -> Vec<String> {
     let begin = timeline.turns[0].accepted_at;
     let mut lines = Vec::new();
@@ -87,7 +87,7 @@ async fn what_a_subgraph_said_is_its_nodes_where_that_is_known() {
     };
     let last = ["0 accepted m", "1 two said 2", "2 sub said in", "completed"];
     assert_eq!(told(&with(&["two", "sub"])).await, last);
-    // That it was left is committed with the node after it: which of the two made what is not recorded.
+    // Leaving it is committed with the node after it: which of the two made a message is not recorded.
     assert_eq!(told(&with(&["sub", "two"])).await, ["0 accepted m", "2 said in", "2 said 2", "completed"]);
 }
 
@@ -113,7 +113,7 @@ async fn a_failed_turn_tells_where_and_what_it_had_made() {
     };
     let builder = Graph::builder().node("one", |_| slow("1")).node("two", node);
     let graph = chain(builder, &["one", "two"]);
-    // At level `turn` no event tells of what is dropped.
+    // At level `turn` no event tells of discarded messages.
     for (level, made) in [(Durability::Step, "1 one said 1"), (Durability::Turn, "1 dropped 1")] {
         let chat = chat(&graph, level);
         let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();

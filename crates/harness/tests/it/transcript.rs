@@ -21,7 +21,7 @@ use crate::steer::hear;
 async fn named_by_events(chat: &Chat, session: &str) -> BTreeMap<String, ChatMessage> {
     let mut events = Box::pin(chat.events(session, None).await.unwrap());
     let mut named = BTreeMap::new();
-    // All that is stored is there at once; what is not ready is not stored.
+    // All stored events are there at once; an event that is not ready is not stored.
     while let Ok(Some(event)) = tokio::time::timeout(std::time::Duration::from_millis(1), events.next()).await
     {
         let event = event.unwrap();
@@ -39,7 +39,7 @@ async fn whole(chat: &Chat, session: &str) -> Transcript {
     chat.transcript(session, 0, u64::MAX).await.unwrap()
 }
 
-/// Checks that each message is called what its event called it, in whatever pieces it is read.
+/// Checks that each message has the id that its event gave it, in whatever pieces it is read.
 async fn check(chat: &Chat, session: &str, named: &BTreeMap<String, ChatMessage>) {
     let all = whole(chat, session).await;
     let entries: Vec<String> = all.items.iter().map(|it| short(&it.message)).collect();
@@ -87,7 +87,7 @@ async fn messages_are_called_what_their_events_called_them() {
     chat.answer(at("g", "ok"), approve(true)).await.unwrap().outcome().await;
     let in_both = in_fork.into_iter().chain(named_by_events(&chat, "g").await).collect();
     check(&chat, "g", &in_both).await;
-    // Of what was inherited from a session that is gone nobody knows the turns.
+    // The turns of messages that were inherited from a session that is gone are not known.
     chat.delete_session("f", None).await.unwrap();
     let known: Vec<bool> = ids(&whole(&chat, "g").await).iter().map(Option::is_some).collect();
     assert_eq!(known, [false, false, false, false, false, false, false, true, true, true]);
@@ -148,7 +148,7 @@ async fn what_no_turn_made_and_what_is_forgotten_has_no_name() {
     let store = MemoryStore::new();
     let chat = chat_of(&calling(&Log::default(), Signal::new("ok"))).open(store).unwrap();
     chat.send("s", user("m")).await;
-    // The call is open at the cut: what closes it is no turn's.
+    // The call is open at the cut: the result that closes it belongs to no turn.
     chat.fork("s", ForkOptions::new().session("f")).await.unwrap();
     let known: Vec<bool> = ids(&whole(&chat, "f").await).iter().map(Option::is_some).collect();
     assert_eq!(known, [true, true, false]);

@@ -23,7 +23,7 @@ fn asks(cx: &Ctx<Talk>, model: &str, calls: &Calls) -> Result<(), NodeError> {
     budget.model_call(model, &usage).map_err(|it| NodeError::new(it.to_string()).with_category(it.category()))
 }
 
-/// Asks one model, then waits, then asks that and another one; what the user says decides where it fails or stands.
+/// Asks one model, then waits, then asks that and another one; the user's text decides where it fails or stands.
 fn graph(calls: &Calls, door: &Door) -> Graph<Talk> {
     let (first, second, door) = (calls.clone(), calls.clone(), door.clone());
     let builder = Graph::builder().node("ask", move |cx: Ctx<Talk>| {
@@ -58,7 +58,7 @@ fn lines(usage: &[ModelUsage]) -> Vec<String> {
         .collect()
 }
 
-/// Returns what each turn of a session used, in order.
+/// Returns the usage of each turn of a session, in order.
 async fn turns(chat: &Chat, session: &str) -> Vec<Vec<String>> {
     let page = chat.turns(session, 0, 100).await.unwrap();
     page.items.iter().map(|it| lines(&it.usage)).collect()
@@ -156,7 +156,7 @@ async fn talk(chat: &Chat) {
     }
 }
 
-// INV-3: what a turn used is counted once, in the commit that tells how it ended, wherever processes die.
+// INV-3: a turn's usage is counted once, in the commit that tells how the turn ended, wherever processes die.
 #[tokio::test]
 async fn wherever_a_process_dies_the_sums_are_those_of_the_turns_and_no_call_is_counted_twice() {
     for (kind, durability) in

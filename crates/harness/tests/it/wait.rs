@@ -1,4 +1,4 @@
-//! Waits and what ends them (D1, D2, D5, suspension, harness-chat §8).
+//! Waits and their ends (D1, D2, D5, suspension, harness-chat §8).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn a_send_while_suspended_is_refused_when_it_comes_to_the_head() {
     check_rows(&store, "s").await;
 }
 
-// D1: what ends the wait goes before what is parked behind it.
+// D1: the end of the wait goes before messages that are parked behind it.
 #[tokio::test]
 async fn a_parked_send_runs_after_the_resume_also_in_another_process() {
     for restart in [false, true] {

@@ -1,4 +1,4 @@
-//! Who looks on as turns end, and the audit of who decided what.
+//! Watchers of ended turns, and the audit of decisions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use singletree_llm::Usage;
 
 use crate::bench::{Log, Talk, TokioClock, asking, category, chain, chat_of, fields, says, user};
 
-/// Keeps what it is told.
+/// Keeps the ends that it is told.
 #[derive(Debug, Default)]
 struct Watching(Mutex<Vec<TurnEnd>>);
 

@@ -29,8 +29,8 @@ async fn a_store_that_fails_at_accept_leaves_nothing() {
     check_rows(&sky, "s").await;
 }
 
-// D38: an accept of which it is not known whether it will be there after a restart is never told as refused, and is safe to
-// send again with a key only.
+// D38: an accept of which it is not known whether it will be there after a restart is never told as refused, and is
+// safe to send again with a key only.
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_may_still_surface_is_told_as_unknown_and_safe_to_send_again_with_a_key_only() {
     for (options, retry_safe) in [(key("k"), true), (Default::default(), false)] {
@@ -47,7 +47,7 @@ async fn a_commit_that_may_still_surface_is_told_as_unknown_and_safe_to_send_aga
     }
 }
 
-// D20: what landed counts, although the answer was lost.
+// D20: a write that landed counts, although its answer was lost.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_write_that_landed_changes_nothing() {
     for write in 1..=8 {
@@ -146,7 +146,7 @@ async fn a_cancel_during_a_commit_does_not_tear_it() {
     assert_eq!(line(parked.outcome().await.as_ref()), "suspended 3.2 ok [a:ask]");
 }
 
-// D20: an answer whose claim fails consumes nothing, and says what failed.
+// D20: an answer whose claim fails consumes nothing, and names the failure.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_at_a_claim_consumes_nothing() {
     let sky = Sky::over(MemoryStore::new());

@@ -1,4 +1,5 @@
-//! Bad input and bad weather on a file: told by category, nothing lost, and the chat goes on when it clears (D20, INV-2).
+//! Bad input and bad weather on a file: told by category, nothing lost, and the chat goes on when it clears (D20,
+//! INV-2).
 
 use std::io::Write;
 use std::path::Path;

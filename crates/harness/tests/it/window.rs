@@ -1,4 +1,4 @@
-//! Windows on long histories: what is held, what is counted, what is read (D22).
+//! Windows on long histories: the messages that are held, counted and read (D22).
 
 use std::sync::{Arc, Mutex};
 
@@ -9,10 +9,10 @@ use singletree_llm::ChatMessage;
 
 use crate::bench::{Log, Talk, approve, asking, at, chain, history, line};
 
-/// What a node saw of a history: how long it is, and the texts that it was handed.
+/// A node's view of a history: how long it is, and the texts that it was handed.
 type Seen = Arc<Mutex<Vec<(u64, Vec<String>)>>>;
 
-/// A graph that answers with a number, and notes what it saw.
+/// A graph that answers with a number, and records its view.
 fn counting(seen: &Seen) -> Graph<Talk> {
     let seen = seen.clone();
     let builder = Graph::builder().node("count", move |cx: Ctx<Talk>| {
@@ -42,7 +42,7 @@ fn words(from: u64, to: u64) -> Vec<String> {
     (from..to).flat_map(|it| [format!("u{it}"), format!("r{it}")]).chain([format!("u{to}")]).collect()
 }
 
-// D22, INV-11: what a node sees does not depend on whether the session was in memory.
+// D22, INV-11: a node's view does not depend on whether the session was in memory.
 #[tokio::test]
 async fn a_window_holds_the_last_messages_from_a_users_on_whether_the_session_was_in_memory_or_not() {
     for durability in [Durability::Turn, Durability::Step] {
@@ -104,7 +104,7 @@ async fn a_node_reads_what_its_window_does_not_hold() {
     assert_eq!(*read.lock().unwrap(), ["u0 r0", "r8 u9 r9 u10", "", ""]);
 }
 
-// D22, INV-6: what an invocation needs of its own turn is held, however short the window is.
+// D22, INV-6: the messages of its own turn that an invocation needs are held, however short the window is.
 #[tokio::test]
 async fn an_invocation_resumed_in_another_process_has_its_own_messages_whole() {
     for durability in [Durability::Turn, Durability::Step] {

@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Says of which reserved kind an address is; `None` for a public one.
+/// Returns the reserved kind of an address; `None` for a public one.
 ///
-/// An IPv6 address that carries an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) is what that one is.
+/// An IPv6 address that carries an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) has the kind of that IPv4
+/// address.
 #[must_use]
 pub fn reserved(address: IpAddr) -> Option<&'static str> {
     match address {

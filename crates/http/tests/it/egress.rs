@@ -60,7 +60,7 @@ async fn a_name_that_resolves_to_this_machine_is_refused_before_a_connection_is_
 
 #[tokio::test]
 async fn the_same_name_is_reached_by_a_client_without_a_guard() {
-    // The bait is one: what refuses the call above is the guard.
+    // The bait accepts connections: the call above is refused by the guard alone.
     let bait = Bait::new();
     let client = HttpClient::new(short()).unwrap();
     let error = client.send(get(&format!("http://127.0.0.1:{}/", bait.port()))).await.unwrap_err();

@@ -13,7 +13,7 @@ use crate::{
     Usage,
 };
 
-/// Plays outcomes in order, and keeps what it was asked.
+/// Plays outcomes in order, and keeps the requests.
 #[derive(Debug, Default)]
 struct Plays {
     outcomes: Mutex<VecDeque<Result<&'static str>>>,
@@ -34,7 +34,7 @@ impl Plays {
         self.outcomes.lock().unwrap().len()
     }
 
-    /// What each request had after the caller's messages.
+    /// The messages that each request had after the caller's messages.
     fn appended(&self, own: usize) -> Vec<Vec<(String, String)>> {
         let told = |it: &Arc<ChatMessage>| (it.role.to_string(), it.text().into_owned());
         self.asked.lock().unwrap().iter().map(|it| it.messages[own..].iter().map(told).collect()).collect()
@@ -82,7 +82,7 @@ impl Provider for Plays {
     }
 }
 
-/// Keeps what it is told, in words.
+/// Keeps the reports of attempts, as text.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 
@@ -125,7 +125,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("nothing here waits")
 }
 
-/// Asks, and returns the outcome, and what the observer was told.
+/// Makes a call, and returns the outcome and the reports to the observer.
 fn ask(provider: &Plays, retry: &Retry, request: &Request) -> (Result<String, &'static str>, Vec<String>) {
     let told = Told::default();
     let ask = Ask::of(provider).retrying(retry, &NoPause, &|| 0.5).observed_by(&told);

@@ -33,9 +33,9 @@ pub(super) struct Entry {
     /// Names the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) digest: Option<String>,
-    /// What was asked.
+    /// The request.
     pub(super) request: Value,
-    /// What came, piece by piece; nothing when it was asked whole.
+    /// The deltas of a streamed call; nothing when the call was not streamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) deltas: Option<Vec<Piece>>,
     /// How it ended, where the deltas do not say so.
@@ -120,7 +120,7 @@ pub(super) struct Failure {
     /// The refused response, of `provider_invalid_response`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     response: Option<Box<Answer>>,
-    /// What did not fit, of `structured_output_invalid`.
+    /// The output that did not fit the schema, of `structured_output_invalid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<Output>,
 }
@@ -186,7 +186,8 @@ impl Failure {
             }
             _ => None,
         };
-        let wait = error.retry_after().map(|retry_after| u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX));
+        let wait =
+            error.retry_after().map(|retry_after| u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX));
         Self {
             category: error.category().to_owned(),
             message: error.to_string(),
@@ -200,7 +201,7 @@ impl Failure {
     /// Makes the error again.
     ///
     /// # Errors
-    /// What is wrong with it: a category that no provider's error has, or one that lacks its output.
+    /// The mistake in the entry: a category that no provider's error has, or an error that lacks its output.
     pub(super) fn error(&self) -> Result<Error, String> {
         let mut detail = Detail::new(self.message.clone());
         if let Some(status) = self.status {

@@ -1,4 +1,4 @@
-//! Keeping what is asked and answered.
+//! Recording requests and answers.
 
 use std::fmt;
 use std::io;
@@ -17,8 +17,8 @@ use crate::response::Response;
 
 /// A provider that answers as another one does, and keeps every call ([`Replayer`](crate::Replayer) plays them).
 ///
-/// A call is kept when it ends: one that was dropped is not. Whether the provider is ready is not kept. Does no I/O of its
-/// own: [`text`](Self::text) and [`write_to`](Self::write_to) hand out what there is.
+/// A call is kept when it ends: one that was dropped is not. Whether the provider is ready is not kept. Does no I/O
+/// of its own: [`text`](Self::text) and [`write_to`](Self::write_to) return the calls recorded so far.
 pub struct Recorder<P> {
     provider: P,
     lines: Arc<Mutex<Vec<String>>>,
@@ -110,7 +110,7 @@ impl<P: Provider> Provider for Recorder<P> {
     }
 }
 
-/// What came of a stream so far; nothing once it was kept.
+/// The deltas of a stream so far; nothing once the call was kept.
 struct Tape<'a> {
     lines: &'a Mutex<Vec<String>>,
     request: &'a Request,
@@ -118,7 +118,7 @@ struct Tape<'a> {
 }
 
 impl Tape<'_> {
-    /// Takes what came next; keeps the call when that was its end. Who reads a stream may stop after its `Finish`.
+    /// Takes the next item of the stream; keeps the call when the item ends it. A reader may stop after the `Finish`.
     fn hear(&mut self, next: Option<&Result<Delta>>) {
         let is_over = match next {
             Some(Ok(delta)) => {
@@ -130,7 +130,8 @@ impl Tape<'_> {
             Some(Err(_)) | None => true,
         };
         if is_over && let Some(pieces) = self.pieces.take() {
-            let error = next.and_then(|next| next.as_ref().err()).map(|it: &Error| Ended::Error(Failure::of(it)));
+            let error =
+                next.and_then(|next| next.as_ref().err()).map(|it: &Error| Ended::Error(Failure::of(it)));
             keep(self.lines, self.request, Some(pieces), error);
         }
     }

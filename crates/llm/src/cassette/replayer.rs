@@ -1,4 +1,4 @@
-//! Answering from what was kept.
+//! Answering from recorded calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,10 +17,11 @@ use crate::response::Response;
 
 /// A provider that answers from a cassette ([`Recorder`](crate::Recorder)). Always ready; never waits.
 ///
-/// A request is found by what it says. The same request kept several times is answered in the order in which it was kept,
-/// and then again and again as at last. A call that was streamed can be asked whole, too; one that was not cannot be
-/// streamed. What was not kept is `provider_invalid_request`, which nobody retries, and says where the nearest kept request
-/// differs. What was kept is checked as a provider checks it: a cassette cannot smuggle a malformed answer into a history.
+/// A request is found by its content. If the same request was recorded several times, the answers are played in the
+/// order of recording, and then the last one again and again. A recorded stream can be requested whole, too; a call
+/// that was not streamed cannot be streamed. A request that was not recorded is `provider_invalid_request`, which is
+/// not retried; the error names the difference from the nearest recorded request. Recorded answers are checked as a
+/// provider's are: a cassette cannot bring a malformed answer into a history.
 #[derive(Debug)]
 pub struct Replayer {
     model: String,
@@ -41,8 +42,8 @@ impl Replayer {
     ///
     /// # Errors
     ///
-    /// `cassette_invalid`, with the line: it is no JSON of this form or of this version, a digest does not fit its request,
-    /// or a call has no end.
+    /// `cassette_invalid`, with the line: it is no JSON of this form or of this version, a digest does not fit its
+    /// request, or a call has no end.
     pub fn parse(text: &str) -> Result<Self> {
         let mut lines =
             text.lines().enumerate().map(|(at, it)| (at + 1, it)).filter(|(_, it)| !it.trim().is_empty());
@@ -147,7 +148,7 @@ fn refused(problem: String) -> Error {
     Error::InvalidRequest(Detail::new(problem))
 }
 
-/// Returns what was kept of a stream.
+/// Returns the recorded items of a stream.
 fn pieces(entry: &Entry) -> Vec<Result<Delta>> {
     let deltas = entry.deltas.iter().flatten().cloned().map(|delta| Ok(delta.into()));
     deltas.chain(failed(entry).map(Err)).collect()

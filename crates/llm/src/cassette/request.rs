@@ -12,7 +12,7 @@ use crate::tool::ToolChoice;
 /// How many hexadecimal digits of a digest are kept: enough to tell the calls of a cassette apart.
 const DIGITS: usize = 16;
 
-/// Writes a request: what it says, and nothing that it leaves out.
+/// Writes the fields of a request that are set.
 pub(super) fn written(request: &Request) -> Value {
     let mut fields = Map::new();
     fields.insert("messages".into(), json!(request.messages));

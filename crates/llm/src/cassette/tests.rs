@@ -1,4 +1,4 @@
-//! What was recorded is what is played.
+//! A recorded call is played unchanged.
 
 use std::sync::Arc;
 
@@ -200,7 +200,7 @@ fn a_malformed_cassette_is_refused_with_its_line() {
     }
 }
 
-// What comes from a file is checked as what comes from a server.
+// Answers from a file are checked as answers from a server are.
 #[test]
 fn a_malformed_answer_on_a_cassette_is_an_invalid_response() {
     let message = json!({"role": "assistant", "tool_calls": [{"id": "1", "name": "rm", "arguments": {}}]});

@@ -82,7 +82,10 @@ fn block(value: Value) -> Parsed<ContentBlock> {
         "image" => ContentBlock::Image {
             source: source(fields.required("source")?).map_err(|error| error.under("source"))?,
             media_type: fields.optional_string("media_type")?,
-            detail: fields.optional_string("detail")?.map(|optional_string| detail(&optional_string)).transpose()?,
+            detail: fields
+                .optional_string("detail")?
+                .map(|optional_string| detail(&optional_string))
+                .transpose()?,
         },
         other => {
             return Err(Fault::at(

@@ -12,8 +12,9 @@ pub const TOOL_PICTURES_MAX: usize = 16;
 
 const BEGIN: &str = "[image: ";
 
-/// Writes the line by which the text of a tool message names a picture that the tool returned. A tool message is text only
-/// (spec: llm-provider §3), so the picture itself is kept elsewhere; [`Request::inlined`](crate::Request::inlined) finds it.
+/// Writes the line by which the text of a tool message names a picture that the tool returned. A tool message is text
+/// only (spec: llm-provider §3), so the picture itself is kept elsewhere;
+/// [`Request::inlined`](crate::Request::inlined) finds it.
 #[must_use]
 pub fn tool_picture_line(media_type: &str, bytes: u64, digest: &str) -> String {
     format!("{BEGIN}{media_type}, {bytes} bytes, {SCHEME}{digest}]")
@@ -74,16 +75,16 @@ impl ToolPictures {
     }
 }
 
-/// Returns the name of the tool whose call a message answers: ids are unique within one message only, so the nearest call
-/// before it counts.
+/// Returns the name of the tool whose call a message answers: ids are unique within one message only, so the nearest
+/// call before it counts.
 pub(super) fn tool_name(messages: &[Arc<ChatMessage>], at: usize) -> Option<&str> {
     let id = messages.get(at)?.tool_call_id.as_deref()?;
     let mut calls = messages[..at].iter().rev().flat_map(|message| &message.tool_calls);
     calls.find(|call| call.id == id).map(|call| call.name.as_str())
 }
 
-/// Returns the messages with a user's message after each run of tool messages that has pictures: a provider takes results
-/// of tools only directly behind their calls.
+/// Returns the messages with a user's message after each run of tool messages that has pictures: a provider takes
+/// results of tools only directly behind their calls.
 pub(super) fn shown(
     messages: Vec<Arc<ChatMessage>>,
     mut pictures: Vec<(usize, ToolPictures)>,

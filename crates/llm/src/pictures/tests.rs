@@ -1,4 +1,4 @@
-//! What stands in a request for the pictures that it names.
+//! The content of a request in place of the pictures that it names.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! How large a schema may be. Schemas come from clients and servers that nobody trusts: they are measured before they are
-//! compiled.
+//! How large a schema may be. Schemas come from clients and servers that nobody trusts: they are measured before they
+//! are compiled.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const PATTERN_BYTES_MAX: usize = 512;
 /// Schemas after each reference is replaced by its target.
 const UNFOLDED_MAX: u64 = 20_000;
 
-/// What was counted in a schema.
+/// The counts of the parts of a schema.
 #[derive(Debug, Default)]
 struct Counts {
     nodes: usize,
@@ -135,8 +135,8 @@ fn targets(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
 struct Unfolding<'a> {
     all: &'a BTreeMap<String, &'a Map<String, Value>>,
     anchors: BTreeMap<&'a str, &'a str>,
-    /// By JSON Pointer; none while it is counted. A schema that contains itself is not unfolded again: how often it applies
-    /// is bounded by the steps of a check.
+    /// By JSON Pointer; none while it is counted. A schema that contains itself is not unfolded again: how often it
+    /// applies is bounded by the steps of a check.
     costs: BTreeMap<String, Option<u64>>,
 }
 
@@ -155,7 +155,8 @@ impl Unfolding<'_> {
         Ok(Some(fragment.to_owned()))
     }
 
-    /// Counts at most a little more than the bound. The depth of the recursion is that of the schema, for each reference.
+    /// Counts at most a little more than the bound. The depth of the recursion is that of the schema, for each
+    /// reference.
     fn cost(&mut self, path: &str) -> u64 {
         if let Some(known) = self.costs.get(path) {
             return known.unwrap_or(1);
@@ -164,7 +165,7 @@ impl Unfolding<'_> {
         self.costs.insert(path.to_owned(), None);
         let mut next = Vec::new();
         positions::for_each_child(schema, |further, _| next.push(format!("{path}{further}")));
-        // What is only defined is counted where it is referred to.
+        // A definition is counted where a reference uses it.
         next.retain(|it| {
             !it[path.len()..].starts_with("/$defs/") && !it[path.len()..].starts_with("/definitions/")
         });

@@ -35,7 +35,8 @@ pub(super) fn holds_schemas(keyword: &str) -> bool {
     [ONE, LISTS, NAMED].iter().any(|keywords| keywords.contains(&keyword))
 }
 
-/// Calls a function with each schema that is an object directly inside of this one, and how a JSON Pointer goes on to it.
+/// Calls a function with each schema that is an object directly inside of this one, and how a JSON Pointer goes on to
+/// it.
 pub(super) fn for_each_child<'a>(
     schema: &'a Map<String, Value>,
     mut found: impl FnMut(String, &'a Map<String, Value>),

@@ -1,6 +1,6 @@
-//! Bounds the work of one check: each schema that is applied to a value counts its steps, and a check that takes too many is
-//! given up. A small schema may apply thousands of times to each item of a long list, which no bound on the schema alone
-//! prevents.
+//! Bounds the work of one check: each schema that is applied to a value counts its steps, and a check that takes too
+//! many is given up. A small schema may apply thousands of times to each item of a long list, which no bound on the
+//! schema alone prevents.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const KEYWORD: &str = "x-singletree-steps";
 const PATTERN_SIZE: usize = 256 << 10;
 /// How often a pattern with look-around may go back.
 const BACKTRACKS: usize = 10_000;
-/// What a pattern costs for each 256 bytes of text.
+/// The cost of a pattern for each 256 bytes of text.
 const PATTERN_STEPS: u64 = 32;
 
 /// A compiled schema whose checks take a bounded number of steps.
@@ -32,7 +32,7 @@ pub(super) struct BoundedValidator {
     checking: Mutex<()>,
 }
 
-/// What a check came to.
+/// The result of a check.
 pub(super) enum Checked {
     Fits,
     /// The first mismatches, by path; none where explaining them would take too long.
@@ -40,7 +40,7 @@ pub(super) enum Checked {
     TooManySteps,
 }
 
-/// What a check that takes too many steps unwinds with.
+/// The panic payload that ends a check with too many steps.
 struct StepsExceeded;
 
 /// Counts the steps of one schema.
@@ -105,8 +105,8 @@ impl BoundedValidator {
 }
 
 impl StepKeyword {
-    /// Counts one application to a value. Unwinds when it is one too many: that ends the check wherever it stands, and is no
-    /// panic that anybody is told of.
+    /// Counts one application to a value. Unwinds when it is one too many: that ends the check wherever it stands,
+    /// and is no panic that anybody is told of.
     fn step(&self, value: &Value) {
         let size = match value {
             _ if self.is_deep => deep_size(value),
@@ -136,7 +136,7 @@ impl<'i> Keyword<'i> for StepKeyword {
     }
 }
 
-/// Returns what one application of a schema costs, without the schemas inside of it.
+/// Returns the cost of one application of a schema, without the schemas inside of it.
 fn weight(schema: &Map<String, Value>) -> u64 {
     let own = schema.iter().map(|(keyword, value)| match (keyword.as_str(), value) {
         ("pattern", _) => PATTERN_STEPS,

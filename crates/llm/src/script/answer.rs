@@ -1,4 +1,4 @@
-//! What a rule says, and how it comes out: as deltas, or as an error.
+//! The answer of a rule, and its form: deltas, or an error.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,7 +35,7 @@ struct Call {
     tool: String,
     #[serde(default)]
     arguments: Option<Map>,
-    /// What a broken model would write.
+    /// The text of the arguments as a broken model might write it, sent as it is.
     #[serde(default)]
     raw_arguments: Option<String>,
 }
@@ -77,7 +77,7 @@ enum Category {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) deltas: Vec<Delta>,
-    /// What comes in place of the end.
+    /// The error that comes in place of the end.
     pub(super) error: Option<Error>,
     pub(super) delay: Duration,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-/// What captures kept, by name.
+/// The captured texts by name.
 pub(super) type Captures = BTreeMap<String, String>;
 
 /// A pattern over a whole text. Case and surrounding space do not matter.
@@ -51,7 +51,7 @@ impl Pattern {
         Ok(Self(pieces))
     }
 
-    /// Matches a text. Each wildcard takes as little as it can; the last one takes what is left.
+    /// Matches a text. Each wildcard takes as little as it can; the last one takes the rest.
     pub(super) fn matches(&self, text: &str) -> Option<Captures> {
         let mut captures = Captures::new();
         let mut rest = text.trim();

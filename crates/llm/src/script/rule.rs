@@ -1,4 +1,4 @@
-//! One rule: when it holds, and what it then says.
+//! One rule: its conditions, and its answer.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for Results {
 }
 
 impl Rule {
-    /// Checks that the answer uses only what the conditions keep.
+    /// Checks that the answer uses only names that the conditions capture.
     pub(super) fn check(&self) -> Result<(), Fault> {
         let mut known = BTreeSet::from(["turn"]);
         let results = match &self.when.results {
@@ -91,7 +91,7 @@ impl Rule {
         self.then.check(&known).map_err(|error| error.under("then"))
     }
 
-    /// Returns what the conditions kept, if all of them hold.
+    /// Returns the texts that the conditions captured, if all of them hold.
     pub(super) fn holds(&self, situation: &Situation<'_>) -> Option<Captures> {
         let when = &self.when;
         if when.answered.is_some_and(|answered| answered != situation.answered) {

@@ -1,4 +1,4 @@
-//! What a rule can see of a request.
+//! The parts of a request that a rule can see.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::request::Request;
 #[derive(Debug)]
 pub(super) struct Situation<'a> {
     pub(super) system: Option<Cow<'a, str>>,
-    /// The texts of the user messages, in order; the last is what is asked now.
+    /// The texts of the user messages, in order; the last is the current one.
     pub(super) users: Vec<Cow<'a, str>>,
     /// The results after the last user message.
     pub(super) results: Vec<Answered<'a>>,

@@ -227,7 +227,7 @@ fn the_reference_has_every_key_and_every_word_that_a_script_may_have() {
         rule("{}", r#"{"error":{"category":"?"}}"#),
         rule("{}", r#"{"finish":"?"}"#),
     ] {
-        // Who reads says what it would have taken.
+        // The parser's error lists the words that it expected.
         let refused =
             std::error::Error::source(&Script::from_json(&script).unwrap_err()).unwrap().to_string();
         let wanted = refused.split_once("expected ").expect("it is about a word").1;

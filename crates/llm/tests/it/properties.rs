@@ -113,7 +113,7 @@ fn deltas(message: &ChatMessage) -> Vec<Delta> {
     deltas
 }
 
-/// Splits one delta in two: the second has the rest of the text, and what closes the block.
+/// Splits one delta in two: the second has the rest of the text, and the end of the block.
 fn split(delta: Delta, at: usize) -> Vec<Delta> {
     let cut = |text: String| {
         let at = text.floor_char_boundary(at % (text.len() + 1));

@@ -1,4 +1,4 @@
-//! The driver of a stream, over a provider that plays what it is given.
+//! The driver of a stream, over a provider that plays given items.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ fn end() -> Delta {
     Delta::Finish { reason: FinishReason::Stop, usage: Usage::default(), raw: json!({}) }
 }
 
-/// Drives a stream, and returns the error's category and text with what was shown before it.
+/// Drives a stream, and returns the error's category and text with the deltas that were shown before it.
 async fn fails(player: &Player, request: &Request) -> (&'static str, String, Vec<Delta>) {
     let mut shown = Vec::new();
     let limits = ResponseLimits { bytes_max: 10, parts_max: 10 };

@@ -133,7 +133,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
     tokio::time::resume();
     let text = "error: the tool did not finish within 60000 ms; whether it took effect is unknown";
     assert_eq!(output, failed("tool_timeout", text));
-    // What comes after it on the pipe is answered after it was heard.
+    // The next request on the pipe is answered after the cancellation was received.
     assert_eq!(rig.call("echo", json!({"text": "on"})).await, Output::text("on"));
     assert_eq!(rig.noted("cancelled").len(), 1);
     assert_eq!(rig.starts(), 1);

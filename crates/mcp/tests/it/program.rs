@@ -1,4 +1,4 @@
-//! A server that is a program: what it offers, and calls that go right or are refused.
+//! A server that is a program: its tools, and calls that succeed or are refused.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -87,7 +87,7 @@ async fn nothing_is_started_before_it_is_needed_and_who_needs_it_at_once_shares_
     let texts: Vec<String> = join_all(calls).await.into_iter().map(|it| it.text).collect();
     assert_eq!(texts, ["0", "1", "2", "3", "4", "5", "6", "7"]);
     assert_eq!(rig.starts(), 1);
-    // What is known is not asked for again.
+    // The cached tools are not listed again.
     let (one, two) = (rig.server.tools().await, rig.server.tools().await);
     assert!(std::sync::Arc::ptr_eq(&one.expect("tools"), &two.expect("tools")));
 }

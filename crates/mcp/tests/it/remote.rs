@@ -13,7 +13,7 @@ use crate::rig::{call, failed, limits, live};
 
 const KEY: &str = "Bearer sk-canary-4711";
 
-/// What the server has seen, and how it behaves.
+/// The requests that the server has seen, and its behaviour.
 #[derive(Debug, Default)]
 struct Seen {
     /// Method of HTTP, and of the protocol.

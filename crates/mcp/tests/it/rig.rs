@@ -12,7 +12,7 @@ use singletree_mcp::{McpCommand, McpLimits, McpServer, McpServerBuilder};
 use singletree_tools::{IdempotencyKey, LiveToolbox, Output, ToolLimits, Toolbox, Toolset};
 use tempfile::TempDir;
 
-/// A scripted server: what it does stands in files of its folder, and so does what happened to it.
+/// A scripted server: files in its folder control its behaviour and record its events.
 pub(crate) struct Rig {
     pub(crate) folder: TempDir,
     pub(crate) server: McpServer,
@@ -46,7 +46,7 @@ impl Rig {
         fs::remove_file(self.folder.path().join(how)).expect("was there");
     }
 
-    /// Returns what the server took down.
+    /// Returns the lines that the server recorded.
     pub(crate) fn noted(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.folder.path().join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()

@@ -1,7 +1,7 @@
 //! An MCP server on standard streams that does as its tests say, by files in the folder that is its first argument.
 //!
-//! It takes down what happens to it: a line in `starts` for each start, in `effects` for each effect, in `cancelled` for
-//! each call that nobody waits for any more. If `lifeline` holds an address, it stays connected there while it lives.
+//! It records its events: a line in `starts` for each start, in `effects` for each effect, in `cancelled` for each
+//! cancelled call. If `lifeline` holds an address, it stays connected there while it lives.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, Write};
@@ -35,7 +35,7 @@ impl Script {
             complain(&format!("the key {key} is \u{1b}[31mno good\u{1b}[0m"));
             exit(3);
         }
-        // What is no JSON on the way is to be passed over.
+        // A line that is no JSON must be skipped by the client.
         say_text("welcome to the script");
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { break };

@@ -11,7 +11,7 @@ use crate::template::{BlockTemplate, ChatSegment, ImageTemplate, SegmentContent,
 
 type Read<T> = Result<T, Mistake>;
 
-/// What stands before `[[` in a line that is no marker.
+/// The escaped `[[` at the beginning of a line that is no marker.
 const ESCAPED: &str = "\\[[";
 
 /// Reads a body whose first line has this number.
@@ -34,7 +34,7 @@ pub(super) fn read(body: &str, first_line: usize) -> Read<Template> {
     Ok(Template::Chat(reader.segments))
 }
 
-/// Returns what a marker says.
+/// Returns the content of a marker.
 fn marker(line: &str) -> Option<&str> {
     line.trim_end().strip_prefix("[[")?.strip_suffix("]]").map(str::trim)
 }

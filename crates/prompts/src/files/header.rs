@@ -4,13 +4,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use singletree_llm::{Map, RuntimeConfig};
 
-/// What a line before and after the header is.
+/// The line before and after the header.
 const FENCE: &str = "+++";
 
-/// What a header of other tools begins with.
+/// The first line of other tools' headers.
 const YAML_FENCE: &str = "---";
 
-/// What a header says.
+/// The content of a header.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {

@@ -64,12 +64,13 @@ impl Default for FileLimits {
 /// Hello, {{ user }}!
 /// ```
 ///
-/// `[observability_entities]` is the last of them. An unknown key is a mistake, except in `token_budget`, which must never
-/// break a call.
+/// `[observability_entities]` is the last of them. An unknown key is a mistake, except in `token_budget`, which must
+/// never break a call.
 ///
 /// # Template
 ///
-/// What follows is the template, without the blank lines around it. When its first line is a marker, it is a chat prompt:
+/// The template follows the header, without the blank lines around it. When its first line is a marker, it is a chat
+/// prompt:
 ///
 /// ```text
 /// [[system]]
@@ -82,10 +83,10 @@ impl Default for FileLimits {
 /// [[image url = "{{ photo_url }}", detail = "high"]]
 /// ```
 ///
-/// A marker stands alone on its line: `[[system]]`, `[[user]]` and `[[assistant]]` begin a segment, `[[placeholder NAME]]` is
-/// where the caller's messages go, `[[image ...]]` is an image in the segment of a user, with `url` (and perhaps
-/// `media_type`), or with `base64_data` and `media_type`, and perhaps `detail`. A line of text that begins with `[[` is
-/// written `\[[`. Line ends are `\n`, whatever the file has.
+/// A marker stands alone on its line: `[[system]]`, `[[user]]` and `[[assistant]]` begin a segment, `[[placeholder
+/// NAME]]` is where the caller's messages go, `[[image ...]]` is an image in the segment of a user, with `url` (and
+/// perhaps `media_type`), or with `base64_data` and `media_type`, and perhaps `detail`. A line of text that begins
+/// with `[[` is written `\[[`. Line ends are `\n`, whatever the file has.
 #[derive(Debug)]
 pub struct FileBackend {
     folder: Folder,
@@ -132,8 +133,8 @@ impl FileBackend {
 }
 
 impl PromptBackend for FileBackend {
-    /// Fetches a prompt. Errors besides those of the contract: `prompt_file_invalid`, when no good file has the label and a
-    /// bad one might, or when two have it.
+    /// Fetches a prompt. Errors besides those of the contract: `prompt_file_invalid`, when no good file has the label
+    /// and a bad one might, or when two have it.
     fn fetch<'a>(
         &'a self,
         name: &'a str,

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// What a file of a prompt is called.
+/// The ending of a prompt's file name.
 const ENDING: &str = ".md";
 
-/// What stands between name and version in a file's name.
+/// The separator of name and version in a file's name.
 const VERSION: char = '@';
 
 /// A prompt's name, as folders and a file.

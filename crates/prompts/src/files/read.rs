@@ -96,7 +96,8 @@ impl Folder {
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
             for path in entries(&folder)? {
-                let is_hidden = path.file_name().is_some_and(|file_name| file_name.as_encoded_bytes().starts_with(b"."));
+                let is_hidden =
+                    path.file_name().is_some_and(|file_name| file_name.as_encoded_bytes().starts_with(b"."));
                 if path.is_dir() && !path.is_symlink() && !is_hidden {
                     folders.push(path);
                 } else if let Some(name) = path.strip_prefix(&self.root).ok().and_then(name_of) {
@@ -197,7 +198,9 @@ fn parse(
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let listed = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
-    listed.map(|listed| listed.map(|listed| listed.path()).map_err(|error| unreadable(folder, error))).collect()
+    listed
+        .map(|listed| listed.map(|listed| listed.path()).map_err(|error| unreadable(folder, error)))
+        .collect()
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {

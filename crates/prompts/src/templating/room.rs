@@ -2,12 +2,12 @@
 
 use std::thread;
 
-/// How many levels a template may make the engine's parser recurse: bytes and words of a template that may be operators.
-/// Prose counts a little, so this is some 1.5 MiB of it.
+/// How many levels a template may make the engine's parser recurse: bytes and words of a template that may be
+/// operators. Prose counts a little, so this is some 1.5 MiB of it.
 const LEVELS: usize = 50_000;
 
-/// The stack for a template that may recurse. Only what is used of it is ever memory. It holds chains of every kind up to
-/// [`LEVELS`], and values nested as deep as the steps allow, without optimization (`tests/it/deep.rs`).
+/// The stack for a template that may recurse. The system commits only the pages in use. It holds chains of every kind
+/// up to [`LEVELS`], and values nested as deep as the steps allow, without optimization (`tests/it/deep.rs`).
 const STACK: usize = 256 * 1024 * 1024;
 
 /// How long a simple tag may be.

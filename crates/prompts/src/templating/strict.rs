@@ -1,15 +1,15 @@
-//! What the engine's own strictness lets through: it takes an undefined value inside of a list, and in four filters.
+//! Closes the gaps in the engine's own strictness: it takes an undefined value inside of a list, and in four filters.
 
 use minijinja::value::{Kwargs, StringInput, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value, escape_formatter, filters};
 
-/// How deep lists and maps are looked through. What is deeper than any prompt's data is printed as the engine does.
+/// How deep lists and maps are checked. Deeper values than any prompt's data are printed as the engine does.
 const DEPTH: usize = 64;
 
 /// Closes the gaps, and adds `tojson`.
 pub(super) fn install(environment: &mut Environment<'static>) {
     environment.set_formatter(|output, state, value| {
-        // What is undefined itself the engine has refused; an `if` without `else` is meant to be nothing.
+        // The engine has already refused undefined values themselves; an `if` without `else` is meant to be nothing.
         if !value.is_undefined() {
             require(value)?;
         }
@@ -22,7 +22,7 @@ pub(super) fn install(environment: &mut Environment<'static>) {
     environment.add_filter("tojson", tojson);
 }
 
-/// Refuses what is undefined, or has something undefined in it.
+/// Refuses an undefined value, and a value that contains one.
 fn require(value: &Value) -> Result<(), Error> {
     if is_defined(value, DEPTH) {
         return Ok(());

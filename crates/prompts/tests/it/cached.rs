@@ -1,4 +1,4 @@
-//! Caches: how old a prompt may be, and what is forgotten.
+//! Caches: the maximum age of a prompt, and when prompts are forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

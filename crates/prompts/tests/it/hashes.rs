@@ -1,4 +1,4 @@
-//! Hashes: equal for what is the same, different for what is not.
+//! Hashes: equal for equal prompts, different for different prompts.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

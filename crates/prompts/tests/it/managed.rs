@@ -1,4 +1,4 @@
-//! Managers: fallback, groups, and what errors say.
+//! Managers: fallback, groups, and the texts of errors.
 
 use std::error::Error as _;
 use std::sync::atomic::Ordering;

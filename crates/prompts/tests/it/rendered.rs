@@ -1,4 +1,4 @@
-//! Rendering: the language, its strictness, its limits, and what is told of variables.
+//! Rendering: the language, its strictness, its limits, and the treatment of secret variables.
 
 use std::sync::Arc;
 

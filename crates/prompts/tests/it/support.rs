@@ -1,4 +1,4 @@
-//! What several tests share: a clock that is told the time, a backend that can be out of reach, a shortcut.
+//! Shared code of the tests: a clock that is set by hand, a backend that can be out of reach, a shortcut.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -75,7 +75,7 @@ pub(crate) fn render(prompt: Prompt, inputs: &PromptInputs) -> Result<PromptResu
     PromptManager::builder(MemoryBackend::new()).build().render(&Arc::new(prompt), inputs)
 }
 
-/// Renders a text prompt and returns its text, or the description of what is wrong.
+/// Renders a text prompt and returns its text, or the description of the error.
 pub(crate) fn text(template: &str, inputs: &PromptInputs) -> std::result::Result<String, String> {
     match render(Prompt::text("p", "1", template), inputs) {
         Ok(result) => Ok(result.messages()[0].text().into_owned()),

@@ -127,8 +127,9 @@ where
 )]
 fn whole(number: &Number) -> Option<u64> {
     const ABOVE: f64 = 18_446_744_073_709_551_616.0;
-    let float =
-        || number.as_f64().filter(|f64| f64.fract() == 0.0 && (0.0..ABOVE).contains(f64)).map(|f64| f64 as u64);
+    let float = || {
+        number.as_f64().filter(|f64| f64.fract() == 0.0 && (0.0..ABOVE).contains(f64)).map(|f64| f64 as u64)
+    };
     number.as_u64().or_else(float)
 }
 

@@ -18,8 +18,9 @@ const ANSWER_TOOL_DOES: &str =
 const RULES: [(&str, Rule); 2] =
     [("stream", Rule::Switch(false)), ("stop_sequences", Rule::Merge { scalar: false })];
 
-/// Writes a request. With a response schema the path is: `output_config.format`; where the model has none, a made-up tool
-/// that must be called; where the request has tools of its own or the model is to think, a directive in `system`.
+/// Writes a request. With a response schema the path is: `output_config.format`; where the model has none, a made-up
+/// tool that must be called; where the request has tools of its own or the model is to think, a directive in
+/// `system`.
 pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<Composed> {
     let config = &request.config;
     check(config)?;
@@ -79,7 +80,7 @@ fn sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {
     }
 }
 
-/// Refuses what this wire cannot say; nothing is dropped quietly (spec: llm-provider §8.2.1).
+/// Refuses settings that this wire does not have; nothing is dropped quietly (spec: llm-provider §8.2.1).
 fn check(config: &RuntimeConfig) -> Result<()> {
     let invalid = |problem: String| Err(Error::InvalidRequest(Detail::new(problem)));
     if config.max_tokens.is_none() {

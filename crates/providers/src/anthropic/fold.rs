@@ -1,7 +1,7 @@
 //! Folds the blocks of an answer: into deltas, and into the message as Anthropic would have sent it at once.
 //!
-//! A whole answer goes through here as well, each block opened and closed: so both ways of asking give one message (spec:
-//! llm-provider §6, structural identity).
+//! A whole answer goes through here as well, each block opened and closed: so both ways of asking give one message
+//! (spec: llm-provider §6, structural identity).
 
 use std::mem;
 
@@ -31,7 +31,7 @@ struct Block {
     open: bool,
 }
 
-/// What a block means to us.
+/// Our kind of a content block.
 #[derive(Debug)]
 enum Part {
     Text,
@@ -190,7 +190,7 @@ impl Fold {
         Ok(())
     }
 
-    /// Takes what the message says about itself at its end: fields, and its usage counter by counter.
+    /// Takes the fields of the message that come at its end, and its usage counter by counter.
     pub(super) fn end(&mut self, delta: Value, usage: Value) {
         if let Value::Object(delta) = delta {
             keep(&mut self.message, delta);
@@ -273,8 +273,8 @@ fn cite(block: &mut Map, delta: &Value) {
     }
 }
 
-/// Writes streamed input into its block, as the whole answer would have it. Where nothing was streamed, the input came with
-/// the block, and its text is returned.
+/// Writes streamed input into its block, as the whole answer would have it. Where nothing was streamed, the input
+/// came with the block, and its text is returned.
 fn whole_input(block: &mut Map, json: &str) -> Option<String> {
     if json.is_empty() {
         return match block.get("input") {
@@ -290,9 +290,11 @@ fn whole_input(block: &mut Map, json: &str) -> Option<String> {
     None
 }
 
-/// Writes the structured answer the same way whether it came in pieces or whole. What is no object stays as it was said.
+/// Writes the structured answer the same way whether it came in pieces or whole. Text that is no object is not
+/// changed.
 fn canonical_text(written: String) -> String {
-    parse_arguments(&written).map_or(written, |parse_arguments| canonical_json(&Value::Object(parse_arguments)))
+    parse_arguments(&written)
+        .map_or(written, |parse_arguments| canonical_json(&Value::Object(parse_arguments)))
 }
 
 /// Reads why the model stopped (spec: llm-provider §8.2.2).
@@ -307,8 +309,8 @@ fn finish_reason(message: &Map, answered: bool) -> Result<FinishReason> {
     })
 }
 
-/// Reads the counters; the sum is ours and stands only where both addends do (spec: llm-provider §7, §8.2.2). What Anthropic
-/// says about its cache is of explicit caching, and stays on `raw`.
+/// Reads the counters; the sum is ours and stands only where both addends do (spec: llm-provider §7, §8.2.2).
+/// Anthropic's cache counters are about explicit caching, and stay on `raw`.
 fn usage(usage: Option<&Value>) -> Usage {
     let prompt_tokens = counter(usage, "/input_tokens");
     let completion_tokens = counter(usage, "/output_tokens");

@@ -44,10 +44,10 @@ fn user(content: &Content) -> Value {
     }
 }
 
-/// Writes what the model said. `None` when nothing of it can be sent.
+/// Writes a message of the model. `None` when nothing of it can be sent.
 ///
-/// What Anthropic refuses in a message of the model is left out: blank text, and thinking at the end, where the budget or a
-/// cancel cut the answer off before it said anything.
+/// Parts that Anthropic refuses in a message of the model are left out: blank text, and thinking at the end, where
+/// the budget or a cancel cut the answer off before its text began.
 fn assistant(message: &ChatMessage) -> Option<Value> {
     if let (Content::Text(text), true) = (&message.content, message.tool_calls.is_empty()) {
         return (!blank(text)).then(|| json!(text));
@@ -66,8 +66,8 @@ fn assistant(message: &ChatMessage) -> Option<Value> {
     (!all.is_empty()).then_some(Value::Array(all))
 }
 
-/// Writes a block, or strips it (spec: llm-provider §3.1.7). Anthropic signs thinking and nothing else: unsigned thinking is
-/// another provider's, and so is every signature on text and on calls.
+/// Writes a block, or strips it (spec: llm-provider §3.1.7). Anthropic signs thinking and nothing else: unsigned
+/// thinking is another provider's, and so is every signature on text and on calls.
 fn block(block: &ContentBlock) -> Option<Value> {
     match block {
         ContentBlock::Text { text, .. } => Some(json!({"type": "text", "text": text})),

@@ -1,4 +1,4 @@
-//! What a failure of Anthropic means (spec: llm-provider §8.2.3).
+//! The errors of Anthropic's failed answers (spec: llm-provider §8.2.3).
 
 use serde_json::Value;
 use singletree_llm::{Detail, Error};
@@ -28,8 +28,8 @@ pub(super) fn in_band(event: &Value) -> Error {
     category(status, Some(event))(Detail::new(text))
 }
 
-/// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx is a
-/// mistake of the request, as are redirects, which nobody follows.
+/// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx
+/// is a mistake of the request, as are redirects, which nobody follows.
 fn category(status: u16, body: Option<&Value>) -> fn(Detail) -> Error {
     let said = |field: &str| body.and_then(|body| told(body, field)).unwrap_or_default();
     match status {

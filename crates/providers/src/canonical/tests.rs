@@ -1,4 +1,4 @@
-//! What is equal, and what is read again as it was written.
+//! Equality of values, and values that are read again as they were written.
 
 use proptest::prelude::*;
 use serde_json::json;

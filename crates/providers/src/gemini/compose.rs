@@ -59,8 +59,8 @@ fn sampling(config: &RuntimeConfig) -> Map {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// Declares a tool. `parameters` is the field of the specification, and Gemini reads a part of JSON Schema there; what goes
-/// beyond it would be refused, and has a field of its own.
+/// Declares a tool. `parameters` is the field of the specification, and Gemini reads a part of JSON Schema there; a
+/// schema beyond that part would be refused there, and goes into a field of its own.
 fn declaration(tool: &ToolDefinition) -> Value {
     let field = if schema::is_plain(tool.parameters()) { "parameters" } else { "parametersJsonSchema" };
     json!({"name": tool.name(), "description": tool.description(), field: tool.parameters()})

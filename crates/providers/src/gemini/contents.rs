@@ -22,7 +22,9 @@ fn run<'a>(run: &'a [Arc<ChatMessage>], names: &mut Names<'a>) -> Option<Value> 
         Role::System => return None,
         Role::User => ("user", content(&first.content)),
         Role::Assistant => {
-            names.extend(first.tool_calls.iter().map(|tool_call| (tool_call.id.as_str(), tool_call.name.as_str())));
+            names.extend(
+                first.tool_calls.iter().map(|tool_call| (tool_call.id.as_str(), tool_call.name.as_str())),
+            );
             let mut parts = content(&first.content);
             parts.extend(first.tool_calls.iter().map(call));
             ("model", parts)
@@ -76,7 +78,8 @@ fn result(message: &ChatMessage, names: &Names<'_>) -> Value {
     json!({"functionResponse": {"name": name, "id": id, "response": {"result": message.text()}}})
 }
 
-/// Refers to a picture. Its media type is what the end of its path says, else what the block says, else for Gemini to find.
+/// Refers to a picture. Its media type comes from the end of its path, else from the block; else Gemini has to find
+/// it.
 fn file(url: &str, media_type: Option<&str>) -> Map {
     let mut file = Map::new();
     file.insert("fileUri".to_owned(), json!(url));

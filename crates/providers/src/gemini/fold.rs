@@ -14,7 +14,7 @@ use crate::usage::counter;
 /// An answer on its way.
 #[derive(Debug)]
 pub(super) struct Fold {
-    /// What makes the ids of calls that have none.
+    /// The seed of the ids of calls that have none.
     seed: u64,
     calls: u32,
     raw: Map,
@@ -75,9 +75,10 @@ impl Fold {
         Ok(())
     }
 
-    /// Reads a part. What is neither text nor a call stays on `raw`.
+    /// Reads a part. A part that is neither text nor a call stays on `raw`.
     fn part(&mut self, part: &Map, out: &mut Vec<Delta>) -> Result<()> {
-        let signature = text_of(part, "thoughtSignature").filter(|text_of| !text_of.is_empty()).map(str::to_owned);
+        let signature =
+            text_of(part, "thoughtSignature").filter(|text_of| !text_of.is_empty()).map(str::to_owned);
         if let Some(call) = part.get("functionCall") {
             out.push(self.call(call, signature)?);
             return Ok(());
@@ -112,8 +113,10 @@ impl Fold {
     fn keep(&mut self, mut candidate: Map) {
         let all = self.raw.entry("candidates").or_insert_with(|| Value::Array(Vec::new()));
         let Value::Array(all) = all else { return };
-        let known =
-            all.iter_mut().filter_map(Value::as_object_mut).find(|item| position(item) == position(&candidate));
+        let known = all
+            .iter_mut()
+            .filter_map(Value::as_object_mut)
+            .find(|item| position(item) == position(&candidate));
         let Some(known) = known else {
             if let Some(Value::Array(parts)) = candidate.get_mut("content").and_then(|it| it.get_mut("parts"))
             {
@@ -168,8 +171,8 @@ fn is_thought(part: &Map) -> bool {
     part.get("thought").is_some_and(|part| *part == Value::Bool(true))
 }
 
-/// Makes an id from the request and the place of the call in its answer: asking again mints it again. It keeps to what every
-/// provider takes for an id.
+/// Makes an id from the request and the place of the call in its answer: asking again makes the same id. The id has
+/// only characters that every provider accepts.
 fn minted(seed: u64, index: u32) -> String {
     format!("call_{seed:016x}_{index}")
 }
@@ -189,8 +192,8 @@ fn append(candidate: &mut Map, more: Map) {
     }
 }
 
-/// Puts parts after parts. Text goes on in the part before it, until a signature closes that: an answer that came whole has
-/// no parts for pieces.
+/// Puts parts after parts. Text goes on in the part before it, until a signature closes that: an answer that came
+/// whole has no parts for pieces.
 fn joined(mut parts: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
     for part in more {
         match (parts.last_mut().and_then(Value::as_object_mut), part) {

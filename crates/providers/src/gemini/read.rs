@@ -26,7 +26,8 @@ pub(super) fn read(body: Value, composed: &Composed) -> Result<Response> {
     Ok(response)
 }
 
-/// Reads the chunks of a stream. Its end is the end of the body: nothing in it says so, and usage may follow the finish.
+/// Reads the chunks of a stream. Its end is the end of the body: nothing in it says so, and usage may follow the
+/// finish.
 #[derive(Debug)]
 pub(super) struct Events {
     fold: Fold,
@@ -60,8 +61,8 @@ fn object(chunk: Value) -> Result<Map> {
     }
 }
 
-/// Makes the seed of minted ids from what the model answers: the last content, and how many there are. The whole request
-/// would tell no more apart in one conversation, and is long.
+/// Makes the seed of minted ids from the last content of the request, which the model answers, and the number of
+/// contents. The whole request would not distinguish more calls within one conversation, and is long.
 fn seed(composed: &Composed) -> u64 {
     let contents = composed.body.get("contents").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let last = contents.last().map_or(0, canonical::digest);

@@ -1,4 +1,4 @@
-//! What a failure of Gemini means (spec: llm-provider §8.3.3).
+//! The errors of Gemini's failed answers (spec: llm-provider §8.3.3).
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub(super) fn in_band(chunk: &Value) -> Option<Error> {
     Some(category(status.unwrap_or(500), Some(chunk))(detail))
 }
 
-/// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx is a
-/// mistake of the request, as are redirects, which nobody follows.
+/// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx
+/// is a mistake of the request, as are redirects, which nobody follows.
 fn category(status: u16, body: Option<&Value>) -> fn(Detail) -> Error {
     let said = |field: &str| body.and_then(|body| told(body, field)).unwrap_or_default();
     match status {

@@ -1,4 +1,4 @@
-//! What a failed answer means (spec: llm-provider §8.1.3).
+//! The errors of failed answers (spec: llm-provider §8.1.3).
 
 use serde_json::Value;
 use singletree_llm::{Detail, Error};
@@ -6,9 +6,9 @@ use singletree_llm::{Detail, Error};
 use crate::mapping::{Refusal, error_field, told};
 use crate::rejection::names_a_block;
 
-/// Classifies an answer by its status and what its body says. Statuses that the specification does not list: 402 is a
-/// matter of the account; 408, 409, 425 may pass; every other 4xx is a mistake of the request, as are redirects, which
-/// nobody follows.
+/// Classifies an answer by its status and the text of its body. Statuses that the specification does not list: 402 is
+/// a matter of the account; 408, 409, 425 may pass; every other 4xx is a mistake of the request, as are redirects,
+/// which are not followed.
 pub(super) fn refuse(refusal: &Refusal<'_>) -> Error {
     let said = Said::of(refusal.body);
     category(refusal.status, &said)(refusal.detail())
@@ -34,7 +34,7 @@ fn category(status: u16, said: &Said<'_>) -> fn(Detail) -> Error {
     }
 }
 
-/// What the body of an error says, in lower case.
+/// The fields of an error's body, in lower case.
 struct Said<'a> {
     code: Option<&'a Value>,
     kinds: String,

@@ -110,7 +110,7 @@ fn detail_name(detail: ImageDetail) -> &'static str {
     }
 }
 
-/// Writes what the model said: text and calls. Reasoning and signatures are another provider's (spec: llm-provider
+/// Writes a message of the model: text and calls. Reasoning and signatures are another provider's (spec: llm-provider
 /// §3.1.7, §8.1.1).
 fn assistant(message: &ChatMessage) -> Option<Value> {
     let text = message.text();

@@ -34,7 +34,7 @@ pub(super) fn read(body: Value) -> Result<Response> {
     Ok(unread.into_iter().fold(response, |response, at| response.with_unread_arguments(at, &texts[at])))
 }
 
-/// Returns what was said, and whether it is a refusal.
+/// Returns the content of a message, and whether it is a refusal.
 fn content(message: &Map) -> Result<(Content, bool)> {
     let mut blocks = Vec::new();
     if let Some(text) = reasoning(message) {
@@ -98,7 +98,7 @@ pub(super) fn arguments_text(arguments: &Value) -> String {
     }
 }
 
-/// Reads why the model stopped. What nobody knows is `error` (spec: llm-provider §8.1.2).
+/// Reads why the model stopped. An unknown reason is `error` (spec: llm-provider §8.1.2).
 pub(super) fn finish_reason(told: Option<&Value>, refused: bool) -> FinishReason {
     match told.and_then(Value::as_str) {
         Some("stop") if refused => FinishReason::ContentFilter,

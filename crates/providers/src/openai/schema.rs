@@ -11,8 +11,8 @@ pub(super) fn response_format(schema: &Value) -> Value {
     json!({ "type": "json_schema", "json_schema": { "name": name(schema), "schema": schema, "strict": strict } })
 }
 
-/// Tells the model in words what to answer, in the system message, for servers that take no schema (spec: llm-provider
-/// §8.1.5.1).
+/// Describes the required answer to the model in the system message, for servers that take no schema (spec:
+/// llm-provider §8.1.5.1).
 pub(super) fn direct(messages: &mut Vec<Value>, schema: &Value) {
     let directive = system::directive(schema);
     match messages.first_mut() {
@@ -55,8 +55,8 @@ const NEVER_STRICT: &[&str] = &[
     "contains",
 ];
 
-/// Says whether a schema meets the strict mode's rules: every object closed, all its properties required, every place of a
-/// known kind.
+/// Says whether a schema meets the strict mode's rules: every object closed, all its properties required, every place
+/// of a known kind.
 fn is_strict(schema: &Value) -> bool {
     let Value::Object(fields) = schema else { return false };
     if NEVER_STRICT.iter().any(|it| fields.contains_key(*it)) {

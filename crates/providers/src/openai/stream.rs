@@ -54,8 +54,9 @@ impl ChunkDecoder {
         };
         self.whole.frame(chunk);
         // Only one answer is asked for: others, should a server send them, are not it.
-        for mut choice in
-            choices.into_iter().filter(|choice| choice.get("index").is_none_or(|choice| choice == 0 || choice.is_null()))
+        for mut choice in choices
+            .into_iter()
+            .filter(|choice| choice.get("index").is_none_or(|choice| choice == 0 || choice.is_null()))
         {
             match choice.as_object_mut().and_then(|object_mut| object_mut.remove("delta")) {
                 Some(Value::Object(delta)) => self.delta(&delta, out)?,

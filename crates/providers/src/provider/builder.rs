@@ -1,4 +1,4 @@
-//! Collects what a provider is made of.
+//! The builder of a provider.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::endpoint::Endpoint;
 use super::{Capabilities, HttpProvider};
 use crate::wire::Wire;
 
-/// Collects what a provider is made of. `Debug` shows no key.
+/// Collects the settings and the parts of a provider. `Debug` shows no key.
 #[derive(Debug)]
 pub struct HttpProviderBuilder {
     wire: Wire,
@@ -29,16 +29,16 @@ impl HttpProviderBuilder {
         Self { wire, model, base_url: None, key: None, headers: Vec::new(), transport, capabilities, limits }
     }
 
-    /// Says where the server is: scheme, host, and perhaps the beginning of a path, with or without the version of the wire
-    /// (`http://host` and `http://host/v1` are the same). The vendor's own server where this is not called.
+    /// Says where the server is: scheme, host, and perhaps the beginning of a path, with or without the version of
+    /// the wire (`http://host` and `http://host/v1` are the same). The vendor's own server where this is not called.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         self.base_url = Some(base_url.into());
         self
     }
 
-    /// Gives the key that the server asks for; space and line ends around it are not part of it. A server on this machine
-    /// usually asks for none.
+    /// Gives the key that the server asks for; space and line ends around it are not part of it. A server on this
+    /// machine usually asks for none.
     #[must_use]
     pub fn key(mut self, key: Secret) -> Self {
         self.key = Some(Secret::new(key.expose().trim()));
@@ -52,14 +52,14 @@ impl HttpProviderBuilder {
         self
     }
 
-    /// Says what the server can do, where it is not what the vendor's own can.
+    /// Sets the capabilities of the server, where they differ from those of the vendor's own server.
     #[must_use]
     pub fn capabilities(mut self, capabilities: Capabilities) -> Self {
         self.capabilities = capabilities;
         self
     }
 
-    /// Bounds what is read of an answer: the bytes of a body and of a line. The waits are the transport's.
+    /// Bounds how much of an answer is read: the bytes of a body and of a line. The timeouts are the transport's.
     #[must_use]
     pub fn limits(mut self, limits: HttpLimits) -> Self {
         self.limits = limits;

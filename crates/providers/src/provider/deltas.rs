@@ -43,7 +43,8 @@ impl<'a> Deltas<'a> {
         }
     }
 
-    /// Takes a piece of the body. What it completed before a mistake in it is handed out before the error.
+    /// Takes a piece of the body. Deltas that are complete before a mistake in the piece are handed out before the
+    /// error.
     fn take(&mut self, piece: &[u8]) -> Result<Flow> {
         let mut events = std::mem::take(&mut self.events);
         let read = self.reader.push(piece, &mut events);
@@ -142,9 +143,10 @@ pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
             index,
             id: Some(call.id),
             name: Some(call.name),
-            // What could not be read stays what cannot be read.
+            // Arguments that could not be read stay unreadable.
             arguments: Some(
-                call.arguments.map_or_else(|| "null".to_owned(), |arguments| canonical_json(&arguments.into())),
+                call.arguments
+                    .map_or_else(|| "null".to_owned(), |arguments| canonical_json(&arguments.into())),
             ),
             signature: call.signature,
         });

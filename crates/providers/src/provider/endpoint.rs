@@ -27,8 +27,11 @@ impl Endpoint {
         {
             return Err(invalid("must hold no user, no password, no query and no fragment"));
         }
-        let host =
-            url.host_str().filter(|host_str| !host_str.is_empty()).ok_or_else(|| invalid("has no host"))?.to_owned();
+        let host = url
+            .host_str()
+            .filter(|host_str| !host_str.is_empty())
+            .ok_or_else(|| invalid("has no host"))?
+            .to_owned();
         let versioned = url.path_segments().is_some_and(|mut path_segments| path_segments.any(is_version));
         Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), host, versioned })
     }
@@ -38,8 +41,8 @@ impl Endpoint {
         &self.host
     }
 
-    /// Returns the address of a path. A path begins with the version of its wire, as in `/v1/models`; a base address that
-    /// names a version itself, as in `/api/v1`, goes before.
+    /// Returns the address of a path. A path begins with the version of its wire, as in `/v1/models`; a base address
+    /// that names a version itself, as in `/api/v1`, goes before.
     pub(super) fn at(&self, path: &str) -> String {
         let rest = path.trim_start_matches('/');
         let rest = match rest.split_once('/') {

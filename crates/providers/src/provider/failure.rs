@@ -1,14 +1,15 @@
-//! What a failed exchange means for a call to a model.
+//! The errors of a model call whose HTTP exchange failed.
 
 use singletree_http::Error as HttpError;
 use singletree_llm::{Detail, Error};
 
-/// Maps an error of the transport (spec: llm-provider §7). The diagnostic names the host and nothing else of the address.
+/// Maps an error of the transport (spec: llm-provider §7). The diagnostic names the host and nothing else of the
+/// address.
 pub(crate) fn of_http(error: HttpError) -> Error {
     let category: fn(Detail) -> Error = match error {
         HttpError::TooLarge { .. } | HttpError::Stream { .. } => Error::InvalidResponse,
         HttpError::Request { .. } | HttpError::Egress { .. } => Error::InvalidRequest,
-        // Not reached, too slow, broken off; and what that crate may add.
+        // Not reached, too slow, broken off; and variants that the HTTP crate may add.
         _ => Error::Unavailable,
     };
     let detail = Detail::new(error.to_string());

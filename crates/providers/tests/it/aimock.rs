@@ -1,6 +1,8 @@
-//! Our requests, whole and streamed, on all three wires, before a mock of someone else: npm's `@copilotkit/aimock`, strict.
+//! Our requests, whole and streamed, on all three wires, before a mock of someone else: npm's `@copilotkit/aimock`,
+//! strict.
 //!
-//! It reads every wire into one form, which its journal shows: what it understood is what we meant, the same on each wire.
+//! It reads every wire into one form, which its journal shows: it understood the requests as we meant them, and the
+//! same on each wire.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -43,7 +45,8 @@ impl Mock {
         Some(Self { child, url: url.trim().to_owned() })
     }
 
-    /// Returns what was asked, oldest first: the status of each answer, whether a fixture was meant, and what was understood.
+    /// Returns the requests, oldest first: the status of each answer, whether a fixture matched, and the content as
+    /// the mock understood it.
     async fn journal(&self) -> Vec<Value> {
         let url = format!("{}/__aimock/journal", self.url);
         let request = HttpRequest { method: Method::Get, url, headers: Vec::new(), body: Bytes::new() };
@@ -106,7 +109,7 @@ fn calls() -> [ToolCall; 2] {
         .map(|(id, arguments)| ToolCall::new(id, "weather", arguments.as_object().unwrap().clone()))
 }
 
-/// A question, two calls at once, their results, the answer; then an error, and what no fixture knows.
+/// A question, two calls at once, their results, the answer; then an error, and a request that matches no fixture.
 async fn talk(provider: &HttpProvider, streaming: bool) {
     let case = format!("{:?}, streaming: {streaming}", provider.wire());
     let hello = ask(provider, streaming, user("Hello")).await.unwrap();
@@ -147,7 +150,7 @@ async fn talk(provider: &HttpProvider, streaming: bool) {
     );
 }
 
-/// What one such talk is in the journal. Gemini's results are objects.
+/// The expected journal of one such talk. Gemini's results are objects.
 fn meant(wire: Wire, streaming: bool) -> Vec<Value> {
     let result = |text: &str| match wire {
         Wire::OpenAi | Wire::Anthropic => text.to_owned(),

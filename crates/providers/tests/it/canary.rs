@@ -21,7 +21,7 @@ use crate::served::{Answer, Asked, Served, written};
 const WIRES: [Wire; 3] = [Wire::OpenAi, Wire::Anthropic, Wire::Gemini];
 const KEY: &str = "canary-7Qx2mV9aLr4tWk8ZpB3n";
 const HEADER: &str = "canary-header-Jd6sYc1uHe5gNf0o";
-/// What both begin with: half a key in an error is a leak, too.
+/// The prefix of both secrets: half a key in an error is a leak, too.
 const PLANTED: &str = "canary-";
 
 /// Everything that an error shows to whoever prints it, and whoever walks to its sources.
@@ -67,7 +67,7 @@ fn request() -> Request {
         .with_config(config)
 }
 
-/// Asks in every way that there is; returns what failed.
+/// Makes a call of every kind; returns the errors.
 async fn failures(provider: &HttpProvider) -> Vec<Error> {
     let plain = request();
     let schema = Schema::compile(
@@ -84,7 +84,7 @@ async fn failures(provider: &HttpProvider) -> Vec<Error> {
     failures
 }
 
-/// Runs every way of asking against an answer. At least one of them must fail: what cannot fail hides nothing.
+/// Makes calls of every kind against an answer. At least one of them must fail: a call that succeeds shows no error.
 async fn check(case: &str, client: &Arc<HttpClient>, url: &str) {
     for wire in WIRES {
         let failures = failures(&provider(wire, client, url)).await;

@@ -21,7 +21,7 @@ enum Damage {
     Replace(u16, &'static str),
 }
 
-/// What a mistaken server may write in the place of something else.
+/// Values that a faulty server may write in the place of others.
 const WORDS: &[&str] = &[
     "null",
     "{}",
@@ -159,7 +159,7 @@ proptest! {
         let (wire, bytes) = kept(at);
         let events = events(&bytes);
         let text = String::from_utf8_lossy(event.get::<Vec<u8>>(&events)).into_owned();
-        // Of an event the data alone; what a chunk calls its delta, a whole answer calls its message.
+        // Only the data of an event; the `delta` of a chunk is the `message` of a whole answer.
         let text = text.lines().find_map(|it| it.strip_prefix("data: ")).unwrap_or_default();
         let body = damages.iter().fold(text.replace("\"delta\"", "\"message\"").into_bytes(), damaged);
         let server = Canned::new([Answer::typed(status, "application/json", vec![body.into()])]);

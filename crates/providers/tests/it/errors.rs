@@ -1,4 +1,4 @@
-//! What a failed exchange comes to, status by status (spec: llm-provider §7, §8.1.3).
+//! The error of a failed exchange, status by status (spec: llm-provider §7, §8.1.3).
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Any bytes for an answer: an answer or a category comes of it, at once, and nothing panics. `PROPTEST_CASES` says how often.
+//! Any bytes for an answer: an answer or a category comes of it, at once, and nothing panics. `PROPTEST_CASES` says
+//! how often.
 
 use std::sync::LazyLock;
 
@@ -33,7 +34,7 @@ fn ask(wire: Wire, body: &[u8]) {
     assert!(probe.is_ok() || probe.is_err_and(|it| it.category().starts_with("provider_")));
 }
 
-/// What comes of it is a whole message, or a category.
+/// The result is a whole message, or an error of a known category.
 fn check(end: Result<Response>) {
     match end {
         Ok(response) => assert_eq!(response.clone().validated(&REQUEST).unwrap(), response),

@@ -1,5 +1,5 @@
-//! Providers through their public surface: over a transport made of data, and over real sockets; beside the vendors' SDKs
-//! and a mock of someone else.
+//! Providers through their public surface: over a transport made of data, and over real sockets; beside the vendors'
+//! SDKs and a mock of someone else.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod aimock;

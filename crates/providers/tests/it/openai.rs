@@ -1,4 +1,4 @@
-//! OpenAI's wire through the provider: what is sent, and what never is.
+//! OpenAI's wire through the provider: data that is sent, and data that is never sent.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ async fn equal_requests_are_equal_bytes() {
     let transport = Canned::new([ok(), ok()]);
     let provider = provider(Wire::OpenAi, &transport);
     for one in [true, false] {
-        // The answer does not fit the schema; what was sent is what is looked at.
+        // The answer does not fit the schema; only the request is checked.
         provider.complete(&request(one)).await.unwrap_err();
     }
     let sent = transport.requests();

@@ -1,4 +1,4 @@
-//! A tool loop that ends early at every point: what is asked next is a request that the server accepts (INV-6).
+//! A tool loop that ends early at every point: the next request is one that the server accepts (INV-6).
 //!
 //! The history is kept as the harness keeps it: an answer is there whole or not at all (or its shown text, marked as
 //! interrupted), and calls that nobody answered are closed before anybody speaks.
@@ -26,7 +26,7 @@ fn closed(mut history: Vec<Arc<ChatMessage>>) -> Vec<Arc<ChatMessage>> {
     history
 }
 
-/// Sends a history with one more message of the user; returns what the server would refuse.
+/// Sends a history with one more message of the user; returns the faults for which the server would refuse it.
 async fn refused(wire: Wire, mut history: Vec<Arc<ChatMessage>>) -> Vec<String> {
     history.push(Arc::new(ChatMessage::user("Go on.")));
     let mut request = question_with_tools();

@@ -60,7 +60,7 @@ async fn a_picture_that_is_kept_elsewhere_is_sent_as_one_that_stands_in_the_mess
         let transport = Canned::new([refusal(), refusal()]);
         let provider = provider(wire, &transport);
         let request = question().with_pictures(Arc::new(One));
-        // What was sent is what is looked at.
+        // Only the request is checked.
         provider.complete(&request).await.unwrap_err();
         stream(&provider, &request).await.end.unwrap_err();
         let sent = transport.requests();
@@ -98,7 +98,7 @@ fn photographed() -> Request {
     Request::new(messages.map(Arc::new).to_vec()).with_config(config).with_pictures(Arc::new(One))
 }
 
-/// Returns what was written of the messages after the call.
+/// Returns the written messages after the call.
 async fn written(wire: Wire, images: bool) -> Value {
     let transport = Canned::new([Answer::json(400, &json!({ "error": { "message": "no" } }))]);
     let mut capabilities = Capabilities::of(wire);

@@ -12,13 +12,13 @@ use singletree_llm::{
 };
 use singletree_providers::{HttpProvider, HttpProviderBuilder, Wire};
 
-/// One answer: what is there of it, and how it ends.
+/// One answer: its parts, and how it ends.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) pieces: Vec<Bytes>,
-    /// What the body dies of after its pieces.
+    /// The error that ends the body after its pieces.
     pub(crate) end: Option<Error>,
 }
 
@@ -48,7 +48,7 @@ impl Answer {
     }
 }
 
-/// Gives its answers in turn and keeps what it was asked.
+/// Gives its answers in turn and keeps the requests.
 #[derive(Default)]
 pub(crate) struct Canned {
     answers: Mutex<VecDeque<Result<Answer>>>,
@@ -108,7 +108,7 @@ pub(crate) fn provider(wire: Wire, transport: &Arc<Canned>) -> HttpProvider {
     builder(wire, transport).build().unwrap()
 }
 
-/// What a stream came to: what was shown, and its end.
+/// The result of a stream: the deltas that were shown, and its end.
 pub(crate) struct Streamed {
     pub(crate) shown: Vec<Delta>,
     pub(crate) end: singletree_llm::Result<Response>,

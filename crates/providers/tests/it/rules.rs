@@ -1,4 +1,4 @@
-//! What the vendors' servers accept, as rules over the body of a request. A wire joins by an arm of [`faults`].
+//! The bodies that the vendors' servers accept, as rules. A wire joins by an arm of [`faults`].
 //!
 //! Each file of rules stands alone: the facade's tests read them too.
 
@@ -9,7 +9,7 @@ mod openai;
 use serde_json::Value;
 use singletree_providers::Wire;
 
-/// Returns what a server of this wire would refuse.
+/// Returns the faults for which a server of this wire would refuse a body.
 pub(crate) fn faults(wire: Wire, body: &Value) -> Vec<String> {
     match wire {
         Wire::OpenAi => openai::faults(body),

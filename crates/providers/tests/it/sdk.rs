@@ -40,7 +40,7 @@ pub(crate) fn file(wire: &str, name: &str, extension: &str) -> PathBuf {
     Path::new(FOLDER).join(wire).join(format!("{name}.{extension}"))
 }
 
-/// What an SDK made of a stream, as it is kept.
+/// The stored result of an SDK for a stream.
 fn kept(wire: &str, name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(file(wire, name, "json")).unwrap()).unwrap()
 }

@@ -21,15 +21,15 @@ pub(crate) struct Sequence {
     pub(crate) atomic: Value,
     /// The same answer as events.
     pub(crate) events: String,
-    /// What stands in the event that ends the stream, and nowhere before.
+    /// The text that occurs in the event that ends the stream, and nowhere before.
     pub(crate) last: &'static str,
     /// Whether the tools are offered that it calls.
     pub(crate) tools: bool,
-    /// What both ways come to.
+    /// The expected result both ways.
     pub(crate) end: End,
 }
 
-/// What an answer comes to.
+/// The result of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// A response that finished so.
@@ -48,7 +48,7 @@ fn tables() -> Vec<Sequence> {
     [openai::table(), anthropic::table(), gemini::table()].into_iter().flatten().collect()
 }
 
-/// What must be the same both ways. Usage too: it stands at the end of a stream.
+/// The parts of a response that must be the same both ways. Usage too: it stands at the end of a stream.
 fn told(response: &Response) -> impl PartialEq + std::fmt::Debug + use<> {
     (response.message.clone(), response.finish_reason, response.usage, response.parsed.clone())
 }
@@ -138,7 +138,8 @@ async fn line_ends_of_every_kind_come_to_the_same() {
     }
 }
 
-/// Returns where a text is cut: everywhere under `.ci/run --deep`, else at every eleventh byte and around the ends of lines.
+/// Returns where a text is cut: everywhere under `.ci/run --deep`, else at every eleventh byte and around the ends of
+/// lines.
 fn cuts(text: &str) -> Vec<usize> {
     const STRIDE: usize = 11;
     const AROUND: usize = 2;
@@ -150,7 +151,8 @@ fn cuts(text: &str) -> Vec<usize> {
     (0..text.len()).filter(|&at| deep || at % STRIDE == 0 || near_an_end(at)).collect()
 }
 
-/// A stream that is cut is unavailable, or has failed as the whole one does, or was over for the message before the cut.
+/// A stream that is cut is unavailable, or has failed as the whole one does, or was over for the message before the
+/// cut.
 fn check_cut(
     sequence: &Sequence,
     at: usize,

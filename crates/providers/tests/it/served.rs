@@ -15,7 +15,7 @@ pub(crate) struct Asked {
     pub(crate) text: String,
 }
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// Writes these bytes, a few at a time, and closes.
@@ -52,7 +52,7 @@ impl Served {
         let seen = over.clone();
         let answer = Arc::new(answer);
         let thread = std::thread::spawn(move || {
-            // What is stalled is released when these are dropped.
+            // Stalled connections are released when these are dropped.
             let mut stalled = Vec::new();
             for stream in listener.incoming() {
                 if seen.load(Ordering::SeqCst) {
@@ -62,7 +62,7 @@ impl Served {
                 let (release, released) = mpsc::channel::<()>();
                 stalled.push(release);
                 std::thread::spawn(move || {
-                    // A client that hangs up in the middle is what some tests are about.
+                    // A client that hangs up in the middle is no failure: some tests do that.
                     let _gone = serve(stream, &*answer, &released);
                 });
             }

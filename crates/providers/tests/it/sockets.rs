@@ -1,4 +1,4 @@
-//! The same over real sockets: pieces when they come, and what ends a connection.
+//! The same over real sockets: when pieces arrive, and the ways in which a connection ends.
 
 use std::sync::Arc;
 use std::time::Duration;

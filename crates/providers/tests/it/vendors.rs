@@ -1,4 +1,4 @@
-//! Anthropic's and Gemini's wires through the provider: what is sent, and what never is.
+//! Anthropic's and Gemini's wires through the provider: data that is sent, and data that is never sent.
 
 use std::sync::Arc;
 

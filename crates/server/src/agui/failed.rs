@@ -1,4 +1,4 @@
-//! Why a run failed.
+//! The reason why a run failed.
 
 use serde_json::json;
 use singletree_harness::{Bucket, ErroredTurn};
@@ -8,7 +8,7 @@ use singletree_protocol::agui::Event;
 use super::ours;
 use crate::problem::Problem;
 
-/// Why a run failed.
+/// The reason why a run failed.
 #[derive(Debug)]
 pub(super) struct Failed {
     message: String,
@@ -18,17 +18,17 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Nothing waits for the answer that was given.
+    /// No wait fits the answer.
     pub(super) fn unknown(why: &str) -> Self {
         Self::correctable("harness_signal_correlation_failed", why.to_owned())
     }
 
-    /// The answer is not of the form that waits take.
+    /// The payload of the answer is not an object.
     pub(super) fn no_object() -> Self {
         Self::correctable("suspension_resume_payload_invalid", "the payload has to be an object".to_owned())
     }
 
-    /// A message was sent so often, and failed, that it is not sent again under its id.
+    /// A message has failed too often to be sent again under its id.
     pub(super) fn tried_too_often(attempts: u32) -> Self {
         let why = format!("this message has failed {attempts} times; send it under another id");
         Self::correctable("chat_idempotency_conflict", why)
@@ -39,7 +39,7 @@ impl Failed {
         Self { message, category, bucket, retry_safe: false }
     }
 
-    /// Returns the event that tells of it (INV-16).
+    /// Returns the event that reports the failure, without secrets (INV-16).
     pub(super) fn event(self, redactor: &Redactor, turn: Option<String>) -> Event {
         let metadata = ours(json!({
             "bucket": self.bucket.as_str(),

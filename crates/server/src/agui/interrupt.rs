@@ -1,4 +1,4 @@
-//! Interrupts: what a run waits for, named so that an answer is about exactly that (D2).
+//! Interrupts: the waits of suspended runs, with ids that tie an answer to exactly one wait (D2).
 
 use serde_json::{Map, Value, json};
 use singletree_engine::Descriptor;
@@ -7,20 +7,20 @@ use singletree_protocol::agui::{Interrupt, OURS};
 
 use crate::named_wait::NamedWait;
 
-/// How the id of an interrupt begins.
+/// The prefix of the ids of interrupts.
 const PREFIX: &str = "int_";
 
-/// Reads the id of an interrupt; none when it is not one of ours.
+/// Reads the id of an interrupt; `None` if this server did not issue it.
 pub(super) fn named(id: &str) -> Option<NamedWait> {
     NamedWait::read(PREFIX, id)
 }
 
-/// Returns the interrupt that a suspended turn is.
+/// Returns the interrupt for the wait of a suspended turn.
 pub(super) fn of_turn(turn: &SuspendedTurn) -> Interrupt {
     interrupt(&turn.wait, &turn.signal_descriptor)
 }
 
-/// Returns the interrupt that a pending wait is.
+/// Returns the interrupt for a pending wait.
 pub(super) fn of_wait(wait: &PendingWait) -> Interrupt {
     interrupt(&wait.wait, &wait.descriptor)
 }
@@ -28,7 +28,7 @@ pub(super) fn of_wait(wait: &PendingWait) -> Interrupt {
 fn interrupt(wait: &Wait, descriptor: &Descriptor) -> Interrupt {
     let metadata = descriptor.metadata.as_ref().and_then(Value::as_object);
     let said = |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_str);
-    // The reasons of the protocol: front ends choose their view by them.
+    // The reasons that the protocol defines: front ends choose their view by them.
     let (reason, message) = match (&wait.action, said("tool"), said("call_id")) {
         (Some(_), Some(tool), Some(_)) => ("tool_call", format!("May the tool `{tool}` be run?")),
         (Some(_), Some(tool), None) => ("confirmation", format!("May the tool `{tool}` be run?")),
@@ -47,7 +47,9 @@ fn interrupt(wait: &Wait, descriptor: &Descriptor) -> Interrupt {
         message: Some(said("message").map_or(message, str::to_owned)),
         tool_call_id: said("call_id").map(str::to_owned),
         response_schema: wait.payload_schema.as_ref().and_then(Value::as_object).cloned(),
-        expires_at: wait.deadline.map(|deadline| humantime::format_rfc3339_millis(deadline.to_system_time()).to_string()),
+        expires_at: wait
+            .deadline
+            .map(|deadline| humantime::format_rfc3339_millis(deadline.to_system_time()).to_string()),
         metadata: Map::from_iter([(OURS.to_owned(), ours)]),
     }
 }

@@ -1,46 +1,48 @@
-//! What the client has: compared with the transcript, and made the same where it is not (D16).
+//! The messages that the client holds, compared with the transcript and corrected where they differ (D16).
 
 use std::collections::BTreeSet;
 
 use singletree_protocol::agui::{Content, Event, Held, KnownPart, Message, Part};
 
-/// What the client has of the conversation, as far as can be known here: the ids of its messages, in its order.
+/// The ids of the messages that the client holds, in the client's order, as far as the server can know them.
 ///
-/// A client takes a snapshot so: of what it has, it keeps what the snapshot names, where it stands; what it did not have, it
-/// puts behind that. So one snapshot does not put things in order; one that names only what stands right, and then all, does.
+/// When a client applies a snapshot, it keeps the messages that the snapshot names, in their old order, and appends
+/// those that it did not have. A single snapshot therefore cannot reorder messages. Two can: the first names only the
+/// prefix that is in the right place, the second names all messages.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     ids: Vec<String>,
 }
 
 impl Mirror {
-    /// Looks at what a client posted.
+    /// Reads the ids from the messages that the client posted.
     pub(super) fn of(posted: &[Held]) -> Self {
         let ids = kept_by_us(posted).map(|kept_by_us| kept_by_us.id().unwrap_or_default().to_owned());
         Self { ids: ids.collect() }
     }
 
-    /// Notes that the client has made a message of what it was told.
+    /// Adds a message that the client has made from an event.
     pub(super) fn add(&mut self, id: &str) {
         if !self.ids.iter().any(|it| it == id) {
             self.ids.push(id.to_owned());
         }
     }
 
-    /// Tells whether the client has exactly these messages; or, where they are only the last ones, whether it has them last.
+    /// Checks whether the client has exactly these messages. With `all` false it is enough that they are its last
+    /// ones.
     pub(super) fn has(&self, messages: &[Message], all: bool) -> bool {
         let Some(before) = self.ids.len().checked_sub(messages.len()) else { return false };
         (before == 0 || !all) && self.ids[before..].iter().zip(messages).all(|(has, it)| has == it.id())
     }
 
-    /// Returns what makes the client have exactly these messages.
+    /// Returns the snapshots after which the client has exactly these messages.
     pub(super) fn restate(&mut self, messages: Vec<Message>) -> Vec<Event> {
         let wanted: Vec<_> = messages.iter().map(|message| message.id().to_owned()).collect();
         let after = self.after(&wanted);
         let right = self.ids.iter().zip(&wanted).take_while(|(has, wanted)| has == wanted).count();
         let mut events = Vec::new();
         if after != wanted {
-            // What stands twice is only got rid of with all there is.
+            // Only an empty snapshot removes duplicates.
             let right = if self.has_twice() { 0 } else { right };
             events.push(Event::MessagesSnapshot { messages: messages[..right].to_vec() });
         }
@@ -49,7 +51,7 @@ impl Mirror {
         events
     }
 
-    /// Returns what a client has after one snapshot.
+    /// Returns the ids that the client has after one snapshot.
     fn after(&self, wanted: &[String]) -> Vec<String> {
         let (has, wants): (BTreeSet<_>, BTreeSet<_>) = (self.ids.iter().collect(), wanted.iter().collect());
         let kept = self.ids.iter().filter(|id| wants.contains(id));
@@ -62,20 +64,21 @@ impl Mirror {
     }
 }
 
-/// Returns the messages of a client's that a server tells of: what it holds of others (its instructions, activities, reasoning)
-/// is its own affair.
+/// Returns the messages of the client that the server manages. Its other messages (instructions, activities,
+/// reasoning) belong to the client alone.
 pub(super) fn kept_by_us(posted: &[Held]) -> impl Iterator<Item = &Held> {
     posted.iter().filter(|it| !matches!(it.role(), Some("system" | "developer" | "activity" | "reasoning")))
 }
 
-/// Tells whether a client has exactly these messages; or, where they are only the last ones, whether it has them last.
+/// Checks whether a client has exactly these messages. With `all` false it is enough that they are its last ones.
 pub(super) fn has(posted: &[Held], messages: &[Message], all: bool) -> bool {
     let held: Vec<_> = kept_by_us(posted).collect();
     let Some(before) = held.len().checked_sub(messages.len()) else { return false };
     (before == 0 || !all) && held[before..].iter().zip(messages).all(|(held, message)| is(held, message))
 }
 
-/// Tells whether what a client holds is this message. Who speaks is not looked at: a client cannot be told of every message.
+/// Checks whether a message of the client is this message. The names of speakers are ignored, since not every message
+/// can carry one.
 fn is(held: &Held, message: &Message) -> bool {
     let Some(held) = read(held) else { return false };
     match (held, message) {
@@ -94,7 +97,8 @@ fn is(held: &Held, message: &Message) -> bool {
     }
 }
 
-/// Puts a client's own copies in the place of messages that say the same: its pictures are there, where ours are names.
+/// Replaces messages by the client's own copies where both say the same: the copies contain the pictures, ours only
+/// their names.
 pub(super) fn with_own_copies(posted: &[Held], messages: &mut [Message]) {
     for message in messages {
         let Message::User { id, content: Content::Parts(_) } = &*message else { continue };

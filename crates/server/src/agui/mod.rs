@@ -1,17 +1,18 @@
 //! AG-UI 1.0 at `/v1/agui`: a thread is a session, a run is a turn, an interrupt is a wait.
 //!
-//! What a client posts along (its messages, its state, its tools) is its view, and no truth (D16): of its messages the last one
-//! of the user is taken, if the session does not know it, and where the rest is not the transcript the client is told what is.
-//! `said` reads what was posted, `run` is what becomes of it, `telling` folds events, `mirror` knows what the client has.
+//! The messages, the state and the tools that a client posts are its own view and not authoritative (D16). The server
+//! takes only the last message of the user, if the session does not have it, and corrects the client where its other
+//! messages differ from the transcript. `said` reads the request, `run` executes it, `telling` turns events into
+//! AG-UI events, `mirror` tracks the messages that the client holds.
 //!
-//! | what happens | what the client is told |
+//! | case | events for the client |
 //! |---|---|
-//! | any run | `RUN_STARTED`; `MESSAGES_SNAPSHOT` where it has something else than the transcript |
+//! | any run | `RUN_STARTED`; `MESSAGES_SNAPSHOT` if the client's messages differ from the transcript |
 //! | completed | the messages, `RUN_FINISHED` |
 //! | suspended | `RUN_FINISHED` with an interrupt, which the next run's `resume` answers |
-//! | a message while the session is suspended | `RUN_ERROR`: the interrupt is answered first, with the message or before it |
+//! | a message while the session is suspended | `RUN_ERROR`: the interrupt is answered first, or along with it |
 //! | cancelled | `RUN_FINISHED`, cancelled; without an outcome where the client speaks a version before 1.0 |
-//! | errored | the transcript and the message that was not answered, `RUN_ERROR` |
+//! | errored | the transcript and the unanswered message, `RUN_ERROR` |
 
 mod failed;
 mod interrupt;
@@ -70,7 +71,7 @@ async fn named(
     answer(shared, caller, (Some(agent), on_disconnect(&headers)?), input)
 }
 
-/// Answers with the stream of a run. What is wrong with the request itself is told before it.
+/// Answers with the stream of a run. An error in the request itself is the response instead of a stream.
 fn answer(
     shared: Arc<Shared>,
     caller: Caller,
@@ -81,7 +82,7 @@ fn answer(
     if asked.user.is_none() && asked.answers.is_empty() {
         caller.may(Scope::Read)?;
     }
-    // Once the stream has begun there is no status to tell it by.
+    // Once the stream has begun, the response has no status left to report this.
     shared.quotas.check_turns(&caller).map_err(|error| Problem::quota_exceeded(&error))?;
     let frames = run::frames(shared.clone(), caller, asked, on_disconnect);
     Ok(sse::stream(&shared, frames))
@@ -97,7 +98,7 @@ async fn stop(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Returns what is ours under our key.
+/// Puts a value under the key of this project in the metadata of an event.
 fn ours(value: serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
     serde_json::Map::from_iter([(OURS.to_owned(), value)])
 }

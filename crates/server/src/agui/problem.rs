@@ -1,4 +1,4 @@
-//! Problems in AG-UI's words: the event that tells of a failed run, as the whole answer.
+//! Problems in the form of AG-UI: the event for a failed run, as the whole response.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -10,12 +10,12 @@ use crate::problem::Problem;
 use crate::section::Asked;
 use crate::sse::Frame;
 
-/// Words a problem. Clients show the body as it is.
+/// Renders a problem. Clients show the body as it is.
 pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
     Json(event(problem, asked)).into_response()
 }
 
-/// Words why a stream ends before its run.
+/// Returns the last frame of a stream that ends before its run.
 pub(super) fn stream_failure(problem: &Problem, asked: &Asked) -> Vec<Frame> {
     vec![Frame::data(serde_json::to_string(&event(problem, asked)).expect("an event is JSON"))]
 }

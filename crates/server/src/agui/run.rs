@@ -1,4 +1,4 @@
-//! One run: what a client asked for, from its first event to its last.
+//! One run: from the request of a client to the last event of its stream.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use crate::shared::Shared;
 use crate::sse::Frame;
 use crate::told::{Teller, told};
 
-/// The name under which the run that a message came with stands beside it (D17).
+/// The key, in the side record of a message, of the id of the run that sent the message (D17).
 const RUN_ID: &str = "run_id";
 
-/// How often a message whose turn failed can be sent again under its id.
+/// The number of times that a message can be sent under its id while its turns fail.
 const ATTEMPTS: u32 = 32;
 
 /// Returns the frames of a run. A client that goes away cancels its turn only if it asked for that (D31); otherwise the
@@ -71,21 +71,21 @@ pub(super) struct Run {
     pub(super) caller: Caller,
     pub(super) asked: Asked,
     teller: Teller<Frame>,
-    /// What the client posted, until it was compared with the transcript.
+    /// The messages that the client posted, until they were compared with the transcript.
     posted: Option<Vec<singletree_protocol::agui::Held>>,
-    /// What the client has.
+    /// The messages that the client holds now.
     mirror: Mirror,
     /// The last event before the run.
     pub(super) begun_after: Option<EventId>,
-    /// The last that was narrated before the run.
+    /// The id of the last narration before the run.
     pub(super) narrated_after: Option<String>,
-    /// The turn that was told of last.
+    /// The turn of the last events that were sent.
     pub(super) turn: Option<TurnId>,
     /// Cancels the turn that the run began when its client goes away.
     pub(super) disconnect: DisconnectGuard,
 }
 
-/// How a run ends that does not fail.
+/// The end of a run that did not fail.
 #[derive(Debug)]
 pub(super) enum End {
     Success,
@@ -93,13 +93,13 @@ pub(super) enum End {
     Cancelled,
 }
 
-/// What came of the answers to interrupts.
+/// The result of the answers to interrupts.
 enum Answering {
-    /// The turn that goes on, and since when.
+    /// The turn that goes on, and its age.
     Resumed(Turn, Since),
     /// The turn was given up.
     GivenUp,
-    /// What is given up is over already.
+    /// The interrupt to give up is no longer pending.
     Over,
 }
 
@@ -131,7 +131,7 @@ impl Run {
         self.disconnect.finish();
     }
 
-    /// Tells an event, and notes what the client makes of it.
+    /// Sends an event, and records the message that the client makes from it.
     pub(super) async fn tell(&mut self, event: Event) {
         if let Some(id) = telling::makes(&event) {
             self.mirror.add(id);
@@ -145,7 +145,8 @@ impl Run {
         self.narrated_after = view.held(None).pop().map(|it| it.id);
         let truth = self.truth().await?;
         self.begun_after.clone_from(&truth.last_event);
-        // Whether the session has a message is known to readers only; a message that is sent again attaches to its turn (D3).
+        // Only readers may learn whether the session has a message; a message that is sent again attaches to its turn
+        // (D3).
         let is_reader = self.caller.may_read();
         let user = self.asked.user.take().filter(|it| !is_reader || !truth.knows(&it.id));
         let answers = std::mem::take(&mut self.asked.answers);
@@ -165,7 +166,7 @@ impl Run {
                 (Ok(End::Success), _) => {}
                 (_, None) => return ended,
                 (_, Some(user)) => {
-                    // It was not said: the client keeps it.
+                    // The message was not sent: the client keeps it.
                     self.restate(&[user.as_held()]).await?;
                     return ended;
                 }
@@ -177,7 +178,7 @@ impl Run {
         }
     }
 
-    /// Answers what an earlier run waits for. A session waits for one thing at a time.
+    /// Answers the wait of an earlier run. A session has one wait at a time.
     async fn answer(&self, answers: Vec<Answered>) -> Result<Answering, Failed> {
         let session = self.asked.thread.clone();
         let [Answered { named: Some(named), payload }] = <[Answered; 1]>::try_from(answers)
@@ -196,11 +197,11 @@ impl Run {
         let address = SignalAddress::Session { session, signal: named.signal.clone() };
         let answer = named.answer(payload).from(self.caller.name.clone());
         let turn = self.chat.answer(address, answer).await?;
-        // Where it was pending just now, whoever has answered it has begun the turn since.
+        // If the wait was pending just now, its turn begins during this run, whichever request has answered it.
         Ok(Answering::Resumed(turn, if wait.is_some() { Since::Run } else { Since::Before }))
     }
 
-    /// Sends what the user says, unless it was sent before, and follows its turn.
+    /// Sends the user's message, unless it was sent before, and follows its turn.
     async fn say(&mut self, user: Said) -> Result<End, Failed> {
         let message = pictures::kept(&self.chat, &self.asked.thread, user.message).await?;
         let user = Said { message, ..user };
@@ -216,8 +217,8 @@ impl Run {
         self.follow(turn, since, Some(user.as_held())).await
     }
 
-    /// Sends a message under a key made of its id, so that it is answered once (D3). One whose turn has failed, with another run,
-    /// is sent again: that is what another run with it asks for (D11).
+    /// Sends a message under a key made from its id, so that it is answered once (D3). A message whose turn has
+    /// failed is sent again if another run posts it (D11).
     async fn sent(&self, user: &Said) -> Result<Turn, Failed> {
         for attempt in 1..=ATTEMPTS {
             let options = SendOptions::new()
@@ -244,7 +245,7 @@ impl Run {
         Ok(side.is_some_and(|side| side.get(RUN_ID).is_some_and(|side| *side == *self.asked.run)))
     }
 
-    /// The client says nothing new: shows it what there is, and joins the turn that runs, if one does.
+    /// Handles a request without a new message: sends the transcript, and joins the running turn, if there is one.
     async fn look(&mut self) -> Result<End, Failed> {
         self.caller.may(Scope::Read)?;
         let open = match self.chat.open_turns(&self.asked.thread).await {
@@ -262,10 +263,10 @@ impl Run {
         if pending.is_empty() { Ok(End::Success) } else { self.interrupted().await }
     }
 
-    /// Ends the run with what the session waits for.
+    /// Ends the run with the wait of the session.
     pub(super) async fn interrupted(&self) -> Result<End, Failed> {
         if !self.caller.may_read() {
-            // What waits is the action of another request.
+            // The pending wait belongs to the action of another request.
             return Ok(End::Success);
         }
         let pending = self.chat.pending(Some(&self.asked.thread), 1).await?;
@@ -280,7 +281,7 @@ impl Run {
         Ok(Truth::read(&self.chat, &self.asked.thread).await?)
     }
 
-    /// Makes the client have the transcript, and these messages behind it.
+    /// Makes the client's messages equal the transcript, followed by these messages.
     pub(super) async fn restate(&mut self, behind: &[Message]) -> Result<(), Failed> {
         let truth = self.truth().await?;
         let all = truth.all;
@@ -288,8 +289,8 @@ impl Run {
         Ok(())
     }
 
-    /// Makes the client have exactly these messages; where they are not all there are, these last. A client that may not read is
-    /// not told of any.
+    /// Makes the client's messages equal these; if they are not the whole transcript, only its last messages. A
+    /// client without the right to read is sent none.
     pub(super) async fn sync(&mut self, mut messages: Vec<Message>, all: bool) {
         if !self.caller.may_read() {
             return;
@@ -313,13 +314,13 @@ impl Run {
 }
 
 impl Said {
-    /// Returns it as the client has it, as far as it is looked at.
+    /// Returns the message as the client has it, in the fields that are compared.
     pub(super) fn as_held(&self) -> Message {
         Message::User { id: self.id.clone(), content: view::content(&self.message) }
     }
 }
 
-/// Tells whether a turn failed so that its message may be sent again.
+/// Checks whether a turn failed in a way that lets its message be sent again.
 fn failed(outcome: &ChatTurnOutcome) -> bool {
     matches!(outcome, ChatTurnOutcome::Errored(it) if it.error_category != "chat_turn_cancelled")
 }

@@ -1,4 +1,4 @@
-//! What a client posts, and what of it is taken.
+//! The request of a client, and the parts of it that the server takes.
 
 use serde_json::{Map, Value};
 use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource};
@@ -14,25 +14,25 @@ use crate::problem::Problem;
 /// The most bytes that a client's id for a run or a message may have.
 const ID_BYTES: usize = 256;
 
-/// What a client asks for.
+/// The content of a request.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) thread: String,
     pub(super) run: String,
     pub(super) parent: Option<String>,
-    /// The agent that answers, in a new session.
+    /// The agent for a new session.
     pub(super) agent: Option<String>,
     /// The conversation as the client has it.
     pub(super) held: Vec<Held>,
-    /// What the user says last, as the client has it.
+    /// The last message of the user.
     pub(super) user: Option<Said>,
-    /// The answers to what ended an earlier run.
+    /// The answers to the interrupts of an earlier run.
     pub(super) answers: Vec<Answered>,
     /// Whether the client knows the outcome `cancelled`: versions of the protocol before 1.0 do not.
     pub(super) knows_cancelled: bool,
 }
 
-/// What the user says, under the client's id.
+/// A message of the user, under the client's id.
 #[derive(Debug, Clone)]
 pub(super) struct Said {
     pub(super) id: String,
@@ -42,13 +42,13 @@ pub(super) struct Said {
 /// An answer to an interrupt.
 #[derive(Debug)]
 pub(super) struct Answered {
-    /// What it answers; none when that is no interrupt of ours.
+    /// The wait that it answers; `None` if the id is not an interrupt of this server.
     pub(super) named: Option<NamedWait>,
-    /// The answer; none when the interrupt is given up.
+    /// The payload; `None` if the interrupt is given up.
     pub(super) payload: Option<Value>,
 }
 
-/// Reads what was posted.
+/// Reads the request.
 ///
 /// # Errors
 /// `server_request_invalid`, `server_forbidden`.
@@ -93,7 +93,7 @@ fn answered(entry: ResumeEntry) -> Answered {
     Answered { named: interrupt::named(&entry.interrupt_id), payload }
 }
 
-/// Finds the last message of the user. Whatever else the client holds, no other message of it is taken (D16).
+/// Finds the last message of the user. The server takes no other message from the client (D16).
 fn last_of_user(held: &[Held]) -> Result<Option<Said>, Problem> {
     let last = held.iter().enumerate().rev().find(|(_, it)| it.role() == Some("user"));
     let Some((at, held)) = last else { return Ok(None) };
@@ -108,7 +108,7 @@ fn last_of_user(held: &[Held]) -> Result<Option<Said>, Problem> {
     Ok(Some(Said { id: id.to_owned(), message }))
 }
 
-/// Takes what the user says, as far as models can be told.
+/// Converts the content of a user's message to content that models can read.
 fn taken(content: agui::Content, field: &str) -> Result<Content, Problem> {
     let parts = match content {
         agui::Content::Text(text) => return Ok(Content::Text(text)),
@@ -133,7 +133,7 @@ fn taken(content: agui::Content, field: &str) -> Result<Content, Problem> {
     Ok(Content::from_blocks(blocks))
 }
 
-/// Returns a payload as an object, which is what waits take.
+/// Returns a payload as an object, the form that waits take.
 pub(super) fn object(payload: Value) -> Option<Map<String, Value>> {
     match payload {
         Value::Object(map) => Some(map),

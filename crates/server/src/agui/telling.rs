@@ -6,19 +6,19 @@ use singletree_protocol::agui::{Event, Message, ReasoningRole, TextRole, ToolRol
 use super::view;
 use crate::fold::{Piece, Thoughts, ToolAnswer, agent_of};
 
-/// What is told of one turn so far.
+/// The state of the events of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Telling {
-    /// The messages that are on their way.
+    /// The messages in progress.
     texts: Vec<Text>,
-    /// The messages of the turn that are recorded and were told.
+    /// The messages of the turn that are recorded and were sent to the client.
     pub(super) told: Vec<Message>,
-    /// How many messages of the turn are recorded.
+    /// The number of recorded messages of the turn.
     pub(super) recorded: u64,
-    /// Whether the client was told something that is void: it has to be told anew what there is.
+    /// Whether the client was sent text that is void: it then needs a new snapshot.
     pub(super) stale: bool,
     thoughts: Thoughts,
-    /// The thinking that is open.
+    /// The id of the thinking that is open.
     thinking: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Telling {
         ]
     }
 
-    /// Returns what a piece adds. Turns begin and end elsewhere.
+    /// Returns the events for a piece. The beginnings and ends of turns are handled elsewhere.
     pub(super) fn piece(&mut self, piece: Piece) -> Vec<Event> {
         let mut events = match &piece {
             // Thinking ends where text, a call or the end of the message begins.
@@ -69,7 +69,8 @@ impl Telling {
 
     fn shown(&mut self, piece: Piece) -> Vec<Event> {
         match piece {
-            // A message that is tried again keeps its name here: what was void is gone before it begins.
+            // A message that is tried again keeps its id here: the void text is removed before the message begins
+            // again.
             Piece::Begin { showing, agent } => {
                 self.texts.push(Text { id: showing.message.to_string(), agent, begun: false });
                 Vec::new()
@@ -94,7 +95,7 @@ impl Telling {
                 let id = showing.message.to_string();
                 let mut events = Vec::new();
                 if message.tool_calls.is_empty() {
-                    // A message that says nothing is one, too.
+                    // A message without text is a message, too.
                     events.extend(self.begin_text(&id));
                 }
                 events.extend(self.end_text(&id));
@@ -127,7 +128,7 @@ impl Telling {
         events
     }
 
-    /// Begins the text of a message on its way, unless that was done.
+    /// Begins the text of a message in progress, unless it has begun.
     fn begin_text(&mut self, id: &str) -> Option<Event> {
         let text = self.texts.iter_mut().find(|text| text.id == id && !text.begun)?;
         text.begun = true;
@@ -141,7 +142,7 @@ impl Telling {
         ended.map(|ended| Event::TextMessageEnd { message_id: ended.id }).collect()
     }
 
-    /// Ends what is open.
+    /// Ends the thinking and the texts that are open.
     pub(super) fn end(&mut self) -> Vec<Event> {
         let mut events = self.end_thinking();
         let open = self.texts.drain(..).filter(|text| text.begun);
@@ -149,7 +150,8 @@ impl Telling {
         events
     }
 
-    /// What a call gave is told under the name of its message, once that is known.
+    /// Returns the events for the result of a call. The result needs the id of its message, so nothing is sent before
+    /// that is known.
     fn answer(&mut self, answer: ToolAnswer) -> Vec<Event> {
         let ToolAnswer { call, content, message: Some(message), .. } = answer else { return Vec::new() };
         let (id, tool_call_id) = (message.to_string(), call);
@@ -160,14 +162,14 @@ impl Telling {
     }
 }
 
-/// Returns what tells of a user's message.
+/// Returns the events that show a user's message.
 pub(super) fn user(id: String, text: String) -> Vec<Event> {
     let begin = Event::TextMessageStart { message_id: id.clone(), role: TextRole::User, name: None };
     let said = (!text.is_empty()).then(|| Event::TextMessageContent { message_id: id.clone(), delta: text });
     [Some(begin), said, Some(Event::TextMessageEnd { message_id: id })].into_iter().flatten().collect()
 }
 
-/// Returns the id of the message that a client makes when it is told of this, if it makes one.
+/// Returns the id of the message that a client makes from this event, if it makes one.
 pub(super) fn makes(event: &Event) -> Option<&str> {
     match event {
         Event::TextMessageStart { message_id, .. } | Event::ToolCallResult { message_id, .. } => {

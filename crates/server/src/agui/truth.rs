@@ -1,22 +1,22 @@
-//! The transcript of a session, as far as clients are told of it.
+//! The transcript of a session, as far as clients are shown it.
 
 use singletree_harness::{Chat, Error, EventId, Result, TurnId};
 use singletree_protocol::agui::Message;
 
 use super::view;
 
-/// How many messages a client is told of at most: the last ones (INV-12).
+/// The largest number of messages that a client is sent: the last ones (INV-12).
 const SHOWN: u64 = 1000;
 
 /// The transcript.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     entries: Vec<Entry>,
-    /// How many messages the session has.
+    /// The number of messages of the session.
     pub(super) len: u64,
-    /// Whether the entries are all there are.
+    /// Whether the entries are the whole transcript.
     pub(super) all: bool,
-    /// Who listens from after this event misses nothing that is not here.
+    /// The last event that the transcript includes: a listener that starts after it misses nothing.
     pub(super) last_event: Option<EventId>,
 }
 
@@ -28,7 +28,7 @@ struct Entry {
 }
 
 impl Truth {
-    /// Reads it. A session that is not there has none.
+    /// Reads the transcript. A session that does not exist has an empty one.
     pub(super) async fn read(chat: &Chat, session: &str) -> Result<Self> {
         let len = match chat.session(session).await {
             Err(Error::SessionUnknown { .. }) => return Ok(Self { all: true, ..Self::default() }),
@@ -47,7 +47,7 @@ impl Truth {
         Ok(Self { entries: entries.collect(), len, all: from == 0, last_event: read.last_event })
     }
 
-    /// Tells whether a message of this id is there.
+    /// Checks whether the transcript has a message with this id.
     pub(super) fn knows(&self, id: &str) -> bool {
         self.entries.iter().any(|entry| entry.message.id() == id)
     }
@@ -57,7 +57,7 @@ impl Truth {
         self.entries.iter().map(|entry| entry.message.clone())
     }
 
-    /// Returns the messages before those of a turn, and how many they are of the session's.
+    /// Returns the messages before those of a turn, and the number of messages of the session before that turn.
     pub(super) fn before(&self, turn: &TurnId) -> (Vec<Message>, u64) {
         let own = self.entries.iter().position(|entry| entry.turn.as_ref() == Some(turn));
         let before = own.unwrap_or(self.entries.len());

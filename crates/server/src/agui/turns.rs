@@ -1,4 +1,4 @@
-//! Following a turn: what there is before it, its pieces as they come, its end.
+//! Following a turn: its past messages, its pieces as they come, its end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use super::view;
 use crate::fold::{Fold, Piece};
 use crate::native::view as native_view;
 
-/// The name of the events that narrate.
+/// The name of the events that carry narration.
 const NARRATION: &str = "dev.singletree.narration";
 
 type Events = Pin<Box<dyn Stream<Item = ChatResult<ChatEvent>> + Send>>;
 
-/// Since when a turn is told.
+/// When a turn began, relative to the run that follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {
-    /// It is this run's: who has it has heard it from its beginning.
+    /// This run began the turn: its `Turn` has heard all events.
     Itself,
-    /// It began after the run did.
+    /// The turn began after the run did.
     Run,
-    /// It was there before, and may be over.
+    /// The turn began before the run, and may be over.
     Before,
 }
 
-/// What comes after a turn.
+/// The step after a turn.
 enum Then {
     /// The run ends.
     End(End),
-    /// The turn that resumes: its signal had come before it was awaited.
+    /// The turn that resumes: its signal had arrived before the wait began.
     Next(Turn),
 }
 
 impl Run {
-    /// Tells a turn, and those that go on with it at once, to the end. `own` is the message that it answers, where the client
-    /// has it.
+    /// Follows a turn, and the turns that continue it immediately, to the end. `own` is the message that the turn
+    /// answers, if the client has it.
     pub(super) async fn follow(
         &mut self,
         turn: Turn,
@@ -108,7 +108,7 @@ impl Run {
                     return self.ended(&outcome, own, differs).await;
                 }
                 if let (Piece::Begin { .. }, true) = (&piece, telling.stale) {
-                    // What was void goes before it is said anew.
+                    // Removes the void text before the message begins again.
                     let mut messages = truth.before(turn.id()).0;
                     messages.extend(own.iter().chain(&telling.told).cloned());
                     self.sync(messages, truth.all).await;
@@ -124,9 +124,9 @@ impl Run {
         self.ended(&outcome, own, true).await
     }
 
-    /// Returns what happens in a turn, from its beginning.
+    /// Returns the events of a turn, from its beginning.
     async fn events(&self, turn: &Turn, since: Since, truth: &Truth) -> Result<Events, Failed> {
-        // Not from the beginning of a log that may be long.
+        // Does not read the log from its beginning: it may be long.
         let after = match since {
             Since::Itself => return Ok(Box::pin(turn.events())),
             Since::Run => &self.begun_after,
@@ -140,8 +140,8 @@ impl Run {
         })))
     }
 
-    /// Returns what is narrated from the run's beginning on: for people to read, and no part of any message (INV-9). It is of the
-    /// whole session, so only readers are told of it.
+    /// Returns the narration since the run began: text for people, and no part of any message (INV-9). It covers the
+    /// whole session, so only readers get it.
     fn narrated(&self) -> Pin<Box<dyn Stream<Item = Event> + Send>> {
         if !self.caller.may_read() {
             return Box::pin(futures_util::stream::pending());
@@ -160,7 +160,7 @@ impl Run {
         }
     }
 
-    /// Tells the end of a turn. `differs` says that the client may have something else than the transcript.
+    /// Handles the end of a turn. `differs` says that the client's messages may differ from the transcript.
     async fn ended(
         &mut self,
         outcome: &Arc<ChatTurnOutcome>,
@@ -192,13 +192,13 @@ impl Run {
             self.restate(&[]).await?;
             return Ok(End::Cancelled);
         }
-        // What failed is no part of the transcript (D11); the client keeps what it wanted to say, to say it again.
+        // A failed message is no part of the transcript (D11); the client keeps it, to be able to send it again.
         self.restate(own.as_slice()).await?;
         Err(errored.into())
     }
 }
 
-/// Returns the message that a turn answers, as clients have it; none for one that resumes.
+/// Returns the message that a turn answers, as clients have it; `None` for a turn that resumes.
 async fn theirs(turn: &Turn) -> Result<Option<Message>, Failed> {
     let Some((message, side)) = turn.message().await? else { return Ok(None) };
     let id = view::client_id(side.as_ref()).map_or_else(|| format!("{}/0", turn.id()), str::to_owned);

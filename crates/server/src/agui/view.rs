@@ -7,15 +7,15 @@ use singletree_protocol::agui::{Content, FunctionCall, FunctionType, Message, Pa
 
 use crate::fold::agent_of;
 
-/// The name under which the id that a client gave its message stands beside it (D17).
+/// The key, in the side record of a message, of the id that the client gave to the message (D17).
 pub(super) const CLIENT_ID: &str = "client_id";
 
-/// Returns the id that a client gave its message, if one did.
+/// Returns the id that a client gave to its message, if it gave one.
 pub(super) fn client_id(side: Option<&Value>) -> Option<&str> {
     side?.get(CLIENT_ID)?.as_str()
 }
 
-/// Returns a message of the transcript; none for one that sets the stage, which is for models.
+/// Returns a message of the transcript; `None` for a system message, which is for models only.
 pub(super) fn entry(entry: &TranscriptEntry) -> Option<Message> {
     let side = entry.side.as_ref();
     let theirs = client_id(side).filter(|_| entry.message.role == Role::User).map(str::to_owned);
@@ -23,7 +23,7 @@ pub(super) fn entry(entry: &TranscriptEntry) -> Option<Message> {
     message(id.unwrap_or_else(|| format!("seq_{}", entry.seq)), &entry.message, agent_of(side))
 }
 
-/// Returns a message under an id. What the model thought is no part of it (D19).
+/// Returns a message under an id, without the thinking of the model (D19).
 pub(super) fn message(id: String, message: &ChatMessage, agent: Option<&str>) -> Option<Message> {
     match message.role {
         Role::System => None,
@@ -42,7 +42,7 @@ pub(super) fn message(id: String, message: &ChatMessage, agent: Option<&str>) ->
     }
 }
 
-/// Returns what a user's message says.
+/// Returns the content of a user's message.
 pub(super) fn content(message: &ChatMessage) -> Content {
     let pictures = message.content.blocks().iter().any(|block| matches!(block, ContentBlock::Image { .. }));
     if !pictures {

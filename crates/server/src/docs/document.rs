@@ -6,7 +6,7 @@ use singletree_protocol::native;
 use super::schemas::Schemas;
 use crate::section::{Access, Answer, Content, Header, Operation, Route, schema_of};
 
-/// What is said of the API as a whole.
+/// The description of the API in the document's `info`.
 const ABOUT: &str = include_str!("about.txt");
 
 /// Makes the document of all routes that are documented.
@@ -100,8 +100,13 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
             json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema })
         })
         .collect();
-    for (name, mut schema, required) in operation.query.map(|query| schemas.properties(query)).unwrap_or_default() {
-        let about = schema.as_object_mut().and_then(|object_mut| object_mut.remove("description")).unwrap_or_default();
+    for (name, mut schema, required) in
+        operation.query.map(|query| schemas.properties(query)).unwrap_or_default()
+    {
+        let about = schema
+            .as_object_mut()
+            .and_then(|object_mut| object_mut.remove("description"))
+            .unwrap_or_default();
         all.push(json!({ "name": name, "in": "query", "required": required, "description": about, "schema": schema }));
     }
     all.extend(operation.headers.iter().map(|Header { name, about, values }| {
@@ -114,7 +119,7 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
     all
 }
 
-/// What the usual names in paths name.
+/// Returns the description of a path parameter with a usual name.
 fn named(name: &str) -> &'static str {
     match name {
         "session" => "The session's id.",

@@ -1,4 +1,5 @@
-//! What the API says of itself: an OpenAPI document, made of the sections' tables, and a page for people made of that.
+//! The documentation of the API: an OpenAPI document built from the tables of the sections, and an HTML page rendered
+//! from it.
 
 mod document;
 mod page;
@@ -12,7 +13,7 @@ use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 
-/// What is answered, made when it is first asked for: a start costs nothing of it.
+/// The cached responses. Each is built at its first request, so that it adds nothing to the start time.
 #[derive(Debug, Default)]
 struct Made {
     json: OnceLock<Bytes>,
@@ -56,7 +57,7 @@ fn answer_json(made: Arc<Made>, routes: Arc<Vec<Route>>) -> Response {
     ([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")], json).into_response()
 }
 
-/// What a browser may do with the page: nothing but use its one style sheet.
+/// The header that carries the page's Content-Security-Policy, which allows nothing but its one style sheet.
 const POLICY: HeaderName = HeaderName::from_static("content-security-policy");
 const SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 const REFERRER: HeaderName = HeaderName::from_static("referrer-policy");

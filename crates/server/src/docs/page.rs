@@ -13,7 +13,7 @@ use shape::{shape, short};
 
 const STYLE: &str = include_str!("page.css");
 
-/// Returns what a browser may do with the page: use its style sheet, and nothing else.
+/// Returns the Content-Security-Policy of the page: it may use its style sheet, and nothing else.
 pub(super) fn policy() -> String {
     let digest = STANDARD.encode(Sha256::digest(STYLE));
     format!(
@@ -108,7 +108,7 @@ fn described(page: &mut String, placed: &Placed<'_>) {
     *page += "</dl>\n</section>\n";
 }
 
-/// Writes what a body may be, one line for each media type.
+/// Writes the type of a body, one line for each media type.
 fn media(content: &Value) -> String {
     let line = |(kind, media): (&str, &Value)| {
         let schema = media.get("x-event").unwrap_or(&media["schema"]);

@@ -9,7 +9,7 @@ use crate::section::SchemaOf;
 /// Where shared schemas stand in a document.
 const SHARED: &str = "/components/schemas";
 
-/// The schemas of what is taken and of what is answered: of one type they differ in what may be left out.
+/// The schemas of request types and of response types: the two schemas of one type differ in their optional fields.
 pub(super) struct Schemas {
     taken: SchemaGenerator,
     answered: SchemaGenerator,
@@ -83,7 +83,7 @@ impl Schemas {
     }
 }
 
-/// Takes null out of what a parameter may be: one that is not there is left out.
+/// Removes null from the types of a parameter: an optional parameter is left out instead.
 fn without_null(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else { return };
     if let Some(Value::Array(kinds)) = schema.get_mut("type") {

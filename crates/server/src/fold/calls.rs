@@ -1,13 +1,13 @@
-//! The calls of messages, each told once, before what it gave.
+//! The tool calls of messages: each is shown once, before its result.
 //!
-//! Ids of calls are unique in their message only; a result belongs to the last message that has such a call open.
+//! The id of a call is unique in its message only; a result belongs to the last message with an open call of this id.
 
 use singletree_harness::MessageId;
 use singletree_llm::ToolCall;
 
 use super::piece::{Piece, ToolAnswer};
 
-/// The calls of the last messages that made some.
+/// The calls of the latest messages with calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(Vec<Call>);
 
@@ -15,16 +15,16 @@ pub(crate) struct Calls(Vec<Call>);
 struct Call {
     message: MessageId,
     id: String,
-    /// What it gave, as it was told.
+    /// The result, as it was shown: success and content.
     told: Option<(bool, String)>,
-    /// Whether what it gave is recorded.
+    /// Whether the result is recorded.
     over: bool,
 }
 
 impl Calls {
-    /// A message with these calls is recorded.
+    /// Adds the calls of a recorded message.
     pub(crate) fn made(&mut self, message: &MessageId, calls: &[ToolCall]) -> Vec<Piece> {
-        // What is over is of no further use once another message makes calls.
+        // Closed calls are not needed once another message makes calls.
         self.0.retain(|it| !it.over || calls.is_empty());
         let told = calls.iter().map(|call| {
             let ToolCall { id, name, arguments, .. } = call.clone();
@@ -34,7 +34,8 @@ impl Calls {
         told.collect()
     }
 
-    /// A tool has ended. A call that was not told yet will be, with what it gave.
+    /// Takes the result of a tool that has ended. A call that is not known yet is shown later, followed by its
+    /// result.
     pub(crate) fn finished(&mut self, id: &str, success: bool, content: &str) -> Option<Piece> {
         let call = self.0.iter_mut().rev().find(|it| it.id == id && !it.over)?;
         let told = (success, content.to_owned());
@@ -46,7 +47,7 @@ impl Calls {
         Some(Piece::Answer(ToolAnswer { call: id, success, content, of, message: None, agent: None }))
     }
 
-    /// What a call gave is recorded. The call may be one of before the stream began.
+    /// Takes the recorded result of a call. The call may be older than the stream.
     pub(crate) fn recorded(
         &mut self,
         message: &MessageId,

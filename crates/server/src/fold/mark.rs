@@ -1,5 +1,5 @@
-//! How far a stream has come with a message, small enough to be told to its reader: who loses the stream says it, and is shown
-//! what is missing.
+//! The position of a stream inside a message. It is small enough to be sent to the reader, who returns it after a
+//! lost connection and is then sent the missing text.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -7,8 +7,8 @@ use singletree_harness::{MessageId, TurnId};
 
 use super::piece::Showing;
 
-/// How far a stream has come with one message on its way: under which name it is shown, and how much of it, with a digest by
-/// which what comes can be held against it.
+/// The position of a stream inside one message in progress: the name under which the message is shown, the number of
+/// bytes shown, and a digest to compare them with the text of another stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     turn: String,
@@ -25,7 +25,7 @@ impl Mark {
         Self { turn: turn.to_string(), k: *k, attempt: showing.attempt, bytes, digest }
     }
 
-    /// Returns what is shown; none when it was tampered with.
+    /// Returns the name of the showing; `None` if the mark was tampered with.
     pub(crate) fn showing(&self) -> Option<Showing> {
         let turn: TurnId = self.turn.parse().ok()?;
         Some(Showing { message: MessageId { turn, k: self.k }, attempt: self.attempt })
@@ -35,7 +35,7 @@ impl Mark {
         self.bytes
     }
 
-    /// Returns what was shown, if this text begins with it.
+    /// Returns the text that was shown, if this text begins with it.
     pub(crate) fn of<'a>(&self, text: &'a str) -> Option<&'a str> {
         let shown = text.get(..self.bytes)?;
         (digest(Sha256::new_with_prefix(shown)) == self.digest).then_some(shown)

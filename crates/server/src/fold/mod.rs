@@ -1,16 +1,17 @@
-//! Chat events as the pieces of messages that streaming wires show, in an order that they can show.
+//! Converts chat events to pieces of messages, in an order that streaming protocols can show.
 //!
-//! A [`ChatEvent`] may come early, late, twice or not at all where it is provisional, and text that was shown may be taken
-//! back. Most wires only append. [`Fold`] stands between: whatever comes in, what comes out begins a message before it says
-//! something of it, tells each piece of text once, each call once and before what it gave, and ends what was recorded with
-//! exactly the text that was recorded. It is pure: events in, pieces out.
+//! A provisional [`ChatEvent`] may come early, late, twice or not at all, and shown text may become void. Most
+//! protocols can only append. [`Fold`] bridges the gap: it begins a message before it shows any of its text, shows
+//! each piece of text once, shows each call once and before its result, and ends each recorded message with exactly
+//! the recorded text. It is pure: events in, pieces out.
 //!
-//! # Text that is taken back
-//! A wire that appends cannot take text back, so nothing is taken back before it must be: a message that is tried again is
-//! compared with what was shown of it, and as long as it says the same nothing is shown; where it goes on, it goes on. Only
-//! where it says something else, what was shown is void ([`Piece::Retract`]), and all of the new text is shown under another
-//! name ([`Showing`]): the same message, another attempt. Who keeps texts by name and drops those that are void has the
-//! transcript; so has, without doing anything, who asks for it anew.
+//! # Void text
+//! A protocol that appends cannot take text back, so the fold retracts text only when it must. When a message is
+//! tried again, the fold compares the new text with the shown text. While they are equal it shows nothing; when the
+//! new text goes on, it shows the rest. Only if the new text differs, the shown text is void ([`Piece::Retract`]),
+//! and all of the new text is shown under another name ([`Showing`]): the same message, another attempt. A client
+//! that keeps texts by name and drops the void ones has the transcript; so does a client that just fetches the
+//! transcript again.
 
 mod calls;
 mod mark;
@@ -36,24 +37,24 @@ pub(crate) use thoughts::Thoughts;
 pub(crate) use tool_answer::success;
 use way::Way;
 
-/// What is known of the stream so far. One for each stream of a session's events, or of one turn's.
+/// The state of one stream: of the events of a session, or of one turn.
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
-    /// The turn whose messages come.
+    /// The turn whose messages are arriving.
     turn: Option<TurnId>,
-    /// Before which of that turn's messages all are recorded.
+    /// All messages of that turn before this position are recorded.
     recorded: u64,
-    /// The messages that are on their way, in the order of their names.
+    /// The messages in progress, by their position.
     ways: Vec<Way>,
     calls: Calls,
-    /// When the last recorded event was.
+    /// The time of the last recorded event.
     at: Option<Timestamp>,
     /// The turn that ended last.
     over: Option<TurnId>,
 }
 
 impl Fold {
-    /// Makes a fold that goes on where another stream of the same events has come to, behind its last recorded event.
+    /// Makes a fold that continues another stream of the same events, after its last recorded event.
     pub(crate) fn resumed(marks: Vec<Mark>) -> Self {
         let mut ways: Vec<Way> = marks.into_iter().filter_map(Way::resumed).collect();
         ways.sort_by_key(|way| way.id().k);
@@ -61,12 +62,12 @@ impl Fold {
         Self { turn, ways, ..Self::default() }
     }
 
-    /// Tells how far it has come with the messages on their way.
+    /// Returns the positions in the messages in progress.
     pub(crate) fn marks(&self) -> Vec<Mark> {
         self.ways.iter().filter_map(Way::mark).collect()
     }
 
-    /// Returns what an event adds to what is shown.
+    /// Returns the pieces that an event adds.
     pub(crate) fn event(&mut self, event: &ChatEvent) -> Vec<Piece> {
         let mut out = Vec::new();
         if event.id.is_some() {
@@ -87,7 +88,8 @@ impl Fold {
                 self.enter(&id.turn, &mut out);
                 self.record((id, message, side.as_ref()), &mut out);
             }
-            // Its call was told with the message that makes it; where that is not recorded yet, nobody can say which one it is.
+            // The call was shown with the message that makes it. Before that message is recorded, the message of a
+            // call is unknown.
             ChatEventKind::ToolStarted { .. } => {}
             // These events change no message; `Thoughts` shows thinking.
             ChatEventKind::TurnStarted
@@ -105,12 +107,12 @@ impl Fold {
             ChatEventKind::TurnSuspended { outcome }
             | ChatEventKind::TurnCompleted { outcome }
             | ChatEventKind::TurnErrored { outcome } => {
-                // A turn whose message another one has taken ends beside that one.
+                // A turn whose message another turn has taken ends during that turn.
                 if self.turn.as_ref().is_none_or(|turn| *turn == event.turn) {
                     self.abandon(&mut out);
                     self.turn = None;
                     match outcome.as_ref() {
-                        // What waits is answered in the turn that resumes.
+                        // The turn that resumes answers the open calls.
                         ChatTurnOutcome::Suspended(_) => {}
                         ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => {
                             self.calls = Calls::default()
@@ -124,7 +126,7 @@ impl Fold {
         out
     }
 
-    /// Tells whether a provisional event tells of what is over: it was overtaken by what is recorded.
+    /// Checks whether a provisional event is out of date because a later event is recorded.
     fn is_late(&self, event: &ChatEvent) -> bool {
         if let ChatEventKind::Delta { id, so_far, .. } = &event.what {
             let recorded = self.turn.as_ref() == Some(&id.turn) && id.k < self.recorded;
@@ -137,7 +139,7 @@ impl Fold {
         self.at.is_some_and(|it| event.at < it)
     }
 
-    /// Notes whose messages come now.
+    /// Switches to the turn whose messages are arriving.
     fn enter(&mut self, turn: &TurnId, out: &mut Vec<Piece>) {
         if self.turn.as_ref() != Some(turn) {
             self.abandon(out);
@@ -146,7 +148,7 @@ impl Fold {
         }
     }
 
-    /// Takes back what was shown of messages that are not recorded and will not be.
+    /// Retracts the shown text of messages that are not recorded and will not be.
     fn abandon(&mut self, out: &mut Vec<Piece>) {
         out.extend(self.ways.drain(..).filter_map(Way::abandon));
     }
@@ -163,8 +165,9 @@ impl Fold {
         }
     }
 
-    /// Returns which message of the turn comes next, as far as that can be known: behind what is recorded, and what is shown on
-    /// its way. The first place of a turn that answers a message is the user's own, which is not told again.
+    /// Returns the position of the turn's next message, as far as it is known: after the recorded messages and the
+    /// shown messages in progress. Position 0 of a turn that answers a message is the user's own message, which is
+    /// not shown again.
     fn next(&self, id: &MessageId) -> u64 {
         let own = u64::from(id.turn.ordinal == 0);
         let shown = self.ways.iter().filter(|way| way.is_shown() && way.id() != id);
@@ -199,7 +202,7 @@ impl Fold {
                 let (ok, text) = (success(message, side), message.text());
                 out.push(self.calls.recorded(id, (call, ok, &text), agent_of(side)));
             }
-            // What sets the stage is for models.
+            // System messages are for models only.
             Role::System => {}
             Role::Assistant => {
                 let way = self.way(id);
@@ -210,7 +213,7 @@ impl Fold {
                 out.push(Piece::End { showing, message: message.clone(), side: side.cloned() });
             }
         }
-        // What had overtaken this message has its turn now.
+        // Shows the message that was held back until this record came.
         let (turn, k) = (&id.turn, self.recorded);
         if let Some(next) = self.ways.iter_mut().find(|way| way.id().turn == *turn && way.id().k == k) {
             next.release(out);
@@ -218,7 +221,7 @@ impl Fold {
     }
 }
 
-/// Returns whose a message is, by what is known beside it (D17).
+/// Returns the agent of a message, from its side record (D17).
 pub(crate) fn agent_of(side: Option<&Value>) -> Option<&str> {
     side?.get("agent")?.as_str()
 }

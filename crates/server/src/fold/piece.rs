@@ -1,4 +1,4 @@
-//! What is shown, piece by piece.
+//! The pieces in which messages are shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use singletree_harness::{ChatTurnOutcome, MessageId, TurnId};
 use singletree_llm::ChatMessage;
 
-/// Names one showing of a message: text that turned out to be void keeps its name, and what is shown in its place has another.
-/// Written `MESSAGE` the first time, `MESSAGE~2` the second.
+/// The name of one showing of a message. Void text keeps its name; the text that replaces it gets another one.
+/// Displayed as `MESSAGE` the first time, as `MESSAGE~2` the second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Showing {
     /// The message.
     pub(crate) message: MessageId,
-    /// Which time it is shown, from 1.
+    /// The number of the showing, from 1.
     pub(crate) attempt: u32,
 }
 
@@ -26,45 +26,46 @@ impl fmt::Display for Showing {
     }
 }
 
-/// What a tool gave.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ToolAnswer {
     /// The id of the call.
     pub(crate) call: String,
-    /// Whether it succeeded.
+    /// Whether the call succeeded.
     pub(crate) success: bool,
-    /// What it gave, as the model reads it.
+    /// The content, as the model reads it.
     pub(crate) content: String,
-    /// The message that made the call, where that was told.
+    /// The message that made the call, if it was shown.
     pub(crate) of: Option<MessageId>,
-    /// The name of the tool message, once it is recorded.
+    /// The id of the tool message, once it is recorded.
     pub(crate) message: Option<MessageId>,
-    /// Whose it is, where that is known.
+    /// The agent of the tool message, if it is known.
     pub(crate) agent: Option<String>,
 }
 
-/// One piece. Of one message the order is `Begin`, `Text`s, `Call`s, `End`; or `Begin`, `Text`s, `Retract`.
+/// One piece. The order of the pieces of one message is `Begin`, `Text`s, `Call`s, `End`; or `Begin`, `Text`s,
+/// `Retract`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Piece {
     /// A turn was accepted; it may have to wait until others have ended. The message is the user's, none for a resume.
     TurnBegin { turn: TurnId, message: Option<Arc<ChatMessage>> },
     /// An assistant's message begins.
     Begin { showing: Showing, agent: Option<String> },
-    /// More of its text; never empty.
+    /// More text of the message; never empty.
     Text { showing: Showing, delta: String },
-    /// A message makes a call; arguments that are no object are none.
+    /// A message makes a call. Arguments that are not an object are shown as an empty one.
     Call { message: MessageId, id: String, name: String, arguments: Map<String, Value> },
-    /// An assistant's message is recorded: all of its text and calls were told.
+    /// An assistant's message is recorded: all of its text and calls were shown.
     End { showing: Showing, message: Arc<ChatMessage>, side: Option<Value> },
-    /// What was shown under this name is void: it is shown again under the next one, or was never recorded.
+    /// The text shown under this name is void: it is shown again under the next name, or was never recorded.
     Retract { showing: Showing },
-    /// What a call gave, as soon as it gave it.
+    /// The result of a call, as soon as it is known.
     Answer(ToolAnswer),
-    /// What a call gave is recorded; an equal `Answer` was told before.
+    /// The result of a call is recorded; an equal `Answer` was shown before.
     Recorded(ToolAnswer),
-    /// A user's message was taken by the turn that runs.
+    /// The running turn has taken a user's message.
     User { id: MessageId, message: Arc<ChatMessage>, side: Option<Value> },
-    /// A wait ended, or goes on (`refused`). It begins the turn that resumes.
+    /// A wait ended, or goes on (`refused`). The signal begins the turn that resumes.
     Signal { turn: TurnId, signal: String, wait: u64, how: &'static str },
     /// A turn ended.
     TurnEnd { turn: TurnId, outcome: Arc<ChatTurnOutcome> },

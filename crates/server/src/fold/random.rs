@@ -1,4 +1,4 @@
-//! Random turns, told in every way in which a stream may tell them.
+//! Random turns, in every order of events in which a stream may deliver them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use singletree_llm::{ChatMessage, Role, ToolCall};
 use super::tests::{completed, errored, event, turn};
 use super::*;
 
-/// One message of the truth.
+/// One message of the transcript.
 #[derive(Debug, Clone)]
 struct Said {
     text: String,
     calls: usize,
     agent: Option<&'static str>,
-    /// What runs before the last one said of it, each as how much of which text.
+    /// The earlier runs of the message, each as a text and the number of its characters that are sent.
     before: Vec<(String, usize)>,
-    /// After how many characters a piece ends.
+    /// The length of a piece, in characters.
     cut: usize,
     noise: Noise,
 }
 
-/// What goes wrong with the pieces of one message.
+/// The fault in the pieces of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Noise {
     Nothing,
-    /// Nobody listens.
+    /// No piece is sent.
     Silent,
     /// A piece is lost.
     Hole,
     /// All pieces come twice.
     Twice,
-    /// The beginning is one piece.
+    /// The beginning is sent as one piece.
     SoFar,
-    /// The speaker is known with the record only.
+    /// The agent is known only from the record.
     Unnamed,
 }
 
@@ -51,7 +51,7 @@ fn said() -> impl Strategy<Value = Said> {
         .prop_map(|(text, calls, agent, before, cut, noise)| Said { text, calls, agent, before, cut, noise })
 }
 
-/// All that one turn tells, in any of the ways in which a stream may tell it, up to its end.
+/// All events of one turn, up to its end, in any order in which a stream may deliver them.
 pub(crate) fn a_turn() -> impl Strategy<Value = Vec<ChatEvent>> {
     let messages = proptest::collection::vec(said(), 0..5);
     let end = prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(2)];
@@ -70,7 +70,7 @@ pub(crate) fn a_turn() -> impl Strategy<Value = Vec<ChatEvent>> {
     })
 }
 
-/// Collects what one turn tells.
+/// Collects the events of one turn.
 struct Telling {
     events: Vec<ChatEvent>,
     at: u64,
@@ -85,7 +85,7 @@ impl Telling {
         Self { events: Vec::new(), at: 0, k: 1, steps, unrecorded: Vec::new() }
     }
 
-    /// Records what a node has made.
+    /// Records the messages of a node.
     fn complete(&mut self) {
         if self.steps {
             self.record();
@@ -117,8 +117,10 @@ impl Telling {
             let text: Vec<char> = text.chars().take(*len).collect();
             let chunks: Vec<String> = text.chunks(said.cut).map(|chunk| chunk.iter().collect()).collect();
             for (n, text) in (0..).zip(&chunks) {
-                let side =
-                    said.agent.filter(|_| said.noise != Noise::Unnamed).map(|agent| json!({ "agent": agent }));
+                let side = said
+                    .agent
+                    .filter(|_| said.noise != Noise::Unnamed)
+                    .map(|agent| json!({ "agent": agent }));
                 let (id, so_far) = (self.id(), false);
                 let delta = ChatEventKind::Delta {
                     id,
@@ -143,7 +145,7 @@ impl Telling {
                     }
                     Noise::Nothing | Noise::Silent | Noise::Hole | Noise::SoFar | Noise::Unnamed => {}
                 }
-                // The first piece of a run says that it is said again; a second one of the same kind would, too.
+                // The first piece of a run marks a new beginning; a duplicate of it would be another one.
                 if n > 0 || said.noise != Noise::Twice {
                     self.tell(false, delta);
                 }
@@ -178,7 +180,7 @@ impl Telling {
     }
 }
 
-/// Holds what is shown against the order that wires rely on, and returns the text of each message as it stands in the end.
+/// Checks the order that protocols rely on, and returns the final text of each message.
 fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
     let mut open: HashMap<String, String> = HashMap::new();
     let mut texts = HashMap::new();
@@ -194,7 +196,7 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
                     "{name} begins again"
                 );
                 assert!(open.insert(name, String::new()).is_none());
-                // Only what was shown wrongly comes again behind what comes after it.
+                // Only text that replaces void text may come after later messages.
                 assert!(showing.attempt > 1 || showing.message.k > last, "messages begin in their order");
                 last = last.max(showing.message.k);
             }
@@ -232,7 +234,7 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
     texts
 }
 
-/// What a stream begins with that is opened when so much was told: the text so far of the message on its way.
+/// Returns the first event of a stream that is opened after these events: the text so far of the message in progress.
 fn so_far(told: &[ChatEvent]) -> Option<ChatEvent> {
     let last = told.iter().rev().find_map(|item| match &item.what {
         ChatEventKind::Delta { id, run, .. } => Some(Some((id.clone(), *run))),
@@ -266,7 +268,7 @@ fn so_far(told: &[ChatEvent]) -> Option<ChatEvent> {
 }
 
 proptest! {
-    // A stream that is lost at any point and taken up at any later one is one stream.
+    // A stream that is lost at any point and resumed at any later one shows the same as an uninterrupted stream.
     #[test]
     fn what_two_streams_show_is_what_is_recorded(
         messages in proptest::collection::vec(said(), 1..5),
@@ -285,7 +287,7 @@ proptest! {
         let mut fold = Fold::resumed(fold.marks());
         let missed = events[lost..back].iter().filter(|event| event.id.is_some()).cloned();
         let rest: Vec<ChatEvent> = missed.chain(so_far(&events[..back])).chain(events[back..].iter().cloned()).collect();
-        // What a tool gave is told again where that was lost: it is the same.
+        // A result of a call may be shown twice around the gap, with equal content: ignores results.
         pieces.extend(rest.iter().flat_map(|item| fold.event(item)).filter(|it| !matches!(it, Piece::Answer(_))));
         pieces.retain(|piece| !matches!(piece, Piece::Answer(_) | Piece::Recorded(_)));
         let recorded: HashMap<MessageId, String> = events.iter().filter_map(|event| match &event.what {
@@ -308,7 +310,7 @@ proptest! {
         messages.iter().for_each(|message| telling.message(message));
         telling.record();
         telling.tell(true, completed(turn("t")));
-        // Somebody who loses a provisional event, and who comes late.
+        // A listener that misses a provisional event and the events before it began.
         let events: Vec<_> = telling.events.iter().enumerate()
             .filter(|(at, it)| it.id.is_some() || (*at != dropped && *at >= from))
             .map(|(_, it)| it.clone()).collect();

@@ -122,7 +122,7 @@ fn show(piece: &Piece) -> String {
     }
 }
 
-/// Folds lines of events, and compares what is shown; where a line is `--`, another stream goes on.
+/// Folds lines of events, and compares the pieces; at a line `--` another stream continues.
 fn check(events: &[&str], shown: &[&str]) {
     let mut fold = Fold::default();
     let mut pieces = Vec::new();
@@ -147,7 +147,7 @@ fn a_stream_that_was_lost_goes_on_where_it_was() {
     );
     check(&["1 1.0 He", "--", "+1 Hello c"], &["begin 1", "1 He", "1 llo", "call 1 c", "end 1"]);
     check(&["1 1.0 He", "--", "+1 Hello @a"], &["begin 1", "1 He", "1 llo", "end 1"]);
-    // It was said again meanwhile: less of it, then something else.
+    // Another run has begun meanwhile: a shorter text, then a different one.
     check(
         &["1 1.0 Hel", "--", "*1 2.0 H", "1 2.1 i", "1 2.2 !", "+1 Hi!"],
         &["begin 1", "1 Hel", "void 1", "begin 1~2", "1~2 Hi!", "end 1~2"],
@@ -167,7 +167,7 @@ fn pieces_are_told_once_and_the_record_ends_them() {
         &["begin", "1 1.0 He", "1 1.1 llo @a", "+1 Hello", "completed"],
         &["turn", "begin 1", "1 He", "1 llo", "end 1", "completed"],
     );
-    // Without pieces the record says all; what it has beyond the pieces is said with it.
+    // Without pieces the record shows the whole text; with pieces it shows the rest.
     check(&["+1 Hello @a", "completed"], &["begin 1 @a", "1 Hello", "end 1", "completed"]);
     check(&["1 1.0 He @a", "+1 Hello @a"], &["begin 1 @a", "1 He", "1 llo", "end 1"]);
     check(&["+1 __ c", "+2 tool c 7"], &["begin 1", "call 1 c", "end 1", "answer c 7"]);
@@ -177,7 +177,7 @@ fn pieces_are_told_once_and_the_record_ends_them() {
 fn what_is_said_again_is_shown_again_only_where_it_differs() {
     // The same words, then more.
     check(&["1 1.0 Hel", "1 2.0 He", "1 2.1 llo", "+1 Hello"], &["begin 1", "1 Hel", "1 lo", "end 1"]);
-    // Other words: from there on under another name.
+    // Different text: shown under another name from the start.
     check(
         &["1 1.0 Hel", "1 2.0 He", "1 2.1 y!", "1 2.2 You", "+1 Hey!You"],
         &["begin 1", "1 Hel", "void 1", "begin 1~2", "1~2 Hey!", "1~2 You", "end 1~2"],
@@ -193,12 +193,12 @@ fn what_is_said_again_is_shown_again_only_where_it_differs() {
 #[test]
 fn who_is_late_gets_the_text_so_far_in_its_place() {
     check(&["begin", "*1 1.3 Hell", "1 1.4 o", "+1 Hello"], &["turn", "begin 1", "1 Hell", "1 o", "end 1"]);
-    // It has overtaken records: those first.
+    // The piece has overtaken records: those are shown first.
     check(
         &["*3 1.3 Hell", "+1 __ c", "+2 tool c 7", "1 1.0 x", "3 1.4 o", "+3 Hello"],
         &["begin 1", "call 1 c", "end 1", "answer c 7", "begin 3", "3 Hell", "3 o", "end 3"],
     );
-    // At level `turn`, behind messages of which nothing was shown: those first.
+    // At level `turn`, after messages of which nothing was shown: those are shown first.
     check(
         &["3 1.0>2 He", "3 1.1>2 y", "+1 __ c", "+2 tool c 7", "3 1.2>2 !", "+3 Hey!"],
         &["begin 1", "call 1 c", "end 1", "answer c 7", "begin 3", "3 Hey", "3 !", "end 3"],
@@ -207,17 +207,17 @@ fn who_is_late_gets_the_text_so_far_in_its_place() {
         &["begin", "1 1.0 A", "2 1.0>1 B", "+1 A", "+2 B"],
         &["turn", "begin 1", "1 A", "begin 2", "2 B", "end 1", "end 2"],
     );
-    // What steers is recorded with the answer to it, and does not hold it up.
+    // A steering message is recorded with its answer, and does not delay the pieces of the answer.
     check(
         &["+1 A", "3 1.0 B", "+2 user hm", "+3 B"],
         &["begin 1", "1 A", "end 1", "begin 3", "3 B", "user 2", "end 3"],
     );
-    // Nothing of what comes before it is still to come when its next piece comes.
+    // The next piece shows that no earlier message is pending.
     check(&["*3 1.3 Hell", "3 1.4 o"], &["begin 3", "3 Hell", "3 o"]);
-    // A piece is missing: the record tells the rest.
+    // A piece is missing: the record completes the text.
     check(&["1 1.0 He", "1 1.2 o", "1 1.3 !", "+1 Hello!"], &["begin 1", "1 He", "1 llo!", "end 1"]);
     check(&["1 1.0 He", "1 1.2 o", "*1 1.2 Hello"], &["begin 1", "1 He", "1 llo"]);
-    // Pieces that come again, of a lower run, of what is recorded, of what is over.
+    // Pieces that come again, or belong to a lower run, to a recorded message, or to a turn that is over.
     check(&["1 2.0 He", "1 2.1 l", "1 2.1 l", "1 1.2 x"], &["begin 1", "1 He", "1 l"]);
     check(&["+1 Hello", "1 1.0 He", "completed", "3 1.0 x"], &["begin 1", "1 Hello", "end 1", "completed"]);
 }
@@ -229,12 +229,12 @@ fn a_call_is_told_once_and_before_what_it_gave() {
         &["+1 __ c d", "start c", "start d", "finish d 2", "finish c 1", "+2 tool c 1", "+3 tool d 2"],
         &["begin 1", "call 1 c", "call 1 d", "end 1", "answer d 2", "answer c 1", "recorded c", "recorded d"],
     );
-    // As at level `turn`, where records come last: whose call it is nobody knows before.
+    // At level `turn` records come last: the message of a call is unknown before its record.
     check(
         &["1 1.0 Hm", "start c", "finish c 1", "3 1.0>2 So", "+1 Hm c", "+2 tool c 1", "+3 So"],
         &["begin 1", "1 Hm", "call 1 c", "end 1", "answer c 1", "begin 3", "3 So", "end 3"],
     );
-    // What is recorded counts; the same id again is another call.
+    // The recorded result counts; the same id in a later message is another call.
     check(
         &["+1 __ c", "finish c 1", "+2 tool c 9", "+3 __ c", "finish c 3", "+4 tool c 3"],
         &[
@@ -252,7 +252,7 @@ fn a_call_is_told_once_and_before_what_it_gave() {
     );
 }
 
-// What a listener hears may be older than what it has read of the log.
+// A listener may hear events that are older than the last record that it has read from the log.
 #[test]
 fn what_the_record_has_overtaken_is_not_told() {
     let mut fold = Fold::default();
@@ -288,7 +288,7 @@ fn a_message_is_of_one_agent() {
 fn what_is_never_recorded_is_void_when_its_turn_ends() {
     check(&["begin", "1 1.0 He", "errored"], &["turn", "begin 1", "1 He", "void 1", "errored"]);
     check(&["+1 user hm", "2 1.0 He", "+2 Hey"], &["user 1", "begin 2", "2 He", "2 y", "end 2"]);
-    // A turn whose message was taken ends beside the one that took it.
+    // A turn whose message was taken ends during the turn that took it.
     let mut fold = Fold::default();
     let mut seen = Vec::new();
     for (at, of, line) in

@@ -1,13 +1,13 @@
-//! Whether a tool message tells of success.
+//! Reads from a tool message whether its call succeeded.
 
 use serde_json::Value;
 use singletree_llm::ChatMessage;
 
-/// What a tool message says of a call that was closed without being run to its end (D8).
+/// The statuses in the tool message of a call that was closed without being run to its end (D8).
 const CLOSED: [&str; 4] = ["cancelled", "denied", "failed", "unknown"];
 
-/// Tells whether a tool message tells of success: as its side record has it (D17); else as its content has it, where that is
-/// an object which closes the call (D8) or says `success`; else it does.
+/// Returns whether the call of a tool message succeeded. The side record decides (D17); without one, the content, if
+/// it is an object that closes the call (D8) or has `success`; otherwise the call succeeded.
 pub(crate) fn success(message: &ChatMessage, side: Option<&Value>) -> bool {
     if let Some(success) = side.and_then(|side| side.get("success")).and_then(Value::as_bool) {
         return success;

@@ -1,4 +1,4 @@
-//! A message on its way: what was shown of it, and how far what comes now says the same.
+//! A message in progress: the text that was shown of it, and how much of it the present run has repeated.
 
 use sha2::{Digest, Sha256};
 use singletree_harness::MessageId;
@@ -6,27 +6,27 @@ use singletree_harness::MessageId;
 use super::mark::Mark;
 use super::piece::{Piece, Showing};
 
-/// A message on its way.
+/// A message in progress.
 #[derive(Debug)]
 pub(crate) struct Way {
     showing: Showing,
     agent: Option<String>,
     begun: bool,
-    /// What was shown under the present name, and its digest.
+    /// The text that was shown under the present name, and its digest.
     shown: String,
     digest: Sha256,
-    /// What another stream has shown before this one, as long as it was not held against what is said.
+    /// The position of an earlier stream in this message, until the present text was compared with it.
     before: Option<Mark>,
-    /// What the present run has said, as long as that is so.
+    /// The text of the present run while `before` is set.
     heard: String,
-    /// How many bytes of that the present run has said, too.
+    /// The number of bytes of `shown` that the present run has produced, too.
     said: usize,
-    /// Which run speaks, and the number of its next piece.
+    /// The number of the present run, and the number of its next piece.
     run: u32,
     next: u64,
-    /// Whether a piece is missing: then only the text so far, or the record, says more.
+    /// Whether a piece is missing: then only the text so far, or the record, can go on.
     holed: bool,
-    /// The text so far, where messages before this one are still to come.
+    /// The text so far, while earlier messages are still to come.
     held: Option<String>,
 }
 
@@ -48,14 +48,14 @@ impl Way {
         }
     }
 
-    /// Goes on where another stream has come to.
+    /// Continues a message at the position of an earlier stream.
     pub(crate) fn resumed(mark: Mark) -> Option<Self> {
         let showing = mark.showing()?;
         let fresh = Self::new(showing.message.clone());
         Some(Self { showing, begun: true, before: Some(mark), ..fresh })
     }
 
-    /// Tells how far it has come, for a stream that goes on; none as long as nothing was shown.
+    /// Returns the position, for a stream that continues this one; `None` as long as nothing was shown.
     pub(crate) fn mark(&self) -> Option<Mark> {
         match &self.before {
             Some(before) => Some(before.clone()),
@@ -75,7 +75,7 @@ impl Way {
         self.begun
     }
 
-    /// Notes whose it is, as long as nobody was told.
+    /// Sets the agent of the message, unless the message was begun.
     pub(crate) fn spoken_by(&mut self, agent: Option<&str>) {
         if !self.begun
             && let Some(agent) = agent
@@ -84,13 +84,13 @@ impl Way {
         }
     }
 
-    /// Takes the next piece of a run; `follows` says that nothing before the message is still to come.
+    /// Takes the next piece of a run; `follows` says that no earlier message is still to come.
     pub(crate) fn delta(&mut self, (run, n): (u32, u64), text: &str, follows: bool, out: &mut Vec<Piece>) {
         if run < self.run || (run == self.run && n > 0 && n < self.next) {
             return;
         }
         if run > self.run || n == 0 {
-            // It is said again from the beginning.
+            // The run starts from the beginning.
             (self.run, self.next, self.holed, self.held) = (run, 0, false, None);
             self.again();
         }
@@ -107,7 +107,7 @@ impl Way {
         self.say(text, out);
     }
 
-    /// Takes all that a run has said; `follows` as for a piece.
+    /// Takes the whole text so far of a run; `follows` as in `delta`.
     pub(crate) fn so_far(&mut self, (run, n): (u32, u64), text: &str, follows: bool, out: &mut Vec<Piece>) {
         if run < self.run || (run == self.run && n < self.next && !self.holed) {
             return;
@@ -120,19 +120,19 @@ impl Way {
         }
     }
 
-    /// Shows what was held back.
+    /// Shows the text that was held back.
     pub(crate) fn release(&mut self, out: &mut Vec<Piece>) {
         if let Some(text) = self.held.take() {
             self.say(&text, out);
         }
     }
 
-    /// Takes the text as it is recorded, and whose it is.
+    /// Takes the recorded text and the agent of the message.
     pub(crate) fn record(&mut self, text: &str, agent: Option<&str>, out: &mut Vec<Piece>) {
         self.held = None;
         self.again();
         self.spoken_by(agent);
-        // Whose it is that another stream has begun, that one has told.
+        // If another stream has begun the message, that stream has shown the agent.
         let known = self.begun && self.before.is_none();
         let foreign = known && agent.is_some() && agent != self.agent.as_deref();
         if foreign {
@@ -147,7 +147,7 @@ impl Way {
         }
     }
 
-    /// Ends what is never recorded.
+    /// Ends a message that is never recorded.
     pub(crate) fn abandon(self) -> Option<Piece> {
         self.begun.then_some(Piece::Retract { showing: self.showing })
     }
@@ -159,13 +159,13 @@ impl Way {
         }
     }
 
-    /// What comes now is said from the beginning.
+    /// Resets the comparison: the next text starts from the beginning.
     fn again(&mut self) {
         self.said = 0;
         self.heard.clear();
     }
 
-    /// Shows what is new of the next words of the present run.
+    /// Shows the new part of the next text of the present run.
     fn say(&mut self, text: &str, out: &mut Vec<Piece>) {
         let Some(before) = &self.before else { return self.say_more(text, out) };
         self.heard.push_str(text);
@@ -206,7 +206,7 @@ impl Way {
         }
     }
 
-    /// What was shown is void: shows this in its place.
+    /// Retracts the shown text, and shows this text instead.
     fn show_instead(&mut self, text: String, out: &mut Vec<Piece>) {
         out.push(Piece::Retract { showing: self.showing() });
         self.showing.attempt = self.showing.attempt.saturating_add(1);

@@ -23,11 +23,12 @@ use crate::problem::{Kind, Problem};
 /// The header in which a program names the user on whose behalf it asks.
 const SUBJECT: HeaderName = HeaderName::from_static("x-subject");
 
-/// Who is asked for a key, and what is believed beside keys.
+/// Whether callers need a key, and which other credentials the server accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessPolicy {
-    /// Whether everybody is asked. If not, who shows no key is the single tenant and may do everything: for a server that only its
-    /// own machine reaches. Such a server answers no page of elsewhere.
+    /// Whether every caller needs a key. If not, a caller without a key acts for the single tenant and may do
+    /// everything: use this only for a server that is reachable from its own machine alone. Such a server refuses
+    /// requests of web pages of other origins than `origins`.
     pub required: bool,
     /// The pages of elsewhere that may ask from within a browser, as `https://chat.example.com`.
     pub origins: Vec<String>,
@@ -112,8 +113,9 @@ impl Access {
         self.keyring.caller(text).await
     }
 
-    /// Returns the caller of a server that asks nobody, unless a page of elsewhere asks through somebody's browser: such a
-    /// page names itself, or a host of its own that it has let point here.
+    /// Returns the caller of a server that needs no key. Refuses a request that a web page of another origin makes
+    /// through a user's browser: such a request carries that page's origin, or a host name of its own that resolves to
+    /// this machine.
     fn neighbour(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
         let header = |name: HeaderName| headers.get(name).and_then(|header| header.to_str().ok());
         let host = header(HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
@@ -140,7 +142,8 @@ fn said_subject(caller: Caller, headers: &HeaderMap) -> Result<Caller, Problem> 
     Ok(Caller { subject: Some(subject.ok_or_else(wrong)?), ..caller })
 }
 
-/// Returns what stands behind `Bearer`. More than one is none: who would be believed is a riddle.
+/// Returns the text after `Bearer`. Several `Authorization` headers are refused, because it is ambiguous which one
+/// counts.
 fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(first), None) = (all.next(), all.next()) else {

@@ -1,7 +1,7 @@
-//! The audit: who did what that cannot be undone, or that lets others do something.
+//! The audit: records actions that cannot be undone and actions that grant access, with the actor of each.
 //!
-//! Answers and deletions are recorded by the chat, in the commits that make them; what the server does is recorded here, in the
-//! same form and, where it changes documents, with them.
+//! The chat records answers and deletions in the commits that make them. This module records the actions of the server
+//! in the same form and, where an action changes documents, in the same transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::{Error, Result};
 pub(crate) struct Deed(singletree_harness::Deed);
 
 impl Deed {
-    /// Says what somebody does to what.
+    /// Makes an entry of an actor, an action and its subject.
     pub(crate) fn new(who: &str, action: &str, subject: &str) -> Self {
         Self(singletree_harness::Deed::new(Timestamp::from_millis(0), Some(who), action, subject))
     }
 
-    /// Adds what else is worth knowing. No content of a conversation, no secret.
+    /// Adds a detail. It must hold no content of a conversation and no secret.
     pub(crate) fn with(self, name: &str, value: impl Into<Value>) -> Self {
         Self(self.0.with(name, value))
     }
@@ -49,7 +49,7 @@ impl Audit {
         Self { documents, clock, ids, kept }
     }
 
-    /// Returns the change that records a deed, to be made with what it records.
+    /// Returns the change that records an entry. Commit it together with the action that it records.
     pub(crate) fn entry(&self, tenant: &TenantId, deed: Deed) -> Change {
         let deed = singletree_harness::Deed { at: self.clock.now(), ..deed.0 };
         Change::Write {
@@ -73,7 +73,8 @@ impl Audit {
     }
 }
 
-/// Cuts what was read with one more than a page to a page, and says where the next one begins.
+/// Cuts the result of a query for `limit + 1` documents to one page; returns the id at which the page ends if there are
+/// more.
 pub(super) fn page(mut found: Vec<Document>, limit: u64) -> (Vec<Document>, Option<String>) {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;

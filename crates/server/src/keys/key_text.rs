@@ -23,7 +23,7 @@ pub(super) struct Drawn {
     pub(super) id: String,
     /// Its text, to be shown once.
     pub(super) text: Secret,
-    /// What is kept of it.
+    /// The digest of its text, which is stored.
     pub(super) digest: [u8; 32],
 }
 
@@ -47,14 +47,14 @@ pub(super) fn draw_secret(entropy: &dyn Entropy, id: &str) -> Drawn {
     Drawn { id: id.to_owned(), text: Secret::new(text), digest }
 }
 
-/// Draws what stands in a cookie: a secret without an id.
+/// Draws the token of a cookie: a secret without an id.
 pub(super) fn draw_token(entropy: &dyn Entropy) -> String {
     let mut secret = [0; SECRET_BYTES];
     entropy.fill(&mut secret);
     base32(&secret)
 }
 
-/// Returns the digest of a secret, as it names what is kept of it.
+/// Returns the digest of a secret as text. It is the id of the document that is stored for the secret.
 pub(super) fn digest_text(text: &str) -> String {
     base32(&digest(text))
 }
@@ -62,16 +62,17 @@ pub(super) fn digest_text(text: &str) -> String {
 /// Returns the id in the text of a key, if it has the form of one.
 pub(super) fn id_of(text: &str) -> Option<&str> {
     let (id, secret) = text.strip_prefix(BEGIN)?.split_once('_')?;
-    let known = id == OPERATOR || (id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let known =
+        id == OPERATOR || (id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
     (known && !secret.is_empty()).then_some(id)
 }
 
-/// Returns what is kept of a key's text.
+/// Returns the digest of a key's text, which is stored in place of the text.
 pub(super) fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Writes bytes as letters and digits that a double click selects as one word (RFC 4648 §6, lower case, without padding).
+/// Writes bytes as letters and digits that a double click selects as one word (RFC 4648 §6, lower case, no padding).
 fn base32(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let digit = |index: usize| {

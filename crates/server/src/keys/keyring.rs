@@ -25,7 +25,7 @@ use crate::{Error, Result};
 
 /// The kind of a key's record, which is its tenant's.
 pub(super) const KIND: &str = "api_key";
-/// The kind of what says whose a key is, which is the house's.
+/// The kind of the document that names the tenant of a key. It belongs to the operator's tenant id.
 pub(super) const OWNER: &str = "api_key_owner";
 
 /// How many keys a tenant may have; one more is `server_keys_full`.
@@ -37,14 +37,14 @@ const KEPT: Duration = Duration::from_hours(90 * 24);
 /// How exactly it is known when a key was used last.
 const USED_EVERY: Duration = Duration::from_mins(1);
 
-/// What is said of a key that is to be made.
+/// The properties of a key that is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
-    /// What people call it, 1 to 128 bytes.
+    /// Its name for people, 1 to 128 bytes.
     pub name: String,
-    /// What it may do: at least one.
+    /// Its scopes: at least one.
     pub scopes: Vec<KeyScope>,
-    /// After what time it is good no more.
+    /// The time from its creation until it expires; without one it never does.
     pub expires_in: Option<Duration>,
 }
 
@@ -70,7 +70,7 @@ struct Known {
 
 /// The keys of a server. Every change is recorded in the audit of the key's tenant, in the transaction that makes it.
 ///
-/// One keyring changes the keys of a store at a time: what it knows it need not read again.
+/// Only one keyring may change the keys of a store at a time: a keyring does not read again the records in its cache.
 pub struct Keyring {
     documents: Arc<dyn Documents>,
     clock: Arc<dyn Clock>,
@@ -129,7 +129,7 @@ impl Keyring {
         self.create_beside(tenant, new, by, |_| Vec::new()).await
     }
 
-    /// Makes a key as [`create`](Self::create) does, in one transaction with what else its id brings about.
+    /// Creates a key as [`create`](Self::create) does, in one transaction with further changes that depend on its id.
     pub(crate) async fn create_beside(
         &self,
         tenant: &TenantId,
@@ -173,14 +173,15 @@ impl Keyring {
         Ok(KeyList { items: found.iter().map(shown).collect::<Result<_>>()?, next })
     }
 
-    /// Gives a key another secret, and returns it with its text; the secret that it had stays good for so long. A key that was taken
-    /// back, or whose time is over, is not good again by that.
+    /// Gives a key a new secret, and returns the key with its new text. The old secret stays valid for `grace`.
+    /// Rotating does not make a revoked or an expired key valid again.
     ///
     /// # Errors
     /// `server_key_unknown`, `store_unavailable` and its kin.
     ///
     /// # Cancellation
-    /// Dropping the future may leave the key with a secret that nobody has, beside the old one for its time.
+    /// Dropping the future may leave the key with a new secret that no caller received; the old one stays valid for
+    /// `grace`.
     pub async fn rotate(
         &self,
         tenant: &TenantId,
@@ -231,7 +232,7 @@ impl Keyring {
         revoked
     }
 
-    /// Returns what changes whenever a key or a sign-in may be good no more.
+    /// Returns a counter that changes whenever a key or a sign-in may have become invalid.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -250,7 +251,7 @@ impl Keyring {
         if !record.is_of(&digest(text), now) {
             return Err(Problem::unauthorized());
         }
-        // Who shows the secret may hear what became of the key.
+        // A caller that presents the secret may learn the state of the key.
         match record.state(now) {
             KeyState::Active => {}
             KeyState::Expired => return Err(Problem::stale(Kind::KeyExpired)),
@@ -308,7 +309,8 @@ impl Keyring {
         Ok(found)
     }
 
-    /// Reads a tenant's key. The caller holds `changing`, so that nothing older replaces what is known.
+    /// Reads a tenant's key. The caller holds `changing`, so that an older record never replaces a newer one in the
+    /// cache.
     async fn read(&self, tenant: &TenantId, id: &str) -> Result<Option<Known>> {
         let found = self.documents.document(&DocumentKey::new(tenant.clone(), KIND, id)).await?;
         let Some(found) = found else { return Ok(None) };
@@ -326,7 +328,7 @@ impl Keyring {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// Changes a tenant's key, in one transaction with what belongs to it.
+    /// Changes a tenant's key, in one transaction with the further changes `beside`.
     async fn change(
         &self,
         tenant: &TenantId,
@@ -342,7 +344,7 @@ impl Keyring {
         let mut changes = write(tenant, id, &record, Expect::Version(version));
         changes.extend(beside);
         if let Err(error) = self.documents.change(changes).await {
-            // It may have landed all the same: what is stored is asked again.
+            // The transaction may have been committed all the same: the next use reads the stored record again.
             self.forget(id);
             return Err(error.into());
         }

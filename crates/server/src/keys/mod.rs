@@ -1,12 +1,13 @@
-//! Who asks: API keys, bearer tokens, and the audit of what was done with them.
+//! Authentication: API keys, bearer tokens, and the audit of the actions of callers.
 //!
 //! # How keys are kept
-//! A key's text is `st_ID_SECRET`. The secret is 256 bits that nobody can guess, so what is kept of it is one SHA-256: slow hashes
-//! make guessing passwords dear, and nobody guesses 256 bits. A record that is read by a thief therefore opens nothing, and a
-//! check costs a microsecond. The id is no secret: it names the key in logs, lists and audits, and finds its record without
-//! looking at others. Digests are compared in constant time.
+//! A key's text is `st_ID_SECRET`. The secret is 256 random bits, so the store keeps one SHA-256 of it: slow hashes
+//! protect passwords that can be guessed, and 256 bits cannot be. A thief who reads a record can therefore not use the
+//! key, and a check costs a microsecond. The id is no secret: it names the key in logs, lists and audits, and finds its
+//! record without reading others. Digests are compared in constant time.
 //!
-//! A key belongs to one tenant. Its record is a document of that tenant; another one, of the house, says by id whose it is.
+//! A key belongs to one tenant. Its record is a document of that tenant; another document, of the operator's tenant id,
+//! maps the id of the key to its tenant.
 
 mod access;
 mod audit;

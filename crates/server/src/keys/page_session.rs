@@ -16,7 +16,7 @@ use crate::caller::{Caller, house};
 use crate::entropy::Entropy;
 use crate::problem::{Kind, Problem};
 
-/// The kind of what is kept of one who signed in.
+/// The kind of the document of a page session.
 pub(super) const KIND: &str = "page_session";
 /// The name of the cookie over plain HTTP.
 const NAME: &str = "singletree_page";
@@ -25,12 +25,12 @@ const HOST_NAME: &str = "__Host-singletree_page";
 /// How long somebody stays signed in.
 const LENGTH: Duration = Duration::from_hours(12);
 
-/// What is kept of one who signed in, under the digest of the cookie.
+/// The stored record of a page session, under the digest of the cookie.
 #[derive(Debug, Serialize, Deserialize)]
 struct SignedIn {
-    /// The key that was shown: what it may do, and whether it is still good, is asked of it each time.
+    /// The key that signed in. Its scopes and its validity are checked with every request.
     key: String,
-    /// The digest of the secret that was shown: who signed in with one stays signed in no longer than it is good.
+    /// The digest of the secret that signed in: the session ends when this secret is no longer valid.
     secret: [u8; 32],
 }
 
@@ -86,8 +86,8 @@ impl PageSessions {
         Ok(cookie("", Duration::ZERO, secure))
     }
 
-    /// Returns who signed in, if a request shows a cookie, and comes from the page itself: a browser sends a cookie along also
-    /// when others make it ask.
+    /// Returns the caller of a page session, if the request has a cookie and comes from the page itself: a browser also
+    /// sends the cookie with requests that other sites cause.
     pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
         let Some(token) = token(headers) else { return Ok(None) };
         if !is_from_the_page(headers) {

@@ -1,4 +1,4 @@
-//! What is kept of a key.
+//! The stored record of a key.
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{TenantId, Timestamp};
@@ -8,7 +8,7 @@ use subtle::{Choice, ConstantTimeEq};
 use crate::caller::Scope;
 use crate::native::time;
 
-/// What is kept of a key.
+/// The stored record of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) name: String,
@@ -85,7 +85,7 @@ impl Record {
         }
     }
 
-    /// Returns what it may do.
+    /// Returns its scopes.
     pub(super) fn scopes(&self) -> Vec<Scope> {
         self.scopes.iter().map(|it| scope(*it)).collect()
     }

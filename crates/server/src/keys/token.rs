@@ -20,7 +20,7 @@ use crate::Result;
 use crate::caller::Caller;
 use crate::problem::{Kind, Problem};
 
-/// Which tokens are believed, and what they say about who shows them.
+/// Which tokens the server accepts, and how their claims map to a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenPolicy {
     /// The file of the public keys: a JSON Web Key Set. Read again when it changes.
@@ -31,9 +31,9 @@ pub struct TokenPolicy {
     pub audiences: Vec<String>,
     /// The claim that names the tenant.
     pub tenant_claim: String,
-    /// The claim that lists what may be done: a list, or a text of words.
+    /// The claim that lists the scopes: a list, or a text of words separated by spaces.
     pub scope_claim: String,
-    /// What stands before the names of our scopes there; words that begin otherwise say nothing here.
+    /// The prefix of our scopes in this claim; words without it are ignored.
     pub scope_prefix: String,
     /// By how much the clocks may differ.
     pub leeway: Duration,
@@ -47,13 +47,14 @@ pub(crate) struct Tokens {
     clock: Arc<dyn Clock>,
 }
 
-/// What of a token's head is looked at.
+/// The fields of a token's header that are checked.
 #[derive(Debug, Deserialize)]
 struct Head {
     alg: String,
     #[serde(default)]
     kid: Option<String>,
-    /// What a reader has to understand: nothing of it is understood here (RFC 7515 §4.1.11).
+    /// The extensions that a reader must understand. None is supported, so a token with this field is refused (RFC 7515
+    /// §4.1.11).
     #[serde(default)]
     crit: Option<serde_json::Value>,
 }
@@ -76,7 +77,7 @@ impl Tokens {
         claims.caller(&self.policy, self.clock.now())
     }
 
-    /// Returns what a token says, if the signature is that of one of our keys. Why not is nobody's business.
+    /// Returns the claims of a token, if one of our keys signed it. The reason of a refusal is not reported.
     fn signed(&self, token: &str) -> Option<Claims> {
         let (message, signature) = token.rsplit_once('.')?;
         let (head, body) = message.split_once('.')?;

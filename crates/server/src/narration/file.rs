@@ -1,7 +1,7 @@
-//! The file to which narration may be written: for people. Nothing here reads it, except to take a session's lines out.
+//! The optional narration file, for people. The server never reads it, except to remove the lines of a session.
 //!
-//! A thread of its own writes. Who has something to say leaves it there and goes on; what the thread cannot keep up with, or
-//! the disk has no room for, is dropped.
+//! A thread of its own writes the file. Callers queue their lines and go on. Lines that the thread cannot keep up with,
+//! or that do not fit on the disk, are dropped.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -17,8 +17,8 @@ use singletree_narration::Narration;
 use super::limits::NarrationLimits;
 use super::ring::Owner;
 
-/// How many sessions of one tenant may wait to be taken out; if there are more, everything of that tenant goes, and nothing of
-/// another one (INV-14).
+/// How many sessions of one tenant may wait to be removed; beyond that, all lines of this tenant are removed, and none
+/// of another tenant (INV-14).
 const FORGOTTEN: usize = 1_000;
 /// How long the end of a server waits for the file.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ pub(super) struct NarrationFile {
     desk: Arc<Desk>,
 }
 
-/// What the writer and those who leave it something share.
+/// The queue that callers share with the writer thread.
 #[derive(Debug)]
 struct Desk {
     waiting: Mutex<Waiting>,
@@ -161,7 +161,7 @@ impl NarrationFile {
 }
 
 impl Drop for NarrationFile {
-    /// Waits until what was left is written; not for long, where the disk does not answer.
+    /// Waits until the queued lines are written, for [`LAST_WORDS`] at most in case the disk does not respond.
     fn drop(&mut self) {
         let mut waiting = self.desk.waiting();
         waiting.closed = true;
@@ -172,7 +172,7 @@ impl Drop for NarrationFile {
 }
 
 impl Desk {
-    /// Held for a moment; what is in it is whole between any two statements.
+    /// Locks the queue for a moment. A poisoned lock is usable: the queue is consistent between any two statements.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,14 +203,15 @@ impl Waiting {
     }
 }
 
-/// What the thread knows.
+/// The state of the writer thread.
 struct Writer {
     path: PathBuf,
     max: u64,
 }
 
 impl Writer {
-    /// Writes until there is nothing more. What fails is dropped: the next time may be better.
+    /// Writes until the queue is closed and empty. Lines that cannot be written are dropped: the next attempt may
+    /// succeed.
     fn run(&self, desk: &Desk) {
         while let Some(waiting) = desk.take() {
             if waiting.all {
@@ -219,7 +220,7 @@ impl Writer {
             } else if !waiting.forgotten.0.is_empty() {
                 for path in [&self.aside(), &self.path] {
                     if take_out(path, &waiting.forgotten).is_err() {
-                        // Better nothing than what is to be forgotten.
+                        // If the lines cannot be removed, the whole file is emptied: deleted lines must not stay.
                         drop(fs::write(path, ""));
                     }
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much narration is held. What goes beyond is dropped, the oldest first, and nobody is told: dropping it changes nothing.
+/// How much narration is held. Entries beyond a limit are dropped silently, the oldest first: nothing depends on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NarrationLimits {
     /// Pieces of one session; 0 holds none.
@@ -11,7 +11,7 @@ pub struct NarrationLimits {
     pub age: Duration,
     /// Bytes of one text; the rest is cut off.
     pub content_bytes: usize,
-    /// Bytes of all that is held, of all sessions and tenants, with what it takes to hold it.
+    /// Bytes of all entries of all sessions and tenants, including the overhead of holding them.
     pub total_bytes: usize,
     /// Bytes that may wait to be written to the file, where there is one.
     pub waiting_bytes: usize,

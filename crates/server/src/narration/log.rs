@@ -14,11 +14,11 @@ use super::follow::Followers;
 use super::limits::NarrationLimits;
 use super::ring::{Held, Owner, Rings};
 
-/// Narration, as a server holds it for those who look: a ring for each session in memory, and a file if one is wanted. Make it
-/// first, give [`NarrationLog::sink`] to the chat and the log itself to the server.
+/// The narration of a server, for those who look at it: a ring for each session in memory, and a file if one is wanted.
+/// Create it first; give [`NarrationLog::sink`] to the chat and the log itself to the server.
 ///
-/// It can be emptied at any moment: nothing but what people are shown changes (INV-9). That is why reading it is the server's
-/// alone: who has the log can put in and take out, and not look.
+/// It can be emptied at any moment: only the narration that people are shown changes (INV-9). That is why only the
+/// server can read it: the log's public methods add and remove entries, and none returns them.
 #[derive(Clone)]
 pub struct NarrationLog(Option<Arc<Log>>);
 
@@ -28,7 +28,7 @@ pub(super) struct Log {
     limits: NarrationLimits,
     clock: Arc<dyn Clock>,
     redactor: Redactor,
-    /// Guards what is held; held for a moment, never across an await.
+    /// Guards the rings; held for a moment, never across an await.
     rings: Mutex<Rings>,
     followers: Followers,
     file: Option<NarrationFile>,
@@ -38,17 +38,17 @@ pub(super) struct Log {
 struct LogSink(Arc<Log>);
 
 impl NarrationLog {
-    /// Holds narration within limits. What it gets is taken of the redactor's secrets first (INV-16).
+    /// Holds narration within limits. The redactor removes secrets from every entry first (INV-16).
     #[must_use]
     pub fn new(limits: NarrationLimits, redactor: Redactor, clock: Arc<dyn Clock>, ids: &dyn Ids) -> Self {
         Self::with(limits, (redactor, clock, ids), None)
     }
 
-    /// Holds narration, and writes it to a file of its own, too: a line of JSON for each piece, at the end of what is there. The
-    /// file is put aside when it is full; nobody reads it but people.
+    /// Holds narration, and also appends it to a file of its own: one line of JSON for each entry. A full file is
+    /// rotated; the server never reads it, it is for people.
     ///
     /// # Errors
-    /// When the file cannot be opened. What goes wrong later is not told.
+    /// When the file cannot be opened. Later failures are not reported.
     pub fn writing(
         limits: NarrationLimits,
         (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn Ids),
@@ -76,7 +76,7 @@ impl NarrationLog {
         Self(None)
     }
 
-    /// Returns where narration is put in: what a chat is given.
+    /// Returns the sink that puts narration into this log, to be given to the chat.
     #[must_use]
     pub fn sink(&self) -> Arc<dyn NarrationSink> {
         match &self.0 {
@@ -124,7 +124,7 @@ impl Log {
         }
     }
 
-    /// Returns what is held of a session past a number.
+    /// Returns the entries of a session after a number.
     pub(super) fn past(&self, owner: &Owner, no: u64) -> Vec<Held> {
         self.rings().past(owner, no, self.clock.now())
     }

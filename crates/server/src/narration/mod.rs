@@ -1,7 +1,8 @@
 //! The reader of narration: a ring for each session, and nothing that decides (INV-9).
 //!
-//! What a chat narrates goes into a [`NarrationLog`] by its sink. Sections of this server, and nobody else, look at it by a
-//! [`NarrationView`](view::NarrationView): the endpoints of narration, and live streams that show it beside what they tell.
+//! A chat sends its narration to the sink of a [`NarrationLog`]. Only the sections of this server read it, with a
+//! [`NarrationView`](view::NarrationView): the narration endpoints, and live streams that show it beside their own
+//! events.
 
 mod file;
 mod follow;

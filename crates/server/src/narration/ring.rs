@@ -1,4 +1,4 @@
-//! What is held of narration: a bounded ring for each session, and a bound for all together (INV-12).
+//! The narration in memory: a bounded ring for each session, and a bound for all together (INV-12).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use singletree_narration::{Narration, Whose};
 
 use super::limits::NarrationLimits;
 
-/// What a piece takes beside its text, about.
+/// The approximate size of an entry without its text.
 const ENTRY_BYTES: usize = 160;
-/// What a ring takes beside the names of tenant and session, about.
+/// The approximate size of a ring without the names of tenant and session.
 const RING_BYTES: usize = 320;
 
 /// Whose ring it is.
@@ -36,7 +36,7 @@ impl Owner {
 pub(super) struct Held {
     /// Its number among all that were ever said.
     pub(super) no: u64,
-    /// What was said.
+    /// The narration.
     pub(super) narration: Arc<Narration>,
     /// When it came.
     came: Timestamp,
@@ -64,7 +64,7 @@ impl Rings {
         Self { limits, rings: HashMap::new(), oldest: BTreeMap::new(), bytes: 0, next: 1 }
     }
 
-    /// Takes a piece; what there is no room for any more is dropped, the oldest first, and nobody is told.
+    /// Adds an entry. Entries that no longer fit are dropped silently, the oldest first.
     pub(super) fn push(&mut self, owner: &Owner, narration: Narration, now: Timestamp) {
         self.forget_old(now);
         if self.limits.entries == 0 {
@@ -87,7 +87,7 @@ impl Rings {
         while self.bytes > self.limits.total_bytes && self.drop_oldest() {}
     }
 
-    /// Returns what is held of a session, from past a number on.
+    /// Returns the entries of a session after a number.
     pub(super) fn past(&mut self, owner: &Owner, no: u64, now: Timestamp) -> Vec<Held> {
         self.forget_old(now);
         let ring = self.rings.get(owner);
@@ -108,7 +108,8 @@ impl Rings {
         self.bytes = 0;
     }
 
-    /// Drops what has been held for long enough. What came first is the oldest of all, whatever clocks do.
+    /// Drops the entries that are older than the limit. The entry that came first counts as the oldest, even if the
+    /// clock jumps.
     fn forget_old(&mut self, now: Timestamp) {
         let age = self.limits.age;
         let old = |it: &Held| now.since(it.came) > age;
@@ -203,8 +204,8 @@ mod tests {
     }
 
     proptest! {
-        // INV-12: whatever is said to whom, and forgotten: the bounds hold, what is counted is what is held, and each ring
-        // holds the end of what was said in it.
+        // INV-12: for any order of entries, owners and removals the bounds hold, the counted bytes are those of the
+        // held entries, and each ring holds the last entries of its session.
         #[test]
         fn the_bounds_hold(steps in proptest::collection::vec((0_u8..4, 0_usize..400, 0_u8..12), 0..120)) {
             let limits = NarrationLimits { total_bytes: 3_000, ..limits() };

@@ -18,7 +18,7 @@ use crate::section::{Operation, Route, Section};
 use crate::shared::Shared;
 use crate::sse::{self, Frame};
 
-/// The header in which browsers say what they saw last.
+/// The header in which browsers send the id of the last event that they received.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// Returns the section of narration.
@@ -58,7 +58,8 @@ async fn look(
 ) -> Result<Response, Problem> {
     is_session_id(&session)?;
     let view = shared.narration_of(&caller.tenant, &session);
-    let seen = headers.get(LAST_EVENT_ID).map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
+    let seen =
+        headers.get(LAST_EVENT_ID).map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
     let after = seen.or(query.after);
     if wants_events(&headers) {
         let frames = view.follow(after.as_deref()).map(|follow| frame(&follow));

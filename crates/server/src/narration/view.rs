@@ -20,9 +20,9 @@ pub(crate) struct NarrationView {
 /// One piece, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Its id: what a reader names as the last that it saw.
+    /// Its id, which a reader sends as the last entry that it saw.
     pub(crate) id: String,
-    /// What was said.
+    /// The narration.
     pub(crate) narration: Arc<Narration>,
 }
 
@@ -33,14 +33,14 @@ impl NarrationView {
         Self { log: log.log().cloned(), owner }
     }
 
-    /// Returns what is held, after what was seen last. What is not held any more is left out and not told.
+    /// Returns the held entries after `after`. Entries that are no longer held are left out silently.
     pub(crate) fn held(&self, after: Option<&str>) -> Vec<Told> {
         let Some(log) = &self.log else { return Vec::new() };
         past(log, &self.owner, after.map_or(0, |after| log.no(after))).1
     }
 
-    /// Returns what is held after what was seen last, then what is said, as it is said; it does not end. Who is slow misses what
-    /// is not held any more, and holds nobody up.
+    /// Returns the held entries after `after`, then each new entry as it comes; the stream does not end. A slow reader
+    /// misses entries that are no longer held, and delays no other.
     pub(crate) fn follow(self, after: Option<&str>) -> impl Stream<Item = Told> + Send + use<> {
         let seen = self.log.as_ref().zip(after).map_or(0, |(log, it)| log.no(it));
         let follower = self.log.as_ref().map(|log| log.followers().follow(&self.owner));
@@ -64,7 +64,7 @@ impl NarrationView {
     }
 }
 
-/// Returns what is held past a number, and the number of the last piece.
+/// Returns the held entries after a number, and the number of the last of them.
 fn past(log: &Log, owner: &Owner, no: u64) -> (u64, Vec<Told>) {
     let held = log.past(owner, no);
     let last = held.last().map_or(no, |held| held.no);

@@ -1,4 +1,4 @@
-//! The agents that answer here.
+//! The list of agents.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![Route::get("/v1/agents", list_all).needs(Scope::Read).documented(list)]
 }
 
-/// When an agent was made of which nothing is said but its name.
+/// The creation time of an agent without a record: only its name is known.
 const UNKNOWN: &str = "1970-01-01T00:00:00Z";
 
 async fn list_all(State(shared): State<Arc<Shared>>) -> Json<native::AgentList> {
@@ -30,7 +30,7 @@ async fn list_all(State(shared): State<Arc<Shared>>) -> Json<native::AgentList> 
     Json(native::AgentList { items })
 }
 
-/// Returns what anybody may see of an agent.
+/// Returns the public fields of an agent.
 fn public(agent: &ChatAgent) -> native::Agent {
     let ChatAgent {
         id,

@@ -1,4 +1,4 @@
-//! How a turn is told to whom asked for it: by its outcome, by what happens in it, or by its name.
+//! The response to a request that starts a turn: the outcome, a stream of the turn's events, or the turn's name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::section::Asked;
 use crate::shared::Shared;
 use crate::sse::{self, Frame};
 
-/// The header in which browsers say what they saw last.
+/// The header in which browsers send the id of the last event they received.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -35,7 +35,7 @@ pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The header of an answer whose effect comes from an earlier request with the same key.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// One request: who asks, under which id, and how it wants to be told.
+/// One request: the caller, the request id, and the headers that select the form of the response.
 pub(crate) struct Telling {
     pub(crate) shared: Arc<Shared>,
     pub(crate) caller: Caller,
@@ -63,18 +63,18 @@ impl Telling {
         self.shared.chat(&self.caller)
     }
 
-    /// Tells how it wants to be told.
+    /// Returns the form of the response that the request asks for.
     pub(super) fn manner(&self) -> Manner {
         Manner::of(&self.headers)
     }
 
-    /// Returns what a browser says that it saw last; one that lost its stream says so by itself.
+    /// Returns the id of the last event the client received. Browsers send it by themselves after a lost connection.
     pub(super) fn last_event_id(&self) -> Option<String> {
         let seen = self.headers.get(LAST_EVENT_ID)?;
         Some(String::from_utf8_lossy(seen.as_bytes()).into_owned()).filter(|it| !it.is_empty())
     }
 
-    /// Returns the event that was seen last, if it is one.
+    /// Returns the id of the last event the client received, if it is a valid event id.
     fn seen(&self) -> Option<EventId> {
         self.last_event_id()?.parse().ok()
     }
@@ -119,7 +119,7 @@ impl Telling {
         DisconnectGuard::of((&self.shared, &self.chat()), self.on_disconnect, turn)
     }
 
-    /// Waits for the outcome, but no longer than somebody wants to.
+    /// Waits for the outcome, for the given time at most.
     pub(super) async fn soon(&self, turn: &Turn, patience: Duration) -> Option<Arc<ChatTurnOutcome>> {
         if patience.is_zero() {
             return None;
@@ -127,16 +127,17 @@ impl Telling {
         tokio::time::timeout(patience, turn.outcome()).await.ok()
     }
 
-    /// Tells how a turn ended. However it did, it was asked for and this is the answer.
+    /// Answers with the outcome of a turn, whether it completed, suspended or failed.
     async fn ended(&self, turn: &Turn, outcome: &ChatTurnOutcome) -> Result<Response, Problem> {
         unfinished(outcome)?;
         let view = self.view(turn.session()).await?;
         Ok(Json(view.outcome(turn.session(), outcome)).into_response())
     }
 
-    /// Tells that a turn was accepted, and where to ask for it.
+    /// Answers that a turn was accepted, with its address.
     async fn accepted(&self, turn: &Turn) -> Result<Response, Problem> {
-        let info = self.chat().turn_info(turn.session(), turn.id()).await.map_err(|error| Problem::of(&error))?;
+        let info =
+            self.chat().turn_info(turn.session(), turn.id()).await.map_err(|error| Problem::of(&error))?;
         let mut response = (StatusCode::ACCEPTED, Json(convert::turn(&info))).into_response();
         let headers = response.headers_mut();
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static("respond-async"));
@@ -146,12 +147,12 @@ impl Telling {
         Ok(response)
     }
 
-    /// Returns what of a session's conversation its readers may see.
+    /// Returns the rules for the parts of a conversation that readers may see.
     pub(super) async fn view(&self, session: &str) -> Result<View, Problem> {
         view(&self.shared, &self.chat(), session).await
     }
 
-    /// Returns how events become frames.
+    /// Returns the conversion of events to frames.
     pub(super) fn framing(&self, view: View) -> Framing {
         Framing { shared: self.shared.clone(), asked: self.asked.clone(), view }
     }
@@ -162,8 +163,8 @@ pub(crate) fn mark_replayed(response: &mut Response) {
     response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
 }
 
-/// Returns what of a session's conversation its readers may see: no thoughts, unless its agent's record has
-/// `"showThinking": true` (D19).
+/// Returns the rules for the parts of a conversation that readers may see: no thinking, unless the record of the
+/// session's agent has `"showThinking": true` (D19).
 pub(crate) async fn view(shared: &Shared, chat: &Chat, session: &str) -> Result<View, Problem> {
     let shows =
         |it: &&singletree_agent::ChatAgent| it.other.get("showThinking").is_some_and(|other| *other == true);
@@ -175,13 +176,13 @@ pub(crate) async fn view(shared: &Shared, chat: &Chat, session: &str) -> Result<
             let thinking = shared.agents.iter().filter(shows).any(|agent| agent.id == info.agent);
             Ok(View { thinking })
         }
-        // It was deleted meanwhile: nobody can say any more what may be seen.
+        // The session was deleted meanwhile: its agent is unknown, so thinking stays hidden.
         Err(Error::SessionUnknown { .. }) => Ok(View::default()),
         Err(error) => Err(Problem::of(&error)),
     }
 }
 
-/// Refuses to pass off as an outcome what is none: the server ends, and the turn is kept.
+/// Refuses an outcome that is not recorded: the server shuts down, and the turn is kept.
 pub(super) fn unfinished(outcome: &ChatTurnOutcome) -> Result<(), Problem> {
     match outcome {
         ChatTurnOutcome::Errored(it) if !it.recorded => Err(Problem::of_turn(it)
@@ -190,7 +191,7 @@ pub(super) fn unfinished(outcome: &ChatTurnOutcome) -> Result<(), Problem> {
     }
 }
 
-/// How events become frames.
+/// The conversion of events to frames.
 pub(super) struct Framing {
     shared: Arc<Shared>,
     asked: Asked,
@@ -205,7 +206,7 @@ impl Framing {
             }
             Err(error) => {
                 let mut error = super::problem::error(&Problem::of(&error), &self.asked);
-                // The frame around all sections does not look into streams (INV-16).
+                // The request layer does not look into streams (INV-16).
                 error.message = self.shared.redactor.redact(&error.message).into_owned();
                 data(&native::StreamFailed { kind: native::StreamFailedType::Failed, error })
             }
@@ -213,7 +214,7 @@ impl Framing {
     }
 }
 
-/// Leaves out the events up to the one that was seen last.
+/// Leaves out the events up to the last one that the client received.
 fn unseen(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
     seen: Option<EventId>,
@@ -226,7 +227,7 @@ fn unseen(
     })
 }
 
-/// Writes events as frames, behind a comment that says that the stream is open. What breaks it is told in its last frame.
+/// Writes events as frames, after a comment that reports the open stream. An error of the stream is its last frame.
 pub(super) fn framed(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
     framing: Framing,

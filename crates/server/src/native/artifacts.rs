@@ -1,4 +1,4 @@
-//! Artifacts: what a person has approved is shown to models with commands.
+//! Artifacts: documents that are shown to models with commands, once a person has approved them.
 
 use axum::Json;
 use axum::extract::Path;
@@ -59,13 +59,13 @@ struct Shelf {
 }
 
 impl Shelf {
-    /// Finds the session: artifacts of one that is not there would outlive it.
+    /// Checks that the session exists: artifacts of a missing session would never be deleted.
     async fn of(telling: &Telling, session: &str) -> Result<Self, Problem> {
         let unknown = |it: &singletree_harness::Error| Problem::of(it);
         telling.chat().session(session).await.map_err(|error| unknown(&error))?;
         let parsed = SessionId::parse(session);
-        let parsed =
-            parsed.map_err(|error| unknown(&singletree_harness::Error::SessionId { why: error.to_string() }))?;
+        let parsed = parsed
+            .map_err(|error| unknown(&singletree_harness::Error::SessionId { why: error.to_string() }))?;
         let key = SessionKey::new(telling.caller.tenant.clone(), parsed);
         let artifacts = Artifacts::new(telling.shared.documents.clone(), telling.shared.clock.clone());
         Ok(Self { artifacts, key })
@@ -124,7 +124,7 @@ async fn approve_one(
     Ok(Json(written(shelf.find(&name).await?)))
 }
 
-/// Words what the shelf refused or failed at.
+/// Converts an error of the artifacts to a problem.
 fn refused(error: Error) -> Problem {
     match error {
         Error::Store { source } => Problem::of(&source.into()),
@@ -135,7 +135,7 @@ fn refused(error: Error) -> Problem {
     }
 }
 
-/// Writes an artifact as the wire has it.
+/// Converts an artifact to its JSON form.
 fn written(artifact: Artifact) -> native::Artifact {
     let Artifact { name, source, content, digest, approved_by, approved_at } = artifact;
     let source = match source {

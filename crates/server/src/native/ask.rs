@@ -1,4 +1,4 @@
-//! What a request asks for beside its body: parameters, and in which manner it wants its turn.
+//! The inputs of a request besides its body: query parameters, and the form of the response.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use singletree_durable::SessionId;
 
 use crate::problem::Problem;
 
-/// The parameters of the query, read strictly: one that is not known is refused.
+/// The parameters of the query, read strictly: an unknown one is refused.
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
@@ -30,22 +30,24 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// Checks an id that is not handed to the chat, which checks it itself.
+/// Checks a session id that is not passed to the chat, which would check it itself.
 ///
 /// # Errors
 /// `harness_session_id_unresolved`.
 pub(crate) fn is_session_id(session: &str) -> Result<(), Problem> {
     let checked = SessionId::parse(session);
-    checked.map(drop).map_err(|error| Problem::of(&singletree_harness::Error::SessionId { why: error.to_string() }))
+    checked
+        .map(drop)
+        .map_err(|error| Problem::of(&singletree_harness::Error::SessionId { why: error.to_string() }))
 }
 
-/// How many entries a page has where nothing is said of it.
+/// The number of entries on a page by default.
 const PAGE: u64 = 100;
 
-/// The most entries that a page may have.
+/// The maximum number of entries on a page.
 const PAGE_MAX: u64 = 1000;
 
-/// Returns how many entries a page has.
+/// Returns the number of entries on a page.
 pub(crate) fn limit(asked: Option<u64>) -> Result<u64, Problem> {
     match asked {
         None => Ok(PAGE),
@@ -54,18 +56,18 @@ pub(crate) fn limit(asked: Option<u64>) -> Result<u64, Problem> {
     }
 }
 
-/// In which manner a request wants its turn.
+/// The form of the response to a request that starts a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// How it ended, as JSON.
+    /// The outcome, as JSON.
     Outcome,
-    /// What happens in it, as it happens (`Accept: text/event-stream`).
+    /// The events of the turn, as they happen (`Accept: text/event-stream`).
     Events,
-    /// That it was accepted, if it has not ended within this time (`Prefer: respond-async`, RFC 7240).
+    /// The accepted turn, if it has not ended within this time (`Prefer: respond-async`, RFC 7240).
     Accepted(Duration),
 }
 
-/// The header with which a client says how it wants to be answered.
+/// The header with which a client chooses the form of the response.
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 impl Manner {
@@ -102,7 +104,8 @@ pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
     seconds.trim().trim_matches('"').parse().ok().map(Duration::from_secs)
 }
 
-/// Tells whether a request wants server-sent events: it names them and gives JSON no greater weight (RFC 9110 12.4.2).
+/// Checks whether a request wants server-sent events: it names them and gives JSON no greater weight (RFC 9110
+/// 12.4.2).
 pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
     let events = quality(headers, "text/event-stream");
     events.is_some_and(|events| {

@@ -1,4 +1,4 @@
-//! Pictures and files that messages name: sent once, named by their digest, handed out to who may read the session.
+//! Pictures and files that messages name: uploaded once, named by their digest, served to readers of the session.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::problem::{Kind, Problem};
 use crate::section::{Operation, Route};
 use crate::shared::Shared;
 
-/// How many bytes of a blob are handed to a connection at a time.
+/// The number of bytes of a blob that are passed to a connection at a time.
 const PIECE: usize = 64 << 10;
 
-/// What a browser may do with a blob that it opens by itself: show it, and nothing else.
+/// The content security policy of a blob that a browser opens by itself: it may show the blob, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 /// Returns the routes of blobs.
@@ -63,7 +63,8 @@ async fn keep(
 ) -> Result<(StatusCode, Json<native::Blob>), Problem> {
     let chat = shared.chat(&caller);
     let permit = room(&shared)?;
-    let declared = request.headers().get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).map(str::to_owned);
+    let declared =
+        request.headers().get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).map(str::to_owned);
     let bytes = read(&chat, request).await?;
     let kept = chat.keep_blob(&session, bytes, declared.as_deref()).await.map_err(|error| unkept(&error))?;
     drop(permit);
@@ -72,15 +73,15 @@ async fn keep(
     Ok((StatusCode::CREATED, Json(blob)))
 }
 
-/// Takes the place of one of the blobs that may be in memory at once.
+/// Takes one of the permits that limit the number of blobs in memory.
 fn room(shared: &Shared) -> Result<OwnedSemaphorePermit, Problem> {
     let full = |_| Problem::of_kind(Kind::RateLimited, "too many blobs are on their way").retry_after(1);
     shared.blobs.clone().try_acquire_owned().map_err(full)
 }
 
-/// Reads a body that may be as large as a blob.
+/// Reads a body, up to the maximum size of a blob.
 async fn read(chat: &Chat, request: Request) -> Result<Vec<u8>, Problem> {
-    // Where none are kept, one byte is enough to be told so.
+    // If the store keeps no blobs, one byte is enough to get that error.
     let max = chat.blob_limits().map_or(1, |blob_limits| blob_limits.bytes);
     let body = request.into_body();
     if body.size_hint().lower() > max as u64 {
@@ -123,7 +124,7 @@ async fn show(
     let about = BlobRef::from(blob.info());
     let whole = Bytes::from(blob.bytes);
     let pieces = (0..whole.len()).step_by(PIECE).map(move |at| {
-        // The place is free again when the last piece is handed over, or the reader has gone.
+        // The permit is free again when the last piece is passed on, or the reader has gone.
         let _held = &permit;
         Ok::<_, std::convert::Infallible>(whole.slice(at..whole.len().min(at + PIECE)))
     });
@@ -140,7 +141,8 @@ fn matches(headers: &HeaderMap, tag: &str) -> bool {
     })
 }
 
-/// Says what a blob is, and that a browser may keep it and do nothing with it but show it.
+/// Returns the headers for a blob: its media type, and that a browser may store and show it but do nothing else with
+/// it.
 fn kept(blob: &BlobRef, tag: String) -> [(HeaderName, String); 6] {
     let ending = blob.media_type.rsplit('/').next().unwrap_or("bin");
     let kind = if blob.media_type.starts_with("image/") { "inline" } else { "attachment" };
@@ -154,7 +156,7 @@ fn kept(blob: &BlobRef, tag: String) -> [(HeaderName, String); 6] {
     ]
 }
 
-/// Also an id that no session can have is one that is not there.
+/// Converts an error; an unknown blob is 404.
 fn unknown(error: &Error) -> Problem {
     match error {
         Error::BlobUnknown { .. } => Problem::not_found(error.category(), error.to_string()),

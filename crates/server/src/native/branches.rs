@@ -1,4 +1,4 @@
-//! Forks: the same beginning, and another way to go on (D12). Nothing of the session that is forked changes.
+//! Forks: a new session with the same beginning (D12). The forked session does not change.
 
 use axum::Json;
 use axum::extract::Path;
@@ -96,14 +96,14 @@ async fn regenerate_one(
     Path(session): Path<String>,
     Sent(wanted): Sent<native::RegenerateReply>,
 ) -> Result<Response, Problem> {
-    // The reply is one to a message that somebody else may have sent.
+    // The reply may belong to a message of another caller.
     telling.caller.may(Scope::Read)?;
     let reply = wanted.reply.map(place).transpose().map_err(|error| error.field("reply"))?;
     let turn = telling.chat().regenerate(&session, reply, wanted.id.as_deref()).await;
     telling.tell(&turn.map_err(|error| Problem::of_turn(&error))?).await
 }
 
-/// Reads where a message stands.
+/// Reads the position of a message.
 fn place(at: native::MessageAt) -> Result<MessageAt, Problem> {
     match at {
         native::MessageAt::Seq(seq) => Ok(MessageAt::Place(seq)),

@@ -1,4 +1,4 @@
-//! What the harness has, as the wire has it.
+//! Conversion of the harness's types to the JSON types of the API.
 
 use serde_json::Value;
 use singletree_durable::{Timestamp, TurnKind, TurnStatus};
@@ -9,19 +9,19 @@ use singletree_harness::{
 use singletree_llm as llm;
 use singletree_protocol::native;
 
-/// What of a conversation its readers may see.
+/// The rules for the parts of a conversation that readers may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct View {
-    /// Whether the agent's configuration shows what its model thinks (D19).
+    /// Whether the agent's configuration shows the thinking of its model (D19).
     pub(crate) thinking: bool,
 }
 
-/// Writes a moment.
+/// Converts a timestamp.
 pub(crate) fn time(at: Timestamp) -> native::Time {
     native::Time(humantime::format_rfc3339_millis(at.to_system_time()).to_string())
 }
 
-/// Returns what the caller can do.
+/// Converts the bucket of an error.
 pub(crate) fn bucket(bucket: Bucket) -> native::ErrorBucket {
     match bucket {
         Bucket::SessionTerminating => native::ErrorBucket::SessionTerminating,
@@ -31,7 +31,7 @@ pub(crate) fn bucket(bucket: Bucket) -> native::ErrorBucket {
 }
 
 impl View {
-    /// Writes a message, without what nobody may see: signatures never are, thoughts by the view.
+    /// Converts a message without its hidden parts: signatures are always hidden, thinking depends on the view.
     pub(crate) fn message(self, message: &llm::ChatMessage) -> native::Message {
         let role = match message.role {
             llm::Role::System => native::Role::System,
@@ -52,7 +52,7 @@ impl View {
         native::Message { role, content, tool_calls, tool_call_id: message.tool_call_id.clone() }
     }
 
-    /// Writes blocks: as text, where text is all that is left.
+    /// Converts blocks; a single block of text becomes plain text.
     fn content(self, blocks: &[llm::ContentBlock]) -> native::Content {
         let mut shown: Vec<_> = blocks.iter().filter_map(|block| self.block(block)).collect();
         match shown.as_mut_slice() {
@@ -150,9 +150,9 @@ impl View {
 
     fn kind(self, session: &str, what: &ChatEventKind) -> native::EventKind {
         match what {
-            ChatEventKind::TurnAccepted { message } => {
-                native::EventKind::TurnAccepted { message: message.as_ref().map(|message| self.message(message)) }
-            }
+            ChatEventKind::TurnAccepted { message } => native::EventKind::TurnAccepted {
+                message: message.as_ref().map(|message| self.message(message)),
+            },
             ChatEventKind::TurnStarted => native::EventKind::TurnStarted {},
             ChatEventKind::TurnRestarted => native::EventKind::TurnRestarted {},
             ChatEventKind::TurnRetrying { attempt, until, category } => native::EventKind::TurnRetrying {
@@ -226,7 +226,8 @@ fn signal_end(how: &str) -> native::SignalEnd {
     }
 }
 
-/// Writes what is known beside a message. What does not have the form that is said of it stands among what else there is.
+/// Converts the side record of a message. If it does not have the expected form, all of it goes to the additional
+/// fields.
 fn side(side: &Value) -> native::Side {
     serde_json::from_value(side.clone()).unwrap_or_else(|_| native::Side {
         other: serde_json::Map::from_iter([("beside".to_owned(), side.clone())]),
@@ -248,7 +249,7 @@ fn errored(session: &str, turn: &ErroredTurn) -> native::Errored {
     }
 }
 
-/// Writes what a suspended turn waits for.
+/// Converts the wait of a suspended turn.
 pub(crate) fn suspended(session: &str, turn: &SuspendedTurn) -> native::Wait {
     native::Wait {
         session: session.to_owned(),
@@ -278,7 +279,7 @@ pub(crate) fn wait(wait: &PendingWait) -> native::Wait {
     }
 }
 
-/// Reads which texts reach the model.
+/// Reads the prompt policy.
 pub(crate) fn policy(policy: native::PromptPolicy) -> PromptPolicy {
     match policy {
         native::PromptPolicy::Conversation => PromptPolicy::Conversation,
@@ -286,7 +287,7 @@ pub(crate) fn policy(policy: native::PromptPolicy) -> PromptPolicy {
     }
 }
 
-/// Writes what a session is.
+/// Converts a session.
 pub(crate) fn session(info: &SessionInfo) -> native::Session {
     native::Session {
         id: info.session.clone(),

@@ -1,4 +1,4 @@
-//! The events of a session, from any point on, as they happen (D9).
+//! The events of a session, from any event on, as they happen (D9).
 
 use axum::extract::Path;
 use axum::response::Response;
@@ -42,10 +42,11 @@ async fn follow_session(
     Params(query): Params<native::EventQuery>,
 ) -> Result<Response, Problem> {
     let chat = telling.chat();
-    // Who listens to what is not there would wait for ever.
+    // A stream of events of a session that does not exist would wait for ever.
     chat.session(&session).await.map_err(|error| Problem::of(&error))?;
     let after = telling.last_event_id().or(query.after).filter(|event_id| !event_id.is_empty());
-    let after = after.map(|after| after.parse::<EventId>()).transpose().map_err(|error| Problem::of(&error))?;
+    let after =
+        after.map(|after| after.parse::<EventId>()).transpose().map_err(|error| Problem::of(&error))?;
     let view = telling.view(&session).await?;
     let events = chat.events(&session, after).await.map_err(|error| Problem::of(&error))?;
     Ok(sse::resumable_stream(&telling.shared, framed(events, telling.framing(view))))

@@ -1,8 +1,8 @@
-//! What is taken out of a session that is written out.
+//! The parts that are removed from an exported session.
 
 use serde_json::Value;
 
-/// Takes what models thought out of the lists of an export (D19).
+/// Removes the thinking of models from the lists of an export (D19).
 pub(super) fn forget_thoughts(document: &mut Value) {
     let Some(lists) = document.get_mut("lists").and_then(Value::as_object_mut) else { return };
     for item in lists.values_mut().filter_map(Value::as_array_mut).flatten() {

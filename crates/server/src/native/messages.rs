@@ -1,4 +1,4 @@
-//! Messages: sent, and read back.
+//! Sending messages, and reading the history.
 
 use axum::Json;
 use axum::extract::Path;
@@ -16,14 +16,14 @@ use crate::section::{Operation, Route};
 
 const TAG: &str = "messages";
 
-/// What all operations say that start a turn.
+/// The description that all operations share that start a turn.
 pub(super) const TOLD: &str = "\
 The answer is how the turn ended, however it did: `completed`, `suspended` or `errored` are all 200. A status of 4xx or 5xx says \
 that nothing was accepted, unless the error names a `turn`. With `Accept: text/event-stream` the answer is what happens in the \
 turn, as it happens, up to its end. With `Prefer: respond-async` it is 202 and the turn as soon as that is accepted; with \
 `Prefer: respond-async, wait=10` only if it has not ended within so many seconds. Closing the connection cancels nothing.";
 
-/// Returns an operation that starts a turn, with its ways to answer.
+/// Returns an operation that starts a turn, with the possible forms of its response.
 pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation {
     Operation::new(id, summary)
         .header(
@@ -103,7 +103,7 @@ async fn steer_one(
 /// The maximum number of failed turns on a page.
 const FAILED_TURNS: usize = 100;
 
-/// Reads a message that is sent, and what is said beside it.
+/// Reads a message to send, and its options.
 async fn said(
     telling: &Telling,
     session: &str,

@@ -1,7 +1,8 @@
 //! The native API: everything that the harness offers, as JSON and server-sent events.
 //!
-//! Each file has the routes of one thing, with what the document of the API says of them beside the handlers. `answering` tells
-//! turns to whom asked for them, `convert` writes what the harness has as the wire has it, `said` reads what clients say.
+//! Each file has the routes for one kind of resource; the texts of the API document stand beside the handlers.
+//! `answering` builds the responses to requests that start turns, `convert` converts the harness's types to JSON
+//! types, `said` reads the messages of clients.
 
 mod agents;
 mod answering;

@@ -1,11 +1,11 @@
-//! Where things are: paths for `Location`.
+//! Paths for the `Location` header.
 
-/// Returns where a session is.
+/// Returns the path of a session.
 pub(crate) fn session_place(session: &str) -> String {
     place(&["sessions", session])
 }
 
-/// Returns where a turn is.
+/// Returns the path of a turn.
 pub(crate) fn turn_place(session: &str, turn: &str) -> String {
     place(&["sessions", session, "turns", turn])
 }

@@ -1,4 +1,4 @@
-//! Problems in the native API's own words.
+//! Problems in the error format of the native API.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -9,18 +9,18 @@ use crate::problem::Problem;
 use crate::section::Asked;
 use crate::sse::Frame;
 
-/// Words a problem.
+/// Converts a problem to a response.
 pub(crate) fn render(problem: &Problem, asked: &Asked) -> Response {
     Json(ErrorBody { error: error(problem, asked) }).into_response()
 }
 
-/// Words why a stream ends before its time.
+/// Returns the last frame of a stream that ends with a problem.
 pub(super) fn stream_failure(problem: &Problem, asked: &Asked) -> Vec<Frame> {
     let failed = StreamFailed { kind: StreamFailedType::Failed, error: error(problem, asked) };
     vec![Frame::data(serde_json::to_string(&failed).expect("an error of strings is JSON"))]
 }
 
-/// Returns a problem as the wire has it.
+/// Converts a problem to its JSON form.
 pub(super) fn error(problem: &Problem, asked: &Asked) -> ApiError {
     let (turn, oldest_event) = (problem.turn().map(str::to_owned), problem.oldest_event().map(str::to_owned));
     let problem = problem.clone();

@@ -1,4 +1,4 @@
-//! What clients say, as the harness takes it: only what a user may say (D16).
+//! Converts the messages of clients for the harness: only content that a user may send (D16).
 
 use singletree_llm::{ChatMessage, Content, ContentBlock, ImageDetail, ImageSource};
 use singletree_protocol::native;
@@ -63,8 +63,8 @@ fn picture(url: String, media_type: Option<String>) -> Result<(ImageSource, Opti
     }
 }
 
-/// Tells whether the rest of an `https:` address begins with a host, and a port if any, and has neither spaces nor
-/// control characters. The address is never followed here.
+/// Checks whether the rest of an `https:` address begins with a host, and a port if any, and has neither spaces nor
+/// control characters. The server never follows the address.
 fn has_host(rest: &str) -> bool {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);

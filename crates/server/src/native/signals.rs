@@ -1,4 +1,4 @@
-//! What waits for an answer, and answering it (D2).
+//! Pending waits, and signals that answer them (D2).
 
 use axum::Json;
 use axum::extract::Path;

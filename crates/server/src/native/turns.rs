@@ -122,7 +122,7 @@ async fn cancel_one(
     unfinished(&outcome)?;
     let info = telling.chat().turn_info(&session, told.id()).await.map_err(|error| Problem::of(&error))?;
     if !telling.caller.may_read() {
-        // What the turn said is not what cancelling it made happen.
+        // Cancelling a turn does not grant the right to read its messages.
         return Ok(Json(convert::turn(&info)));
     }
     ended(&telling, &info, &outcome).await.map(Json)

@@ -1,4 +1,4 @@
-//! What was used of models: by a session, and by all of a tenant.
+//! The usage of models: by a session, and by all sessions of a tenant.
 
 use axum::Json;
 use axum::extract::Path;

@@ -32,7 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_mins(5);
 /// How long to wait before a store that failed is asked again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// An endpoint with what reaches it.
+/// An endpoint with its HTTP client.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(super) webhook: Webhook,
@@ -40,7 +40,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Makes what reaches an endpoint.
+    /// Creates the HTTP client of an endpoint.
     ///
     /// # Errors
     /// `server_webhook_invalid` when no client can be made.
@@ -68,7 +68,7 @@ pub(super) struct Courier {
     bell: Notify,
 }
 
-/// What an endpoint made of a notice.
+/// The result of sending a notice to its endpoint.
 enum Sent {
     Taken,
     /// It wants no more of this one.
@@ -77,7 +77,7 @@ enum Sent {
     Away(Option<Duration>),
 }
 
-/// What an endpoint answered.
+/// The response of an endpoint.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     Status(u16),
@@ -101,7 +101,7 @@ impl Courier {
         }
     }
 
-    /// Looks in the store for what it was not told of.
+    /// Makes the run loop read notices from the store that were missed.
     pub(super) fn look(&self) {
         self.queue().missed();
         self.bell.notify_one();
@@ -154,7 +154,7 @@ impl Courier {
         self.queue().settle(notice, settled, self.shared.now());
     }
 
-    /// Reads what is stored, until nothing more fits.
+    /// Reads the stored notices, until the queue is full.
     async fn read(&self) -> singletree_harness::Result<()> {
         self.queue().reading();
         let known = self.queue().places();
@@ -268,7 +268,7 @@ impl Courier {
 }
 
 impl Sent {
-    /// Says what an operator is told that it was.
+    /// Returns the outcome that the log and the metrics report.
     fn end(&self) -> DeliveryEnd {
         match self {
             Self::Taken => DeliveryEnd::Delivered,
@@ -278,7 +278,7 @@ impl Sent {
     }
 }
 
-/// Says what an answer means. Its body is not read.
+/// Classifies a response by its status. Its body is not read.
 fn judged(response: &HttpResponse) -> Sent {
     match response.status {
         200..300 => Sent::Taken,

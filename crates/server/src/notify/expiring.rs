@@ -35,10 +35,13 @@ impl Watch {
     /// Writes notices until it is to stop.
     pub(super) async fn run(self, mut stop: watch::Receiver<bool>) {
         let wants = |it: &&Arc<Courier>| it.webhook.types.contains(&NoticeType::Expiring);
-        let Some(lead) = self.couriers.values().filter(wants).map(|courier| courier.webhook.lead).max() else { return };
+        let Some(lead) = self.couriers.values().filter(wants).map(|courier| courier.webhook.lead).max()
+        else {
+            return;
+        };
         let mut warned = BTreeSet::new();
         while !*stop.borrow_and_update() {
-            // What fails is tried again at the next look.
+            // After a failure the next look tries again.
             let next = self.look(lead, &mut warned).await.unwrap_or(EVERY);
             tokio::select! {
                 biased;
@@ -49,7 +52,7 @@ impl Watch {
         }
     }
 
-    /// Writes what there is to write now; returns how long it is until there may be more.
+    /// Writes the notices that are due now; returns the time until the next look.
     async fn look(
         &self,
         lead: Duration,
@@ -60,8 +63,10 @@ impl Watch {
         let near = self.near(now.after(lead).after(EVERY)).await?;
         let (mut next, mut still) = (EVERY, BTreeSet::new());
         for (tenant, pending) in &near {
-            let courier =
-                self.couriers.get(tenant).filter(|courier| courier.webhook.types.contains(&NoticeType::Expiring));
+            let courier = self
+                .couriers
+                .get(tenant)
+                .filter(|courier| courier.webhook.types.contains(&NoticeType::Expiring));
             let (Some(courier), Some(deadline)) = (courier, pending.wait.deadline) else { continue };
             let due = due(pending, deadline, courier.webhook.lead);
             if now < due {
@@ -127,8 +132,8 @@ impl Watch {
     }
 }
 
-/// Returns when it is to be told that a deadline is near: so long before it, or when half of the wait's time has passed,
-/// whichever is later. Who was asked a moment ago is not reminded at once.
+/// Returns when to write the notice of a near deadline: `lead` before the deadline, or when half of the wait's time has
+/// passed, whichever is later. A short wait is therefore not followed by a notice at once.
 fn due(pending: &PendingWait, deadline: Timestamp, lead: Duration) -> Timestamp {
     let before = deadline.since(pending.since).saturating_sub(lead);
     let half = deadline.since(pending.since) / 2;

@@ -1,4 +1,4 @@
-//! What is sent of a notice: names, ids and times, and nothing that was said.
+//! The body of a webhook request: names, ids and times, and no content of a conversation.
 
 use serde::Serialize;
 use singletree_harness::{Awaited, Notice, NoticeKind};
@@ -6,7 +6,7 @@ use singletree_protocol::native::Time;
 
 use crate::native::time;
 
-/// What is sent of a notice.
+/// The body of a webhook request for a notice.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Message<'a> {
     id: &'a str,
@@ -69,8 +69,8 @@ impl<'a> What<'a> {
     }
 }
 
-/// Says how dangerous it is what would be done. What nobody says anything of, and what is known only to be somebody's, is
-/// dangerous.
+/// Returns the risk of the awaited effect. An approval without a known effect is dangerous, and so is any effect that
+/// is neither a read nor a safe write. A wait without effect that is no approval has no risk.
 fn risk(awaited: &Awaited) -> Option<&'static str> {
     match awaited.effect.as_deref() {
         Some("read") => Some("safe"),
@@ -81,7 +81,7 @@ fn risk(awaited: &Awaited) -> Option<&'static str> {
 }
 
 impl<'a> Message<'a> {
-    /// Says what there is to say; where people go from there, if anywhere.
+    /// Makes the message of a notice; `link` is the template of the address for people, if there is one.
     pub(super) fn of(notice: &'a Notice, link: Option<&str>) -> Self {
         let (what, signal) = match &notice.what {
             NoticeKind::Suspended(it) | NoticeKind::Expiring(it) => {

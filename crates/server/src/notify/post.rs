@@ -1,4 +1,4 @@
-//! All couriers of a server, and who hands them what is written.
+//! All couriers of a server, and the task that hands new notices to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// The couriers by the tenants that they are for.
 pub(super) type Couriers = BTreeMap<TenantId, Arc<Courier>>;
 
-/// The couriers of a server, at work. Dropping it ends them; what is not told is told by the next process.
+/// The running couriers of a server. Dropping it ends them; the next process delivers the remaining notices.
 #[derive(Debug)]
 pub(crate) struct Post {
     work: JoinSet<()>,
@@ -40,18 +40,17 @@ impl Post {
         webhooks.into_iter().map(Endpoint::of).collect()
     }
 
-    /// Sets the couriers to work: on what was left, and on what is written from now on.
+    /// Starts the couriers: they deliver the stored notices and those that are written from now on.
     pub(crate) fn open(shared: &Arc<Shared>) -> Self {
         let (stop, mut work) = (watch::Sender::new(false), JoinSet::new());
         if shared.endpoints.is_empty() {
             return Self { work, stop };
         }
-        // What is written after this is heard, and what was written before is read.
+        // Subscribe first: notices written from now on are received, and earlier ones are read from the store.
         let mut hearing = shared.chat.notices();
-        let couriers = shared
-            .endpoints
-            .iter()
-            .map(|endpoint| (endpoint.webhook.tenant.clone(), Arc::new(Courier::new(endpoint.clone(), shared.clone()))));
+        let couriers = shared.endpoints.iter().map(|endpoint| {
+            (endpoint.webhook.tenant.clone(), Arc::new(Courier::new(endpoint.clone(), shared.clone())))
+        });
         let couriers = Arc::new(couriers.collect::<Couriers>());
         for courier in couriers.values() {
             work.spawn(courier.clone().run(stop.subscribe()));
@@ -74,11 +73,11 @@ impl Post {
         Self { work, stop }
     }
 
-    /// Takes nothing new, and lets what is on its way arrive until then.
+    /// Accepts no new notices, and lets running deliveries end until the deadline.
     pub(crate) async fn close(mut self, until: Instant) {
         self.stop.send_replace(true);
         let all = async { while self.work.join_next().await.is_some() {} };
-        // What has no time is told again by the next process.
+        // The next process repeats deliveries that do not end in time.
         drop(timeout_at(until, all).await);
     }
 }

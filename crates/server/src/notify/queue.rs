@@ -1,8 +1,8 @@
-//! Which notices are told next, and when: a plain value, to which the time is told.
+//! Which notice is delivered next, and when: a plain value that takes the time as an argument.
 //!
-//! Notices of one session are told in order: a later one waits until an earlier one was told or given up. What was tried least
-//! comes first, so that one that its endpoint never takes holds nobody else up. An endpoint that is away is asked once, later
-//! and later, until it answers.
+//! Notices of one session are delivered in order: a later one waits until an earlier one was delivered or given up. The
+//! one with the fewest attempts comes first, so that a notice that its endpoint never accepts does not delay others.
+//! While an endpoint is unreachable, one notice at a time probes it, with growing pauses, until it responds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const REST_MAX: Duration = Duration::from_mins(1);
 /// How long at most an endpoint may ask to be left alone.
 const ASKED_MAX: Duration = Duration::from_hours(1);
 
-/// What became of a notice that was taken from the queue.
+/// The outcome of a notice that was taken from the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settled {
     /// The endpoint took it, and it is removed from the store.
@@ -59,7 +59,7 @@ struct Entry {
 /// The notices of one endpoint that are to be told, as many as fit.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// By session, and in the order of what happened.
+    /// By session, and within a session in the order of the events.
     sessions: BTreeMap<SessionId, BTreeMap<String, Entry>>,
     len: usize,
     max: usize,
@@ -73,13 +73,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Makes an empty queue that knows nothing of what is stored.
+    /// Makes an empty queue whose caller must read the store.
     pub(super) fn new(max: usize) -> Self {
         let (sessions, rest) = (BTreeMap::new(), None);
         Self { sessions, len: 0, max, whole: false, taken: 0, failures: 0, rest }
     }
 
-    /// Adds a notice, unless it is in it. What does not fit is read from the store later.
+    /// Adds a notice, unless it is already queued. A notice that does not fit is read from the store later.
     pub(super) fn add(&mut self, notice: Arc<Notice>, now: Timestamp) {
         let full = self.is_full();
         let of_session = self.sessions.entry(notice.session.clone()).or_default();
@@ -131,10 +131,11 @@ impl Queue {
         Some(Task { notice: next.notice.clone(), told: next.told, attempt })
     }
 
-    /// Says what became of a notice that was taken.
+    /// Records the outcome of a notice that was taken.
     pub(super) fn settle(&mut self, notice: &Notice, settled: Settled, now: Timestamp) {
         let of_session = self.sessions.get_mut(&notice.session);
-        let Some(entry) = of_session.and_then(|session| session.get_mut(&notice.place)).filter(|it| it.taken) else {
+        let Some(entry) = of_session.and_then(|session| session.get_mut(&notice.place)).filter(|it| it.taken)
+        else {
             return;
         };
         (entry.taken, entry.attempts) = (false, entry.attempts.saturating_add(1));
@@ -160,8 +161,8 @@ impl Queue {
         }
     }
 
-    /// Returns how long it is until one may be told that may not now; nothing when there is none, or one that is on its way
-    /// comes first.
+    /// Returns the time until the next notice is due; none when nothing is queued, or when a running delivery must end
+    /// first.
     pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
         if self.failures > 0 && self.taken > 0 {
             return None;
@@ -171,7 +172,7 @@ impl Queue {
         Some(self.rest.map_or(due, |rest| rest.max(due)).since(now))
     }
 
-    /// Returns the places of what it holds.
+    /// Returns the places of all queued notices.
     pub(super) fn places(&self) -> BTreeSet<String> {
         self.sessions.values().flat_map(|session| session.keys().cloned()).collect()
     }
@@ -183,10 +184,11 @@ impl Queue {
     }
 }
 
-/// Returns how long to wait after so many failures: from half of what is said up to it, so that what failed together does not
-/// come back together. By the id, so that the same is always the same.
+/// Returns the pause after a number of failures: between half and all of the exponential pause, so that notices that
+/// failed together are not all tried again together. The id decides, so the result is deterministic.
 fn pause(failures: u32, max: Duration, id: &str) -> Duration {
-    let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).and_then(|checked_pow| PAUSE.checked_mul(checked_pow));
+    let doubled =
+        2_u32.checked_pow(failures.saturating_sub(1)).and_then(|checked_pow| PAUSE.checked_mul(checked_pow));
     let whole = doubled.unwrap_or(max).min(max);
     let digits = id.get(id.len().saturating_sub(4)..).and_then(|it| u16::from_str_radix(it, 16).ok());
     let part = f64::from(digits.unwrap_or_default()) / f64::from(u16::MAX);

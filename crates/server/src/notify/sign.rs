@@ -1,8 +1,8 @@
-//! Signatures of what is sent, as Standard Webhooks 1.0 has them.
+//! Signatures of webhook requests, as Standard Webhooks 1.0 defines them.
 //!
-//! Three headers: `webhook-id`, the same however often a message is sent; `webhook-timestamp`, when it was sent, in seconds
-//! since the Unix epoch; `webhook-signature`, for each secret `v1,` and the base64 of the HMAC-SHA256 of id, timestamp and body
-//! with a dot between them.
+//! Three headers: `webhook-id`, the same for all attempts to send a message; `webhook-timestamp`, the time of the
+//! attempt in seconds since the Unix epoch; `webhook-signature`, for each secret `v1,` and the base64 of the
+//! HMAC-SHA256 of id, timestamp and body with a dot between them.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ use singletree_http::Secret;
 
 /// How many bytes a secret must have at least.
 const BYTES_MIN: usize = 24;
-/// What stands before a secret that is written as base64.
+/// The prefix of a secret that is written as base64.
 const PREFIX: &str = "whsec_";
 
-/// What signs. `Debug` hides it.
+/// A key that signs messages. `Debug` hides it.
 #[derive(Clone)]
 pub(crate) struct SigningKey(Hmac<Sha256>);
 
@@ -25,7 +25,7 @@ impl SigningKey {
     /// Reads a secret.
     ///
     /// # Errors
-    /// What is wrong with it; nothing of it is told.
+    /// A reason why the secret is invalid; it contains no part of the secret.
     pub(super) fn read(secret: &Secret) -> Result<Self, &'static str> {
         let text = secret.expose().trim();
         let bytes = match text.strip_prefix(PREFIX) {

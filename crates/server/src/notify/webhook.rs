@@ -35,10 +35,10 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Tells the notices of a tenant, all types of them, at an address: one that begins with `https://`, or `http://` and is
-    /// on this machine.
+    /// Sends the notices of a tenant, of all types, to an address: one that begins with `https://`, or one with
+    /// `http://` on this machine.
     ///
-    /// The secret signs what is sent. It is `whsec_` and base64 of 24 bytes or more, or any text of 24 bytes or more.
+    /// The secret signs the requests. It is `whsec_` and base64 of 24 bytes or more, or any text of 24 bytes or more.
     ///
     /// # Errors
     /// `server_webhook_invalid`.
@@ -81,8 +81,8 @@ impl Webhook {
         self
     }
 
-    /// Sets how long before a deadline it is told that it is near; an hour otherwise. Of a wait that is short it is told when half
-    /// of its time has passed.
+    /// Sets how long before a deadline its notice is sent; an hour otherwise. For a short wait it is sent when half of
+    /// its time has passed.
     #[must_use]
     pub fn expiring_before(mut self, lead: Duration) -> Self {
         self.lead = lead;
@@ -103,8 +103,8 @@ impl Webhook {
         self
     }
 
-    /// Sets where people go from a notice: an address in which `{tenant}`, `{session}` and `{signal}` stand for those of the
-    /// notice.
+    /// Sets the address for people in a notice: a template in which `{tenant}`, `{session}` and `{signal}` stand for
+    /// those of the notice.
     #[must_use]
     pub fn link(mut self, link: impl Into<String>) -> Self {
         self.link = Some(link.into());

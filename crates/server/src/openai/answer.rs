@@ -1,4 +1,4 @@
-//! Answers, whole and piece by piece.
+//! Answers, as one response or as a stream of chunks.
 
 use serde_json::{Map, Value};
 use singletree_harness::ModelUsage;
@@ -9,20 +9,20 @@ use singletree_protocol::openai::{
 
 use crate::sse::Frame;
 
-/// What ends a stream.
+/// The data of the last frame of a stream.
 const DONE: &str = "[DONE]";
 
-/// What all pieces of an answer say.
+/// The fields that all chunks of an answer share.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) id: String,
     pub(super) created: i64,
     pub(super) model: String,
-    /// Whether the last piece says what was used.
+    /// Whether the last chunk reports the usage.
     pub(super) tells_usage: bool,
 }
 
-/// How an answer ends.
+/// The end of an answer.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) reason: FinishReason,
@@ -65,7 +65,7 @@ impl Head {
         self.piece(Delta { reasoning_content: Some(text), ..Delta::default() }, None, Map::new())
     }
 
-    /// Returns the last pieces.
+    /// Returns the last chunks.
     pub(super) fn end(&self, ending: Ending) -> Vec<Frame> {
         let Ending { reason, calls, usage, ours } = ending;
         let mut frames = Vec::new();
@@ -97,7 +97,7 @@ fn frame(chunk: &Chunk) -> Frame {
     Frame::data(serde_json::to_string(chunk).expect("a chunk of strings, numbers and JSON is JSON"))
 }
 
-/// Sums up what was used of all models; none where no provider said.
+/// Sums up the usage of all models; `None` if no provider reported it.
 pub(super) fn usage(used: &[ModelUsage]) -> Option<Usage> {
     if used.is_empty() {
         return None;

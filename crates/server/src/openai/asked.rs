@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! Reads the requests of clients.
 
 use axum::http::HeaderMap;
 use serde_json::Value;
@@ -12,25 +12,25 @@ use crate::problem::Problem;
 /// The header that names a session.
 const SESSION_HEADER: &str = "x-session-id";
 
-/// The header under which a message is sent once.
+/// The header with the idempotency key of a message.
 const KEY_HEADER: &str = "idempotency-key";
 
 /// The header with the number of automatic retries of OpenAI's SDKs.
 const RETRY_HEADER: &str = "x-stainless-retry-count";
 
-/// What a client asks for.
+/// A request.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// Who answers; whoever answers first otherwise.
+    /// The agent that answers; `None` for the default agent.
     pub(super) agent: Option<String>,
     pub(super) what: What,
-    /// Whether the answer comes piece by piece.
+    /// Whether the answer is streamed.
     pub(super) streams: bool,
-    /// Whether the last piece says what was used.
+    /// Whether the last chunk reports the usage.
     pub(super) tells_usage: bool,
 }
 
-/// What is to be answered.
+/// The input of a request.
 #[derive(Debug)]
 pub(super) enum What {
     /// A conversation that belongs to no session.
@@ -57,7 +57,7 @@ pub(super) struct Retry {
 /// Reads a request.
 ///
 /// # Errors
-/// `server_request_invalid`, with the parameter that is not taken here.
+/// `server_request_invalid`, with the parameter that is not supported.
 pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<Asked, Problem> {
     refuse(&request)?;
     let session = session(headers, &request)?;
@@ -103,17 +103,25 @@ pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<As
     })
 }
 
-/// Refuses what would mean something else if it were ignored. How a model samples is the agent's own, and ignored.
+/// Refuses parameters that change the meaning of the request if they are ignored. Sampling parameters belong to the
+/// agent and are ignored.
 fn refuse(request: &CompletionRequest) -> Result<(), Problem> {
     let refused = [
         (request.n.is_some_and(|it| it != 1), "n", "there is one answer"),
         (request.logprobs == Some(true), "logprobs", "there are no probabilities"),
         (
-            request.modalities.as_ref().is_some_and(|modalities| modalities.iter().any(|modality| modality != "text")),
+            request
+                .modalities
+                .as_ref()
+                .is_some_and(|modalities| modalities.iter().any(|modality| modality != "text")),
             "modalities",
             "the answer is text",
         ),
-        (request.functions.as_ref().is_some_and(|functions| !functions.is_null()), "functions", "functions are `tools`"),
+        (
+            request.functions.as_ref().is_some_and(|functions| !functions.is_null()),
+            "functions",
+            "functions are `tools`",
+        ),
     ];
     match refused.into_iter().find(|(is_asked, _, _)| *is_asked) {
         Some((_, parameter, why)) => {
@@ -123,7 +131,7 @@ fn refuse(request: &CompletionRequest) -> Result<(), Problem> {
     }
 }
 
-/// Finds out which session is named.
+/// Finds the id of the session that the request names.
 fn session(headers: &HeaderMap, request: &CompletionRequest) -> Result<Option<String>, Problem> {
     let header = headers.get(SESSION_HEADER).map(|header| {
         header.to_str().map(str::to_owned).map_err(|_| Problem::invalid("X-Session-ID has to be plain ASCII"))

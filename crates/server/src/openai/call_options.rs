@@ -41,7 +41,7 @@ pub(super) fn read(request: &CompletionRequest) -> Result<CallOptions, Problem> 
     Ok(options)
 }
 
-/// Tells whether a request asks for a response format other than text.
+/// Checks whether a request asks for a response format other than text.
 pub(super) fn asks_for_form(request: &CompletionRequest) -> bool {
     let is_plain = |format: &Value| format.is_null() || format.get("type").is_some_and(|kind| kind == "text");
     request.response_format.as_ref().is_some_and(|format| !is_plain(format))

@@ -1,4 +1,4 @@
-//! Messages, as models are told of them.
+//! Converts messages of the protocol to messages for models.
 
 use singletree_llm::{
     ChatMessage, Content, ContentBlock, ImageDetail, ImageSource, Role, ToolCall, parse_arguments,
@@ -7,10 +7,10 @@ use singletree_protocol::openai::{self, ImageUrl, Part, RequestMessage};
 
 use crate::problem::Problem;
 
-/// Reads a conversation. System messages at its beginning are one: models take one.
+/// Reads a conversation. System messages at its beginning are joined: models take one.
 ///
 /// # Errors
-/// `server_request_invalid`, with the place.
+/// `server_request_invalid`, with the position of the message.
 pub(super) fn read(messages: Vec<RequestMessage>) -> Result<Vec<ChatMessage>, Problem> {
     let mut read: Vec<ChatMessage> = Vec::with_capacity(messages.len());
     for (at, message) in messages.into_iter().enumerate() {
@@ -49,7 +49,7 @@ fn call(call: openai::ToolCall) -> ToolCall {
     ToolCall { id, name: function.name, arguments, signature: None }
 }
 
-/// Reads what is text only.
+/// Reads content that must be text only.
 fn text(content: openai::Content) -> Result<String, Problem> {
     let parts = match content {
         openai::Content::Text(text) => return Ok(text),
@@ -64,7 +64,7 @@ fn text(content: openai::Content) -> Result<String, Problem> {
     texts.collect()
 }
 
-/// Reads what a user says.
+/// Reads the content of a user's message.
 fn said(content: openai::Content) -> Result<Content, Problem> {
     let parts = match content {
         openai::Content::Text(text) => return Ok(Content::Text(text)),

@@ -1,11 +1,12 @@
 //! OpenAI's chat completions at `/v1/chat/completions`, and the agents as models at `/v1/models`.
 //!
-//! A request that names no session is answered once and forgotten: its list of messages is all there is, the agent's tools that
-//! change something are off, and tools that the client brings are the client's to run (D16). One that names a session, by
-//! `X-Session-ID` or `metadata.session_id`, is a turn of that session: of its messages only the last one is taken, the user's.
+//! A request without a session is answered once and not stored: its list of messages is the whole conversation, the
+//! agent's tools with effects are off, and the client runs the tools that it brings (D16). A request that names a
+//! session, by `X-Session-ID` or `metadata.session_id`, is a turn of that session: the server takes only the last
+//! message, which must be the user's.
 //!
-//! `asked` reads requests and refuses what would mean something else if it were ignored; `conversation` reads messages; `answer`
-//! is what comes back, whole or piece by piece.
+//! `asked` reads requests and refuses parameters that it must not ignore; `conversation` reads messages; `answer`
+//! builds the response, as a whole or as chunks.
 
 mod answer;
 mod asked;
@@ -35,7 +36,8 @@ use crate::problem::Problem;
 use crate::section::{Route, Section};
 use crate::shared::Shared;
 
-/// How long reading a request may take. What it costs is bounded to some milliseconds; this bounds what nobody foresaw.
+/// The time limit for reading a request. Known costs are bounded to some milliseconds; this limit covers unforeseen
+/// ones.
 const READ_TIME: Duration = Duration::from_secs(5);
 
 /// Paths of OpenAI's API that are not served here.
@@ -70,7 +72,7 @@ async fn complete(
     Sent(request): Sent<CompletionRequest>,
 ) -> Result<Response, Problem> {
     let on_disconnect = on_disconnect(&headers)?;
-    // Beside the runtime: schemas of clients are compiled, which takes time, however small they are.
+    // Runs outside of the async runtime: compiling the schemas of clients takes time, however small they are.
     let reading = spawn_blocking(move || asked::read(&headers, request));
     let too_long = |_| Problem::invalid("the schemas of `tools` take too long to compile").field("tools");
     let asked = timeout(READ_TIME, reading).await.map_err(too_long)?;

@@ -1,4 +1,4 @@
-//! The agents, as models.
+//! The agents, listed as models.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::section::Route;
 use crate::shared::Shared;
 
-/// Whose the agents are.
+/// The owner of all agents.
 const OWNER: &str = "singletree";
 
 /// Returns the routes about models.
@@ -33,7 +33,7 @@ async fn show(State(shared): State<Arc<Shared>>, Path(model): Path<String>) -> R
     found.map(Json).ok_or_else(|| unknown(&model))
 }
 
-/// There is no such agent.
+/// Returns the problem of an unknown agent.
 pub(super) fn unknown(model: &str) -> Problem {
     Problem::not_found("chat_agent_unknown", format!("there is no agent `{model}`")).field("model")
 }

@@ -1,4 +1,4 @@
-//! Problems as OpenAI's clients expect them.
+//! Problems in the error format of OpenAI's API.
 
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -10,10 +10,10 @@ use crate::problem::Problem;
 use crate::section::Asked;
 use crate::sse::Frame;
 
-/// Tells the clients of OpenAI's own SDKs, which try again by the status alone, whether they should.
+/// The header that tells OpenAI's SDKs whether to retry; without it they decide by the status alone.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Words a problem.
+/// Converts a problem to a response.
 pub(super) fn render(problem: &Problem, _asked: &Asked) -> Response {
     let retry = HeaderValue::from_static(if is_safe_again(problem) { "true" } else { "false" });
     let mut response = Json(body(problem)).into_response();
@@ -21,12 +21,12 @@ pub(super) fn render(problem: &Problem, _asked: &Asked) -> Response {
     response
 }
 
-/// Words why a stream ends before its answer.
+/// Returns the last frame of a stream that ends with a problem.
 pub(super) fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
     vec![Frame::data(serde_json::to_string(&body(problem)).expect("an error of strings is JSON"))]
 }
 
-/// Returns the body that tells of a problem.
+/// Returns the body for a problem.
 pub(super) fn body(problem: &Problem) -> ErrorBody {
     let message = match &problem.hint {
         Some(hint) => format!("{} ({hint})", problem.message),
@@ -43,7 +43,7 @@ pub(super) fn body(problem: &Problem) -> ErrorBody {
     }
 }
 
-/// Returns OpenAI's word for what kind of error a status tells of.
+/// Returns OpenAI's error type for a status.
 fn kind(status: StatusCode) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "authentication_error",
@@ -54,10 +54,10 @@ fn kind(status: StatusCode) -> &'static str {
     }
 }
 
-/// Tells whether asking the same again does nothing twice.
+/// Checks whether the same request can be sent again without a second effect.
 fn is_safe_again(problem: &Problem) -> bool {
     let ours = problem.category.starts_with("server_") && problem.bucket == Bucket::RetryableTransient;
-    // A turn that is kept goes on by itself when the server is there again: the same again would be another one.
+    // A turn that is kept goes on when the server is back: sending the request again would begin another one.
     let kept = problem.turn().is_some() && problem.category == "chat_shutting_down";
     let known = BucketTable::default().look_up(&problem.category, Surface::Chat).retry_safe;
     (ours || known) && !kept && problem.bucket != Bucket::SessionTerminating

@@ -1,4 +1,4 @@
-//! An answer on its way: of a turn in a session, or of a run in none.
+//! An answer in progress: from a turn in a session, or from a run without one.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ use crate::shared::Shared;
 use crate::sse::{self, Frame};
 use crate::told::{Teller, told};
 
-/// How long a stream waits for its first word before it begins: until then a failure is a status, which clients know how to try
-/// again after.
+/// The time that a stream waits for its first text before it begins. A failure within this time gets an error status,
+/// and clients know from it whether to retry.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long after a message its automatic retry may come.
+/// The maximum time between a message and its automatic retry.
 const RETRIED_WITHIN: Duration = Duration::from_mins(30);
 
-/// An answer on its way.
+/// An answer in progress.
 pub(super) struct Running {
     source: Source,
     head: Head,
@@ -51,24 +51,24 @@ pub(super) struct Running {
     speech: Speech,
     reasoning: Reasoning,
     fold: Fold,
-    /// What was told and not handed out.
+    /// The additions that were produced but not yet returned.
     ready: std::collections::VecDeque<Added>,
     /// Cancels the turn when its client goes away, if the request or the agent asks for it (D31).
     disconnect: Option<DisconnectGuard>,
 }
 
-/// Where an answer comes from.
+/// The source of an answer.
 enum Source {
-    /// A run in no session; it is given up with whoever reads it.
+    /// A run without a session; it stops when its reader goes away.
     Run(StatelessRun, Option<ClientTools>),
-    /// A turn, which goes on whoever reads it.
+    /// A turn, which goes on without a reader.
     Turn(Turn, Pin<Box<dyn Stream<Item = Result<ChatEvent, Error>> + Send>>),
 }
 
-/// Begins to answer.
+/// Begins an answer.
 ///
 /// # Errors
-/// What is refused before anything runs.
+/// The reasons for a refusal before anything runs.
 pub(super) async fn begin(
     shared: &Arc<Shared>,
     chat: &Chat,
@@ -86,7 +86,8 @@ pub(super) async fn begin(
             let request = agent.iter().fold(request, |it, agent| it.agent(agent));
             let extensions =
                 tools.iter().cloned().fold(Extensions::default().with(options), Extensions::with);
-            let run = chat.stateless(request.extensions(extensions)).map_err(|error| Problem::of_turn(&error))?;
+            let run =
+                chat.stateless(request.extensions(extensions)).map_err(|error| Problem::of_turn(&error))?;
             let model = agent.unwrap_or_else(|| chat.default_agent().to_owned());
             (Source::Run(run, tools), shared.ids.uuid(), model)
         }
@@ -107,8 +108,12 @@ pub(super) async fn begin(
                     .await
                     .map_err(|errored| Problem::of_turn(&errored))?,
             };
-            // A session keeps its agent, whatever a request names.
-            let model = chat.session(&session).await.map(|session| session.agent).map_err(|error| Problem::of(&error))?;
+            // A session keeps its agent, even if a request names another one.
+            let model = chat
+                .session(&session)
+                .await
+                .map(|session| session.agent)
+                .map_err(|error| Problem::of(&error))?;
             let (id, events) = (turn.id().to_string(), Box::pin(turn.events()));
             (Source::Turn(turn, events), id, model)
         }
@@ -164,7 +169,7 @@ async fn said_before(
 }
 
 impl Running {
-    /// Answers as it was asked.
+    /// Answers in the form that the request asked for.
     pub(super) async fn answer(self, shared: &Arc<Shared>) -> Result<Response, Problem> {
         let is_replayed = matches!(&self.source, Source::Turn(turn, _) if !turn.is_new());
         let mut response = self.begun(shared).await?;
@@ -178,7 +183,7 @@ impl Running {
         if !self.streams {
             return self.whole().await;
         }
-        // What fails before anything is said fails as a whole: then a status tells of it.
+        // A failure before the first text becomes an error response, with a status.
         let first = match tokio::time::timeout(PATIENCE, self.next()).await {
             Ok(first) => Some(first?),
             Err(_) => None,
@@ -192,7 +197,7 @@ impl Running {
         let frames = told(move |teller| async move {
             if let Err(problem) = self.tell(first, &teller).await {
                 let mut body = problem::body(&problem);
-                // The frame around all sections does not look into streams (INV-16).
+                // The request layer does not look into streams (INV-16).
                 body.error.message = redactor.redact(&body.error.message).into_owned();
                 let body = serde_json::to_string(&body).expect("an error of strings is JSON");
                 teller.tell(Frame::data(body)).await;
@@ -213,7 +218,7 @@ impl Running {
         Ok(Json(self.head.whole(text, self.reasoning.text(), ending)).into_response())
     }
 
-    /// Tells the answer piece by piece.
+    /// Sends the answer as chunks.
     async fn tell(&mut self, first: Option<Added>, teller: &Teller<Frame>) -> Result<(), Problem> {
         teller.tell(self.head.begin()).await;
         let mut added = match first {
@@ -227,7 +232,9 @@ impl Running {
                 Added::Nothing | Added::Life => {}
                 Added::End(outcome) => {
                     let (note, ending) = self.ending(&outcome).await?;
-                    for frame in note.map(|note| self.head.text(note)).into_iter().chain(self.head.end(ending)) {
+                    for frame in
+                        note.map(|note| self.head.text(note)).into_iter().chain(self.head.end(ending))
+                    {
                         teller.tell(frame).await;
                     }
                     return Ok(());
@@ -237,7 +244,7 @@ impl Running {
         }
     }
 
-    /// Waits for the next that is added, whatever it is.
+    /// Waits for the next addition to the answer.
     async fn next(&mut self) -> Result<Added, Problem> {
         loop {
             if let Some(added) = self.ready.pop_front() {
@@ -249,7 +256,7 @@ impl Running {
             };
             let event = match event {
                 Some(event) => event.map_err(|error| Problem::of(&error)),
-                // Neither ends without an outcome or an error.
+                // Neither source ends without an outcome or an error.
                 None => Err(Problem::of(&Error::ShuttingDown)),
             };
             if event.is_err() {
@@ -268,7 +275,7 @@ impl Running {
         }
     }
 
-    /// Returns how the answer ends, and what is said of that.
+    /// Returns the end of the answer, and a note for its text if the turn is suspended.
     async fn ending(&mut self, outcome: &ChatTurnOutcome) -> Result<(Option<String>, Ending), Problem> {
         self.disconnect.iter_mut().for_each(DisconnectGuard::finish);
         match outcome {
@@ -307,7 +314,7 @@ impl Running {
     async fn completed(&mut self) -> Ending {
         let mut ours = Map::new();
         if self.streams && self.speech.is_void {
-            // What was told cannot be taken back: it is said again, and this says so.
+            // The void text was sent and cannot be taken back: `superseded` reports that a new text follows it.
             ours.insert("superseded".into(), true.into());
         }
         if !self.ignored.is_empty() {
@@ -318,7 +325,7 @@ impl Running {
             Source::Turn(turn, _) => {
                 ours.insert("session".into(), turn.session().into());
                 ours.insert("turn".into(), turn.id().to_string().into());
-                // What was used is told where it can be read.
+                // The answer goes out even if its usage cannot be read.
                 (Vec::new(), turn.usage().await.unwrap_or_default())
             }
         };
@@ -326,7 +333,8 @@ impl Running {
         Ending { reason, calls, usage: answer::usage(&used), ours }
     }
 
-    /// Returns the calls that are the client's to run. Of a message that calls the agent's own tools, too, those were not run.
+    /// Returns the calls that the client has to run. A message may also call the agent's own tools; those were not
+    /// run.
     fn theirs(&self, tools: Option<&ClientTools>) -> Vec<ToolCall> {
         let calls = self.speech.calls().iter().filter(|call| tools.is_some_and(|tools| tools.runs(call)));
         let call = |it: &singletree_llm::ToolCall| {
@@ -338,7 +346,7 @@ impl Running {
     }
 }
 
-/// Says what waits, and where it is answered.
+/// Describes a wait, and how to answer it.
 fn waits(suspended: &SuspendedTurn, session: &str) -> String {
     let signal = &suspended.signal_descriptor.signal_id;
     let metadata = suspended.signal_descriptor.metadata.as_ref();

@@ -1,4 +1,4 @@
-//! What an agent says, as one text: OpenAI's clients know one message for each answer.
+//! The messages of an agent as one text: OpenAI's clients expect one message for each answer.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::fold::{Piece, Showing};
 /// Separates two messages of one answer.
 pub(super) const BETWEEN: &str = "\n\n";
 
-/// What was said so far.
+/// The text so far.
 #[derive(Debug, Default)]
 pub(super) struct Speech {
     said: Vec<Said>,
-    /// Why the last message ended, where that is not as usual.
+    /// The finish reason of the last message, if it is not the usual one.
     reason: Option<FinishReason>,
     /// The calls of the last message.
     calls: Vec<ToolCall>,
-    /// Whether something that was said is void.
+    /// Whether text that was sent is void.
     pub(super) is_void: bool,
 }
 
@@ -29,12 +29,12 @@ struct Said {
     text: String,
 }
 
-/// What a piece adds.
+/// The addition that a piece makes to the answer.
 #[derive(Debug)]
 pub(super) enum Added {
-    /// Nothing that is told.
+    /// Nothing for the client.
     Nothing,
-    /// A sign of life: something happens that is not told.
+    /// A sign of activity without content for the client.
     Life,
     /// More text.
     Text(String),
@@ -86,12 +86,12 @@ impl Speech {
         }
     }
 
-    /// Returns all that was said and is not void.
+    /// Returns all text that is not void.
     pub(super) fn text(&self) -> String {
         self.said.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(BETWEEN)
     }
 
-    /// Returns why the answer ended.
+    /// Returns the finish reason of the answer.
     pub(super) fn reason(&self) -> FinishReason {
         self.reason.unwrap_or(FinishReason::Stop)
     }
@@ -101,7 +101,7 @@ impl Speech {
         &self.calls
     }
 
-    /// Adds words of ours behind what was said.
+    /// Returns a note of this server, separated from the text before it.
     pub(super) fn note(&self, note: &str) -> String {
         if self.said.is_empty() { note.to_owned() } else { format!("{BETWEEN}{note}") }
     }

@@ -7,17 +7,17 @@ use singletree_protocol::openai::{Tool, ToolChoice, ToolChoiceMode};
 
 use crate::problem::Problem;
 
-/// How many tools a request may bring.
+/// The maximum number of tools in a request.
 const TOOLS_MAX: usize = 128;
-/// Bytes of the schemas of all of them.
+/// The maximum size of all their schemas, in bytes.
 const SCHEMA_BYTES_MAX: usize = 512 << 10;
-/// Regular expressions in the schemas of all of them.
+/// The maximum number of regular expressions in all their schemas.
 const PATTERNS_MAX: usize = 256;
 
-/// Reads what the client brings; none where that is nothing.
+/// Reads the tools of the client; `None` if the request has none or turns them off.
 ///
 /// # Errors
-/// `server_request_invalid`, with the place.
+/// `server_request_invalid`, with the position of the tool.
 pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Option<ClientTools>, Problem> {
     let choice = match choice {
         Some(ToolChoice::Mode(ToolChoiceMode::None)) => return Ok(None),
@@ -52,7 +52,7 @@ pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Optio
     }))
 }
 
-/// Checks what all tools of a request come to, before any of them is compiled.
+/// Checks the bounds of all tools together, before any schema is compiled.
 fn check_bounds(tools: &[Tool]) -> Result<(), Problem> {
     let parameters = || tools.iter().filter_map(|tool| tool.function.as_ref()?.parameters.as_ref());
     let patterns = parameters().map(llm::count_patterns).fold(0, usize::saturating_add);
@@ -79,7 +79,7 @@ fn definition(tool: Tool) -> Result<llm::ToolDefinition, Problem> {
     definition.map_err(|error| Problem::invalid(error.to_string()))
 }
 
-/// Says what is behind an error.
+/// Returns the text of the source of an error.
 fn source(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }

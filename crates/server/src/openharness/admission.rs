@@ -1,4 +1,4 @@
-//! What a message comes down to: which session, and which wish (spec: OpenHarness §9; D16).
+//! Converts a message to its session and its wish (spec: OpenHarness §9; D16).
 
 use serde_json::Value;
 use singletree_durable::SessionId;
@@ -7,39 +7,39 @@ use singletree_protocol::openharness::{
     AttachmentRef, Context, Continuation, EnvironmentState, Malformed, PrivacyTier, RequestMessage, embedded,
 };
 
-/// How many attachments one message may have (INV-12).
+/// The maximum number of attachments of one message (INV-12).
 pub(super) const ATTACHMENTS_MAX: usize = 16;
 
-/// A request that says something which can be done.
+/// A request that can be executed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Admitted {
     pub(super) place: Place,
     pub(super) wish: Wish,
     /// The device's state, as far as models may see it.
     pub(super) environment: Option<EnvironmentState>,
-    /// The request as one text, equal for equal requests, without what may not be kept in any form.
+    /// The request as one text, equal for equal requests, without data that may not be stored in any form.
     pub(super) text: String,
 }
 
-/// Where it is said: as the shell names it.
+/// The session and the thread of a request, as the shell names them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Place {
     pub(super) session_id: Option<String>,
     pub(super) conversation_id: Option<String>,
 }
 
-/// What is wished.
+/// The purpose of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// The person says something.
+    /// The person sends a message.
     Say(Saying),
-    /// The person decides about a question.
+    /// The person answers a question.
     Decide { token: String, run_id: Option<String> },
-    /// The shell wants to know how a run stands.
+    /// The shell asks for the state of a run.
     Show { run_id: String },
 }
 
-/// What the person says.
+/// The content of a person's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Saying {
     pub(super) intent: String,
@@ -47,7 +47,7 @@ pub(super) struct Saying {
     pub(super) attachments: Vec<AttachmentRef>,
 }
 
-/// Looks at a message: what it says, and whether what it says fits together.
+/// Reads a message, and checks that its parts are consistent.
 pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, Malformed> {
     if let Some(place) = raw.get("request").and_then(embedded) {
         return Err(Malformed::at(place, "holds bytes; send a reference instead"));
@@ -77,7 +77,10 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, M
             return Err(Malformed::at("context.user_intent", why));
         }
     };
-    let environment = context.environment_state.clone().filter(|environment_state| environment_state.tier() != PrivacyTier::Secret);
+    let environment = context
+        .environment_state
+        .clone()
+        .filter(|environment_state| environment_state.tier() != PrivacyTier::Secret);
     Ok(Admitted { place, wish, environment, text: kept(raw) })
 }
 
@@ -98,11 +101,14 @@ fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed
         (one, other) => one.or(other),
     };
     let place = Place { session_id, conversation_id: context.conversation_id.clone() };
-    // The parts are checked, and the whole, which is longer.
+    // Checks the parts, and then the session id made from them, which is longer.
     let parts =
         [("context.session_id", &place.session_id), ("context.conversation_id", &place.conversation_id)];
     for (field, part) in parts {
-        part.as_ref().map(SessionId::parse).transpose().map_err(|error| Malformed::at(field, error.to_string()))?;
+        part.as_ref()
+            .map(SessionId::parse)
+            .transpose()
+            .map_err(|error| Malformed::at(field, error.to_string()))?;
     }
     let whole = place.session().map(SessionId::parse).transpose();
     whole.map_err(|error| Malformed::at("context.session_id", error.to_string()))?;
@@ -112,9 +118,9 @@ fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed
 impl Place {
     /// Returns the harness's session, if the shell names one.
     ///
-    /// Without a thread it is the shell's own id, so that every other client meets it there. A thread has a session of its
-    /// own: both parts with `#` between them. In either part `#` and `%` are written as `%23` and `%25`: no two places are
-    /// one session.
+    /// Without a thread it is the shell's own id, so that other clients find the session under it. A thread has a
+    /// session of its own: both parts with `#` between them. `#` and `%` in a part are written as `%23` and `%25`, so
+    /// that two places never share a session.
     pub(super) fn session(&self) -> Option<String> {
         let session = escaped(self.session_id.as_ref()?);
         Some(match &self.conversation_id {
@@ -123,7 +129,7 @@ impl Place {
         })
     }
 
-    /// Returns where the harness's session is for the shell.
+    /// Returns the shell's names for a session of the harness.
     pub(super) fn of(session: &str) -> Self {
         let (session_id, conversation_id) = match session.split_once('#') {
             Some((session, conversation)) => (session, Some(plain(conversation))),
@@ -166,7 +172,7 @@ fn check_attachments(attachments: &[AttachmentRef]) -> Result<(), Malformed> {
     }
 }
 
-/// Returns what may be digested and kept of a request: of the device's state only what is public.
+/// Returns the part of a request that may be digested and stored: without the device's state, unless it is public.
 fn kept(raw: &Value) -> String {
     let mut raw = raw.clone();
     if let Some(Value::Object(context)) = raw.pointer_mut("/request/context") {

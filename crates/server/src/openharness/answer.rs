@@ -1,4 +1,4 @@
-//! The answer as it goes out: whole, with the request's own ids (spec: OpenHarness §5.2).
+//! The complete response message, with the request's own ids (spec: OpenHarness §5.2).
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -10,7 +10,7 @@ use super::negotiation::Terms;
 use super::opening::Opening;
 use crate::correlation::{CORRELATION, CorrelationId};
 
-/// Bytes of the longest correlation id that is mirrored in a header.
+/// The maximum length of a correlation id that is mirrored in a header, in bytes.
 const LONGEST: usize = 256;
 
 /// Puts an answer into its envelope.
@@ -25,7 +25,8 @@ pub(super) fn envelope(opening: &Opening, terms: &Terms, payload: ResponsePayloa
     serde_json::to_vec(&message).expect("a message is texts, numbers and maps of them")
 }
 
-/// Makes the response; what the transport says of correlation comes back by the transport, and what the message says wins.
+/// Makes the HTTP response. It mirrors the correlation id in a header: the message's own id, or else the header of
+/// the request.
 pub(super) fn response(status: StatusCode, body: Vec<u8>, opening: &Opening, asked: &HeaderMap) -> Response {
     let mut response = (status, Bytes::from(body)).into_response();
     let headers = response.headers_mut();

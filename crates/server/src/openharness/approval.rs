@@ -1,4 +1,4 @@
-//! What a suspended turn waits for, as a question to a person or as a note that something is awaited.
+//! Converts the wait of a suspended turn to a question for a person, or to a notice of the awaited signal.
 
 use serde_json::{Map, Value};
 use singletree_draw::{visible_text, visible_value};
@@ -13,10 +13,11 @@ use singletree_protocol::openharness::{
 use super::digest;
 use super::tokens::Question;
 
-/// The maximum bytes of shown arguments. A longer action cannot be approved here: nobody would have seen it whole (S6).
+/// The maximum size of the shown arguments, in bytes. A longer action cannot be approved here: nobody would have seen
+/// all of it (S6).
 const SHOWN_MAX: usize = 32 << 10;
 
-/// An action that somebody has to approve.
+/// An action that needs an approval.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Wanted {
     tool: String,
@@ -28,13 +29,13 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Reads it from what waits; none when that is no approval.
+    /// Reads the action from the wait of a turn; `None` if the wait is not an approval.
     pub(super) fn of(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> Option<Self> {
         turn.wait.action.as_ref()?;
         let said = turn.signal_descriptor.metadata.as_ref();
         let known = |name: &str| said.and_then(|said| said.get(name));
         let text = |name: &str| known(name).and_then(Value::as_str);
-        // A graph that asks without the words of the agent loop shows all that it says.
+        // A graph that asks without the metadata of the agent loop shows all of its own metadata.
         let everything = || said.cloned().unwrap_or(Value::Null);
         let tool = text("tool").unwrap_or(&turn.signal_descriptor.signal_id);
         let arguments = text("tool").and_then(|_| known("arguments").cloned()).unwrap_or_else(everything);
@@ -48,7 +49,7 @@ impl Wanted {
         })
     }
 
-    /// Returns what a decision about it is bound to.
+    /// Returns the question to which the tokens of a decision are bound.
     pub(super) fn question(&self, session: &str, turn: &SuspendedTurn, until: Timestamp) -> Question {
         Question {
             session: session.to_owned(),
@@ -61,7 +62,7 @@ impl Wanted {
         }
     }
 
-    /// Asks; without tokens it only tells.
+    /// Returns the directive that asks for the decision; without tokens it only announces it.
     pub(super) fn ask(
         &self,
         turn: &SuspendedTurn,
@@ -90,17 +91,19 @@ impl Wanted {
                 params_sha256: self.params_sha256.clone(),
             },
             expires_at: turn.wait.deadline.map(rfc3339),
-            // Where nobody can be asked, that was said before it.
+            // Without tokens, an earlier directive has said where to decide.
             fallback_message: if tokens.is_empty() { title.clone() } else { self.elsewhere(turn) },
             title,
             run_id,
         };
-        let deadline_ms =
-            turn.wait.deadline.map(|deadline| u64::try_from(deadline.since(now).as_millis()).unwrap_or(u64::MAX));
+        let deadline_ms = turn
+            .wait
+            .deadline
+            .map(|deadline| u64::try_from(deadline.since(now).as_millis()).unwrap_or(u64::MAX));
         ActionDirective { deadline_ms, ..ActionDirective::request_approval(&payload, self.risk) }
     }
 
-    /// Says in words where else it can be decided, for shells that cannot ask.
+    /// Returns the directive that describes in words where else to decide, for shells that cannot ask.
     pub(super) fn tell(&self, turn: &SuspendedTurn) -> ActionDirective {
         let text = self.elsewhere(turn);
         ActionDirective::render_message(&RenderMessage {
@@ -132,7 +135,7 @@ impl Wanted {
     }
 }
 
-/// Tells that something is awaited that is no yes or no.
+/// Returns the directive for a wait that is not an approval.
 pub(super) fn awaited(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> ActionDirective {
     let signal = &turn.signal_descriptor.signal_id;
     ActionDirective::request_signal(&SignalRequest {
@@ -155,7 +158,7 @@ fn label(decision: Decision) -> &'static str {
     }
 }
 
-/// Returns the risk of an effect. What is not known is dangerous.
+/// Returns the risk tier of an effect. An unknown effect is dangerous.
 fn risk(effect: Option<&str>) -> RiskTier {
     match effect {
         Some("read") => RiskTier::Safe,

@@ -1,7 +1,8 @@
 //! Attachments: references, resolved before anything is accepted (spec: OpenHarness §9.1).
 //!
-//! What a reference leads to is kept with the session and named by its digest from then on. So a model sees what was looked at
-//! here, whatever stands at the address later, and no provider is sent to addresses that a stranger chose.
+//! The content of a reference is stored with the session and named by its digest from then on. So a model sees the
+//! content that was checked here, even if the address serves another content later, and no provider is sent to
+//! addresses that a stranger chose.
 
 use std::time::Duration;
 
@@ -15,22 +16,22 @@ use super::admission::Saying;
 use super::engine::Asking;
 use super::failure::Failure;
 
-/// What pictures may be: what models take.
+/// The media types of pictures that models take.
 pub(super) const PICTURES: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/webp"];
 
-/// With which schemes an address may begin.
+/// The schemes that an address may have.
 pub(super) const SCHEMES: &[&str] = &["https"];
 
-/// What a name of something uploaded begins with.
+/// The prefix of the names of uploads.
 const BLOB: &str = "blob:";
 
-/// How many redirects are followed.
+/// The maximum number of redirects.
 const HOPS_MAX: usize = 3;
 
-/// How long one may take to be fetched (D20).
+/// The time limit for fetching one attachment (D20).
 const FETCH_TIME: Duration = Duration::from_secs(20);
 
-/// Makes the content of a message: what the person says, and the pictures that go with it.
+/// Makes the content of a message: the person's text and pictures.
 pub(super) async fn content(asking: &Asking<'_>, session: &str, saying: &Saying) -> Result<Content, Failure> {
     if saying.attachments.is_empty() {
         return Ok(saying.intent.as_str().into());
@@ -44,7 +45,7 @@ pub(super) async fn content(asking: &Asking<'_>, session: &str, saying: &Saying)
     Ok(Content::Blocks(blocks))
 }
 
-/// Which attachment it is, for whoever is told what is wrong with it.
+/// The position of an attachment in the request, for error messages.
 struct Place {
     field: String,
 }
@@ -83,7 +84,7 @@ async fn resolve(
     }
 }
 
-/// Finds what was uploaded to this session; what was uploaded elsewhere is not there (INV-14).
+/// Finds an upload of this session; uploads of other sessions are not found (INV-14).
 async fn uploaded(chat: &Chat, session: &str, name: &str, place: &Place) -> Result<ContentBlock, Failure> {
     let digest = name.strip_prefix(BLOB).unwrap_or(name);
     let found = chat.blob_info(session, digest).await;
@@ -91,7 +92,7 @@ async fn uploaded(chat: &Chat, session: &str, name: &str, place: &Place) -> Resu
     picture(&blob, place)
 }
 
-/// Fetches what stands at an address, through the guard that lets calls go to public addresses only, and keeps it.
+/// Fetches the content at an address, through the guard that allows public addresses only, and stores it.
 async fn fetched(
     (asking, chat): (&Asking<'_>, &Chat),
     session: &str,
@@ -128,7 +129,7 @@ async fn fetched(
     picture(&blob, place)
 }
 
-/// Returns how large an attachment may be.
+/// Returns the maximum size of an attachment, in bytes.
 pub(super) fn size_max(chat: &Chat) -> u64 {
     chat.blob_limits().map_or(0, |blob_limits| blob_limits.bytes as u64)
 }

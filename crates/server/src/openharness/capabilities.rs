@@ -1,4 +1,4 @@
-//! `GET /v1/openharness/capabilities`: what this engine can do, made of the same registry as its answers.
+//! `GET /v1/openharness/capabilities`: the features of this engine, from the same registry as its responses.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::caller::{By, Caller, Scope};
 use crate::problem::Problem;
 use crate::shared::Shared;
 
-/// Answers with the whole table, as an extension of a message as every answer is one.
+/// Answers with the whole table, as an extension of a response message.
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
     By(caller): By,
@@ -104,7 +104,7 @@ fn action_type(action_type: ActionType) -> ActionTypeEntry {
             });
             (&["signal_id", "run_id", "wait", "fallback_message"], example)
         }
-        // Not emitted.
+        // The engine never emits these.
         ActionType::RenderUi | ActionType::SimulateAction | ActionType::Noop => (&[], json!({})),
     };
     let class = match action_type.class() {

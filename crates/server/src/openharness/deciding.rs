@@ -1,4 +1,4 @@
-//! A person decides about a question: the token says which, and nothing that was written beside it is read (INV-7, D2).
+//! A person answers a question: the token alone selects the question and the decision (INV-7, D2).
 
 use serde_json::Map;
 use singletree_harness::{Answer, ChatTurnOutcome, SignalAddress};
@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::tokens::{self, Claim, Question};
 use crate::caller::Scope;
 
-/// Uses a token and waits for what comes of it.
+/// Uses a token and waits for the outcome of the turn that it resumes.
 pub(super) async fn decide(
     asking: &Asking<'_>,
     (token, run_id): (&str, Option<&str>),
@@ -36,7 +36,7 @@ pub(super) async fn decide(
     let mut done = directives::of_outcome(asking, &question.session, Vec::new(), &outcome);
     let recorded = !matches!(outcome.as_ref(), ChatTurnOutcome::Errored(it) if !it.recorded);
     if recorded {
-        // The decision is taken, whatever came of it: it cannot be taken again.
+        // The decision is final, whatever the outcome: the token cannot be used again.
         done.keep = Keep::Answer;
         done.changes.push(claimed.answered(asking, &done.payload));
     }
@@ -52,7 +52,8 @@ fn reply(asking: &Asking<'_>, question: &Question, decision: Decision) -> Answer
     Answer::new(payload).from(asking.caller.name.as_str()).to(question.wait, question.action.as_str())
 }
 
-/// There is nothing by this continuation, or it is somebody else's: both are answered alike (INV-14).
+/// Returns the failure for a continuation that is unknown or belongs to another tenant: both get the same answer
+/// (INV-14).
 pub(super) fn nothing() -> Failure {
     Failure::of(ErrorCode::ContinuationInvalid, "there is nothing to go on with by this continuation")
 }

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// Digests parts, each with its length, so that no two lists of parts run into the same bytes.
+/// Digests parts, each with its length, so that two different lists of parts never give the same bytes.
 pub(super) fn parts(parts: &[&str]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! What came of a turn, as directives (spec: OpenHarness §10, §14).
+//! Converts the outcome of a turn to directives (spec: OpenHarness §10, §14).
 
 use singletree_durable::Change;
 use singletree_harness::{ChatTurnOutcome, CompletedTurn, ErroredTurn, MessageId, SuspendedTurn, TurnId};
@@ -11,7 +11,7 @@ use super::engine::{Asking, Done, Keep};
 use super::failure::Failure;
 use super::tokens;
 
-/// Words an outcome; `before` is what is to be shown first.
+/// Converts an outcome; `before` are the directives to show first.
 pub(super) fn of_outcome(
     asking: &Asking<'_>,
     session: &str,
@@ -44,7 +44,7 @@ pub(super) fn of_outcome(
     Done { payload: payload.issued(&issued), session: Some(session.to_owned()), changes, keep }
 }
 
-/// What came of a turn that resumed while nobody asked, in words (D21).
+/// Converts the outcome of a turn that resumed without a request to text (D21).
 pub(super) fn of_resumed(asking: &Asking<'_>, outcome: &ChatTurnOutcome) -> Vec<ActionDirective> {
     match outcome {
         ChatTurnOutcome::Completed(turn) => completed(asking, turn),
@@ -57,7 +57,7 @@ fn completed(asking: &Asking<'_>, turn: &CompletedTurn) -> Vec<ActionDirective> 
     messages(asking, &turn.turn, &turn.replies)
 }
 
-/// One directive for each text of the assistant, in order; what tools were asked and said is not shown.
+/// Returns one directive for each text of the assistant, in order; tool calls and their results are not shown.
 fn messages(
     asking: &Asking<'_>,
     turn: &TurnId,
@@ -101,7 +101,7 @@ fn suspended(
     }
 }
 
-/// Says what the same request gets after a failure: where nothing was done, it is tried again (D3).
+/// Returns how to treat the same request after a failure: if nothing was done, it is executed again (D3).
 fn kept(turn: &ErroredTurn) -> Keep {
     if turn.retry_safe || turn.error_category == "chat_session_suspended" {
         Keep::Free

@@ -1,4 +1,4 @@
-//! One request through the engine: read, admitted, answered once.
+//! The processing of one request: it is read, admitted, and answered once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use crate::caller::{By, Caller};
 use crate::problem::{Kind, Problem};
 use crate::shared::Shared;
 
-/// How often a request is begun again whose answer somebody else has put in meanwhile.
+/// The maximum number of attempts at a request while other requests settle the same entry.
 const ATTEMPTS: u32 = 8;
 
-/// Who asks, of what, and on which terms.
+/// The context of one request: the caller, its chat, and the negotiated terms.
 pub(super) struct Asking<'a> {
     pub(super) shared: &'a Shared,
     pub(super) caller: &'a Caller,
@@ -35,46 +35,46 @@ pub(super) struct Asking<'a> {
     pub(super) terms: &'a Terms,
 }
 
-/// What was done for a request.
+/// The result of executing a request.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) payload: ResponsePayload,
-    /// The harness's session in which it was done.
+    /// The harness's session of the request.
     pub(super) session: Option<String>,
-    /// What has to be kept before it is told.
+    /// The changes to commit before the answer is sent.
     pub(super) changes: Vec<Change>,
     pub(super) keep: Keep,
 }
 
-/// What the same request gets when it comes again.
+/// The treatment of the same request when it comes again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
     /// The same answer.
     Answer,
-    /// What comes of what was begun.
+    /// It joins the turn that has begun, and gets its outcome.
     Nothing,
-    /// It is done as if it had not come before.
+    /// It is executed as if it had not come before.
     Free,
 }
 
 impl Asking<'_> {
-    /// Takes secrets out of a text (INV-16).
+    /// Removes secrets from a text (INV-16).
     pub(super) fn clean(&self, text: &str) -> String {
         self.shared.redactor.redact(text).into_owned()
     }
 
-    /// Takes secrets out of what is told of a failure.
+    /// Removes secrets from the message of a failure.
     pub(super) fn cleaned(&self, mut failure: Failure) -> Failure {
         failure.error.message = failure.error.message.map(|message| self.clean(&message));
         failure
     }
 
-    /// Returns the time after a span.
+    /// Returns the time after this duration from now.
     pub(super) fn after(&self, span: Duration) -> Timestamp {
         self.shared.now().after(span)
     }
 
-    /// Tells whether a time is over.
+    /// Checks whether a time has passed.
     pub(super) fn is_over(&self, end: Option<Timestamp>) -> bool {
         end.is_some_and(|end| end <= self.shared.now())
     }
@@ -113,7 +113,7 @@ pub(super) async fn answer(
     Ok(answer::response(status, body, &opening, &headers))
 }
 
-/// Reads a message: its terms as soon as they are known, and what it comes down to.
+/// Reads a message: its terms as soon as they are known, and the admitted request.
 fn read(message: &Value, body: &[u8], caller: &Caller) -> (Terms, Result<Admitted, Failure>) {
     if let Err(failure) = check_version(message) {
         return (Terms::default(), Err(failure));
@@ -127,8 +127,7 @@ fn read(message: &Value, body: &[u8], caller: &Caller) -> (Terms, Result<Admitte
     (terms, checked.and_then(|()| admission::admit(&request, message).map_err(Into::into)))
 }
 
-/// The transport says whose the request is; a message that says otherwise is refused (§7). Where the transport asks nobody,
-/// there is nothing to say otherwise.
+/// Refuses a message that names another tenant than the credentials do (§7). A server without keys accepts any name.
 fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), Failure> {
     let said = request.request.auth.as_ref().and_then(|auth| auth.tenant_id.as_deref());
     match said {
@@ -159,7 +158,7 @@ async fn once(
         let mut done = match done {
             Ok(done) => done,
             Err(failure) => {
-                // Nothing was accepted: the id is free.
+                // Nothing was accepted: the id can be used again.
                 free(asking, entry.as_ref()).await;
                 return Err(failure);
             }
@@ -173,7 +172,7 @@ async fn once(
     Err(Failure::of(ErrorCode::EngineUnavailable, "too much happens to this request at once"))
 }
 
-/// Returns a name for a new session, where the wish needs one.
+/// Returns an id for a new session, if the wish needs a session.
 fn fresh(asking: &Asking<'_>, admitted: &Admitted) -> Option<String> {
     match admitted.wish {
         Wish::Say(_) => {
@@ -204,7 +203,7 @@ async fn carry_out(
     }
 }
 
-/// Keeps what has to be kept and returns the answer; none when somebody else has put in one meanwhile.
+/// Commits the changes and returns the answer; `None` if another request has settled the entry meanwhile.
 async fn settle(
     asking: &Asking<'_>,
     opening: &Opening,
@@ -231,7 +230,8 @@ async fn settle(
 
 async fn free(asking: &Asking<'_>, entry: Option<&Entry>) {
     if let Some(entry) = entry {
-        // Where this fails, the entry stays without an answer: the same request is done, another one is refused.
+        // If this fails, the entry stays without an answer: the same request is executed, another one with its id is
+        // refused.
         drop(asking.shared.documents.change(vec![entry.freed()]).await);
     }
 }

@@ -1,7 +1,7 @@
-//! What devices say of themselves, while their requests are answered (spec: OpenHarness §8).
+//! The states that devices report with their requests, while these are answered (spec: OpenHarness §8).
 //!
-//! What is public or restricted may be shown to a model, and to nobody else: it is in memory as long as its request is answered,
-//! in no store, no transcript and no log. What is secret does not come as far as this.
+//! A public or restricted state may be shown to a model and to nobody else: it is in memory as long as its request is
+//! answered, and in no store, transcript or log. A secret state never reaches this module.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,9 +13,11 @@ use singletree_durable::{SessionId, SessionKey, TenantId};
 use singletree_llm::{BoxError, BoxFuture};
 use singletree_protocol::openharness::EnvironmentState;
 
-/// What devices say of themselves, while their requests are answered: what an agent shows its model with a command.
+/// The states that devices report with their requests, while these are answered: an agent shows them to its model
+/// with a command.
 ///
-/// Of several requests to one session at once the last one counts. A turn that is taken up by another process has none.
+/// Of several simultaneous requests to one session the last one counts. A turn that another process takes up has no
+/// state.
 #[derive(Default)]
 pub struct Environments {
     shown: Mutex<Shown>,
@@ -30,7 +32,7 @@ struct Shown {
     by_session: HashMap<SessionKey, Vec<State>>,
 }
 
-/// Keeps a state shown until it is dropped.
+/// Keeps a state visible until it is dropped.
 #[derive(Debug)]
 pub(super) struct Showing {
     environments: Arc<Environments>,
@@ -39,7 +41,7 @@ pub(super) struct Showing {
 }
 
 impl Environments {
-    /// Shows a state to the turns of a session until what is returned is dropped.
+    /// Makes a state visible to the turns of a session until the returned value is dropped.
     pub(super) fn show(
         self: &Arc<Self>,
         tenant: TenantId,

@@ -1,4 +1,4 @@
-//! What went wrong, in the protocol's words: one table from categories to codes (spec: OpenHarness §13).
+//! Errors of the protocol: one table from categories to codes (spec: OpenHarness §13).
 
 use axum::http::StatusCode;
 use singletree_durable::Error as StoreError;
@@ -7,8 +7,8 @@ use singletree_protocol::openharness::{ErrorCode, ErrorObject, Malformed};
 
 use crate::problem::Problem;
 
-/// An answer with an error. The request was understood as a message: HTTP says 200, except where the transport's identity is
-/// not enough.
+/// An answer with an error. The request was a valid message, so the HTTP status is 200, unless the credentials are
+/// not sufficient.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Failure {
     pub(super) status: StatusCode,
@@ -16,18 +16,18 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// A mistake in the request, with its place.
+    /// Returns the failure for a mistake in a field of the request.
     pub(super) fn invalid(field: &str, why: &str) -> Self {
         let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("{field}: {why}"));
         error.detail("error_category", "server_request_invalid").detail("field", field).into()
     }
 
-    /// A failure of a code.
+    /// Returns a failure with a code.
     pub(super) fn of(code: ErrorCode, message: impl Into<String>) -> Self {
         ErrorObject::new(code, message).into()
     }
 
-    /// A turn that failed, or was refused.
+    /// Returns the failure for a turn that failed or was refused.
     pub(super) fn of_turn(turn: &ErroredTurn) -> Self {
         let code = code(&turn.error_category, turn.error_bucket);
         let error = ErrorObject::new(code, turn.reply.text())
@@ -57,7 +57,7 @@ impl From<Malformed> for Failure {
 }
 
 impl From<Problem> for Failure {
-    /// A problem keeps its status: it says something of the transport.
+    /// A problem keeps its status, since it concerns the transport.
     fn from(problem: Problem) -> Self {
         Self { status: problem.status, error: of_problem(&problem) }
     }
@@ -75,7 +75,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Words a problem as an error of the protocol.
+/// Converts a problem to an error of the protocol.
 pub(super) fn of_problem(problem: &Problem) -> ErrorObject {
     let code = match problem.status {
         StatusCode::UNAUTHORIZED => ErrorCode::Unauthorized,
@@ -96,7 +96,7 @@ pub(super) fn of_problem(problem: &Problem) -> ErrorObject {
     }
 }
 
-/// Returns the code of a category: those that say something special, else that of the bucket.
+/// Returns the code of a category: its own code, if it has one, otherwise the code of its bucket.
 fn code(category: &str, bucket: Bucket) -> ErrorCode {
     match category {
         "server_failed" => ErrorCode::InternalError,

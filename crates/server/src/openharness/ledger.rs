@@ -1,8 +1,9 @@
-//! Which request got which answer: the same again gets the same bytes (spec: OpenHarness §5.1; D3).
+//! The stored answers of requests: the same request gets the same bytes again (spec: OpenHarness §5.1; D3).
 //!
-//! A request with an id has an entry before anything is done for it, with the session that it is said in, also where that is a
-//! new one; then the answer is put in. Who asks again in between joins the turn that runs, by the harness's own key, and of two
-//! who put in an answer the first one wins. The answer is sealed with the request itself: it holds tokens.
+//! A request with an id has an entry before it is executed, with its session, also if that session is new. The answer
+//! is added later. The same request in between joins the running turn by the harness's own idempotency key. If two of
+//! them add an answer, the first one wins. The answer contains tokens, so it is encrypted with a key made from the
+//! request.
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{Change, Document, DocumentKey, Error as StoreError, Expect, Json, SessionId};
@@ -15,42 +16,42 @@ use super::{REQUEST_TTL, digest, sealed};
 
 const KIND: &str = "openharness_reply";
 
-/// A request that has an entry, and no answer yet.
+/// The entry of a request without an answer yet.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     key: DocumentKey,
     version: u64,
     stored: Stored,
-    /// What its answer is sealed with.
+    /// The key that seals the answer.
     secret: [u8; 32],
 }
 
-/// How a request begins.
+/// The state of a request when it arrives.
 #[derive(Debug)]
 pub(super) enum Begun {
     /// It was answered before.
     Answered(Vec<u8>),
-    /// It was not. It may have been begun.
+    /// It has no answer yet. It may have begun.
     Open(Entry),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Stored {
-    /// Of the request.
+    /// The digest of the request.
     digest: String,
-    /// The session that it is said in.
+    /// The session of the request.
     session: Option<String>,
     /// The answer, once there is one.
     sealed: Option<String>,
 }
 
 impl Entry {
-    /// Returns the session that it is said in.
+    /// Returns the session of the request.
     pub(super) fn session(&self) -> Option<&str> {
         self.stored.session.as_deref()
     }
 
-    /// Puts the answer in.
+    /// Returns the change that stores the answer.
     pub(super) fn answered(&self, asking: &Asking<'_>, answer: &[u8], session: Option<&SessionId>) -> Change {
         let sealed = sealed::seal(&self.secret, answer, asking.shared.entropy.as_ref());
         let stored = Stored { sealed: Some(sealed), ..self.stored.clone() };
@@ -58,13 +59,13 @@ impl Entry {
         write(asking, at, &stored, session.cloned())
     }
 
-    /// Frees the id: nothing was done under it.
+    /// Returns the change that removes the entry: nothing was done for the request.
     pub(super) fn freed(&self) -> Change {
         Change::Remove { key: self.key.clone(), expect: Expect::Version(self.version) }
     }
 }
 
-/// Finds the entry of a request, or makes it; a request that names no session gets the one that `fresh` makes.
+/// Finds the entry of a request, or makes it; a request without a session gets the one that `fresh` returns.
 pub(super) async fn begin(
     asking: &Asking<'_>,
     request_id: &str,
@@ -95,7 +96,7 @@ pub(super) async fn begin(
         let change = write(asking, (key.clone(), expect), &stored, of);
         match asking.shared.documents.change(vec![change]).await {
             Ok(()) => return Ok(Begun::Open(Entry { key, version, stored, secret })),
-            // Somebody else has just made it.
+            // Another request has just made the entry.
             Err(StoreError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),
         }

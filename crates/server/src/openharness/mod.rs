@@ -1,16 +1,16 @@
 //! The strict OpenHarness engine (spec: OpenHarness PROTOCOL; D1, D2, D3, D16, D18).
 //!
 //! # Vocabulary
-//! A *wish* is what a request comes down to: say something, decide something, or show how a run stands. A *failure* is an
-//! answer with an error: the request was understood as a message, so HTTP says 200. A *pair* is the two tokens of one
-//! question, one for each decision; a *ledger* remembers which request got which answer.
+//! A *wish* is the purpose of a request: send a message, decide a question, or show the state of a run. A *failure*
+//! is an answer with an error: the request was a valid message, so HTTP says 200. A *pair* is the two tokens of one
+//! question, one for each decision; the *ledger* stores the answers of requests.
 //!
 //! # Inside
-//! `opening` is what is read of a request whatever else it says; `admission` turns a message into a wish, and `negotiation` its
-//! capabilities into terms: both are pure. `engine` runs through all of it; `saying`, `deciding` and `showing` carry the three
-//! wishes out; `directives` words what came of it. `ledger` answers the same request with the same bytes, `tokens` keeps the
-//! tokens of questions, `sealed` keeps text in the store that only who asked can have again. `attachments` gets pictures,
-//! `pairing` gives devices keys of their own.
+//! `opening` reads the parts of a request that do not depend on the rest; `admission` converts a message to a wish,
+//! and `negotiation` its capabilities to terms: both are pure. `engine` runs all of it; `saying`, `deciding` and
+//! `showing` execute the three wishes; `directives` converts outcomes. `ledger` answers the same request with the
+//! same bytes, `tokens` stores the tokens of questions, `sealed` encrypts stored text with a key that only the
+//! requester has. `attachments` gets pictures, `pairing` gives devices keys of their own.
 
 mod admission;
 mod answer;
@@ -39,10 +39,10 @@ pub use environments::Environments;
 
 use crate::section::{Route, Section};
 
-/// How long the same request gets the same answer.
+/// The time for which the same request gets the same answer.
 const REQUEST_TTL: Duration = Duration::from_hours(24);
 
-/// How long a question can be answered that has no deadline of its own.
+/// The time in which a question without a deadline of its own can be answered.
 const QUESTION_TTL: Duration = Duration::from_hours(7 * 24);
 
 /// Returns the section.

@@ -1,29 +1,29 @@
-//! Which features a shell gets of those it asks for (spec: OpenHarness §5.3).
+//! Negotiates the features that a shell asks for (spec: OpenHarness §5.3).
 
 use serde_json::Value;
 use singletree_protocol::openharness::{Capabilities, Capability, CapabilityDenial, DenialCode};
 
 use crate::caller::{Caller, Scope};
 
-/// What a shell gets, and what it does not.
+/// The result of the negotiation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Terms {
-    /// What it gets of what it asked for; none when it asked for nothing.
+    /// The granted features; `None` if the shell asked for none.
     pub(super) supported: Option<Capabilities>,
     pub(super) denials: Option<Vec<CapabilityDenial>>,
-    /// Whether a question that it is sent can be answered by it.
+    /// Whether the shell can answer a question that it is sent.
     pub(super) can_ask: bool,
 }
 
-/// How a feature stands.
+/// Whether a feature is offered.
 pub(super) struct Standing {
-    /// Why it is denied; none when it is offered.
+    /// The reason for the denial; `None` if the feature is offered.
     pub(super) denied: Option<DenialCode>,
-    /// What it means here, or why it is denied.
+    /// The meaning of the feature here, or the reason for the denial in words.
     pub(super) message: &'static str,
 }
 
-/// Says how a feature stands for a caller: the one place where this is decided.
+/// Returns whether a feature is offered to a caller: the only place where this is decided.
 pub(super) fn standing(capability: Capability, caller: &Caller) -> Standing {
     let (denied, message) = match capability {
         Capability::Streaming => {
@@ -47,11 +47,11 @@ pub(super) fn standing(capability: Capability, caller: &Caller) -> Standing {
     Standing { denied, message }
 }
 
-/// Negotiates: what is known and asked for is granted or denied, what is not known is ignored.
+/// Negotiates: known features that the shell asks for are granted or denied, unknown ones are ignored.
 pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> Terms {
     let may = standing(Capability::Approval, caller).denied.is_none();
     let Some(asked) = asked else { return Terms { can_ask: may, ..Terms::default() } };
-    // Who says that it cannot show questions is told, in words, where else they are answered.
+    // A shell that says that it cannot show questions is told in words where to answer them.
     let refuses = asked.get(Capability::Approval.as_str()).is_some_and(|asked| !is_ask(asked));
     let (mut supported, mut denials) = (Capabilities::new(), Vec::new());
     for capability in Capability::ALL.iter().filter(|it| asked.get(it.as_str()).is_some_and(is_ask)) {
@@ -64,7 +64,7 @@ pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> Terms 
     Terms { supported: Some(supported), denials: Some(denials), can_ask: may && !refuses }
 }
 
-/// Tells whether a value asks for a feature: `false` and `null` do not.
+/// Checks whether a value asks for a feature: `false` and `null` do not.
 fn is_ask(value: &Value) -> bool {
     !matches!(value, Value::Null | Value::Bool(false))
 }

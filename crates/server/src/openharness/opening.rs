@@ -1,11 +1,11 @@
-//! What is read of a request whatever else it says: the ids that come back with the answer, and its version.
+//! The parts of a request that are read first: the ids that the answer returns, and the version.
 
 use serde_json::Value;
 use singletree_protocol::openharness::{ErrorCode, ErrorObject, ProtocolVersion, SUPPORTED};
 
 use super::failure::Failure;
 
-/// The ids of a request, as far as they are fit to come back (spec: OpenHarness §5.2): none is invented.
+/// The ids of a request, as far as they can be returned (spec: OpenHarness §5.2): none is invented.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Opening {
     pub(super) request_id: Option<String>,
@@ -22,7 +22,7 @@ impl Opening {
     }
 }
 
-/// Checks the version before anything else is read: what another one means by the rest is not known (§3, D18).
+/// Checks the version before anything else is read: another version may give the rest another meaning (§3, D18).
 pub(super) fn check_version(message: &Value) -> Result<(), Failure> {
     let version = message.get("protocol_version").and_then(Value::as_str);
     match version.map(str::parse::<ProtocolVersion>) {
@@ -30,12 +30,12 @@ pub(super) fn check_version(message: &Value) -> Result<(), Failure> {
             let why = format!("this engine takes the versions {} of the wire format", taken());
             Err(ErrorObject::new(ErrorCode::ProtocolVersionUnsupported, why).into())
         }
-        // What is none is told with its place, as every other mistake.
+        // A version that cannot be parsed is reported with its field later, as every other mistake.
         Some(Ok(_) | Err(_)) | None => Ok(()),
     }
 }
 
-/// Returns which versions are taken, for people.
+/// Returns the supported versions, for people.
 pub(super) fn taken() -> String {
     let major = SUPPORTED.split('.').next().unwrap_or(SUPPORTED);
     format!("{major}.x.y")

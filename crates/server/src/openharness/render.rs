@@ -1,4 +1,4 @@
-//! What is told when a request does not come as far as being a message: every answer is one all the same.
+//! Responses to requests that are not valid messages: they are response messages, too.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -8,7 +8,7 @@ use super::failure;
 use crate::problem::Problem;
 use crate::section::Asked;
 
-/// Words a problem. It has no id to bring back: the message was not read.
+/// Converts a problem to a response. It returns no ids, since the message was not read.
 pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
     let error = failure::of_problem(problem).detail("http_request_id", asked.request_id.as_str());
     Json(ResponseMessage::new(ResponsePayload::error(error))).into_response()

@@ -1,4 +1,4 @@
-//! A person says something: a turn (D1, D3, D16, D18).
+//! A message of a person begins a turn (D1, D3, D16, D18).
 
 use singletree_harness::{ChatTurnOutcome, PromptPolicy, SendOptions};
 use singletree_llm::ChatMessage;
@@ -10,7 +10,8 @@ use super::failure::Failure;
 use super::{attachments, digest, directives};
 use crate::caller::Scope;
 
-/// Sends what the person says and waits for what comes of it. The request's id is the key of the turn: who asks again joins it.
+/// Sends the person's message and waits for the outcome. The request's id is the key of the turn: the same request
+/// joins it.
 pub(super) async fn say(
     asking: &Asking<'_>,
     session: &str,
@@ -28,12 +29,12 @@ pub(super) async fn say(
     }
     let content = attachments::content(asking, session, saying).await?;
     let message = ChatMessage::user(content);
-    // Seen by the turn while it is asked for, and gone when it was answered.
+    // Visible to the turn until the request is answered.
     let _shown = environment
         .and_then(|state| asking.shared.environments.show(asking.caller.tenant.clone(), session, state));
     let turn = match asking.chat.submit(session, message, options).await {
         Ok(turn) => turn,
-        // It may have been accepted: the same request finds out.
+        // The turn may have been accepted: the same request finds out.
         Err(refused) if refused.turn.is_some() => {
             return Ok(unknown(session, asking.cleaned(Failure::of_turn(&refused))));
         }
@@ -41,9 +42,9 @@ pub(super) async fn say(
     };
     let outcome = turn.outcome().await;
     let before = match outcome.as_ref() {
-        // An error has no directives; what was missed can be asked for.
+        // An error has no directives; the missed messages can be requested.
         ChatTurnOutcome::Errored(_) => Vec::new(),
-        // What others resumed is told to readers.
+        // Only readers may see turns that other requests resumed.
         _ if !asking.caller.may_read() => Vec::new(),
         ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => match turn.resumed().await {
             Ok(resumed) => resumed.iter().flat_map(|it| directives::of_resumed(asking, it)).collect(),
@@ -53,13 +54,13 @@ pub(super) async fn say(
     Ok(directives::of_outcome(asking, session, before, &outcome))
 }
 
-/// What is told where the turn is kept and what came of it cannot be.
+/// Returns the result for a turn that is stored but whose outcome cannot be read.
 fn unknown(session: &str, failure: Failure) -> Done {
     let payload = ResponsePayload::error(failure.error);
     Done { payload, session: Some(session.to_owned()), changes: Vec::new(), keep: Keep::Nothing }
 }
 
-/// A procedure is an agent of its name, and a session keeps the one that it began with.
+/// Checks that the session can follow a procedure: an agent of this name, which the session keeps from its beginning.
 async fn check_sop(asking: &Asking<'_>, session: &str, sop: &str) -> Result<(), Failure> {
     const FIELD: &str = "context.task_hint.sop_id";
     // A procedure is followed command by command: the transcript is no part of it (D18).

@@ -1,8 +1,8 @@
-//! Text that the store keeps and cannot read: only who brings the secret again that it was sealed with gets it back.
+//! Text that the store keeps encrypted: it can be decrypted only with the secret that sealed it.
 //!
-//! An answer that is given again byte for byte holds tokens, and of those the store knows digests only. So it is kept under a
-//! key that the asker brings: its own token, or its own request. HMAC-SHA-256 over a nonce and a counter makes the stream of
-//! bytes, one more over all of it the proof.
+//! An answer that is returned again byte for byte contains tokens, of which the store has only digests. So the answer
+//! is encrypted with a key that the requester brings: its own token, or its own request. HMAC-SHA-256 over a nonce
+//! and a counter makes the key stream, one more over the nonce and the ciphertext the proof of integrity.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -15,7 +15,7 @@ use crate::entropy::Entropy;
 const NONCE: usize = 16;
 const PROOF: usize = 16;
 
-/// Seals a text under a key.
+/// Encrypts a text with a key.
 pub(super) fn seal(key: &[u8; 32], text: &[u8], entropy: &dyn Entropy) -> String {
     let mut nonce = [0; NONCE];
     entropy.fill(&mut nonce);
@@ -27,7 +27,7 @@ pub(super) fn seal(key: &[u8; 32], text: &[u8], entropy: &dyn Entropy) -> String
     STANDARD_NO_PAD.encode(sealed)
 }
 
-/// Opens what was sealed; none when the key is another one, or something was changed.
+/// Decrypts a sealed text; `None` if the key is another one, or the text was changed.
 pub(super) fn open(key: &[u8; 32], sealed: &str) -> Option<Vec<u8>> {
     let sealed = STANDARD_NO_PAD.decode(sealed).ok()?;
     let (sealed, given) = sealed.split_at_checked(sealed.len().checked_sub(PROOF)?)?;

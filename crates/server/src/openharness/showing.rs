@@ -1,4 +1,4 @@
-//! A shell asks how a run stands: it gets what came of it, and where it waits, the question again with tokens of its own.
+//! A shell asks for the state of a run: it gets the outcome, and for a pending wait the question with new tokens.
 
 use singletree_durable::InvocationId;
 use singletree_harness::{ChatTurnOutcome, TurnId};
@@ -9,7 +9,7 @@ use super::engine::{Asking, Done, Keep};
 use super::failure::Failure;
 use crate::caller::Scope;
 
-/// Shows the last turn of a run; one that is on its way is waited for.
+/// Shows the last turn of a run; waits for a running one.
 pub(super) async fn show(asking: &Asking<'_>, run_id: &str, session: Option<&str>) -> Result<Done, Failure> {
     asking.caller.may(Scope::Read)?;
     let invocation = InvocationId::parse(run_id).map_err(|_| nothing())?;
@@ -29,7 +29,7 @@ pub(super) async fn show(asking: &Asking<'_>, run_id: &str, session: Option<&str
                 id = suspended.resumed_by.clone().unwrap_or(id);
             }
             ChatTurnOutcome::Suspended(_) | ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => {
-                // A run goes on: asked again, it may stand elsewhere.
+                // A run goes on: the same request may get another state later.
                 let done = directives::of_outcome(asking, turn.session(), Vec::new(), &outcome);
                 return Ok(Done { keep: Keep::Free, ..done });
             }

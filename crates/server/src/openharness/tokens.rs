@@ -1,8 +1,9 @@
 //! The tokens of questions: two for each, one a decision, each used once (INV-7).
 //!
-//! A token is 256 bits that nobody can guess. Of it only a digest is kept, with all that it is bound to: tenant, session, run,
-//! signal, wait, the exact action, the decision, and until when. Whose token is used first decides: in the same change the
-//! other one dies and the audit is told. A token that was used says again what came of it, and nothing else.
+//! A token is 256 random bits. The store has only a digest, with everything that the token is bound to: tenant,
+//! session, run, signal, wait, the exact action, the decision, and its expiry. The first token that is used decides:
+//! the same commit makes the other one invalid. A used token returns the result of its decision again, and does
+//! nothing else.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,7 +21,7 @@ use super::{QUESTION_TTL, REQUEST_TTL, digest, sealed};
 const KIND: &str = "continuation";
 const PREFIX: &str = "ctok_";
 
-/// What a decision is about.
+/// The subject of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Question {
     pub(super) session: String,
@@ -31,13 +32,13 @@ pub(super) struct Question {
     pub(super) wait: u64,
     /// The digest of the exact action (D2).
     pub(super) action: String,
-    /// The digest of the arguments, as the question shows it.
+    /// The digest of the arguments that the question shows.
     pub(super) params_sha256: String,
-    /// Until when it can be decided, in milliseconds since the Unix epoch.
+    /// The end of the time to decide, in milliseconds since the Unix epoch.
     pub(super) until: i64,
 }
 
-/// One token, as it is kept.
+/// One token, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Stored {
     question: Question,
@@ -52,20 +53,20 @@ struct Stored {
 #[serde(rename_all = "snake_case")]
 enum State {
     Open,
-    /// It decided; what came of it, sealed with the token, once there is something.
+    /// It has decided; the result, sealed with the token, once there is one.
     Used(Option<String>),
-    /// The other one decided.
+    /// The other token has decided.
     Dead,
 }
 
-/// The two tokens of a question, and what has to be kept of them.
+/// The two tokens of a question, and the changes that store them.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) tokens: [(Decision, String); 2],
     pub(super) changes: Vec<Change>,
 }
 
-/// A token that decides.
+/// A token that has decided.
 #[derive(Debug)]
 pub(super) struct Claimed {
     pub(super) question: Question,
@@ -75,16 +76,16 @@ pub(super) struct Claimed {
     secret: [u8; 32],
 }
 
-/// What comes of using a token.
+/// The result of using a token.
 #[derive(Debug)]
 pub(super) enum Claim {
-    /// It was used before, and this came of it.
+    /// It was used before, with this result.
     Answered(Box<ResponsePayload>, Question),
     /// It decides.
     Won(Box<Claimed>),
 }
 
-/// Returns until when a question can be decided.
+/// Returns the end of the time to decide a question.
 pub(super) fn until(asking: &Asking<'_>, deadline: Option<Timestamp>) -> Timestamp {
     deadline.unwrap_or_else(|| asking.after(QUESTION_TTL))
 }
@@ -111,7 +112,7 @@ fn draw(asking: &Asking<'_>) -> String {
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// Uses a token. What fits nothing, or is somebody else's, is answered alike (INV-14).
+/// Uses a token. An unknown token and one of another tenant get the same answer (INV-14).
 pub(super) async fn claim(
     asking: &Asking<'_>,
     token: &str,
@@ -124,7 +125,8 @@ pub(super) async fn claim(
         let Some(mut document) = asking.shared.documents.document(&at).await? else { return Err(invalid()) };
         let mut stored: Stored = read(&document)?;
         let question = stored.question.clone();
-        if run_id.is_some_and(|run_id| run_id != question.run_id) || session.is_some_and(|session| session != question.session)
+        if run_id.is_some_and(|run_id| run_id != question.run_id)
+            || session.is_some_and(|session| session != question.session)
         {
             return Err(nothing());
         }
@@ -133,8 +135,11 @@ pub(super) async fn claim(
         match &stored.state {
             State::Dead => return Err(decided_otherwise()),
             State::Used(Some(answer)) => {
-                let answer = sealed::open(&secret, answer).and_then(|open| serde_json::from_slice(&open).ok());
-                return answer.map(|answer| Claim::Answered(Box::new(answer), question)).ok_or_else(unreadable);
+                let answer =
+                    sealed::open(&secret, answer).and_then(|open| serde_json::from_slice(&open).ok());
+                return answer
+                    .map(|answer| Claim::Answered(Box::new(answer), question))
+                    .ok_or_else(unreadable);
             }
             State::Used(None) => {
                 return Ok(Claim::Won(Box::new(Claimed { question, decision, document, stored, secret })));
@@ -157,20 +162,20 @@ pub(super) async fn claim(
                 document.version += 1;
                 return Ok(Claim::Won(Box::new(Claimed { question, decision, document, stored, secret })));
             }
-            // One of the two was used in the meantime: look which.
+            // One of the two tokens was used in the meantime: reads their states again.
             Err(StoreError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// The decision was taken, and is another one.
+/// Returns the failure for a question that was decided by the other token.
 pub(super) fn decided_otherwise() -> Failure {
     Failure::of(ErrorCode::ContinuationInvalid, "this was decided otherwise already")
 }
 
 impl Claimed {
-    /// Keeps what came of the decision.
+    /// Returns the change that stores the result of the decision.
     pub(super) fn answered(&self, asking: &Asking<'_>, payload: &ResponsePayload) -> Change {
         let payload = serde_json::to_vec(payload).expect("a payload is texts, numbers and maps of them");
         let sealed = sealed::seal(&self.secret, &payload, asking.shared.entropy.as_ref());
@@ -198,7 +203,7 @@ fn unreadable() -> Failure {
 fn write((key, expect): (DocumentKey, Expect), stored: &Stored) -> Change {
     let session = SessionId::parse(&stored.question.session).ok();
     let body = Json::of(stored).expect("texts and numbers are JSON");
-    // Kept for a while past its end: then it is told that it is too late, and what came of it.
+    // Stored for a while past its end: then its use gets the error that it is too late, or the stored result.
     let until = Timestamp::from_millis(stored.question.until);
     Change::Write { key, expect, session, body, expires_at: Some(until.after(REQUEST_TTL)) }
 }

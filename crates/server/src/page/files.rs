@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::section::Route;
 
-/// One file: where it is served, what it is, what it says.
+/// One file: its path, its media type, its bytes.
 type File = (&'static str, &'static str, &'static [u8]);
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -70,7 +70,7 @@ pub(super) fn routes() -> Vec<Route> {
     FILES.iter().map(route).collect()
 }
 
-/// Returns what a file is known by to those who have it already.
+/// Returns the `ETag` of a file.
 fn tag(bytes: &[u8]) -> String {
     let mut tag = String::from("\"");
     for byte in &Sha256::digest(bytes)[..8] {

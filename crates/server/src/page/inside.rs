@@ -1,4 +1,4 @@
-//! What the inspector shows: the graph of an agent, and what happened in a turn.
+//! The data of the inspector: the graph of an agent, and the timeline of a turn.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What to draw of a graph.
+/// The options of a graph's picture.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Drawn {

@@ -1,4 +1,4 @@
-//! The page: a chat and an inspector, as plain files that this program carries, and what only they ask for.
+//! The page: a chat and an inspector, as plain files in the program's binary, and the routes that only the page uses.
 
 mod files;
 mod inside;

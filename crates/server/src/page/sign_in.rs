@@ -25,7 +25,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What somebody shows to sign in.
+/// The body of a sign-in request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shown {
@@ -43,8 +43,9 @@ async fn sign_in(
     headers: HeaderMap,
     Sent(shown): Sent<Shown>,
 ) -> Result<Response, Problem> {
-    let admit =
-        |caller: &Caller| shared.quotas.admit_sign_in(caller).map_err(|error| Problem::quota_exceeded(&error));
+    let admit = |caller: &Caller| {
+        shared.quotas.admit_sign_in(caller).map_err(|error| Problem::quota_exceeded(&error))
+    };
     let cookie = shared.access.page_sessions().begin(&shown.key, is_secure(&headers), admit).await?;
     Ok(([(SET_COOKIE, cookie)], Json(serde_json::json!({}))).into_response())
 }

@@ -1,9 +1,9 @@
-//! The problems that the server itself finds, before or around what the harness says.
+//! The problems that the server itself reports, before or outside of the harness.
 
 use axum::http::StatusCode;
 use singletree_harness::Bucket;
 
-/// What a server finds wrong with a request, whatever section it is for.
+/// A category of problems that the server itself finds with a request of any section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nobody said who they are, or not so that it could be believed.
@@ -87,7 +87,7 @@ impl Kind {
         }
     }
 
-    /// Returns what the caller can do.
+    /// Returns the bucket, which tells the caller how to react.
     pub(crate) fn bucket(self) -> Bucket {
         match self {
             Self::RequestTimeout | Self::RateLimited | Self::QuotaExceeded | Self::Failed | Self::Unready => {
@@ -108,7 +108,7 @@ impl Kind {
         }
     }
 
-    /// Returns what stands for a status that a library answered with.
+    /// Returns the kind for an error status of a library's response.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {
             StatusCode::UNAUTHORIZED => Self::Unauthorized,
@@ -125,7 +125,7 @@ impl Kind {
         }
     }
 
-    /// Returns what to say where nothing more is known.
+    /// Returns the default message.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Unauthorized => "a valid key is needed",

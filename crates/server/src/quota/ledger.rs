@@ -14,7 +14,7 @@ use super::usage::{QuotaUsage, UsageTable};
 use crate::caller::Caller;
 use crate::telemetry::Metrics;
 
-/// Bytes of the table of what was used: some 30,000 keys that use something within a minute.
+/// Bytes of the usage table: enough for some 30,000 keys that are active within a minute.
 const TABLE_BYTES: usize = 16 << 20;
 
 /// A quota that is no bound: nothing is counted for it.
@@ -22,7 +22,7 @@ const UNBOUNDED: u64 = u64::MAX;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
-/// After what time to try again what waits for others to end.
+/// The `retry_after` of a quota that is free again when a stream or a turn of the key or tenant ends.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Decides by the quotas of a server whether a caller may use something.
@@ -36,7 +36,7 @@ pub(crate) struct QuotaLedger {
     table: Mutex<UsageTable>,
 }
 
-/// What is held for as long as it is used.
+/// A resource that is counted while it is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     Stream,
@@ -51,7 +51,7 @@ pub(crate) struct UsePermit {
     held: Held,
 }
 
-/// A quota of which there is a number: a rate, or what is held at once.
+/// A quota with a number for a key and one for its tenant: a rate, or a count of resources in use.
 struct Quota {
     name: &'static str,
     unit: &'static str,
@@ -133,7 +133,7 @@ impl QuotaLedger {
         exceeded
     }
 
-    /// Looks whether a blob is within what a caller and its tenant may keep.
+    /// Checks whether a blob fits into the quotas of a caller and its tenant.
     ///
     /// # Errors
     /// The quota that is used up.
@@ -185,7 +185,7 @@ impl QuotaLedger {
         Some(Arc::new(CallerAdmission { ledger: self.clone(), caller: caller.clone() }))
     }
 
-    /// Returns what a caller was refused last: for those to whom only the category came.
+    /// Returns the last refusal of a caller, for places that received only the category.
     pub(crate) fn last_refusal(&self, caller: &Caller) -> Option<QuotaExceeded> {
         let now = self.clock.now();
         self.table().of((caller.tenant.as_str(), &caller.name), now)?.1.refused.clone()
@@ -230,7 +230,7 @@ impl QuotaLedger {
         Ok(())
     }
 
-    /// Takes one more of what is held, for a key and its tenant or for neither.
+    /// Counts one more resource in use, for both the key and its tenant or for neither.
     fn hold(
         self: &Arc<Self>,
         caller: &Caller,
@@ -288,7 +288,7 @@ impl Quota {
     }
 }
 
-/// What is told when more keys use something at once than the table has room for.
+/// Returns the refusal of a key for which the usage table has no room.
 fn full() -> QuotaExceeded {
     let (quota, scope, unit) = ("callers", "server", "bytes for what keys use at once");
     QuotaExceeded { quota, scope, limit: TABLE_BYTES as u64, unit, retry_after: MINUTE }

@@ -1,18 +1,18 @@
 //! How much of a server a key and a tenant may use.
 
-/// The quotas of a server that asks for keys. One more is `server_quota_exceeded` (429), with `Retry-After`.
+/// The quotas of a server that needs keys. A request beyond one gets `server_quota_exceeded` (429), with `Retry-After`.
 ///
-/// Rates, streams and running turns are counted by each process for itself: with several servers over one database, each grants
-/// them anew.
+/// Each process counts rates, streams and running turns for itself: with several servers over one database, each grants
+/// the full quota.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Quotas {
-    /// What one key may use, or one subject of tokens.
+    /// The quotas of one key, or of one subject of tokens.
     pub key: KeyQuotas,
-    /// What all keys and tokens of a tenant may use together.
+    /// The quotas of a tenant, for all its keys and tokens together.
     pub tenant: TenantQuotas,
 }
 
-/// What one key may use.
+/// The quotas of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyQuotas {
     /// Requests a minute.
@@ -27,7 +27,7 @@ pub struct KeyQuotas {
     pub blob_bytes: u64,
 }
 
-/// What a tenant may use.
+/// The quotas of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantQuotas {
     /// Requests a minute. Managing keys is not counted here, so that a key can be revoked whatever the others do.
@@ -42,8 +42,8 @@ pub struct TenantQuotas {
     pub blob_bytes: u64,
     /// Sign-ins on the page an hour.
     pub sign_ins: u64,
-    /// Tokens of prompts and answers since the tenant's first turn, as providers report them; no bound where nothing is set. It is
-    /// looked at before a turn is accepted: turns that run may go beyond it.
+    /// Tokens of prompts and answers since the tenant's first turn, as providers report them; unlimited if not set. It
+    /// is checked before a turn is accepted: running turns may exceed it.
     pub tokens: Option<u64>,
 }
 

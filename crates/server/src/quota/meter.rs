@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use singletree_durable::Timestamp;
 
-/// What was used up by a rate. It takes the same room however high the rate is.
+/// The usage of a rate. Its size does not depend on the rate.
 ///
-/// It holds the time at which nothing is used up any more (the generic cell rate algorithm).
+/// It holds the time at which the usage is zero again (the generic cell rate algorithm).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RateMeter {
     /// In microseconds since 1970.

@@ -1,9 +1,9 @@
 //! Quotas: how much of the server a key and a tenant may use.
 //!
-//! `limits` says how much there is, `meter` counts what is used up by a rate, `usage` is the table of all that was used, and
-//! `ledger` decides. Rates and open things are counted in the memory of this process; bytes of blobs are counted by the store.
+//! `limits` defines the quotas, `meter` counts the usage of a rate, `usage` is the table of all usage, and `ledger`
+//! decides. This process counts rates, streams and turns in memory; the store counts bytes of blobs.
 //!
-//! A server that asks nobody for a key applies none of them.
+//! A server that needs no keys applies no quotas.
 
 mod ledger;
 mod limits;

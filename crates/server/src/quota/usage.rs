@@ -1,4 +1,4 @@
-//! What was used of quotas: a table of tenants and their keys, of those only that have used something.
+//! The usage of quotas: a table of the tenants and keys that have used something.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::meter::RateMeter;
 /// Bytes that an entry takes beside its name, about.
 const ENTRY_BYTES: usize = 256;
 
-/// What a key or a tenant has used.
+/// The usage of a key or a tenant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct QuotaUsage {
     pub(super) requests: RateMeter,
@@ -18,7 +18,7 @@ pub(super) struct QuotaUsage {
     pub(super) sign_ins: RateMeter,
     pub(super) streams: u64,
     pub(super) turns: u64,
-    /// What was refused last.
+    /// The last refusal.
     pub(super) refused: Option<QuotaExceeded>,
 }
 
@@ -30,14 +30,14 @@ impl QuotaUsage {
     }
 }
 
-/// What a tenant has used, and each of its keys.
+/// The usage of a tenant, and of each of its keys.
 #[derive(Debug, Default)]
 pub(super) struct TenantUsage {
     pub(super) whole: QuotaUsage,
     pub(super) keys: HashMap<String, QuotaUsage>,
 }
 
-/// What everybody has used. It is bounded in bytes (INV-12): an entry goes when nothing of it is used any more.
+/// The usage of all tenants. It is bounded in bytes (INV-12): an entry is removed when its usage is zero.
 #[derive(Debug)]
 pub(super) struct UsageTable {
     tenants: HashMap<String, TenantUsage>,
@@ -50,7 +50,7 @@ impl UsageTable {
         Self { tenants: HashMap::new(), bytes: 0, max_bytes }
     }
 
-    /// Returns what a tenant and one of its keys have used; nothing when the table is full of what is in use.
+    /// Returns the usage of a tenant and of one of its keys; none when the table is full of active entries.
     pub(super) fn of(
         &mut self,
         (tenant, key): (&str, &str),
@@ -83,7 +83,7 @@ impl UsageTable {
         of_tenant + key.len() + ENTRY_BYTES
     }
 
-    /// Removes what is not used any more.
+    /// Removes the entries without usage.
     pub(super) fn remove_idle(&mut self, now: Timestamp) {
         for tenant in self.tenants.values_mut() {
             tenant.keys.retain(|_, usage| !usage.is_idle(now));
@@ -128,7 +128,7 @@ mod tests {
             ["a", "b", "c", "d", "e", "f"],
             "a seventh key would take more than the table may"
         );
-        // What holds a stream stays, whatever time it is.
+        // An entry that holds a stream stays, whatever time it is.
         table.of(("tenant", "b"), now).unwrap().1.streams = 1;
         let later = now.after(Duration::from_mins(2));
         assert!(table.of(("other", "x"), later).is_some());

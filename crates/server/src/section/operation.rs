@@ -1,4 +1,4 @@
-//! What the document of the API says of a route, as data.
+//! The description of a route in the OpenAPI document, as data.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -10,7 +10,7 @@ pub(crate) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schem
     generator.subschema_for::<T>()
 }
 
-/// What a body is.
+/// The content of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Content {
     /// JSON of a shape.
@@ -40,7 +40,7 @@ pub(crate) struct Header {
     pub(crate) values: &'static [&'static str],
 }
 
-/// What the document of the API says of a route. How to write one: [`section`](super).
+/// The description of a route in the OpenAPI document. How to write one: [`section`](super).
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) id: &'static str,
@@ -52,14 +52,14 @@ pub(crate) struct Operation {
     pub(crate) body: Content,
     pub(crate) answers: Vec<Answer>,
     pub(crate) fails: Vec<u16>,
-    /// Whether what the path names may be not found.
+    /// Whether the route answers 404 if the resource in its path does not exist.
     pub(crate) can_miss: bool,
     /// The advice with which an `Idempotency-Key` is refused, where it is.
     pub(crate) instead_of_key: Option<&'static str>,
 }
 
 impl Operation {
-    /// Makes one of its id, which clients are generated with, and what it does in a few words.
+    /// Makes an operation of its id, which names the method in generated clients, and a short summary.
     pub(crate) fn new(id: &'static str, summary: &'static str) -> Self {
         let (query, headers, body) = (None, Vec::new(), Content::Empty);
         let (answers, fails, can_miss, instead_of_key) = (Vec::new(), Vec::new(), true, None);
@@ -90,7 +90,7 @@ impl Operation {
         self
     }
 
-    /// Takes parameters in the query: the properties of the type, which is what the handler reads them as.
+    /// Takes parameters in the query: the properties of the type that the handler deserializes them into.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         self.query = Some(schema_of::<T>);
         self
@@ -163,7 +163,7 @@ impl Operation {
             && is(|content| matches!(content, Content::Json(_)))
     }
 
-    /// Says that it answers alike whether what the path names is there or not.
+    /// Declares that the response does not depend on whether the resource in the path exists.
     pub(crate) fn found_or_not(mut self) -> Self {
         self.can_miss = false;
         self

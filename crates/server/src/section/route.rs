@@ -1,4 +1,4 @@
-//! One route: its method, its path, who may use it, what answers, and what is said of it.
+//! One route: its method, path, access and handler, and its description in the OpenAPI document.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -33,11 +33,11 @@ pub(crate) struct Route {
     pub(crate) path: &'static str,
     /// Who may use it.
     pub(crate) access: Access,
-    /// What callers must be allowed.
+    /// The scope that a caller needs.
     pub(crate) scope: Option<Scope>,
     /// Whether it answers with a stream of events whatever `Accept` names.
     pub(crate) streams: bool,
-    /// What the document of the API says of it.
+    /// Its description in the OpenAPI document.
     pub(crate) operation: Option<Operation>,
     handler: MethodRouter<Arc<Shared>, Infallible>,
 }
@@ -69,26 +69,26 @@ impl Route {
         self
     }
 
-    /// Sets what callers must be allowed; it is checked before the handler runs.
+    /// Sets the scope that a caller needs; it is checked before the handler runs.
     pub(crate) fn needs(mut self, scope: Scope) -> Self {
         self.scope = Some(scope);
         self
     }
 
-    /// Says that it answers with a stream of events also where `Accept` does not name one: a place among the streams of its caller
-    /// is taken before the handler runs, so that nothing is accepted whose stream would be refused.
+    /// Declares that the response is a stream of events even if `Accept` does not name one. The caller's stream quota
+    /// is then taken before the handler runs, so that no request is accepted whose stream would be refused.
     pub(crate) fn streams(mut self) -> Self {
         self.streams = true;
         self
     }
 
-    /// Says what the document of the API says of it.
+    /// Sets its description in the OpenAPI document.
     pub(crate) fn documented(mut self, operation: Operation) -> Self {
         self.operation = Some(operation);
         self
     }
 
-    /// Returns what is served: the handler behind the check of its scope.
+    /// Returns the handler behind the check of its scope.
     pub(super) fn served(&self) -> MethodRouter<Arc<Shared>> {
         let Some(scope) = self.scope else { return self.handler.clone() };
         let check = move |By(caller): By, request: Request, next: Next| async move {

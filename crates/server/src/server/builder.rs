@@ -1,4 +1,4 @@
-//! What a server is made of.
+//! The builder of a server.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ use crate::store_health::StoreHealth;
 use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
 
-/// Collects what a server is made of.
+/// Collects the parts of a server.
 #[derive(Debug)]
 pub struct ServerBuilder {
     chat: Chat,
@@ -131,53 +131,55 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets what takes secrets out of texts (INV-16).
+    /// Sets the redactor, which removes secrets from texts (INV-16).
     #[must_use]
     pub fn redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
         self
     }
 
-    /// Shows people what is narrated: the log whose sink the chat was given. Nothing is narrated otherwise.
+    /// Serves narration from this log, whose sink the chat was given. Without one nothing is narrated.
     #[must_use]
     pub fn narration(mut self, log: NarrationLog) -> Self {
         self.narration = log;
         self
     }
 
-    /// Counts and logs. The ends of turns are told by the chat that was given its [`Telemetry::watcher`]. Nothing is counted for
-    /// anybody otherwise.
+    /// Counts and logs. The chat reports the ends of turns if it was given [`Telemetry::watcher`]. Without telemetry
+    /// nothing is counted.
     #[must_use]
     pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
         self.telemetry = telemetry;
         self
     }
 
-    /// Sets what fetches from addresses that callers name, such as pictures: a client that calls public addresses only. Without
-    /// one nothing is fetched.
+    /// Sets the client that fetches addresses that callers name, such as pictures. It must call public addresses only.
+    /// Without one nothing is fetched.
     #[must_use]
     pub fn fetching(mut self, transport: Arc<dyn Transport>) -> Self {
         self.fetch = Some(transport);
         self
     }
 
-    /// Sets where devices' own states are while their requests are answered: agents that are to see them are given the same
-    /// one ([`AgentLoopBuilder::snapshots`](singletree_agent::AgentLoopBuilder::snapshots)).
+    /// Sets the registry that holds the states of devices while their requests are answered. Agents that need these
+    /// states must be given the same registry
+    /// ([`AgentLoopBuilder::snapshots`](singletree_agent::AgentLoopBuilder::snapshots)).
     #[must_use]
     pub fn environments(mut self, environments: Arc<Environments>) -> Self {
         self.environments = environments;
         self
     }
 
-    /// Tells notices of what waits and what failed at these endpoints, one for each tenant. The chat must have been opened with the
-    /// same tenants and types ([`ChatBuilder::notices`](singletree_harness::ChatBuilder::notices)): what it does not write is not told.
+    /// Sends notices of waits and failures to these endpoints, one for each tenant. The chat must have been opened with
+    /// the same tenants and types ([`ChatBuilder::notices`](singletree_harness::ChatBuilder::notices)): a notice that
+    /// the chat does not write is not sent.
     #[must_use]
     pub fn webhooks(mut self, webhooks: impl IntoIterator<Item = Webhook>) -> Self {
         self.webhooks = webhooks.into_iter().collect();
         self
     }
 
-    /// Sets what lets time pass between attempts to tell a notice (INV-11).
+    /// Sets the timer between attempts to deliver a notice (INV-11).
     #[must_use]
     pub fn pace(mut self, pace: Arc<dyn Pace>) -> Self {
         self.pace = pace;
@@ -198,10 +200,11 @@ impl ServerBuilder {
         self
     }
 
-    /// Puts the server together.
+    /// Builds the server.
     ///
     /// # Errors
-    /// `server_key_set_invalid` when the keys of tokens cannot be read; `server_webhook_invalid` when a tenant has two endpoints.
+    /// `server_key_set_invalid` when the keys of tokens cannot be read; `server_webhook_invalid` when a tenant has two
+    /// endpoints.
     pub fn build(self) -> Result<Server> {
         let endpoints = Post::endpoints(self.webhooks)?;
         let kept = self.limits.audit_kept;

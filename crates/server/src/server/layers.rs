@@ -1,4 +1,4 @@
-//! What HTTP asks for around all answers: compression, and pages of elsewhere.
+//! HTTP layers around all responses: compression and CORS.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::ui_stream::AI_SDK_VERSION;
 /// Bytes of the smallest answer that is worth it.
 const COMPRESSED_FROM: u64 = 1024;
 
-/// For how long a browser need not ask again what it may do.
+/// How long a browser may cache the response to a preflight request.
 const ASKED_EVERY: Duration = Duration::from_hours(1);
 
 /// Compresses answers that are whole texts. Never a stream of events: each is to arrive when it happens.
@@ -79,7 +79,8 @@ pub(super) fn compression() -> CompressionLayer<WholeTexts> {
 
 /// Lets pages of these origins ask; none where there is none.
 pub(super) fn cors(origins: &[String]) -> Option<CorsLayer> {
-    let origins: Vec<HeaderValue> = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
+    let origins: Vec<HeaderValue> =
+        origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
     if origins.is_empty() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Listening to a chat: all its turns, as they happen, and those of other clients, too.
+//! Streams the events of a chat: of all its turns, as they happen, also of those of other clients.
 
 use std::collections::VecDeque;
 
@@ -19,23 +19,25 @@ use crate::native::{Params, Telling};
 use crate::problem::Problem;
 use crate::sse::{self, Frame};
 
-/// From where on to listen. What is not known is ignored.
+/// The start of the stream. Unknown parameters are ignored.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct EventQuery {
-    /// From behind the event of this id, as `Last-Event-ID`, which counts more.
+    /// Starts after the event of this id, as `Last-Event-ID`, which has precedence.
     after: Option<String>,
 }
 
-/// Streams what happens in a chat: from behind what the reader has seen; else from the beginning of the turn that has not ended,
-/// or from now on.
+/// Streams the events of a chat: after the last event that the reader has received; otherwise from the beginning of
+/// the turn that has not ended, or from now on.
 pub(super) async fn follow(
     telling: Telling,
     Path(chat): Path<String>,
     Params(query): Params<EventQuery>,
 ) -> Result<Response, Problem> {
     let all = telling.chat();
-    let seen =
-        telling.headers.get("last-event-id").map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
+    let seen = telling
+        .headers
+        .get("last-event-id")
+        .map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
     let from = match seen.or(query.after).filter(|seen| !seen.is_empty()) {
         Some(seen) => ResumeId::read(&seen)?,
         None => {
@@ -43,7 +45,7 @@ pub(super) async fn follow(
             ResumeId { event: now.last_event, within: Within::default() }
         }
     };
-    // Who listens to what is not there would wait for ever.
+    // A stream of events of a chat that does not exist would wait for ever.
     all.session(&chat).await.map_err(|error| Problem::of(&error))?;
     let events = all.events(&chat, from.event.clone()).await.map_err(|error| Problem::of(&error))?;
     let mut wire = Wire::new(telling.shared.clone(), chat).spoken_by(from.within.speaker.clone());
@@ -53,7 +55,7 @@ pub(super) async fn follow(
     Ok(sse::resumable_stream(&telling.shared, open.chain(frames(events, reader))))
 }
 
-/// One reader, and where it is.
+/// One reader, and its position.
 struct Reader {
     fold: Fold,
     wire: Wire,
@@ -61,7 +63,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Returns the frames of an event that were not told, each with the id from which the reader goes on.
+    /// Returns the frames of an event that the reader has not received, each with the id from which the reader goes
+    /// on.
     fn event(&mut self, event: &ChatEvent) -> Vec<Frame> {
         let before = self.marks();
         let told: Vec<_> = self.fold.event(event).into_iter().collect();
@@ -69,7 +72,7 @@ impl Reader {
         let count = told.len();
         let mut frames: Vec<Frame> = told.iter().map(frame).collect();
         let Some(id) = &event.id else {
-            // What is provisional is told whole or again.
+            // Provisional events are sent completely, or again.
             if let Some(last) = frames.last_mut() {
                 self.at.within.marks = self.marks();
                 self.at.within.speaker = self.wire.speaker().map(str::to_owned);
@@ -86,7 +89,7 @@ impl Reader {
         self.at =
             ResumeId { event: Some(id.clone()), within: Within { told: 0, marks: self.marks(), speaker } };
         if frames.is_empty() {
-            // An id needs an event to come with.
+            // An id needs a frame that carries it.
             frames.push(frame(&SseEvent::new(EventType::Keepalive)));
         }
         if let Some(last) = frames.last_mut() {

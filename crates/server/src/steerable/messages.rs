@@ -17,16 +17,16 @@ fn is_in_history(turn: &FailedTurn) -> bool {
 /// The maximum number of failed turns on a page.
 const FAILED_TURNS: usize = 100;
 
-/// Which messages to read. What is not known is ignored.
+/// The messages to read. Unknown parameters are ignored.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PageQuery {
-    /// Where to begin: the `next` of the page before.
+    /// The first position: the `next` of the page before.
     from: Option<u64>,
-    /// How many at most.
+    /// The maximum number of messages.
     limit: Option<u64>,
 }
 
-/// Answers with a page of a chat's messages, as clients take them to begin with.
+/// Answers with a page of a chat's messages, with which clients fill their view at first.
 pub(super) async fn page(
     telling: Telling,
     Path(chat): Path<String>,
@@ -38,7 +38,7 @@ pub(super) async fn page(
     let session = all.session(&chat).await.map_err(|error| Problem::of(&error))?;
     let part = all.transcript(&chat, from, limit).await.map_err(|error| Problem::of(&error))?;
     let mut projection = Projection::new(&chat, session.created_at);
-    // The one before the page says how late it begins.
+    // The message before the page gives the time at which the page begins, at the earliest.
     if from > 0 {
         let before = all.messages_before(&chat, from, 1).await.map_err(|error| Problem::of(&error))?;
         before.items.iter().for_each(|item| drop(projection.entry(item)));

@@ -1,7 +1,7 @@
-//! Steerable chat: its messages, its agent sessions, its stream. A chat is a session, and its id that session's.
+//! Steerable chat: its messages, its agent sessions, its stream. A chat is a session with the same id.
 //!
-//! `send` and `events` stream what `wire` makes of the pieces of `fold`; `project` writes a history as the specification has
-//! messages. What the specification leaves open is settled in docs/steerable.md.
+//! `send` and `events` stream the events that `wire` makes from the pieces of `fold`; `project` converts a history to
+//! the messages of the specification. docs/steerable.md settles the points that the specification leaves open.
 
 mod events;
 mod messages;
@@ -36,7 +36,7 @@ pub(crate) fn section() -> Section {
     Section::new("steerable", native::render, routes).failing_streams(stream_failure)
 }
 
-/// Words why a stream ends before its turn.
+/// Returns the last frames of a stream that ends with a problem.
 fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
     let (message, code) = (Some(problem.shown().to_owned()), Some(problem.category.clone()));
     let error = SseEvent { message, code, ..SseEvent::new(EventType::Error) };

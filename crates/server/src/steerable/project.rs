@@ -1,4 +1,4 @@
-//! Messages of a history, as the specification has them. A projection: what it lacks in a history it never adds.
+//! Converts messages of a history to the form of the specification. A projection: the stored history never changes.
 
 use serde_json::{Map, Value, json};
 use singletree_durable::Timestamp;
@@ -9,11 +9,12 @@ use singletree_protocol::steerable::{ChatMessage, ContentPart, Role, ToolCall, T
 use crate::fold::{agent_of, success};
 use crate::native::{bucket, time};
 
-/// Writes messages of one chat, in their order.
+/// Converts the messages of one chat, in their order.
 #[derive(Debug)]
 pub(super) struct Projection<'a> {
     chat: &'a str,
-    /// When the last one was made. Times never go back: a message that waited its place is as late as what it waited for.
+    /// The time of the last message. Times never go back: a message that waited in the queue gets the time of the
+    /// message that it waited for.
     at: Timestamp,
 }
 
@@ -23,10 +24,10 @@ impl<'a> Projection<'a> {
         Self { chat, at }
     }
 
-    /// Writes a message; none of what sets the stage for a model and is not part of what is shown.
+    /// Converts a message; `None` for a system message, which is not shown.
     pub(super) fn entry(&mut self, entry: &TranscriptEntry) -> Option<ChatMessage> {
         self.at = self.at.max(entry.at.unwrap_or(self.at));
-        // Without the record of its turn a message has its place, which stays, too.
+        // A message without the record of its turn is identified by its position, which never changes.
         let id =
             entry.id.as_ref().map_or_else(|| format!("{}:{}", self.chat, entry.seq), ToString::to_string);
         self.message(id, &entry.message, entry.side.as_ref())
@@ -41,7 +42,7 @@ impl<'a> Projection<'a> {
             failed.message.as_ref().map(|said| (MessageId { turn: turn.clone(), k: 0 }.to_string(), said));
         let made = failed.made.iter().zip(1_u64..).map(|(said, k)| match failed.message {
             Some(_) => (MessageId { turn: turn.clone(), k }.to_string(), said),
-            // Its first messages are part of the history.
+            // The first messages of the turn are part of the history.
             None => (format!("{turn}/failed.{k}"), said),
         });
         let said = own.into_iter().chain(made);
@@ -77,7 +78,7 @@ impl<'a> Projection<'a> {
         }
     }
 
-    /// Writes a message of this id.
+    /// Converts a message under this id.
     pub(super) fn message(
         &self,
         id: String,
@@ -118,7 +119,7 @@ fn call(call: &llm::ToolCall) -> ToolCall {
     ToolCall { id: call.id.clone(), name: call.name.clone(), arguments }
 }
 
-/// Returns the blocks of a message that has more than text.
+/// Returns the blocks of a message with pictures; an empty list for a message of text.
 fn parts(content: &llm::Content) -> Vec<ContentPart> {
     let blocks = content.blocks();
     if !blocks.iter().any(|block| matches!(block, llm::ContentBlock::Image { .. })) {
@@ -145,8 +146,8 @@ fn part(block: &llm::ContentBlock) -> Option<ContentPart> {
     }
 }
 
-/// Writes what a call gave. A call that failed is no end of the run, since the model is told and goes on; one that was closed
-/// with its turn is (spec: steerable tools, Completion semantics).
+/// Converts the result of a call. A failed call does not end the run, since the model is shown the failure and goes
+/// on; a call that was closed with its turn does (spec: steerable tools, Completion semantics).
 pub(super) fn result(call: &str, success: bool, content: &str) -> ToolResult {
     let object = serde_json::from_str::<Map<String, Value>>(content).ok();
     let closed = object.as_ref().and_then(|object| object.get("status")).and_then(Value::as_str);

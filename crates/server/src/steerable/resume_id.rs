@@ -1,5 +1,6 @@
-//! Where a reader of a chat's events is: the last event of the log that it has seen whole, how much of the next one, how far the
-//! messages on their way were shown to it, and who was said to speak. Opaque to readers, who give it back as `Last-Event-ID`.
+//! The position of a reader in a chat's events: the last event of the log that was sent completely, the number of
+//! frames sent of the next one, the marks of the messages in progress, and the current speaker. Opaque to readers,
+//! who return it as `Last-Event-ID`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,25 +10,25 @@ use singletree_harness::EventId;
 use crate::fold::Mark;
 use crate::problem::Problem;
 
-/// Where a reader is.
+/// The position of a reader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ResumeId {
-    /// The last event of the log that was told whole.
+    /// The last event of the log that was sent completely.
     pub(super) event: Option<EventId>,
     pub(super) within: Within,
 }
 
-/// Where behind an event a reader is.
+/// The position of a reader after that event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Within {
-    /// How many frames of the next event of the log were told.
+    /// The number of frames of the next event of the log that were sent.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) told: usize,
-    /// How far messages on their way were shown.
+    /// The positions in the messages in progress.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) marks: Vec<Mark>,
-    /// Who speaks.
+    /// The agent that was announced last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) speaker: Option<String>,
 }
@@ -38,7 +39,7 @@ fn is_zero(it: &usize) -> bool {
 }
 
 impl ResumeId {
-    /// Writes it: the event's id, and behind a `;` what more there is. None when there is nothing to go on from.
+    /// Writes the id: the event's id, and the rest after a `;`. `None` without an event.
     pub(super) fn write(&self) -> Option<String> {
         let event = self.event.as_ref()?;
         if self.within == Within::default() {
@@ -48,10 +49,10 @@ impl ResumeId {
         Some(format!("{event};{}", URL_SAFE_NO_PAD.encode(within)))
     }
 
-    /// Reads what a reader gave back.
+    /// Reads an id that a reader returned.
     ///
     /// # Errors
-    /// `chat_event_unknown` when it is none of ours.
+    /// `chat_event_unknown` if it is not an id of this server.
     pub(super) fn read(text: &str) -> Result<Self, Problem> {
         let (event, within) = match text.split_once(';') {
             Some((event, within)) => (event, Some(within)),

@@ -1,4 +1,4 @@
-//! Sending: the answer is the stream of the turn.
+//! Sending a message; the response is the stream of the turn.
 
 use std::collections::VecDeque;
 
@@ -24,20 +24,21 @@ use crate::native::Telling;
 use crate::problem::Problem;
 use crate::sse::{self, Frame};
 
-/// What a client says, as the harness takes it.
+/// A message of a client, converted for the harness.
 struct Said {
     message: ChatMessage,
     options: SendOptions,
 }
 
-/// Accepts a message and streams its turn. `{"content": "", "metadata": {"resume": true}}` accepts nothing: the newest turn is
-/// streamed again, from its beginning; that is reading.
+/// Accepts a message and streams its turn. `{"content": "", "metadata": {"resume": true}}` sends no message: it
+/// streams the newest turn again, from its beginning, and only needs the right to read.
 pub(super) async fn send(
     telling: Telling,
     Path(chat): Path<String>,
     Sent(body): Sent<SendBody>,
 ) -> Result<Response, Problem> {
-    let resumes = body.metadata.as_ref().is_some_and(|metadata| metadata.get("resume") == Some(&Value::Bool(true)));
+    let resumes =
+        body.metadata.as_ref().is_some_and(|metadata| metadata.get("resume") == Some(&Value::Bool(true)));
     if resumes && body.message.is_none() && body.content.as_deref().is_none_or(str::is_empty) {
         telling.caller.may(Scope::Read)?;
         let turn = newest(&telling, &chat).await?;
@@ -49,7 +50,8 @@ pub(super) async fn send(
     Ok(telling.marked(&turn, stream(&telling, &turn)))
 }
 
-/// Accepts a message for the turn that runs; where none runs nothing is accepted, and the client sends it.
+/// Accepts a message for the running turn. If no turn runs, nothing is accepted, and the client has to send the
+/// message.
 pub(super) async fn steer(
     telling: Telling,
     Path(chat): Path<String>,
@@ -58,7 +60,7 @@ pub(super) async fn steer(
     let all = telling.chat();
     let open = match all.open_turns(&chat).await {
         Ok(open) => open,
-        // A chat in which nothing was said has no turn.
+        // A chat without messages has no turn.
         Err(Error::SessionUnknown { .. }) => Vec::new(),
         Err(error) => return Err(Problem::of(&error)),
     };
@@ -77,7 +79,7 @@ async fn newest(telling: &Telling, chat: &str) -> Result<Turn, Problem> {
     all.turn(&newest.ok_or_else(none)?.id).await.map_err(|error| Problem::of(&error))
 }
 
-/// Reads what is sent: only what a user may say (D16).
+/// Reads the content to send: only content that a user may send (D16).
 async fn said(telling: &Telling, chat: &str, body: SendBody) -> Result<Said, Problem> {
     let mut options = options(&telling.headers)?;
     let content = match body.message {
@@ -111,7 +113,7 @@ fn noted(options: SendOptions, metadata: Map<String, Value>) -> SendOptions {
     if metadata.is_empty() { options } else { options.note("metadata", metadata) }
 }
 
-/// Reads the header under which a message is sent once.
+/// Reads the header with the idempotency key.
 fn options(headers: &HeaderMap) -> Result<SendOptions, Problem> {
     match headers.get("idempotency-key").map(|header| header.to_str()) {
         None => Ok(SendOptions::new()),

@@ -1,5 +1,5 @@
-//! Agent sessions: a chat's session, as the framework records such. One chat has one session here, of the same id; its user is the
-//! tenant, since who the tenant's users are the server does not know: what clients say of a user is not looked at.
+//! Agent sessions: the framework's records of chats. Each chat has one session here, with the same id. The user of a
+//! session is the tenant: the server does not know the tenant's users, and ignores the user that a client names.
 
 use axum::Json;
 use axum::extract::Path;
@@ -20,23 +20,23 @@ const LOOKED_AT: usize = 5000;
 /// The number of sessions in one read.
 const PAGE: u64 = 100;
 
-/// The scenario that means any agent: the first.
+/// The scenario that stands for any agent: the default agent answers.
 const ANY_SCENARIO: &str = "agent-entry";
 
-/// Which sessions to list. What is not known is ignored.
+/// The sessions to list. Unknown parameters are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SessionQuery {
-    /// Only that of this chat.
+    /// Only the session of this chat.
     chat_id: Option<String>,
-    /// Only those that take turns.
+    /// Only sessions that take turns.
     #[serde(default)]
     active_only: bool,
-    /// How many at most.
+    /// The maximum number of sessions.
     limit: Option<u64>,
 }
 
-/// Lists sessions, those first that were changed last.
+/// Lists sessions, the most recently changed first.
 pub(super) async fn list(
     telling: Telling,
     Params(query): Params<SessionQuery>,
@@ -82,7 +82,7 @@ async fn listed(
     }
 }
 
-/// Shows one session.
+/// Returns one session.
 pub(super) async fn one(
     telling: Telling,
     Path(session): Path<String>,
@@ -92,7 +92,7 @@ pub(super) async fn one(
     record(&telling, &chat, &info).await.map(Json).map_err(|error| Problem::of(&error))
 }
 
-/// Makes a session, or answers with the one that the chat has.
+/// Creates a session, or answers with the existing one of the chat.
 pub(super) async fn make(
     telling: Telling,
     Sent(wanted): Sent<CreateAgentSession>,
@@ -134,7 +134,7 @@ async fn record(telling: &Telling, chat: &Chat, info: &SessionInfo) -> Result<Ag
     })
 }
 
-/// Tells how far a session is, and whether it takes turns: not after an error that ends it.
+/// Returns the stage of a session, and whether it takes turns: it does not after an error that ends it.
 async fn stage(chat: &Chat, session: &str) -> Result<(String, bool), Error> {
     if !chat.open_turns(session).await?.is_empty() {
         return Ok(("running".to_owned(), true));
@@ -142,7 +142,8 @@ async fn stage(chat: &Chat, session: &str) -> Result<(String, bool), Error> {
     if let Some(wait) = chat.pending(Some(session), 1).await?.first() {
         return Ok((format!("suspended:{}", wait.descriptor.signal_id), true));
     }
-    let newest = chat.newest_turn(session).await?.filter(|newest_turn| newest_turn.status == TurnStatus::Errored);
+    let newest =
+        chat.newest_turn(session).await?.filter(|newest_turn| newest_turn.status == TurnStatus::Errored);
     if let Some(newest) = newest {
         let outcome = chat.turn(&newest.id).await?.outcome().await;
         if let ChatTurnOutcome::Errored(it) = outcome.as_ref()

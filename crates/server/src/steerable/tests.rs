@@ -17,7 +17,7 @@ use crate::fold::random::a_turn;
 use crate::fold::{Fold, agent_of};
 use crate::shared::Shared;
 
-/// What a server shares that is asked for nothing.
+/// Returns the shared state of a server that gets no requests.
 fn shared() -> Arc<Shared> {
     let script = Script::from_json(r#"{ "model": "m", "rules": [] }"#).unwrap();
     let agent = AgentLoop::builder(Arc::new(ScriptedProvider::new(script))).agent("a").unwrap();
@@ -27,7 +27,7 @@ fn shared() -> Arc<Shared> {
     Server::builder(chat, Arc::new(store)).agents(agents).build().unwrap().shared()
 }
 
-/// Returns what a turn's stream says.
+/// Returns the events of a turn's stream.
 fn told(shared: &Arc<Shared>, events: &[ChatEvent]) -> Vec<SseEvent> {
     let (mut fold, mut wire) = (Fold::default(), Wire::new(shared.clone(), "s"));
     let pieces = events.iter().flat_map(|event| {
@@ -42,7 +42,7 @@ fn text<'a>(event: &'a SseEvent, name: &str) -> &'a str {
 }
 
 proptest! {
-    // The ordering of a turn's stream, and that what it says is what is kept.
+    // The order of a turn's stream; its texts equal the recorded ones.
     #[test]
     fn a_turn_is_told_in_order_and_whole(events in a_turn()) {
         let told = told(&shared(), &events);
@@ -75,7 +75,7 @@ proptest! {
                 _ => {}
             }
         }
-        // What was shown again under another name is the message all the same.
+        // Text that was shown again under another name belongs to the same message.
         let said: HashMap<String, (String, Option<String>)> =
             texts.into_iter().map(|(id, said)| (id.split('~').next().unwrap().to_owned(), said)).collect();
         let kept: HashMap<String, (String, Option<String>)> = events.iter().filter_map(|it| match &it.what {
@@ -87,7 +87,7 @@ proptest! {
             _ => None,
         }).collect();
         prop_assert_eq!(said, kept);
-        // Every call is told once, with what it gave, once or again the same.
+        // Every call is sent once, with its result, once or again with equal content.
         let made: usize = events.iter().map(|it| match &it.what {
             ChatEventKind::MessageAppended { message, .. } => message.tool_calls.len(),
             _ => 0,

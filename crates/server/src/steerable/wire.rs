@@ -1,8 +1,8 @@
 //! Pieces as events of the stream.
 //!
-//! Of one turn the order is `agent? (content | tool_call | tool_result | agent | orchestration)* (error | budget_exhausted)? done`.
-//! What a message says is its `content`s of one `messageId`, joined: exactly the message's text, unless an `orchestration` event
-//! `retracted` names that id.
+//! The order of one turn is `agent? (content | tool_call | tool_result | agent | orchestration)* (error |
+//! budget_exhausted)? done`. The `content`s of one `messageId`, joined, are exactly the text of the message, unless
+//! an `orchestration` event `retracted` names that id.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::fold::{Piece, ToolAnswer};
 use crate::native::suspended;
 use crate::shared::Shared;
 
-/// Makes events of pieces.
+/// Makes events from pieces.
 pub(super) struct Wire {
     shared: Arc<Shared>,
     chat: String,
-    /// Who was said to speak.
+    /// The agent that was announced last.
     speaker: Option<String>,
-    /// Whose the messages are that have begun: they may be told by turns.
+    /// The agents of the messages that have begun: messages may be sent interleaved.
     owners: Vec<(MessageId, Option<String>)>,
     /// The messages that were recorded since a turn ended.
     recorded: Vec<MessageId>,
-    /// Whether to tell what the user says: not to whom has just said it.
+    /// Whether to send the user's messages: not to the client that has just sent them.
     pub(super) echo: bool,
 }
 
@@ -42,18 +42,18 @@ impl Wire {
         }
     }
 
-    /// Goes on as this agent, which the reader was told of.
+    /// Continues with this agent, which was announced to the reader before.
     pub(super) fn spoken_by(mut self, speaker: Option<String>) -> Self {
         self.speaker = speaker;
         self
     }
 
-    /// Returns who was said to speak.
+    /// Returns the agent that was announced last.
     pub(super) fn speaker(&self) -> Option<&str> {
         self.speaker.as_deref()
     }
 
-    /// Returns the events of a piece that was told at a time.
+    /// Returns the events of a piece that came at this time.
     pub(super) fn piece(&mut self, piece: Piece, at: Timestamp) -> Vec<SseEvent> {
         match piece {
             Piece::TurnBegin { turn, message } => {
@@ -119,14 +119,14 @@ impl Wire {
         }
     }
 
-    /// Tells something of a message, behind whose it is where that was not said last.
+    /// Returns an event of a message, after the announcement of its agent unless that agent was announced last.
     fn owned(&mut self, message: &MessageId, event: SseEvent) -> Vec<SseEvent> {
         let owner = self.owners.iter().find(|(id, _)| id == message).map(|(_, agent)| agent.clone());
         let speaks = owner.and_then(|owner| self.speak(owner));
         speaks.into_iter().chain([event]).collect()
     }
 
-    /// Says who speaks, unless that was said (spec: steerable chat, Conversational ownership).
+    /// Announces an agent, unless it was announced last (spec: steerable chat, Conversational ownership).
     fn speak(&mut self, agent: Option<String>) -> Option<SseEvent> {
         if self.speaker == agent {
             return None;
@@ -163,7 +163,8 @@ impl Wire {
                 events.push(around("suspended", turn, wait));
             }
             ChatTurnOutcome::Errored(it) => {
-                // What a failed turn made is no part of the conversation; what a cancelled one showed is (D10, D11).
+                // The messages of a failed turn are no part of the conversation; the shown part of a cancelled one is
+                // (D10, D11).
                 if it.error_category != "chat_turn_cancelled" {
                     own.clear();
                 }
@@ -192,7 +193,7 @@ impl Wire {
         }
     }
 
-    /// Tells that the stream itself broke, and ends it.
+    /// Reports that the stream itself failed, and ends it.
     pub(super) fn broken(&self, error: &singletree_harness::Error) -> [SseEvent; 2] {
         let text = self.shared.redactor.redact(&error.to_string()).into_owned();
         let done = json!({ "outcome": "errored", "category": error.category(), "messageIds": [] });
@@ -204,7 +205,7 @@ impl Wire {
     }
 }
 
-/// Tells which budget is used up, in the framework's form.
+/// Returns the code of the exhausted budget, in the framework's form.
 fn budget_code(budget: Option<&str>) -> String {
     match budget {
         Some(budget) => format!("E_BUDGET_{}", budget.to_uppercase()),
@@ -219,7 +220,7 @@ fn answered(answer: &ToolAnswer) -> SseEvent {
     SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolResult) }
 }
 
-/// Tells what happens around the conversation of an invocation.
+/// Returns an event about an invocation that is no part of its conversation.
 fn around(event: &str, turn: &TurnId, payload: Value) -> SseEvent {
     SseEvent {
         event: Some(event.to_owned()),

@@ -36,7 +36,7 @@ pub(crate) struct RequestLine<'a> {
     /// Who asked: the id of a key, the subject of a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) who: Option<&'a str>,
-    /// What went wrong.
+    /// The category of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) category: Option<&'a str>,
     /// Why, where nobody else is told.
@@ -68,7 +68,7 @@ impl DeliveryEnd {
     }
 }
 
-/// A try to deliver a notice. Neither where to nor what: an address may hold a secret.
+/// An attempt to deliver a notice. Neither address nor content: an address may hold a secret.
 #[derive(Debug, Serialize)]
 pub(crate) struct Delivery<'a> {
     pub(crate) tenant: &'a str,
@@ -78,7 +78,7 @@ pub(crate) struct Delivery<'a> {
     pub(crate) attempt: u32,
     #[serde(rename = "outcome")]
     pub(crate) end: DeliveryEnd,
-    /// What the endpoint answered.
+    /// The status of the endpoint's response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<u16>,
     /// Why it did not.
@@ -107,7 +107,7 @@ pub(super) struct ToolsLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool: Option<&'a str>,
     pub(super) why: &'a str,
-    /// What to do about it.
+    /// Advice for the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<&'a str>,
 }

@@ -1,4 +1,4 @@
-//! What is counted and measured, as Prometheus has it.
+//! The metrics, in the format of Prometheus.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -17,10 +17,10 @@ use super::line::DeliveryEnd;
 use super::system_gauges::SystemGauges;
 use crate::system::SystemUsage;
 
-/// Values that a label may take which come from outside: what is one more counts as `others` (INV-12).
+/// How many values a label from outside may have: every further value counts as `others` (INV-12).
 const VALUES_MAX: usize = 1000;
 
-/// What a value is called that is one too many.
+/// The label of all values beyond [`VALUES_MAX`].
 const OTHERS: &str = "others";
 
 /// Names and values of labels.
@@ -29,7 +29,7 @@ type Labels<const N: usize> = [(&'static str, String); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Spans<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 
-/// What is counted and measured.
+/// The metrics of a chat and its server.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Counters<2>,
@@ -50,7 +50,7 @@ pub(crate) struct Metrics {
     sessions: Gauge,
     running: Gauge,
     waiting: Gauge,
-    /// What the labels from outside have been so far.
+    /// The values so far of each label that comes from outside.
     tenants: Values,
     models: Values,
     categories: Values,
@@ -93,7 +93,8 @@ impl Metrics {
     /// Counts a turn that has ended.
     pub(super) fn turn(&self, end: &TurnEnd) {
         let outcome = ("outcome", end.outcome.as_str().to_owned());
-        let category = category(&end.outcome).map(|category| self.categories.value(category)).unwrap_or_default();
+        let category =
+            category(&end.outcome).map(|category| self.categories.value(category)).unwrap_or_default();
         let labels = [("agent", end.agent.clone()), outcome.clone(), ("category", category)];
         self.turns.get_or_create(&labels).inc();
         if let Some(started) = end.started_at {
@@ -127,7 +128,8 @@ impl Metrics {
         self.deliveries.get_or_create(&[("outcome", end.as_str().to_owned())]).inc();
     }
 
-    /// Counts what was refused because a quota is used up. Both names are ours: there are few.
+    /// Counts a request that was refused because a quota is used up. Both names are constants of ours, so there are
+    /// few.
     pub(crate) fn quota_refusal(&self, quota: &'static str, scope: &'static str) {
         let labels = [("quota", quota.to_owned()), ("scope", scope.to_owned())];
         self.quota_refusals.get_or_create(&labels).inc();
@@ -138,12 +140,12 @@ impl Metrics {
         self.store_writable.set(is_writable.into());
     }
 
-    /// Counts a connection for as long as what is returned is kept.
+    /// Counts an open connection until the returned guard is dropped.
     pub(crate) fn connection(&self) -> Counted {
         Counted::up(&self.connections)
     }
 
-    /// Counts a stream for as long as what is returned is kept.
+    /// Counts an open stream until the returned guard is dropped.
     pub(crate) fn stream(&self) -> Counted {
         Counted::up(&self.streams)
     }

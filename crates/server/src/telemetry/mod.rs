@@ -1,5 +1,5 @@
-//! What an operator sees: a line for each request, each turn, each notice that did not arrive and tools that cannot be had,
-//! and metrics. Names, numbers and categories; nothing of what was said.
+//! The telemetry of an operator: a log line for each request, each turn, each failed delivery of a notice and each
+//! missing tool, and metrics. They contain names, numbers and categories; no content of conversations.
 
 mod line;
 mod metered;
@@ -24,15 +24,16 @@ pub(crate) use routes::{metrics_alone, section};
 use crate::system::SystemUsage;
 use metered::Metered;
 
-/// Takes lines of a log, one at a time.
+/// A sink for the lines of a log.
 ///
-/// It has to return at once: what it cannot write, it drops.
+/// It must return at once: a line that it cannot write, it drops.
 pub trait LogSink: fmt::Debug + Send + Sync {
     /// Takes a line, without its end.
     fn line(&self, line: &str);
 }
 
-/// What an operator sees of a chat and its server. Made first, and handed to both; a clone is the same.
+/// The log and the metrics of a chat and its server. Create it first, and give it to both; a clone shares the same
+/// state.
 #[derive(Clone)]
 pub struct Telemetry {
     log: Option<Arc<dyn LogSink>>,
@@ -59,14 +60,14 @@ impl Telemetry {
         Arc::new(self.clone())
     }
 
-    /// Measures what the commits of a store take: a chat on what this returns is measured.
+    /// Measures the commits of a store: give the returned store to the chat.
     #[must_use]
     pub fn metered<S: Journal + Upkeep + 'static>(&self, store: Arc<S>) -> impl Journal + Upkeep + use<S> {
         Metered::new(store, self.metrics.clone())
     }
 
-    /// Takes down that agents do not have the tools of an MCP server, or one of them, and why. Whoever calls sees to it that
-    /// this is not said with every turn.
+    /// Logs that agents do not have the tools of an MCP server, or one of them, and the reason. The caller makes sure
+    /// that this is not logged with every turn.
     pub fn tools_not_offered(
         &self,
         (server, tool): (&str, Option<&str>),

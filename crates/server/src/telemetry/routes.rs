@@ -1,4 +1,4 @@
-//! Whether the server lives, whether it is ready, what it is, and its metrics.
+//! The routes of operation: liveness, readiness, version and metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// The type of metrics (OpenMetrics 1.0).
 const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Returns the section of what an operator asks.
+/// Returns the section of the operation routes.
 pub(crate) fn section() -> Section {
     let tag = "operation";
     let alive = Operation::new("health", "Tells whether the server lives").tag(tag).answers_bytes(
@@ -53,7 +53,7 @@ pub(crate) fn section() -> Section {
     Section::new("operation", native::render, routes)
 }
 
-/// Returns what is served at a port for metrics alone.
+/// Returns the router of a port for metrics alone.
 pub(crate) fn metrics_alone(shared: Arc<Shared>) -> Router {
     let alone = async |State(shared): State<Arc<Shared>>| metrics(&shared);
     Router::new().route("/metrics", get(alone)).route("/healthz", get(async || "ok")).with_state(shared)

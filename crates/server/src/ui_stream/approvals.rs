@@ -1,4 +1,4 @@
-//! Approvals of calls in the parts that the library has for them since version 6.
+//! Approvals of calls, in the parts that the library has for them since version 6.
 
 use serde_json::Value;
 use singletree_durable::InvocationId;
@@ -9,13 +9,13 @@ use singletree_protocol::ui_stream::{ToolApproval, UiMessage, UiPart};
 use super::project::{Waits, wait_id};
 use crate::named_wait::NamedWait;
 
-/// How the id of an approval begins.
+/// The prefix of the ids of approvals.
 pub(super) const APPROVAL_PREFIX: &str = "apr_";
 
 /// The state of a call that a person has denied.
 pub(super) const DENIED: &str = "output-denied";
 
-/// Tells whether the result of a call says that a person has denied it (D8).
+/// Checks whether the result of a call says that a person has denied it (D8).
 pub(super) fn is_denial(content: &str) -> bool {
     let content: Option<Value> =
         content.starts_with('{').then(|| serde_json::from_str(content).ok()).flatten();

@@ -1,8 +1,9 @@
-//! Which session a page's chat is.
+//! The session behind a page's chat.
 //!
-//! At first a chat is the session of its id. Saying something otherwise and asking for another answer are forks (D12): nothing of
-//! the old session changes, and what is said goes on in a new one. The page knows nothing of that and keeps its chat's id, so
-//! that id stands for the newest branch from then on. The old one stays a session as before, for all other clients.
+//! At first a chat is the session with its id. Editing a message and asking for another answer are forks (D12): the
+//! old session does not change, and the conversation goes on in a new one. The page does not know that and keeps its
+//! chat's id, so that id stands for the newest branch from then on. The old session stays available to all other
+//! clients.
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{Change, DocumentKey, Expect, Json, SessionId, TenantId};
@@ -10,7 +11,7 @@ use singletree_durable::{Change, DocumentKey, Expect, Json, SessionId, TenantId}
 use crate::native::Telling;
 use crate::problem::Problem;
 
-/// The kind of document that says which session a chat is. It belongs to that session: with it goes the branch.
+/// The kind of document that maps a chat to its session. It belongs to that session and is deleted with it.
 const KIND: &str = "ui_branch";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,15 +23,16 @@ fn key(tenant: &TenantId, chat: &str) -> DocumentKey {
     DocumentKey::new(tenant.clone(), KIND, chat)
 }
 
-/// Returns the session that a chat is now.
+/// Returns the current session of a chat.
 pub(super) async fn session_of(telling: &Telling, chat: &str) -> Result<String, Problem> {
     let key = key(&telling.caller.tenant, chat);
-    let document = telling.shared.documents.document(&key).await.map_err(|error| Problem::of(&error.into()))?;
+    let document =
+        telling.shared.documents.document(&key).await.map_err(|error| Problem::of(&error.into()))?;
     let branch = document.and_then(|document| document.body.decode::<Branch>().ok());
     Ok(branch.map_or_else(|| chat.to_owned(), |branch| branch.session))
 }
 
-/// Lets a chat be another session from now on.
+/// Maps a chat to another session from now on.
 pub(super) async fn go_on_in(telling: &Telling, chat: &str, session: &str) -> Result<(), Problem> {
     let owner = SessionId::parse(session).map_err(|error| Problem::invalid(error.to_string()))?;
     let change = Change::Write {

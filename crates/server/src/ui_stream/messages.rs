@@ -1,4 +1,4 @@
-//! Reading a chat's messages, as a page begins with them.
+//! Reads a chat's messages, with which a page begins.
 
 use std::collections::HashSet;
 
@@ -15,13 +15,14 @@ use super::sdk::Dialect;
 use crate::native::{Params, Telling};
 use crate::problem::Problem;
 
-/// How many messages of a history are read, the newest, unless fewer are asked for.
+/// The default number of messages that are read from a history: the newest ones.
 const NEWEST: u64 = 1000;
 
-/// Which messages to read. What is not known is ignored.
+/// The messages to read. Unknown parameters are ignored.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ListQuery {
-    /// How many of the history's newest messages to read, at most; several make one of the page.
+    /// The maximum number of the history's messages to read, the newest ones; several of them make one message of the
+    /// page.
     limit: Option<u64>,
 }
 
@@ -49,7 +50,7 @@ pub(super) async fn list(
     Ok(Json(UiMessagePage { messages, session_id }))
 }
 
-/// How often the messages are read again because a turn has begun or ended meanwhile.
+/// The maximum number of further reads because a turn has begun or ended meanwhile.
 const ATTEMPTS: usize = 8;
 
 /// Reads the messages of open turns, and the newest ones of the history as of the same moment: a turn that ends in
@@ -70,10 +71,10 @@ async fn open_and_newest(
     Ok((open, entries))
 }
 
-/// How many failed turns are read at most, the newest.
+/// The maximum number of failed turns that are read, the newest ones.
 const FAILED: usize = 100;
 
-/// Reads the turns that failed and stand among some messages of a history, or behind them.
+/// Reads the failed turns that belong among some messages of a history, or after them.
 async fn failed(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Result<Vec<FailedTurn>, Error> {
     let first = entries.first().map_or(0, |entry| entry.seq);
     match chat.failed_turns(session, first..u64::MAX, FAILED).await {
@@ -104,7 +105,7 @@ async fn newest(chat: &Chat, session: &str, limit: u64) -> Result<Vec<Transcript
     Ok(chat.newest_messages(session, limit).await?.items)
 }
 
-/// How many forks of forks messages are followed through.
+/// The maximum number of forks of forks through which the origins of messages are followed.
 const GENERATIONS: usize = 64;
 
 /// Finds the sessions that a session was forked from.
@@ -114,7 +115,7 @@ async fn origins(chat: &Chat, session: &str) -> Result<Origins, Error> {
     for _ in 0..GENERATIONS {
         let parent = match chat.session(&at).await {
             Ok(info) => info.parent,
-            // It is gone; what was said there has its name all the same.
+            // The session was deleted; its messages keep its id.
             Err(Error::SessionUnknown { .. }) => None,
             Err(error) => return Err(error),
         };
@@ -131,7 +132,7 @@ async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Resul
     for wait in chat.pending(Some(session), 1).await? {
         waits.pending.insert(wait.invocation.clone(), wait);
     }
-    // Only what was suspended has turns that resume.
+    // Only turns of an invocation that was suspended resume.
     let turns = entries.iter().filter_map(|entry| entry.id.as_ref().map(|id| &id.turn));
     let resumed: HashSet<_> = turns
         .filter(|it| it.ordinal > 0 || waits.pending.contains_key(&it.invocation))
@@ -144,7 +145,7 @@ async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Resul
     Ok(waits)
 }
 
-/// Reads the waits of an invocation that have ended; none where its records are not kept any more.
+/// Reads the waits of an invocation that have ended; none if its records were deleted.
 async fn ended(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, Error> {
     match chat.timeline(&TurnId::new(invocation.clone(), 0)).await {
         Ok(timeline) => Ok(timeline.waits.into_iter().filter(|wait| wait.status != "pending").collect()),
@@ -165,7 +166,8 @@ pub(super) async fn before(
     }
     let mut entries = newest(chat, session, NEWEST).await?;
     entries.retain(|entry| {
-        entry.id
+        entry
+            .id
             .as_ref()
             .is_some_and(|id| id.turn.invocation == turn.invocation && id.turn.ordinal < turn.ordinal)
     });

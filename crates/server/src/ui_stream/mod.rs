@@ -1,9 +1,9 @@
-//! The UI message stream of Vercel's ai.
+//! The UI message stream of Vercel's `ai` library.
 //!
-//! A page keeps messages in which all that was done in answer to the user is one: an invocation, all its turns, is one message of
-//! the page, and its id is the invocation's. `wire` makes parts of the pieces of `fold`, `project` makes the same messages of a
-//! history, `posted` settles what a body asks for. What the page's chat is called, and which session that is, is settled in
-//! `branch`. How to use it: docs/ui-stream.md.
+//! A page keeps one message for the whole answer to a message of the user: an invocation, with all its turns, is one
+//! message of the page, and its id is the invocation's. `wire` makes parts from the pieces of `fold`, `project` makes
+//! the same messages from a history, `posted` reads requests. `branch` maps the page's chat to its session. How to
+//! use it: docs/ui-stream.md.
 
 mod approvals;
 mod branch;
@@ -40,7 +40,7 @@ pub(crate) fn section() -> Section {
     Section::new("ui_stream", native::render, routes).failing_streams(stream_failure)
 }
 
-/// Words why a stream ends before its message.
+/// Returns the last frames of a stream that ends with a problem.
 fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
     let error = StreamPart::Error { error_text: problem.shown().to_owned() };
     let finish = StreamPart::Finish { finish_reason: Some(Cause::Error), message_metadata: None };

@@ -1,4 +1,4 @@
-//! Posting: what is asked for, and the stream of its turn.
+//! Executes the requests of a page; the response is the stream of the turn.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ use crate::native::Telling;
 use crate::problem::Problem;
 use crate::sse::{self, Frame};
 
-/// Does what a page asks for, and streams the turn that this is.
+/// Executes the request of a page, and streams its turn.
 pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result<Response, Problem> {
     let chat_id = posted.session_id.clone().or_else(|| posted.id.clone());
     let chat_id = chat_id.ok_or_else(|| Problem::invalid("the body names no chat").field("id"))?;
@@ -51,7 +51,7 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
         }
         Asked::Otherwise(place, said) => chat.edit(&session, place, said.message, None).await,
         Asked::Regenerate(named) => {
-            // The reply is one to a message that somebody else may have sent.
+            // The reply may belong to a message of another caller.
             telling.caller.may(Scope::Read)?;
             chat.regenerate(&session, at(named)?, None).await
         }
@@ -100,7 +100,7 @@ fn options(said: &Said, agent: Option<String>) -> SendOptions {
     agent.into_iter().fold(options, SendOptions::agent)
 }
 
-/// Returns the message whose answer is asked for again: the user's own of an invocation, or a user's itself.
+/// Returns the message to answer again: the user's message of an invocation, or the named message of the user.
 fn at(named: Option<Named>) -> Result<Option<MessageAt>, Problem> {
     Ok(match named {
         None => None,
@@ -113,7 +113,7 @@ fn at(named: Option<Named>) -> Result<Option<MessageAt>, Problem> {
     })
 }
 
-/// Answers what waits: the page's message goes on with what comes of it.
+/// Answers the pending wait: the page's message continues with the turn that resumes.
 async fn answer(
     telling: &Telling,
     session: &str,
@@ -140,7 +140,7 @@ async fn answer(
     Ok(stream(telling, &turn, wire, (Vec::new(), Some(disconnect))))
 }
 
-/// Streams a turn up to its end, behind these parts; the guard cancels it when its client goes away.
+/// Streams a turn up to its end, after these parts; the guard cancels it when its client goes away.
 pub(super) fn stream(
     telling: &Telling,
     turn: &Turn,

@@ -1,5 +1,5 @@
-//! What a body asks for. Of all that a page posts the newest message of the user is taken, and nothing else: the messages before
-//! it are the page's picture of what is kept here (D16).
+//! Reads requests. Of all that a page posts the server takes only the newest message of the user: the messages before
+//! it are the page's copy of the stored ones (D16).
 
 use serde_json::Value;
 use singletree_harness::{Chat, Error};
@@ -13,25 +13,25 @@ use crate::native::Telling;
 use crate::pictures;
 use crate::problem::Problem;
 
-/// How many messages of a history are looked at for the one that is said otherwise, or answered again.
+/// The number of the newest messages that are searched for the message to edit or to answer again.
 const LOOKED_AT: u64 = 2000;
 
-/// How many of them at once.
+/// The number of messages in one read.
 const WINDOW: u64 = 200;
 
-/// What is asked for.
+/// The operation that a page asks for.
 pub(super) enum Asked {
-    /// An answer to a message that is new.
+    /// Sends a new message.
     Send(Said),
-    /// The same, where its turn has failed: then it is no part of the history, and sent again.
+    /// Sends a message again whose turn has failed: such a message is not in the history.
     Again(Said),
-    /// Another message in the place of one that was said.
+    /// Replaces the user's message at this position.
     Otherwise(u64, Said),
-    /// Another answer to what stands here; to the last message, when nothing is named.
+    /// Answers the named message again, or the last message without a name.
     Regenerate(Option<Named>),
-    /// That what waits goes on.
+    /// Answers the pending wait.
     Answer(GivenAnswer),
-    /// The same, in the library's own parts: the approvals of calls in the last message.
+    /// Answers the pending wait with the library's own parts: the approvals of calls in the last message.
     Approvals(Vec<GivenApproval>),
 }
 
@@ -44,22 +44,22 @@ pub(super) struct GivenApproval {
     pub(super) reason: Option<String>,
 }
 
-/// A message that is named.
+/// The name of a message.
 pub(super) enum Named {
-    /// A user's, by its place.
+    /// A user's message, by its position.
     Place(u64),
-    /// An assistant's, by its id in the page.
+    /// An assistant's message, by its id in the page.
     Invocation(String),
 }
 
-/// What the user says.
+/// The user's message.
 pub(super) struct Said {
     pub(super) message: ChatMessage,
-    /// The client's id for it.
+    /// The client's id of the message.
     pub(super) id: Option<String>,
 }
 
-/// Settles what is asked for.
+/// Finds out which operation the request asks for.
 pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> Result<Asked, Problem> {
     if let Some(answer) = posted.answer {
         return Ok(Asked::Answer(answer));
@@ -89,7 +89,7 @@ pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> R
             let said = said(telling, session, newest).await?;
             Ok(match (known, posted.message_id) {
                 (Some(place), _) => Asked::Otherwise(place, said),
-                // What is said otherwise was never answered.
+                // The message to replace is not in the history, so it was never answered.
                 (None, Some(_)) => Asked::Again(said),
                 (None, None) => Asked::Send(said),
             })
@@ -112,7 +112,7 @@ pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> R
     }
 }
 
-/// Reads the approval of a call; none if the part has none, or if its id is not one of ours.
+/// Reads the approval of a call; `None` if the part has none, or if its id is not one of this server.
 fn approval(part: &GivenPart) -> Option<GivenApproval> {
     let is_call = part.kind == "dynamic-tool" || part.kind.starts_with("tool-");
     if !is_call || part.state.as_deref() != Some("approval-responded") {
@@ -135,8 +135,11 @@ async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Probl
     while to > len.saturating_sub(LOOKED_AT) {
         let part = chat.messages_before(session, to, WINDOW).await.map_err(|error| Problem::of(&error))?;
         let from = part.items.first().map_or(0, |items| items.seq);
-        let found =
-            part.items.iter().rev().find(|item| item.message.role == Role::User && id_of(session, item) == id);
+        let found = part
+            .items
+            .iter()
+            .rev()
+            .find(|item| item.message.role == Role::User && id_of(session, item) == id);
         if let Some(found) = found {
             return Ok(Some(found.seq));
         }
@@ -164,7 +167,7 @@ async fn said(telling: &Telling, session: &str, given: GivenMessage) -> Result<S
     Ok(Said { message, id: given.id })
 }
 
-/// Reads a part; none of what is the page's own, and of no text.
+/// Reads a part; `None` for a part that belongs to the page alone, and for an empty text.
 fn block(part: GivenPart) -> Result<Option<ContentBlock>, Problem> {
     let is_picture = part.media_type.as_ref().is_some_and(|media_type| media_type.starts_with("image/"));
     match (part.kind.as_str(), part.text, part.url) {

@@ -1,4 +1,4 @@
-//! A history as a page keeps it: what its client would have of all its streams.
+//! Converts a history to the messages of a page: the same that a client gets from all its streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::native::bucket;
 /// The waits of the invocations of a history.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// Those that ended, in order.
+    /// The ended waits, in order.
     pub(super) ended: HashMap<InvocationId, Vec<WaitSpan>>,
-    /// Those that nobody has ended.
+    /// The pending waits.
     pub(super) pending: HashMap<InvocationId, PendingWait>,
 }
 
-/// In which sessions the messages of a history were said: of a fork the first ones in the session that it was made of.
+/// The sessions in which the messages of a history were sent: the first messages of a fork come from its parent.
 #[derive(Debug)]
 pub(super) struct Origins {
-    /// The session, the one that it was forked from, and so on, each with the place of its first message.
+    /// The session, its parent, and so on, each with the position of its first message.
     line: Vec<(String, u64)>,
 }
 
 impl Origins {
-    /// Begins with a session of which it is not known that it is a fork.
+    /// Begins with a session that is not known to be a fork.
     pub(super) fn of(session: &str) -> Self {
         Self { line: vec![(session.to_owned(), 0)] }
     }
 
-    /// Says that the last one was forked from another, of which it has so many messages.
+    /// Adds the parent of the last session, of which that one has this number of messages.
     pub(super) fn forked_from(&mut self, session: &str, offset: u64) {
         if let Some(last) = self.line.last_mut() {
             last.1 = offset;
@@ -59,7 +59,7 @@ pub(super) struct Shown<'a> {
     pub(super) origins: &'a Origins,
     pub(super) entries: &'a [TranscriptEntry],
     pub(super) waits: &'a Waits,
-    /// The turns that failed and stand among the entries.
+    /// The failed turns that belong among the entries.
     pub(super) failed: &'a [FailedTurn],
     /// The turns that have not ended, in the order of acceptance.
     pub(super) open: &'a [OpenTurn],
@@ -70,7 +70,7 @@ pub(super) struct Shown<'a> {
 #[derive(Debug)]
 pub(super) struct OpenTurn {
     pub(super) turn: TurnId,
-    /// The message that it answers, with its side data; none for a turn that goes on after a wait.
+    /// The message that it answers, with its side record; `None` for a turn that resumes after a wait.
     pub(super) message: Option<(Arc<llm::ChatMessage>, Option<Value>)>,
 }
 
@@ -80,27 +80,27 @@ impl OpenTurn {
     }
 }
 
-/// Writes the messages of a session.
+/// Converts the messages of a session.
 pub(super) struct Projection<'a> {
     session: &'a str,
     origins: &'a Origins,
-    /// Where the last message was said.
+    /// The session in which the last message was sent.
     origin: &'a str,
     waits: &'a Waits,
     thinking: bool,
     messages: Vec<UiMessage>,
-    /// The invocation that the last message is, if it is one's, and how many of its waits were told.
+    /// The invocation of the last message, if it has one, and the number of its waits that were added.
     last: Option<(InvocationId, usize)>,
 }
 
-/// Writes a history with its failed turns and the messages that have no answer yet.
+/// Converts a history with its failed turns and the messages that have no answer yet.
 pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
     let Shown { session, origins, entries, waits, .. } = *shown;
     let (messages, last, thinking) = (Vec::new(), None, shown.dialect.thinking);
     let mut projection = Projection { session, origins, origin: session, waits, thinking, messages, last };
     let mut failed = shown.failed.iter().filter(|failed| is_told(failed, shown)).peekable();
     for entry in entries {
-        // An invocation that goes on after a wait stays one message: turns that failed meanwhile come behind it.
+        // An invocation that goes on after a wait stays one message: turns that failed meanwhile come after it.
         let goes_on = projection.goes_on_with(entry);
         while let Some(failed) = failed.next_if(|failed| !goes_on && failed.place <= entry.seq) {
             projection.failed(failed);
@@ -110,7 +110,7 @@ pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
     failed.for_each(|failed| projection.failed(failed));
     projection.tell_waits(usize::MAX);
     let mut messages = projection.messages;
-    // One that waits before it has said anything is a message, too.
+    // An invocation that waits before it has any text is a message, too.
     for (invocation, wait) in &waits.pending {
         let id = invocation.to_string();
         if messages.iter().all(|message| message.id != id) {
@@ -127,7 +127,8 @@ pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
         open_message(session, open, &mut messages);
     }
     if let Some(running) = shown.open.last() {
-        // The stream of the turn begins at its first message: a page that has some of them would show these twice.
+        // The stream of the turn begins at its first message: a page with some of its messages would show these
+        // twice.
         let id = running.turn.invocation.to_string();
         messages.retain(|message| message.id != id);
     }
@@ -137,7 +138,7 @@ pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
     messages
 }
 
-/// Tells whether a page shows a failed turn: not if its message was sent again, under its id or by a retry.
+/// Checks whether a page shows a failed turn: not if its message was sent again, under its id or by a retry.
 fn is_told(failed: &FailedTurn, shown: &Shown<'_>) -> bool {
     let said_again = |id: &str| {
         let in_history = shown.entries.iter().any(|entry| client_id(entry.side.as_ref()) == Some(id));
@@ -199,7 +200,7 @@ impl Projection<'_> {
         }
     }
 
-    /// Tells whether an entry belongs to the invocation of the last message.
+    /// Checks whether an entry belongs to the invocation of the last message.
     fn goes_on_with(&self, entry: &TranscriptEntry) -> bool {
         let last = self.last.as_ref().map(|(invocation, _)| invocation);
         last.is_some() && last == entry.id.as_ref().map(|id| &id.turn.invocation)
@@ -245,12 +246,12 @@ impl Projection<'_> {
         }
     }
 
-    /// Goes on with the message of the entry's invocation, or begins it.
+    /// Continues the message of the entry's invocation, or begins it.
     fn enter(&mut self, entry: &TranscriptEntry) {
         let turn = entry.id.as_ref().map(|id| &id.turn);
         let ours = match (&self.last, turn) {
             (Some((last, _)), Some(turn)) => *last == turn.invocation,
-            // Without the records of their turns, what stands together is together.
+            // Without the records of their turns, adjacent messages of the assistant belong together.
             (None, None) => self.messages.last().is_some_and(|messages| messages.role == UiRole::Assistant),
             (Some(_), None) | (None, Some(_)) => false,
         };
@@ -262,7 +263,7 @@ impl Projection<'_> {
             self.messages.push(UiMessage { id, role, metadata: None, parts });
         }
         if let Some(turn) = turn {
-            // The wait of each earlier turn stands before what this one says.
+            // The wait of each earlier turn comes before the messages of this one.
             self.tell_waits(turn.ordinal as usize);
         }
         self.origin = self.origins.at(entry.seq);
@@ -271,7 +272,7 @@ impl Projection<'_> {
         }
     }
 
-    /// Tells the waits of the last invocation that ended its first so many turns.
+    /// Adds the waits of the last invocation that ended its first turns, up to this number of turns.
     fn tell_waits(&mut self, turns: usize) {
         let (Some((invocation, told)), Some(message)) = (&mut self.last, self.messages.last_mut()) else {
             return;
@@ -281,7 +282,7 @@ impl Projection<'_> {
             let wait = &ended[*told];
             message.parts.push(ended_part(invocation, wait.wait, &wait.signal, wait.status));
             *told += 1;
-            // What ended it began the next turn, whether that has said anything or not.
+            // The signal that ended the wait began the next turn, even if that has no message yet.
             let next = TurnId::new(invocation.clone(), u32::try_from(*told).unwrap_or(u32::MAX));
             message.metadata = Some(metadata(self.origin, Some(&next)));
         }
@@ -340,24 +341,24 @@ pub(super) fn error_data(errored: &ErroredTurn, turn: &TurnId) -> Value {
     })
 }
 
-/// Returns the id that a client gave its message.
+/// Returns the id that a client gave to its message.
 fn client_id(side: Option<&Value>) -> Option<&str> {
     side?.get("client_id")?.as_str()
 }
 
-/// Names the message of a turn.
+/// Returns the id of a turn's first message.
 fn first_message(turn: &TurnId) -> String {
     MessageId { turn: turn.clone(), k: 0 }.to_string()
 }
 
-/// What a call gave.
+/// The result of a call.
 pub(super) enum Answer {
     Gave(Value),
     Failed(String),
 }
 
 impl Answer {
-    /// Reads what a tool message says: JSON where it is an object or a list, else text.
+    /// Reads the content of a tool message: as JSON if it is an object or a list, otherwise as text.
     pub(super) fn of(success: bool, content: &str) -> Self {
         if !success {
             return Self::Failed(content.to_owned());
@@ -367,7 +368,7 @@ impl Answer {
     }
 }
 
-/// Returns the id of a user's message: the client's own where it gave one.
+/// Returns the id of a user's message: the client's own, if it gave one.
 pub(super) fn id_of(session: &str, entry: &TranscriptEntry) -> String {
     let given = client_id(entry.side.as_ref());
     let ours = || entry.id.as_ref().map_or_else(|| place(session, entry.seq), ToString::to_string);
@@ -405,7 +406,7 @@ fn steered(entry: &TranscriptEntry) -> UiPart {
     UiPart::DataSteered { id, data }
 }
 
-/// Tells a message that the running turn has taken.
+/// Returns the id and the data of the part for a message that the running turn has taken.
 pub(super) fn steered_data(
     id: Option<&MessageId>,
     message: &llm::ChatMessage,
@@ -416,7 +417,7 @@ pub(super) fn steered_data(
     (id, json!({ "id": given, "role": "user", "parts": said(message) }))
 }
 
-/// Returns the parts of what a user says.
+/// Returns the parts of a user's message.
 fn said(message: &llm::ChatMessage) -> Vec<UiPart> {
     let text = |text: &str| UiPart::Text { text: text.to_owned(), state: None };
     let blocks = message.content.blocks();
@@ -437,12 +438,12 @@ fn said(message: &llm::ChatMessage) -> Vec<UiPart> {
     blocks.iter().filter_map(part).collect()
 }
 
-/// Names the part that tells a wait.
+/// Returns the id of the part for a wait.
 pub(super) fn wait_id(invocation: &InvocationId, wait: u64) -> String {
     format!("{invocation}:{wait}")
 }
 
-/// Tells a wait that nobody has ended, with all that an answer needs.
+/// Returns the id and the data of the part for a pending wait, with everything that an answer needs.
 pub(super) fn pending_data(wait: &Wait) -> (String, Value) {
     let id = format!("{}:{}", wait.invocation, wait.number);
     let mut data = serde_json::to_value(wait).expect("a wait is JSON");
@@ -455,7 +456,7 @@ fn pending_part(wait: &PendingWait) -> UiPart {
     UiPart::DataSuspended { id, data }
 }
 
-/// Tells how a wait ended, as events and records name it.
+/// Returns the data of the part for an ended wait, with the name of its end in events and records.
 pub(super) fn ended_data(wait: u64, signal: &str, how: &str) -> Value {
     let status = if how == "consumed" { "answered" } else { how };
     json!({ "status": status, "number": wait, "signal": signal })

@@ -1,4 +1,4 @@
-//! Coming back to a turn that runs: the whole message again, then what happens.
+//! Resumes the stream of a running turn: first the whole message again, then the events as they happen.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use super::wire::Wire;
 use crate::native::{Params, Telling};
 use crate::problem::Problem;
 
-/// Which turn to come back to. What is not known is ignored.
+/// The turn to resume. Unknown parameters are ignored.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ResumeQuery {
     /// The newest turn, also if it is over.
@@ -22,8 +22,8 @@ pub(super) struct ResumeQuery {
     last: bool,
 }
 
-/// Streams the message of the turn that was accepted last and has not ended; 204 when there is none, and when there is no such
-/// chat: a page that comes back asks before it has said anything.
+/// Streams the message of the turn that was accepted last and has not ended; 204 if there is none, or no such chat: a
+/// page asks when it loads, before it has sent anything.
 pub(super) async fn resume(
     telling: Telling,
     Path(chat): Path<String>,

@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use crate::native::{Telling, view};
 use crate::problem::Problem;
 
-/// The header with the major version of `ai`. Nothing else in a request tells it.
+/// The header with the major version of `ai`. No other part of a request has it.
 pub(crate) const AI_SDK_VERSION: &str = "x-ai-sdk-version";
 
 /// The first version that has parts for approvals.
@@ -33,7 +33,7 @@ impl Dialect {
     }
 }
 
-/// Tells whether the library of a page has parts for approvals; without the header it is version 5.
+/// Checks whether the library of a page has parts for approvals; without the header it is version 5.
 ///
 /// # Errors
 /// `server_request_invalid`.

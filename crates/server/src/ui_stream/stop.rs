@@ -8,7 +8,7 @@ use crate::native::Telling;
 use crate::problem::Problem;
 use crate::running;
 
-/// Cancels the turn that runs in a chat, if one does. The shown part of its answer is kept.
+/// Cancels the running turn of a chat, if there is one. The shown part of its answer is kept.
 pub(super) async fn stop(telling: Telling, Path(chat): Path<String>) -> Result<StatusCode, Problem> {
     let session = session_of(&telling, &chat).await?;
     running::cancel(&telling.chat(), &session).await?;

@@ -24,7 +24,7 @@ fn shared() -> Arc<Shared> {
     Server::builder(chat, Arc::new(store)).build().unwrap().shared()
 }
 
-/// What a client has of a stream, which gives up where the stream is not as it reads it.
+/// The state of a client after reading a stream; it fails on a stream that it cannot read.
 #[derive(Debug, Default)]
 struct Page {
     started: bool,
@@ -84,7 +84,7 @@ impl Page {
         }
     }
 
-    /// Returns the texts that stand, by the messages that they are of.
+    /// Returns the texts that are not void, by their messages.
     fn said(&self) -> HashMap<String, String> {
         let mut said = HashMap::<String, String>::new();
         for (at, (id, text)) in self.texts.iter().enumerate() {
@@ -98,7 +98,7 @@ impl Page {
 }
 
 proptest! {
-    // A client reads every stream to its end, and has what is kept.
+    // A client reads every stream to its end, and then has the recorded messages.
     #[test]
     fn a_page_reads_every_turn_and_has_what_is_kept(events in a_turn()) {
         let turn = events[0].turn.clone();
@@ -107,7 +107,7 @@ proptest! {
         let mut too_late = false;
         for event in &events {
             for piece in fold.event(event) {
-                // A text that was closed by what came behind it cannot be marked as void any more.
+                // A text that another part has closed cannot be marked as void any more.
                 too_late |= matches!(&piece, Piece::Retract { showing }
                     if page.said().contains_key(&showing.message.to_string()) && !page.open.contains_key(&showing.to_string()));
                 wire.piece(piece).iter().for_each(|it| page.read(it));

@@ -1,4 +1,4 @@
-//! Pieces as parts of the stream of one invocation: one message of a page.
+//! Converts pieces to the parts of the stream of one invocation: one message of a page.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::fold::{Piece, Showing, Thoughts, ToolAnswer};
 use crate::native::suspended;
 use crate::shared::Shared;
 
-/// Makes parts of pieces.
+/// Converts pieces to parts.
 pub(super) struct Wire {
     shared: Arc<Shared>,
     session: String,
@@ -24,17 +24,17 @@ pub(super) struct Wire {
     stepping: bool,
     /// The message whose step was begun last.
     stepped: Option<MessageId>,
-    /// The text that is open.
+    /// The id of the text that is open.
     text: Option<String>,
     thoughts: Thoughts,
-    /// The thinking that is open.
+    /// The id of the thinking that is open.
     thinking: Option<String>,
-    /// The calls that the page knows: what another one gave would break it.
+    /// The calls that the page knows: the result of an unknown call would break the page.
     calls: HashSet<String>,
     /// The calls among them that needed an approval, if the dialect has approvals.
     asked: HashSet<String>,
     dialect: Dialect,
-    /// Why the last message of the model ended, if that is unusual.
+    /// The finish reason of the last message of the model, if it is unusual.
     cause: Option<Cause>,
 }
 
@@ -59,13 +59,13 @@ impl Wire {
         }
     }
 
-    /// Sets which parts the page knows.
+    /// Sets the optional parts that the page knows.
     pub(super) fn speaking(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
         self
     }
 
-    /// Goes on with a message that the page has; `asked` are its calls that needed an approval.
+    /// Continues a message that the page has; `asked` are its calls that needed an approval.
     pub(super) fn going_on(mut self, before: &UiMessage, asked: &[String]) -> Self {
         self.know(before);
         if self.dialect.approvals {
@@ -74,7 +74,7 @@ impl Wire {
         self
     }
 
-    /// Tells a message that the page may not have, as the beginning of this one.
+    /// Returns the parts of a message that the page may not have, as the beginning of this one.
     pub(super) fn replay(&mut self, before: UiMessage) -> Vec<StreamPart> {
         self.know(&before);
         let mut parts = self.begin();
@@ -171,7 +171,7 @@ impl Wire {
             | Piece::Answer(_)
             | Piece::User { .. }
             | Piece::Signal { .. } => self.begin(),
-            // A turn that fails before it has said anything leaves no message behind.
+            // A turn that fails before its first text leaves no message behind.
             Piece::TurnEnd { ref outcome, .. } => match outcome.as_ref() {
                 ChatTurnOutcome::Errored(_) => Vec::new(),
                 ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => self.begin(),
@@ -179,7 +179,7 @@ impl Wire {
         };
         match piece {
             Piece::Begin { showing, .. } => {
-                // What is shown again is the same step.
+                // Text that is shown again belongs to the same step.
                 if showing.attempt == 1 {
                     self.step_of(&showing.message, &mut parts);
                 }
@@ -219,7 +219,7 @@ impl Wire {
         parts
     }
 
-    /// Tells that the stream itself broke.
+    /// Returns the parts that report an error of the stream itself.
     pub(super) fn broken(&mut self, error: &singletree_harness::Error) -> Vec<StreamPart> {
         let mut parts = Vec::new();
         self.close(None, &mut parts);
@@ -304,13 +304,13 @@ impl Wire {
 }
 
 impl Wire {
-    /// Tells programs why the turn failed.
+    /// Returns the reason of the failure, for programs.
     fn failed(&self, turn: &ErroredTurn) -> Value {
         error_data(turn, &self.turn)
     }
 }
 
-/// Reads why a message of the model ended, if that is unusual.
+/// Reads the finish reason of a message of the model, if it is unusual.
 fn cause(side: Option<&Value>) -> Option<Cause> {
     match side?.get("finish_reason")?.as_str()? {
         "length" => Some(Cause::Length),

@@ -1,4 +1,4 @@
-//! What whoever runs a server relies on: a listener of their own, figures of the system, and keys that only they make.
+//! The administration of a server: a listener of its own, figures of the system, and keys that only operators create.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ async fn the_listener_for_administration_answers_when_all_connections_are_taken(
     assert_eq!(made.status, 201, "{}", made.text());
     let id = made.json()["key"]["id"].as_str().unwrap().to_owned();
     let held = [rig.client().open().await, rig.client().open().await];
-    // Both are let in once what was asked before is answered.
+    // Both are accepted once the earlier requests are answered.
     within(async { while metric_of(&rig, "singletree_connections").await != Some(3) {} }).await;
     assert_eq!(within(admin.get("/healthz")).await.status, 200);
     assert_eq!(within(admin.get("/readyz")).await.status, 200);
@@ -122,7 +122,7 @@ async fn private_answers_stay_out_of_caches_and_other_sites() {
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
         assert_eq!(answer.header("cross-origin-resource-policy"), "same-origin", "{path}");
     }
-    // The page's files are the same for everybody, and have a name for what they are.
+    // The page's files are the same for everybody, and have an `ETag`.
     assert_eq!(rig.client().get("/").await.header("cache-control"), "no-cache");
     rig.stop().await;
 }
@@ -144,7 +144,7 @@ async fn over_tls_the_cookie_is_bound_to_its_host() {
     let with =
         |client: Client, cookie: &str| client.with("cookie", cookie).with("sec-fetch-site", "same-origin");
     assert_eq!(with(secure.clone(), &cookie(&signed_in)).get("/v1/sessions").await.status, 200);
-    // What another host of the domain could have set is not looked at.
+    // A plain cookie, which another host of the domain could have set, is ignored.
     assert_eq!(with(secure.clone(), &cookie(&plain)).get("/v1/sessions").await.status, 401);
     with(secure.clone(), &cookie(&signed_in)).post("/page/sign-out", &json!({})).await;
     assert_eq!(with(secure, &cookie(&signed_in)).get("/v1/sessions").await.status, 401);

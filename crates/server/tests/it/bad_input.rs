@@ -24,7 +24,7 @@ async fn still_answers(rig: &Rig) {
     assert_eq!(said, ["say hello", "You said: hello"], "{history}");
 }
 
-/// Asserts status and category, and that nothing of what came is echoed that may be secret.
+/// Asserts status and category, and that the answer echoes no possible secret of the request.
 async fn refused(
     client: &Client,
     (method, path, body): (Method, &str, &[u8]),

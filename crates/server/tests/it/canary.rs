@@ -1,4 +1,4 @@
-//! Configured secrets, and the keys of callers, stand in no output: answers, streams, narration, lines, metrics (INV-16).
+//! Configured secrets, and the keys of callers, are in no output: answers, streams, narration, lines, metrics (INV-16).
 
 use serde_json::{Value, json};
 use singletree_server::AccessPolicy;
@@ -7,7 +7,7 @@ use crate::operating::logged;
 use crate::support::agents::CANARY;
 use crate::support::rig::within;
 
-/// What is looked at.
+/// The paths whose answers are searched.
 const PATHS: [&str; 13] = [
     "/v1/sessions",
     "/v1/sessions/s",
@@ -35,7 +35,7 @@ async fn no_output_holds_a_secret() {
     let client = rig.client().bearer(&key);
     let mut outputs = Vec::new();
 
-    // A model whose error tells the key that it was asked with: as JSON, as a stream, in what is kept, told and shown of it.
+    // A model whose error contains the key of its request: as JSON, as a stream, and in every stored and shown form.
     let failed = client.post("/v1/sessions/s/messages", &json!({ "content": "canary" })).await;
     let error = failed.json();
     outputs.push(("an errored turn", failed.text()));
@@ -58,7 +58,7 @@ async fn no_output_holds_a_secret() {
     let turn = error["turn"].as_str().unwrap();
     outputs.push(("the turn", client.get(&format!("/v1/sessions/s/turns/{turn}")).await.text()));
 
-    // What a caller says wrong is not said again: a key in the wrong place is still one.
+    // Wrong input is not echoed: a key in the wrong place is still a key.
     for path in
         [format!("/v1/{CANARY}"), format!("/v1/sessions/{CANARY}"), format!("/v1/sessions?{CANARY}=1")]
     {

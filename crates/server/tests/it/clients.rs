@@ -1,4 +1,4 @@
-//! Other people's clients against the server: what they come to hold is what the server says that there is.
+//! Third-party clients against the server: their state must equal the state of the server.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -12,7 +12,8 @@ use tokio::process::Command;
 
 use crate::support::Rig;
 
-/// Where the file of an installed program is, if `.ci/tools/install` brought it; else it is said that the test is not run.
+/// Returns the path of an installed program, if `.ci/tools/install` installed it; otherwise reports that the test is
+/// not run.
 pub(crate) fn installed(test: &str, file: &str) -> Option<(PathBuf, PathBuf)> {
     let missing = |reason: &str| {
         // `eprintln!` of a test that passes is swallowed.
@@ -31,7 +32,7 @@ pub(crate) fn installed(test: &str, file: &str) -> Option<(PathBuf, PathBuf)> {
     if path.exists() { Some((tools, path)) } else { missing(&format!("{file} is not installed")) }
 }
 
-/// Runs a client to its end and returns what it printed last. Where it prints `pace N`, the model may go on for so many pauses.
+/// Runs a client to its end and returns its last line. Each line `pace N` lets the model go on for N pauses.
 pub(crate) async fn run(rig: &Rig, program: &Path, arguments: &[&std::ffi::OsStr], script: &str) -> Value {
     let obey = |line: &str| match line.strip_prefix("pace ") {
         Some(pauses) => {
@@ -115,8 +116,8 @@ async fn the_client_of_ag_ui_holds_the_transcript(package: &str) {
     let rig = Rig::start().await;
     let arguments = [tools.as_os_str(), package.as_ref()];
     let told = run(&rig, Path::new("node"), &arguments, "agui.mjs").await;
-    // The client strips what the protocol does not know, with a warning, and fails at what is malformed. What it warns of here
-    // is that a run was aborted, which the test did.
+    // The client strips unknown fields, with a warning, and fails at malformed ones. Its only warnings here say that a
+    // run was aborted, which the test did.
     let warnings: Vec<_> = told["warnings"].as_array().unwrap().iter().map(ToString::to_string).collect();
     assert!(warnings.iter().all(|it| it.contains("abort")), "{warnings:?}");
     for session in ["tools", "approvals", "errors", "reconnect"] {
@@ -190,7 +191,7 @@ async fn openais_own_client_for_node_is_answered_as_it_expects() {
         "n": error(bad, json!(400), "server_request_invalid", invalid, json!("n")),
     });
     assert_eq!(told["errors"], errors);
-    // It tried again what may succeed then, twice, and nothing else.
+    // It retried only the retryable failure, twice.
     let asked = rig.world.asked();
     let tried =
         |text: &str| asked.iter().filter(|it| it.messages.last().is_some_and(|it| it.text() == text)).count();

@@ -1,9 +1,9 @@
-//! A client that goes away: the connection of every route is closed after its n-th poll, for every n in a deep run and for every
-//! third n in a plain one.
+//! A client that goes away: the connection of every route is closed after its n-th poll, for every n in a deep run and
+//! for every third n in a plain one.
 //!
-//! Whatever a request had begun by then, the session works afterwards, each turn that was accepted has an outcome, everybody who
-//! waits for one is told, and the doctor finds nothing. Each line of the table of all routes is tried in a session that waits for
-//! an approval, and in one with a turn that runs and one behind it.
+//! Whatever a request had begun by then, the session works afterwards, each accepted turn has an outcome, everybody who
+//! waits for one receives it, and the doctor finds nothing. Each line of the table of all routes is tried in a session
+//! that waits for an approval, and in one with a running and a queued turn.
 
 use std::future::Future;
 use std::pin::pin;
@@ -30,7 +30,7 @@ const SESSION: &str = "mine";
 /// More polls than any answer takes that ends by itself.
 const POLLS: usize = 16;
 
-/// What the session is about when the request comes.
+/// The state of the session when the request comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     /// It waits for an approval.
@@ -45,7 +45,7 @@ struct World {
     store: MemoryStore,
     /// The turns for whose ends somebody waits.
     waiting: Vec<Turn>,
-    /// What stands in paths and bodies.
+    /// The values of the placeholders in paths and bodies.
     names: Vec<(&'static str, String)>,
 }
 
@@ -109,7 +109,7 @@ impl World {
         request.body(entry.body.map(|it| Body::from(fill(it))).unwrap_or_default()).unwrap()
     }
 
-    /// Checks what has to hold whoever went away.
+    /// Checks the conditions that hold after every closed connection.
     async fn check(self, at: &str) {
         let chat = &self.rig.chat;
         self.rig.pace.run_free();
@@ -135,7 +135,7 @@ async fn send(chat: &Chat, session: &str, text: &str) -> ChatTurnOutcome {
     chat.send(session, ChatMessage::user(text)).await
 }
 
-/// Waits until no turn of a session is open and it waits for nothing: what waits is denied.
+/// Waits until no turn of a session is open and nothing is pending: pending approvals are denied.
 async fn settled(chat: &Chat, session: &str) {
     loop {
         let open = match chat.open_turns(session).await {
@@ -162,13 +162,13 @@ async fn in_time<T>(work: impl Future<Output = T>, at: &str, what: &str) -> T {
     done.unwrap_or_else(|_| panic!("{at}: {what}: it does not"))
 }
 
-/// Polls a request and what it is answered so often, then closes its connection. Tells whether the answer was whole by then.
+/// Polls a request and its answer so many times, then closes the connection. Returns whether the answer was complete.
 async fn closed_after(polls: usize, server: &Server, request: Request<Body>) -> bool {
     let mut whole = pin!(async {
         let mut body = server.answer(request).await.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     });
-    // What waits for something that never comes is polled all the same.
+    // The ticks cause further polls of a request that waits for something that never comes.
     let mut ticks = tokio::time::interval(Duration::from_millis(1));
     let mut polled = 0;
     std::future::poll_fn(|context| {
@@ -188,8 +188,8 @@ async fn closed_after(polls: usize, server: &Server, request: Request<Body>) -> 
     .await
 }
 
-/// Closes the connection of each of these lines after each of its polls in a deep run; else after every third, and where that
-/// begins changes from line to line and from session to session.
+/// Closes the connection of each of these lines after each of its polls in a deep run; else after every third poll,
+/// from a first one that changes with the line and the session.
 async fn sweep(entries: impl Iterator<Item = &'static Entry>) {
     let step = if std::env::var_os("SINGLETREE_DEEP").is_some() { 1 } else { 3 };
     for (number, entry) in entries.enumerate() {

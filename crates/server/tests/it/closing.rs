@@ -87,7 +87,7 @@ async fn who_reads_nothing_of_an_answer_is_let_go_and_holds_nothing_up() {
     let limits = ServerLimits { write_time: Duration::from_millis(200), ..ServerLimits::default() };
     let chat_limits = Limits { page_bytes: 1 << 30, ..Limits::default() };
     let rig = Rig::builder().limits(limits).chat_limits(chat_limits).start().await;
-    // Larger than what a connection holds by itself.
+    // Larger than the buffers of a connection.
     let text = "x".repeat(900_000);
     for _ in 0..12 {
         let sent = rig.client().post(MESSAGES, &json!({ "content": format!("say {text}") })).await;

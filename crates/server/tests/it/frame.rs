@@ -1,4 +1,4 @@
-//! What stands around every section.
+//! The HTTP layers around every section.
 
 use bytes::Bytes;
 use hyper::Method;

@@ -1,4 +1,4 @@
-//! Keys: made, used, rotated, taken back; whose they are; what the audit says of it.
+//! Keys: creation, use, rotation, revocation, tenants, and the entries of the audit.
 
 use std::time::Duration;
 

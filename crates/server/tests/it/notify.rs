@@ -1,4 +1,4 @@
-//! What waits reaches a person: notices told at an endpoint that fails, is slow, goes away and comes back.
+//! Notices of waits reach a person: webhooks to an endpoint that fails, is slow, goes away and comes back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +120,7 @@ async fn what_waits_what_came_of_it_and_what_failed_is_told_signed_and_without_c
         (told.kind(), &told.json()["data"]["category"]),
         ("errored".into(), &json!("provider_invalid_request"))
     );
-    // INV-16: neither what was said nor what the provider told.
+    // INV-16: neither the messages nor the provider's diagnostic.
     assert!(!String::from_utf8_lossy(&told.body).contains(agents::CANARY));
     stored(&rig, "default", 0).await;
     rig.stop().await;
@@ -158,7 +158,7 @@ async fn what_the_endpoint_fails_to_take_is_told_again_under_the_same_id_later_a
     assert!(receiver.rest().is_empty());
 }
 
-/// Lets everything run that can, also what waits for sockets.
+/// Lets every task run that can, including those that wait for sockets.
 async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
@@ -293,7 +293,7 @@ async fn an_endpoint_that_does_not_answer_holds_up_no_turn_and_no_other_tenant()
 async fn dying(store: &MemoryStore, n: u64, land: Land, receiver: &Receiver) -> (Rig, bool) {
     let failing = FailAt::new(Arc::new(store.clone()), n, land);
     let rig = telling_at(receiver).start_on(failing).await;
-    // What a server writes at its start is written before the turn, so that it is no write between its end and the removal.
+    // The server's writes at its start come before the turn, so that none falls between the turn's end and the removal.
     settle().await;
     let suspended = match rig.chat.submit("s", ChatMessage::user("send"), SendOptions::new()).await {
         Ok(turn) => within(turn.outcome()).await.as_str() == "suspended",

@@ -1,4 +1,5 @@
-//! The page on notices: its receiver is run, and what it says of signatures is held against a library of others.
+//! The documentation of notices: its receiver is run, and its description of signatures is compared with a third-party
+//! library.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What an operator sees: lines, metrics, readiness; and what HTTP asks for around all answers.
+//! The operator's view: log lines, metrics, readiness; and the HTTP layers around all answers.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

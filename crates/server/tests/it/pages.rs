@@ -8,7 +8,7 @@ use crate::support::{Client, Rig};
 const SENT: usize = 6;
 /// Bytes of each.
 const LONG: usize = 900_000;
-/// Bytes that an answer may have: a page, the message that made it one, and what stands around it.
+/// The largest size of an answer: a page, the message that filled it, and the JSON around it.
 const ANSWER: usize = (2 << 20) + LONG + 100_000;
 
 async fn talkative() -> Rig {

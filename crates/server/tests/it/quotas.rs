@@ -1,4 +1,4 @@
-//! Quotas of keys and tenants: what one uses up is refused to it, and to nobody else (INV-12).
+//! Quotas of keys and tenants: a caller that uses up a quota is refused, and no other is (INV-12).
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ async fn requests_are_bounded_by_key_and_tenant_and_keys_can_be_managed_all_the_
     }
     is_refused(&ask(&two).await, "the quota `requests` of this tenant is used up: 10 requests a minute", 6);
     assert_eq!(ask(&stranger).await.status, 200);
-    // What manages keys counts for its own key alone.
+    // Requests that manage keys count for their own key alone.
     assert_eq!(two.delete(&format!("/v1/keys/{id}")).await.status, 200);
     assert_eq!(two.get("/v1/keys").await.status, 200);
     assert_eq!(two.get("/v1/keys").await.status, 429, "the sixth was the last");
@@ -176,7 +176,7 @@ async fn new_sessions_are_bounded_however_they_are_made_and_those_that_are_there
     ] {
         let refused = client.post(path, &body).await;
         if refused.status == 400 {
-            // The body is another's affair; what is refused here is the session.
+            // This test does not cover bodies; the request must be refused because of the session.
             panic!("{path}: {}", refused.text());
         }
         is_refused(&refused, message, 20);
@@ -283,7 +283,7 @@ async fn the_bytes_of_blobs_are_bounded_by_key_and_tenant_also_for_sessions_that
         3600,
     );
     assert_eq!(keep(&stranger, "a", "03").await.status, 201);
-    // What goes with its session makes room.
+    // Deleting a session frees the bytes of its blobs.
     assert_eq!(one.delete("/v1/sessions/a").await.status, 204);
     assert_eq!(keep(&one, "b", "06").await.status, 201);
     rig.stop().await;

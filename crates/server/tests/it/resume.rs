@@ -1,9 +1,9 @@
-//! Streams that are lost and taken up again (D9): over random disconnects, restarts and slow readers, what a client saw, by
-//! id, is the durable log, whole and once.
+//! Streams that are lost and resumed (D9): over random disconnects, restarts and slow readers, the durable events that
+//! a client saw equal the durable log, whole and without duplicates.
 //!
-//! A run has one session. Somebody sends messages and approves what waits, readers follow the events, and the server is
-//! restarted at random, at the same port or at another, in order or as if it were killed. Each reader gives up its stream after a
-//! random number of frames, and comes again with the last id that it saw.
+//! A run has one session. A writer sends messages and approves pending waits, readers follow the events, and the server
+//! is restarted at random, at the same port or at another, with a clean shutdown or as if it were killed. Each reader
+//! drops its stream after a random number of frames, and comes back with the last id that it saw.
 
 mod slow;
 
@@ -81,7 +81,7 @@ impl Generation {
             drop(rig);
         }
         runtime.shutdown_timeout(Duration::from_secs(5));
-        // What is left of it is the file.
+        // Only the file is left of it.
         Runtime::new().unwrap().block_on(store.close());
     }
 }
@@ -118,7 +118,7 @@ async fn ask(client: &Client, method: Method, path: &str, body: Bytes) -> Option
     serde_json::from_slice(&body).ok()
 }
 
-/// Sends messages and approves what waits, until all is said.
+/// Sends messages and approves pending waits, until all messages are sent.
 async fn talk(place: Place, mut dice: Dice, turns: u64) {
     for n in 0..turns {
         let text = *dice.pick(&["say hello", "slow one two three", "look", "both", "send", "fail retryable"]);
@@ -144,10 +144,10 @@ async fn approve(place: &Place, wait: &Value, dice: &mut Dice) {
     post(place, &path, None, &body).await;
 }
 
-/// What one reader has seen.
+/// The events that one reader has seen.
 type Seen = Arc<Mutex<Vec<Value>>>;
 
-/// What the runs came to, all together.
+/// The totals of all runs.
 #[derive(Debug, Default)]
 struct Tally {
     runs: AtomicU64,
@@ -169,7 +169,7 @@ impl Tally {
         count.load(Ordering::Relaxed)
     }
 
-    /// Writes one line, whoever captures what tests print.
+    /// Writes one line to standard error, which the test harness does not capture here.
     fn tell(&self) {
         let Self { runs, restarts, disconnects, slow, events } = self;
         let [runs, restarts] = [runs, restarts].map(Self::of);
@@ -225,7 +225,7 @@ async fn open(client: &Client, last: Option<String>, dice: &mut Dice) -> Option<
     }
 }
 
-/// What an event says, as far as it stays the same whenever it is read.
+/// Returns the parts of an event that are the same whenever it is read.
 fn gist(event: &ChatEvent) -> Value {
     let text = match &event.what {
         ChatEventKind::TurnAccepted { message } => message.as_ref().map(|it| it.text().into_owned()),
@@ -236,7 +236,7 @@ fn gist(event: &ChatEvent) -> Value {
     json!({ "id": id, "turn": event.turn.to_string(), "type": event.what.as_str(), "text": text })
 }
 
-/// The same of what came over the wire.
+/// Returns the same parts of an event from the wire.
 fn gist_of(event: &Value) -> Value {
     let text = match event.get("outcome") {
         Some(outcome) => outcome["status"].clone(),
@@ -315,7 +315,7 @@ impl Run {
         Tally::add(&self.tally.runs, 1);
     }
 
-    /// Tells whether a reader has seen the whole log; what it has seen has to be its beginning.
+    /// Checks whether a reader has seen the whole log; its events must be a prefix of the log.
     fn has_seen(&self, seen: &Seen, whole: &[Value]) -> bool {
         let seen: Vec<Value> = seen.lock().unwrap().iter().map(gist_of).collect();
         assert_eq!(seen, whole[..seen.len().min(whole.len())], "seed {}", self.seed);

@@ -43,7 +43,7 @@ async fn run_with(program: &Path, checks: &str, which: &[&str]) {
     assert!(told.contains("Test cases:"), "{told}");
 }
 
-/// What is looked at.
+/// The checks that run.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
                       response_schema_conformance,negative_data_rejection,ignored_auth,unsupported_method";
 

@@ -1,4 +1,4 @@
-//! A server whose store cannot be written: readiness, one line in the log, and what callers are told.
+//! A server whose store cannot be written: readiness, one line in the log, and the answers to callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -63,7 +63,7 @@ async fn open_all(client: &Client) -> Vec<(&'static str, Events)> {
     ]
 }
 
-/// Reads a stream to its end, which has to come now; returns what was told last.
+/// Reads a stream to its end, which must come at once; returns the data of the remaining events.
 async fn last(name: &str, mut events: Events) -> Vec<String> {
     assert_eq!(events.status, 200, "{name}");
     let rest = tokio::time::timeout(AT_ONCE, events.rest()).await;
@@ -107,7 +107,7 @@ async fn a_stream_of_every_protocol_ends_at_once_by_its_own_word_when_its_key_is
             _ => assert_eq!(word(1)["error"]["code"], "server_key_revoked", "{name}"),
         }
     }
-    // Who holds another key is told what happens, and the turns go on.
+    // The stream of another key gets further events, and the turns go on.
     rig.pace.run_free();
     let (other, say) = (rig.client().bearer(&other), json!({ "content": "say so" }));
     let sent = within(other.post("/v1/sessions/events/messages", &say)).await;
@@ -254,7 +254,7 @@ async fn a_rotation_without_grace_ends_the_old_secret_its_sign_ins_and_its_strea
     page.post("/v1/sessions", &json!({ "id": "s" })).await;
     let by_page = page.events("/v1/sessions/s/events", None).await;
     let by_key = rig.client().bearer(&secret).events("/v1/sessions/s/events", None).await;
-    // With a grace nothing stands still, and what was opened by the old secret ends with it.
+    // With a grace period requests still succeed, and streams opened with the old secret end when it expires.
     let newer = rotate(60).await;
     assert_eq!(page.get("/v1/sessions").await.status, 200);
     rig.clock.advance(Duration::from_secs(59));

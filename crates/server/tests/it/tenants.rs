@@ -1,8 +1,9 @@
-//! One tenant and the ids of another (INV-14): for every route of every section, they are answered as ids that nobody ever gave.
+//! One tenant and the ids of another (INV-14): every route of every section answers them as ids that never existed.
 //!
-//! Two servers go through the same. On the first one, tenant B asks with ids of tenant A; on the second one with ids of the
-//! same form that are nobody's. Status, headers and bodies have to be the same, apart from the ids that were asked with, the
-//! request's own id and the date. Names that are drawn are drawn alike on both, so that nothing else is left out.
+//! Two servers get the same requests. On the first one, tenant B uses ids of tenant A; on the second one ids of the
+//! same form that never existed. Status, headers and bodies must be the same, apart from the ids in the request, the
+//! request's own id and the date. Generated names are the same on both servers, so nothing else is excluded from the
+//! comparison.
 //!
 //! The table is [`table`]: each route that is served needs a line there.
 
@@ -21,7 +22,7 @@ use crate::support::rig::within;
 use crate::support::{Answer, Client, Rig};
 use table::{Entry, TABLE};
 
-/// What A has on the first server, or what nobody has.
+/// The ids of A on the first server, or ids that never existed.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     pub(crate) session: String,
@@ -34,7 +35,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Returns each name with what it is called in paths.
+    /// Returns each id with the name of its placeholder in paths.
     fn all(&self) -> [(&'static str, &str); 7] {
         [
             ("session", &self.session),
@@ -87,7 +88,7 @@ impl Names {
     }
 }
 
-/// A server that asks for keys, what A has there, and who asks.
+/// A server that requires keys, the ids of A there, and the clients of A and B.
 struct World {
     rig: Rig,
     a: Client,
@@ -193,7 +194,7 @@ fn every_route_has_a_line_in_the_table() {
 // INV-14
 #[tokio::test]
 async fn a_key_of_another_tenant_is_answered_as_if_there_were_no_such_id() {
-    // The files of the page are the same for everybody, and so is what they happen to contain.
+    // The files of the page are the same for everybody, and so are their contents.
     let is_file =
         |path: &str| path == "/" || path.starts_with("/page/") && !path.contains('{') && path.contains('.');
     for entry in TABLE.iter().filter(|it| !is_file(it.path)) {
@@ -201,10 +202,11 @@ async fn a_key_of_another_tenant_is_answered_as_if_there_were_no_such_id() {
         let foreign = one.ask(&one.b, entry, &one.names).await;
         let unknown = other.ask(&other.b, entry, &other.names.invented()).await;
         assert_eq!(foreign, unknown, "{} {}", entry.method, entry.path);
-        // What the comparison is worth: to its owner it is something else, where there is anything to tell.
+        // Proves that the comparison can fail: the owner gets another answer, where the route has something to tell.
         let own = one.ask(&one.a, entry, &one.names).await;
         assert_eq!(own != foreign, entry.tells, "{} {}: {own}", entry.method, entry.path);
-        // Nor did it touch anything: the owner is told the same where B asked for what is nobody's.
+        // The request of B changed nothing: the owner gets the same answer on the server where B used ids that never
+        // existed.
         let untouched = other.ask(&other.a, entry, &other.names).await;
         assert_eq!(own, untouched, "{} {}", entry.method, entry.path);
     }
@@ -231,11 +233,11 @@ async fn the_events_of_a_tenant_are_told_to_nobody_else() {
     assert_eq!(within(again.next()).await.unwrap().json()["type"], "events.missed");
 }
 
-/// What was said in a session, and what waits in another one: texts that are in no request of the table.
+/// The text of a message in one session, and of a pending wait in another one: no request of the table contains them.
 const SAID: &str = "canary-said-4711";
 const ASKED: &str = "canary-asked-4711";
 
-// S7, INV-14: scopes bound what a key is told, whatever the protocol.
+// S7, INV-14: scopes bound the data that a key can read, in every protocol.
 #[tokio::test]
 async fn a_key_that_may_only_write_is_told_nothing_that_others_said_by_any_route() {
     let mut told_to_readers = 0;
@@ -262,7 +264,7 @@ async fn a_key_that_may_only_write_is_told_nothing_that_others_said_by_any_route
             told_to_readers += usize::from(whole.contains(SAID) || whole.contains(ASKED));
         }
     }
-    // What the walk is worth: who may read is told by many of them.
+    // Proves that the test can fail: many of these routes do answer a key that may read.
     assert!(told_to_readers > 15, "{told_to_readers}");
 }
 
@@ -283,7 +285,7 @@ async fn looking_by_a_protocol_that_mostly_writes_needs_the_right_to_read() {
         let answer = within(writer.post(path, body)).await;
         assert_eq!(answer.status, 403, "{path}: {}", answer.text());
     }
-    // What it says itself is answered to it.
+    // It gets the answer to its own message.
     let says = json!({ "threadId": "new", "runId": "r", "messages": [
         { "id": "u", "role": "user", "content": "say hello" }] });
     let answer = within(writer.post("/v1/agui", &says)).await;

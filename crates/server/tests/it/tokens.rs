@@ -29,7 +29,7 @@ impl Signing {
         let keys: Value = serde_json::from_str(include_str!("signing_keys.json")).unwrap();
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("jwks.json");
-        // What is of no use here is passed over: a shared secret, an unknown kind.
+        // Unusable keys are skipped: a shared secret, an unknown type.
         let odd = [json!({ "kty": "oct", "kid": "shared", "k": "c2VjcmV0" }), json!({ "kty": "PQC" })];
         let all: Vec<Value> =
             ["rsa", "ec", "ed"].iter().map(|it| keys[it]["jwk"].clone()).chain(odd).collect();

@@ -1,5 +1,5 @@
-//! A planted key, given back by a server in every error: what a chat tells, shows, narrates and stores is searched for it
-//! (INV-16).
+//! A server returns a planted key in every error response. No outcome, event, narration or stored byte of a chat may
+//! contain the key (INV-16).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! The examples do what they say: each is run as a program, and what it prints is compared.
+//! Each example is run as a program, and its output is compared with the expected text.
 
 use std::path::PathBuf;
 use std::process::Command;

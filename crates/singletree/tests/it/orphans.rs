@@ -1,5 +1,5 @@
-//! An agent with tools over each vendor's wire: its process dies at every write, its turn is cancelled at every piece of a
-//! reply, and every request that the server ever gets is one that it accepts (INV-6).
+//! An agent with tools over each vendor's wire: its process dies at every write, its turn is cancelled at every piece
+//! of a reply, and every request that the server ever gets is one that it accepts (INV-6).
 
 #[path = "../../../providers/tests/it/rules/anthropic.rs"]
 mod anthropic;
@@ -29,7 +29,7 @@ use server::Server;
 const WIRES: [Wire; 3] = [Wire::OpenAi, Wire::Anthropic, Wire::Gemini];
 const SESSION: &str = "s";
 
-/// A tool that says what it did.
+/// A tool that returns a description of its effect.
 #[derive(Debug)]
 struct Does(ToolDefinition, Effect);
 

@@ -66,7 +66,7 @@ async fn the_readme_suspends_is_approved_and_asks_again() {
     assert_eq!(paused.signal_descriptor.signal_id, "approval");
     assert_eq!(paused.signal_descriptor.metadata, Some(serde_json::json!({ "action": "send_email" })));
     assert!(paused.wait.action.is_some(), "it is bound to the action");
-    // What names another action, or none, is not taken.
+    // An answer that names another action, or none, is refused.
     let wait = chat.pending(Some("conv-1"), 1).await.unwrap().pop().unwrap();
     let other = wait.answer([("approved", true)]).to(wait.wait.no, "another");
     let refused = chat.answer(wait.address(), other).await.unwrap_err();
@@ -75,7 +75,7 @@ async fn the_readme_suspends_is_approved_and_asks_again() {
     assert_eq!(chat.answer(wait.address(), bare).await.unwrap_err().error_category, "chat_signal_mismatch");
 }
 
-/// Code without layout: what stays when white space goes.
+/// Returns code without its white space.
 fn squeezed(code: &str) -> String {
     code.split_whitespace().collect()
 }

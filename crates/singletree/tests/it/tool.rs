@@ -39,7 +39,7 @@ async fn a_function_with_a_doc_comment_is_a_tool() {
     });
     let expected = [
         ("add", "Adds numbers.\n\nAs many as there are.", Effect::Read, Recovery::Rerun),
-        // What is not declared counts as dangerous.
+        // A tool without a declared effect counts as dangerous.
         ("book-table", "Books a table.", Effect::Destructive, Recovery::Rerun),
     ];
     assert_eq!(said, expected);

@@ -7,7 +7,7 @@ use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
 use crate::number::{packed, rows_of, stored};
 
-/// What to do to a checkpoint.
+/// A change of a checkpoint.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// Stores it, whatever was there.

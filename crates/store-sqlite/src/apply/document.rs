@@ -8,7 +8,7 @@ use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
 use crate::number::bound;
 
-/// Makes all changes, if what they expect holds of what is stored before the first.
+/// Makes all changes if their expectations hold for the documents stored before the first change.
 pub(crate) fn change(scribe: &Scribe<'_>, changes: &[Change]) -> Result<(), Failure> {
     for change in changes {
         let (Change::Write { key, expect, .. } | Change::Remove { key, expect }) = change;
@@ -76,8 +76,8 @@ pub(crate) fn expire(scribe: &Scribe<'_>, before: Timestamp, limit: u64) -> Resu
     Ok(removed as u64)
 }
 
-/// Removes what belongs to a session, be it there or not: its documents, its uses of blobs, and the blobs that nobody else
-/// uses (D25).
+/// Removes the data that belongs to a session, whether the session exists or not: its documents, its uses of blobs, and
+/// the blobs that no other session uses (D25).
 pub(super) fn forget(scribe: &Scribe<'_>, key: &SessionKey) -> Result<(), Failure> {
     let name = [key.tenant.as_str().into(), key.session.as_str().into()];
     for sql in FORGET {
@@ -86,7 +86,8 @@ pub(super) fn forget(scribe: &Scribe<'_>, key: &SessionKey) -> Result<(), Failur
     Ok(())
 }
 
-/// Who else uses a blob is not indexed: where the session uses any, what the tenant's others use is gone through, once.
+/// The uses of one blob are not indexed: if the session uses any blob, the uses of the tenant's other sessions are
+/// scanned once.
 const FORGET: [&str; 3] = [
     "DELETE FROM document INDEXED BY document_session WHERE tenant = ? AND session = ?",
     "DELETE FROM blob WHERE tenant = ?1 \

@@ -14,7 +14,8 @@ pub(super) fn add(scribe: &Scribe<'_>, session: i64, row: &ItemRow, loose: bool)
     let list = place.map(|place| name(scribe, &place.field)).transpose()?;
     let turn = Bind::Int(stored(row.turn)?);
     let generation = stored_opt(place.map(|place| place.generation))?;
-    let placed: [Bind<'_>; 3] = [list.into(), generation.into(), stored_opt(place.map(|place| place.seq))?.into()];
+    let placed: [Bind<'_>; 3] =
+        [list.into(), generation.into(), stored_opt(place.map(|place| place.seq))?.into()];
     let side = Bind::from(row.side.as_ref());
     let lasting = [Bind::Int(stored(row.no)?), turn, (&row.body).into()];
     let checksum = checksum::of(&[&lasting, &placed, &[side]]);
@@ -52,7 +53,7 @@ pub(super) fn place(scribe: &Scribe<'_>, session: i64, no: u64, place: &Placemen
     Ok(())
 }
 
-/// Sets what is known beside an item.
+/// Replaces the side record of an item.
 pub(super) fn tell_beside(scribe: &Scribe<'_>, session: i64, no: u64, side: &Json) -> Result<(), Failure> {
     let id = Bind::Int(packed(session, no)?);
     let held: Option<Option<String>> =

@@ -1,4 +1,4 @@
-//! Puts of what is only ever added: events and audit rows.
+//! Puts of rows that are only added: events and audit rows.
 
 use singletree_durable::{AuditRow, EventRow};
 

@@ -7,7 +7,7 @@ use crate::error::Failure;
 use crate::meter::{Bind, Scribe};
 use crate::word::Word;
 
-/// What to do to a paused record.
+/// A change of a paused record.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// Stores it, whatever was there.

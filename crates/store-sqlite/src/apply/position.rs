@@ -1,4 +1,4 @@
-//! Puts of what unfinished invocations need: where they stand and what they did already.
+//! Puts of the rows that unfinished invocations need: positions, and records of facts that are not committed yet.
 
 use singletree_durable::{InvocationId, PositionRow, RecordRow};
 

@@ -6,11 +6,12 @@ use crate::error::Failure;
 use crate::meter::Scribe;
 use crate::writer::Reply;
 
-/// Bytes that must fit after a write has found no space: a small change fits into a log that is there, long after messages do not.
+/// Bytes that must fit after a write has found no space: a small change fits into a log that is there, long after
+/// messages do not.
 const SPACE: usize = 256 << 10;
 
-/// Writes a page as it is, unless another writer has raised the fence; after a write found no space also some more, which is
-/// removed in the same transaction.
+/// Writes a page as it is, unless another writer has raised the fence; after a write found no space also some more,
+/// which is removed in the same transaction.
 pub(crate) fn commit_nothing(scribe: &Scribe<'_>, held: Fence, is_starved: bool) -> Result<Reply, Failure> {
     if scribe.fence != held {
         return Ok(Reply::Fenced(scribe.fence));
@@ -23,7 +24,7 @@ pub(crate) fn commit_nothing(scribe: &Scribe<'_>, held: Fence, is_starved: bool)
         let body = format!("\"{}\"", "x".repeat(SPACE));
         let sql = "INSERT INTO document (tenant, kind, id, version, body) VALUES ('operator', 'probe', 'space', 1, ?)";
         scribe.write(sql, &[(&body).into()])?;
-        // Pages of what is removed are overwritten (`secure_delete`), and so are part of the commit.
+        // Removed pages are overwritten (`secure_delete`), and so are part of the commit.
         scribe.write("DELETE FROM document WHERE tenant = 'operator' AND kind = 'probe'", &[])?;
     }
     Ok(Reply::Done)

@@ -1,4 +1,4 @@
-//! What must hold for a batch, looked up in the transaction that writes it.
+//! The preconditions of a batch, looked up in the transaction that writes it.
 
 use singletree_durable::{Counters, Fence, Require, TurnStatus, WaitStatus};
 

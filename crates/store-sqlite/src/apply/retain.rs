@@ -1,4 +1,4 @@
-//! What is not kept any more: turns with what is theirs alone, and events.
+//! Removes turns, with the rows that belong to them alone, and events.
 
 use crate::column;
 use crate::error::{Failure, refused};
@@ -29,7 +29,7 @@ pub(super) fn turn(scribe: &Scribe<'_>, session: Option<i64>, no: u64) -> Result
     Ok(())
 }
 
-/// What keeps an invocation from being over.
+/// Queries for a reason why an invocation is not over: an open turn or a pending wait.
 const IN_USE: [&str; 2] = [
     "SELECT no FROM turn WHERE session = ? AND status = 'accepted' AND invocation = ? LIMIT 1",
     "SELECT no FROM wait WHERE session = ? AND status = 'pending' AND invocation = ? LIMIT 1",
@@ -42,7 +42,7 @@ const WAITS: &str = "DELETE FROM wait WHERE substr(invocation, -12) = substr(?3,
 /// The message that a turn answers, as long as it is in no list.
 const MESSAGE: &str = "DELETE FROM item WHERE id = ? AND turn = ? AND seq IS NULL";
 
-/// What goes with a turn.
+/// Deletions of the rows that belong to a turn alone.
 const FORGET: [&str; 2] = [
     "DELETE FROM record WHERE session = ? AND turn = ?",
     "DELETE FROM item WHERE session = ? AND turn = ? AND loose IS NOT NULL",

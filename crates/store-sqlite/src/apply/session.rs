@@ -16,7 +16,7 @@ pub(super) fn find(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<i64>,
     scribe.find(sql, &[key.tenant.as_str().into(), key.session.as_str().into()], |row| row.get(0))
 }
 
-/// Finds a session with what batches require of it.
+/// Finds a session with the values that preconditions of batches compare.
 pub(super) fn found(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<Found>, Failure> {
     let sql = "SELECT id, version, next_turn, next_item, next_event, next_wait FROM session \
         WHERE tenant = ? AND session = ?";
@@ -159,7 +159,8 @@ pub(super) fn drop_field(scribe: &Scribe<'_>, session: Option<i64>, name: &str) 
     Ok(())
 }
 
-/// Removes the session with its rows, all but its numbers (D25): those of packed keys by their range, the others because they refer to it.
+/// Removes the session with its rows, all but its numbers (D25): those of packed keys by their range, the others
+/// because they refer to it.
 pub(super) fn delete(scribe: &Scribe<'_>, target: &mut Target<'_>) -> Result<(), Failure> {
     document::forget(scribe, target.key)?;
     if let Some(id) = target.id.take() {

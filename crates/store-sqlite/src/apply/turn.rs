@@ -49,8 +49,8 @@ fn joined<'a>(first: &[Bind<'a>], id: Bind<'a>, last: &[Bind<'a>]) -> Vec<Bind<'
     [first, &[id], last].concat()
 }
 
-/// What changes of a turn as it goes on. It names no column that a lookup is made by, so that it touches none of their
-/// indexes; a row that differs in more is left to [`PUT`].
+/// Updates the columns that change while a turn runs. It sets no indexed column, so of the indexes it touches at most
+/// `turn_open`, whose condition is the status. If another column of the row differs, [`PUT`] writes the row.
 const MOVE: &str = "UPDATE turn SET status = ?, fence = ?, deaths = ?, ended_at = ?, outcome = ?, checksum = ? \
     WHERE id = ? AND invocation = ? AND ordinal = ? AND kind = ? AND agent = ? AND graph = ? AND message IS ? \
     AND wait IS ? AND key IS ? AND digest IS ? AND accepted_at = ? AND retries IS ?";

@@ -1,4 +1,4 @@
-//! Puts of what was used of models.
+//! Puts of usage of models.
 
 use singletree_durable::{SessionKey, UsageRow};
 
@@ -7,7 +7,7 @@ use crate::error::Failure;
 use crate::meter::{Bind, Scribe};
 use crate::number::stored;
 
-/// Adds to the session's row and to its tenant's, which stands under no session.
+/// Adds to the session's row and to its tenant's row, whose session is the empty text.
 pub(super) fn add(scribe: &Scribe<'_>, key: &SessionKey, row: &UsageRow) -> Result<(), Failure> {
     let values: [Bind<'_>; 8] = [
         key.tenant.as_str().into(),
@@ -37,7 +37,7 @@ const ADD: &str = "INSERT INTO usage (tenant, session, model, calls, prompt_toke
     cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens, \
     checksum = (checksum + ?11) & 2147483647";
 
-/// Removes what a session used; its tenant's sum stays.
+/// Removes the usage of a session; the sum of its tenant stays.
 pub(super) fn forget(scribe: &Scribe<'_>, key: &SessionKey) -> Result<(), Failure> {
     let name = [key.tenant.as_str().into(), key.session.as_str().into()];
     scribe.write("DELETE FROM usage WHERE tenant = ? AND session = ?", &name).map(drop)

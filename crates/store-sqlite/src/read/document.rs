@@ -66,7 +66,7 @@ pub(crate) fn blob(connection: &Connection, key: &SessionKey, digest: &str) -> R
     Ok(all(connection, sql, values, read)?.pop())
 }
 
-/// Says what a blob is that a session uses. Its bytes are not read.
+/// Describes a blob that a session uses. Its bytes are not read.
 pub(crate) fn blob_info(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<BlobInfo>> {
     let sql = "SELECT b.digest, b.media_type, length(b.bytes) FROM blob_use u CROSS JOIN blob b \
         ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ? AND u.digest = ?";

@@ -1,4 +1,4 @@
-//! What a writer knows of a session, in one snapshot.
+//! The dossier of a session, read in one snapshot.
 
 use rusqlite::{Connection, Result};
 use singletree_durable::{Dossier, Paused, SessionKey, TurnQuery, WaitQuery, WaitRow};

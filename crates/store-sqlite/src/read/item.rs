@@ -22,7 +22,7 @@ macro_rules! select {
 pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange) -> Result<Vec<ItemRow>> {
     let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
     match range {
-        // The longest read there is: of what is the same in all rows, nothing is read row by row.
+        // The longest read: values that are the same in all rows are not read row by row.
         ItemRange::List { field, generation, from, limit } => all(
             connection,
             "SELECT no, turn, seq, body, side FROM item INDEXED BY item_place \

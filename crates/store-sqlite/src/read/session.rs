@@ -64,8 +64,8 @@ pub(crate) fn page(
     Ok(SessionPage { sessions, next })
 }
 
-/// Reads sessions of a tenant, those written last first. It goes through all of them: nothing that a turn writes keeps them in
-/// this order.
+/// Reads sessions of a tenant, those written last first. It goes through all of them: nothing that a turn writes keeps
+/// them in this order.
 pub(crate) fn recent(
     connection: &Connection,
     tenant: &TenantId,

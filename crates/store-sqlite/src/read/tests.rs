@@ -58,7 +58,7 @@ fn last(messages: u32) -> ItemRange {
     ItemRange::List { field: "messages".into(), generation: 0, from, limit: 50 }
 }
 
-// INV-5, D22: what is read is what is in the window, however long the history is.
+// INV-5, D22: a read depends only on its window, however long the history is.
 #[test]
 fn a_window_costs_the_same_however_long_the_history_is() {
     let read = |messages| {
@@ -66,7 +66,7 @@ fn a_window_costs_the_same_however_long_the_history_is() {
         steps(|| assert_eq!(item::range(&file, &key(), &last(messages)).unwrap().len(), 50))
     };
     assert_eq!(read(50), read(2_000));
-    // What the count is worth: a longer read takes more steps.
+    // The step count is meaningful: a longer read takes more steps.
     let all = ItemRange::List { field: "messages".into(), generation: 0, from: 0, limit: u64::MAX };
     let file = file(1, 2_000);
     assert!(steps(|| drop(item::range(&file, &key(), &all).unwrap())) > 10 * read(2_000));
@@ -142,7 +142,7 @@ fn every_read(file: &Connection) {
     event::from(file, &key, 0, 1).unwrap();
 }
 
-// INV-5: the planner's own word. A table is searched; only indexes of what is to be done are gone through.
+// INV-5: checked with SQLite's query plans. Tables are searched by a key; only indexes of pending work are scanned.
 #[test]
 fn every_query_searches_by_a_key_or_an_index_and_none_goes_through_a_table() {
     let file = file(1, 50);

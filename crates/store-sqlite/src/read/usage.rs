@@ -1,4 +1,4 @@
-//! What was used of models.
+//! Usage of models.
 
 use rusqlite::{Connection, Result, Row, params};
 use singletree_durable::{UsageOf, UsageRow};
@@ -6,7 +6,7 @@ use singletree_durable::{UsageOf, UsageRow};
 use super::all;
 use crate::column;
 
-/// Reads what a session or a tenant has used. A tenant's sum stands under no session.
+/// Reads the usage of a session or a tenant. The session of a tenant's sum is the empty text.
 pub(crate) fn of(connection: &Connection, of: &UsageOf) -> Result<Vec<UsageRow>> {
     let (tenant, session) = match of {
         UsageOf::Session(key) => (&key.tenant, key.session.as_str()),

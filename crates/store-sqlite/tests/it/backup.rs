@@ -1,4 +1,4 @@
-//! Copies made while others write, and what a look through the file finds.
+//! Copies made while others write, and the damage that a check of the file finds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

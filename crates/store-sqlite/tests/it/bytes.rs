@@ -1,4 +1,4 @@
-//! What a turn costs on disk, and that it costs the same however long the history is (INV-4).
+//! The bytes that a turn writes to disk, which do not depend on the length of the history (INV-4).
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -94,8 +94,8 @@ impl Talk {
     }
 }
 
-/// Counts what the log was given, however often it is begun again: then its frames carry another salt than those that
-/// lie behind them still.
+/// Counts the frames that were written to the log, however often the log is restarted: after a restart, its frames
+/// carry another salt than the old frames that still follow them.
 struct Log {
     file: PathBuf,
     salt: [u8; 8],
@@ -112,8 +112,8 @@ impl Log {
 
     /// Returns how many bytes were written to the log since this was asked last.
     fn since(&mut self) -> u64 {
-        // SQLite's file format, "WAL-mode file format": a header of 32 bytes with the salt at 16, then frames, each with a
-        // header of 24 bytes with the salt at 8.
+        // SQLite's file format, "WAL-mode file format": a header of 32 bytes with the salt at 16, then frames, each
+        // with a header of 24 bytes with the salt at 8.
         let mut file = std::fs::File::open(&self.file).unwrap();
         let mut salt_at = |at: u64| {
             let mut salt = [0; 8];
@@ -155,7 +155,7 @@ async fn size(scratch: &Scratch, store: &SqliteStore) -> u64 {
 }
 
 fn report(line: &str) {
-    // Straight to the terminal: the test harness keeps back what print writes.
+    // Straight to the terminal: the test harness captures the output of `print!`.
     let mut out = std::io::stdout();
     writeln!(out, "{line}").unwrap();
 }
@@ -243,7 +243,7 @@ async fn a_long_message_is_bound_once() {
     let body = format!("\"{}\"", "x".repeat(10_000_000));
     store.apply(batch(&store, "s", [Put::Item(item(0, &body))])).await.unwrap();
     store.apply(batch(&store, "s", [Put::Place { item: 0, placement: place(0) }])).await.unwrap();
-    // The item: key, turn, mark, body, checksum. The name of its list. Its place: list, generation, number, what is added to
-    // the checksum, and the key again.
+    // The item: key, turn, mark, body, checksum. The name of its list. Its place: list, generation, number, the change
+    // of the checksum, and the key again.
     assert_eq!(store.bytes_written() - before, (4 * 8 + 10_000_002) + 8 + 5 * 8);
 }

@@ -102,7 +102,7 @@ async fn positions_are_appended_where_they_go_on_and_replaced_where_they_do_not(
     }
 }
 
-// A save costs what is new in it, not what was there: the list of positions is never written again.
+// The cost of a save depends on its new positions only: the list of positions is never written again.
 #[tokio::test]
 async fn a_save_writes_the_new_positions_only() {
     let (_scratch, store) = store().await;

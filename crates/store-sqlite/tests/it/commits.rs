@@ -1,4 +1,5 @@
-//! A COMMIT that fails: its members are told so, nothing of it surfaces later, and nothing that was known of it is used again.
+//! A COMMIT that fails: its members are told so, nothing of it surfaces later, and nothing that was known of it is used
+//! again.
 //!
 //! The fault is planted in the file: a trigger breaks a deferred constraint, which SQLite looks at in COMMIT, and at no
 //! earlier statement. So the commit fails always and at once, without a broken disk.
@@ -132,7 +133,7 @@ fn unsynced_answers(relaxed: bool) -> Option<u64> {
     let trace = scratch.dir.path().join("trace");
     let works = Command::new("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
     if !works.is_ok_and(|it| it.success()) {
-        // Past the test harness, which swallows what a passing test prints.
+        // Bypasses the test harness, which captures the output of passing tests.
         let mut stderr = std::io::stderr();
         writeln!(stderr, "not run: synced_commits: there is no strace that works").unwrap();
         return None;
@@ -169,7 +170,7 @@ fn unsynced_answers(relaxed: bool) -> Option<u64> {
     Some(unsynced)
 }
 
-// INV-3: kills do not tell, because the kernel keeps what was written.
+// INV-3: a killed process cannot show this, because the kernel keeps the written data.
 #[test]
 fn no_batch_is_answered_before_its_commit_is_synced() {
     let Some(unsynced) = unsynced_answers(false) else { return };

@@ -19,7 +19,7 @@ pub(crate) fn child(test: &str, file: &std::path::Path) -> Command {
 }
 
 pub(crate) fn say(line: &str) {
-    // Straight to the pipe: the test harness keeps back what print writes.
+    // Straight to the pipe: the test harness captures the output of `print!`.
     let mut out = std::io::stdout();
     writeln!(out, "\n{line}").unwrap();
     out.flush().unwrap();

@@ -1,5 +1,5 @@
-//! A commit whose sync fails, and a process that dies afterwards: nothing that was refused is there at the next start, and
-//! what may be there was not told as refused (D38).
+//! A commit whose sync fails, and a process that dies afterwards: no refused write is there at the next start, and a
+//! write that may be there was not reported as refused (D38).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ const SYNCS: u32 = 40;
 /// How many writes the child tries.
 const WRITES: u64 = 4;
 
-/// Not a test by itself: what the others let die.
+/// Not a test by itself: the process that the other tests kill.
 #[tokio::test]
 async fn what_the_child_with_a_broken_disk_does() {
     let Some(path) = std::env::var_os(FILE) else { return };
@@ -39,8 +39,8 @@ async fn what_the_child_with_a_broken_disk_does() {
     std::process::abort();
 }
 
-/// Runs the child so that such calls of sync fail, and returns how each write was answered; none where there is no strace that may
-/// trace, or when the file could not be opened.
+/// Runs the child so that such calls of sync fail, and returns how each write was answered; none where there is no
+/// strace that may trace, or when the file could not be opened.
 fn answers(path: &Path, when: &str) -> Option<Vec<String>> {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"]);

@@ -85,8 +85,8 @@ async fn a_refused_batch_and_an_empty_one_write_nothing() {
     store.apply(refused).await.unwrap_err();
     assert_eq!((store.commits(), store.bytes_written()), (0, 0));
     store.apply(batch(&store, "s", [Put::Head(head(0)), Put::Event(event(0, "kind"))])).await.unwrap();
-    // Names: agent, graph, kind; session: two of them, "1", version, no word for the usual policy, two times, four counters,
-    // tenant, name, checksum; event: four numbers and a checksum.
+    // Names: agent, graph, kind; session: two of them, "1", version, no word for the usual policy, two times, four
+    // counters, tenant, name, checksum; event: four numbers and a checksum.
     let (names, session, event) = (4 + 64 + 4, 2 * 8 + 1 + 8 + 16 + 4 * 8 + 7 + 1 + 8, 5 * 8);
     assert_eq!((store.commits(), store.bytes_written()), (1, names + session + event));
 }

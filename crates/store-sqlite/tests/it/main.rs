@@ -1,4 +1,4 @@
-//! What the store promises, tried on real files.
+//! The promises of the store, tested on real files.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where it stopped")]
 

@@ -1,5 +1,5 @@
-//! A process that dies at every system call with which the opening of a file changes something: the next one opens it, and
-//! finds what it would have found (INV-2, INV-13).
+//! A process that dies at every system call with which the opening of a file changes something: the next process opens
+//! the file and finds the same content as without the crash (INV-2, INV-13).
 
 use std::io::Write;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::made::{batch, head, key, scratch};
 /// Names the file to the child.
 const FILE: &str = "STORE_OPENING_FILE";
 
-/// What changes files, or makes a change last.
+/// The system calls that change files or make a change durable.
 const CALLS: &str = "write,pwrite64,ftruncate,fallocate,fdatasync,fsync,unlink,unlinkat,rename";
 
-/// What is opened.
+/// A file to open.
 struct Start {
     name: &'static str,
     make: fn(&Path),
@@ -42,19 +42,19 @@ fn copy(name: &str, to: &Path) {
     std::fs::copy(corpus.join(name), to).unwrap();
 }
 
-/// Not a test by itself: what the next one lets die.
+/// Not a test by itself: the process that the next test kills.
 #[tokio::test]
 async fn what_the_child_opens() {
     let Some(path) = std::env::var_os(FILE) else { return };
     SqliteStore::open(path).await.unwrap().close().await;
 }
 
-/// Opens a file in a process of its own, which dies at the entry of the n-th of the calls, before it is done. Tells whether
-/// there was one; none where there is no strace that may trace.
+/// Opens a file in a process of its own, which dies at the entry of the n-th of the calls, before it is done. Tells
+/// whether there was one; none where there is no strace that may trace.
 fn dies(path: &Path, n: u32) -> Option<bool> {
     let works = Command::new("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
     if !works.is_ok_and(|it| it.success()) {
-        // Past the test harness, which keeps what tests that pass say to itself.
+        // Bypasses the test harness, which captures the output of passing tests.
         let mut stderr = std::io::stderr();
         writeln!(stderr, "not run: opening: there is no strace that works").unwrap();
         return None;
@@ -68,7 +68,7 @@ fn dies(path: &Path, n: u32) -> Option<bool> {
     Some(!output.status.success())
 }
 
-/// Everything in a file but what differs from one opening to the next: fence and epoch.
+/// Returns everything in a file except the values that differ from one opening to the next: fence and epoch.
 fn content(path: &Path) -> Vec<String> {
     let file = Connection::open(path).unwrap();
     let rows = |sql: &str| -> Vec<String> {
@@ -110,7 +110,8 @@ async fn sweep(start: &Start) {
         (start.make)(&scratch.path);
         let Some(died) = dies(&scratch.path, n) else { return };
         let at = format!("{}, call {n}", start.name);
-        // A reader that comes now is told what it is, and changes nothing.
+        // A reader that opens the file now either succeeds or gets an error that names the state of the file; it
+        // changes nothing.
         match SqliteStore::read_only(&scratch.path).await {
             Ok(_) => {}
             Err(error) => {

@@ -1,4 +1,4 @@
-//! Every row comes back as it was put, and every put does what its docs say.
+//! Every row is read as it was put, and every put has the effect that its docs describe.
 
 use singletree_durable::{
     AuditRow, Counters, Error, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow, Journal, Parent,

@@ -137,7 +137,7 @@ async fn a_file_of_an_earlier_version_has_no_documents_until_it_is_opened_for_wr
     assert_eq!(store.check().await.unwrap(), []);
 }
 
-/// What happens to both stores.
+/// An operation on both stores.
 #[derive(Debug, Clone)]
 enum Step {
     Change(Vec<Change>),
@@ -192,7 +192,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Returns what a batch makes a session with the beginning of another.
+/// Returns the puts of a batch that creates a session with the beginning of another.
 fn fork(from: &SessionKey, names: &[String]) -> Vec<Put> {
     let texts = (0..).zip(names).map(|(no, name)| {
         let body = format!("\"see blob:{name}!\"");

@@ -1,4 +1,4 @@
-//! What a person sees with the sqlite3 shell.
+//! The views that a person sees with the sqlite3 shell.
 
 use rusqlite::Connection;
 use singletree_durable::{FieldRow, FieldValue, ItemRow, Journal, Put, TurnStatus, WaitRow, WaitStatus};

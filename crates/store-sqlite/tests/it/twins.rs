@@ -1,5 +1,5 @@
-//! The file's store and the memory store are twins: random batches, valid and not, are taken or refused by both alike, and
-//! every read of both answers the same, also after both were opened anew.
+//! The file's store and the memory store are twins: random batches, valid and not, are taken or refused by both alike,
+//! and every read of both answers the same, also after both were opened anew.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -13,7 +13,7 @@ use singletree_store_sqlite::{Durability, SqliteStore};
 
 use crate::made::{Scratch, at, event, head, invocation, item, key_of, scratch, turn, wait};
 
-/// What happens to both.
+/// An operation on both stores.
 #[derive(Debug, Clone)]
 enum Step {
     /// Batches that are handed over together, so that the file's share a commit.
@@ -46,7 +46,7 @@ fn name() -> impl Strategy<Value = String> {
     select(&NAMES[..]).prop_map(str::to_owned)
 }
 
-/// What is no identifier, and may have any character.
+/// A text that is not an identifier and may have any character.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![4 => name(), 1 => Just("a\0b\n".to_owned())]
 }
@@ -324,7 +324,7 @@ impl Twins {
         }
     }
 
-    /// Compares what only the file's tables and the memory's own list tell.
+    /// Compares the audit rows, which only the file's table and the memory store's own list contain.
     async fn audits(self) {
         self.file.close().await;
         let file = rusqlite::Connection::open(&self.scratch.path).unwrap();
@@ -342,7 +342,7 @@ impl Twins {
     }
 }
 
-/// Reads everything that can be read, each with what was asked.
+/// Makes every read, and returns each result with its query.
 async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
     let mut read = Vec::new();
     let limits = [0, 1, 2, u64::MAX];
@@ -453,7 +453,7 @@ proptest! {
             let mut twins = Twins { scratch, file, memory: MemoryStore::new() };
             for (at, step) in steps.iter().enumerate() {
                 twins.step(step).await;
-                // Everything is read now and then, before and behind what is opened anew.
+                // Everything is compared now and then, and after every reopening.
                 if at % 4 == 3 || matches!(step, Step::Reopen) {
                     twins.compare().await;
                 }

@@ -140,7 +140,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// Skips space and returns what comes next.
+    /// Skips space and returns the next character.
     fn peek(&mut self) -> Option<char> {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();

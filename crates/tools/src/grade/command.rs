@@ -1,6 +1,6 @@
-//! What a command line runs.
+//! The commands that a command line runs.
 
-/// What a command line runs, as far as it can be told.
+/// The commands that a command line runs, as far as they can be told.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) commands: Vec<Command>,

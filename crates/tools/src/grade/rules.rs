@@ -1,4 +1,4 @@
-//! The table: what looks dangerous, and why.
+//! The table of the rules: patterns that look dangerous, and why.
 
 mod code;
 mod files;
@@ -9,7 +9,7 @@ mod windows;
 use super::command::{Command, Script};
 use super::{Platform, Rule, Severity};
 
-/// What a rule looks at.
+/// The test of a rule.
 #[derive(Debug)]
 pub(super) enum Test {
     /// One of the commands.
@@ -27,7 +27,7 @@ impl Test {
     }
 }
 
-/// What a rule is, in the order of its columns.
+/// The columns of a rule, in order.
 type Row = (&'static str, &'static str, &'static str, Severity, Platform);
 
 const fn rule(row: Row, description: &'static str, test: Test) -> Rule {

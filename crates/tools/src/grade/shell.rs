@@ -40,11 +40,11 @@ struct Reader<'a> {
     known: BTreeMap<String, String>,
 }
 
-/// What is collected of a list while it is read.
+/// The state of a list while it is read.
 #[derive(Default)]
 struct Open {
     command: Command,
-    /// What the command being read will read from.
+    /// The commands whose output the command being read will read.
     upstream: Vec<Command>,
     programs: Vec<String>,
 }
@@ -96,7 +96,7 @@ impl Reader<'_> {
         self.finish(open, false);
         let programs = self.nested(|reader| reader.list(Some(')')));
         open.programs.extend(programs.iter().cloned());
-        // What reads from the group reads from each of its programs.
+        // A command that reads from the group reads from each of its programs.
         let last = |name: &String| Command { words: vec![Word::of(name.as_str())], ..Command::default() };
         open.upstream = programs.iter().map(last).collect();
     }
@@ -267,7 +267,7 @@ impl Reader<'_> {
         self.script.unreadable = true;
     }
 
-    /// Reads what begins with a dollar. True when it ends the word: an unquoted separator.
+    /// Reads an expansion that begins with a dollar. True when it ends the word: an unquoted separator.
     fn dollar(&mut self, word: &mut Word, quoted: bool) -> bool {
         self.at += 1;
         match self.peek(0) {
@@ -301,7 +301,7 @@ impl Reader<'_> {
             }
             Some(it) if matches!(it, '@' | '*' | '#' | '?' | '!' | '$' | '-') || it.is_ascii_digit() => {
                 self.at += 1;
-                // Nothing stands there as a rule: what is left of the word is what runs.
+                // Usually the variable expands to nothing: the rest of the word is the program that runs.
                 word.open = true;
                 false
             }
@@ -405,7 +405,9 @@ impl Reader<'_> {
 fn braces(word: Word) -> Vec<Word> {
     let inside = word.text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     match inside.filter(|inside| inside.contains(',') && !inside.contains('{')) {
-        Some(inside) => inside.split(',').map(|part| Word { text: part.to_owned(), ..word.clone() }).collect(),
+        Some(inside) => {
+            inside.split(',').map(|part| Word { text: part.to_owned(), ..word.clone() }).collect()
+        }
         None => vec![word],
     }
 }

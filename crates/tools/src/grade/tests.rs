@@ -273,7 +273,7 @@ proptest! {
         }
     }
 
-    // A command is not made harmless by what stands around it.
+    // Text around a command does not make it harmless.
     #[test]
     fn a_dangerous_command_stays_so_behind_an_ordinary_one(before in "[a-z]{1,8}( [a-z0-9./-]{1,8}){0,3}", joint in "(; | && | \\|\\| |\n| & )") {
         let graded = grade(&format!("{before}{joint}rm -rf /"), Platform::Unix);

@@ -1,4 +1,4 @@
-//! Reading a command line as `cmd` and PowerShell do, roughly: words, separators, what runs what.
+//! Reading a command line as `cmd` and PowerShell do, roughly: words, separators, scripts within scripts.
 
 use super::command::{Command, Script, Word};
 use super::shell::DEPTH_MAX;
@@ -24,7 +24,7 @@ fn within(text: &str, depth: usize, script: &mut Script) {
         match (it, quote) {
             ('"' | '\'', None) => quote = Some(it),
             (_, Some(open)) if it == open => quote = None,
-            // The escapes of the two: what follows is itself.
+            // The escape characters of the two shells: the next character is literal.
             ('^' | '`', None) => word.text.extend(chars.next()),
             ('%' | '$', _) => {
                 word.open = true;
@@ -69,7 +69,7 @@ fn finish(
     if piped {
         upstream.push(command.program());
     }
-    // What `cmd /c` and `powershell -Command` are given is a script; so is what follows a wrapper.
+    // The argument of `cmd /c` and `powershell -Command` is a script; so are the words after a wrapper.
     let program = command.program();
     let start = match program.as_str() {
         "cmd" | "powershell" | "pwsh" => command.words.iter().position(|word| {
@@ -80,7 +80,8 @@ fn finish(
         _ => None,
     };
     if let Some(start) = start {
-        let rest = command.words[start + 1..].iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+        let rest =
+            command.words[start + 1..].iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
         within(&rest, depth + 1, script);
     }
     script.commands.push(command);

@@ -3,7 +3,7 @@
 use super::command::{Command, Script, Word};
 use super::shell::{DEPTH_MAX, within};
 
-/// Shells: what they are given by `-c`, or to read, is a script.
+/// Shells: the text that they get by `-c` or read is a script.
 pub(super) const SHELLS: &[&str] =
     &["sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "mksh", "csh", "tcsh"];
 
@@ -96,7 +96,7 @@ fn inner(command: &Command) -> Option<Vec<Word>> {
     (!rest.is_empty()).then(|| rest.to_vec())
 }
 
-/// Returns the scripts that a command runs: what a shell is given as text, what `eval` joins.
+/// Returns the scripts that a command runs: text that is passed to a shell, and the joined arguments of `eval`.
 fn scripts(command: &Command, upstream: &[Command]) -> Vec<String> {
     let joined = |words: &[Word]| words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
     let program = command.program();
@@ -109,7 +109,7 @@ fn scripts(command: &Command, upstream: &[Command]) -> Vec<String> {
         if let Some(at) = command.words.iter().position(given) {
             scripts.extend(command.words.get(at + 1).map(|word| word.text.clone()));
         }
-        // What is printed into a shell is a script too.
+        // Text that is printed into a shell is a script too.
         let printed = upstream.iter().filter(|it| it.is(&["echo", "printf"]));
         scripts.extend(printed.map(|printed| joined(printed.arguments())));
     }
@@ -117,12 +117,13 @@ fn scripts(command: &Command, upstream: &[Command]) -> Vec<String> {
         scripts.push(joined(command.arguments()));
     }
     if program == "env"
-        && let Some(at) = command.words.iter().position(|word| word.text == "-S" || word.text == "--split-string")
+        && let Some(at) =
+            command.words.iter().position(|word| word.text == "-S" || word.text == "--split-string")
     {
         scripts.push(joined(&command.words[at + 1..]));
     }
     if program == "ssh" {
-        // Options, some with a value, then the destination, then what is to run there.
+        // Options, some with a value, then the destination, then the command to run there.
         let mut at = 1;
         while let Some(option) = command.words.get(at).filter(|word| word.text.starts_with('-')) {
             at += if SSH_VALUED.contains(&option.text.as_str()) { 2 } else { 1 };

@@ -1,6 +1,6 @@
 //! Bytes of a stated type as text.
 
-/// Reads bytes as text, if their type is one of text in an encoding that we know. Without a type, what is UTF-8 is text.
+/// Reads bytes as text, if their type is one of text in an encoding that we know. Without a type, UTF-8 is text.
 pub(super) fn decoded(kind: &str, bytes: &[u8]) -> Option<String> {
     let kind = kind.to_ascii_lowercase();
     let (essence, parameters) = kind.split_once(';').unwrap_or((&kind, ""));
@@ -12,7 +12,9 @@ pub(super) fn decoded(kind: &str, bytes: &[u8]) -> Option<String> {
     let charset = parameters.split(';').find_map(|part| part.trim().strip_prefix("charset="));
     let text = match charset.map(|charset| charset.trim_matches('"')) {
         // As every browser does: the two are read alike where they are printable.
-        Some("iso-8859-1" | "latin1" | "windows-1252") => bytes.iter().map(|byte| char::from(*byte)).collect(),
+        Some("iso-8859-1" | "latin1" | "windows-1252") => {
+            bytes.iter().map(|byte| char::from(*byte)).collect()
+        }
         None | Some("utf-8" | "utf8" | "us-ascii") if stated => match utf8_up_to_a_cut(bytes) {
             Some(text) => text.to_owned(),
             None => String::from_utf8_lossy(bytes).into_owned(),
@@ -48,7 +50,7 @@ fn utf8_up_to_a_cut(bytes: &[u8]) -> Option<&str> {
     }
 }
 
-/// Takes out what would steer a terminal or turn the direction of writing.
+/// Removes characters that would control a terminal or change the direction of writing.
 fn shown(text: &str) -> String {
     let hidden = |it: char| matches!(it, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let keep = |it: &char| matches!(it, '\n' | '\t') || !(it.is_control() || hidden(*it));

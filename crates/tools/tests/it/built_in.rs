@@ -140,7 +140,7 @@ async fn notes_are_lines_of_one_conversation() {
     }
 }
 
-// INV-14: what belongs to no conversation would belong to all of them.
+// INV-14: data that belongs to no conversation would belong to all of them.
 #[tokio::test]
 async fn outside_of_a_conversation_nothing_is_kept_or_told() {
     let store = Arc::new(MemoryToolStore::default());

@@ -14,7 +14,7 @@ use crate::{call, key};
 /// A status, a header, a body.
 type Page = (u16, (&'static str, &'static str), Bytes);
 
-/// Answers by address, and remembers what was asked.
+/// Answers by address, and records the requested addresses.
 #[derive(Debug, Default)]
 struct Web {
     pages: BTreeMap<&'static str, Page>,
@@ -141,7 +141,7 @@ async fn addresses_that_are_not_public_are_refused_however_they_are_written() {
 
 #[tokio::test]
 async fn a_redirect_that_leads_home_is_refused_at_its_hop() {
-    /// Answers what is outside with a redirect, and gives the rest to the guard.
+    /// Answers requests to `outside.example` with a redirect, and passes the rest to the guarded client.
     #[derive(Debug)]
     struct Outside(HttpClient);
 

@@ -85,7 +85,7 @@ async fn the_tools_are_those_of_the_moment_and_one_set_takes_no_other_with_it() 
     assert_eq!(names(&after), ["a", "c", "d"]);
     let twice = |name: &str| ("two".to_owned(), format!("there are two tools named {name:?}"));
     assert_eq!(missing(&after), [twice("a"), twice("c")]);
-    // What was given out does not change under whoever holds it.
+    // A toolbox that was given out does not change for its holder.
     assert_eq!(before.call(&call("b", json!({})), &key(0)).await, Output::text("b"));
     assert_eq!(after.call(&call("b", json!({})), &key(0)).await.category, Some("tool_unknown"));
 }
@@ -103,7 +103,7 @@ async fn as_long_as_nothing_changes_nothing_is_made() {
     assert!(!same(&first, &live.now().await));
 }
 
-// Nobody knows what a set will offer: it counts as dangerous before it is asked.
+// The effects of a set's tools are unknown before the set is asked: it counts as dangerous until then.
 #[test]
 fn sets_count_as_dangerous_where_effects_are_asked_before_the_start() {
     let live = LiveToolbox::from(fixed(&["a"]));

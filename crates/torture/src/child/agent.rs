@@ -1,4 +1,4 @@
-//! The agent of the load: a scripted model that does what the message says.
+//! The agent of the load: a scripted model that follows the message's first word.
 
 use std::path::PathBuf;
 use std::sync::Arc;

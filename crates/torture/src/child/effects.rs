@@ -15,11 +15,11 @@ use singletree_tools::{Effect, Error, Invocation, Output, Recovery, Result, Tool
 pub(crate) struct Happened {
     /// The call's idempotency key (D7).
     pub(crate) key: String,
-    /// What it was asked for: the text of the message that led to it, which is unique.
+    /// The text of the message that led to the effect, which is unique.
     pub(crate) text: String,
 }
 
-/// What a tool of the load does.
+/// The kind of a tool of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
     /// Reads, changes nothing.
@@ -89,7 +89,12 @@ impl Tool for LoadTool {
     }
 
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
-        let text = invocation.arguments.get("text").and_then(|argument| argument.as_str()).unwrap_or_default().to_owned();
+        let text = invocation
+            .arguments
+            .get("text")
+            .and_then(|argument| argument.as_str())
+            .unwrap_or_default()
+            .to_owned();
         let happened = Happened { key: invocation.key.to_string(), text };
         let (deed, log) = (self.deed, Arc::clone(&self.log));
         Box::pin(async move {

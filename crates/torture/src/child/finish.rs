@@ -1,5 +1,5 @@
-//! Waits until no turn is under way. An orderly stop lets running turns end and leaves those that are queued to the next
-//! process; at the very end of a torture there is none.
+//! Waits until no turn is under way. An orderly stop lets running turns end and leaves those that are queued to the
+//! next process; at the very end of a torture there is none.
 
 use std::time::Duration;
 

@@ -35,7 +35,11 @@ fn has_notes(release: u32) -> bool {
 /// Returns the text of the message that is answered.
 fn asked(state: &Snapshot) -> String {
     let messages = state.get("messages").and_then(Slot::as_list).cloned().unwrap_or_default();
-    let user = messages.iter().rev().filter_map(|message| message.json().ok()).find(|message| message["role"] == "user");
+    let user = messages
+        .iter()
+        .rev()
+        .filter_map(|message| message.json().ok())
+        .find(|message| message["role"] == "user");
     user.and_then(|user| user["content"].as_str()).unwrap_or_default().to_owned()
 }
 
@@ -46,7 +50,7 @@ async fn gate(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
     Ok(Update::new())
 }
 
-/// Makes the agent as a release has it. Each brings what every earlier one stored to its own version.
+/// Makes the agent of a release. Each release migrates the state of every earlier release to its own version.
 pub(super) fn agent(release: u32) -> Result<Agent, singletree_engine::Error> {
     let tell = move |cx: Ctx<Snapshot>| async move {
         let text = asked(cx.state());

@@ -1,5 +1,5 @@
-//! A journal that tells which commit is under way: before it is handed over, and when it is answered. Some of its commits
-//! fail, where that is wanted.
+//! A journal that tells which commit is under way: before it is handed over, and when it is answered. Some of its
+//! commits fail, where that is wanted.
 
 use std::fmt;
 use std::sync::Arc;

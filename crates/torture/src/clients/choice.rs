@@ -1,4 +1,4 @@
-//! What a client asks for that has nothing to follow up.
+//! The choice of a client's next call, when the last answer does not determine it.
 
 use serde_json::json;
 use singletree_audit::Deed;
@@ -64,7 +64,7 @@ impl Clients {
         self.sessions.first().cloned().unwrap_or_default()
     }
 
-    /// Draws what is said, and where.
+    /// Draws a message, and the session to send it to.
     fn message(&mut self, at: usize, session: String, wanted: Option<Phase>) -> (String, String) {
         let word = match (session.chars().next(), wanted, self.dice.below(100)) {
             (Some('o'), Some(Phase::Suspend | Phase::Resume), 0..60) | (Some('o'), _, 0..30) => "later",
@@ -78,7 +78,7 @@ impl Clients {
             (_, _, 70..82) => "aside",
             _ => "plain",
         };
-        // What steers is said where something runs.
+        // A steering message goes to a session in which a turn runs.
         let running = match word {
             "aside" => self.somebodys_turn(at, |it| !it.session.starts_with('o')),
             _ => None,
@@ -104,7 +104,7 @@ impl Clients {
         let (session, awaited) = self.waiting.iter().nth(at).map(|(name, it)| (name.clone(), it.clone()))?;
         let payload = json!({ "approved": self.dice.percent(75) });
         let deed = Deed::Answer { signal: awaited.signal, payload };
-        // What it was told may be long ago: the next one who is refused because of the wait tells of it again.
+        // This wait may have ended long ago. A later call that is refused because of the wait adds it again.
         if self.dice.percent(50) {
             self.waiting.remove(&session);
         }
@@ -133,7 +133,8 @@ impl Clients {
     fn somebodys_turn(&mut self, not: usize, of: impl Fn(&Open) -> bool) -> Option<(String, String)> {
         let others = self.clients.iter().enumerate().filter(|(at, _)| *at != not);
         let open = others.filter_map(|(_, it)| it.open.as_ref()).filter(|other| of(other));
-        let running: Vec<_> = open.filter_map(|item| Some((item.session.clone(), item.turn.clone()?))).collect();
+        let running: Vec<_> =
+            open.filter_map(|item| Some((item.session.clone(), item.turn.clone()?))).collect();
         running.get(self.dice.index(running.len())).cloned()
     }
 }

@@ -1,4 +1,4 @@
-//! What is said of records: what holds, what does not, and what is not understood.
+//! Assertions about records: some that hold, some that do not hold, and some that the reader refuses.
 
 use super::*;
 use crate::yaml::parse;

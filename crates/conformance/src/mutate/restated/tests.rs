@@ -60,7 +60,7 @@ fn a_row_that_points_elsewhere_is_found() {
         // An input of the case, and no assertion.
         (&["initial_state"], "the case asserts no 'initial_state'"),
         (&["final_state", "outcome"], "the case asserts no 'outcome'"),
-        // What must not be: another value may hold as well.
+        // This assertion demands an absence: another value may hold as well.
         (&["no_record_for_session_id"], "nothing of what 'no_record_for_session_id' demands can be changed"),
     ] {
         assert_eq!(faults_of(ids), told(what), "{ids:?}");

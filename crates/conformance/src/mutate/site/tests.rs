@@ -1,4 +1,4 @@
-//! What is changed, and what is said to be left out.
+//! Tests of the changed places, and of the places that are reported as left out.
 
 use super::*;
 use crate::yaml::parse;

@@ -44,7 +44,7 @@ fn weaken(clause: Clause, batch: &mut Batch) {
     });
 }
 
-/// Returns what is written instead of a put.
+/// Returns the puts to write instead of a put.
 fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec<Put> {
     let lost = match &put {
         Put::DropField(_) => clause == Clause::FieldDropped,
@@ -80,7 +80,7 @@ fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
     if lost { Vec::new() } else { merge_put(clause, memo, key, put) }
 }
 
-/// Returns a put that keeps what it should replace.
+/// Returns a put that merges with the stored row instead of replacing it.
 fn merge_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec<Put> {
     match put {
         Put::Head(mut head) => {

@@ -15,7 +15,7 @@ pub(super) struct TrickedDocuments {
 }
 
 impl TrickedDocuments {
-    /// Returns what a store with the broken clause would make of changes.
+    /// Returns the changes that a store with the broken clause would apply.
     fn twist(&self, changes: Vec<Change>) -> Result<Vec<Change>> {
         let is_single = changes.len() == 1;
         let mut twisted = Vec::with_capacity(changes.len());

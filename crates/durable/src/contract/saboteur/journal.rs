@@ -147,7 +147,8 @@ fn without(batch: &Batch, is_lost: impl Fn(&Put) -> bool) -> Batch {
 /// Tells whether a batch answers a wait that was pending.
 fn is_claim(batch: &Batch) -> bool {
     let requires = batch.requires.iter().any(|require| matches!(require, Require::Wait { .. }));
-    requires && batch.puts.iter().any(|put| matches!(put, Put::Wait(row) if row.status == WaitStatus::Consumed))
+    requires
+        && batch.puts.iter().any(|put| matches!(put, Put::Wait(row) if row.status == WaitStatus::Consumed))
 }
 
 fn pop_second<T>(rows: &mut Vec<T>) {
@@ -208,7 +209,7 @@ impl Journal for TrickedJournal {
                 self.apply_or(batch, other, answers)
             }
             Some(Clause::DeleteIdempotent) if std::mem::take(&mut self.trick.memo().fails) => {
-                // It is done all the same: that what belongs to it goes is another promise.
+                // The delete still happens: that the rows of the session are removed is another promise.
                 let done = self.inner.apply(batch);
                 Box::pin(async move { done.await.and(Err(sabotage())) })
             }

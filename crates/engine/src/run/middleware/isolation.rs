@@ -1,4 +1,4 @@
-//! Going on without what failed (pipeline-utilities §6.3).
+//! Failure isolation: a declared update replaces a failure (pipeline-utilities §6.3).
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ enum Degraded {
 
 /// Catches failures and puts a declared update in their place.
 ///
-/// Observers see each catch ([`Event::FailureIsolated`](crate::Event::FailureIsolated)). Pauses, cancels and what ends
-/// the whole invocation are no failures and pass. The usual composition, outermost first: isolation, [`Retry`](crate::Retry),
-/// node; the other way round isolation would catch what is to be tried again.
+/// Observers see each catch ([`Event::FailureIsolated`](crate::Event::FailureIsolated)). Pauses, cancels and errors
+/// that end the whole invocation are no failures and pass. The usual composition, outermost first: isolation,
+/// [`Retry`](crate::Retry), node; the other way round isolation would catch the failures that are to be retried.
 ///
 /// Around an instance of a fan-out the degraded update speaks the inner graph's fields and is the instance's whole
 /// contribution; a fixed one must have the collected field.
@@ -65,15 +65,15 @@ impl FailureIsolation {
         self
     }
 
-    /// Catches only what a function of the error as it comes says; around instances and branches that is the engine's
-    /// wrapper. With [`FailureIsolation::catch`] both must agree.
+    /// Catches only errors for which this function returns true. It gets the error as it comes; around instances and
+    /// branches that is the engine's wrapper. With [`FailureIsolation::catch`] both must agree.
     #[must_use]
     pub fn predicate(mut self, catches: impl Fn(&NodeError) -> bool + Send + Sync + 'static) -> Self {
         self.predicate = Some(Arc::new(catches));
         self
     }
 
-    /// Sets what is called after each catch. Its own error is the node's failure.
+    /// Sets a callback that is called after each catch. Its own error is the node's failure.
     #[must_use]
     pub fn on_caught<F>(mut self, hear: F) -> Self
     where
@@ -85,8 +85,11 @@ impl FailureIsolation {
 
     fn catches(&self, error: &NodeError) -> bool {
         let category = || error.fault().category();
-        let named = |wanted: &Vec<String>| category().is_some_and(|category| wanted.iter().any(|name| name == category));
-        self.catch.as_ref().is_none_or(named) && self.predicate.as_ref().is_none_or(|predicate| predicate(error))
+        let named = |wanted: &Vec<String>| {
+            category().is_some_and(|category| wanted.iter().any(|name| name == category))
+        };
+        self.catch.as_ref().is_none_or(named)
+            && self.predicate.as_ref().is_none_or(|predicate| predicate(error))
     }
 }
 

@@ -17,21 +17,23 @@ use crate::plan::update::Update;
 /// The categories that may go away by themselves (llm-provider §7).
 const TRANSIENT: [&str; 3] = ["provider_unavailable", "provider_rate_limit", "provider_model_not_loaded"];
 
-/// Tells whether an error is worth another attempt: its category is transient, or its node said so
+/// Checks whether an error is worth another attempt: its category is transient, or its node marked it so
 /// ([`NodeError::transient`]).
 ///
-/// It looks at the error and, where that is a wrapper of the engine's, at what is directly in it; never deeper: what
-/// failed further in is retried further in. A failed branch is as transient as what failed in it. A policy that wants more walks the chain with [`NodeError::classify`].
+/// The function looks at the error and, where that is a wrapper of the engine's, at the error directly inside; never
+/// deeper, since failures further in are retried further in. A failed branch is as transient as the failure inside it.
+/// A policy that wants more walks the chain with [`NodeError::classify`].
 #[must_use]
 pub fn is_transient(error: &NodeError) -> bool {
-    // A failed branch is what failed in it (pipeline-utilities §11.9).
+    // The wrapper of a failed branch is skipped for the failure inside it (pipeline-utilities §11.9).
     let mut links = classify::links(error.fault()).skip_while(classify::Seen::is_branch);
     let direct = match links.next() {
         Some(wrapper) if wrapper.carrier => links.next(),
         other => other,
     };
     direct.is_some_and(|direct| {
-        !direct.carrier && (direct.transient || direct.category.is_some_and(|category| TRANSIENT.contains(&category)))
+        !direct.carrier
+            && (direct.transient || direct.category.is_some_and(|category| TRANSIENT.contains(&category)))
     })
 }
 
@@ -65,7 +67,8 @@ impl Backoff {
     fn wait(&self, attempt: u32, fraction: impl FnOnce() -> f64) -> Duration {
         match self {
             Self::Jittered { base, cap } => {
-                let doubled = 2_u32.checked_pow(attempt).and_then(|checked_pow| base.checked_mul(checked_pow));
+                let doubled =
+                    2_u32.checked_pow(attempt).and_then(|checked_pow| base.checked_mul(checked_pow));
                 doubled.unwrap_or(*cap).min(*cap).mul_f64(fraction())
             }
             Self::Constant(wait) => *wait,
@@ -90,11 +93,11 @@ impl fmt::Debug for Backoff {
     }
 }
 
-/// Tries again what failed for a reason that may go away.
+/// Repeats a node, an instance or a branch that failed for a reason that may go away.
 ///
 /// Each attempt has its own pair of events and its own `attempt_index`. Data that looks like an error is not one: only
 /// failures are retried. Inside of [`FailureIsolation`](crate::FailureIsolation), never outside: isolation would catch
-/// what is to be tried again.
+/// the failures that are to be retried.
 #[derive(Clone)]
 pub struct Retry {
     max_attempts: u32,
@@ -110,7 +113,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Makes a retry of three attempts, for what [`is_transient`], with the default backoff.
+    /// Makes a retry of three attempts, for errors that are transient ([`is_transient`]), with the default backoff.
     #[must_use]
     pub fn new() -> Self {
         let classifier: Classifier = Arc::new(|error, _| is_transient(error));
@@ -124,7 +127,7 @@ impl Retry {
         self
     }
 
-    /// Sets what is tried again, by the error and the state that the failed attempt began with.
+    /// Sets which failures are retried, by the error and the state that the failed attempt began with.
     #[must_use]
     pub fn classifier(
         mut self,
@@ -160,10 +163,10 @@ impl Retry {
         &self.backoff
     }
 
-    /// Tells whoever wants to hear of it that an attempt failed and is made again.
+    /// Calls the callback of [`Retry::on_retry`], if one is set: an attempt failed and is made again.
     ///
     /// # Errors
-    /// What the callback says: it ends the attempts.
+    /// The callback's error: it ends the attempts.
     pub async fn announce(&self, error: &NodeError, attempt: u32) -> Result<(), NodeError> {
         match &self.on_retry {
             Some(hear) => hear(error, attempt).await,
@@ -171,8 +174,8 @@ impl Retry {
         }
     }
 
-    /// Sets what is called before each wait, with the error and the number of the attempt that failed, from 0. Its own
-    /// error ends the attempts.
+    /// Sets a callback that is called before each wait, with the error and the number of the attempt that failed, from
+    /// 0. Its own error ends the attempts.
     #[must_use]
     pub fn on_retry<F>(mut self, hear: F) -> Self
     where

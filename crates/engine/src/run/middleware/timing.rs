@@ -39,7 +39,7 @@ impl TimedOutcome {
 pub struct TimingRecord {
     /// The node (for a branch, the branch) that was timed.
     pub node_name: String,
-    /// Milliseconds from entering the middleware to the return or failure of what is further in.
+    /// Milliseconds from entering the middleware to the return or failure of the inner part of the chain.
     pub duration_ms: f64,
     /// How it ended.
     pub outcome: TimedOutcome,
@@ -49,11 +49,11 @@ pub struct TimingRecord {
 
 type OnComplete = Arc<dyn Fn(TimingRecord) -> BoxFuture<'static, Result<(), NodeError>> + Send + Sync>;
 
-/// Times what is further in, with a monotonic clock of its own, and hands each record to a function.
+/// Times the inner part of its chain, with a monotonic clock of its own, and hands each record to a function.
 ///
 /// The function is awaited before the result goes on outwards: a slow one slows the node, and its error is the node's.
 /// Outside of [`Retry`](crate::Retry) the time includes all attempts and pauses, inside of it there is one record for
-/// each attempt. What suspends or is cancelled has no record.
+/// each attempt. A node that suspends or is cancelled has no record.
 #[derive(Clone)]
 pub struct Timing {
     node: Option<Arc<str>>,

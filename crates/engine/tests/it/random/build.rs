@@ -56,22 +56,22 @@ impl Ids for Numbered {
     }
 }
 
-/// What graphs are made with.
+/// The parts that graphs are built with.
 #[derive(Debug, Clone)]
 pub(crate) struct Workshop {
     pub(crate) world: Arc<World>,
     pub(crate) ids: Arc<Numbered>,
-    /// Whether the first branch of each fork loses what it contributes: what an engine would do that forgets a member.
+    /// Whether the first branch of each fork loses its contribution, as in an engine that forgets a member.
     pub(crate) drops: bool,
     /// Whether retries wait, and for how long is random.
     pub(crate) jitters: bool,
 }
 
-/// What crosses into any inner graph.
+/// The fields that cross into any inner graph.
 const INWARDS: [&str; 2] = ["acc", "answer"];
-/// What a subgraph projects out.
+/// The fields that a subgraph projects out.
 const OUTWARDS: [&str; 6] = ["log", "acc", "rows", "results", "nested", "errors"];
-/// What a branch contributes.
+/// The fields that a branch contributes.
 const CONTRIBUTES: [&str; 4] = ["log", "acc", "rows", "results"];
 
 async fn perform(cx: Ctx<Snapshot>, job: Arc<Job>, world: Arc<World>) -> NodeResult<Snapshot> {
@@ -106,7 +106,7 @@ fn timing() -> Timing {
     Timing::each(|_| ready(Ok(()))).clock(Arc::new(Still))
 }
 
-/// Loses what is further in.
+/// Loses the update of the inner part of the chain.
 fn dropping() -> impl Middleware {
     around(|state: Arc<Snapshot>, mut next| {
         Box::pin(async move { next.run(&state).await.map(|_| Update::new()) })
@@ -138,7 +138,7 @@ impl Workshop {
         move |cx| Box::pin(perform(cx, job.clone(), world.clone()))
     }
 
-    /// Starts a graph; what stores it has is the caller's business.
+    /// Starts a graph; the caller adds the stores.
     pub(crate) fn graph(&self, plan: &Plan) -> Builder {
         let mut builder = over(fields(plan.items))
             .clock(Arc::new(Still))

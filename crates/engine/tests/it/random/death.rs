@@ -1,4 +1,4 @@
-//! Runs whose processes die for good, and what those that come after them make of it.
+//! Runs whose processes die for good, and the outcomes of the processes that follow.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -70,10 +70,10 @@ impl Doomed<'_> {
         (0..count).map(|_| (1 + dice.below(writes), dice.percent(50))).collect()
     }
 
-    /// Lets processes die, the last death first; returns how many did. What the run comes to is the same.
+    /// Lets processes die, the last death first; returns how many died. The outcome of the run is the same.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the difference.
     pub(crate) async fn check(&self, ground: &Ground<'_>, deaths: Vec<Death>) -> Result<u64, String> {
         let planned = format!("processes die at {deaths:?}");
         let at = |what: String| format!("{planned} (write, lands): {what}");
@@ -94,8 +94,7 @@ impl Doomed<'_> {
         }
     }
 
-    /// Lets process after process do what is left, the last ones without dying. Returns the end, all that happened, and how
-    /// many died.
+    /// Runs process after process, the last ones without dying. Returns the end, all notes, and how many died.
     async fn live(
         &self,
         ground: &Ground<'_>,
@@ -141,7 +140,7 @@ impl Doomed<'_> {
     }
 }
 
-/// Decides how a process goes on: from what is stored of the newest invocation of which something is.
+/// Decides how a process goes on: from the stored records of the newest invocation that has any.
 async fn begin(stores: &Stores, ids: &[InvocationId]) -> Begin {
     let tenant = TenantId::single();
     for id in ids.iter().rev() {

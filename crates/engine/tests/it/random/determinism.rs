@@ -41,7 +41,7 @@ impl Observer for Scribe {
     }
 }
 
-/// Runs a graph through its suspensions; returns what was told.
+/// Runs a graph through its suspensions; returns its events as text.
 async fn told(plan: &Plan) -> String {
     let workshop = Workshop { jitters: true, ..Workshop::new() };
     let runner = Runner { plan, workshop: &workshop, damage: None };

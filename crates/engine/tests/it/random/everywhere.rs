@@ -21,7 +21,7 @@ use super::stream::{self, Expected};
 use super::told::{Failure, Told};
 use super::world::{Ended, Key};
 
-/// What stands between the engine and the test, to see that the test notices.
+/// Faults between the engine and the test, to see that the test notices them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spoiled {
     pub(crate) drops: bool,
@@ -68,8 +68,8 @@ pub(crate) async fn check(plan: &Plan, told: &Told, (seed, spoiled): (u64, Spoil
     Ok(done)
 }
 
-/// Lets a process die at every write of a graph, before it lands and after. In a folder that is still empty they use a file,
-/// each run its own: by the clock of the machine, since the store has threads.
+/// Lets a process die at every write of a graph, before it lands and after. In a folder that is still empty they use a
+/// file, each run its own: by the clock of the machine, since the store has threads.
 ///
 /// # Errors
 /// The first thing that is wrong, in words.
@@ -98,7 +98,7 @@ pub(crate) async fn die_everywhere(plan: &Plan, told: &Told, folder: Option<&Pat
     Ok(2 * writes)
 }
 
-/// A graph with what is known of it.
+/// A graph with the model's description of it.
 struct Subject<'a> {
     told: &'a Told,
     runner: Runner<'a>,
@@ -113,7 +113,7 @@ impl Subject<'_> {
         run.stretches.iter().try_fold(first, check).map(drop)
     }
 
-    /// Runs it whole; returns the run and what it saved.
+    /// Runs it whole; returns the run and its saved records.
     async fn whole(&self) -> Result<(Run, Vec<Saved>), String> {
         let (keeper, stores) = Keeper::new(&self.runner.workshop.world);
         let whole = self.runner.run(|| self.runner.graph(&stores), Begin::Anew).await?;

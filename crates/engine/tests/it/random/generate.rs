@@ -5,7 +5,7 @@ use super::model;
 use super::plan::{Branch, Doing, Fails, Fan, Fork, Gate, Jump, Kind, Node, Plan, When, Work, Wrap};
 use super::told::Told;
 
-/// What a graph must have somewhere, so that enough graphs have it.
+/// A feature that a graph must have somewhere, so that enough graphs have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Theme {
     Any,
@@ -15,7 +15,7 @@ enum Theme {
     Asks,
 }
 
-/// A graph of one seed, with what the model tells of it.
+/// A graph of one seed, with the model's description of it.
 pub(crate) fn graph(seed: u64) -> (Plan, Told) {
     let mut dice = Dice::new(seed);
     loop {
@@ -289,12 +289,12 @@ impl Attempts {
     }
 }
 
-/// Tells whether the end of a graph is the same wherever it is gone on with, by what the specification says.
+/// Checks whether the end of a graph is the same wherever it is resumed, by the rules of the specification.
 ///
-/// - Attempts begin anew on a resume (pipeline-utilities §10.6). A function that fails in the first attempts of something
-///   around it, and whose failure does not reach that, would end otherwise: such a node is not deterministic.
-/// - Two retries in a chain, and a cycle whose function is done by a suspension, are left out: the one says nothing new, the
-///   other has no end.
+/// - Attempts begin anew on a resume (pipeline-utilities §10.6). A function that fails in the first attempts of
+///   something around it, and whose failure does not reach that, would end otherwise: such a node is not deterministic.
+/// - Two retries in a chain, and a cycle whose function is done by a suspension, are left out: the former tests nothing
+///   new, the latter has no end.
 pub(crate) fn is_sound(plan: &Plan) -> bool {
     is_sound_in(plan, Attempts::Single)
 }

@@ -26,7 +26,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper over a store in memory, and what a process has that uses both.
+    /// A keeper over a store in memory, and the stores of a process that uses both.
     pub(crate) fn new(world: &Arc<World>) -> (Arc<Self>, Stores) {
         let stores = Stores::of(&Arc::new(MemoryStore::new()));
         let paused = stores.paused.clone();

@@ -9,7 +9,7 @@ use super::run::Run;
 use super::told::{Told, Unit};
 use super::world::{Ended, Key, Note};
 
-/// The effects of a whole run beside what the model tells of them.
+/// The effects of a whole run beside the model's description of them.
 pub(crate) struct Ledger<'a> {
     told: &'a Told,
     notes: BTreeMap<&'a Key, Vec<&'a Note>>,
@@ -17,7 +17,7 @@ pub(crate) struct Ledger<'a> {
     ends: Vec<u64>,
     /// When the first act after it ended, on the same strand.
     after: Vec<Option<u64>>,
-    /// What each key is inside of.
+    /// The units that contain each key.
     units: BTreeMap<&'a Key, &'a [Unit]>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Ledger<'a> {
         if !self.done(key).any(before) {
             return false;
         }
-        // What an unfinished instance contains runs again, but for finished instances inside of it.
+        // Functions inside an unfinished instance run again, except those inside of finished instances in it.
         let mut unfinished = false;
         for unit in self.units.get(key).copied().unwrap_or_default() {
             match *unit {
@@ -113,7 +113,7 @@ impl<'a> Ledger<'a> {
     /// Checks the effects of a run that went on from a record.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the difference.
     pub(crate) fn check(&self, saved: &Saved, resumed: &Run) -> Result<(), String> {
         let progress = Progress::of(&saved.record);
         let mut counts: BTreeMap<&Key, usize> = BTreeMap::new();

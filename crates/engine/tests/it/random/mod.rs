@@ -1,19 +1,19 @@
-//! Random graphs: a run comes to the same wherever it was interrupted (pipeline-utilities §§10, 11; suspension §8).
+//! Random graphs: a run has the same outcome wherever it was interrupted (pipeline-utilities §§10, 11; suspension §8).
 //!
-//! # What is done
-//! `generate` makes a graph of a seed, as data (`plan`): cycles, subgraphs, fan-outs, branches, chains of middleware, functions
-//! that fail, take their time, or ask. `model` tells what it comes to, by plain recursion. `build` makes the engine's graph of
-//! it, whose functions note in a `world` what they do. Then (`everywhere`):
+//! # Method
+//! `generate` makes a graph of a seed, as data (`plan`): cycles, subgraphs, fan-outs, branches, chains of middleware,
+//! functions that fail, take their time, or ask. `model` computes its outcome, by plain recursion. `build` makes the
+//! engine's graph of it, whose functions note their executions in a `world`. Then (`everywhere`):
 //!
-//! - it runs whole, each suspension answered by a graph made anew that has nothing but the stores. The end, the functions
-//!   that ran, and their attempts are what the model tells; its events are well-formed (`stream`);
-//! - from every record that it saved another run goes on (`keeper`, `shelf`). A process that dies before a save lands leaves
-//!   the record before, one that dies after it leaves this one, so these are all the points at which one can die. The end is
-//!   the same, lists included; what was completed and recorded does not run again, but for what the model says may
-//!   (`ledger`);
-//! - in every other graph a process dies for good at a write drawn by the seed, before it lands or after, and perhaps the
-//!   next one, too (`death`, `mortal`): its run is dropped. In one graph of so many processes die so at every write, in
-//!   memory or over a database file that each of them opens anew.
+//! - it runs whole, each suspension answered by a graph made anew that has nothing but the stores. The end, the
+//!   functions that ran, and their attempts match the model; its events are well-formed (`stream`);
+//! - from every record that it saved another run goes on (`keeper`, `shelf`). A process that dies before a save lands
+//!   leaves the record before, one that dies after it leaves this one, so these are all the points at which one can
+//!   die. The end is the same, lists included; completed and recorded work does not run again, except where the model
+//!   allows it (`ledger`);
+//! - in every other graph a process dies for good at a write drawn by the seed, before it lands or after, and perhaps
+//!   the next one, too (`death`, `mortal`): its run is dropped. In one graph of so many processes die so at every
+//!   write, in memory or over a database file that each of them opens anew.
 //!
 //! `property` runs many graphs, `reduce` makes one that fails smaller, `mutants` shows that wrong engines are found,
 //! `determinism` that the same seed tells the same events.

@@ -1,9 +1,9 @@
-//! What a graph comes to, by plain recursion: no futures, no cursors, no stores.
+//! The outcome of a graph, by plain recursion: no futures, no cursors, no stores.
 //!
-//! It says the final state or the failure, which functions run and how often, and which of them a run may perform again when
-//! it is gone on with: what an unfinished instance or unfinished branches contain (pipeline-utilities §§10.7, 11.9), and what
-//! is attempted anew because attempts are (§10.6) or because a suspension inside of a container begins it anew (suspension
-//! §§8.2, 8.3).
+//! The model computes the final state or the failure, which functions run and how often, and which of them a run may
+//! perform again when it is resumed: those that an unfinished instance or unfinished branches contain
+//! (pipeline-utilities §§10.7, 11.9), and those that are attempted anew because attempts are (§10.6) or because a
+//! suspension inside of a container begins it anew (suspension §§8.2, 8.3).
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ enum Stop {
     Passed(Box<Change>),
 }
 
-/// What a member came to: its last state, or an update in its own terms.
+/// The outcome of a member: its last state, or an update in its own terms.
 enum Contribution {
     Walked(State),
     Degraded(Change),
@@ -125,7 +125,8 @@ impl Model {
                     it.subgraph(&name, inner, attempt)
                 });
                 self.end(at, times > 1);
-                // Another attempt asks anew, and one that was gone on with is one more: the number of answers says nothing.
+                // Another attempt asks anew, and one that was gone on with is one more: the number of answers says
+                // nothing.
                 let asks = |it: &Act| matches!(it.ended, Ended::Asked(_));
                 self.ambiguous |= times > 1 && self.acts[self.executions[at].acts.clone()].iter().any(asks);
                 ended
@@ -139,7 +140,7 @@ impl Model {
         }
     }
 
-    /// Runs a chain over what it surrounds.
+    /// Runs a chain around its unit.
     fn surround<T>(
         &mut self,
         chain: &[Wrap],
@@ -275,7 +276,7 @@ impl Model {
                 it.executions[at].cut = true;
                 it.acts[first..].iter_mut().for_each(|it| it.certain = false);
                 match stop {
-                    // The outermost container is what suspends.
+                    // The outermost container suspends.
                     Stop::Asked(done) if it.inside == 0 => {
                         it.answer();
                         if done {
@@ -290,7 +291,8 @@ impl Model {
         ended
     }
 
-    /// Decides what becomes of a container whose members came to this: what they contributed, and why it is not over.
+    /// Returns the outcome of a container with these members: their contributions, and the reason why it has not
+    /// completed.
     fn judge(&mut self, name: &str, members: Members) -> (Change, Option<Stop>) {
         let Members { gathered, failures, asked, collect } = members;
         let categories: BTreeSet<_> = failures.iter().map(|it| it.category).collect();
@@ -429,7 +431,7 @@ fn is_slow(plan: &Plan) -> bool {
     plan.works().iter().any(|it| it.takes > 0)
 }
 
-/// What the members of a container came to.
+/// The outcomes of the members of a container.
 struct Members {
     gathered: Change,
     failures: Vec<Failure>,
@@ -444,7 +446,7 @@ impl Members {
 
     fn take<T>(&mut self, ended: Result<T, Stop>, error: Value, add: impl FnOnce(&mut Change, T)) {
         match ended {
-            // What comes after a member that asks has not begun.
+            // Members after one that asks have not begun.
             Ok(contribution) if self.asked.is_empty() => add(&mut self.gathered, contribution),
             Ok(_) => {}
             Err(Stop::Failed(failure)) => {

@@ -1,8 +1,8 @@
 //! Engines that are wrong, and how soon the property finds out.
 //!
-//! None of them is a switch in the engine. Each is a double at one of its edges that makes exactly the symptom of a wrong
-//! engine: a record that another cursor comes back from, a member whose update is lost on the way, events with a wrong
-//! number.
+//! None of them is a switch in the engine. Each is a double at one of its edges that makes exactly the symptom of a
+//! wrong engine: a record that another cursor comes back from, a member whose update is lost on the way, events with a
+//! wrong number.
 
 use std::io::Write as _;
 
@@ -42,8 +42,8 @@ fn enters_branches_again(record: CheckpointRecord) -> CheckpointRecord {
     again(record, 'k')
 }
 
-/// An engine that goes on with the first node that is not among the completed ones, and has no completion of a subgraph: when
-/// the node after it was the last to complete, it enters the subgraph once more and projects out again.
+/// An engine that goes on with the first node that is not among the completed ones, and has no completion of a
+/// subgraph: when the node after it was the last to complete, it enters the subgraph once more and projects out again.
 fn enters_a_subgraph_again(record: CheckpointRecord) -> CheckpointRecord {
     let positions = record.completed_positions.to_vec();
     let [.., before, last] = positions.as_slice() else { return record };
@@ -108,7 +108,8 @@ fn a_completed_instance_that_runs_again_is_found() {
     found("a completed instance run again", spoiled, "ran again");
 }
 
-// spec: pipeline-utilities §11.4: what a middleware loses around a branch is what an engine would that forgets a member.
+// spec: pipeline-utilities §11.4: a middleware around a branch drops its update, as an engine would that forgets a
+// member.
 #[test]
 fn a_dropped_contribution_of_a_branch_is_found() {
     let spoiled = Spoiled { drops: true, ..Spoiled::default() };

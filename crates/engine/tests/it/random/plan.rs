@@ -1,10 +1,10 @@
-//! Random graphs as data: what the engine builds, what the model interprets, and what is made smaller after a failure.
+//! Random graphs as data: built by the engine, interpreted by the model, and made smaller after a failure.
 
 /// A graph: nodes in a line, each of which leads to the next one, but for jumps.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) nodes: Vec<Node>,
-    /// Around every node of the graph, outside of what stands around one.
+    /// Around every node of the graph, outside of the node's own middleware.
     pub(crate) around: Vec<Wrap>,
     /// How many items the graph begins with.
     pub(crate) items: u8,

@@ -1,4 +1,4 @@
-//! The property, over many graphs: what a run comes to does not depend on where it was interrupted.
+//! The property, over many graphs: the outcome of a run does not depend on where it was interrupted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use super::told::{Feature, Told};
 /// How many graphs there are unless the environment says otherwise.
 const GRAPHS: u64 = 1_000;
 
-/// What of a hundred graphs must have each of the features that are asked for.
+/// How many of a hundred graphs must have each of the required features.
 const SHARE: f64 = 10.0;
 
 /// One in so many is run until processes have died at every write of it,
@@ -26,7 +26,7 @@ const DYING: u64 = 50;
 /// and one in so many over a file.
 const FILED: u64 = 500;
 
-/// What so many graphs must have, and how it is called.
+/// The features that so many graphs must have, and their names.
 const ASKED: [(Feature, &str); 7] = [
     (Feature::Cycle, "a cycle"),
     (Feature::SubgraphTwoDeep, "a subgraph two deep"),
@@ -37,7 +37,7 @@ const ASKED: [(Feature, &str); 7] = [
     (Feature::SuspensionThatRunsAgain, "a suspension that runs its node again"),
 ];
 
-/// What else is told of them.
+/// Further features that are counted.
 const BESIDE: [(Feature, &str); 3] = [
     (Feature::Suspension, "any suspension"),
     (Feature::Failure, "a failure at the end"),
@@ -61,7 +61,7 @@ pub(crate) fn paused() -> Runtime {
     Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
-/// What was done with all graphs.
+/// The counts over all graphs.
 #[derive(Default)]
 struct Tally {
     features: BTreeMap<Feature, u64>,
@@ -119,8 +119,8 @@ fn work(next: &AtomicU64, seeds: &std::ops::Range<u64>) -> Tally {
     }
 }
 
-/// Lets the processes of a graph die everywhere, where it is its turn: over a file, unless the order of its members decides
-/// what it comes to, which threads of a store would change.
+/// Lets the processes of a graph die at every write, for the graphs selected by `DYING` and `FILED`: over a file,
+/// unless the outcome depends on the order of its members, which threads of a store would change.
 fn dying(plan: &Plan, told: &Told, (seed, runtime): (u64, &Runtime)) -> Result<u64, String> {
     if seed % DYING > 0 {
         return Ok(0);

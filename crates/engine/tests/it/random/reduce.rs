@@ -5,8 +5,8 @@ use super::model;
 use super::plan::{Branch, Doing, Fails, Fan, Fork, Jump, Kind, Node, Plan, When, Work, Wrap};
 use super::told::Told;
 
-/// Looks for a smaller graph that fails, too: takes the first of the next smaller ones that does, again and again. `fails`
-/// says why a graph fails, if it does, and is asked a bounded number of times.
+/// Looks for a smaller graph that fails, too: takes the first of the next smaller ones that does, again and again.
+/// `fails` says why a graph fails, if it does, and is asked a bounded number of times.
 pub(crate) fn reduce(
     plan: Plan,
     why: String,
@@ -45,7 +45,7 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
     }
     for (at, node) in plan.nodes.iter().enumerate() {
         for inner in node.plans() {
-            // What is inside takes the place of what is around it.
+            // The nodes of the inner graph replace the node that contains it.
             let mut less = plan.clone();
             less.nodes.splice(at..=at, inner.nodes.iter().cloned());
             all.push(less);

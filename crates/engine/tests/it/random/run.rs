@@ -32,7 +32,7 @@ pub(crate) enum End {
     },
 }
 
-/// What one process did of a run.
+/// The part of a run that one process performed.
 #[derive(Debug, Clone)]
 pub(crate) struct Stretch {
     pub(crate) events: Vec<NodeEvent>,
@@ -138,7 +138,7 @@ impl Runner<'_> {
             .unwrap()
     }
 
-    /// Does what one process does; none is a process that does nothing any more.
+    /// Runs one process; returns none when the process makes no progress any more.
     async fn stretch(
         &self,
         graph: &Graph<Snapshot>,
@@ -151,11 +151,11 @@ impl Runner<'_> {
         Some((outcome, watcher.take()))
     }
 
-    /// Runs to the end. Each process has a graph of its own, as the caller makes them, and nothing else but what is stored:
-    /// each answer is given to another one.
+    /// Runs to the end. Each process has a graph of its own, made by the caller, and shares nothing but the stores:
+    /// each answer is given to another process.
     ///
     /// # Errors
-    /// In words, when there is no end.
+    /// A message, when the run does not end.
     pub(crate) async fn run(
         &self,
         mut graph: impl FnMut() -> Graph<Snapshot>,

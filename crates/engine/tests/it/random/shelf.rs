@@ -1,4 +1,4 @@
-//! What one process left, for another one to find.
+//! The stored records of one process, for another one to find.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use super::stores::{Stores, passes, passes_paused};
 /// Changes a record between its save and its load.
 pub(crate) type Tamper = fn(CheckpointRecord) -> CheckpointRecord;
 
-/// The store of a process that finds what another one left: one graph goes on from many records, one after the other.
+/// The store of a process that finds another one's record: one graph goes on from many records, one after the other.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     present: Mutex<Stores>,

@@ -30,7 +30,7 @@ pub(crate) struct State {
     pub(crate) errors: Vec<Value>,
 }
 
-/// An update: what is appended, and what is set.
+/// An update: the appended items, and the new values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Change {
     pub(crate) acc: Option<i64>,
@@ -119,7 +119,7 @@ impl State {
     }
 }
 
-/// What a function looks at: enough to notice any difference.
+/// The part of a state that a function reads: enough to notice any difference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct View {
     pub(crate) n: i64,
@@ -154,7 +154,7 @@ impl View {
         }
     }
 
-    /// What a function with this id makes of it; the salt tells the ways of ending apart.
+    /// Mixes the view and a function's id to a number; the salt tells the ways of ending apart.
     pub(crate) fn mixed(&self, id: u32, salt: u64) -> i64 {
         let numbers = [self.n, self.acc, self.answer, self.turns, self.count, self.last];
         let numbers = numbers.iter().map(|it| it.cast_unsigned());

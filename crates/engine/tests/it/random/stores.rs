@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use singletree_durable::{Checkpointer, PausedStore};
 
-/// What a process keeps its runs in.
+/// The stores in which a process keeps its runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Stores {
     pub(crate) checkpoints: Arc<dyn Checkpointer>,
@@ -17,7 +17,7 @@ impl Stores {
     }
 }
 
-/// What a checkpointer over another one passes on.
+/// The methods that a checkpointer over another one passes on.
 macro_rules! passes {
     ($own:ident) => {
         fn list<'a>(
@@ -38,7 +38,7 @@ macro_rules! passes {
     };
 }
 
-/// What a store of paused records over another one passes on.
+/// The methods that a store of paused records over another one passes on.
 macro_rules! passes_paused {
     ($own:ident) => {
         fn load<'a>(

@@ -8,7 +8,7 @@ use super::run::{Stretch, StretchEnd};
 use super::state::number;
 use super::world::{Ended, Key, place};
 
-/// What is known beforehand of the events of one process.
+/// The properties of one process's events that are known beforehand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'a> {
     /// The number of the first step.
@@ -28,10 +28,10 @@ fn shown(event: &NodeEvent) -> String {
     format!("{}.{} {} {}", event.step, event.attempt_index, event.phase.as_str(), place_of(event))
 }
 
-/// Checks them; returns the number of the step after the last one.
+/// Checks the events; returns the number of the step after the last one.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// A description of the wrong event.
 pub(crate) fn check(stretch: &Stretch, expected: Expected<'_>) -> Result<u64, String> {
     let events = &stretch.events;
     let mut next = expected.step;

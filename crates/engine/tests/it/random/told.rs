@@ -1,4 +1,4 @@
-//! What the model tells of a graph.
+//! The model's description of a graph.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::world::{Ended, Key};
 
-/// What a function is inside of that may run again, outermost first. The numbers are those of [`Told::executions`].
+/// A unit around a function that may run again, outermost first. The numbers are those of [`Told::executions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// An instance of a fan-out.
@@ -25,7 +25,8 @@ pub(crate) struct Act {
     pub(crate) attempt: u32,
     pub(crate) ended: Ended,
     pub(crate) units: Vec<Unit>,
-    /// Whether it takes place whatever order members run in: not where a sibling's failure or suspension may cut it off.
+    /// Whether it takes place whatever order members run in: not where a sibling's failure or suspension may cut it
+    /// off.
     pub(crate) certain: bool,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Failure {
     pub(crate) node: String,
 }
 
-/// What happened at least once in a run.
+/// A feature that occurred at least once in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Feature {
     Cycle,

@@ -1,11 +1,11 @@
-//! What functions do, as both the engine's bodies and the model do it.
+//! The work of functions, shared by the engine's bodies and the model.
 
 use super::plan::{Fails, Gate, Work};
 use super::state::{Change, View, numbered};
 
-/// What a retry gets over.
+/// A category that a retry retries.
 pub(crate) const TRANSIENT: &str = "provider_unavailable";
-/// What it does not.
+/// A category that a retry does not retry.
 pub(crate) const BROKEN: &str = "broken";
 
 /// A function in its place.
@@ -19,8 +19,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Tells whether an attempt fails: by the number of the attempt and the state alone, so that a run that is gone on with
-    /// fails where the whole one did.
+    /// Tells whether an attempt fails: by the number of the attempt and the state alone, so that a run that is gone on
+    /// with fails where the whole one did.
     pub(crate) fn failure(&self, view: &View, attempt: u32) -> Option<&'static str> {
         let concerned = !self.work.odd || view.n % 2 == 1;
         match self.work.fails {
@@ -50,7 +50,7 @@ impl Job {
     }
 }
 
-/// What an isolation makes of a failure, where it stands around a node or a member with this id.
+/// The update with which an isolation replaces a failure, around a node or a member with this id.
 pub(crate) fn degraded(id: u32, turns: bool, view: &View) -> Change {
     Change {
         acc: Some(view.mixed(id, 1)),

@@ -34,7 +34,7 @@ struct Diary {
     ticks: u64,
 }
 
-/// What happened outside. It outlives runs, as the world does.
+/// The effects of functions outside of the engine. The world outlives runs.
 #[derive(Debug, Default)]
 pub(crate) struct World(Mutex<Diary>);
 

@@ -1,4 +1,4 @@
-//! What is sent (spec: llm-provider §8.2.1, §8.2.5).
+//! The requests that are sent (spec: llm-provider §8.2.1, §8.2.5).
 
 use serde_json::{Value, json};
 use singletree_llm::{

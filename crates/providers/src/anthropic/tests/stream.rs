@@ -1,4 +1,4 @@
-//! What comes back, event by event.
+//! Answers that come event by event.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

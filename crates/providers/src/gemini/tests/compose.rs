@@ -1,4 +1,4 @@
-//! What is sent (spec: llm-provider §8.3.1, §8.3.5).
+//! The requests that are sent (spec: llm-provider §8.3.1, §8.3.5).
 
 use serde_json::{Value, json};
 use singletree_llm::{

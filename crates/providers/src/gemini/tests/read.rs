@@ -1,4 +1,4 @@
-//! What comes back, whole (spec: llm-provider §8.3.2).
+//! Answers that come whole (spec: llm-provider §8.3.2).
 
 use serde_json::{Value, json};
 use singletree_llm::{ChatMessage, Content, ContentBlock, FinishReason, Map, Response, ToolCall, Usage};

@@ -1,4 +1,4 @@
-//! What failures mean (spec: llm-provider §8.3.3).
+//! The errors of failed answers (spec: llm-provider §8.3.3).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What comes back, chunk by chunk.
+//! Answers that come chunk by chunk.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -11,9 +11,9 @@ use crate::answer::keep;
 /// assembly).
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    /// What stands beside the choices.
+    /// The fields beside the choices.
     frame: Map,
-    /// What stands beside the message.
+    /// The fields beside the message.
     choice: Map,
     /// The texts of the message by name.
     texts: BTreeMap<&'static str, String>,
@@ -31,12 +31,12 @@ struct Call {
 }
 
 impl Whole {
-    /// Takes what stands beside the choices. What a later chunk leaves out or null stays.
+    /// Takes the fields beside the choices. A field that a later chunk leaves out or sets to null keeps its value.
     pub(super) fn frame(&mut self, fields: Map) {
         keep(&mut self.frame, fields);
     }
 
-    /// Takes what stands beside the delta.
+    /// Takes the fields beside the delta.
     pub(super) fn choice(&mut self, fields: Map) {
         keep(&mut self.choice, fields);
     }

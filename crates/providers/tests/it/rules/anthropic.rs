@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-/// Returns what the server would refuse. It takes messages of one role that follow each other for one message.
+/// Returns the faults for which the server would refuse a body. It takes messages of one role that follow each other
+/// for one message.
 pub(super) fn faults(body: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     if body["max_tokens"].as_u64().is_none_or(|it| it == 0) || !body["model"].is_string() {

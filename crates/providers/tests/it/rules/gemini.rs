@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Returns what the server would refuse.
+/// Returns the faults for which the server would refuse a body.
 pub(super) fn faults(body: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     let contents = body["contents"].as_array().map_or(&[][..], Vec::as_slice);
@@ -11,7 +11,7 @@ pub(super) fn faults(body: &Value) -> Vec<String> {
             faults.push(format!("the {at} content is not of user"));
         }
     }
-    // What the function calls of the content before want to be answered, in whatever order.
+    // The names of the function calls of the content before, which must be answered now, in whatever order.
     let mut open: Vec<String> = Vec::new();
     for (at, content) in contents.iter().enumerate() {
         let parts = content["parts"].as_array().map_or(&[][..], Vec::as_slice);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-/// Returns what the server would refuse.
+/// Returns the faults for which the server would refuse a body.
 pub(crate) fn faults(body: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);

@@ -1,4 +1,4 @@
-//! What a client is told to have its array equal the transcript.
+//! The snapshots that make a client's message list equal the transcript.
 
 use super::*;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn ids(event: &Event) -> Vec<&str> {
     }
 }
 
-/// What a client of AG-UI 1.0 makes of a snapshot.
+/// Applies a snapshot as an AG-UI 1.0 client does.
 fn apply(has: &[String], wanted: &[&str]) -> Vec<String> {
     let kept = has.iter().filter(|it| wanted.contains(&it.as_str())).cloned();
     let new = wanted.iter().filter(|it| !has.iter().any(|has| has == *it)).map(|it| (*it).to_owned());
@@ -30,7 +30,7 @@ fn apply(has: &[String], wanted: &[&str]) -> Vec<String> {
 fn whatever_a_client_has_it_ends_with_exactly_what_there_is() {
     let texts = ["a", "b", "c", "d"];
     let all: Vec<_> = texts.iter().map(|it| user(it, it)).collect();
-    // Every list of up to four of five ids, also with one twice, against every beginning of what there is.
+    // Every list of up to four of five ids, duplicates included, against every prefix of the transcript.
     let choices = ["a", "b", "c", "d", "x"];
     for len in 0..=4_u32 {
         for n in 0..choices.len().pow(len) {
@@ -65,10 +65,10 @@ fn a_client_is_in_step_when_it_has_the_same_and_nothing_else() {
     check(&[a, ("c", "user", "two")], true, false);
     check(&[a, ("b", "assistant", "two")], true, false);
     check(&[("x", "user", "x"), a, b], true, false);
-    // Only the last ones are known here.
+    // Only the last messages are known here.
     check(&[("x", "user", "x"), a, b], false, true);
     check(&[a, b, ("x", "user", "x")], false, false);
-    // What is the client's own affair.
+    // Messages that belong to the client alone.
     let own = [("s", "system", "Be kind."), a, ("r", "reasoning", "hm"), b, ("d", "developer", "d")];
     check(&own, true, true);
 }

@@ -1,11 +1,11 @@
-//! JSON Schemas for people: what something is in a few words, and what it is made of.
+//! Renders JSON Schemas for people: a short name of a type, and a description of its fields.
 
 use serde_json::Value;
 
 use super::html::{escape, prose};
 use super::{members, text};
 
-/// Says in a few words what something is.
+/// Describes the type of a schema in a few words.
 pub(super) fn short(schema: &Value) -> String {
     if let Some(place) = schema["$ref"].as_str() {
         let name = escape(place.rsplit('/').next().unwrap_or_default());
@@ -39,7 +39,7 @@ fn literal(value: &Value) -> String {
     format!("<code>{}</code>", escape(&value.to_string()))
 }
 
-/// Says what something is made of.
+/// Describes the fields and variants of a schema.
 pub(super) fn shape(schema: &Value) -> String {
     let mut html = prose(text(&schema["description"]));
     html += &fields(schema);

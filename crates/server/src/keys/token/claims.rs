@@ -1,4 +1,4 @@
-//! What a token says, held against what is believed.
+//! The claims of a token, and their check against the policy.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::problem::{Kind, Problem};
 /// Bytes of the longest subject: it stands in audits and beside answers.
 const SUBJECT_BYTES: usize = 256;
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Claims(Map<String, Value>);

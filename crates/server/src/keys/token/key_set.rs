@@ -22,7 +22,7 @@ const LOOKED_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct KeySet {
     path: PathBuf,
-    /// Guards what is known of the file; held while it is read again.
+    /// Guards the keys of the file and the state of the last look; held while the file is read again.
     known: Mutex<Known>,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// A key set, of which each key is looked at by itself: those of kinds that are not known are passed over (RFC 7517 §5).
+/// A key set. Its keys are parsed one by one: keys of unknown types are skipped (RFC 7517 §5).
 #[derive(Debug, Deserialize)]
 struct Set {
     keys: Vec<Value>,
@@ -67,7 +67,9 @@ impl KeySet {
             return;
         }
         known.looked = Some(now);
-        let stamp = fs::metadata(&self.path).ok().and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
+        let stamp = fs::metadata(&self.path)
+            .ok()
+            .and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
         if stamp.is_some()
             && stamp != known.stamp
             && let Ok((keys, stamp)) = read(&self.path)
@@ -116,8 +118,15 @@ fn key(key: Value) -> Option<Key> {
         | AlgorithmParameters::OctetKeyPair(_)
         | AlgorithmParameters::OctetKey(_) => return None,
     };
-    let named = jwk.common.key_algorithm.is_none_or(|key_algorithm| key_algorithm.to_string() == format!("{algorithm:?}"));
-    let signs = jwk.common.public_key_use.as_ref().is_none_or(|public_key_use| *public_key_use == PublicKeyUse::Signature);
+    let named = jwk
+        .common
+        .key_algorithm
+        .is_none_or(|key_algorithm| key_algorithm.to_string() == format!("{algorithm:?}"));
+    let signs = jwk
+        .common
+        .public_key_use
+        .as_ref()
+        .is_none_or(|public_key_use| *public_key_use == PublicKeyUse::Signature);
     if !named || !signs {
         return None;
     }

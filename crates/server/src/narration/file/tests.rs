@@ -1,4 +1,4 @@
-//! The file of narration: what stands in it, and what does not any more.
+//! The narration file: the lines that are written to it, and the lines that are removed from it.
 
 use std::time::UNIX_EPOCH;
 
@@ -41,7 +41,7 @@ impl Folder {
         NarrationFile::open(self.path(), &self.limits).unwrap()
     }
 
-    /// Returns what the files hold, the one that was put aside first.
+    /// Returns the contents of both files, the rotated one first.
     fn read(&self) -> [String; 2] {
         [beside(&self.path(), ".1"), self.path()].map(|it| fs::read_to_string(it).unwrap_or_default())
     }

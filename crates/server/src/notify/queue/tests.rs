@@ -1,4 +1,4 @@
-//! What is told next, and when.
+//! The order and the times of deliveries.
 
 use proptest::prelude::*;
 use singletree_durable::{InvocationId, TenantId};
@@ -74,7 +74,7 @@ fn one_that_is_never_taken_holds_up_its_own_session_and_nobody_else() {
         queue.settle(&other[0], Settled::Over, now);
         now = now.after(Duration::from_secs(pause));
     }
-    // What was never tried goes before it.
+    // A notice without an attempt goes before it.
     queue.add(notice("c", 9), now);
     taken(&mut queue, now, &["c9", "a1"]);
 }

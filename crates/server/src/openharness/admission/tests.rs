@@ -1,4 +1,4 @@
-//! What is admitted of a request.
+//! The conversion of requests to admitted requests.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! How often codes were guessed: counted in the store, so that a restart forgets nothing.
+//! The number of wrong codes, counted in the store so that a restart keeps it.
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{Change, DocumentKey, Error as StoreError, Expect, Json, TenantId};
@@ -9,13 +9,13 @@ use crate::shared::Shared;
 
 const KIND: &str = "pairing_attempts";
 
-/// How many wrong codes one tenant may try while a code is good.
+/// The maximum number of wrong codes of one tenant during the lifetime of a code.
 const TENANT_MAX: u64 = 10;
 
-/// How many wrong codes all of them may.
+/// The maximum number of wrong codes of all tenants together.
 const ALL_MAX: u64 = 100;
 
-/// How often a count is tried to be written that others write, too.
+/// The maximum number of attempts to write a count that others write, too.
 const TRIES: u32 = 16;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ struct Count {
     wrong: u64,
 }
 
-/// Tells whether a tenant may try another code.
+/// Checks whether a tenant may try another code.
 pub(super) async fn may_try(shared: &Shared, tenant: &TenantId) -> crate::Result<bool> {
     for (key, max) in counts(tenant) {
         let found = shared.documents.document(&key).await?;
@@ -36,16 +36,19 @@ pub(super) async fn may_try(shared: &Shared, tenant: &TenantId) -> crate::Result
     Ok(true)
 }
 
-/// Takes down that a tenant tried a wrong code.
+/// Counts a wrong code of a tenant.
 pub(super) async fn was_wrong(shared: &Shared, tenant: &TenantId) -> crate::Result<()> {
     for (key, _) in counts(tenant) {
         for _ in 0..TRIES {
             let found = shared.documents.document(&key).await?;
             let expect = found.as_ref().map_or(Expect::Absent, |found| Expect::Version(found.version));
-            let found = found.filter(|found| found.expires_at.is_none_or(|expires_at| expires_at > shared.now()));
-            // The time runs from the first wrong one on.
-            let end =
-                found.as_ref().and_then(|found| found.expires_at).unwrap_or_else(|| shared.now().after(CODE_TTL));
+            let found =
+                found.filter(|found| found.expires_at.is_none_or(|expires_at| expires_at > shared.now()));
+            // The lifetime of a count begins with the first wrong code.
+            let end = found
+                .as_ref()
+                .and_then(|found| found.expires_at)
+                .unwrap_or_else(|| shared.now().after(CODE_TTL));
             let count: Count = found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
             let body = Json::of(&Count { wrong: count.wrong + 1 }).expect("a number is JSON");
             let key = key.clone();

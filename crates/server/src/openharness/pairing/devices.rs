@@ -1,4 +1,4 @@
-//! Devices on their way to a key: what is kept of them, and for how long.
+//! Devices that wait for a key: their stored state, and its lifetime.
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{
@@ -14,68 +14,68 @@ use crate::caller::house;
 use crate::problem::Problem;
 use crate::shared::Shared;
 
-/// What is found by the code.
+/// The kind of the documents that are found by the code.
 const CODE: &str = "pairing";
 
-/// What is found by the device's own id.
+/// The kind of the documents that are found by the device's own id.
 const DEVICE: &str = "pairing_device";
 
-/// How many devices may be on their way at once: anybody may ask for a code.
+/// The maximum number of waiting devices: anybody may ask for a code.
 const WAITING_MAX: usize = 64;
 
-/// What codes are made of.
+/// The characters of codes.
 const LETTERS: &[u8; 36] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 const CODE_LETTERS: usize = 8;
 
-/// A code, as it is kept.
+/// A code, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 struct Waiting {
     /// The name of the device's own document.
     device: String,
-    /// What it is called.
+    /// The device's display name.
     name: Option<String>,
 }
 
-/// A code that is good, and what it stands for.
+/// A valid code, with its device.
 pub(super) struct Found {
     waiting: Waiting,
     code: (DocumentKey, u64),
     device: Option<(u64, Device)>,
 }
 
-/// A device, as it is kept.
+/// A device, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 struct Device {
-    /// The digest of what tells it from others.
+    /// The digest of the fingerprint that identifies the device.
     fingerprint: Option<String>,
     key: Option<Confirmed>,
 }
 
-/// What a device gets.
+/// The result of a confirmed pairing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Confirmed {
     pub(super) tenant: TenantId,
-    /// The id of its key.
+    /// The id of the device's key.
     pub(super) key: String,
     pub(super) session: String,
 }
 
-/// A device that waits: what it shows, and what it fetches its key by.
+/// A waiting device: the code that it shows, and the id with which it fetches its key.
 pub(super) struct Made {
     pub(super) code: String,
     pub(super) id: String,
     pub(super) until: Timestamp,
 }
 
-/// How a device stands.
+/// The state of a device.
 pub(super) enum Stands {
     Waiting(Option<Timestamp>),
-    /// What it gets, and the change by which it gets that once.
+    /// The result for the device, and the change that makes it available only once.
     Confirmed(Confirmed, Change),
 }
 
-/// Why something is not done.
+/// The reason why an operation is not done.
 pub(super) enum Unable {
     Refused(Refusal),
     Failed(Problem),
@@ -90,7 +90,7 @@ impl From<StoreError> for Unable {
 impl From<crate::Error> for Unable {
     fn from(error: crate::Error) -> Self {
         match error {
-            // Somebody else was first.
+            // Another request was first.
             crate::Error::Store(StoreError::Refused { .. }) => Refusal::Code.into(),
             error => Self::Failed(error.into()),
         }
@@ -127,18 +127,18 @@ pub(super) async fn make(shared: &Shared, asked: &PairCreate) -> Result<Made, Un
             write((CODE, &name(&code)), Expect::Absent, &waiting, until),
             write((DEVICE, &device), Expect::Absent, &Device { fingerprint, key: None }, until),
         ];
-        // Those whose time is over make room.
+        // Expired codes make room.
         changes.extend(over.iter().map(|it| Change::Remove { key: it.key.clone(), expect: Expect::Any }));
         match shared.documents.change(changes).await {
             Ok(()) => return Ok(Made { code, id, until }),
-            // The code is in use: another one.
+            // The code is in use: draws another one.
             Err(StoreError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Finds what a code stands for.
+/// Finds the device of a code.
 pub(super) async fn find(shared: &Shared, code: &str) -> Result<Found, Unable> {
     let key = DocumentKey::new(house(), CODE, name(code));
     let found = shared.documents.document(&key).await?.filter(|document| !is_over(document, shared.now()));
@@ -151,16 +151,17 @@ pub(super) async fn find(shared: &Shared, code: &str) -> Result<Found, Unable> {
 }
 
 impl Found {
-    /// Returns what the device is called.
+    /// Returns the display name of the device.
     pub(super) fn name(&self) -> &str {
         self.waiting.name.as_deref().unwrap_or("device")
     }
 
-    /// Returns what uses the code up, and says which key the device gets; it has as long again to fetch it.
+    /// Returns the changes that use the code up and store the device's key; the device has the lifetime of a code to
+    /// fetch it.
     pub(super) fn confirm(self, confirmed: Confirmed, now: Timestamp) -> Vec<Change> {
         let (key, version) = self.code;
         let mut changes = vec![Change::Remove { key, expect: Expect::Version(version) }];
-        // A device that is gone cannot fetch it; who confirmed can still bring it.
+        // A device whose record is gone cannot fetch the key; the person who confirmed can still bring it.
         if let Some((version, device)) = self.device {
             let device = Device { key: Some(confirmed), ..device };
             let at = (DEVICE, self.waiting.device.as_str());
@@ -170,7 +171,7 @@ impl Found {
     }
 }
 
-/// Looks how a device stands.
+/// Returns the state of a device.
 pub(super) async fn claim(shared: &Shared, id: &str, shown: Option<&str>) -> Result<Stands, Unable> {
     let key = DocumentKey::new(house(), DEVICE, digest::hex_of(&["pairing id", id]));
     let found = shared.documents.document(&key).await?.filter(|document| !is_over(document, shared.now()));
@@ -191,8 +192,9 @@ fn draw_code(shared: &Shared) -> String {
     while code.len() < CODE_LETTERS {
         let mut bytes = [0; 16];
         shared.entropy.fill(&mut bytes);
-        // Bytes beyond the last whole round of letters would make the first ones likelier.
-        let even = bytes.iter().filter(|byte| **byte < 252).map(|byte| LETTERS[usize::from(*byte) % LETTERS.len()]);
+        // Bytes beyond the last whole round of letters would make the first letters more likely.
+        let even =
+            bytes.iter().filter(|byte| **byte < 252).map(|byte| LETTERS[usize::from(*byte) % LETTERS.len()]);
         code.extend(even.take(CODE_LETTERS - code.len()).map(char::from));
     }
     code
@@ -204,7 +206,7 @@ fn draw_id(shared: &Shared) -> String {
     format!("pair_{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Names a code by its digest. People type codes as they like.
+/// Names a code by its digest. Spaces, hyphens and case do not matter, since people type codes.
 fn name(code: &str) -> String {
     let typed: String = code.chars().filter(|letter| !matches!(letter, ' ' | '-')).collect();
     digest::hex_of(&["pairing code", &typed.to_ascii_uppercase()])

@@ -1,4 +1,4 @@
-//! The routes of pairing: under the engine's own path, and where the guide has them.
+//! The routes of pairing: under the engine's own path, and under the paths of the guide.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::problem::Problem;
 use crate::section::Route;
 use crate::shared::Shared;
 
-/// Bytes of the longest name of a device that is taken over.
+/// The maximum length of a device's name, in bytes; a longer one is cut.
 const NAME_BYTES: usize = 64;
 
 /// Returns the routes.
@@ -96,7 +96,7 @@ async fn confirm(
         key: key.to_owned(),
         session: session.as_ref().map_or_else(|| format!("device-{key}"), ToString::to_string),
     };
-    // The code, the key, what the device may fetch and what is recorded: all of it or none.
+    // One commit for the used code, the key, the state of the device and the audit entry: all of it or none.
     let beside = |key: &str| {
         let confirmed = confirmed(key);
         let deed = Deed::new(&caller.name, "device.paired", key).with("session", confirmed.session.as_str());
@@ -121,7 +121,7 @@ async fn claim(
             &json!({ "state": "waiting", "expires_at": until.map_or(Value::Null, |until| time(until).into()) }),
         )),
         Stands::Confirmed(confirmed, once) => {
-            // From here on only the device knows it.
+            // From here on only the device knows the secret.
             let by = format!("device {}", confirmed.key);
             let keyring = shared.access.keyring();
             let (tenant, key) = (&confirmed.tenant, &confirmed.key);
@@ -169,7 +169,7 @@ fn scopes(named: Option<&[String]>) -> Result<Vec<KeyScope>, Unable> {
     named.iter().map(|item| serde_json::from_value(Value::from(item.as_str())).map_err(|_| wrong())).collect()
 }
 
-/// Makes a device's name one that a list can show.
+/// Returns a device's name without control characters, and not too long for a list.
 fn name(asked: &str) -> String {
     let plain: String = asked.chars().filter(|letter| !letter.is_control()).collect();
     let end = plain.char_indices().map(|(at, _)| at).find(|at| *at >= NAME_BYTES).unwrap_or(plain.len());

@@ -1,4 +1,4 @@
-//! What is told of pairing: the fields of the guide in a message as every answer is one.
+//! The responses of pairing: the fields of the guide in a response message.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -10,20 +10,20 @@ use singletree_protocol::openharness::{ErrorCode, ErrorObject, Malformed, Respon
 
 use super::CODE_TTL;
 
-/// Why a pairing goes no further, in the guide's words.
+/// The reasons why a pairing fails, in the guide's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The body is no object of JSON.
+    /// The body is not a JSON object.
     Json,
-    /// A field is missing, or is not what is expected.
+    /// A field is missing or invalid.
     Field(Malformed),
-    /// There is no such code any more, or there never was.
+    /// The code is unknown or has expired.
     Code,
-    /// Too many have asked, or guessed.
+    /// There were too many requests or wrong codes.
     Attempts,
 }
 
-/// Puts fields beside an answer that all is well.
+/// Returns a successful response message with these fields.
 pub(super) fn well(fields: &impl Serialize) -> Response {
     with(ResponsePayload::success(Vec::new()), fields).into_response()
 }

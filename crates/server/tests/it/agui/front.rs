@@ -1,4 +1,5 @@
-//! A front end that speaks AG-UI 1.0, as strict as the protocol's own client: what is out of order or malformed fails the test.
+//! A front end that speaks AG-UI 1.0, as strict as the protocol's own client: events that are malformed or out of order
+//! fail the test.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ pub(crate) struct Front {
     pub(crate) thread: String,
     /// Its messages, as it would post them.
     pub(crate) messages: Vec<Value>,
-    /// What it was told to wait for.
+    /// The interrupts that it waits for.
     pub(crate) interrupts: Vec<Value>,
     runs: u32,
 }
@@ -55,7 +56,7 @@ impl Front {
         self.messages.push(json!({ "id": id, "role": "user", "content": text }));
     }
 
-    /// Returns what it posts for a run.
+    /// Returns the input that it posts for a run.
     pub(crate) fn input(&self, run: &str) -> Value {
         json!({
             "threadId": self.thread, "runId": run, "protocolVersion": "1.0", "messages": self.messages,
@@ -69,7 +70,7 @@ impl Front {
         self.run().await
     }
 
-    /// Runs with what it has.
+    /// Runs with its present messages.
     pub(crate) async fn run(&mut self) -> Ran {
         self.runs += 1;
         let input = self.input(&format!("run-{}", self.runs));
@@ -233,7 +234,7 @@ impl Front {
         self.messages.insert(at, message);
     }
 
-    /// Keeps what is named where it stands, and puts what it did not have behind it.
+    /// Keeps the messages of the snapshot in their place, and appends the new ones.
     fn snapshot(&mut self, wanted: &[Value]) {
         let had = self.messages.clone();
         self.messages =

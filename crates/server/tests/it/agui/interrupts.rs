@@ -1,4 +1,4 @@
-//! Interrupts: what waits for a person, and the runs that answer (D1, D2).
+//! Interrupts: pending waits, and the runs that answer them (D1, D2).
 
 use serde_json::json;
 use singletree_durable::MemoryStore;
@@ -82,7 +82,7 @@ async fn an_answer_that_is_unknown_stale_or_of_another_form_consumes_nothing() {
     assert_eq!(two.post(input).await.end(), unknown);
     assert!(rig.world.done().is_empty());
 
-    // The second wait is another one: what was said about the first is about nothing now.
+    // The second wait is another one: the answer to the first does not apply to it.
     assert_eq!(front.resume("resolved", yes()).await.end(), "interrupt");
     assert_eq!(rig.world.done().len(), 0, "calls of one message run when all are decided");
     check(&front, first[0]["id"].clone(), json!({ "approved": false }), "chat_signal_conflict").await;
@@ -175,7 +175,7 @@ async fn a_message_beside_an_answer_that_leads_to_another_question_is_kept() {
     rig.stop().await;
 }
 
-// INV-7: the wait, its number and what it approves survive a restart.
+// INV-7: the wait, its number and the call that it approves survive a restart.
 #[tokio::test]
 async fn an_interrupt_is_answered_after_a_restart() {
     let store = MemoryStore::new();

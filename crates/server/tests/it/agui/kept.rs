@@ -29,7 +29,7 @@ async fn a_stream_that_breaks_off_stops_nothing_and_the_same_run_again_finds_its
     some(&mut front, &mut events, 3).await;
     drop(events);
     assert_eq!(front.messages.len(), 2, "a piece of the answer is there");
-    // It comes again with what it has, half an answer and all.
+    // It comes again with its messages, including half of an answer.
     let again = front.input("r");
     let mut events = front.open(&again).await;
     some(&mut front, &mut events, 1).await;

@@ -1,4 +1,4 @@
-//! AG-UI: runs, interrupts, what clients hold.
+//! AG-UI: runs, interrupts, the state of clients.
 
 mod front;
 mod interrupts;
@@ -13,7 +13,7 @@ use singletree_llm::Role;
 
 pub(crate) use front::{Front, Reader};
 
-/// Returns a session's transcript as front ends have it, of what the harness says.
+/// Returns a session's transcript from the harness, in the form that front ends hold.
 async fn transcript(chat: &Chat, session: &str) -> Vec<Value> {
     let Ok(read) = chat.transcript(session, 0, 1000).await else { return Vec::new() };
     let entries = read.items.iter().filter(|it| it.message.role != Role::System).map(|it| {
@@ -46,7 +46,8 @@ async fn transcript(chat: &Chat, session: &str) -> Vec<Value> {
     entries.collect()
 }
 
-/// The front end has the transcript, and nothing else but what is its own affair: its instructions, its reasoning.
+/// Asserts that the front end has the transcript, and nothing else but messages of its own: its instructions, its
+/// reasoning.
 async fn in_step(front: &Front, chat: &Chat) {
     let ours = |it: &&Value| matches!(it["role"].as_str(), Some("user" | "assistant" | "tool"));
     let has: Vec<_> = front.messages.iter().filter(ours).cloned().collect();

@@ -1,5 +1,5 @@
-//! Random conversations: front ends that come and go, break off, answer, give up, beside others in the same session. Every stream
-//! keeps the order of events, and whoever has read one to its end has the transcript.
+//! Random conversations: front ends that come and go, break off, answer, give up, beside others in the same session.
+//! Every stream keeps the order of events, and a front end that has read one to its end has the transcript.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,16 +9,16 @@ use super::{Front, Reader, transcript};
 use crate::support::Rig;
 use crate::support::rig::within;
 
-/// What somebody does next.
+/// The next step of a front end.
 #[derive(Debug, Clone)]
 enum Step {
     /// Says something, and reads to the end.
     Say(&'static str),
     /// Says something, goes away after so many events, and comes again with the same run.
     Break(&'static str, usize),
-    /// Answers what waits.
+    /// Answers the pending wait.
     Answer(bool),
-    /// Gives up what waits.
+    /// Gives up the pending wait.
     GiveUp,
     /// Runs with nothing new.
     Look,
@@ -26,7 +26,7 @@ enum Step {
     Reload,
     /// Another shell says something.
     Other(&'static str),
-    /// Loses what it holds from here on.
+    /// Loses its messages from this index on.
     Forget(usize),
 }
 
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The front end has the transcript, and behind it at most what the user has said and nobody has answered.
+/// Asserts that the front end has the transcript, followed at most by one user message without an answer.
 async fn in_step(front: &Front, rig: &Rig, end: &str) {
     let truth = transcript(&rig.chat, &front.thread).await;
     let (has, rest) = front.messages.split_at(truth.len().min(front.messages.len()));

@@ -82,7 +82,7 @@ async fn a_failed_run_says_why_and_the_front_end_keeps_what_it_wanted_to_say() {
     assert_eq!(ran.end(), "provider_unavailable");
     let ours = &ran.last()["metadata"]["dev.singletree"];
     assert_eq!((&ours["bucket"], &ours["retry_safe"]), (&json!("retryable_transient"), &json!(true)));
-    // What was shown halfway is gone; what was asked is there to be asked again.
+    // The partial answer is gone; the user's message is still there, so that it can be sent again.
     let kept = json!({ "id": "u2", "role": "user", "content": "fail halfway" });
     assert_eq!(front.messages, [before.as_slice(), &[kept]].concat());
     let types = ran.types();
@@ -101,7 +101,7 @@ async fn a_failed_run_says_why_and_the_front_end_keeps_what_it_wanted_to_say() {
     rig.stop().await;
 }
 
-// D11: another run with what failed asks again, with the same run it is told again what it was told.
+// D11: another run with a failed message sends it again; the same run gets the same answer again.
 #[tokio::test]
 async fn what_failed_for_good_is_told_again_to_the_same_run_and_tried_again_with_another() {
     let rig = Rig::start().await;
@@ -179,7 +179,7 @@ async fn a_picture_in_a_message_is_kept_by_its_digest_and_stays_the_clients_own_
     let kept = rig.chat.history("t", 0, 1).await.unwrap();
     let image = serde_json::to_value(&kept[0].message.content).unwrap()[1].clone();
     assert!(image["source"]["url"].as_str().unwrap().starts_with("blob:"), "{image}");
-    // The client has what it had, also where it is told anew.
+    // The client keeps its messages, also when it gets a snapshot.
     assert!(!front.send("u2", "say a").await.types().contains(&"MESSAGES_SNAPSHOT"));
     rig.chat.send("t", singletree_llm::ChatMessage::user("say b")).await;
     assert!(front.send("u3", "say c").await.types().contains(&"MESSAGES_SNAPSHOT"));

@@ -1,4 +1,4 @@
-//! What a client posts along is its view: whatever it is, what the model is asked does not change (R8, D16).
+//! The state that a client posts along is only its view: it never changes the request to the model (R8, D16).
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn odd() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// How a client's list is not what it should be.
+/// The ways in which a client's list is wrong.
 fn lists() -> impl Strategy<Value = Vec<Vec<Value>>> {
     proptest::collection::vec(proptest::collection::vec(odd(), 0..6), 3)
 }
@@ -62,7 +62,7 @@ proptest! {
                     if let Some(list) = lists.get(at) {
                         front.messages.clone_from(list);
                     }
-                    // What the client says last is all that is taken of it.
+                    // Only the last message of the client is taken.
                     front.messages.retain(|it| it["role"] != "user" || it["id"] != *id);
                     let mut input = { front.says(id, text); front.input(&format!("r{at}")) };
                     input["state"] = json!({ "messages": lists });

@@ -1,4 +1,4 @@
-//! Who answers in a story: a scripted model, tools that are noted, a state that grows with what is done.
+//! The agent of a story: a scripted model, recorded tools, a state that grows with the effects of the tools.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use super::points::Points;
 use super::seen::{self, Record, Seen};
 use super::teeth::Mutant;
 
-/// What the agent of a story is made of.
+/// The parts of a story's agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) points: Arc<Points>,
@@ -29,7 +29,7 @@ pub(crate) struct Parts {
     pub(crate) failures: Arc<AtomicU64>,
 }
 
-/// What the tools did.
+/// The effects of the tools.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Done(Arc<Mutex<Vec<String>>>);
 
@@ -59,7 +59,7 @@ pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> Agent {
         .buckets(buckets)
 }
 
-/// Makes the same agent for a server: what it asks and does is noted.
+/// Makes the same agent for a server: its requests and effects are recorded.
 pub(crate) fn alone(record: &Record) -> Agent {
     let (done, failures) = Default::default();
     let (points, record, mutant) = (Points::new(None), record.clone(), Mutant::None);
@@ -67,8 +67,8 @@ pub(crate) fn alone(record: &Record) -> Agent {
     agent(&Parts { points, record, mutant, done, failures }, Arc::new(artifacts))
 }
 
-/// What the model says to what: the same in conversations, where it sees what its calls gave, and to commands, where it sees
-/// the record of what was done.
+/// The rules of the model: the same in conversations, where it sees the results of its calls, and for commands, where
+/// it sees the record of effects.
 fn script() -> Script {
     let first = |user: &str, then: Value| {
         let command = format!("*\"done\":[],*# Command\n{user}");
@@ -187,7 +187,7 @@ impl Provider for Model {
 
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
         Box::pin(async move {
-            // What a mutant adds is noted; the script answers what was asked.
+            // The additions of a mutant are recorded; the script answers the original request.
             drop(self.asked(request).await?);
             self.script.stream(request).await
         })

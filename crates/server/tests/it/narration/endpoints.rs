@@ -19,7 +19,7 @@ async fn say(client: &Client, session: &str, text: &str) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// Reads what is held, as `role kind: content`.
+/// Reads the held narration, as `role kind: content`.
 async fn lines(client: &Client, path: &str) -> Vec<String> {
     let answer = client.get(path).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -33,7 +33,7 @@ fn line(item: &Value) -> String {
 
 const SAID: [&str; 2] = ["user status: say a", "system status: Done."];
 
-// spec: agent-chat-output §6: when, who, what
+// spec: agent-chat-output §6: time, role, content
 #[tokio::test]
 async fn what_was_said_is_read_with_its_time_and_from_any_point_on() {
     let rig = Rig::start().await;
@@ -59,7 +59,7 @@ async fn what_was_said_is_read_with_its_time_and_from_any_point_on() {
     assert_eq!(lines(&client, &format!("{PATH}?after=00000000.3")).await, rest[1..]);
     let seen = client.clone().with("last-event-id", "00000000.4");
     assert_eq!(lines(&seen, &format!("{PATH}?after=00000000.1")).await, [ask.as_str()]);
-    // What was seen of another run of the server is no place in this one.
+    // An id from another run of the server is no place in this one.
     for other in ["12345678.3", "3", "x", ""] {
         assert_eq!(lines(&client, &format!("{PATH}?after={other}")).await.len(), 5, "{other}");
     }

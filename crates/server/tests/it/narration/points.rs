@@ -1,4 +1,4 @@
-//! The points of a story at which something may be done to narration: each call of the store, the model and the tools, and each
+//! The points of a story at which narration may be changed: each call of the store, the model and the tools, and each
 //! piece of narration. Numbered from 1, in the one order in which they come.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use singletree_durable::{Batch, BoxFuture, Journal, Layer, MemoryStore, Read, Result, Upkeep};
 use tokio::sync::Notify;
 
-/// What is done at a point.
+/// The action at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
     /// All narration is deleted.
@@ -44,7 +44,7 @@ impl Points {
         self.passed.load(Ordering::SeqCst)
     }
 
-    /// Comes by a point. What is dead comes by none.
+    /// Passes a point. A dead process passes none.
     pub(crate) fn pass(&self) {
         if self.is_dead() {
             return;

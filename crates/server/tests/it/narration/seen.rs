@@ -1,4 +1,5 @@
-//! What a story shows to anybody but people: requests to the model, calls of tools, outcomes, state, rows.
+//! Everything that a story shows to other readers than people: requests to the model, calls of tools, outcomes, state,
+//! rows.
 
 use std::sync::{Arc, Mutex};
 

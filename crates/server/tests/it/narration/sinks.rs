@@ -10,7 +10,7 @@ use singletree_server::{NarrationLimits, NarrationLog};
 
 use super::points::Points;
 
-/// What becomes of narration.
+/// The fate of narration.
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
     /// It is held.
@@ -50,7 +50,7 @@ const WORDS: [&str; 6] = [
     "",
 ];
 
-/// What the mutants may read, and nobody else: a copy of what is held.
+/// A copy of the held narration, which only the mutants may read.
 pub(crate) type Copy = Arc<Mutex<Vec<Narration>>>;
 
 /// The sink of a story.
@@ -64,7 +64,7 @@ pub(crate) struct Tap {
     back: Mutex<Option<Narration>>,
     copy: Copy,
     thread: Option<mpsc::SyncSender<Narration>>,
-    /// Keeps the other end of what nobody takes.
+    /// Keeps the other end of a channel that nobody reads.
     stuck: Mutex<Option<mpsc::Receiver<Narration>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What happens in a story.
+//! The steps of a story.
 
 /// One step of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(crate) enum Step {
     Say(&'static str),
     /// Two things are said at once.
     Both(&'static str, &'static str),
-    /// What waits is approved, or denied.
+    /// The pending wait is approved, or denied.
     Decide(bool),
     /// The turn that waits is cancelled.
     Cancel,

@@ -1,5 +1,5 @@
-//! In sessions of commands the transcript is written and not read: emptying it between turns changes nothing but itself. In
-//! conversations it is what the model is shown (wire notes §3.4 R4, §3.5).
+//! In sessions of commands the transcript is written and not read: emptying it between turns changes nothing but
+//! itself. In conversations the model is shown the transcript (wire notes §3.4 R4, §3.5).
 
 use singletree_harness::PromptPolicy;
 
@@ -7,7 +7,8 @@ use super::seen::{Seen, compare};
 use super::story::{STORIES, Step};
 use super::world::{Play, play};
 
-/// Leaves out what is about the transcript itself: its messages, what counts them, the name of the way that a turn came.
+/// Leaves out the parts about the transcript itself: its messages, their counters, the name of the path that a turn
+/// took.
 fn but_the_transcript(seen: Vec<Seen>) -> Vec<Seen> {
     let kept = |it| match it {
         Seen::Request(_) | Seen::Deed(_) | Seen::Fact(_) => Some(it),
@@ -48,7 +49,7 @@ fn commands_do_not_depend_on_the_transcript() {
     }
 }
 
-// The control: what the test above does makes a difference where the transcript counts, and only there.
+// The control: emptying the transcript makes a difference where the transcript counts, and only there.
 #[test]
 fn conversations_do() {
     let mut remembering = Vec::new();
@@ -57,7 +58,7 @@ fn conversations_do() {
         let how = Play::of(PromptPolicy::Conversation);
         let reference = play(&steps, &how).seen;
         let emptied = play(&steps, &Play { empties: true, ..how }).seen;
-        // What failed is no part of the conversation.
+        // Failed messages are no part of the conversation.
         let remembers = requests(&reference).iter().any(|it| it.matches("\"role\":\"user\"").count() > 1);
         assert_eq!(requests(&reference) != requests(&emptied), remembers, "'{name}'");
         remembering.extend(remembers.then_some(*name));

@@ -1,5 +1,5 @@
-//! What a page holds of a conversation is a picture of it, as narration is: whatever a page posts along, nothing that counts
-//! changes (wire notes §3.4 R8, D16).
+//! A page's copy of a conversation is only a picture of it, as narration is: pictures that a page posts along change
+//! nothing that counts (wire notes §3.4 R8, D16).
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn pictures() -> impl Strategy<Value = Vec<Vec<Value>>> {
     proptest::collection::vec(proptest::collection::vec(message(), 0..6), SAID.len())
 }
 
-/// Says the same each time, with these pictures of the conversation posted along, and returns what was seen.
+/// Sends the same messages each time, with these pictures of the conversation posted along, and returns the record.
 async fn seen(policy: &str, pictures: &[Vec<Value>]) -> (Vec<Seen>, Vec<Value>) {
     let record = Record::default();
     let noted = record.clone();

@@ -6,7 +6,7 @@ use super::sinks::{Copy, Fate};
 use super::story::STORIES;
 use super::world::Play;
 
-/// What is wrong with a world.
+/// The fault of a world.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Mutant {
     /// Nothing.
@@ -14,12 +14,12 @@ pub(crate) enum Mutant {
     None,
     /// The last piece of narration is put into prompts.
     ReadsTheLast(Copy),
-    /// A `yes` among what was narrated approves.
+    /// A `yes` in the narration approves.
     ParsesYes(Copy),
 }
 
 impl Mutant {
-    /// Returns what is put into the prompt.
+    /// Returns the text that is put into the prompt.
     pub(crate) fn last_said(&self) -> Option<String> {
         match self {
             Self::ReadsTheLast(copy) => copy.lock().unwrap().last().map(|it| it.content.clone()),

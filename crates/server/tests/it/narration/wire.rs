@@ -1,5 +1,5 @@
-//! The same story over the wire: whatever becomes of narration between two requests, every answer is the same, to the byte
-//! (wire notes §3.4 R7, §3.5).
+//! The same story over the wire: every change of narration between two requests leaves every answer the same, to the
+//! byte (wire notes §3.4 R7, §3.5).
 
 use bytes::Bytes;
 use hyper::Method;
@@ -16,7 +16,7 @@ use crate::support::{Client, Rig};
 /// The sessions of the story: one for each policy.
 const SESSIONS: [(&str, &str); 2] = [("talk", "conversation"), ("work", "command")];
 
-/// What is asked, in order; `{session}` stands for a session, `{signal}`, `{wait}` and `{action}` for what waits there.
+/// The requests, in order; `{session}` stands for a session, `{signal}`, `{wait}` and `{action}` for its pending wait.
 const ASKED: &[(&str, &str, &str)] = &[
     ("POST", "/v1/sessions/{session}/messages", r#"{"content": "say hello"}"#),
     ("POST", "/v1/sessions/{session}/messages", r#"{"content": "fail correctable"}"#),

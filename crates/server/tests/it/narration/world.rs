@@ -27,7 +27,7 @@ pub(crate) const SESSION: &str = "s";
 pub(crate) struct Play {
     pub(crate) policy: PromptPolicy,
     pub(crate) fate: Fate,
-    /// What is done at which point.
+    /// The number of a point, and the action there.
     pub(crate) at: Option<(u64, Deed)>,
     /// Which mutant plays it, if one does.
     pub(crate) mutant: fn(super::sinks::Copy) -> Mutant,
@@ -45,7 +45,7 @@ impl Play {
     }
 }
 
-/// What came of a story.
+/// The result of a story.
 pub(crate) struct Played {
     pub(crate) seen: Vec<Seen>,
     /// How many points there were.
@@ -180,7 +180,7 @@ impl World {
         seen::outcome(&chat.send_with(SESSION, ChatMessage::user(text), options).await)
     }
 
-    /// Answers what waits, if anything does.
+    /// Answers the pending waits, if there are any.
     async fn decide(&self, chat: &Chat, approved: bool) {
         for wait in chat.pending(Some(SESSION), 9).await.unwrap() {
             let payload = Map::from_iter([("approved".to_owned(), json!(approved))]);
@@ -203,7 +203,7 @@ impl World {
     }
 }
 
-/// Empties the transcript of the session, where nothing waits: what waits stands on it.
+/// Empties the transcript of the session, unless a wait is pending: it depends on the transcript.
 async fn empty(store: &MemoryStore) {
     let key = World::key();
     let Some(session) = store.session(&key).await.unwrap() else { return };

@@ -117,7 +117,7 @@ impl Api {
     }
 }
 
-/// Leaves out what is not the same in each run: times, ids of requests.
+/// Leaves out the values that differ in each run: times, ids of requests.
 pub(crate) fn bare(mut value: Value) -> Value {
     strip(&mut value);
     value

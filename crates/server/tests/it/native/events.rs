@@ -33,7 +33,7 @@ async fn a_stream_begins_after_what_was_seen_and_goes_on_with_what_happens() {
     assert_eq!(told(&mut api.follow("s", Some(seen)).await, 1).await, whole[1..]);
     let by_query = format!("/v1/sessions/s/events?after={seen}");
     assert_eq!(told(&mut api.client.events(&by_query, None).await, 1).await, whole[1..]);
-    // What a browser says of its own goes before what its address said when it was opened.
+    // The browser's `Last-Event-ID` takes precedence over the `after` of the address.
     let last = whole[2]["id"].as_str().unwrap();
     let mut events = api.client.events(&by_query, Some(last)).await;
     api.send("s", "say two").await;
@@ -88,7 +88,7 @@ async fn an_id_that_the_log_never_had_is_unknown_and_one_of_another_log_is_expir
     assert_eq!(told, (409, &json!("chat_events_expired"), &json!(first)));
 }
 
-// D9: an id older than what retention kept is answered with the oldest one.
+// D9: an id older than the retained events is answered with the oldest one.
 #[tokio::test]
 async fn an_id_before_what_is_kept_is_answered_with_the_oldest() {
     let rig = Rig::start().await;
@@ -169,7 +169,7 @@ async fn a_history_that_is_read_in_the_middle_of_a_turn_joins_all_of_that_turn()
     let mut events = api.follow("s", page["last_event"].as_str()).await;
     rig.pace.run_free();
     let kinds: Vec<_> = told(&mut events, 1).await.iter().map(|it| it["type"].clone()).collect();
-    // What the turn was asked is not history yet, and not lost for whoever comes now.
+    // The history does not have the running turn's message yet; a reader that follows from its end still gets it.
     assert_eq!(kinds, ["turn.accepted", "message.appended", "turn.completed"]);
 }
 

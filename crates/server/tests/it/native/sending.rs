@@ -187,7 +187,7 @@ async fn what_is_not_right_is_refused_and_nothing_is_stored() {
     assert_eq!(api.get("/v1/sessions/s").await.status, 404);
 }
 
-// What a page of somebody else's can make a browser send without asking is no JSON by name.
+// Content types that another site's page can make a browser send without a preflight request are not JSON.
 #[tokio::test]
 async fn a_body_has_to_be_called_json() {
     let rig = Rig::start().await;
@@ -228,7 +228,7 @@ async fn pictures_are_named_by_address_or_by_what_was_uploaded() {
     assert_eq!(sent.status, 202);
     let told = within(api.follow("s", None).await.json()).await.unwrap();
     assert_eq!(told["message"], json!({ "role": "user", "content": content }));
-    // To another session it is nothing; nor is what nobody uploaded.
+    // Another session cannot use the blob; a digest that was never uploaded is refused, too.
     for (session, name) in [("other", digest), ("s", "cd".repeat(32)), ("s", "0".into())] {
         let content =
             json!([{ "type": "image", "source": { "type": "url", "url": format!("blob:{name}") } }]);

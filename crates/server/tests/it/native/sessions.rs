@@ -92,7 +92,7 @@ async fn what_was_written_last_is_listed_first_where_that_is_asked_for() {
     };
     let (first, next) = page("&limit=2").await;
     assert_eq!(first, ["b.1", "c"]);
-    // What is written meanwhile comes to the front, and moves nothing that is left.
+    // Sessions that are written meanwhile come to the front, and do not move the remaining ones.
     api.send("c", "say hello").await;
     assert_eq!(page(&format!("&limit=2&from={}", next.unwrap())).await, (vec!["a".to_owned()], None));
     assert_eq!(page("").await.0, ["c", "b.1", "a"]);

@@ -1,4 +1,4 @@
-//! What waits for a person, and answering it (D2).
+//! Pending waits, and answering them (D2).
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::api::Api;
 use crate::support::Rig;
 use crate::support::rig::within;
 
-/// Sends what needs approval, and returns what waits for it.
+/// Sends a message whose call needs approval, and returns the pending wait.
 async fn asked(api: &Api, session: &str) -> Value {
     let outcome = api.send(session, "send").await;
     assert_eq!(outcome["status"], "suspended", "{outcome:#}");

@@ -41,7 +41,7 @@ async fn a_turn_is_followed_from_its_beginning_to_its_end_whenever_one_comes() {
         ["turn.accepted", "message.appended", "message.appended", "message.appended", "turn.completed"];
     assert_eq!(kinds, expected);
     assert_eq!(told[4]["outcome"], outcome);
-    // Who lost it goes on after what was seen.
+    // A reader that lost the stream goes on after its last event.
     let seen = told[2]["id"].as_str();
     let rest: Vec<_> = api.client.events(&path, seen).await.rest().await.iter().map(|it| it.json()).collect();
     assert_eq!(rest, told[3..]);

@@ -1,4 +1,4 @@
-//! What was used of models, over the wire.
+//! The usage of models, over the wire.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ async fn a_session_counts_its_own_and_the_tenant_all() {
     for key in ["calls", "prompt_tokens", "completion_tokens", "cached_tokens", "cache_creation_tokens"] {
         assert_eq!(all["total"][key], both(key), "{key}");
     }
-    // What was used was used, whatever becomes of the session.
+    // The usage stays when the session is deleted.
     assert_eq!(api.delete("/v1/sessions/s").await.status, 204);
     assert_eq!(usage("/v1/usage").await, all);
     let gone = api.get("/v1/sessions/s/usage").await;

@@ -1,4 +1,4 @@
-//! What is refused before anything runs.
+//! Requests that are refused before anything runs.
 
 use serde_json::{Value, json};
 

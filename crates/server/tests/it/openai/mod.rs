@@ -24,7 +24,7 @@ fn message(answer: &Answer) -> Value {
     body["choices"][0]["message"].clone()
 }
 
-/// What an OpenAI client makes of a stream.
+/// The result of a stream for an OpenAI client.
 #[derive(Debug, Default)]
 struct Streamed {
     text: String,

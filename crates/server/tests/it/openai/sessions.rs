@@ -81,7 +81,7 @@ async fn effectful_tools_are_run_in_a_session_and_several_messages_are_one_text(
     rig.stop().await;
 }
 
-// D1, D2: an OpenAI client cannot answer; it is told what waits and where.
+// D1, D2: an OpenAI client cannot answer; it is told which wait is pending, and where to answer it.
 #[tokio::test]
 async fn what_waits_for_a_person_is_said_in_words_and_as_data() {
     let mut body = says("send");

@@ -171,7 +171,7 @@ async fn the_agents_are_the_models() {
     rig.stop().await;
 }
 
-// S2: what a client's schema would cost is found before it is compiled.
+// S2: the cost of a client's schema is bounded before it is compiled.
 #[tokio::test]
 async fn schemas_that_would_take_for_ever_are_refused_by_category() {
     let rig = Rig::start().await;

@@ -1,4 +1,4 @@
-//! Attachments: what references lead to, and where they must not lead (spec: OpenHarness §9.1; wire-notes §6).
+//! Attachments: the files behind references, and addresses that are forbidden (spec: OpenHarness §9.1; wire-notes §6).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::support::Rig;
 /// The smallest PNG that is one.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
 
-/// What stands at an address of the net.
+/// The content at an address of the net.
 #[derive(Debug, Clone)]
 enum Stands {
     Here(u16, &'static [u8]),
@@ -99,7 +99,7 @@ async fn a_picture_behind_an_address_is_fetched_once_and_kept_with_the_session()
     // The same request is answered by the same bytes, and asks nobody.
     assert_eq!(shell.ask(&asked).await, answer);
     assert_eq!(net.asked.lock().unwrap().len(), 2);
-    // Named by what it was kept as, it is there without being fetched.
+    // A reference to the stored blob needs no fetch.
     shell.ask(&with(json!([{"ref_id": named[0]}, {"uri": named[0]}, {"ref_id": digest}]))).await;
     assert_eq!(pictures(&rig).await, vec![named[0].clone(); 4]);
     rig.stop().await;

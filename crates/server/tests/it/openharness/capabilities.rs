@@ -1,4 +1,4 @@
-//! The table that the engine publishes, beside what it does.
+//! The table that the engine publishes, compared with its behaviour.
 
 use std::collections::BTreeSet;
 

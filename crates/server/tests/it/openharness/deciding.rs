@@ -91,7 +91,7 @@ async fn two_questions_of_one_message_are_asked_one_after_the_other() {
     let done = shell.decide(&option(&second, "approve")).await;
     assert_eq!(texts(&done), ["All done."]);
     assert_eq!(rig.world.done(), ["send a", "send b"]);
-    // The first token says again what came of it: the second question, with the same tokens.
+    // The first token gets its outcome again: the second question, with the same tokens.
     let again = shell.decide(&option(&first, "approve")).await;
     assert_eq!(again["response"], second["response"]);
     rig.stop().await;
@@ -148,7 +148,7 @@ async fn what_fits_nothing_is_no_continuation() {
     check(json!({"session_id": "t", "continuation": {"continuation_token": token}})).await;
     check(json!({"session_id": "s", "conversation_id": "c", "continuation": {"continuation_token": token}}))
         .await;
-    // What does not fit has not used it up.
+    // A request that does not fit has not used up the token.
     let context = json!({"session_id": "s", "continuation": {"continuation_token": token}});
     assert_eq!(texts(&shell.ask(&message(context)).await), ["All done."]);
     rig.stop().await;

@@ -30,7 +30,7 @@ fn both_sides_read_the_examples_and_write_them_again_as_they_were() {
     }
 }
 
-/// Takes away what an answer may have beyond an example: our extensions, how long it took, the text itself.
+/// Removes the parts that an answer may have beyond an example: our extensions, the latency, the text itself.
 fn bare(mut answer: Value) -> Value {
     let response = answer["response"].as_object_mut().unwrap();
     response.remove("extensions");
@@ -56,7 +56,7 @@ fn bare(mut answer: Value) -> Value {
     answer
 }
 
-/// Sends what an example asks, as something that the test's agents understand.
+/// Sends the request of an example, with a text that the test's agents understand.
 async fn ask(shell: &Shell, mut request: Value) -> Value {
     request["request"]["context"]["user_intent"] = "say hello".into();
     shell.ask(&request).await
@@ -91,7 +91,7 @@ async fn what_goes_wrong_is_worded_as_in_the_examples() {
     bad["correlation_id"] = golden["correlation_id"].clone();
     bad["request"]["context"].as_object_mut().unwrap().remove("user_intent");
     let mut answer = bare(shell.ask(&bad).await);
-    // The example leaves out what each of our answers has.
+    // The example leaves out a field that each of our answers has.
     assert_eq!(answer.as_object_mut().unwrap().remove("supported_protocol_versions"), Some(json!(["1.0.0"])));
     assert_eq!(answer, bare(golden));
     rig.stop().await;
@@ -115,8 +115,8 @@ async fn a_build_without_cards_denies_them_as_in_the_example() {
     rig.stop().await;
 }
 
-/// The larger example goes on with a run that its engine has issued. Here this engine has, and only the opaque names are put
-/// in; as it stands it is understood, and there is nothing to go on with.
+/// The larger example goes on with a run that its engine has issued. Here this engine has issued it, and only the
+/// opaque names are put in; the unchanged example is understood, but there is no such run.
 #[tokio::test]
 async fn the_larger_request_goes_on_with_the_run_that_it_names() {
     let Some(mut request) = example("im-cli/request") else { return };

@@ -1,5 +1,5 @@
-//! The OpenHarness engine over its wire. Every answer of every test is checked against the schema of the protocol and against
-//! the table that the engine publishes.
+//! The OpenHarness engine over its wire. Every answer of every test is checked against the schema of the protocol and
+//! against the table that the engine publishes.
 
 mod asking;
 mod schema;

@@ -1,5 +1,5 @@
-//! Requests changed in one place: what the schema says of each, and what the engine does. Where the schema and the text of the
-//! protocol say different things, the text counts (wire-notes §2.3).
+//! Requests changed in one place: the verdict of the schema on each, and the reaction of the engine. Where the schema
+//! and the text of the protocol differ, the text counts (wire-notes §2.3).
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::asking::{Shell, error};
 use super::schema::takes_request;
 use crate::support::Rig;
 
-/// What the engine does.
+/// The reaction of the engine.
 enum Does {
     /// Takes it.
     Takes,
@@ -21,7 +21,7 @@ enum Does {
 
 use Does::{Declines, Misses, Refuses, Takes};
 
-/// What is put where; `null` is put too.
+/// A value and the field that it is put into; `null` is put, too.
 struct Mutation(&'static str, Value, bool, Does);
 
 /// Takes a field away.
@@ -186,7 +186,7 @@ async fn each_changed_request_is_taken_or_refused_with_its_place() {
         let told = || (error(&answer).0, error(&answer).1);
         match does {
             Takes => {
-                // What was said need not be something that the agent understands.
+                // The agent need not understand the text.
                 let spoke = answer["response"]["extensions"]["dev.singletree"]["turn_id"].is_string();
                 assert!(spoke, "{message} {answer}");
             }

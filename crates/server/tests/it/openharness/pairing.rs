@@ -25,7 +25,7 @@ async fn created(rig: &Rig, body: Value) -> Value {
     made.json()
 }
 
-/// The guide's word for what went wrong.
+/// Returns the status and the error code, as the guide names it.
 fn word(answer: &Answer) -> (u16, String) {
     (answer.status, answer.json()["error"].as_str().unwrap_or_default().to_owned())
 }

@@ -1,4 +1,4 @@
-//! What a device says of itself: where each tier may go, and where it may not (spec: OpenHarness §8; wire-notes §6).
+//! The state of a device: where each privacy tier may go, and where it may not (spec: OpenHarness §8; wire-notes §6).
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::asking::{PATH, checked, message, with_id};
 use crate::support::Client;
 
-/// A model that notes what it is shown.
+/// A model that records the texts that it is shown.
 #[derive(Debug)]
 struct Watched(ScriptedProvider, Mutex<String>);
 

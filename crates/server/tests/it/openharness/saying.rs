@@ -1,4 +1,4 @@
-//! Turns: what is said, and how what comes of it is told.
+//! Turns: the messages, and the answers with their outcomes.
 
 use serde_json::{Value, json};
 
@@ -137,7 +137,7 @@ async fn what_a_shell_adds_of_history_and_state_changes_nothing() {
     rig.stop().await;
 }
 
-// D1: what is sent while a question waits is refused, and its id is free again
+// D1: a message that is sent while a question waits is refused, and its id is free again
 #[tokio::test]
 async fn a_message_while_a_question_waits_is_refused_and_can_be_sent_again_later() {
     let rig = Rig::start().await;

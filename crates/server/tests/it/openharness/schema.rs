@@ -52,7 +52,7 @@ pub(super) fn check_response(answer: &Value) {
     }
 }
 
-/// Says what the schema says of a request; none without the schema.
+/// Returns the verdict of the schema on a request; none without the schema.
 pub(super) fn takes_request(request: &Value) -> Option<bool> {
     REQUEST.as_ref().map(|it| it.is_valid(request))
 }

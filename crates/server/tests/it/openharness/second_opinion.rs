@@ -46,7 +46,7 @@ async fn answers() -> Vec<Value> {
     answers
 }
 
-/// What our own shell says.
+/// The requests of our own shell.
 fn requests() -> Vec<Value> {
     let shell = Client::new(ShellProfile::text("test", "1"), Some("s".into())).conversation("c").sop("p");
     let attachment =
@@ -75,7 +75,7 @@ async fn somebody_elses_library_finds_the_same_messages_valid() {
     lines.extend(requests().into_iter().map(|it| json!(["requestMessage", it])));
     let count = lines.len();
     assert_eq!(judged(&schema, &lines), (true, count.to_string()));
-    // What its word is worth.
+    // Proves that the judge can refuse.
     lines[0][1]["response"]["status"] = "maybe".into();
     assert!(!judged(&schema, &lines).0);
 }

@@ -16,7 +16,7 @@ use singletree_protocol::openharness::{PairClaim, PairConfirm, PairCreate, PairR
 
 use crate::support::Rig;
 
-/// A person who decides always alike, and what they were shown.
+/// A person who always decides the same way, and a record of the shown texts.
 #[derive(Default)]
 struct Decider {
     option: Option<usize>,

@@ -1,4 +1,4 @@
-//! Keys, scopes and tenants: who may ask, and that nobody hears of what is somebody else's (INV-14).
+//! Keys, scopes and tenants: who may send requests, and that no tenant learns of the data of another (INV-14).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What does not come as far as being a message: every answer is one all the same.
+//! Requests that are no valid message: every answer is a message all the same.
 
 use bytes::Bytes;
 use hyper::Method;

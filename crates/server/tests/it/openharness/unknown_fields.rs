@@ -63,8 +63,8 @@ fn strewn(value: &Value, fields: &mut impl Iterator<Item = (String, Value)>) -> 
     }
 }
 
-/// Asks a new engine this, and whether something may be done, with the same fields in that; returns all its answers. Names are
-/// counted, so equal engines give equal bytes.
+/// Sends these messages and a decision on a question to a new engine, all with the unknown fields added; returns all
+/// its answers. Generated ids are counters, so equal engines give equal bytes.
 async fn answers(asked: &[Value], fields: &[(String, Value)]) -> Vec<Value> {
     let rig = Rig::start().await;
     let shell = Shell::of(&rig);

@@ -17,7 +17,7 @@ async fn open(rig: &Rig) -> TcpStream {
     stream
 }
 
-/// Reads what was sent, up to where a durable event tells the end of the n-th turn, without what HTTP writes between pieces.
+/// Reads the stream, without HTTP's chunk headers, up to the durable event that ends the n-th turn.
 async fn read_up_to(stream: &mut TcpStream, turns: usize) -> Vec<Value> {
     let (mut events, mut text, mut piece) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
     let mut ended = 0;
@@ -61,7 +61,7 @@ async fn turns_end_while_a_reader_reads_nothing_and_it_misses_nothing_durable() 
     let numbers: Vec<u64> =
         durable.iter().map(|it| it.rsplit_once('.').unwrap().1.parse().unwrap()).collect();
     assert!(numbers.iter().copied().eq(0..3 * TURNS as u64), "{numbers:?}");
-    // It was behind: what is only shown while it happens went by, and was kept for nobody.
+    // It was behind: the transient events went by, and were stored for nobody.
     let deltas = seen.iter().filter(|it| it["type"] == "delta").count();
     assert!(deltas < TURNS * WORDS, "it saw all {deltas}: it was not behind");
 }

@@ -77,7 +77,7 @@ async fn who_speaks_is_told_before_and_kept_with_the_message() {
         "type": "agent", "agentId": "sales",
         "payload": { "agentId": "sales", "name": "Sales", "icon": "$", "color": "#00ff00" },
     });
-    // Each stream says it anew; within one only what changes.
+    // Each stream names the speaker again; within a stream only changes are sent.
     assert_eq!(speakers, [vec![&front], vec![&front, &sales], vec![&sales]]);
     let told: Vec<(String, Value)> = all.iter().flat_map(|it| owners(it)).collect();
     let kept: Vec<(String, Value)> = messages(&client, "s")

@@ -8,7 +8,7 @@ use super::messages;
 use crate::clients::{installed, run};
 use crate::support::Rig;
 
-/// Returns what a page shows of messages that are kept: the hook has one bubble a turn, in which all of it stands.
+/// Returns the bubbles that a page shows for stored messages: the hook has one bubble a turn, which holds all of it.
 fn bubbles(kept: &[Value]) -> Vec<Value> {
     let mut bubbles: Vec<Value> = Vec::new();
     for message in kept.iter().filter(|message| message["failed"] != true) {
@@ -53,7 +53,7 @@ async fn the_frameworks_own_hooks_show_what_is_kept() {
     let others: Vec<_> = shown("tools", "others").iter().map(|it| it["event"].clone()).collect();
     assert_eq!(others, ["accepted", "accepted"]);
 
-    // An approval, and what comes of it where the page listens.
+    // An approval, and its outcome at a page that listens.
     let approval = &told["approval"];
     assert_eq!((&approval["wait"]["metadata"]["tool"], &approval["done"]), (&json!("send"), &json!([true])));
     let heard: Vec<_> = approval["heard"].as_array().unwrap().iter().collect();

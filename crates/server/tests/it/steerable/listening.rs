@@ -22,7 +22,7 @@ async fn listen(events: &mut Events, turns: usize) -> Vec<Event> {
     heard
 }
 
-/// Returns what was told, without what only carries a place to go on from.
+/// Returns the events, without those that only carry a place to resume from.
 fn told(events: &[Event]) -> Vec<Value> {
     events.iter().map(|it| it.json()).filter(|it| it["type"] != "keepalive").collect()
 }
@@ -48,7 +48,7 @@ async fn all_turns_are_told_to_who_listens_whoever_speaks() {
     assert_eq!(heard[0]["payload"]["message"]["id"], kept[2]["id"]);
 }
 
-// A reader that is lost anywhere and comes again with what it saw last has, in the end, what one has that never was.
+// A reader that loses its stream anywhere and resumes with its last id has the same events as one that never lost it.
 #[tokio::test]
 async fn a_stream_that_is_lost_anywhere_goes_on_there() {
     let rig = Rig::start().await;

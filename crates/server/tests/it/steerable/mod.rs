@@ -40,7 +40,7 @@ async fn messages(client: &Client, chat: &str) -> Vec<Value> {
     messages
 }
 
-/// Returns what a stream says, by message.
+/// Returns the text of a stream, by message.
 fn said(told: &[Value]) -> Vec<(String, String)> {
     let mut said: Vec<(String, String)> = Vec::new();
     for event in told.iter().filter(|it| it["type"] == "content") {

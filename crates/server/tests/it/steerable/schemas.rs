@@ -40,7 +40,7 @@ pub(super) fn check(schema: &str, document: &Value) {
     assert_eq!(mistakes, Vec::<String>::new(), "{document}");
 }
 
-/// Holds an event of the stream against its schema, and what it carries against that's.
+/// Checks an event of the stream against its schema, and its payload against the payload's schema.
 pub(super) fn check_event(event: &Value) {
     check("events/SSEEvent", event);
     match event["type"].as_str() {

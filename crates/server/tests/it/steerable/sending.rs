@@ -36,7 +36,7 @@ async fn a_turn_with_tools_is_told_as_it_is_kept() {
     let done =
         json!({ "type": "done", "payload": { "outcome": "completed", "turnId": turn, "messageIds": ids } });
     assert_eq!(told.last().unwrap(), &done);
-    // What the stream says is what is kept, under the same names.
+    // The text of the stream is the stored text, under the same ids.
     let kept = messages(&rig.client(), "s").await;
     let named: Vec<_> = kept.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(named[1..], ids);
@@ -138,7 +138,7 @@ async fn an_error_is_the_last_but_the_end_and_says_what_can_be_done() {
     check("fail terminating", "error", "provider_model_not_loaded", "session_terminating").await;
     check("both", "budget_exhausted", "E_BUDGET_TOOL_CALLS", "user_correctable").await;
     let halfway = check("fail halfway", "error", "provider_unavailable", "retryable_transient").await;
-    // What was shown of a message that is never kept is void.
+    // The shown part of a message that is never stored is retracted.
     let shown = said(&halfway).remove(0).0;
     let void = halfway.iter().find(|it| it["event"] == "retracted").unwrap();
     assert_eq!((&void["messageId"], &void["payload"]["messageId"]), (&json!(shown), &json!(shown)));
@@ -299,7 +299,7 @@ async fn a_message_steers_only_a_turn_that_runs() {
     assert_eq!(texts.last().unwrap(), "You said: it otherwise");
 }
 
-// Times of a page are in order, whatever waited for what.
+// Times of a page are in order, even when messages waited for others.
 #[tokio::test]
 async fn a_message_that_waited_its_place_is_not_older_than_what_it_waited_for() {
     let rig = Rig::start().await;

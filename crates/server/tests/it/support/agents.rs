@@ -1,6 +1,6 @@
 //! The agents behind the test's server: scripts that do as they are told.
 //!
-//! | text | what happens |
+//! | text | effect |
 //! |---|---|
 //! | `say TEXT` | the reply is `You said: TEXT` |
 //! | `look` | the tool `look` (reads), then `All done.` |
@@ -16,7 +16,9 @@
 //! | `fail retryable` | `provider_unavailable` |
 //! | `fail correctable` | `provider_invalid_request` |
 //! | `fail terminating` | `provider_model_not_loaded`, which these agents file as terminating |
-//! | `fail by key`, `by model`, `by limit` | `provider_authentication`, `provider_invalid_model`, `provider_rate_limit` |
+//! | `fail by key` | `provider_authentication` |
+//! | `fail by model` | `provider_invalid_model` |
+//! | `fail by limit` | `provider_rate_limit` |
 //! | `fail halfway` | some words, then `provider_unavailable` |
 //! | `canary` | fails with a diagnostic that holds [`CANARY`] |
 //! | anything else | `provider_invalid_request`: no rule fits |
@@ -41,7 +43,7 @@ pub(crate) const BRIEF: &str = "brief";
 /// A configured secret: no output of the server may hold it.
 pub(crate) const CANARY: &str = "canary-secret-4711";
 
-/// What the tools did, in order, as `TOOL WHAT`; and what the model was asked.
+/// The effects of the tools, in order, as `TOOL ARGUMENT`; and the requests to the model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct World(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Request>>>);
 
@@ -56,7 +58,7 @@ impl World {
     }
 }
 
-/// The model, which notes what it is asked.
+/// The model, which records its requests.
 #[derive(Debug)]
 struct Model(ScriptedProvider, World);
 
@@ -111,7 +113,7 @@ fn failing(category: &str) -> Value {
     json!({ "error": { "category": category, "message": "the script fails" } })
 }
 
-/// What the agents' model says to what.
+/// The rules of the agents' model.
 pub(crate) fn script() -> Script {
     let denied = json!({ "tool": "send", "content": "*denied*" });
     let rules = json!([

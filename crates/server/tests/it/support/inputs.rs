@@ -81,7 +81,8 @@ impl Entropy for CountingEntropy {
     }
 }
 
-/// A pace at which a model's pauses pass one by one, when a test lets them. The words of the script's `slow` rules wait for it.
+/// A pace at which a model's pauses end one by one, when a test lets them. The words of the script's `slow` rules wait
+/// for it.
 #[derive(Debug)]
 pub(crate) struct HandPace(Semaphore, AtomicU64);
 

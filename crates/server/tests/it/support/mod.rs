@@ -1,7 +1,7 @@
 //! A server on a free port, the agents behind it, and how to talk to it.
 //!
-//! [`Rig`] is the server, [`agents`] what answers, [`Client`] one connection's worth of HTTP, [`HandClock`] its time.
-//! What one test does not use another does.
+//! [`Rig`] is the server, [`agents`] its agents, [`Client`] an HTTP client with one connection, [`HandClock`] its time.
+//! Not every test uses every part.
 
 pub(crate) mod agents;
 pub(crate) mod client;

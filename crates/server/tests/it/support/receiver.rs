@@ -25,7 +25,7 @@ pub(crate) enum Reply {
     Never,
 }
 
-/// What was delivered.
+/// A delivered request.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     pub(crate) headers: HeaderMap,
@@ -95,7 +95,7 @@ impl Receiver {
         within(self.told.recv()).await.unwrap()
     }
 
-    /// Returns what was delivered and not looked at.
+    /// Returns the deliveries that no test has read yet.
     pub(crate) fn rest(&mut self) -> Vec<Delivery> {
         std::iter::from_fn(|| self.told.try_recv().ok()).collect()
     }

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Rig {
     pub(crate) at: SocketAddr,
-    /// The chat of the tenant `default`: what the wire shows is to be seen here, too.
+    /// The chat of the tenant `default`: everything that the wire shows must be visible here, too.
     pub(crate) chat: Chat,
     pub(crate) documents: Arc<dyn Documents>,
     pub(crate) clock: Arc<HandClock>,
@@ -43,7 +43,7 @@ pub(crate) struct Rig {
     served: JoinHandle<singletree_server::Result<()>>,
 }
 
-/// What of a rig is not as usual.
+/// The settings of a rig that differ from the usual ones.
 pub(crate) struct RigBuilder {
     limits: ServerLimits,
     chat_limits: Limits,
@@ -139,7 +139,7 @@ impl RigBuilder {
         self
     }
 
-    /// Goes on with what another rig began with: its world, its time, its names. For restarts over one store.
+    /// Goes on with the state of another rig: its world, its time, its names. For restarts over one store.
     pub(crate) fn after(mut self, other: &Rig) -> Self {
         self.world = other.world.clone();
         self.clock = other.clock.clone();
@@ -166,7 +166,7 @@ impl RigBuilder {
         self
     }
 
-    /// Holds what is narrated in this log.
+    /// Holds the narration in this log.
     pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
         self.narration = Some(log);
         self
@@ -178,7 +178,7 @@ impl RigBuilder {
         self
     }
 
-    /// Changes what the chat is built of.
+    /// Changes the settings of the chat.
     pub(crate) fn chat(mut self, change: impl FnOnce(ChatBuilder) -> ChatBuilder + 'static) -> Self {
         self.chat.push(Box::new(change));
         self
@@ -190,7 +190,7 @@ impl RigBuilder {
         self
     }
 
-    /// Changes what the server is built of.
+    /// Changes the settings of the server.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
         self
@@ -218,7 +218,7 @@ impl RigBuilder {
         let redactor = Redactor::new([Secret::new(CANARY)]);
         let known = redactor.clone();
         let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
-        // Names of its own, so that what is narrated does not shift the others.
+        // Ids of its own, so that narration does not shift the other ids.
         let narrated = || {
             let (limits, clock) = (NarrationLimits::default(), self.clock.clone());
             NarrationLog::new(limits, redactor.clone(), clock, &CountingIds::default())

@@ -1,4 +1,4 @@
-//! What a server keeps for a tenant beside its sessions is erased with it, and nothing of another tenant (D25, INV-14).
+//! The documents of a tenant beside its sessions are erased with it, and none of another tenant (D25, INV-14).
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! How each route is asked: one line a route at least, whatever section it is of.
 
-/// How one route is asked. `{session}`, `{turn}`, `{signal}`, `{action}`, `{digest}`, `{key}`, `{event}` and `{interrupt}` stand for
-/// names that A has, in path, query and body.
+/// A request to one route. `{session}`, `{turn}`, `{signal}`, `{action}`, `{digest}`, `{key}`, `{event}` and
+/// `{interrupt}` stand for ids of A, in path, query and body.
 pub(crate) struct Entry {
     pub(crate) method: &'static str,
     /// The path, as the route has it.
@@ -29,7 +29,7 @@ impl Entry {
         Self { query, ..self }
     }
 
-    /// Asks for what happens, as it happens.
+    /// Requests the answer as a stream of events.
     const fn events(self) -> Self {
         Self { headers: &[("accept", "text/event-stream")], ..self }
     }
@@ -40,7 +40,7 @@ impl Entry {
 }
 
 pub(crate) const TABLE: &[Entry] = &[
-    // What describes the server.
+    // Descriptions of the server.
     of("GET", "/healthz").alike(),
     of("GET", "/readyz").alike(),
     of("GET", "/version").alike(),
@@ -64,7 +64,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/sessions/{session}/messages"),
     of("POST", "/v1/sessions/{session}/steer").body(r#"{"content": "say hello"}"#),
     of("GET", "/v1/sessions/{session}/events").query("?after={event}0"),
-    // What happens in the tenant of who asks is looked at in a test of its own: the stream does not end.
+    // The events of the caller's own tenant have a test of their own: the stream does not end.
     of("GET", "/v1/events").query("?after={session}").alike(),
     of("GET", "/v1/sessions/{session}/narration"),
     of("DELETE", "/v1/sessions/{session}/narration").alike(),

@@ -52,7 +52,7 @@ async fn holds_what_is_kept(package: &str) {
     let good = json!({ "isError": false, "isAbort": false, "isDisconnect": false, "finishReason": "stop" });
     assert!(told["short"]["finished"].as_array().unwrap().iter().all(|it| *it == good));
 
-    // An approval is one message from the question to what came of the answers.
+    // An approval is one message from the question to the outcome of the answers.
     let approval = told["approval"]["view"].as_array().unwrap();
     assert_eq!((approval.len(), &approval[1]["id"]), (2, &told["asked"][1]["id"]));
     let of = |kind: &str| {
@@ -64,7 +64,7 @@ async fn holds_what_is_kept(package: &str) {
     assert_eq!(texts(&told["elsewhere"]["view"]), ["send", "All done."]);
     assert_eq!(rig.world.done().iter().filter(|it| it.starts_with("send")).count(), 2);
 
-    // Errors: the page is told, and what failed is said again otherwise.
+    // Errors: the page is told, and a failed message is sent again with another text.
     let failed = &told["failed"];
     assert_eq!((&failed["status"], failed["view"].as_array().unwrap().len()), (&json!("error"), 1));
     assert_eq!(failed["finished"][0]["isError"], true);

@@ -1,4 +1,5 @@
-//! The UI message stream over its wire. What a client makes of the streams is held against what the server says that it has.
+//! The UI message stream over its wire. The messages that a client builds from the streams are compared with those of
+//! the server.
 
 mod approvals;
 mod library;
@@ -32,7 +33,8 @@ async fn post(client: &Client, body: &Value) -> Vec<Value> {
     parts(client.post_events("/v1/ui", body).await).await
 }
 
-/// Says something, as a client does whose transport sends only what is needed, and returns the message that it has then.
+/// Sends a message, as a client does whose transport sends only the necessary fields, and returns the resulting
+/// message.
 async fn say(client: &Client, chat: &str, id: &str, text: &str) -> Value {
     let body = json!({ "sessionId": chat, "message": user(id, text) });
     Page::of(&post(client, &body).await).message

@@ -1,4 +1,5 @@
-//! What a client makes of a stream: by the rules of `ai` 5, of which the tests with the client itself are the proof.
+//! The message that a client builds from a stream: by the rules of `ai` 5. The tests with the client itself prove the
+//! rules.
 
 use serde_json::{Map, Value, json};
 

@@ -43,13 +43,13 @@ async fn a_turn_with_tools_is_one_message_of_the_page() {
         (&look["toolName"], &look["input"], &look["output"]),
         (&json!("look"), &json!({ "what": "a" }), &json!("did a"))
     );
-    // Nothing of what a model thinks is on the wire (D19).
+    // A model's thoughts are not on the wire (D19).
     let thought = say(&client, "s", "u2", "think").await;
     assert!(!thought.to_string().contains("Nobody may see this."));
     assert_eq!(messages(&client, "s").await[3], thought);
 }
 
-// D16: of what a page posts along only the newest message of the user is taken.
+// D16: of the messages that a page posts along only the newest one of the user is taken.
 #[tokio::test]
 async fn a_page_that_posts_all_it_has_says_one_thing() {
     let rig = Rig::start().await;
@@ -185,7 +185,7 @@ async fn an_approval_is_asked_and_answered_in_one_message() {
     }
 }
 
-// D12: a page keeps its chat's id; what is said otherwise goes on in a fork, and nothing of the old session changes.
+// D12: a page keeps its chat's id; an edited message goes on in a fork, and nothing of the old session changes.
 #[tokio::test]
 async fn saying_it_otherwise_and_asking_again_go_on_in_a_branch() {
     let rig = Rig::start().await;
@@ -202,7 +202,7 @@ async fn saying_it_otherwise_and_asking_again_go_on_in_a_branch() {
     assert_ne!((branch.as_str(), &again["id"]), ("s", &second["id"]));
     let kept = messages(&client, "s").await;
     assert_eq!((&kept[2], &kept[3], kept.len()), (&user("u2", "say two"), &again, 4));
-    // What is said next is said there.
+    // The next message goes to the fork.
     let third = say(&client, "s", "u3", "say three").await;
     assert_eq!(third["metadata"]["sessionId"], json!(branch));
     // An edit of the first message, under its own id.

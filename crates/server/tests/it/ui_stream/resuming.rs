@@ -17,7 +17,7 @@ async fn a_page_that_comes_back_has_the_whole_message() {
     while within(lost.json()).await.unwrap()["type"] != "text-delta" {}
     drop(lost);
     let mut back = client.events("/v1/ui/s/stream", None).await;
-    // It has what was shown before it came, and then what happens.
+    // It gets the text that was shown before, and then the new events.
     let mut told = Vec::new();
     while told.last().is_none_or(|it: &Value| it["type"] != "text-delta") {
         told.push(within(back.json()).await.unwrap());

@@ -1,4 +1,4 @@
-//! What runs code that nobody has seen, changes what others have, or hides.
+//! Rules for commands that run code that nobody has seen, change published data, or hide.
 
 use super::Test::{Each, Line};
 use super::rule;
@@ -28,7 +28,8 @@ pub(super) const RULES: &[Rule] = &[
         ("made-script", "remote code", "Runs text that another program makes", Warning, All),
         "What runs is known when it runs.",
         Each(|it| {
-            (is_interpreter(it) || it.is(&["eval", "source", "."])) && it.arguments().iter().any(|argument| argument.open)
+            (is_interpreter(it) || it.is(&["eval", "source", "."]))
+                && it.arguments().iter().any(|argument| argument.open)
         }),
     ),
     rule(

@@ -1,4 +1,4 @@
-//! What deletes, moves and writes files and disks.
+//! Rules for commands that delete, move and write files and disks.
 
 use super::Test::Each;
 use super::paths::{disk, vital};
@@ -60,7 +60,10 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         ("chmod-open", "files", "Opens files to everybody", Warning, Unix),
         "Everybody on the machine may write them.",
-        Each(|it| it.is(&["chmod"]) && it.operands().any(|operand| operand.ends_with("777") || operand.contains("a+rwx"))),
+        Each(|it| {
+            it.is(&["chmod"])
+                && it.operands().any(|operand| operand.ends_with("777") || operand.contains("a+rwx"))
+        }),
     ),
     rule(
         ("write-device", "disks", "Writes over a disk", Critical, Unix),
@@ -109,7 +112,8 @@ fn removes_folders(command: &Command) -> bool {
 }
 
 fn runs_rm(command: &Command) -> bool {
-    let at = command.words.iter().position(|word| word.text.starts_with("-exec") || word.text.starts_with("-ok"));
+    let at =
+        command.words.iter().position(|word| word.text.starts_with("-exec") || word.text.starts_with("-ok"));
     at.and_then(|at| command.words.get(at + 1))
         .is_some_and(|it| it.text.ends_with("rm") || it.text == "shred")
 }

@@ -1,7 +1,7 @@
 //! Paths that matter.
 
-/// Says whether a path is one without which a system or a home is not there: the root, a folder below it, a home, or all
-/// that is in one of them.
+/// Says whether a path is one without which a system or a home is not there: the root, a folder below it, a home, or
+/// all that is in one of them.
 pub(super) fn vital(path: &str) -> bool {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

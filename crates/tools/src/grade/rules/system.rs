@@ -1,4 +1,4 @@
-//! What changes a system, who may do what on it, and its traces.
+//! Rules for commands that change a system, its permissions, and its traces.
 
 use super::Test::{Each, Line};
 use super::paths::{secret_file, sets_user, start_file, system_file, written_system_file};
@@ -29,8 +29,11 @@ pub(super) const RULES: &[Rule] = &[
         ("fork-bomb", "system", "Starts itself without end", Critical, Unix),
         "A function that pipes itself into itself stops the machine.",
         Line(|it| {
-            let again = |name: &str| it.commands.iter().filter(|command| command.program() == name).count() >= 3;
-            it.commands.iter().any(|command| command.upstream.contains(&command.program()) && again(&command.program()))
+            let again =
+                |name: &str| it.commands.iter().filter(|command| command.program() == name).count() >= 3;
+            it.commands
+                .iter()
+                .any(|command| command.upstream.contains(&command.program()) && again(&command.program()))
         }),
     ),
     rule(
@@ -57,7 +60,8 @@ pub(super) const RULES: &[Rule] = &[
         "What the machine does for others changes.",
         Each(|it| {
             let verbs = ["stop", "disable", "mask", "restart", "isolate"];
-            it.is(&["systemctl", "service", "launchctl"]) && it.operands().any(|operand| verbs.contains(&operand))
+            it.is(&["systemctl", "service", "launchctl"])
+                && it.operands().any(|operand| verbs.contains(&operand))
                 || it.is(&["insmod", "modprobe", "rmmod", "sysctl", "mount", "umount"])
         }),
     ),

@@ -1,4 +1,4 @@
-//! What is dangerous on Windows.
+//! Rules for dangerous commands on Windows.
 
 use super::Test::{Each, Line};
 use super::paths::windows_vital;
