@@ -242,16 +242,14 @@ impl Preparing<'_> {
             Some(position) if turning.row.kind == TurnKind::Resume => {
                 let wait = self.answered(&turning.row).await?;
                 let answer = wait.answer.as_ref().map(singletree_durable::Json::decode).transpose();
-                let payload = answer
-                    .map_err(|error| corrupt("an answer".into(), Some(error.into())))?
-                    .unwrap_or_default();
+                let answer = answer.map_err(|error| corrupt("an answer".into(), Some(error.into())))?;
                 let records = self.records(turning.row.no).await?;
-                self.at_pause(&mut turning, &decode(&position.body)?, payload, records).await?
+                self.at_pause(&mut turning, &decode(&position.body)?, answer.unwrap_or_default(), records)
+                    .await?
             }
             _ => {
-                let no = self.house.message_of(&self.hot.key, &turning.row).await?;
-                let no = no
-                    .ok_or_else(|| corrupt(format!("turn {} has nothing to answer", turning.row.no), None))?;
+                let none = || corrupt(format!("turn {} has nothing to answer", turning.row.no), None);
+                let no = self.house.message_of(&self.hot.key, &turning.row).await?.ok_or_else(none)?;
                 let message = self.item(no).await?;
                 self.at_entry(&mut turning, message)?
             }

@@ -54,8 +54,7 @@ impl SendOptions {
         self
     }
 
-    /// Listens from before the turn begins, so that [`Turn::events`](crate::Turn::events) misses none of the events
-    /// that are only shown live: deltas and tool activity.
+    /// Listens from before the turn begins: [`Turn::events`](crate::Turn::events) then has all deltas and tool activity.
     #[must_use]
     pub fn listen(mut self) -> Self {
         self.listen = true;
@@ -426,8 +425,7 @@ impl Chat {
 type Teller = tokio::sync::oneshot::Sender<Result<(), Unaccepted>>;
 
 impl House {
-    /// The answer to an accept was lost, and it may have landed all the same: looks until the store says so. Who sent
-    /// the message is told once, when the first look fails, that it is not known (D20).
+    /// Settles a commit whose result is unknown: reads until the store answers. The first failed read tells the sender (D20).
     async fn look_for(
         &self,
         hot: &Hot,
