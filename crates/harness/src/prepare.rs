@@ -268,9 +268,8 @@ impl Preparing<'_> {
     pub(crate) async fn item(&self, no: u64) -> Result<Item, Error> {
         let range = ItemRange::Numbers { from: no, to: no + 1 };
         let rows = self.house.read(self.house.journal.items(&self.hot.key, &range)).await?;
-        let row = rows.into_iter().next();
-        row.map(|row| Item::from_text(row.body.as_str()))
-            .ok_or_else(|| corrupt(format!("item {no} is missing"), None))
+        let missing = || corrupt(format!("item {no} is missing"), None);
+        rows.first().map(|row| Item::from_text(row.body.as_str())).ok_or_else(missing)
     }
 
     /// Reads where a run stands, brought to the graph's version: the process that stored it may have had another (R36).
@@ -280,7 +279,6 @@ impl Preparing<'_> {
         position: &Position,
         records: Records,
     ) -> Result<(Standing, Numbers), Error> {
-        let graph = &self.served.agent.graph;
         let (frames, numbers) = self.frames(turning, position).await?;
         let from = written_by(position, &turning.head);
         let invocation = &turning.row.invocation;
@@ -292,7 +290,7 @@ impl Preparing<'_> {
         let (cursor, containers, completed) = (position.cursor.clone(), Vec::new(), Positions::new());
         let standing = Standing { identity, cursor, frames, records, containers, completed };
         let migrations = self.served.agent.run_migrations();
-        Ok((graph.migrate_standing(standing, &from, &migrations)?, numbers))
+        Ok((self.served.agent.graph.migrate_standing(standing, &from, &migrations)?, numbers))
     }
 
     /// Reads the states of where a run stands, in the version that they are stored in.
