@@ -106,11 +106,13 @@ fn code(category: &str, bucket: Bucket) -> ErrorCode {
         "chat_signal_conflict" | "chat_signal_mismatch" | "harness_signal_correlation_failed" => {
             ErrorCode::ContinuationInvalid
         }
-        "chat_queue_full"
+        "chat_mailbox_full"
+        | "chat_queue_full"
         | "chat_sessions_full"
         | "chat_subscriptions_full"
         | "provider_rate_limit"
-        | "provider_rate_limited" => ErrorCode::RateLimited,
+        | "provider_rate_limited"
+        | "server_quota_exceeded" => ErrorCode::RateLimited,
         timeout if timeout.ends_with("_timeout") => ErrorCode::EngineTimeout,
         _ => match bucket {
             Bucket::SessionTerminating => ErrorCode::SessionTerminated,
@@ -131,6 +133,7 @@ mod tests {
             |category: &str, bucket, expected| assert_eq!(code(category, bucket), expected, "{category}");
         check("provider_unavailable", Bucket::RetryableTransient, ErrorCode::EngineUnavailable);
         check("provider_rate_limit", Bucket::RetryableTransient, ErrorCode::RateLimited);
+        check("server_quota_exceeded", Bucket::RetryableTransient, ErrorCode::RateLimited);
         check("provider_timeout", Bucket::RetryableTransient, ErrorCode::EngineTimeout);
         check("server_request_timeout", Bucket::RetryableTransient, ErrorCode::EngineTimeout);
         check("provider_invalid_request", Bucket::UserCorrectable, ErrorCode::InvalidRequest);
