@@ -1,10 +1,10 @@
 //! The calls across tenants: the sweep's and the deadlines'.
 
-use singletree_durable::{BoxFuture, Result, SessionKey, TenantId, Timestamp, TurnRow, Upkeep, WaitRow};
+use singletree_durable::{BoxFuture, Result, SessionKey, TenantId, Timestamp, TurnRow, JournalMaintenance, WaitRow};
 
 use crate::{SqliteStore, read};
 
-impl Upkeep for SqliteStore {
+impl JournalMaintenance for SqliteStore {
     fn ownerless<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, Result, Role, ScriptedProvider,
+    BoxFuture, BoxStream, ChatMessage, ResponseDelta, Provider, Request, Response, Result, Role, ScriptedProvider,
     validate_messages,
 };
 
@@ -93,7 +93,7 @@ impl Provider for Watched {
         self.model.streams()
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.note(request);
         self.model.stream(request)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use singletree_llm::BoxFuture;
 use singletree_prompts::{
-    Clock, Error, MemoryBackend, Prompt, PromptBackend, PromptInputs, PromptManager, PromptResult, Result,
+    PromptClock, Error, MemoryBackend, Prompt, PromptBackend, PromptInputs, PromptManager, PromptResult, Result,
 };
 
 /// A clock that stands still until it is told.
@@ -23,7 +23,7 @@ impl Told {
     }
 }
 
-impl Clock for Told {
+impl PromptClock for Told {
     fn now(&self) -> SystemTime {
         *self.0.lock().expect("nobody panicked")
     }
