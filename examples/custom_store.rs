@@ -5,7 +5,7 @@
 use std::{fs, io, path::PathBuf, sync::Arc};
 
 use singletree::durable::{
-    self as store, BoxFuture, Expected, SessionKey, SessionRecord, SessionStore, Version,
+    self as store, BoxFuture, ExpectedVersion, RecordVersion, SessionKey, SessionRecord, SessionStore,
 };
 use singletree::durable::{SessionFilter, SessionSummary, TenantId};
 use singletree::engine::InvokeOptions;
@@ -16,7 +16,7 @@ struct Folder(PathBuf);
 type Reply<'a, T> = BoxFuture<'a, store::Result<T>>;
 
 impl Folder {
-    fn write(&self, key: &SessionKey, stored: &(SessionRecord, Version)) -> io::Result<()> {
+    fn write(&self, key: &SessionKey, stored: &(SessionRecord, RecordVersion)) -> io::Result<()> {
         fs::write(self.0.join(".draft"), serde_json::to_vec(stored)?)?;
         fs::rename(self.0.join(".draft"), self.0.join(key.session.as_str())) // whole or not at all
     }
@@ -27,7 +27,7 @@ fn failed(doing: &'static str) -> impl FnOnce(io::Error) -> store::Error {
 }
 
 impl SessionStore for Folder {
-    fn load<'a>(&'a self, key: &'a SessionKey) -> Reply<'a, Option<(SessionRecord, Version)>> {
+    fn load<'a>(&'a self, key: &'a SessionKey) -> Reply<'a, Option<(SessionRecord, RecordVersion)>> {
         Box::pin(async move {
             match fs::read(self.0.join(key.session.as_str())) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -40,14 +40,16 @@ impl SessionStore for Folder {
         &'a self,
         key: &'a SessionKey,
         new: &'a SessionRecord,
-        expected: Expected,
-    ) -> Reply<'a, Version> {
+        expected: ExpectedVersion,
+    ) -> Reply<'a, RecordVersion> {
         Box::pin(async move {
             let found = self.load(key).await?.map(|(_, version)| version);
-            if expected != Expected::Any && expected != found.map_or(Expected::Absent, Expected::Exactly) {
+            if expected != ExpectedVersion::Any
+                && expected != found.map_or(ExpectedVersion::Absent, ExpectedVersion::Exactly)
+            {
                 return Err(store::Error::Conflict { key: key.clone(), expected, found });
             }
-            let version = Version(found.map_or(1, |found| found.0 + 1));
+            let version = RecordVersion(found.map_or(1, |found| found.0 + 1));
             self.write(key, &(new.clone(), version)).map_err(failed("save it"))?;
             Ok(version)
         })

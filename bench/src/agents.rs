@@ -26,33 +26,37 @@ fn padded(mut text: String, with: char) -> String {
 }
 
 #[derive(Debug, State)]
-pub(crate) struct Talk {
+pub(crate) struct BenchConversation {
     #[state(append)]
     messages: Messages,
 }
 
-async fn model(_: Ctx<Talk>) -> NodeResult<Talk> {
-    Ok(Talk::update().messages([ChatMessage::assistant(reply())]))
+async fn model(_: Ctx<BenchConversation>) -> NodeResult<BenchConversation> {
+    Ok(BenchConversation::update().messages([ChatMessage::assistant(reply())]))
 }
 
 /// Makes the graph of w1, w2 and w5: one node that replies.
-pub(crate) fn constant() -> Result<Graph<Talk>, Failure> {
-    Ok(Graph::<Talk>::builder().node("model", model).edge("model", END).entry("model").compile()?)
+pub(crate) fn constant() -> Result<Graph<BenchConversation>, Failure> {
+    Ok(Graph::<BenchConversation>::builder()
+        .node("model", model)
+        .edge("model", END)
+        .entry("model")
+        .compile()?)
 }
 
 #[derive(Debug, State)]
-pub(crate) struct Count {
+pub(crate) struct CounterState {
     pub(crate) x: i64,
 }
 
-pub(crate) async fn increment(cx: Ctx<Count>) -> NodeResult<Count> {
-    Ok(Count::update().x(cx.state().x + 1))
+pub(crate) async fn increment(cx: Ctx<CounterState>) -> NodeResult<CounterState> {
+    Ok(CounterState::update().x(cx.state().x + 1))
 }
 
 /// Makes the graph of w3: a line of nodes that count.
-pub(crate) fn line(nodes: usize) -> Result<Graph<Count>, Failure> {
+pub(crate) fn line(nodes: usize) -> Result<Graph<CounterState>, Failure> {
     let name = |at: usize| format!("n{at}");
-    let mut builder = Graph::<Count>::builder().entry(name(0));
+    let mut builder = Graph::<CounterState>::builder().entry(name(0));
     for at in 0..nodes {
         builder = builder.node(name(at), increment);
         builder =
@@ -62,28 +66,28 @@ pub(crate) fn line(nodes: usize) -> Result<Graph<Count>, Failure> {
 }
 
 #[derive(Debug, State)]
-pub(crate) struct Approval {
+pub(crate) struct ApprovalState {
     #[state(append)]
     messages: Messages,
     decision: String,
 }
 
-async fn draft(_: Ctx<Approval>) -> NodeResult<Approval> {
-    Ok(Approval::update().messages([ChatMessage::assistant(reply())]))
+async fn draft(_: Ctx<ApprovalState>) -> NodeResult<ApprovalState> {
+    Ok(ApprovalState::update().messages([ChatMessage::assistant(reply())]))
 }
 
-async fn gate(cx: Ctx<Approval>) -> NodeResult<Approval> {
+async fn gate(cx: Ctx<ApprovalState>) -> NodeResult<ApprovalState> {
     cx.suspend(Signal::new(APPROVAL)).await
 }
 
-async fn finish(cx: Ctx<Approval>) -> NodeResult<Approval> {
+async fn finish(cx: Ctx<ApprovalState>) -> NodeResult<ApprovalState> {
     let text = format!("done: {}", cx.state().decision);
-    Ok(Approval::update().messages([ChatMessage::assistant(text)]))
+    Ok(ApprovalState::update().messages([ChatMessage::assistant(text)]))
 }
 
 /// Makes the graph of w4: a draft, a gate that suspends, and a final message after it.
-pub(crate) fn approval() -> Result<Graph<Approval>, Failure> {
-    let builder = Graph::<Approval>::builder().node("draft", draft).node("gate", gate);
+pub(crate) fn approval() -> Result<Graph<ApprovalState>, Failure> {
+    let builder = Graph::<ApprovalState>::builder().node("draft", draft).node("gate", gate);
     let builder = builder.node("finish", finish).edge("draft", "gate").edge("gate", "finish");
     Ok(builder.edge("finish", END).entry("draft").compile()?)
 }

@@ -6,18 +6,18 @@ use serde_json::json;
 
 use crate::agents::constant;
 use crate::args::Args;
-use crate::measure::{Reading, figures};
-use crate::store::{self, Opened};
+use crate::measure::{ResourceReading, figures};
+use crate::store::{self, OpenedChat};
 use crate::w1::{SESSION, check_stored, turn};
 use crate::{Failure, Figures, print};
 
 pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
-    let Opened { chat, .. } = store::open(args, constant()?).await?;
+    let OpenedChat { chat, .. } = store::open(args, constant()?).await?;
     let mut turns = 0;
     // Nothing else runs between blocks: waiting for the next one may hold the thread.
     for line in std::io::stdin().lock().lines() {
         line?;
-        let before = Reading::take();
+        let before = ResourceReading::take();
         for n in turns..turns + args.turns {
             turn(&chat, SESSION, n).await?;
         }

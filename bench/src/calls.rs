@@ -11,9 +11,9 @@ use singletree::providers::{Capabilities, HttpProvider, Wire};
 use singletree::{Chat, ChatEventKind, ChatMessage, ChatTurnOutcome, Graph};
 
 use crate::args::Args;
-use crate::measure::{Reading, figures, median, peak_rss_mib, percentile};
-use crate::mock::{Mock, PIECE};
-use crate::store::{self, Opened};
+use crate::measure::{ResourceReading, figures, median, peak_rss_mib, percentile};
+use crate::mock::{MockModelServer, PIECE};
+use crate::store::{self, OpenedChat};
 use crate::{Failure, Figures, ensure};
 
 /// Turns that are not measured, of each kind.
@@ -27,7 +27,7 @@ const TURNS_EACH: usize = 20;
 
 /// An agent that asks the mock.
 pub(crate) fn asking(
-    mock: &Mock,
+    mock: &MockModelServer,
     answer: &str,
     streaming: bool,
 ) -> Result<Graph<singletree::agent::AgentState>, Failure> {
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
     // The bare client is made without one.
     drop(rustls::crypto::ring::default_provider().install_default());
     let bare = reqwest::Client::builder().no_proxy().http1_only().build()?;
-    let mock = Mock::start(&[1, args.deltas], 0)?;
+    let mock = MockModelServer::start(&[1, args.deltas], 0)?;
     let mut all = calls(args, &mock, &bare).await?;
     all.extend(deltas(args, &mock, &bare).await?);
     all.insert("peak_rss_mib".into(), json!(peak_rss_mib()?));
@@ -51,8 +51,8 @@ pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
 }
 
 /// Whole answers to a long conversation: a turn and a bare call with the same bytes take turns.
-async fn calls(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figures, Failure> {
-    let Opened { chat, .. } = store::open(args, asking(mock, "whole", false)?).await?;
+async fn calls(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> Result<Figures, Failure> {
+    let OpenedChat { chat, .. } = store::open(args, asking(mock, "whole", false)?).await?;
     let said = "m".repeat(args.prompt_bytes / OPENING);
     let (mut turns, mut bares, mut over, mut by) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for n in 0..args.turns + WARM_UP {
@@ -60,12 +60,12 @@ async fn calls(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figur
         for _ in 0..if n % TURNS_EACH == 0 { OPENING } else { 0 } {
             turn(&chat, &session, &said).await?;
         }
-        let before = Reading::take();
+        let before = ResourceReading::take();
         turn(&chat, &session, "And now?").await?;
         let ours = before.span().wall_s * 1e6;
         let body = mock.last_body();
         ensure(body.len() >= args.prompt_bytes, || format!("only {} bytes were sent", body.len()))?;
-        let before = Reading::take();
+        let before = ResourceReading::take();
         let got = post(bare, &mock.url("whole"), body).await?.bytes().await?;
         let theirs = before.span().wall_s * 1e6;
         ensure(!got.is_empty(), || "the bare call got nothing".into())?;
@@ -89,21 +89,21 @@ async fn calls(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figur
 
 /// A long streamed answer and one of one delta take turns, each in a session of its own, somebody listening; and the
 /// same bytes read by a bare client.
-async fn deltas(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figures, Failure> {
+async fn deltas(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> Result<Figures, Failure> {
     let long = format!("deltas-{}", args.deltas);
     let mut times = Vec::new();
     for (answer, count) in [("deltas-1", 1), (long.as_str(), args.deltas)] {
         let folder = args.db.with_extension(answer);
         let args = Args { db: folder, ..args.clone() };
-        let Opened { chat, .. } = store::open(&args, asking(mock, answer, true)?).await?;
+        let OpenedChat { chat, .. } = store::open(&args, asking(mock, answer, true)?).await?;
         let url = mock.url(answer);
         let (mut turns, mut bares) = (Vec::new(), Vec::new());
         for n in 0..args.turns + WARM_UP {
-            let before = Reading::take();
+            let before = ResourceReading::take();
             listened(&chat, &format!("s{n}"), count).await?;
             let ours = before.span().wall_s * 1e6;
             let body = mock.last_body();
-            let before = Reading::take();
+            let before = ResourceReading::take();
             let mut pieces = post(bare, &url, body).await?.bytes_stream();
             let mut bytes = 0;
             while let Some(piece) = pieces.next().await {

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use singletree::durable::{BoxError, BoxFuture, Checkpointer};
-use singletree::engine::{Event, InvokeOptions, Limits, Observer, Outcome, Target};
-use singletree::store_sqlite::Durability as Synced;
+use singletree::engine::{GraphEvent, InvokeOptions, Limits, Observer, RunOutcome, Target};
+use singletree::store_sqlite::CommitDurability as Synced;
 use singletree::{ChatMessage, Ctx, END, FanOut, Graph, Messages, NodeResult, SqliteStore, State};
 use stats_alloc::INSTRUMENTED_SYSTEM;
 
-use crate::agents::{Count, increment, line, user_text};
+use crate::agents::{CounterState, increment, line, user_text};
 use crate::args::Args;
-use crate::measure::{Reading, Span, figures, median};
+use crate::measure::{ResourceReading, ResourceUsage, figures, median};
 use crate::{Failure, Figures, ensure};
 
 /// How many instances the wide fan-out has.
@@ -42,15 +42,15 @@ pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
 }
 
 #[derive(Debug)]
-struct Deaf;
+struct DiscardingObserver;
 
-impl Observer for Deaf {
-    fn observe<'a>(&'a self, _: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+impl Observer for DiscardingObserver {
+    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async { Ok(()) })
     }
 }
 
-fn microseconds_a_node(span: Span, nodes: usize) -> f64 {
+fn microseconds_a_node(span: ResourceUsage, nodes: usize) -> f64 {
     span.wall_s / nodes as f64 * 1e6
 }
 
@@ -59,12 +59,14 @@ async fn observed(iters: usize) -> Result<f64, Failure> {
     let graph = line(100)?;
     let mut taken = Vec::new();
     for _ in 0..iters {
-        let before = Reading::take();
-        let options = InvokeOptions::new().observer(Deaf);
-        let outcome = graph.invoke(Count::update().x(0), options).await?;
+        let before = ResourceReading::take();
+        let options = InvokeOptions::new().observer(DiscardingObserver);
+        let outcome = graph.invoke(CounterState::update().x(0), options).await?;
         graph.drain(None).await?;
         taken.push(microseconds_a_node(before.span(), 100));
-        ensure(matches!(outcome, Outcome::Completed(it) if it.state.x == 100), || "the line broke".into())?;
+        ensure(matches!(outcome, RunOutcome::Completed(it) if it.state.x == 100), || {
+            "the line broke".into()
+        })?;
     }
     Ok(median(&taken))
 }
@@ -76,7 +78,7 @@ async fn checkpointed(args: &Args, path: &Path, synced: Synced) -> Result<(f64, 
     let store = SqliteStore::options(path).durability(synced).open().await?;
     let keeper: Arc<dyn Checkpointer> = Arc::new(store.clone());
     let (bare, kept) = (counting(NODES, None, |_| ())?, counting(NODES, Some(keeper), |_| ())?);
-    let raw = Raw::open(&path.with_extension("raw"), synced)?;
+    let raw = RawCommitTable::open(&path.with_extension("raw"), synced)?;
     let (mut added, mut ratios) = (Vec::new(), Vec::new());
     for _ in 0..args.iters {
         let (with, without) = (count(&kept, NODES).await?, count(&bare, NODES).await?);
@@ -88,11 +90,11 @@ async fn checkpointed(args: &Args, path: &Path, synced: Synced) -> Result<(f64, 
     Ok((median(&added), median(&ratios)))
 }
 
-async fn count(graph: &Graph<Count>, nodes: usize) -> Result<f64, Failure> {
-    let before = Reading::take();
-    let outcome = graph.invoke(Count::update().x(0), InvokeOptions::new()).await?;
+async fn count(graph: &Graph<CounterState>, nodes: usize) -> Result<f64, Failure> {
+    let before = ResourceReading::take();
+    let outcome = graph.invoke(CounterState::update().x(0), InvokeOptions::new()).await?;
     let taken = microseconds_a_node(before.span(), nodes);
-    ensure(matches!(outcome, Outcome::Completed(it) if it.state.x == nodes as i64), || "it broke".into())?;
+    ensure(matches!(outcome, RunOutcome::Completed(it) if it.state.x == nodes as i64), || "it broke".into())?;
     Ok(taken)
 }
 
@@ -101,24 +103,24 @@ fn counting(
     steps: usize,
     checkpointer: Option<Arc<dyn Checkpointer>>,
     told: impl Fn(i64) + Send + Sync + 'static,
-) -> Result<Graph<Count>, Failure> {
+) -> Result<Graph<CounterState>, Failure> {
     let target = steps as i64;
-    let count = move |cx: Ctx<Count>| {
+    let count = move |cx: Ctx<CounterState>| {
         told(cx.state().x);
         increment(cx)
     };
-    let on = move |it: &Count| if it.x < target { Target::Node("count".into()) } else { Target::End };
+    let on = move |it: &CounterState| if it.x < target { Target::Node("count".into()) } else { Target::End };
     let limits = Limits { steps: steps as u64 + 1, ..Limits::default() };
-    let builder = Graph::<Count>::builder().node("count", count).entry("count").limits(limits);
+    let builder = Graph::<CounterState>::builder().node("count", count).entry("count").limits(limits);
     let builder = builder.conditional_edge("count", on);
     let builder = checkpointer.into_iter().fold(builder, |it, keeper| it.checkpointer(keeper));
     Ok(builder.compile()?)
 }
 
 /// A table into which one row is put at a time.
-struct Raw(rusqlite::Connection);
+struct RawCommitTable(rusqlite::Connection);
 
-impl Raw {
+impl RawCommitTable {
     fn open(path: &Path, synced: Synced) -> Result<Self, Failure> {
         let raw = rusqlite::Connection::open(path)?;
         raw.pragma_update(None, "journal_mode", "WAL")?;
@@ -129,7 +131,7 @@ impl Raw {
 
     /// Returns how many microseconds a commit took, of so many.
     fn commits(&self, count: usize) -> Result<f64, Failure> {
-        let before = Reading::take();
+        let before = ResourceReading::take();
         for _ in 0..count {
             self.0.prepare_cached("INSERT INTO m (body) VALUES (?)")?.execute(["x".repeat(270)])?;
         }
@@ -138,30 +140,32 @@ impl Raw {
 }
 
 #[derive(Debug, State)]
-struct Wide {
+struct FanOutState {
     #[state(append)]
     results: Vec<i64>,
 }
 
 #[derive(Debug, State)]
-struct One {
+struct FanOutInstanceState {
     out: i64,
 }
 
-async fn one(_: Ctx<One>) -> NodeResult<One> {
-    Ok(One::update().out(1))
+async fn one(_: Ctx<FanOutInstanceState>) -> NodeResult<FanOutInstanceState> {
+    Ok(FanOutInstanceState::update().out(1))
 }
 
 async fn wide(iters: usize) -> Result<f64, Failure> {
-    let inner = Graph::<One>::builder().node("one", one).edge("one", END).entry("one").compile()?;
+    let inner =
+        Graph::<FanOutInstanceState>::builder().node("one", one).edge("one", END).entry("one").compile()?;
     let fan = FanOut::over(&inner).count(WIDE).collect("out", "results");
-    let graph = Graph::<Wide>::builder().fan_out("each", fan).edge("each", END).entry("each").compile()?;
+    let graph =
+        Graph::<FanOutState>::builder().fan_out("each", fan).edge("each", END).entry("each").compile()?;
     let mut taken = Vec::new();
     for _ in 0..iters {
-        let before = Reading::take();
-        let outcome = graph.invoke(Wide::update(), InvokeOptions::new()).await?;
+        let before = ResourceReading::take();
+        let outcome = graph.invoke(FanOutState::update(), InvokeOptions::new()).await?;
         taken.push(before.span().wall_s * 1e3);
-        let Outcome::Completed(done) = outcome else { return Err("the fan-out did not end".into()) };
+        let RunOutcome::Completed(done) = outcome else { return Err("the fan-out did not end".into()) };
         let sum: i64 = done.state.results.iter().sum();
         ensure(sum == WIDE, || format!("{sum} of {WIDE} instances ran"))?;
     }
@@ -187,13 +191,13 @@ async fn live(steps: usize) -> Result<i64, Failure> {
 }
 
 /// The cost of a step with a checkpoint.
-struct Cost {
+struct CheckpointStepCost {
     cpu_us: f64,
     bytes: f64,
 }
 
 /// The costs of a step near the beginning and near the end of a long run.
-async fn long(path: &Path) -> Result<(Cost, Cost), Failure> {
+async fn long(path: &Path) -> Result<(CheckpointStepCost, CheckpointStepCost), Failure> {
     let store = SqliteStore::options(path).durability(Synced::Normal).open().await?;
     let readings = Arc::new(Mutex::new(Vec::new()));
     let (noted, meter) = (readings.clone(), store.clone());
@@ -201,7 +205,7 @@ async fn long(path: &Path) -> Result<(Cost, Cost), Failure> {
     let graph = counting(LONG, Some(Arc::new(store.clone())), move |at| {
         if marks.contains(&(at as usize)) {
             let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-            noted.push((Reading::take(), meter.bytes_written()));
+            noted.push((ResourceReading::take(), meter.bytes_written()));
         }
     })?;
     count(&graph, LONG).await?;
@@ -210,7 +214,7 @@ async fn long(path: &Path) -> Result<(Cost, Cost), Failure> {
     let [first, second, third, last] = readings.as_slice() else {
         return Err("a mark was not passed".into());
     };
-    let cost = |from: &(Reading, u64), to: &(Reading, u64)| Cost {
+    let cost = |from: &(ResourceReading, u64), to: &(ResourceReading, u64)| CheckpointStepCost {
         cpu_us: from.0.until(to.0).cpu_s / STRETCH as f64 * 1e6,
         bytes: (to.1 - from.1) as f64 / STRETCH as f64,
     };
@@ -218,7 +222,7 @@ async fn long(path: &Path) -> Result<(Cost, Cost), Failure> {
 }
 
 #[derive(Debug, State)]
-struct Told {
+struct HistoryState {
     #[state(append)]
     messages: Messages,
     x: i64,
@@ -228,22 +232,22 @@ struct Told {
 async fn history(iters: usize, messages: usize) -> Result<f64, Failure> {
     let passed = Arc::new(Mutex::new(Vec::new()));
     let (noted, last) = (passed.clone(), STRETCH as i64);
-    let step = move |cx: Ctx<Told>| {
+    let step = move |cx: Ctx<HistoryState>| {
         let at = cx.state().x;
         if at == 0 || at == last {
-            noted.lock().unwrap_or_else(PoisonError::into_inner).push(Reading::take());
+            noted.lock().unwrap_or_else(PoisonError::into_inner).push(ResourceReading::take());
         }
-        async move { Ok(Told::update().x(at + 1)) }
+        async move { Ok(HistoryState::update().x(at + 1)) }
     };
-    let on = move |it: &Told| if it.x <= last { Target::Node("step".into()) } else { Target::End };
-    let builder = Graph::<Told>::builder().node("step", step).conditional_edge("step", on);
+    let on = move |it: &HistoryState| if it.x <= last { Target::Node("step".into()) } else { Target::End };
+    let builder = Graph::<HistoryState>::builder().node("step", step).conditional_edge("step", on);
     let graph = builder.entry("step").compile()?;
     let said: Vec<_> = (0..messages).map(|at| ChatMessage::user(user_text(at))).collect();
     let mut taken = Vec::new();
     for _ in 0..iters {
-        let initial = Told::update().messages(said.clone()).x(0);
+        let initial = HistoryState::update().messages(said.clone()).x(0);
         let outcome = graph.invoke(initial, InvokeOptions::new()).await?;
-        ensure(matches!(outcome, Outcome::Completed(it) if it.state.x == last + 1), || "it broke".into())?;
+        ensure(matches!(outcome, RunOutcome::Completed(it) if it.state.x == last + 1), || "it broke".into())?;
         let passed = std::mem::take(&mut *passed.lock().unwrap_or_else(PoisonError::into_inner));
         let [from, to] = passed.as_slice() else { return Err("a mark was not passed".into()) };
         taken.push(from.until(*to).wall_s / STRETCH as f64 * 1e6);

@@ -11,7 +11,7 @@ use crate::Figures;
 
 /// A reading of everything that is measured, at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
+pub(crate) struct ResourceReading {
     at: Instant,
     cpu_s: f64,
     allocated: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Reading {
 
 /// The difference of two readings.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Span {
+pub(crate) struct ResourceUsage {
     pub(crate) wall_s: f64,
     /// User and system time of all threads.
     pub(crate) cpu_s: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Span {
     pub(crate) allocated: f64,
 }
 
-impl Reading {
+impl ResourceReading {
     #[expect(clippy::disallowed_methods, reason = "measuring time is what this program is for")]
     pub(crate) fn take() -> Self {
         let cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every Linux has this clock");
@@ -39,13 +39,13 @@ impl Reading {
     }
 
     /// Returns the difference between this reading and now.
-    pub(crate) fn span(self) -> Span {
+    pub(crate) fn span(self) -> ResourceUsage {
         self.until(Self::take())
     }
 
     /// Returns the difference between this reading and a later one.
-    pub(crate) fn until(self, now: Self) -> Span {
-        Span {
+    pub(crate) fn until(self, now: Self) -> ResourceUsage {
+        ResourceUsage {
             wall_s: now.at.duration_since(self.at).as_secs_f64(),
             cpu_s: now.cpu_s - self.cpu_s,
             allocated: now.allocated.wrapping_sub(self.allocated) as f64,
@@ -53,7 +53,7 @@ impl Reading {
     }
 }
 
-impl Span {
+impl ResourceUsage {
     /// Adds another span to this one.
     pub(crate) fn add(&mut self, other: Self) {
         self.wall_s += other.wall_s;

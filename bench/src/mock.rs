@@ -17,13 +17,13 @@ pub(crate) const PIECE: &str = " word";
 
 /// The server. Lives as long as the program.
 #[derive(Debug)]
-pub(crate) struct Mock {
+pub(crate) struct MockModelServer {
     address: SocketAddr,
-    seen: Arc<Seen>,
+    seen: Arc<MockModelState>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct MockModelState {
     /// The body of the last request.
     body: Mutex<Bytes>,
     /// How many answers are held in the middle.
@@ -32,19 +32,19 @@ struct Seen {
 
 /// The prepared answer of one path, in front of the wire's own.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedAnswer {
     first: Bytes,
     /// How many answers must have come this far before any goes on; 0 holds none.
     together: usize,
     rest: Bytes,
 }
 
-impl Mock {
+impl MockModelServer {
     /// Starts a server that answers whole, streams so many deltas, and streams to so many callers at a time.
     pub(crate) fn start(deltas: &[usize], together: usize) -> Result<Self, Failure> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
-        let (address, seen) = (listener.local_addr()?, Arc::new(Seen::default()));
+        let (address, seen) = (listener.local_addr()?, Arc::new(MockModelState::default()));
         let mut answers = HashMap::from([("whole".to_owned(), whole()), ("held".to_owned(), held(together))]);
         answers.extend(deltas.iter().map(|delta| (format!("deltas-{delta}"), streamed(*delta))));
         let (answers, kept) = (Arc::new(answers), seen.clone());
@@ -72,7 +72,11 @@ impl Mock {
 }
 
 /// Answers the requests of one connection, until the other side hangs up or sends a request that is not understood.
-async fn serve(mut stream: TcpStream, answers: Arc<HashMap<String, Prepared>>, seen: Arc<Seen>) {
+async fn serve(
+    mut stream: TcpStream,
+    answers: Arc<HashMap<String, PreparedAnswer>>,
+    seen: Arc<MockModelState>,
+) {
     // Answers are small; they must not wait for each other.
     if stream.set_nodelay(true).is_err() {
         return;
@@ -127,7 +131,7 @@ fn usage() -> serde_json::Value {
     json!({"prompt_tokens": 25_000, "completion_tokens": 10, "total_tokens": 25_010})
 }
 
-fn whole() -> Prepared {
+fn whole() -> PreparedAnswer {
     let message = json!({"role": "assistant", "content": PIECE, "refusal": null});
     let body = json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_741_570_283, "model": "mock",
@@ -139,7 +143,7 @@ fn whole() -> Prepared {
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    Prepared { first: Bytes::from(head + &body), together: 0, rest: Bytes::new() }
+    PreparedAnswer { first: Bytes::from(head + &body), together: 0, rest: Bytes::new() }
 }
 
 const STREAM_HEAD: &str =
@@ -170,12 +174,12 @@ fn end() -> String {
     format!("{}{last}{}0\r\n\r\n", chunk(&finish, &json!(null)), event("[DONE]"))
 }
 
-fn streamed(deltas: usize) -> Prepared {
+fn streamed(deltas: usize) -> PreparedAnswer {
     let all = format!("{STREAM_HEAD}{}{}", pieces(deltas), end());
-    Prepared { first: Bytes::from(all), together: 0, rest: Bytes::new() }
+    PreparedAnswer { first: Bytes::from(all), together: 0, rest: Bytes::new() }
 }
 
-fn held(together: usize) -> Prepared {
+fn held(together: usize) -> PreparedAnswer {
     let first = Bytes::from(format!("{STREAM_HEAD}{}", pieces(1)));
-    Prepared { first, together, rest: Bytes::from(pieces(1) + &end()) }
+    PreparedAnswer { first, together, rest: Bytes::from(pieces(1) + &end()) }
 }

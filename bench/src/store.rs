@@ -1,25 +1,25 @@
 //! The chat of each variant: everything has its default, except the setting that the variant names.
 
-use singletree::store_sqlite::Durability as Synced;
+use singletree::store_sqlite::CommitDurability as Synced;
 use singletree::{Agent, Chat, Durability, Graph, MemoryStore, SqliteStore};
 
 use crate::Failure;
 use crate::args::{Args, Variant};
 
 /// A chat, and the store below it.
-pub(crate) struct Opened {
+pub(crate) struct OpenedChat {
     pub(crate) chat: Chat,
     /// None in memory.
     pub(crate) store: Option<SqliteStore>,
 }
 
 /// Opens the chat of a variant.
-pub(crate) async fn open<S>(args: &Args, graph: Graph<S>) -> Result<Opened, Failure> {
+pub(crate) async fn open<S>(args: &Args, graph: Graph<S>) -> Result<OpenedChat, Failure> {
     let store = match args.variant {
         Variant::Full | Variant::Step => SqliteStore::open(&args.db).await?,
         Variant::Normal => SqliteStore::options(&args.db).durability(Synced::Normal).open().await?,
         Variant::Memory => {
-            return Ok(Opened { chat: Chat::new(graph, MemoryStore::new())?, store: None });
+            return Ok(OpenedChat { chat: Chat::new(graph, MemoryStore::new())?, store: None });
         }
         Variant::None => return Err("without a store there are no sessions: --variant none is for w3".into()),
     };
@@ -30,5 +30,5 @@ pub(crate) async fn open<S>(args: &Args, graph: Graph<S>) -> Result<Opened, Fail
         }
         Variant::Full | Variant::Normal | Variant::Memory | Variant::None => Chat::new(graph, store.clone())?,
     };
-    Ok(Opened { chat, store: Some(store) })
+    Ok(OpenedChat { chat, store: Some(store) })
 }

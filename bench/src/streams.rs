@@ -6,19 +6,19 @@ use serde_json::json;
 
 use crate::args::Args;
 use crate::calls::{asking, listened};
-use crate::measure::{Reading, figures, peak_rss_mib};
-use crate::mock::Mock;
-use crate::store::{self, Opened};
+use crate::measure::{ResourceReading, figures, peak_rss_mib};
+use crate::mock::MockModelServer;
+use crate::store::{self, OpenedChat};
 use crate::{Failure, Figures, ensure};
 
 pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
     ensure(args.sessions > 0, || "streams needs sessions".into())?;
     // No answer goes on before all have begun.
-    let mock = Mock::start(&[], args.sessions)?;
-    let Opened { chat, .. } = store::open(args, asking(&mock, "held", true)?).await?;
+    let mock = MockModelServer::start(&[], args.sessions)?;
+    let OpenedChat { chat, .. } = store::open(args, asking(&mock, "held", true)?).await?;
     let names: Vec<_> = (0..args.sessions).map(|n| format!("s{n}")).collect();
     let idle = peak_rss_mib()?;
-    let before = Reading::take();
+    let before = ResourceReading::take();
     try_join_all(names.iter().map(|session| listened(&chat, session, 2))).await?;
     let span = before.span();
     let peak = peak_rss_mib()?;

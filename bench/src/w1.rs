@@ -7,8 +7,8 @@ use singletree::{Chat, ChatMessage, ChatTurnOutcome};
 use crate::agents::{constant, reply, user_text};
 use crate::args::Args;
 use crate::disk::{db_bytes, file_bytes};
-use crate::measure::{Reading, Span, figures, median, peak_rss_mib, percentile};
-use crate::store::{self, Opened};
+use crate::measure::{ResourceReading, ResourceUsage, figures, median, peak_rss_mib, percentile};
+use crate::store::{self, OpenedChat};
 use crate::{Failure, Figures, ensure};
 
 /// The session's name.
@@ -41,10 +41,10 @@ pub(crate) async fn check_stored(chat: &Chat, session: &str, turns: usize) -> Re
 }
 
 pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
-    let Opened { chat, store } = store::open(args, constant()?).await?;
-    let mut turns = Turns::new(args.turns);
+    let OpenedChat { chat, store } = store::open(args, constant()?).await?;
+    let mut turns = TurnReadings::new(args.turns);
     for n in 0..args.turns {
-        let before = Reading::take();
+        let before = ResourceReading::take();
         turn(&chat, SESSION, n).await?;
         turns.add(before.span());
         if args.marks.contains(&(n + 1)) {
@@ -62,25 +62,25 @@ pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
 }
 
 /// The readings of all turns so far.
-struct Turns {
+struct TurnReadings {
     wall_s: Vec<f64>,
     cpu_s: Vec<f64>,
-    total: Span,
+    total: ResourceUsage,
     /// Since the last mark.
-    since: Span,
+    since: ResourceUsage,
     marked: usize,
     marks: Figures,
 }
 
-impl Turns {
+impl TurnReadings {
     /// Room is made at once, so that it is not counted later.
     fn new(turns: usize) -> Self {
         let (wall_s, cpu_s) = (Vec::with_capacity(turns), Vec::with_capacity(turns));
-        let (total, since) = (Span::default(), Span::default());
+        let (total, since) = (ResourceUsage::default(), ResourceUsage::default());
         Self { wall_s, cpu_s, total, since, marked: 0, marks: Figures::new() }
     }
 
-    fn add(&mut self, span: Span) {
+    fn add(&mut self, span: ResourceUsage) {
         self.wall_s.push(span.wall_s);
         self.cpu_s.push(span.cpu_s);
         self.total.add(span);
@@ -103,7 +103,7 @@ impl Turns {
             "alloc_bytes_per_turn": self.since.allocated / since,
         });
         self.marks.insert(n.to_string(), mark);
-        (self.since, self.marked) = (Span::default(), n);
+        (self.since, self.marked) = (ResourceUsage::default(), n);
         Ok(())
     }
 

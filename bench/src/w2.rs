@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::agents::constant;
 use crate::args::Args;
 use crate::disk::db_bytes;
-use crate::measure::{Reading, figures, peak_rss_mib, percentile};
-use crate::store::{self, Opened};
+use crate::measure::{ResourceReading, figures, peak_rss_mib, percentile};
+use crate::store::{self, OpenedChat};
 use crate::w1::{check_stored, turn};
 use crate::{Failure, Figures, ensure};
 
 pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
-    let Opened { chat, .. } = store::open(args, constant()?).await?;
+    let OpenedChat { chat, .. } = store::open(args, constant()?).await?;
     let (next, latencies) = (Cell::new(0), RefCell::new(Vec::new()));
     let worker = || async {
         loop {
@@ -23,13 +23,13 @@ pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
                 return Ok::<_, Failure>(());
             }
             for n in 0..args.per_session {
-                let before = Reading::take();
+                let before = ResourceReading::take();
                 turn(&chat, &name(session), n).await?;
                 latencies.borrow_mut().push(before.span().wall_s);
             }
         }
     };
-    let before = Reading::take();
+    let before = ResourceReading::take();
     try_join_all((0..args.concurrency).map(|_| worker())).await?;
     let span = before.span();
     for session in 0..args.sessions {

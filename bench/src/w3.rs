@@ -2,11 +2,11 @@
 
 use serde_json::json;
 use singletree::Graph;
-use singletree::engine::{InvokeOptions, Outcome};
+use singletree::engine::{InvokeOptions, RunOutcome};
 
-use crate::agents::{Count, line};
+use crate::agents::{CounterState, line};
 use crate::args::{Args, Variant};
-use crate::measure::{Reading, Span, figures, median, peak_rss_mib};
+use crate::measure::{ResourceReading, ResourceUsage, figures, median, peak_rss_mib};
 use crate::{Failure, Figures, ensure};
 
 /// Runs that are not measured.
@@ -37,11 +37,11 @@ pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
     })))
 }
 
-async fn once(graph: &Graph<Count>, nodes: usize) -> Result<Span, Failure> {
-    let before = Reading::take();
-    let outcome = graph.invoke(Count::update().x(0), InvokeOptions::new()).await?;
+async fn once(graph: &Graph<CounterState>, nodes: usize) -> Result<ResourceUsage, Failure> {
+    let before = ResourceReading::take();
+    let outcome = graph.invoke(CounterState::update().x(0), InvokeOptions::new()).await?;
     let span = before.span();
-    let Outcome::Completed(done) = outcome else { return Err("the line did not end".into()) };
+    let RunOutcome::Completed(done) = outcome else { return Err("the line did not end".into()) };
     ensure(done.state.x == nodes as i64, || format!("the line counted {}", done.state.x))?;
     Ok(span)
 }

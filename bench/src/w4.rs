@@ -8,17 +8,17 @@ use singletree::{Answer, Chat, ChatMessage, ChatTurnOutcome, SignalAddress};
 use crate::agents::{APPROVAL, approval, reply, user_text};
 use crate::args::Args;
 use crate::disk::db_bytes;
-use crate::measure::{Reading, figures, median, peak_rss_mib, percentile};
-use crate::store::{self, Opened};
+use crate::measure::{ResourceReading, figures, median, peak_rss_mib, percentile};
+use crate::store::{self, OpenedChat};
 use crate::{Failure, Figures, ensure};
 
 pub(crate) async fn suspend(args: &Args) -> Result<Figures, Failure> {
-    let Opened { chat, .. } = store::open(args, approval()?).await?;
+    let OpenedChat { chat, .. } = store::open(args, approval()?).await?;
     each(args, |n| suspend_one(&chat, n)).await
 }
 
 pub(crate) async fn resume(args: &Args) -> Result<Figures, Failure> {
-    let Opened { chat, .. } = store::open(args, approval()?).await?;
+    let OpenedChat { chat, .. } = store::open(args, approval()?).await?;
     let resumed = each(args, |n| resume_one(&chat, n)).await?;
     for n in 0..args.sessions {
         let stored = chat.history(&name(n), 0, 4).await?;
@@ -67,9 +67,9 @@ where
 {
     ensure(args.sessions > 0, || "w4 needs sessions".into())?;
     let mut latencies = Vec::with_capacity(args.sessions);
-    let before = Reading::take();
+    let before = ResourceReading::take();
     for n in 0..args.sessions {
-        let before = Reading::take();
+        let before = ResourceReading::take();
         one(n).await?;
         latencies.push(before.span().wall_s);
     }

@@ -52,14 +52,14 @@ impl fmt::Display for AdvisoryReport {
 }
 
 #[derive(Deserialize)]
-struct Document {
-    advisory: Advisory,
+struct AdvisoryDocument {
+    advisory: SecurityAdvisory,
     #[serde(default)]
-    versions: Versions,
+    versions: AdvisoryVersions,
 }
 
 #[derive(Deserialize)]
-struct Advisory {
+struct SecurityAdvisory {
     id: String,
     package: String,
     title: Option<String>,
@@ -68,7 +68,7 @@ struct Advisory {
 }
 
 #[derive(Deserialize, Default)]
-struct Versions {
+struct AdvisoryVersions {
     #[serde(default)]
     patched: Vec<String>,
     #[serde(default)]
@@ -120,7 +120,7 @@ fn front(text: &str) -> Option<&str> {
 
 fn check_one(front: &str, packages: &[(String, String)], report: &mut AdvisoryReport) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let Document { advisory, versions } =
+    let AdvisoryDocument { advisory, versions } =
         toml::from_str(front).map_err(|error| invalid(error.to_string()))?;
     if advisory.withdrawn.is_some() {
         return Ok(());

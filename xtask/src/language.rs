@@ -3,41 +3,41 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::Repo;
+use crate::Repository;
 use crate::repo::SourceFile;
 use crate::rust_source::RustSource;
 
 /// A measure of the whole workspace and its bound.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measure {
+pub struct LanguageMeasure {
     name: &'static str,
     value: f64,
     unit: &'static str,
-    bound: Bound,
+    bound: MeasureBound,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Bound {
+enum MeasureBound {
     AtLeast(f64),
     AtMost(f64),
 }
 
-impl Measure {
+impl LanguageMeasure {
     /// Checks whether the value is within the bound.
     #[must_use]
     pub fn holds(&self) -> bool {
         match self.bound {
-            Bound::AtLeast(least) => self.value >= least,
-            Bound::AtMost(most) => self.value <= most,
+            MeasureBound::AtLeast(least) => self.value >= least,
+            MeasureBound::AtMost(most) => self.value <= most,
         }
     }
 }
 
-impl fmt::Display for Measure {
+impl fmt::Display for LanguageMeasure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sign, bound) = match self.bound {
-            Bound::AtLeast(bound) => (">=", bound),
-            Bound::AtMost(bound) => ("<=", bound),
+            MeasureBound::AtLeast(bound) => (">=", bound),
+            MeasureBound::AtMost(bound) => ("<=", bound),
         };
         let verdict = if self.holds() { "ok" } else { "beyond its bound" };
         write!(f, "{}: {:.1} {} (bound {sign} {bound}): {verdict}", self.name, self.value, self.unit)
@@ -49,7 +49,7 @@ const SHARED_NAMES: [&str; 2] = ["Error", "Result"];
 
 /// Measures the workspace: names in `src` without its tests, comments also in tests.
 #[must_use]
-pub fn measures(repo: &Repo) -> Vec<Measure> {
+pub fn measures(repo: &Repository) -> Vec<LanguageMeasure> {
     let (mut types, mut functions) = (BTreeMap::<String, usize>::new(), Vec::new());
     let (mut comments, mut with_what) = (0, 0);
     let (mut closures, mut of_it) = (0, 0);
@@ -74,13 +74,18 @@ pub fn measures(repo: &Repo) -> Vec<Measure> {
     types.retain(|name, _| !SHARED_NAMES.contains(&name.as_str()));
     let lengths: Vec<usize> = types.keys().map(String::len).collect();
     let several = types.values().filter(|count| **count > 1).count();
-    let measure = |name, value, unit, bound| Measure { name, value, unit, bound };
+    let measure = |name, value, unit, bound| LanguageMeasure { name, value, unit, bound };
     vec![
-        measure("type names with several meanings", percent(several, types.len()), "%", Bound::AtMost(6.0)),
-        measure("mean length of a type name", mean(&lengths), "letters", Bound::AtLeast(11.0)),
-        measure("mean length of a function name", mean(&functions), "letters", Bound::AtLeast(11.0)),
-        measure("comment lines with \"what\"", percent(with_what, comments), "%", Bound::AtMost(3.0)),
-        measure("closures named `it`", percent(of_it, closures), "%", Bound::AtMost(15.0)),
+        measure(
+            "type names with several meanings",
+            percent(several, types.len()),
+            "%",
+            MeasureBound::AtMost(6.0),
+        ),
+        measure("mean length of a type name", mean(&lengths), "letters", MeasureBound::AtLeast(11.0)),
+        measure("mean length of a function name", mean(&functions), "letters", MeasureBound::AtLeast(11.0)),
+        measure("comment lines with \"what\"", percent(with_what, comments), "%", MeasureBound::AtMost(3.0)),
+        measure("closures named `it`", percent(of_it, closures), "%", MeasureBound::AtMost(15.0)),
     ]
 }
 
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
 
     fn values(files: &[(&str, &str)]) -> Vec<f64> {
-        measures(&Repo::of(files)).iter().map(|measure| measure.value).collect()
+        measures(&Repository::of(files)).iter().map(|measure| measure.value).collect()
     }
 
     #[test]
@@ -171,8 +176,8 @@ mod tests {
 
     #[test]
     fn a_measure_says_whether_it_is_within_its_bound() {
-        let measure = |value, bound| Measure { name: "n", value, unit: "%", bound };
-        assert_eq!(measure(6.0, Bound::AtMost(6.0)).to_string(), "n: 6.0 % (bound <= 6): ok");
-        assert!(!measure(10.9, Bound::AtLeast(11.0)).holds());
+        let measure = |value, bound| LanguageMeasure { name: "n", value, unit: "%", bound };
+        assert_eq!(measure(6.0, MeasureBound::AtMost(6.0)).to_string(), "n: 6.0 % (bound <= 6): ok");
+        assert!(!measure(10.9, MeasureBound::AtLeast(11.0)).holds());
     }
 }

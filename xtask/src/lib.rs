@@ -17,7 +17,7 @@ mod tidy;
 
 pub use advisories::{AdvisoryReport, check_advisories};
 pub use doc::document;
-pub use language::{Measure, measures};
+pub use language::{LanguageMeasure, measures};
 pub use release::release;
-pub use repo::Repo;
-pub use tidy::{Finding, edges, missing_pages, tidy};
+pub use repo::Repository;
+pub use tidy::{TidyFinding, edges, missing_pages, tidy};

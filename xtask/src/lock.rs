@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 /// The packages of a lock file.
 #[derive(Debug, Default)]
-pub(crate) struct Lock {
+pub(crate) struct CargoLockfile {
     /// How many packages the file lists, versions of one name counted each.
     pub(crate) count: usize,
     /// Names of the packages that a name needs, all its versions taken together.
     needs: BTreeMap<String, Vec<String>>,
 }
 
-impl Lock {
+impl CargoLockfile {
     /// Reads the text of a lock file.
     ///
     /// The file is written by cargo, one entry a line, so reading line by line suffices.
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn packages_are_counted_and_needs_read_with_or_without_a_version() {
-        let lock = Lock::parse(
+        let lock = CargoLockfile::parse(
             "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\ndependencies = [\n \"b\",\n \
              \"c 2.0.0\",\n]\n\n[[package]]\nname = \"b\"\n\n[[package]]\nname = \"c\"\n",
         );

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use xtask::Repo;
+use xtask::Repository;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
@@ -23,18 +23,18 @@ fn main() -> io::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut out = io::stdout().lock();
     match command.as_str() {
-        "tidy" => tidy(&Repo::open(&root)?, &mut out),
+        "tidy" => tidy(&Repository::open(&root)?, &mut out),
         "language" => {
-            for measure in xtask::measures(&Repo::open(&root)?) {
+            for measure in xtask::measures(&Repository::open(&root)?) {
                 writeln!(out, "{measure}")?;
             }
             Ok(ExitCode::SUCCESS)
         }
         "edges" => {
-            write!(out, "{}", xtask::edges(&Repo::open(&root)?))?;
+            write!(out, "{}", xtask::edges(&Repository::open(&root)?))?;
             Ok(ExitCode::SUCCESS)
         }
-        "errors" => errors(&Repo::open(&root)?, &mut out),
+        "errors" => errors(&Repository::open(&root)?, &mut out),
         "doc" => Ok(if xtask::document(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
         "advisories" => {
             let folder = std::env::args().nth(2).unwrap_or_default();
@@ -52,7 +52,7 @@ fn main() -> io::Result<ExitCode> {
     }
 }
 
-fn tidy(repo: &Repo, out: &mut impl Write) -> io::Result<ExitCode> {
+fn tidy(repo: &Repository, out: &mut impl Write) -> io::Result<ExitCode> {
     write!(out, "{}", xtask::edges(repo))?;
     let findings = xtask::tidy(repo);
     for finding in &findings {
@@ -62,7 +62,7 @@ fn tidy(repo: &Repo, out: &mut impl Write) -> io::Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn errors(repo: &Repo, out: &mut impl Write) -> io::Result<ExitCode> {
+fn errors(repo: &Repository, out: &mut impl Write) -> io::Result<ExitCode> {
     let missing = xtask::missing_pages(repo);
     for page in &missing {
         writeln!(out, "{page}")?;

@@ -8,16 +8,16 @@ use serde::Deserialize;
 
 /// A package of the workspace.
 #[derive(Debug)]
-pub(crate) struct Package {
+pub(crate) struct WorkspacePackage {
     /// The last part of its folder: `llm` for `crates/llm`.
     pub(crate) folder: String,
     /// The dependencies in its manifest.
-    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) dependencies: Vec<PackageDependency>,
 }
 
 /// One line of a manifest's dependencies.
 #[derive(Debug, Clone)]
-pub(crate) struct Dependency {
+pub(crate) struct PackageDependency {
     /// The folder of a package of this workspace, else the package's name.
     pub(crate) name: String,
     /// Whether it is a package of this workspace.
@@ -26,7 +26,7 @@ pub(crate) struct Dependency {
     pub(crate) dev: bool,
 }
 
-impl Package {
+impl WorkspacePackage {
     /// Returns the folders of the packages of this workspace that it depends on.
     pub(crate) fn internal(&self, dev: bool) -> impl Iterator<Item = &str> {
         self.named(true, dev)
@@ -46,7 +46,7 @@ impl Package {
 }
 
 /// Asks cargo for the packages of the workspace at `root`, offline.
-pub(crate) fn packages(root: &Path) -> io::Result<Vec<Package>> {
+pub(crate) fn packages(root: &Path) -> io::Result<Vec<WorkspacePackage>> {
     let output = Command::new("cargo")
         .args(["metadata", "--format-version", "1", "--offline", "--locked", "--no-deps"])
         .current_dir(root)
@@ -58,7 +58,7 @@ pub(crate) fn packages(root: &Path) -> io::Result<Vec<Package>> {
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct CargoMetadata {
     packages: Vec<RawPackage>,
 }
 
@@ -75,17 +75,17 @@ struct RawDependency {
     path: Option<String>,
 }
 
-fn parse(json: &[u8]) -> io::Result<Vec<Package>> {
-    let metadata: Metadata = serde_json::from_slice(json)?;
-    let packages = metadata.packages.into_iter().map(|raw| Package {
+fn parse(json: &[u8]) -> io::Result<Vec<WorkspacePackage>> {
+    let metadata: CargoMetadata = serde_json::from_slice(json)?;
+    let packages = metadata.packages.into_iter().map(|raw| WorkspacePackage {
         folder: last_part(raw.manifest_path.trim_end_matches("/Cargo.toml")),
         dependencies: raw.dependencies.into_iter().map(dependency).collect(),
     });
     Ok(packages.collect())
 }
 
-fn dependency(raw: RawDependency) -> Dependency {
-    Dependency {
+fn dependency(raw: RawDependency) -> PackageDependency {
+    PackageDependency {
         internal: raw.path.is_some(),
         dev: raw.kind.as_deref() == Some("dev"),
         name: raw.path.as_deref().map_or(raw.name, last_part),

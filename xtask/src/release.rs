@@ -43,7 +43,7 @@ pub fn release(root: &Path, version: &str) -> io::Result<PathBuf> {
         &archive_file,
         &name,
     ]))?;
-    let package_file = debian::pack(root, &archive, &debian::Release { version, time: &time })?;
+    let package_file = debian::pack(root, &archive, &debian::DebianRelease { version, time: &time })?;
     let sums = said(Command::new("sha256sum").current_dir(&out).args([&archive_file, &package_file]))?;
     write(&out.join("SHA256SUMS"), &format!("{sums}\n"))?;
     Ok(out)

@@ -5,16 +5,16 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use crate::lock::Lock;
-use crate::packages::{Package, packages};
+use crate::lock::CargoLockfile;
+use crate::packages::{WorkspacePackage, packages};
 use crate::rust_source::RustSource;
 
 /// Everything the checks look at.
 #[derive(Debug, Default)]
-pub struct Repo {
+pub struct Repository {
     pub(crate) files: Vec<SourceFile>,
-    pub(crate) packages: Vec<Package>,
-    pub(crate) lock: Lock,
+    pub(crate) packages: Vec<WorkspacePackage>,
+    pub(crate) lock: CargoLockfile,
 }
 
 /// A text file of the repository.
@@ -28,7 +28,7 @@ pub(crate) struct SourceFile {
     pub(crate) rust: Option<RustSource>,
 }
 
-impl Repo {
+impl Repository {
     /// Reads the repository whose root folder is given.
     ///
     /// Files that are not UTF-8 are left out: no rule speaks of them.
@@ -48,7 +48,7 @@ impl Repo {
         Ok(Self {
             files: paths.into_iter().filter_map(read).collect(),
             packages: packages(root)?,
-            lock: Lock::parse(&fs::read_to_string(root.join("Cargo.lock"))?),
+            lock: CargoLockfile::parse(&fs::read_to_string(root.join("Cargo.lock"))?),
         })
     }
 

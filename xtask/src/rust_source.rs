@@ -16,7 +16,7 @@ pub(crate) struct RustSource {
 
 /// A function with a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Function {
+pub(crate) struct RustFunction {
     /// Its name.
     pub(crate) name: String,
     /// From `fn` to the closing brace, as offsets.
@@ -62,11 +62,11 @@ impl RustSource {
     }
 
     /// Returns the functions that have a body, nested ones too.
-    pub(crate) fn functions(&self) -> Vec<Function> {
+    pub(crate) fn functions(&self) -> Vec<RustFunction> {
         self.words("fn").filter_map(|start| self.function(start)).collect()
     }
 
-    fn function(&self, start: usize) -> Option<Function> {
+    fn function(&self, start: usize) -> Option<RustFunction> {
         let bytes = self.code.as_bytes();
         let name: String =
             self.code[start + 2..].trim_start().chars().take_while(|c| in_name(*c as u8)).collect();
@@ -77,7 +77,7 @@ impl RustSource {
         let span = start..closing(bytes, open)? + 1;
         let line = self.line(start);
         let lines = 1 + self.line(span.end - 1) - line;
-        Some(Function { name, span, line, lines })
+        Some(RustFunction { name, span, line, lines })
     }
 
     /// Returns the line, from 1, of the `#[cfg(test)]` on a module written out in place.

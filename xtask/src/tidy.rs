@@ -20,18 +20,18 @@ use std::fmt;
 pub use edges::edges;
 pub use errors::missing_pages;
 
-use crate::Repo;
+use crate::Repository;
 use crate::repo::SourceFile;
 
 /// One place where a rule of the house is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct TidyFinding {
     rule: &'static str,
     place: String,
     what: String,
 }
 
-impl Finding {
+impl TidyFinding {
     fn new(rule: &'static str, place: impl Into<String>, what: impl Into<String>) -> Self {
         Self { rule, place: place.into(), what: what.into() }
     }
@@ -41,7 +41,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for TidyFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} [{}]", self.place, self.what, self.rule)
     }
@@ -49,8 +49,8 @@ impl fmt::Display for Finding {
 
 /// Runs every check and returns their findings, rule by rule.
 #[must_use]
-pub fn tidy(repo: &Repo) -> Vec<Finding> {
-    let checks: [fn(&Repo) -> Vec<Finding>; 14] = [
+pub fn tidy(repo: &Repository) -> Vec<TidyFinding> {
+    let checks: [fn(&Repository) -> Vec<TidyFinding>; 14] = [
         edges::check,
         external::check,
         inert::check,
@@ -71,7 +71,7 @@ pub fn tidy(repo: &Repo) -> Vec<Finding> {
 
 /// Asserts that a check finds exactly these faults, each written as its place and its text.
 #[cfg(test)]
-fn assert_finds(check: fn(&Repo) -> Vec<Finding>, repo: &Repo, expect: &[&str]) {
+fn assert_finds(check: fn(&Repository) -> Vec<TidyFinding>, repo: &Repository, expect: &[&str]) {
     let found: Vec<String> =
         check(repo).iter().map(|finding| format!("{}: {}", finding.place, finding.what)).collect();
     assert_eq!(found, expect);

@@ -19,7 +19,7 @@ const AT_ONCE: usize = 32;
 
 /// The counters of one stream.
 #[derive(Debug, Default)]
-struct Told {
+struct StreamCounters {
     events: Cell<u64>,
     bytes: Cell<u64>,
     lost: Cell<bool>,
@@ -27,7 +27,7 @@ struct Told {
 
 /// Counts the lines that begin with `id:`, wherever reads cut them.
 #[derive(Debug, Default)]
-struct Ids {
+struct EventIdCounter {
     /// How much of `\nid:` was seen.
     matched: usize,
     seen: u64,
@@ -35,7 +35,7 @@ struct Ids {
 
 const ID_LINE: &[u8] = b"\nid:";
 
-impl Ids {
+impl EventIdCounter {
     fn read(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if *byte == ID_LINE[self.matched] {
@@ -51,7 +51,11 @@ impl Ids {
 }
 
 /// Opens a stream and reads the head of its answer.
-async fn open(address: &str, session: &str, told: &Told) -> Result<(TcpStream, Ids), Failure> {
+async fn open(
+    address: &str,
+    session: &str,
+    told: &StreamCounters,
+) -> Result<(TcpStream, EventIdCounter), Failure> {
     let mut socket = TcpStream::connect(address).await?;
     let request = format!(
         "GET /v1/sessions/{session}/events HTTP/1.1\r\nHost: {address}\r\nAccept: text/event-stream\r\n\r\n"
@@ -70,14 +74,14 @@ async fn open(address: &str, session: &str, told: &Told) -> Result<(TcpStream, I
     if !head.starts_with(b"HTTP/1.1 200") {
         return Err(format!("no stream: {}", String::from_utf8_lossy(&head)).into());
     }
-    let mut ids = Ids::default();
+    let mut ids = EventIdCounter::default();
     ids.read(&head[end..]);
     told.events.set(ids.seen);
     Ok((socket, ids))
 }
 
 /// Reads a stream for as long as it lasts.
-async fn hold((mut socket, mut ids): (TcpStream, Ids), told: Rc<Told>) {
+async fn hold((mut socket, mut ids): (TcpStream, EventIdCounter), told: Rc<StreamCounters>) {
     let mut buffer = [0; 4096];
     while let Ok(count) = socket.read(&mut buffer).await
         && count > 0
@@ -91,7 +95,7 @@ async fn hold((mut socket, mut ids): (TcpStream, Ids), told: Rc<Told>) {
 
 /// Opens all streams, says so, and reads them until the standard input ends.
 async fn run(address: &str, streams: usize, prefix: &str, sessions: usize) -> Result<String, Failure> {
-    let told: Vec<Rc<Told>> = (0..streams).map(|_| Rc::default()).collect();
+    let told: Vec<Rc<StreamCounters>> = (0..streams).map(|_| Rc::default()).collect();
     let next = Cell::new(0);
     let worker = || async {
         loop {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use singletree_engine::Graph;
 use singletree_harness::{Agent, Durability};
-use singletree_llm::{ChatMessage, InvalidOutput, Pace, Provider, Retry, RuntimeConfig, Schema};
+use singletree_llm::{
+    AsyncSleep, ChatMessage, InvalidOutput, ModelRetryPolicy, Provider, RuntimeConfig, Schema,
+};
 use singletree_tools::{Effect, LiveToolbox};
 
 use crate::approve::Approve;
@@ -13,8 +15,8 @@ use crate::command::{Artifacts, SnapshotSource};
 use crate::compaction::Compaction;
 use crate::error::Result;
 use crate::graph::{graph_of, stateless_graph_of};
-use crate::member::{Member, Retrying};
-use crate::parts::Parts;
+use crate::member::{AgentMember, CallRetryContext};
+use crate::parts::AgentLoopParts;
 use crate::repair::REPAIRS_MAX;
 use crate::state::AgentState;
 
@@ -45,7 +47,7 @@ impl AgentLoop {
     #[must_use]
     pub fn builder(provider: Arc<dyn Provider>) -> AgentLoopBuilder {
         AgentLoopBuilder {
-            member: Member {
+            member: AgentMember {
                 id: None,
                 provider,
                 sampling: RuntimeConfig::default(),
@@ -59,7 +61,7 @@ impl AgentLoop {
                 approve: Approve::default(),
                 approval_expires_in: None,
                 model_time_max: MODEL_TIME_MAX,
-                retrying: Retrying::default(),
+                retrying: CallRetryContext::default(),
                 reply_schema: None,
                 repairs_max: REPAIRS_MAX,
                 shows_thinking: false,
@@ -73,7 +75,7 @@ impl AgentLoop {
 /// Collects the parts of an agent.
 #[derive(Debug)]
 pub struct AgentLoopBuilder {
-    pub(crate) member: Member,
+    pub(crate) member: AgentMember,
     compaction: Option<Compaction>,
     model_calls_max: u64,
 }
@@ -126,11 +128,11 @@ impl AgentLoopBuilder {
     #[must_use]
     pub fn retry(
         mut self,
-        retry: Retry,
-        pace: Arc<dyn Pace>,
+        retry: ModelRetryPolicy,
+        pace: Arc<dyn AsyncSleep>,
         fraction: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Self {
-        self.member.retrying = Retrying { retry: Some(retry), pace, fraction: Arc::new(fraction) };
+        self.member.retrying = CallRetryContext { retry: Some(retry), pace, fraction: Arc::new(fraction) };
         self
     }
 
@@ -142,7 +144,8 @@ impl AgentLoopBuilder {
         self.member.reply_schema = Some(schema);
         if self.member.retrying.retry.is_none() {
             let only_unfit = |it: &singletree_llm::Error| it.category() == "structured_output_invalid";
-            self.member.retrying.retry = Some(Retry::new().classifier(only_unfit).reask(correction));
+            self.member.retrying.retry =
+                Some(ModelRetryPolicy::new().classifier(only_unfit).reask(correction));
         }
         self
     }
@@ -174,7 +177,7 @@ impl AgentLoopBuilder {
     }
 
     /// Sets where the state comes from that the model is shown with a command, in sessions whose prompt policy is
-    /// [`PromptPolicy::Command`](singletree_harness::PromptPolicy::Command); none otherwise. Conversations are not
+    /// [`TurnPromptPolicy::Command`](singletree_harness::TurnPromptPolicy::Command); none otherwise. Conversations are not
     /// shown it.
     #[must_use]
     pub fn snapshots(mut self, source: Arc<dyn SnapshotSource>) -> Self {
@@ -239,14 +242,14 @@ impl AgentLoopBuilder {
         agent_of(name, self.into_parts())
     }
 
-    fn into_parts(self) -> Parts {
+    fn into_parts(self) -> AgentLoopParts {
         let Self { member, compaction, model_calls_max } = self;
-        Parts { first: member, others: Vec::new(), compaction, model_calls_max, stateless: false }
+        AgentLoopParts { first: member, others: Vec::new(), compaction, model_calls_max, stateless: false }
     }
 }
 
 /// Makes an agent of the parts of its graph.
-pub(crate) fn agent_of(name: impl Into<String>, parts: Parts) -> Result<Agent> {
+pub(crate) fn agent_of(name: impl Into<String>, parts: AgentLoopParts) -> Result<Agent> {
     let tools = parts.members().filter_map(|member| member.tools.as_ref());
     let effects: Vec<Effect> = tools.flat_map(LiveToolbox::effects).collect();
     // A hand-off is a call, too.

@@ -12,7 +12,7 @@ use crate::state::AgentState;
 
 /// The last message of a conversation, when it is one of the model that asks for tools.
 #[derive(Debug, Clone)]
-pub(crate) struct Asking {
+pub(crate) struct ToolCallMessage {
     pub(crate) message: Arc<ChatMessage>,
     /// Its position in the history.
     pub(crate) position: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Asking {
 /// positions in the session's.
 const INSIDE: u64 = 1 << 62;
 
-impl Asking {
+impl ToolCallMessage {
     /// Looks at the end of a conversation.
     pub(crate) fn of(state: &AgentState) -> Option<Self> {
         let messages = &state.messages;

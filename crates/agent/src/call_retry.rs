@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use singletree_engine::{NodeError, Snapshot};
-use singletree_llm::{Backoff, Error, Retry};
+use singletree_llm::{Error, ModelRetryBackoff, ModelRetryPolicy};
 
 /// Makes the retry of calls that the engine's [`Retry`](singletree_engine::Retry) describes: as many attempts, the same
 /// classifier, waits and callback. Options that only calls have, overrides and reask, are added to the result.
@@ -15,15 +15,15 @@ use singletree_llm::{Backoff, Error, Retry};
 /// the provider asks for, up to a minute, which a node cannot know. A callback that fails ends the attempts, and the
 /// call fails with the error that it heard of.
 #[must_use]
-pub fn call_retry(node: &singletree_engine::Retry, state: Snapshot) -> Retry {
+pub fn call_retry(node: &singletree_engine::Retry, state: Snapshot) -> ModelRetryPolicy {
     let node = Arc::new(node.clone());
     let (classifier, hears) = (Arc::clone(&node), Arc::clone(&node));
     let backoff = match node.waits() {
-        singletree_engine::Backoff::Jittered { base, cap } => Backoff::jittered(*base, *cap),
-        singletree_engine::Backoff::Constant(wait) => Backoff::Constant(*wait),
-        singletree_engine::Backoff::By(wait) => Backoff::By(Arc::clone(wait)),
+        singletree_engine::RetryBackoff::Jittered { base, cap } => ModelRetryBackoff::jittered(*base, *cap),
+        singletree_engine::RetryBackoff::Constant(wait) => ModelRetryBackoff::Constant(*wait),
+        singletree_engine::RetryBackoff::By(wait) => ModelRetryBackoff::By(Arc::clone(wait)),
     };
-    Retry::new()
+    ModelRetryPolicy::new()
         .max_attempts(node.attempts())
         .backoff(backoff)
         .classifier(move |error| classifier.is_retryable(&as_of_a_node(error), &state))
@@ -48,15 +48,17 @@ mod tests {
     use std::sync::Mutex;
     use std::time::Duration;
 
-    use singletree_engine::{END, Graph, InvokeOptions, Schema, Update};
-    use singletree_llm::{Ask, BoxFuture, ChatMessage, Pace, Request, Script, ScriptedProvider};
+    use singletree_engine::{END, Graph, InvokeOptions, StateSchema, StateUpdate};
+    use singletree_llm::{
+        AsyncSleep, BoxFuture, ChatMessage, ProviderCall, Request, Script, ScriptedProvider,
+    };
 
     use super::*;
 
     #[derive(Debug, Default)]
     struct Pauses(Mutex<Vec<Duration>>);
 
-    impl Pace for Pauses {
+    impl AsyncSleep for Pauses {
         fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
             self.0.lock().unwrap().push(length);
             async {}.boxed()
@@ -65,13 +67,13 @@ mod tests {
 
     /// A state: the only one of a graph without fields.
     async fn state() -> Snapshot {
-        let graph = Graph::<Snapshot>::builder_with(Schema::new("s", Vec::new()))
-            .node("a", |_| async { Ok(Update::new()) })
+        let graph = Graph::<Snapshot>::builder_with(StateSchema::new("s", Vec::new()))
+            .node("a", |_| async { Ok(StateUpdate::new()) })
             .edge("a", END)
             .entry("a")
             .compile()
             .unwrap();
-        graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap().state().clone()
+        graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap().state().clone()
     }
 
     /// Asks a model that is always down, and returns the category of its error and the waits.
@@ -82,7 +84,7 @@ mod tests {
         let retry = call_retry(node, state);
         let request = Request::new(vec![Arc::new(ChatMessage::user("go"))]);
         let pauses = Pauses::default();
-        let ask = Ask::of(&provider).retrying(&retry, &pauses, &|| 1.0);
+        let ask = ProviderCall::of(&provider).retrying(&retry, &pauses, &|| 1.0);
         let error = ask.complete(&request).now_or_never().expect("nothing here waits").unwrap_err();
         (error.category(), pauses.0.into_inner().unwrap())
     }
@@ -94,7 +96,7 @@ mod tests {
         let node = singletree_engine::Retry::new;
         let heard = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&heard);
-        let hearing = node().backoff(singletree_engine::Backoff::Constant(seconds(1))).on_retry(
+        let hearing = node().backoff(singletree_engine::RetryBackoff::Constant(seconds(1))).on_retry(
             move |error, attempt| {
                 hears.lock().unwrap().push(format!("{attempt} {}", error.category().unwrap_or("none")));
                 let ends = attempt == 1;
@@ -106,9 +108,9 @@ mod tests {
             (node().max_attempts(1), vec![]),
             (node().classifier(|error, _| error.category() != Some("provider_rate_limit")), vec![]),
             (
-                node()
-                    .max_attempts(4)
-                    .backoff(singletree_engine::Backoff::by(|it| Duration::from_secs(u64::from(it) + 1))),
+                node().max_attempts(4).backoff(singletree_engine::RetryBackoff::by(|it| {
+                    Duration::from_secs(u64::from(it) + 1)
+                })),
                 vec![seconds(1), seconds(2), seconds(3)],
             ),
             (hearing, vec![seconds(1)]),

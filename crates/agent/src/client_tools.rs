@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use singletree_llm::{Request, ToolCall, ToolChoice, ToolDefinition};
+use singletree_llm::{Request, ToolCall, ToolChoicePolicy, ToolDefinition};
 
 use crate::error::{Error, Result};
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Default)]
 pub struct ClientTools {
     definitions: Arc<[ToolDefinition]>,
-    choice: Option<ToolChoice>,
+    choice: Option<ToolChoicePolicy>,
 }
 
 impl ClientTools {
@@ -36,7 +36,7 @@ impl ClientTools {
 
     /// Sets how freely the model may choose in its first answer; later ones are free.
     #[must_use]
-    pub fn choice(mut self, choice: ToolChoice) -> Self {
+    pub fn choice(mut self, choice: ToolChoicePolicy) -> Self {
         self.choice = Some(choice);
         self
     }

@@ -4,16 +4,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_engine::{Ctx, END, Json, NodeError, NodeResult, Target};
+use singletree_engine::{Ctx, END, JsonField, NodeError, NodeResult, Target};
 use singletree_harness::{Messages, SideRecords, TurnBudget};
-use singletree_llm::{ChatMessage, Detail, Error, FinishReason, Request, Role};
+use singletree_llm::{ChatMessage, Error, ModelFinishReason, ProviderErrorDetail, Request, Role};
 
 use crate::command::is_command;
 use crate::compaction::Compaction;
-use crate::parts::{MODEL, Parts};
+use crate::parts::{AgentLoopParts, MODEL};
 use crate::place::is_outermost;
 use crate::state::AgentState;
-use crate::summary::Summary;
+use crate::summary::ConversationSummary;
 
 /// How many messages are summarised by one request; more are taken in one after the other.
 const AT_ONCE: u64 = 200;
@@ -28,7 +28,7 @@ const INSTRUCTIONS: &str = "You summarise conversations. Write down what somebod
 
 /// Summarises the messages that have accumulated, if there are enough. A failed attempt changes nothing, but its error
 /// is noted in the side record of the next message.
-pub(crate) async fn compact(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
+pub(crate) async fn compact(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let (state, update) = (cx.state(), AgentState::update());
     // Messages outside of a window are not read from inside of another graph. The conversation of a command session is
     // shown to no model, and so it is not summarised (D27).
@@ -53,7 +53,7 @@ pub(crate) async fn compact(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResul
         Ok(summary) => {
             note(json!({ "from": summary.from, "to": summary.to }));
             let said = format!("Summarised messages {} to {}.", summary.from, summary.to.saturating_sub(1));
-            (update.summary(Json(Some(summary))), said)
+            (update.summary(JsonField(Some(summary))), said)
         }
         Err(error) => {
             note(json!({ "failed": error.category() }));
@@ -73,11 +73,11 @@ pub(crate) fn after(state: &AgentState) -> Target {
 
 /// Makes a new summary of the old one and the messages since. The outer error ends the turn, the inner one does not.
 async fn summarise(
-    parts: &Parts,
+    parts: &AgentLoopParts,
     compaction: &Compaction,
     cx: &Ctx<AgentState>,
     range: Range<u64>,
-) -> Result<Result<Summary, Error>, NodeError> {
+) -> Result<Result<ConversationSummary, Error>, NodeError> {
     let owner = parts.owner(cx)?;
     let provider = compaction.provider.as_ref().unwrap_or(&owner.provider);
     let mut text = cx.state().summary.0.as_ref().map(|it| it.text.clone());
@@ -86,7 +86,7 @@ async fn summarise(
         let to = range.end.min(from.saturating_add(AT_ONCE));
         let request = request(text.as_deref(), &Messages::at(cx, from..to).await?);
         let asked = tokio::time::timeout(owner.model_time_max, provider.complete(&request)).await;
-        let late = || Err(Error::Unavailable(Detail::new("the model did not answer in time")));
+        let late = || Err(Error::Unavailable(ProviderErrorDetail::new("the model did not answer in time")));
         let response = match asked.unwrap_or_else(|_| late()) {
             Ok(response) => response,
             Err(error) => return Ok(Err(error)),
@@ -95,14 +95,14 @@ async fn summarise(
             budget.model_call(provider.model(), &response.usage)?;
         }
         let new = response.message.text().trim().to_owned();
-        if response.finish_reason != FinishReason::Stop || new.is_empty() || new.len() > SUMMARY_BYTES {
+        if response.finish_reason != ModelFinishReason::Stop || new.is_empty() || new.len() > SUMMARY_BYTES {
             let what = format!("a summary of {} bytes that ended with {}", new.len(), response.finish_reason);
-            return Ok(Err(Error::InvalidResponse(Detail::new(what))));
+            return Ok(Err(Error::InvalidResponse(ProviderErrorDetail::new(what))));
         }
         (text, from) = (Some(new), to);
     }
     let model = provider.model().to_owned();
-    Ok(Ok(Summary { from: 0, to: range.end, text: text.unwrap_or_default(), model }))
+    Ok(Ok(ConversationSummary { from: 0, to: range.end, text: text.unwrap_or_default(), model }))
 }
 
 fn request(before: Option<&str>, messages: &[Arc<ChatMessage>]) -> Request {

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use singletree_harness::Messages;
 use singletree_llm::{ChatMessage, Provider, Role};
 
-use crate::summary::Summary;
+use crate::summary::ConversationSummary;
 
 /// How many messages more than those that are kept there must be, unless something else is said.
 const EVERY: u64 = 40;
 
-/// Summarises the beginning of long conversations for the model: an agent that has one shows its model a [`Summary`]
-/// and the last messages. Nothing is deleted, the summary stands beside the conversation and names the messages that it
-/// stands for, and one that fails leaves the one before (D27). There is none unless an agent is given one.
+/// Summarises the beginning of long conversations for the model: an agent that has one shows its model a
+/// [`ConversationSummary`] and the last messages. Nothing is deleted, the summary stands beside the conversation and
+/// names the messages that it stands for, and one that fails leaves the one before (D27). There is none unless an agent
+/// is given one.
 #[derive(Debug, Clone)]
 pub struct Compaction {
     kept: u64,
@@ -75,7 +76,7 @@ impl Compaction {
     pub(crate) fn due(
         &self,
         messages: &Messages,
-        summary: Option<&Summary>,
+        summary: Option<&ConversationSummary>,
         commanded: bool,
     ) -> Option<Range<u64>> {
         let covered = summary.map_or(0, |summary| summary.to);
@@ -91,7 +92,7 @@ impl Compaction {
     pub(crate) fn rest(
         &self,
         messages: &Messages,
-        summary: Option<&Summary>,
+        summary: Option<&ConversationSummary>,
     ) -> impl Iterator<Item = Arc<ChatMessage>> {
         let covered = summary.map_or(0, |summary| summary.to);
         let longest = messages.window_start(self.held()).unwrap_or_default();

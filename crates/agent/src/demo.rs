@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use singletree_harness::Agent;
-use singletree_llm::{Pace, Script, ScriptedProvider};
-use singletree_tools::{Calculator, Clock, NoteStore, Notes, Outbox, OutboxStore, Tool, ToolLimits, Toolbox};
+use singletree_llm::{AsyncSleep, Script, ScriptedProvider};
+use singletree_tools::{
+    Calculator, ClockTool, NoteStore, Notes, OutboxStore, OutboxTool, Tool, ToolLimits, Toolbox,
+};
 
 use crate::agent_loop::AgentLoop;
 use crate::error::Result;
@@ -36,7 +38,7 @@ pub struct DemoParts {
     /// Where the time comes from.
     pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
     /// Performs the model's pauses between words.
-    pub pace: Arc<dyn Pace>,
+    pub pace: Arc<dyn AsyncSleep>,
 }
 
 impl fmt::Debug for DemoParts {
@@ -58,9 +60,9 @@ impl fmt::Debug for DemoParts {
 /// `tool_definition_invalid`, `tool_duplicate`, `script_invalid`: none of them with this crate as it is.
 pub fn agent(parts: DemoParts) -> Result<Agent> {
     let DemoParts { notes, outbox, now, pace } = parts;
-    let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(Clock::new(now)?), Arc::new(Calculator::new()?)];
+    let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(ClockTool::new(now)?), Arc::new(Calculator::new()?)];
     tools.extend(Notes::new(notes).tools()?);
-    tools.push(Arc::new(Outbox::new(outbox)?));
+    tools.push(Arc::new(OutboxTool::new(outbox)?));
     let toolbox = Toolbox::new(tools, ToolLimits::standard())?;
     let provider = ScriptedProvider::new(Script::from_json(SCRIPT)?).with_pace(pace);
     AgentLoop::builder(Arc::new(provider)).system(SYSTEM).toolbox(toolbox).agent(NAME)

@@ -7,7 +7,8 @@ use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use singletree_durable::{
-    Change, Document, DocumentKey, Documents, Error as StoreError, Expect, Json, TenantId,
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error as StoreError, JsonDocument,
+    StoredDocument, TenantId,
 };
 use singletree_llm::BoxFuture;
 use singletree_tools::{DefinitionPins, Error as ToolError};
@@ -22,7 +23,7 @@ const PAGE: u64 = 200;
 
 /// Keeps pinned definitions in a store, for all tenants: servers belong to the configuration, which is the operator's.
 pub struct DocumentPins {
-    documents: Arc<dyn Documents>,
+    documents: Arc<dyn DocumentStore>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,7 +37,7 @@ struct PinnedDefinition {
 impl DocumentPins {
     /// Keeps pins in a store.
     #[must_use]
-    pub fn new(documents: Arc<dyn Documents>) -> Self {
+    pub fn new(documents: Arc<dyn DocumentStore>) -> Self {
         Self { documents }
     }
 
@@ -56,7 +57,10 @@ impl DocumentPins {
             let mut changes = Vec::new();
             for document in &page {
                 if decode(document)?.server == server {
-                    changes.push(Change::Remove { key: document.key.clone(), expect: Expect::Any });
+                    changes.push(DocumentChange::Remove {
+                        key: document.key.clone(),
+                        expect: DocumentPrecondition::Any,
+                    });
                 }
             }
             removed += changes.len() as u64;
@@ -73,9 +77,14 @@ impl DocumentPins {
         }
         let (server, tool) = (server.to_owned(), tool.to_owned());
         let pinned = PinnedDefinition { server, tool, digest: digest.to_owned() };
-        let body = Json::of(&pinned).map_err(|source| corrupt(&key, Some(source)))?;
-        let write =
-            Change::Write { key: key.clone(), expect: Expect::Absent, session: None, body, expires_at: None };
+        let body = JsonDocument::of(&pinned).map_err(|source| corrupt(&key, Some(source)))?;
+        let write = DocumentChange::Write {
+            key: key.clone(),
+            expect: DocumentPrecondition::Absent,
+            session: None,
+            body,
+            expires_at: None,
+        };
         match self.documents.change(vec![write]).await {
             Ok(()) => Ok(digest.to_owned()),
             // Another process was first.
@@ -107,7 +116,7 @@ impl fmt::Debug for DocumentPins {
 }
 
 fn operator() -> Result<TenantId> {
-    let invalid = |it: singletree_durable::IdError| Error::Store {
+    let invalid = |it: singletree_durable::InvalidIdentifier| Error::Store {
         source: StoreError::Corrupt { what: it.to_string(), source: None },
     };
     TenantId::parse(OPERATOR).map_err(invalid)
@@ -123,7 +132,7 @@ fn id(server: &str, tool: &str) -> String {
     hasher.finalize().iter().map(|it| format!("{it:02x}")).collect()
 }
 
-fn decode(document: &Document) -> Result<PinnedDefinition> {
+fn decode(document: &StoredDocument) -> Result<PinnedDefinition> {
     document.body.decode().map_err(|source| corrupt(&document.key, Some(source)))
 }
 

@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_engine::{Ctx, Json, NodeResult, Signal};
+use singletree_engine::{Ctx, JsonField, NodeResult, Signal};
 use singletree_llm::ToolCall;
 use singletree_tools::Tool;
 
-use crate::asking::Asking;
-use crate::parts::Parts;
-use crate::state::{AgentState, Decision};
+use crate::asking::ToolCallMessage;
+use crate::parts::AgentLoopParts;
+use crate::state::{AgentState, CallDecision};
 
 /// Takes down the answer that has come, or asks for the next one.
-pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
+pub(crate) async fn gate(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let state = cx.state();
     let cleared = AgentState::update().approved(None).reason(None);
-    let Some(asking) = Asking::of(state) else { return Ok(cleared) };
+    let Some(asking) = ToolCallMessage::of(state) else { return Ok(cleared) };
     let undecided = state.decisions.0.undecided(asking.position);
     let undecided = undecided.and_then(|index| asking.call(index).map(|call| (index, call)));
     let Some((index, call)) = undecided else { return Ok(cleared) };
     match state.approved {
         Some(approved) => {
-            let decision = Decision { call: index, approved, reason: state.reason.clone() };
-            Ok(cleared.decisions(Json(state.decisions.0.with(decision))))
+            let decision = CallDecision { call: index, approved, reason: state.reason.clone() };
+            Ok(cleared.decisions(JsonField(state.decisions.0.with(decision))))
         }
         None => {
             let member = parts.owner(&cx)?;
@@ -51,7 +51,7 @@ pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<A
     }
 }
 
-fn signal(cx: &Ctx<AgentState>, asking: &Asking, (index, call): (u64, &ToolCall)) -> Signal {
+fn signal(cx: &Ctx<AgentState>, asking: &ToolCallMessage, (index, call): (u64, &ToolCall)) -> Signal {
     let who = cx.identity();
     Signal::new(asking.signal(who, index))
         .approves(asking.action(who, index, call))

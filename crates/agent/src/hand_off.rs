@@ -14,14 +14,14 @@ const TRANSFERRED: &str = "transferred";
 
 /// One agent that the conversation can be handed to, as the model of another one is told of it.
 #[derive(Debug, Clone)]
-pub(crate) struct HandOff {
+pub(crate) struct HandOffTool {
     /// The id of the agent.
     pub(crate) to: String,
     pub(crate) definition: ToolDefinition,
     name: String,
 }
 
-impl HandOff {
+impl HandOffTool {
     /// Makes the tool `transfer_to_NAME` of an agent.
     pub(crate) fn to(agent: &ChatAgent) -> Result<Self> {
         let about =

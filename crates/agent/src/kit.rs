@@ -5,20 +5,20 @@ use std::sync::Arc;
 use singletree_llm::{ToolCall, ToolDefinition};
 use singletree_tools::{CallOrigin, Error, IdempotencyKey, Output, Recovery, Tool, Toolbox};
 
-use crate::hand_off::HandOff;
-use crate::member::Member;
+use crate::hand_off::HandOffTool;
+use crate::member::AgentMember;
 
 /// The tools of an agent at one moment.
 #[derive(Debug)]
-pub(crate) struct Kit<'a> {
-    member: &'a Member,
+pub(crate) struct AgentToolbox<'a> {
+    member: &'a AgentMember,
     toolbox: Option<Toolbox>,
     /// Whether only tools that change nothing and need no approval may be used.
     reads: bool,
 }
 
-impl<'a> Kit<'a> {
-    pub(crate) fn new(member: &'a Member, toolbox: Option<Toolbox>) -> Self {
+impl<'a> AgentToolbox<'a> {
+    pub(crate) fn new(member: &'a AgentMember, toolbox: Option<Toolbox>) -> Self {
         Self { member, toolbox, reads: false }
     }
 
@@ -51,7 +51,7 @@ impl<'a> Kit<'a> {
     }
 
     /// Returns whom a call hands the conversation to, if it does.
-    pub(crate) fn hand_off(&self, call: &ToolCall) -> Option<&'a HandOff> {
+    pub(crate) fn hand_off(&self, call: &ToolCall) -> Option<&'a HandOffTool> {
         let named = self.member.hand_offs.iter().find(|hand_off| hand_off.definition.name() == call.name)?;
         let arguments = call.arguments.as_ref()?;
         named.definition.schema().check_map(arguments).ok().map(|()| named)

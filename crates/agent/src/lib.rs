@@ -78,13 +78,13 @@ pub use call_retry::call_retry;
 pub use chat_agent::{ChatAgent, listed};
 pub use client_tools::ClientTools;
 pub use command::{
-    Action, Actions, ApprovedArtifact, Artifact, ArtifactName, ArtifactSource, Artifacts, CommandPrompt,
-    SnapshotSource,
+    ApprovedArtifact, ArtifactName, ArtifactOrigin, Artifacts, CommandAction, CommandActions, CommandPrompt,
+    SessionArtifact, SnapshotSource,
 };
 pub use compaction::Compaction;
 pub use document_pins::DocumentPins;
 pub use error::{Error, Result};
-pub use state::{AgentState, AgentStateUpdate, Decision, Decisions, UnreadCall};
-pub use summary::Summary;
+pub use state::{AgentState, AgentStateUpdate, CallDecision, CallDecisions, UnreadCall};
+pub use summary::ConversationSummary;
 pub use team::{Team, TeamBuilder};
 pub use tool_documents::{ToolDocumentLimits, ToolDocuments, WaitingMessage};

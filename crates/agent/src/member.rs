@@ -5,17 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_llm::{ChatMessage, NoPause, Pace, Provider, Retry, RuntimeConfig, Schema};
+use singletree_llm::{
+    AsyncSleep, ChatMessage, InstantSleep, ModelRetryPolicy, Provider, RuntimeConfig, Schema,
+};
 use singletree_tools::LiveToolbox;
 
 use crate::approve::Approve;
 use crate::command::{Artifacts, SnapshotSource};
-use crate::hand_off::HandOff;
-use crate::kit::Kit;
+use crate::hand_off::HandOffTool;
+use crate::kit::AgentToolbox;
 
 /// One agent: its model, its tools, its permissions.
 #[derive(Debug, Clone)]
-pub(crate) struct Member {
+pub(crate) struct AgentMember {
     /// Its id; none where it is the only agent of its graph.
     pub(crate) id: Option<String>,
     pub(crate) provider: Arc<dyn Provider>,
@@ -25,7 +27,7 @@ pub(crate) struct Member {
     pub(crate) tools: Option<LiveToolbox>,
     /// The names of the tools that it may use; all of them when nothing is said.
     pub(crate) allowed: Option<BTreeSet<String>>,
-    pub(crate) hand_offs: Vec<HandOff>,
+    pub(crate) hand_offs: Vec<HandOffTool>,
     /// Where the state comes from that is shown with a command.
     pub(crate) snapshots: Option<Arc<dyn SnapshotSource>>,
     /// Where approved artifacts come from.
@@ -33,7 +35,7 @@ pub(crate) struct Member {
     pub(crate) approve: Approve,
     pub(crate) approval_expires_in: Option<Duration>,
     pub(crate) model_time_max: Duration,
-    pub(crate) retrying: Retrying,
+    pub(crate) retrying: CallRetryContext,
     pub(crate) reply_schema: Option<Arc<Schema>>,
     /// How many answers in a row may need a repair (D30).
     pub(crate) repairs_max: u64,
@@ -43,32 +45,32 @@ pub(crate) struct Member {
 
 /// How failed calls of the model are made again, and with whose time and chance.
 #[derive(Clone)]
-pub(crate) struct Retrying {
-    pub(crate) retry: Option<Retry>,
-    pub(crate) pace: Arc<dyn Pace>,
+pub(crate) struct CallRetryContext {
+    pub(crate) retry: Option<ModelRetryPolicy>,
+    pub(crate) pace: Arc<dyn AsyncSleep>,
     pub(crate) fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
-impl Member {
+impl AgentMember {
     /// Returns its tools as they are now. Each node asks once and works with the answer.
-    pub(crate) async fn kit(&self) -> Kit<'_> {
+    pub(crate) async fn kit(&self) -> AgentToolbox<'_> {
         let toolbox = match &self.tools {
             Some(tools) => Some(tools.now().await),
             None => None,
         };
-        Kit::new(self, toolbox)
+        AgentToolbox::new(self, toolbox)
     }
 }
 
-impl Default for Retrying {
+impl Default for CallRetryContext {
     fn default() -> Self {
-        Self { retry: None, pace: Arc::new(NoPause), fraction: Arc::new(|| 0.5) }
+        Self { retry: None, pace: Arc::new(InstantSleep), fraction: Arc::new(|| 0.5) }
     }
 }
 
-impl fmt::Debug for Retrying {
+impl fmt::Debug for CallRetryContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retrying")
+        f.debug_struct("CallRetryContext")
             .field("retry", &self.retry)
             .field("pace", &self.pace)
             .finish_non_exhaustive()

@@ -3,39 +3,39 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_engine::{Ctx, Json, NodeError, NodeResult};
+use singletree_engine::{Ctx, JsonField, NodeError, NodeResult};
 use singletree_harness::{
-    EMPTY_ANSWER, Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream,
+    EMPTY_ANSWER, Narrator, SideRecords, SteeringInbox, TurnBudget, TurnPictures, TurnStream,
 };
 use singletree_llm::{
-    Ask, Attempt, AttemptObserver, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown,
-    ToolCall,
+    AttemptObserver, ChatMessage, Error, ModelFinishReason, ModelStreamUpdate, ProviderCall,
+    ProviderCallAttempt, ProviderErrorDetail, Request, Response, ResponseDelta, ToolCall,
 };
 use singletree_narration::claims_memory;
 
 use crate::call_options::CallOptions;
 use crate::client_tools::ClientTools;
-use crate::command::{Cycle, Verdict};
-use crate::kit::Kit;
-use crate::member::Member;
-use crate::parts::Parts;
+use crate::command::{CommandCycle, ProposalVerdict};
+use crate::kit::AgentToolbox;
+use crate::member::AgentMember;
+use crate::parts::AgentLoopParts;
 use crate::place::{is_outermost, scope};
 use crate::prompt;
-use crate::repair::{Usable, is_empty, usable};
-use crate::state::{AgentState, Decisions};
+use crate::repair::{UsableResponse, is_empty, usable};
+use crate::state::{AgentState, CallDecisions};
 
 /// Asks the model for the next message, and passes it the messages that steer the turn. Decisions about an earlier
 /// message are cleared. The calls of this message that need a person's decision are determined here, by the tools as
 /// they are now.
-pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
+pub(crate) async fn model(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let state = cx.state();
     within_calls(&parts, state.answers)?;
     let member = parts.owner(&cx)?;
     let kit = parts.kit(member).await;
     let is_outermost = is_outermost(&cx);
-    let cycle = Cycle::of(&cx)?;
+    let cycle = CommandCycle::of(&cx)?;
     // One that steers a command is the next command.
-    let steering = cx.extension::<Steering>().filter(|_| is_outermost && cycle.is_none());
+    let steering = cx.extension::<SteeringInbox>().filter(|_| is_outermost && cycle.is_none());
     let steered = steering.map(|steering| steering.take(&state.messages)).unwrap_or_default();
     let position = state.messages.len() + steered.len() as u64;
     let shown = match &cycle {
@@ -60,7 +60,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     let (stream, budget) = (stream.as_deref(), budget.as_deref());
     let call = ModelCall { member, request: &request, stream, position, budget };
     let (usable, asked) = call.usable(&parts, state.answers).await?;
-    let Usable { response, unread, problem } = usable;
+    let UsableResponse { response, unread, problem } = usable;
     let (message, ended) = (response.message, response.finish_reason);
     if let Some(sides) = &sides {
         note(sides, position, ended);
@@ -73,14 +73,14 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         if let Some(sides) = &sides {
             sides.note(position, EMPTY_ANSWER, true);
         }
-        return Ok(update.decisions(Json(Decisions::default())).messages(steered));
+        return Ok(update.decisions(JsonField(CallDecisions::default())).messages(steered));
     }
     let repairs = if problem.is_some() { state.decisions.0.repairs + 1 } else { 0 };
     let theirs = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.runs(it));
     // A client that runs its own tools cannot answer a faulty call with its error.
     let is_repaired = repairs <= member.repairs_max && !message.tool_calls.iter().any(theirs);
     refuse(problem, is_repaired, (&message, member))?;
-    let verdict = cycle.is_some().then(|| Verdict::of(&message, &kit));
+    let verdict = cycle.is_some().then(|| ProposalVerdict::of(&message, &kit));
     if let Some(verdict) = verdict {
         explain(&cx, verdict, &message, position);
     }
@@ -88,8 +88,8 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     let held = (0..)
         .zip(&message.tool_calls)
         .filter(|(_, it)| carried_out && (kit.needs_approval(it) || theirs(it)));
-    let decisions = Decisions::holding(position, held.map(|(at, _)| at).collect());
-    let decisions = Json(Decisions { unread, repairs, ..decisions });
+    let decisions = CallDecisions::holding(position, held.map(|(at, _)| at).collect());
+    let decisions = JsonField(CallDecisions { unread, repairs, ..decisions });
     Ok(update.decisions(decisions).said(steered, message))
 }
 
@@ -98,11 +98,11 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
 fn refuse(
     problem: Option<Error>,
     is_repaired: bool,
-    (message, member): (&ChatMessage, &Member),
+    (message, member): (&ChatMessage, &AgentMember),
 ) -> Result<(), Error> {
     let Some(problem) = problem else { return Ok(()) };
     let tells_secret = |text: &String| {
-        let as_told = || Error::InvalidResponse(Detail::new(text.clone()));
+        let as_told = || Error::InvalidResponse(ProviderErrorDetail::new(text.clone()));
         member.provider.redact(as_told()).to_string() != as_told().to_string()
     };
     let mut names = message.tool_calls.iter().flat_map(|call| [&call.id, &call.name]);
@@ -121,7 +121,11 @@ fn with_options(cx: &Ctx<AgentState>, request: Request, is_stateless: bool) -> R
     }
 }
 
-fn request(member: &Member, kit: &Kit<'_>, messages: impl Iterator<Item = Arc<ChatMessage>>) -> Request {
+fn request(
+    member: &AgentMember,
+    kit: &AgentToolbox<'_>,
+    messages: impl Iterator<Item = Arc<ChatMessage>>,
+) -> Request {
     let request = Request::new(messages.collect()).with_config(member.sampling.clone());
     let tools = kit.definitions();
     let request = if tools.is_empty() { request } else { request.with_tools(tools) };
@@ -133,8 +137,8 @@ fn request(member: &Member, kit: &Kit<'_>, messages: impl Iterator<Item = Arc<Ch
 
 /// Tells people why the model proposes its action, before the action is carried out (agent-chat-output §5.2), and notes
 /// in the message's side record when the model claims to remember something that it cannot know (§11).
-fn explain(cx: &Ctx<AgentState>, verdict: Verdict, message: &ChatMessage, position: u64) {
-    if let Some(narrator) = cx.extension::<Narrator>().filter(|_| verdict == Verdict::Proposal) {
+fn explain(cx: &Ctx<AgentState>, verdict: ProposalVerdict, message: &ChatMessage, position: u64) {
+    if let Some(narrator) = cx.extension::<Narrator>().filter(|_| verdict == ProposalVerdict::Proposal) {
         narrator.rationale(&message.text());
     }
     let sides = cx.extension::<SideRecords>().filter(|_| is_outermost(cx));
@@ -144,10 +148,10 @@ fn explain(cx: &Ctx<AgentState>, verdict: Verdict, message: &ChatMessage, positi
 }
 
 /// Says beside the message why it ended where that is not as usual.
-fn note(sides: &SideRecords, position: u64, ended: FinishReason) {
+fn note(sides: &SideRecords, position: u64, ended: ModelFinishReason) {
     match ended {
-        FinishReason::Stop | FinishReason::ToolCalls => {}
-        FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error => {
+        ModelFinishReason::Stop | ModelFinishReason::ToolCalls => {}
+        ModelFinishReason::Length | ModelFinishReason::ContentFilter | ModelFinishReason::Error => {
             sides.note(position, "finish_reason", ended.as_str());
         }
     }
@@ -155,16 +159,16 @@ fn note(sides: &SideRecords, position: u64, ended: FinishReason) {
 
 /// Tells the turn's listeners that a call of the model is made again.
 #[derive(Debug)]
-struct RetryTeller<'a>(Option<&'a TurnStream>);
+struct RetryNarrator<'a>(Option<&'a TurnStream>);
 
-impl AttemptObserver for RetryTeller<'_> {
-    fn started(&self, attempt: &Attempt<'_>) {
+impl AttemptObserver for RetryNarrator<'_> {
+    fn started(&self, attempt: &ProviderCallAttempt<'_>) {
         if let Some(stream) = self.0.filter(|_| attempt.index > 0) {
             stream.retried();
         }
     }
 
-    fn ended(&self, _attempt: &Attempt<'_>, _outcome: Result<&Response, &Error>) {}
+    fn ended(&self, _attempt: &ProviderCallAttempt<'_>, _outcome: Result<&Response, &Error>) {}
 
     fn retrying(&self, next: u32, wait: Duration, error: &Error) {
         if let Some(stream) = self.0 {
@@ -176,15 +180,15 @@ impl AttemptObserver for RetryTeller<'_> {
 /// Asks, with retries, and shows the text as it comes where the turn has a stream. Thinking is shown only if the agent
 /// is set to (D19).
 async fn ask(
-    member: &Member,
+    member: &AgentMember,
     request: &Request,
     stream: Option<&TurnStream>,
     position: u64,
 ) -> Result<Response, Error> {
     let retrying = &member.retrying;
     let fraction = || (retrying.fraction)();
-    let retries = RetryTeller(stream);
-    let ask = Ask::of(member.provider.as_ref()).observed_by(&retries);
+    let retries = RetryNarrator(stream);
+    let ask = ProviderCall::of(member.provider.as_ref()).observed_by(&retries);
     let ask = match &retrying.retry {
         Some(retry) => ask.retrying(retry, retrying.pace.as_ref(), &fraction),
         None => ask,
@@ -193,19 +197,21 @@ async fn ask(
         return ask.complete(request).await;
     };
     let mut message = stream.message(position);
-    let show = |shown: Shown<'_>| match shown {
-        Shown::Delta(Delta::Text { text, .. }) if !text.is_empty() => message.delta(text),
-        Shown::Delta(Delta::Thinking { text, .. }) if member.shows_thinking && !text.is_empty() => {
+    let show = |shown: ModelStreamUpdate<'_>| match shown {
+        ModelStreamUpdate::Delta(ResponseDelta::Text { text, .. }) if !text.is_empty() => message.delta(text),
+        ModelStreamUpdate::Delta(ResponseDelta::Thinking { text, .. })
+            if member.shows_thinking && !text.is_empty() =>
+        {
             message.thinking(text);
         }
         // A restart of the answer takes back the streamed text.
-        Shown::Void => message = stream.message(position),
-        Shown::Delta(
-            Delta::Text { .. }
-            | Delta::Thinking { .. }
-            | Delta::RedactedThinking { .. }
-            | Delta::ToolCall { .. }
-            | Delta::Finish { .. },
+        ModelStreamUpdate::Void => message = stream.message(position),
+        ModelStreamUpdate::Delta(
+            ResponseDelta::Text { .. }
+            | ResponseDelta::Thinking { .. }
+            | ResponseDelta::RedactedThinking { .. }
+            | ResponseDelta::ToolCall { .. }
+            | ResponseDelta::Finish { .. },
         ) => {}
     };
     ask.stream(request, show).await
@@ -213,7 +219,7 @@ async fn ask(
 
 /// One request to the model of a member, with its budget and the stream to its listeners.
 struct ModelCall<'a> {
-    member: &'a Member,
+    member: &'a AgentMember,
     request: &'a Request,
     stream: Option<&'a TurnStream>,
     position: u64,
@@ -223,7 +229,7 @@ struct ModelCall<'a> {
 impl ModelCall<'_> {
     /// Asks for an answer that the loop can go on with; one without a word is asked for once more (D30). Returns, too,
     /// how often the model was asked; each answer counts for the budget, also an unusable one.
-    async fn usable(&self, parts: &Parts, answers: u64) -> Result<(Usable, u64), NodeError> {
+    async fn usable(&self, parts: &AgentLoopParts, answers: u64) -> Result<(UsableResponse, u64), NodeError> {
         let mut asked = 0;
         loop {
             within_calls(parts, answers + asked)?;
@@ -249,7 +255,9 @@ impl ModelCall<'_> {
         let answered = tokio::time::timeout(self.member.model_time_max, asking).await;
         answered.unwrap_or_else(|_| {
             let seconds = self.member.model_time_max.as_secs();
-            Err(Error::Unavailable(Detail::new(format!("the model did not answer within {seconds} s"))))
+            Err(Error::Unavailable(ProviderErrorDetail::new(format!(
+                "the model did not answer within {seconds} s"
+            ))))
         })
     }
 }
@@ -257,14 +265,16 @@ impl ModelCall<'_> {
 /// Refuses half an answer that looks whole: one that finished with `error` and has no calls (spec: llm-provider §3,
 /// §6). One with calls is repaired.
 fn whole(response: Response) -> Result<Response, Error> {
-    if response.finish_reason == FinishReason::Error && response.message.tool_calls.is_empty() {
-        return Err(Error::Unavailable(Detail::new("the provider failed in the middle of its answer")));
+    if response.finish_reason == ModelFinishReason::Error && response.message.tool_calls.is_empty() {
+        return Err(Error::Unavailable(ProviderErrorDetail::new(
+            "the provider failed in the middle of its answer",
+        )));
     }
     Ok(response)
 }
 
 /// Checks that the model may be asked once more (D13).
-fn within_calls(parts: &Parts, answers: u64) -> Result<(), NodeError> {
+fn within_calls(parts: &AgentLoopParts, answers: u64) -> Result<(), NodeError> {
     if answers < parts.model_calls_max {
         return Ok(());
     }

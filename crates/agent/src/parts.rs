@@ -2,12 +2,12 @@
 
 use singletree_engine::{Ctx, END, NodeError, Target};
 
-use crate::asking::Asking;
+use crate::asking::ToolCallMessage;
 use crate::command::is_command;
 use crate::compaction::Compaction;
 use crate::hand_off;
-use crate::kit::Kit;
-use crate::member::Member;
+use crate::kit::AgentToolbox;
+use crate::member::AgentMember;
 use crate::state::AgentState;
 
 pub(crate) const COMPACT: &str = "compact";
@@ -17,24 +17,24 @@ pub(crate) const TOOLS: &str = "tools";
 
 /// The shared data of the nodes of one graph.
 #[derive(Debug, Clone)]
-pub(crate) struct Parts {
+pub(crate) struct AgentLoopParts {
     /// The first one answers until the conversation is another one's.
-    pub(crate) first: Member,
-    pub(crate) others: Vec<Member>,
+    pub(crate) first: AgentMember,
+    pub(crate) others: Vec<AgentMember>,
     pub(crate) compaction: Option<Compaction>,
     pub(crate) model_calls_max: u64,
     /// Whether it answers in no session: nothing is changed then, and nobody asked (D16).
     pub(crate) stateless: bool,
 }
 
-impl Parts {
+impl AgentLoopParts {
     /// Returns the agent that a conversation belongs to. At the beginning of a turn the conversation itself says so, as
     /// far as it is held: a turn that was cancelled after a hand-off, and a fork behind one, have kept nothing else.
     /// Then it is noted in the state.
     ///
     /// # Errors
     /// `chat_agent_unknown` when that is none of these: agents were changed, and who would answer now is not guessed.
-    pub(crate) fn owner(&self, cx: &Ctx<AgentState>) -> Result<&Member, NodeError> {
+    pub(crate) fn owner(&self, cx: &Ctx<AgentState>) -> Result<&AgentMember, NodeError> {
         let state = cx.state();
         // The messages of a command session do not decide which agent answers.
         let looks_back = self.is_team() && state.answers == 0 && !is_command(cx);
@@ -47,7 +47,7 @@ impl Parts {
         })
     }
 
-    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = &AgentMember> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
@@ -58,7 +58,7 @@ impl Parts {
     }
 
     /// Returns an agent's tools as they are now. Each node asks once and works with the answer.
-    pub(crate) async fn kit<'a>(&self, member: &'a Member) -> Kit<'a> {
+    pub(crate) async fn kit<'a>(&self, member: &'a AgentMember) -> AgentToolbox<'a> {
         let kit = member.kit().await;
         if self.stateless { kit.reading() } else { kit }
     }
@@ -71,7 +71,7 @@ impl Parts {
     /// Returns the next node after an answer of the model where there is no gate: a call that is held back ends the
     /// loop.
     pub(crate) fn next_stateless(state: &AgentState) -> Target {
-        match Asking::of(state) {
+        match ToolCallMessage::of(state) {
             Some(asking) if state.decisions.0.undecided(asking.position).is_none() => TOOLS.into(),
             Some(_) | None => END.into(),
         }
@@ -79,7 +79,7 @@ impl Parts {
 
     /// Says where the loop goes after an answer of the model, and after the gate.
     pub(crate) fn next(state: &AgentState) -> Target {
-        let Some(asking) = Asking::of(state) else { return END.into() };
+        let Some(asking) = ToolCallMessage::of(state) else { return END.into() };
         // An answer that came with the resume is taken down by the gate first.
         if state.approved.is_some() || state.decisions.0.undecided(asking.position).is_some() {
             GATE.into()

@@ -6,15 +6,15 @@ use singletree_harness::Messages;
 use singletree_llm::{ChatMessage, Role};
 
 use crate::compaction::Compaction;
-use crate::member::Member;
-use crate::summary::Summary;
+use crate::member::AgentMember;
+use crate::summary::ConversationSummary;
 
 /// Returns the messages of the next request, without steering messages. A pure function of the conversation, so that
 /// the result is the same from memory and after a restart (INV-11); messages are shared with the state, not copied.
 pub(crate) fn shown(
-    member: &Member,
+    member: &AgentMember,
     compaction: Option<&Compaction>,
-    (messages, summary): (&Messages, Option<&Summary>),
+    (messages, summary): (&Messages, Option<&ConversationSummary>),
 ) -> Vec<Arc<ChatMessage>> {
     let system = member.system.iter().cloned();
     match (compaction, member.window) {
@@ -29,7 +29,7 @@ pub(crate) fn shown(
 
 /// Returns the messages of a request that belongs to no session: all given messages. A system message at their
 /// beginning is appended to the agent's own, since a model takes one system message.
-pub(crate) fn given(member: &Member, messages: &Messages) -> Vec<Arc<ChatMessage>> {
+pub(crate) fn given(member: &AgentMember, messages: &Messages) -> Vec<Arc<ChatMessage>> {
     let mut given: Vec<_> = messages.iter().collect();
     let Some(system) = &member.system else { return given };
     match given.first_mut().filter(|item| item.role == Role::System) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use singletree_llm::{Detail, Error, Request, Response, Role, ToolCall};
+use singletree_llm::{Error, ProviderErrorDetail, Request, Response, Role, ToolCall};
 
 use crate::state::UnreadCall;
 
@@ -11,7 +11,7 @@ pub(crate) const REPAIRS_MAX: u64 = 3;
 
 /// An answer that the loop can go on with.
 #[derive(Debug)]
-pub(crate) struct Usable {
+pub(crate) struct UsableResponse {
     pub(crate) response: Response,
     /// The argument texts of calls whose arguments could not be read.
     pub(crate) unread: Vec<UnreadCall>,
@@ -24,7 +24,7 @@ pub(crate) struct Usable {
 /// # Errors
 /// The call's own, where it has no response, or one whose mistake the model cannot mend by reading the results of its
 /// calls.
-pub(crate) fn usable(answered: Result<Response, Error>, request: &Request) -> Result<Usable, Error> {
+pub(crate) fn usable(answered: Result<Response, Error>, request: &Request) -> Result<UsableResponse, Error> {
     let (response, refused) = match answered {
         Ok(response) => (response, None),
         Err(error) => match error.response() {
@@ -33,7 +33,7 @@ pub(crate) fn usable(answered: Result<Response, Error>, request: &Request) -> Re
         },
     };
     if is_empty(&response) {
-        return Ok(Usable { response, unread: Vec::new(), problem: None });
+        return Ok(UsableResponse { response, unread: Vec::new(), problem: None });
     }
     let mut response = response;
     let unread = forget_unusable(&mut response);
@@ -45,7 +45,7 @@ pub(crate) fn usable(answered: Result<Response, Error>, request: &Request) -> Re
         // A response that finished with `error` was not checked against the request.
         refused => {
             let problem = refused.or_else(|| unsound(&response, request));
-            Ok(Usable { response, unread, problem })
+            Ok(UsableResponse { response, unread, problem })
         }
     }
 }
@@ -70,13 +70,13 @@ fn unsound(response: &Response, request: &Request) -> Option<Error> {
         let mismatch = tool.schema().check_map(arguments).err()?;
         Some(format!("the arguments of {:?} do not fit: {mismatch}", call.name))
     });
-    let detail = problem.map(Detail::new).next()?;
+    let detail = problem.map(ProviderErrorDetail::new).next()?;
     Some(Error::InvalidResponse(detail))
 }
 
 fn malformed(response: &Response) -> Error {
     let problem = response.message.validate().err();
-    let detail = Detail::new("the provider's message is malformed");
+    let detail = ProviderErrorDetail::new("the provider's message is malformed");
     Error::InvalidResponse(match problem {
         Some(problem) => detail.with_source(problem),
         None => detail,
@@ -125,14 +125,14 @@ fn name_calls(calls: &mut [ToolCall]) {
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, json};
-    use singletree_llm::{ChatMessage, FinishReason, Usage};
+    use singletree_llm::{ChatMessage, ModelFinishReason, TokenUsage};
 
     use super::*;
 
     fn calling(ids: &[&str]) -> Response {
         let calls = ids.iter().map(|id| ToolCall::new(*id, "t", Map::new()));
         let message = ChatMessage::assistant("").with_tool_calls(calls);
-        Response::new(message, FinishReason::ToolCalls, Usage::default(), json!({}))
+        Response::new(message, ModelFinishReason::ToolCalls, TokenUsage::default(), json!({}))
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The state of an agent: the conversation, its current agent, and the decisions about the calls of its last message.
 
 use serde::{Deserialize, Serialize};
-use singletree_engine::Json;
+use singletree_engine::JsonField;
 use singletree_harness::Messages;
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
 
-use crate::command::Actions;
-use crate::summary::Summary;
+use crate::command::CommandActions;
+use crate::summary::ConversationSummary;
 
 /// The state of the agent loop.
 ///
@@ -25,7 +25,7 @@ pub struct AgentState {
     /// The reason, in the words of the person who answered; the payload of an answer may set it.
     pub reason: Option<String>,
     /// The calls that wait for a person, and the answers that were given.
-    pub decisions: Json<Decisions>,
+    pub decisions: JsonField<CallDecisions>,
     /// How many answers of the model there are in this invocation: the next one's ordinal (D7).
     pub answers: u64,
     /// Distinguishes this run of the loop from others of the same invocation, where the loop is a subgraph.
@@ -36,9 +36,9 @@ pub struct AgentState {
     /// with it, also while it waits for a person.
     pub current_command: Option<String>,
     /// The actions for the command so far, in sessions of commands.
-    pub actions: Json<Actions>,
+    pub actions: JsonField<CommandActions>,
     /// The summary of the beginning of the conversation, once there is one (D27).
-    pub summary: Json<Option<Summary>>,
+    pub summary: JsonField<Option<ConversationSummary>>,
 }
 
 impl AgentStateUpdate {
@@ -51,14 +51,14 @@ impl AgentStateUpdate {
 /// The decisions about the calls of one assistant message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Decisions {
+pub struct CallDecisions {
     /// The position of the message in the history.
     pub message: u64,
     /// The indexes of the calls that a person has to decide about, as the policy said when the model made them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<u64>,
     /// The decisions, in call order.
-    pub calls: Vec<Decision>,
+    pub calls: Vec<CallDecision>,
     /// The argument texts of this message's calls that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<UnreadCall>,
@@ -84,7 +84,7 @@ pub struct UnreadCall {
 /// The decision about one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Decision {
+pub struct CallDecision {
     /// The index of the call in its message.
     pub call: u64,
     /// Whether it may run.
@@ -94,7 +94,7 @@ pub struct Decision {
     pub reason: Option<String>,
 }
 
-impl Decisions {
+impl CallDecisions {
     /// Holds these calls of the message at this position back, until somebody decides.
     pub(crate) fn holding(message: u64, held: Vec<u64>) -> Self {
         Self { message, held, ..Self::default() }
@@ -108,7 +108,7 @@ impl Decisions {
 
     /// Returns the decision about a call of the message at this position. Decisions about another message do not count.
     #[must_use]
-    pub fn about(&self, message: u64, call: u64) -> Option<&Decision> {
+    pub fn about(&self, message: u64, call: u64) -> Option<&CallDecision> {
         self.calls.iter().find(|it| self.message == message && it.call == call)
     }
 
@@ -127,7 +127,7 @@ impl Decisions {
 
     /// Adds a decision about a call of the message.
     #[must_use]
-    pub(crate) fn with(&self, decision: Decision) -> Self {
+    pub(crate) fn with(&self, decision: CallDecision) -> Self {
         let mut decisions = self.clone();
         decisions.calls.push(decision);
         decisions
@@ -138,13 +138,13 @@ impl Decisions {
 mod tests {
     use super::*;
 
-    fn decision(call: u64) -> Decision {
-        Decision { call, approved: true, reason: None }
+    fn decision(call: u64) -> CallDecision {
+        CallDecision { call, approved: true, reason: None }
     }
 
     #[test]
     fn a_decision_counts_for_its_own_call_of_its_own_message() {
-        let held = Decisions::holding(3, vec![0, 2]);
+        let held = CallDecisions::holding(3, vec![0, 2]);
         assert_eq!([held.undecided(3), held.undecided(5)], [Some(0), None]);
         let first = held.with(decision(0));
         assert_eq!(first.about(3, 0), Some(&decision(0)));

@@ -6,7 +6,7 @@ use singletree_llm::ChatMessage;
 /// A summary, which replaces the first messages of a conversation in a prompt. The messages stay stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Summary {
+pub struct ConversationSummary {
     /// The position of the first message that it stands for: 0, since each one takes in the one before.
     pub from: u64,
     /// The position past the last one. The message there is one of the user.
@@ -17,7 +17,7 @@ pub struct Summary {
     pub model: String,
 }
 
-impl Summary {
+impl ConversationSummary {
     /// Returns the message that a model is shown in place of the summarised messages. Its role is `user`, since its
     /// content was said in the conversation and is nobody's instruction.
     pub(crate) fn message(&self) -> ChatMessage {

@@ -12,8 +12,8 @@ use crate::chat_agent::{ChatAgent, listed};
 use crate::compaction::Compaction;
 use crate::error::{Error, Result};
 use crate::graph::graph_of;
-use crate::hand_off::HandOff;
-use crate::parts::Parts;
+use crate::hand_off::HandOffTool;
+use crate::parts::AgentLoopParts;
 use crate::state::AgentState;
 
 /// Several agents in one conversation. It belongs to one of them at a time, at first to the first. When the model of
@@ -102,7 +102,7 @@ impl TeamBuilder {
         agent_of(name, self.into_parts()?)
     }
 
-    fn into_parts(self) -> Result<Parts> {
+    fn into_parts(self) -> Result<AgentLoopParts> {
         self.check()?;
         let records: Vec<ChatAgent> = self.members.iter().map(|(record, _)| record.clone()).collect();
         let mut members = Vec::new();
@@ -115,7 +115,7 @@ impl TeamBuilder {
                     others.filter(|it| it.is_archived != Some(true)).collect()
                 }
             };
-            member.hand_offs = targets.into_iter().map(HandOff::to).collect::<Result<_>>()?;
+            member.hand_offs = targets.into_iter().map(HandOffTool::to).collect::<Result<_>>()?;
             if let Some(listed) = record.allowed() {
                 let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
                 // Of two lists both hold.
@@ -137,7 +137,7 @@ impl TeamBuilder {
         let first = members.next().ok_or_else(nobody)?;
         let (others, compaction) = (members.collect(), self.compaction);
         let model_calls_max = self.model_calls_max;
-        Ok(Parts { first, others, compaction, model_calls_max, stateless: false })
+        Ok(AgentLoopParts { first, others, compaction, model_calls_max, stateless: false })
     }
 
     fn check(&self) -> Result<()> {
@@ -147,7 +147,7 @@ impl TeamBuilder {
             if !ids.insert(record.id.as_str()) {
                 return Err(Error::Team { why: format!("two agents have the id '{}'", record.id) });
             }
-            let hand_off = HandOff::to(record)?;
+            let hand_off = HandOffTool::to(record)?;
             if !tools.insert(hand_off.definition.name().to_owned()) {
                 let why = format!("two agents are called by '{}'", hand_off.definition.name());
                 return Err(Error::Team { why });

@@ -8,8 +8,8 @@ use futures_util::lock::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use singletree_durable::{
-    Change, Document, DocumentKey, Documents, Error as StoreError, Expect, Json, SessionId, SessionKey,
-    TenantId, Timestamp,
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error as StoreError, JsonDocument,
+    SessionId, SessionKey, StoredDocument, TenantId, Timestamp,
 };
 use singletree_engine::Clock;
 use singletree_llm::BoxFuture;
@@ -54,7 +54,7 @@ impl Default for ToolDocumentLimits {
 /// Keeps notes and messages of tools as documents of the tenant and session of the call (INV-14). They are deleted with
 /// the session (D25) and are part of every backup.
 pub struct ToolDocuments {
-    documents: Arc<dyn Documents>,
+    documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
     limits: ToolDocumentLimits,
     /// Held while documents are changed, so that calls of one process do not refuse each other.
@@ -77,7 +77,7 @@ pub struct WaitingMessage {
 /// The body of a session's document.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SessionData {
+struct SessionToolDocument {
     notes: Vec<String>,
     /// The bytes of its messages.
     outbox_bytes: u64,
@@ -87,7 +87,7 @@ struct SessionData {
 /// nothing (D7).
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MessageData {
+struct OutboxMessageDocument {
     sent_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<OutboxMessage>,
@@ -97,19 +97,19 @@ struct MessageData {
 /// when the bound is reached.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TenantData {
+struct TenantToolDocument {
     bytes: u64,
 }
 
 /// A document as it was read, to be written again.
-struct Versioned<T> {
+struct VersionedDocument<T> {
     key: DocumentKey,
     session: Option<SessionId>,
-    expect: Expect,
+    expect: DocumentPrecondition,
     data: T,
 }
 
-impl SessionData {
+impl SessionToolDocument {
     fn note_bytes(&self) -> u64 {
         self.notes.iter().map(|note| note.len() as u64 + OVERHEAD_BYTES).sum()
     }
@@ -119,11 +119,11 @@ impl SessionData {
     }
 }
 
-impl<T: Serialize> Versioned<T> {
-    fn change(&self) -> Result<Change> {
-        let body = Json::of(&self.data).map_err(|source| corrupt(&self.key, Some(source)))?;
+impl<T: Serialize> VersionedDocument<T> {
+    fn change(&self) -> Result<DocumentChange> {
+        let body = JsonDocument::of(&self.data).map_err(|source| corrupt(&self.key, Some(source)))?;
         let (key, session) = (self.key.clone(), self.session.clone());
-        Ok(Change::Write { key, expect: self.expect, session, body, expires_at: None })
+        Ok(DocumentChange::Write { key, expect: self.expect, session, body, expires_at: None })
     }
 }
 
@@ -133,7 +133,7 @@ impl ToolDocuments {
 
     /// Keeps notes and messages in a store, with the default limits.
     #[must_use]
-    pub fn new(documents: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(documents: Arc<dyn DocumentStore>, clock: Arc<dyn Clock>) -> Self {
         Self { documents, clock, limits: ToolDocumentLimits::default(), changing: Mutex::default() }
     }
 
@@ -207,11 +207,11 @@ impl ToolDocuments {
         let key = DocumentKey::new(tenant.clone(), MESSAGE_KIND, id);
         let Some(document) = self.documents.document(&key).await? else { return Ok(false) };
         let Some(session) = document.session.clone() else { return Err(corrupt(&key, None)) };
-        let mut message = Versioned {
-            data: decode::<MessageData>(&document)?,
+        let mut message = VersionedDocument {
+            data: decode::<OutboxMessageDocument>(&document)?,
             key,
             session: Some(session.clone()),
-            expect: Expect::Version(document.version),
+            expect: DocumentPrecondition::Version(document.version),
         };
         let Some(text) = message.data.message.take() else { return Ok(false) };
         let freed = text_bytes(&text);
@@ -264,11 +264,11 @@ impl ToolDocuments {
             if of_session.data.outbox_bytes > self.limits.session_outbox {
                 return Err(AddError::Full("the outbox of this conversation is full; nothing was sent"));
             }
-            let new = Versioned {
+            let new = VersionedDocument {
                 key: message_key.clone(),
                 session: Some(key.session.clone()),
-                expect: Expect::Absent,
-                data: MessageData { sent_at: self.clock.now(), message: Some(message.clone()) },
+                expect: DocumentPrecondition::Absent,
+                data: OutboxMessageDocument { sent_at: self.clock.now(), message: Some(message.clone()) },
             };
             let changes = vec![new.change()?, of_session.change()?];
             match self.commit(&key.tenant, bytes, changes).await {
@@ -279,7 +279,12 @@ impl ToolDocuments {
     }
 
     /// Makes changes that add bytes to a tenant, in one transaction with its count.
-    async fn commit(&self, tenant: &TenantId, bytes: u64, mut changes: Vec<Change>) -> Result<(), AddError> {
+    async fn commit(
+        &self,
+        tenant: &TenantId,
+        bytes: u64,
+        mut changes: Vec<DocumentChange>,
+    ) -> Result<(), AddError> {
         let mut of_tenant = self.tenant_data(tenant).await?;
         if of_tenant.data.bytes + bytes > self.limits.tenant {
             of_tenant.data.bytes = self.count_tenant(tenant).await?;
@@ -300,17 +305,17 @@ impl ToolDocuments {
             let Some(last) = page.last() else { return Ok(bytes) };
             past = Some(last.key.id.clone());
             for document in &page {
-                bytes += decode::<SessionData>(document)?.bytes();
+                bytes += decode::<SessionToolDocument>(document)?.bytes();
             }
         }
     }
 
-    async fn session_data(&self, session: &SessionKey) -> Result<Versioned<SessionData>> {
+    async fn session_data(&self, session: &SessionKey) -> Result<VersionedDocument<SessionToolDocument>> {
         let key = DocumentKey::new(session.tenant.clone(), SESSION_KIND, session.session.as_str());
         self.read(key, Some(session.session.clone())).await
     }
 
-    async fn tenant_data(&self, tenant: &TenantId) -> Result<Versioned<TenantData>> {
+    async fn tenant_data(&self, tenant: &TenantId) -> Result<VersionedDocument<TenantToolDocument>> {
         self.read(DocumentKey::new(tenant.clone(), TENANT_KIND, TENANT_ID), None).await
     }
 
@@ -318,13 +323,13 @@ impl ToolDocuments {
         &self,
         key: DocumentKey,
         session: Option<SessionId>,
-    ) -> Result<Versioned<T>> {
+    ) -> Result<VersionedDocument<T>> {
         let found = self.documents.document(&key).await?;
         let (expect, data) = match &found {
-            Some(document) => (Expect::Version(document.version), decode(document)?),
-            None => (Expect::Absent, T::default()),
+            Some(document) => (DocumentPrecondition::Version(document.version), decode(document)?),
+            None => (DocumentPrecondition::Absent, T::default()),
         };
-        Ok(Versioned { key, session, expect, data })
+        Ok(VersionedDocument { key, session, expect, data })
     }
 }
 
@@ -394,8 +399,8 @@ fn session_key(origin: &CallOrigin) -> Result<SessionKey> {
     Ok(SessionKey::new(tenant, session))
 }
 
-fn waiting_message(document: &Document) -> Result<Option<WaitingMessage>> {
-    let MessageData { sent_at, message } = decode(document)?;
+fn waiting_message(document: &StoredDocument) -> Result<Option<WaitingMessage>> {
+    let OutboxMessageDocument { sent_at, message } = decode(document)?;
     let Some(session) = document.session.clone() else { return Err(corrupt(&document.key, None)) };
     Ok(message.map(|message| WaitingMessage { id: document.key.id.clone(), session, sent_at, message }))
 }
@@ -405,7 +410,7 @@ fn text_bytes(message: &OutboxMessage) -> u64 {
     (to.len() + subject.as_ref().map_or(0, String::len) + body.len()) as u64
 }
 
-fn decode<T: DeserializeOwned>(document: &Document) -> Result<T> {
+fn decode<T: DeserializeOwned>(document: &StoredDocument) -> Result<T> {
     serde_json::from_str(document.body.as_str()).map_err(|source| corrupt(&document.key, Some(source)))
 }
 

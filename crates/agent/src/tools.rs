@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_durable::SessionKey;
-use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::{CallLog, SideRecords, TurnBudget, TurnPictures, TurnStream};
+use singletree_engine::{Ctx, JsonField, NodeError, NodeResult};
+use singletree_harness::{SideRecords, ToolCallLog, TurnBudget, TurnPictures, TurnStream};
 use singletree_llm::{ChatMessage, ToolCall, tool_picture_line};
 use singletree_tools::{CallOrigin, Output, Recovery};
 
-use crate::asking::Asking;
-use crate::command::{Action, Verdict, is_command};
+use crate::asking::ToolCallMessage;
+use crate::command::{CommandAction, ProposalVerdict, is_command};
 use crate::hand_off;
-use crate::kit::Kit;
-use crate::parts::Parts;
+use crate::kit::AgentToolbox;
+use crate::parts::AgentLoopParts;
 use crate::place::is_outermost;
 use crate::state::AgentState;
 
@@ -23,20 +23,20 @@ use crate::state::AgentState;
 /// runs alone, after everything before it: its beginning is recorded before it runs, and its result before anything
 /// else starts, so that after a crash or a cancel at most one call is in doubt, and only one that had begun (D7). The
 /// first hand-off counts.
-pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
-    let Some(asking) = Asking::of(cx.state()) else { return Ok(AgentState::update()) };
+pub(crate) async fn tools(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
+    let Some(asking) = ToolCallMessage::of(cx.state()) else { return Ok(AgentState::update()) };
     // All or none: a message whose calls are more than may be made gets no answer.
     if let Some(budget) = cx.extension::<TurnBudget>() {
         budget.tool_calls(asking.message.tool_calls.len() as u64)?;
     }
     let member = parts.owner(&cx)?;
     let kit = parts.kit(member).await;
-    let verdict = is_command(&cx).then(|| Verdict::of(&asking.message, &kit));
-    let running = Running {
-        rejection: verdict.and_then(Verdict::rejection),
+    let verdict = is_command(&cx).then(|| ProposalVerdict::of(&asking.message, &kit));
+    let running = RunningCalls {
+        rejection: verdict.and_then(ProposalVerdict::rejection),
         stream: cx.extension::<TurnStream>(),
         sides: cx.extension::<SideRecords>().filter(|_| is_outermost(&cx)),
-        log: CallLog::read(&cx.records(), asking.recorded())?,
+        log: ToolCallLog::read(&cx.records(), asking.recorded())?,
         origin: cx
             .extension::<SessionKey>()
             .map(|extension| CallOrigin::new(extension.tenant.as_str(), extension.session.as_str())),
@@ -50,13 +50,13 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
             sides.note(asking.position + at, "agent", id.as_str());
         }
     }
-    let done = asking.calls().zip(&texts).map(|((_, call), text)| Action::of(call, text));
+    let done = asking.calls().zip(&texts).map(|((_, call), text)| CommandAction::of(call, text));
     let done = verdict.map(|_| cx.state().actions.0.with(done));
     let results =
         asking.calls().zip(texts).map(|((_, call), text)| ChatMessage::tool(call.id.as_str(), text));
     let update = AgentState::update().messages(results);
     let update = match done {
-        Some(done) => update.actions(Json(done)),
+        Some(done) => update.actions(JsonField(done)),
         None => update,
     };
     Ok(match running.handed() {
@@ -66,21 +66,21 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
 }
 
 /// The calls of one message while they run.
-struct Running<'a> {
+struct RunningCalls<'a> {
     /// Why none of them is made, where none is.
     rejection: Option<&'static str>,
     /// The conversation of the turn; none in a run without a session.
     origin: Option<CallOrigin>,
-    kit: &'a Kit<'a>,
-    asking: &'a Asking,
+    kit: &'a AgentToolbox<'a>,
+    asking: &'a ToolCallMessage,
     cx: &'a Ctx<AgentState>,
     stream: Option<Arc<TurnStream>>,
     sides: Option<Arc<SideRecords>>,
     /// The records from before this process, or this run of the node, began.
-    log: CallLog,
+    log: ToolCallLog,
 }
 
-impl Running<'_> {
+impl RunningCalls<'_> {
     async fn all(&self) -> Result<Vec<String>, NodeError> {
         let mut begun = None;
         let mut texts: Vec<String> = Vec::new();
@@ -157,7 +157,7 @@ impl Running<'_> {
             (true, Some(Recovery::Rerun)) => self.call(index, call).await,
             (false, _) => {
                 if begun.take() != Some(index) {
-                    let (name, fact) = CallLog::begun(message, index);
+                    let (name, fact) = ToolCallLog::begun(message, index);
                     self.cx.record(&name, fact).await?;
                 }
                 self.call(index, call).await
@@ -167,7 +167,7 @@ impl Running<'_> {
         if let Some(next) = self.asking.call(index + 1) {
             let is_new = self.log.result(index + 1).is_none() && !self.log.is_in_doubt(index + 1);
             *begun = self.changes(index + 1, next).filter(|_| is_new).map(|_| index + 1);
-            let (name, fact) = CallLog::gave(message, index, &text, *begun);
+            let (name, fact) = ToolCallLog::gave(message, index, &text, *begun);
             self.cx.record(&name, fact).await?;
         }
         Ok(text)

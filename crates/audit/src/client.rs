@@ -4,25 +4,26 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_harness::{
-    Answer, Chat, ChatTurnOutcome, Delivered, ErroredTurn, Result, SendOptions, SignalAddress, Turn, TurnId,
+    Answer, Chat, ChatTurnOutcome, ErroredTurn, Result, SendOptions, SignalAddress, SignalDelivery, Turn,
+    TurnId,
 };
 use singletree_llm::ChatMessage;
 
-use crate::end::End;
-use crate::history::{Deed, Recorder, What};
+use crate::end::AuditedOutcome;
+use crate::history::{ClientOperation, HistoryEvent, HistoryRecorder};
 
 /// A client that keeps the log while it calls. Cloning shares the log.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct AuditedClient {
     chat: Chat,
-    log: Arc<Recorder>,
+    log: Arc<HistoryRecorder>,
     name: Option<String>,
 }
 
-impl Client {
+impl AuditedClient {
     /// Makes a client of a chat.
     #[must_use]
-    pub fn new(chat: Chat, log: Arc<Recorder>) -> Self {
+    pub fn new(chat: Chat, log: Arc<HistoryRecorder>) -> Self {
         Self { chat, log, name: None }
     }
 
@@ -36,7 +37,8 @@ impl Client {
     /// Sends a message and waits for its outcome.
     ///
     /// # Cancellation
-    /// The call of a dropped future stays open in the log, as if it was never answered: note [`What::Gone`] for it.
+    /// The call of a dropped future stays open in the log, as if it was never answered: note [`HistoryEvent::Gone`]
+    /// for it.
     pub async fn send(&self, session: &str, text: &str, key: Option<&str>) -> Arc<ChatTurnOutcome> {
         match self.submit(session, text, key).await {
             (call, Ok(turn)) => self.outcome(call, &turn).await,
@@ -44,17 +46,17 @@ impl Client {
         }
     }
 
-    /// Sends a message; returns the number of the call and its turn, whose end [`Client::outcome`] waits for.
+    /// Sends a message; returns the number of the call and its turn, whose end [`AuditedClient::outcome`] waits for.
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn submit(
         &self,
         session: &str,
         text: &str,
         key: Option<&str>,
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
-        let deed = Deed::Send { text: text.to_owned(), key: key.map(str::to_owned) };
+        let deed = ClientOperation::Send { text: text.to_owned(), key: key.map(str::to_owned) };
         let call = self.log.call(session, deed);
         let options = key.map_or_else(SendOptions::new, |key| SendOptions::new().key(key));
         let submitted = self.chat.submit(session, ChatMessage::user(text), options).await;
@@ -62,12 +64,12 @@ impl Client {
         (call, submitted)
     }
 
-    /// Sends a message that the running turn may take. Returns the same values as [`Client::submit`].
+    /// Sends a message that the running turn may take. Returns the same values as [`AuditedClient::submit`].
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn steer(&self, session: &str, text: &str) -> (u64, Result<Turn, Box<ErroredTurn>>) {
-        let call = self.log.call(session, Deed::Send { text: text.to_owned(), key: None });
+        let call = self.log.call(session, ClientOperation::Send { text: text.to_owned(), key: None });
         let steered = self.chat.steer(session, ChatMessage::user(text), SendOptions::new()).await;
         self.given(session, call, &steered);
         (call, steered)
@@ -77,31 +79,31 @@ impl Client {
     /// call, which is one of the fork, and its turn.
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn edit(
         &self,
         session: &str,
         at: u64,
         (to, text): (&str, &str),
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
-        let call = self.log.call(to, Deed::Send { text: text.to_owned(), key: None });
+        let call = self.log.call(to, ClientOperation::Send { text: text.to_owned(), key: None });
         let edited = self.chat.edit(session, at, ChatMessage::user(text), Some(to)).await;
         self.given(to, call, &edited);
         (call, edited)
     }
 
     /// Asks for another reply, in a fork: `to` is the fork's id and the text of the message to answer again. Returns
-    /// the same values as [`Client::edit`].
+    /// the same values as [`AuditedClient::edit`].
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn regenerate(
         &self,
         session: &str,
         reply: Option<u64>,
         (to, text): (&str, &str),
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
-        let call = self.log.call(to, Deed::Send { text: text.to_owned(), key: None });
+        let call = self.log.call(to, ClientOperation::Send { text: text.to_owned(), key: None });
         let again = self.chat.regenerate(session, reply.map(Into::into), Some(to)).await;
         self.given(to, call, &again);
         (call, again)
@@ -110,14 +112,15 @@ impl Client {
     /// Answers a signal of a session; returns the number of the call and the turn that resumes.
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn answer(
         &self,
         (session, signal): (&str, &str),
         payload: Map<String, Value>,
         to: Option<(u64, &str)>,
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
-        let deed = Deed::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
+        let deed =
+            ClientOperation::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
         let call = self.log.call(session, deed);
         let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
         let answer = Answer::new(payload);
@@ -132,20 +135,21 @@ impl Client {
     /// the delivery. The call ends when the signal is kept for a later wait.
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn signal(
         &self,
         (session, signal): (&str, &str),
         payload: Map<String, Value>,
-    ) -> (u64, Result<Delivered, Box<ErroredTurn>>) {
-        let deed = Deed::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
+    ) -> (u64, Result<SignalDelivery, Box<ErroredTurn>>) {
+        let deed =
+            ClientOperation::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
         let call = self.log.call(session, deed);
         let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
         let answer = self.name.iter().fold(Answer::new(payload), |it, name| it.from(name));
         let delivered = self.chat.signal(address, answer).await;
         match &delivered {
-            Ok(Delivered::Kept { .. }) => self.log.note(session, What::Done { call }),
-            Ok(Delivered::Resumed(turn)) => self.given(session, call, &Ok(turn.clone())),
+            Ok(SignalDelivery::Kept { .. }) => self.log.note(session, HistoryEvent::Done { call }),
+            Ok(SignalDelivery::Resumed(turn)) => self.given(session, call, &Ok(turn.clone())),
             Err(errored) => self.given(session, call, &Err(errored.clone())),
         }
         (call, delivered)
@@ -157,15 +161,15 @@ impl Client {
     /// As [`Chat::cancel`].
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn cancel(&self, session: &str, turn: &TurnId) -> Result<(TurnId, Arc<ChatTurnOutcome>)> {
-        let call = self.log.call(session, Deed::Cancel { turn: turn.to_string() });
+        let call = self.log.call(session, ClientOperation::Cancel { turn: turn.to_string() });
         match self.chat.cancel(turn).await {
             Ok(turn) => Ok((turn.id().clone(), self.outcome(call, &turn).await)),
             Err(error) => {
                 let category = error.category().to_owned();
-                let end = End::Errored { category, retry_safe: false, recorded: true };
-                self.log.note(session, What::Told { call, turn: None, end });
+                let end = AuditedOutcome::Errored { category, retry_safe: false, recorded: true };
+                self.log.note(session, HistoryEvent::Told { call, turn: None, end });
                 Err(error)
             }
         }
@@ -177,21 +181,25 @@ impl Client {
     /// As [`Chat::delete_session`].
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn delete(&self, session: &str) -> Result<()> {
-        let call = self.log.call(session, Deed::Delete);
+        let call = self.log.call(session, ClientOperation::Delete);
         let deleted = self.chat.delete_session(session, None).await;
-        self.log.note(session, if deleted.is_ok() { What::Done { call } } else { What::Gone { call } });
+        self.log.note(
+            session,
+            if deleted.is_ok() { HistoryEvent::Done { call } } else { HistoryEvent::Gone { call } },
+        );
         deleted
     }
 
     /// Waits for the end of a turn that a call was given.
     ///
     /// # Cancellation
-    /// As [`Client::send`].
+    /// As [`AuditedClient::send`].
     pub async fn outcome(&self, call: u64, turn: &Turn) -> Arc<ChatTurnOutcome> {
         let outcome = turn.outcome().await;
-        let told = What::Told { call, turn: Some(turn.id().to_string()), end: outcome.as_ref().into() };
+        let told =
+            HistoryEvent::Told { call, turn: Some(turn.id().to_string()), end: outcome.as_ref().into() };
         self.log.note(turn.session(), told);
         outcome
     }
@@ -204,10 +212,10 @@ impl Client {
 
     fn given(&self, session: &str, call: u64, answer: &Result<Turn, Box<ErroredTurn>>) {
         let what = match answer {
-            Ok(turn) => What::Given { call, turn: turn.id().to_string() },
+            Ok(turn) => HistoryEvent::Given { call, turn: turn.id().to_string() },
             Err(errored) => {
                 let turn = errored.turn.as_ref().map(ToString::to_string);
-                What::Told { call, turn, end: errored.as_ref().into() }
+                HistoryEvent::Told { call, turn, end: errored.as_ref().into() }
             }
         };
         self.log.note(session, what);

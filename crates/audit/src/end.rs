@@ -13,10 +13,10 @@ use singletree_llm::ChatMessage;
 /// changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
-pub enum End {
+pub enum AuditedOutcome {
     /// It reached the end of its graph.
     Completed {
-        /// Its replies, each as [`End::brief`] writes it.
+        /// Its replies, each as [`AuditedOutcome::brief`] writes it.
         replies: Vec<String>,
     },
     /// It waits for a signal.
@@ -39,7 +39,7 @@ pub enum End {
     },
 }
 
-impl End {
+impl AuditedOutcome {
     /// Writes a message in short: its role, its text, its calls, and the id of the call that it answers.
     #[must_use]
     pub fn brief(message: &ChatMessage) -> String {
@@ -82,14 +82,14 @@ impl End {
     }
 }
 
-impl From<&ErroredTurn> for End {
+impl From<&ErroredTurn> for AuditedOutcome {
     fn from(turn: &ErroredTurn) -> Self {
         let category = turn.error_category.clone();
         Self::Errored { category, retry_safe: turn.retry_safe, recorded: turn.recorded }
     }
 }
 
-impl From<&ChatTurnOutcome> for End {
+impl From<&ChatTurnOutcome> for AuditedOutcome {
     fn from(outcome: &ChatTurnOutcome) -> Self {
         let briefs = |it: &[Arc<ChatMessage>]| it.iter().map(|it| Self::brief(it)).collect();
         match outcome {
@@ -104,7 +104,7 @@ impl From<&ChatTurnOutcome> for End {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for AuditedOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed { replies } => write!(f, "completed {replies:?}"),

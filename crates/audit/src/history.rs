@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::end::End;
+use crate::end::AuditedOutcome;
 
 /// The operation of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "deed", rename_all = "snake_case")]
-pub enum Deed {
+pub enum ClientOperation {
     /// Sends a message. Its text is how the message is found again: use each text once in a session, except to send the
     /// same again under the same key.
     Send {
@@ -39,14 +39,14 @@ pub enum Deed {
 /// The event of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum What {
+pub enum HistoryEvent {
     /// A call is about to be made. Written before it is made.
     Call {
         /// The call's number, unique in the log.
         call: u64,
         /// The operation.
         #[serde(flatten)]
-        deed: Deed,
+        deed: ClientOperation,
     },
     /// A call was given the name of its turn: the turn is accepted. Written after it came; may be left out.
     Given {
@@ -64,7 +64,7 @@ pub enum What {
         turn: Option<String>,
         /// The outcome.
         #[serde(flatten)]
-        end: End,
+        end: AuditedOutcome,
     },
     /// A call without an outcome has succeeded: a delete, or a signal that is kept until something waits for it.
     Done {
@@ -96,30 +96,30 @@ pub enum What {
 
 /// One line of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct HistoryRecord {
     /// When: any measure in which an answer that came before a call was made has the smaller number.
     pub at: u64,
     /// In which session.
     pub session: String,
     /// The event.
     #[serde(flatten)]
-    pub what: What,
+    pub what: HistoryEvent,
 }
 
 /// Keeps the log of many clients of one process; its order is real.
 #[derive(Debug, Default)]
-pub struct Recorder {
+pub struct HistoryRecorder {
     /// Guards the log; held for the moment of a line.
-    log: Mutex<Log>,
+    log: Mutex<RecordedHistory>,
 }
 
 #[derive(Debug, Default)]
-struct Log {
-    records: Vec<Record>,
+struct RecordedHistory {
+    records: Vec<HistoryRecord>,
     calls: u64,
 }
 
-impl Recorder {
+impl HistoryRecorder {
     /// Makes an empty log.
     #[must_use]
     pub fn new() -> Self {
@@ -127,29 +127,29 @@ impl Recorder {
     }
 
     /// Notes that a call is about to be made; returns its number.
-    pub fn call(&self, session: &str, deed: Deed) -> u64 {
+    pub fn call(&self, session: &str, deed: ClientOperation) -> u64 {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let call = log.calls;
         log.calls += 1;
-        log.push(session, What::Call { call, deed });
+        log.push(session, HistoryEvent::Call { call, deed });
         call
     }
 
     /// Adds an event to the log.
-    pub fn note(&self, session: &str, what: What) {
+    pub fn note(&self, session: &str, what: HistoryEvent) {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).push(session, what);
     }
 
     /// Returns the log so far.
     #[must_use]
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<HistoryRecord> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).records.clone()
     }
 }
 
-impl Log {
-    fn push(&mut self, session: &str, what: What) {
+impl RecordedHistory {
+    fn push(&mut self, session: &str, what: HistoryEvent) {
         let at = self.records.len() as u64;
-        self.records.push(Record { at, session: session.to_owned(), what });
+        self.records.push(HistoryRecord { at, session: session.to_owned(), what });
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::rule::{Rule, Violation};
+use crate::rule::{AuditRule, RuleViolation};
 
 /// The counts and violations of an audit. Written out, it is one line of counts and one line per violation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct AuditReport {
     /// How many sessions.
     pub sessions: u64,
     /// How many calls clients made.
@@ -22,13 +22,13 @@ pub struct Report {
     /// How many effects were noted.
     pub effects: u64,
     /// The violations.
-    pub violations: Vec<Violation>,
+    pub violations: Vec<RuleViolation>,
 }
 
-impl Report {
+impl AuditReport {
     /// Returns how many violations there are of a rule.
     #[must_use]
-    pub fn count(&self, rule: Rule) -> usize {
+    pub fn count(&self, rule: AuditRule) -> usize {
         self.violations.iter().filter(|violation| violation.rule == rule).count()
     }
 
@@ -50,12 +50,12 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for AuditReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sessions, calls, given, told, stored, effects, violations } = self;
         write!(f, "{sessions} sessions, {calls} calls, {given} turns given, {told} outcomes told, ")?;
         write!(f, "{stored} turns stored, {effects} effects:")?;
-        for (at, rule) in Rule::ALL.into_iter().enumerate() {
+        for (at, rule) in AuditRule::ALL.into_iter().enumerate() {
             write!(f, "{} {} {rule}", if at == 0 { "" } else { "," }, self.count(rule))?;
         }
         violations.iter().try_for_each(|violation| write!(f, "\n{violation}"))

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// A promise that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rule {
+pub enum AuditRule {
     /// Something that was accepted or told is not stored (INV-2).
     Lost,
     /// Something that happened once is stored twice, or a key or a wait has two turns (INV-2, INV-7).
@@ -28,7 +28,7 @@ pub enum Rule {
     Repeated,
 }
 
-impl Rule {
+impl AuditRule {
     /// All of them, in the order of reports.
     pub const ALL: [Self; 9] = [
         Self::Lost,
@@ -59,7 +59,7 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for AuditRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -67,16 +67,16 @@ impl fmt::Display for Rule {
 
 /// One broken promise, where, and in one line why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Violation {
+pub struct RuleViolation {
     /// Which promise.
-    pub rule: Rule,
+    pub rule: AuditRule,
     /// In which session.
     pub session: String,
     /// A description of the violation, on one line.
     pub why: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for RuleViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in {}: {}", self.rule, self.session, self.why)
     }

@@ -12,31 +12,32 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{Record, What};
-use crate::report::Report;
+use crate::history::{HistoryEvent, HistoryRecord};
+use crate::report::AuditReport;
 use crate::stored::StoredSession;
-use view::View;
+use view::AuditedSession;
 
 /// Compares the clients' log with the data that is stored when nothing runs any more.
 ///
 /// The log may hold many sessions; a session that is not among the stored ones counts as empty. Turns carry the
 /// number of their acceptance: the only order that can explain the stored data is known, and has only to be checked.
 #[must_use]
-pub fn audit(log: &[Record], stored: &[StoredSession]) -> Report {
-    let mut records: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+pub fn audit(log: &[HistoryRecord], stored: &[StoredSession]) -> AuditReport {
+    let mut records: BTreeMap<&str, Vec<&HistoryRecord>> = BTreeMap::new();
     let deaths: Vec<u64> =
-        log.iter().filter(|entry| entry.what == What::Died).map(|entry| entry.at).collect();
-    for record in log.iter().filter(|entry| entry.what != What::Died) {
+        log.iter().filter(|entry| entry.what == HistoryEvent::Died).map(|entry| entry.at).collect();
+    for record in log.iter().filter(|entry| entry.what != HistoryEvent::Died) {
         records.entry(&record.session).or_default().push(record);
     }
     let named: BTreeMap<&str, &StoredSession> =
         stored.iter().map(|item| (item.session.as_str(), item)).collect();
     let sessions: BTreeSet<&str> = records.keys().chain(named.keys()).copied().collect();
-    let mut report = Report::default();
+    let mut report = AuditReport::default();
     for session in sessions {
         let none = StoredSession::default();
         let records = records.remove(session).unwrap_or_default();
-        let mut view = View::new(session, &records, named.get(session).copied().unwrap_or(&none), &deaths);
+        let mut view =
+            AuditedSession::new(session, &records, named.get(session).copied().unwrap_or(&none), &deaths);
         for rule in RULES {
             rule(&mut view);
         }
@@ -45,7 +46,7 @@ pub fn audit(log: &[Record], stored: &[StoredSession]) -> Report {
     report
 }
 
-const RULES: [fn(&mut View<'_>); 8] = [
+const RULES: [fn(&mut AuditedSession<'_>); 8] = [
     sends::check,
     ends::check,
     answers::check,

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use singletree_durable::{
-    FieldValue, ItemRange, ItemRow, Journal, Json, SessionKey, TurnKind, TurnQuery, TurnRow, WaitQuery,
-    WaitStatus,
+    FieldValue, ItemRange, Journal, JsonDocument, ListItemRow, SessionKey, StoredTurnKind, StoredWaitStatus,
+    TurnRow, TurnRowQuery, WaitRowQuery,
 };
 use singletree_harness::{Chat, HISTORY, Result, TurnId};
 use singletree_llm::{ChatMessage, Role};
 
-use crate::end::End;
+use crate::end::AuditedOutcome;
 
 /// The kind of input that a turn answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TurnSort {
+pub enum AuditedTurnKind {
     /// A message.
     Message,
     /// A signal or a deadline, with which its graph goes on.
@@ -28,7 +28,7 @@ pub enum TurnSort {
 /// How far a wait is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WaitState {
+pub enum AuditedWaitState {
     /// It waits.
     Pending,
     /// Its signal came.
@@ -49,7 +49,7 @@ pub struct StoredTurn {
     /// The invocation that it is part of.
     pub invocation: String,
     /// The kind of input that it answers.
-    pub sort: TurnSort,
+    pub sort: AuditedTurnKind,
     /// The text of its message.
     pub text: Option<String>,
     /// Whether it retries a failed turn over the history, without a message of its own.
@@ -58,7 +58,7 @@ pub struct StoredTurn {
     /// The wait that it ended.
     pub wait: Option<u64>,
     /// How it ended, if it has.
-    pub end: Option<End>,
+    pub end: Option<AuditedOutcome>,
 }
 
 /// A message of a session's history; its place in the list is its place in the history.
@@ -73,7 +73,7 @@ pub struct StoredMessage {
     pub taken_by: Option<u64>,
     /// Whose role it has.
     pub role: Role,
-    /// The message, as [`End::brief`] writes it.
+    /// The message, as [`AuditedOutcome::brief`] writes it.
     pub brief: String,
     /// The tool calls that it makes.
     pub calls: Vec<String>,
@@ -91,7 +91,7 @@ pub struct StoredWait {
     /// The signal's id.
     pub signal: String,
     /// How far it is.
-    pub state: WaitState,
+    pub state: AuditedWaitState,
     /// The number of the turn that its end started.
     pub ended_by: Option<u64>,
     /// The payload that ended it.
@@ -139,11 +139,11 @@ impl StoredSession {
     /// Nothing is changed.
     pub async fn read(chat: &Chat, journal: &dyn Journal, key: &SessionKey) -> Result<Self> {
         let mut read = Self { session: key.session.to_string(), ..Self::default() };
-        let rows = journal.turns(key, &TurnQuery::From { no: 0, limit: u64::MAX >> 1 }).await?;
+        let rows = journal.turns(key, &TurnRowQuery::From { no: 0, limit: u64::MAX >> 1 }).await?;
         for row in &rows {
             read.turns.push(turn(chat, journal, key, row).await?);
             if row.ordinal == 0 {
-                let query = WaitQuery::Invocation(key.tenant.clone(), row.invocation.clone());
+                let query = WaitRowQuery::Invocation(key.tenant.clone(), row.invocation.clone());
                 read.waits.extend(journal.waits(&query).await?.into_iter().map(|(_, it)| StoredWait {
                     no: it.no,
                     invocation: it.invocation.to_string(),
@@ -184,7 +184,7 @@ impl StoredSession {
                 own: own.get(&item.turn).is_some_and(|own| *own == Some(item.no)),
                 taken_by: taken_by(&item, rows)?,
                 role: message.role,
-                brief: End::brief(&message),
+                brief: AuditedOutcome::brief(&message),
                 calls: message.tool_calls.iter().map(|tool_call| tool_call.id.clone()).collect(),
                 answers: message.tool_call_id.clone(),
             });
@@ -232,9 +232,9 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
         id: id.to_string(),
         invocation: row.invocation.to_string(),
         sort: match row.kind {
-            TurnKind::Message => TurnSort::Message,
-            TurnKind::Resume => TurnSort::Resume,
-            TurnKind::Close => TurnSort::Close,
+            StoredTurnKind::Message => AuditedTurnKind::Message,
+            StoredTurnKind::Resume => AuditedTurnKind::Resume,
+            StoredTurnKind::Close => AuditedTurnKind::Close,
         },
         text,
         over_history: row.retries.is_some() && row.message.is_none(),
@@ -244,8 +244,8 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
 }
 
 /// Reads off a message's side record which turn took it.
-fn taken_by(item: &ItemRow, rows: &[TurnRow]) -> Result<Option<u64>> {
-    let side = item.side.as_ref().map(Json::decode::<Value>).transpose();
+fn taken_by(item: &ListItemRow, rows: &[TurnRow]) -> Result<Option<u64>> {
+    let side = item.side.as_ref().map(JsonDocument::decode::<Value>).transpose();
     let side = side.map_err(|error| unreadable("a side record", error))?.unwrap_or_default();
     let Some(name) = side["taken_by"].as_str() else { return Ok(None) };
     // An inherited message may name a turn of another session.
@@ -253,12 +253,12 @@ fn taken_by(item: &ItemRow, rows: &[TurnRow]) -> Result<Option<u64>> {
     Ok(taker.map(|taker| taker.no))
 }
 
-fn state(status: WaitStatus) -> WaitState {
+fn state(status: StoredWaitStatus) -> AuditedWaitState {
     match status {
-        WaitStatus::Pending => WaitState::Pending,
-        WaitStatus::Consumed => WaitState::Consumed,
-        WaitStatus::Cancelled => WaitState::Cancelled,
-        WaitStatus::Expired => WaitState::Expired,
+        StoredWaitStatus::Pending => AuditedWaitState::Pending,
+        StoredWaitStatus::Consumed => AuditedWaitState::Consumed,
+        StoredWaitStatus::Cancelled => AuditedWaitState::Cancelled,
+        StoredWaitStatus::Expired => AuditedWaitState::Expired,
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// How often each side of a race won.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct RaceStatistics {
     /// The race.
     pub race: String,
     /// The two sides.
@@ -15,7 +15,7 @@ pub struct Tally {
     pub wins: [u64; 2],
 }
 
-impl Tally {
+impl RaceStatistics {
     /// Starts to count.
     #[must_use]
     pub fn new(race: impl Into<String>, sides: [&str; 2]) -> Self {
@@ -46,7 +46,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for RaceStatistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, second] = &self.sides;
         let (share, rounds) = (100.0 * self.share(), self.rounds());

@@ -224,8 +224,8 @@ pub(crate) struct Answer {
     #[arg(value_name = "SIGNAL")]
     pub(crate) signal: Option<String>,
     /// `approve`, `reject`, or a JSON object.
-    #[arg(value_name = "ANSWER", required = true, value_parser = clap::value_parser!(Reply))]
-    pub(crate) reply: Reply,
+    #[arg(value_name = "ANSWER", required = true, value_parser = clap::value_parser!(AnswerArgument))]
+    pub(crate) reply: AnswerArgument,
     /// In which conversation, where more than one waits for this id.
     #[arg(long, value_name = "ID", value_parser = session)]
     pub(crate) session: Option<String>,
@@ -400,14 +400,14 @@ pub(crate) struct Man {
 
 /// What a person answers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Reply {
+pub(crate) enum AnswerArgument {
     /// Yes or no to an action.
     Approved(bool),
     /// Fields of the graph's state.
     Fields(Map<String, Value>),
 }
 
-impl Reply {
+impl AnswerArgument {
     /// Returns what is sent to the harness.
     pub(crate) fn payload(self) -> Map<String, Value> {
         match self {
@@ -417,7 +417,7 @@ impl Reply {
     }
 }
 
-impl FromStr for Reply {
+impl FromStr for AnswerArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -8,17 +8,17 @@ use singletree::draw::visible_value;
 use singletree::harness::PendingWait;
 use singletree::{Answer, Chat, SignalAddress, Turn};
 
-use crate::args::Reply;
+use crate::args::AnswerArgument;
 use crate::error::Result;
 use crate::json;
-use crate::print::{Screen, Style, one_line};
+use crate::print::{TerminalOutput, TextStyle, one_line};
 use crate::shell_word::quoted;
 
 /// How many waits are looked at at once.
 pub(crate) const WAITS_MAX: u64 = 1000;
 
 /// Shows a pending wait: for an approval the tool, its effect and the exact arguments.
-pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
+pub(crate) fn show(wait: &PendingWait, screen: &mut TerminalOutput) -> io::Result<()> {
     let is_action = wait.wait.action.is_some();
     let about = (wait.descriptor.signal_id.as_str(), wait.descriptor.metadata.as_ref(), is_action);
     show_parts(about, wait.wait.deadline.map(json::time), screen)
@@ -28,7 +28,7 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
 pub(crate) fn show_parts(
     (signal, metadata, is_action): (&str, Option<&Value>, bool),
     deadline: Option<String>,
-    screen: &mut Screen,
+    screen: &mut TerminalOutput,
 ) -> io::Result<()> {
     let known = |name: &str| metadata.and_then(|metadata| metadata.get(name));
     let tool = known("tool").and_then(Value::as_str);
@@ -36,7 +36,7 @@ pub(crate) fn show_parts(
         (Some(tool), true) => {
             let effect = known("effect").and_then(Value::as_str).unwrap_or("unknown");
             let (tool, effect) = (one_line(tool), one_line(effect));
-            screen.styled(Style::Strong, &format!("approval wanted: {tool} (effect: {effect})"))?;
+            screen.styled(TextStyle::Strong, &format!("approval wanted: {tool} (effect: {effect})"))?;
             match known("arguments") {
                 Some(Value::Object(arguments)) => {
                     arguments.iter().try_for_each(|(name, value)| field(name, value, screen))?;
@@ -52,32 +52,32 @@ pub(crate) fn show_parts(
                 }
             }
             if let Some(notice) = known("notice").and_then(Value::as_str) {
-                screen.styled(Style::Wrong, &format!("    {notice}"))?;
+                screen.styled(TextStyle::Wrong, &format!("    {notice}"))?;
             }
         }
         (Some(_), false) | (None, _) => {
             let kind = if is_action { "approval" } else { "answer" };
-            screen.styled(Style::Strong, &format!("{kind} wanted: {}", one_line(signal)))?;
+            screen.styled(TextStyle::Strong, &format!("{kind} wanted: {}", one_line(signal)))?;
             if let Some(metadata) = metadata {
                 screen.line(&format!("    {}", visible_value(&metadata.to_string())))?;
             }
         }
     }
     match deadline {
-        Some(deadline) => screen.styled(Style::Dim, &format!("    until {deadline}")),
+        Some(deadline) => screen.styled(TextStyle::Dim, &format!("    until {deadline}")),
         None => Ok(()),
     }
 }
 
 /// Shows one field of an action to approve on a line of its own, with every character of its value.
-fn field(name: &str, value: &Value, screen: &mut Screen) -> io::Result<()> {
+fn field(name: &str, value: &Value, screen: &mut TerminalOutput) -> io::Result<()> {
     let name = visible_value(name).replace('\n', "\\n");
     screen.line(&format!("    {name}: {}", visible_value(&value.to_string())))
 }
 
 /// Who could answer from here, and how they are named on a command line.
 #[derive(Debug)]
-pub(crate) struct Here {
+pub(crate) struct AnswerInstructions {
     /// The options to add to a command so that it uses the same agents and the same database.
     pub(crate) again: String,
     /// The agents; none where nobody can tell, because their file is wrong.
@@ -89,8 +89,8 @@ pub(crate) struct Here {
 pub(crate) async fn show_how(
     chat: &Chat,
     wait: &PendingWait,
-    here: &Here,
-    screen: &mut Screen,
+    here: &AnswerInstructions,
+    screen: &mut TerminalOutput,
 ) -> Result<()> {
     let agent = match chat.session(&wait.session).await {
         Ok(info) => info.agent,
@@ -102,11 +102,11 @@ pub(crate) async fn show_how(
         let text = format!(
             "    the agent {agent} is not here: answer in the program that has it, or name its file by --config"
         );
-        return Ok(screen.styled(Style::Dim, &text)?);
+        return Ok(screen.styled(TextStyle::Dim, &text)?);
     }
     let signal = wait.descriptor.signal_id.as_str();
     for line in lines((signal, &wait.session), wait.wait.action.is_some(), &here.again) {
-        screen.styled(Style::Dim, &format!("    {line}"))?;
+        screen.styled(TextStyle::Dim, &format!("    {line}"))?;
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ pub(crate) fn count(waits: &[PendingWait], other: &str) -> String {
 pub(crate) async fn answer(
     chat: &Chat,
     wait: &PendingWait,
-    reply: Reply,
+    reply: AnswerArgument,
     from: Option<String>,
 ) -> Result<Turn> {
     let session = wait.session.clone();
@@ -167,6 +167,6 @@ mod tests {
         ];
         assert_eq!(lines(("apr-1", "s"), true, " --db x.db"), both);
         assert_eq!(lines(("a|b", "s"), false, ""), ["singletree answer 'a|b' 'JSON' --session s"]);
-        assert!("JSON".parse::<Reply>().is_err(), "what is pasted as it is answers nothing");
+        assert!("JSON".parse::<AnswerArgument>().is_err(), "what is pasted as it is answers nothing");
     }
 }

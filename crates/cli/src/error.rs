@@ -3,13 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use singletree::config::Report;
+use singletree::config::ConfigReport;
 use singletree::harness::ErroredTurn;
 use singletree::http::Redactor;
 use singletree::{agent, config, durable, engine, harness};
 
 use crate::exit::{ERRORED, STORE_REFUSED, USAGE};
-use crate::print::{Screen, one_line};
+use crate::print::{TerminalOutput, one_line};
 
 /// The result of the binary's functions.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -184,7 +184,7 @@ impl Error {
     }
 
     /// Returns the mistakes in a configuration file, if they are the error.
-    pub(crate) fn report(&self) -> Option<&Report> {
+    pub(crate) fn report(&self) -> Option<&ConfigReport> {
         match self {
             Self::Config(config::Error::Invalid(report)) => Some(report),
             _ => None,
@@ -217,7 +217,7 @@ impl Error {
     }
 
     /// Writes the error, and the advice for the user where there is one.
-    pub(crate) fn show(&self, screen: &mut Screen) -> io::Result<()> {
+    pub(crate) fn show(&self, screen: &mut TerminalOutput) -> io::Result<()> {
         screen.error(self.category(), &self.text())?;
         match self.hint() {
             Some(hint) => screen.line(&format!("hint: {}", one_line(&hint))),

@@ -7,12 +7,12 @@ use futures_util::StreamExt;
 use singletree::{Chat, ChatTurnOutcome, Turn};
 
 use crate::error::Result;
-use crate::print::{Screen, Style};
+use crate::print::{TerminalOutput, TextStyle};
 use crate::turn_view::TurnView;
 
 /// The effect of Ctrl-C while a turn runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interrupt {
+pub(crate) enum InterruptEffect {
     /// It cancels the turn.
     CancelsTurn,
     /// It ends the process; the next one finishes the turn.
@@ -24,8 +24,8 @@ pub(crate) async fn follow(
     chat: &Chat,
     turn: &Turn,
     mut view: TurnView,
-    screen: &mut Screen,
-    interrupt: Interrupt,
+    screen: &mut TerminalOutput,
+    interrupt: InterruptEffect,
 ) -> Result<Arc<ChatTurnOutcome>> {
     let mut events = pin!(turn.events());
     let mut told = pin!(turn.outcome());
@@ -37,7 +37,7 @@ pub(crate) async fn follow(
             () = &mut interrupted => {
                 interrupted.set(self::interrupted(interrupt));
                 screen.end()?;
-                screen.styled(Style::Dim, "  cancelling")?;
+                screen.styled(TextStyle::Dim, "  cancelling")?;
                 chat.cancel(turn.id()).await?;
             }
             event = events.next() => match event {
@@ -54,7 +54,7 @@ pub(crate) async fn follow(
                 // One that could not be recorded has no event (D20).
                 if let ChatTurnOutcome::Errored(errored) = ended.as_ref() && !errored.recorded {
                     screen.end()?;
-                    screen.styled(Style::Wrong, &errored.reply.text())?;
+                    screen.styled(TextStyle::Wrong, &errored.reply.text())?;
                     return Ok(ended);
                 }
                 outcome = Some(ended);
@@ -64,13 +64,13 @@ pub(crate) async fn follow(
 }
 
 /// Returns when the user wants the turn to end.
-async fn interrupted(interrupt: Interrupt) {
+async fn interrupted(interrupt: InterruptEffect) {
     match interrupt {
-        Interrupt::CancelsTurn => {
+        InterruptEffect::CancelsTurn => {
             if tokio::signal::ctrl_c().await.is_err() {
                 std::future::pending().await
             }
         }
-        Interrupt::EndsProcess => std::future::pending().await,
+        InterruptEffect::EndsProcess => std::future::pending().await,
     }
 }

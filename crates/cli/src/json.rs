@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use singletree::agent::Summary;
-use singletree::config::Report;
+use singletree::agent::ConversationSummary;
+use singletree::config::ConfigReport;
 use singletree::durable::Timestamp;
-use singletree::harness::{FailedTurn, ForkPoint, HistoryEntry, PendingWait, SessionInfo, Wait};
+use singletree::harness::{
+    FailedTurnEntry, HistoryEntry, PendingWait, SessionForkPoint, SessionInfo, SuspensionTerms,
+};
 use singletree::{ChatMessage, ChatTurnOutcome};
 
 use crate::error::Error;
-use crate::print::Screen;
+use crate::print::TerminalOutput;
 
 /// Prints one document.
-pub(crate) fn print(screen: &mut Screen, document: &impl Serialize) -> io::Result<()> {
+pub(crate) fn print(screen: &mut TerminalOutput, document: &impl Serialize) -> io::Result<()> {
     screen.json(&serde_json::to_string_pretty(document).map_err(io::Error::other)?)
 }
 
@@ -31,12 +33,12 @@ pub(crate) fn time(at: Timestamp) -> String {
 
 /// `{"error": …}`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Failed {
-    error: Failure,
+pub(crate) struct PrintedErrorDocument {
+    error: PrintedError,
 }
 
 #[derive(Debug, Serialize)]
-struct Failure {
+struct PrintedError {
     category: String,
     message: String,
     /// Advice for the user.
@@ -44,36 +46,38 @@ struct Failure {
     hint: Option<String>,
     /// The mistakes in the file of the agents, if they are the error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    report: Option<Report>,
+    report: Option<ConfigReport>,
 }
 
-impl Failed {
+impl PrintedErrorDocument {
     /// Describes an error.
     pub(crate) fn of(error: &Error) -> Self {
         let (category, message) = (error.category().to_owned(), error.text());
-        Self { error: Failure { category, message, hint: error.hint(), report: error.report().cloned() } }
+        Self {
+            error: PrintedError { category, message, hint: error.hint(), report: error.report().cloned() },
+        }
     }
 }
 
 /// How a turn ended.
 #[derive(Debug, Serialize)]
-pub(crate) struct Ended<'a> {
+pub(crate) struct PrintedOutcome<'a> {
     session: &'a str,
     turn: Option<String>,
     #[serde(flatten)]
-    how: How<'a>,
+    how: PrintedOutcomeDetails<'a>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-enum How<'a> {
+enum PrintedOutcomeDetails<'a> {
     Completed {
         replies: &'a [Arc<ChatMessage>],
     },
     Suspended {
         invocation: &'a str,
         #[serde(flatten)]
-        wait: Awaited<'a>,
+        wait: PrintedWait<'a>,
         pending_messages: &'a [Arc<ChatMessage>],
         resumed_by: Option<String>,
     },
@@ -87,14 +91,14 @@ enum How<'a> {
     },
 }
 
-impl<'a> Ended<'a> {
+impl<'a> PrintedOutcome<'a> {
     /// Describes an outcome.
     pub(crate) fn of(session: &'a str, outcome: &'a ChatTurnOutcome) -> Self {
         let how = match outcome {
-            ChatTurnOutcome::Completed(it) => How::Completed { replies: &it.replies },
-            ChatTurnOutcome::Suspended(it) => How::Suspended {
+            ChatTurnOutcome::Completed(it) => PrintedOutcomeDetails::Completed { replies: &it.replies },
+            ChatTurnOutcome::Suspended(it) => PrintedOutcomeDetails::Suspended {
                 invocation: it.invocation_id.as_str(),
-                wait: Awaited::of(
+                wait: PrintedWait::of(
                     &it.signal_descriptor.signal_id,
                     it.signal_descriptor.metadata.as_ref(),
                     &it.wait,
@@ -102,7 +106,7 @@ impl<'a> Ended<'a> {
                 pending_messages: &it.pending_messages,
                 resumed_by: it.resumed_by.as_ref().map(ToString::to_string),
             },
-            ChatTurnOutcome::Errored(it) => How::Errored {
+            ChatTurnOutcome::Errored(it) => PrintedOutcomeDetails::Errored {
                 bucket: it.error_bucket.as_str(),
                 category: &it.error_category,
                 reply: it.reply.text().into_owned(),
@@ -117,7 +121,7 @@ impl<'a> Ended<'a> {
 
 /// The signal that a turn waits for.
 #[derive(Debug, Serialize)]
-struct Awaited<'a> {
+struct PrintedWait<'a> {
     signal: &'a str,
     wait: u64,
     /// The digest of the exact action, for approvals.
@@ -127,8 +131,8 @@ struct Awaited<'a> {
     payload_schema: Option<&'a Value>,
 }
 
-impl<'a> Awaited<'a> {
-    fn of(signal: &'a str, metadata: Option<&'a Value>, wait: &'a Wait) -> Self {
+impl<'a> PrintedWait<'a> {
+    fn of(signal: &'a str, metadata: Option<&'a Value>, wait: &'a SuspensionTerms) -> Self {
         Self {
             signal,
             wait: wait.no,
@@ -142,27 +146,27 @@ impl<'a> Awaited<'a> {
 
 /// `{"pending": […]}`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Pending<'a> {
-    pending: Vec<Waiting<'a>>,
+pub(crate) struct PrintedPendingWaits<'a> {
+    pending: Vec<PrintedPendingWait<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Waiting<'a> {
+struct PrintedPendingWait<'a> {
     session: &'a str,
     invocation: &'a str,
     since: String,
     #[serde(flatten)]
-    wait: Awaited<'a>,
+    wait: PrintedWait<'a>,
 }
 
-impl<'a> Pending<'a> {
+impl<'a> PrintedPendingWaits<'a> {
     /// Describes pending waits.
     pub(crate) fn of(waits: &'a [PendingWait]) -> Self {
-        let waiting = |it: &'a PendingWait| Waiting {
+        let waiting = |it: &'a PendingWait| PrintedPendingWait {
             session: &it.session,
             invocation: it.invocation.as_str(),
             since: time(it.since),
-            wait: Awaited::of(&it.descriptor.signal_id, it.descriptor.metadata.as_ref(), &it.wait),
+            wait: PrintedWait::of(&it.descriptor.signal_id, it.descriptor.metadata.as_ref(), &it.wait),
         };
         Self { pending: waits.iter().map(waiting).collect() }
     }
@@ -170,17 +174,17 @@ impl<'a> Pending<'a> {
 
 /// A session in a list.
 #[derive(Debug, Serialize)]
-pub(crate) struct Session<'a> {
+pub(crate) struct PrintedSession<'a> {
     session: &'a str,
     agent: &'a str,
     messages: u64,
     created_at: String,
     updated_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    parent: Option<&'a ForkPoint>,
+    parent: Option<&'a SessionForkPoint>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> PrintedSession<'a> {
     /// Describes a session.
     pub(crate) fn of(info: &'a SessionInfo) -> Self {
         Self {
@@ -196,23 +200,23 @@ impl<'a> Session<'a> {
 
 /// `{"sessions": […]}`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Sessions<'a> {
+pub(crate) struct PrintedSessionList<'a> {
     /// The sessions, ordered by id.
-    pub(crate) sessions: Vec<Session<'a>>,
+    pub(crate) sessions: Vec<PrintedSession<'a>>,
 }
 
 /// A session with its history.
 #[derive(Debug, Serialize)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct PrintedSessionDetails<'a> {
     #[serde(flatten)]
-    session: Session<'a>,
+    session: PrintedSession<'a>,
     /// The summary that replaces the beginning in the prompt, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<&'a Summary>,
-    history: Vec<Entry<'a>>,
+    summary: Option<&'a ConversationSummary>,
+    history: Vec<PrintedHistoryEntry<'a>>,
     /// The turns that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    failed: Vec<ShownFailure<'a>>,
+    failed: Vec<PrintedFailedTurn<'a>>,
     /// How many turns failed before those; none is left out where it is missing.
     #[serde(skip_serializing_if = "is_zero")]
     failed_before: u64,
@@ -220,7 +224,7 @@ pub(crate) struct Shown<'a> {
 
 /// A turn that failed, and where in the history it stands.
 #[derive(Debug, Serialize)]
-struct ShownFailure<'a> {
+struct PrintedFailedTurn<'a> {
     turn: String,
     place: u64,
     effects: bool,
@@ -232,8 +236,8 @@ struct ShownFailure<'a> {
     diagnostic: &'a str,
 }
 
-impl<'a> ShownFailure<'a> {
-    fn of(turn: &'a FailedTurn) -> Self {
+impl<'a> PrintedFailedTurn<'a> {
+    fn of(turn: &'a FailedTurnEntry) -> Self {
         Self {
             turn: turn.turn.id.to_string(),
             place: turn.place,
@@ -247,26 +251,29 @@ impl<'a> ShownFailure<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Entry<'a> {
+struct PrintedHistoryEntry<'a> {
     seq: u64,
     message: &'a ChatMessage,
     #[serde(skip_serializing_if = "Option::is_none")]
     side: Option<&'a Value>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> PrintedSessionDetails<'a> {
     /// Describes a session and its history.
     pub(crate) fn of(
         info: &'a SessionInfo,
-        summary: Option<&'a Summary>,
+        summary: Option<&'a ConversationSummary>,
         history: &'a [HistoryEntry],
-        (failed, failed_before): (&'a [FailedTurn], u64),
+        (failed, failed_before): (&'a [FailedTurnEntry], u64),
     ) -> Self {
-        let failed = failed.iter().map(ShownFailure::of).collect();
-        let entry =
-            |it: &'a HistoryEntry| Entry { seq: it.seq, message: &it.message, side: it.side.as_ref() };
+        let failed = failed.iter().map(PrintedFailedTurn::of).collect();
+        let entry = |it: &'a HistoryEntry| PrintedHistoryEntry {
+            seq: it.seq,
+            message: &it.message,
+            side: it.side.as_ref(),
+        };
         let history = history.iter().map(entry).collect();
-        Self { session: Session::of(info), summary, history, failed, failed_before }
+        Self { session: PrintedSession::of(info), summary, history, failed, failed_before }
     }
 }
 
@@ -276,15 +283,15 @@ fn is_zero(count: &u64) -> bool {
 
 /// The numbers of removed records: `{"turns": N, "events": N, "sessions": N}`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Forgotten {
+pub(crate) struct PrintedRemovalCounts {
     sessions: u64,
     turns: u64,
     events: u64,
 }
 
-impl Forgotten {
+impl PrintedRemovalCounts {
     /// Says how much it was.
-    pub(crate) fn of(it: singletree::harness::Forgotten) -> Self {
+    pub(crate) fn of(it: singletree::harness::RetentionReport) -> Self {
         Self { sessions: it.sessions, turns: it.turns, events: it.events }
     }
 }
@@ -293,7 +300,7 @@ impl Forgotten {
 /// `{"backup": FILE}`, `{"restored": FILE}`, `{"erased": NUMBER}` or `{"written": FILE}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Done<'a> {
+pub(crate) enum PrintedCommandEffect<'a> {
     /// It is gone.
     Deleted(&'a str),
     /// It is here.

@@ -37,7 +37,7 @@ use crate::args::Args;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::log::say_soon;
-use crate::print::Screen;
+use crate::print::TerminalOutput;
 
 /// A turn is many small allocations, and hundreds of turns run at once.
 #[global_allocator]
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<u8> {
     let Some(command) = args.command else {
-        Screen::out().line(&Args::command().render_help().to_string())?;
+        TerminalOutput::out().line(&Args::command().render_help().to_string())?;
         return Ok(COMPLETED);
     };
     // One thread runs everything; the store and the line editor have their own.
@@ -72,12 +72,12 @@ fn run(args: Args) -> Result<u8> {
 /// Prints an error: one line, or one JSON object.
 pub(crate) fn report(error: &Error, json: bool) -> u8 {
     let told = if json {
-        json::print(&mut Screen::out(), &json::Failed::of(error))
+        json::print(&mut TerminalOutput::out(), &json::PrintedErrorDocument::of(error))
     } else if let Some(report) = error.report() {
         // Each mistake has lines of its own.
-        Screen::err().report(error.category(), report)
+        TerminalOutput::err().report(error.category(), report)
     } else {
-        error.show(&mut Screen::err())
+        error.show(&mut TerminalOutput::err())
     };
     // Where nobody reads, nobody can be told.
     told.unwrap_or_default();

@@ -15,14 +15,14 @@ use singletree::http::{HttpClient, HttpLimits, HttpRequest, Method, Secret, Tran
 use singletree_protocol::native::ErrorBody;
 
 use crate::error::{Error, Result};
-use crate::place::{Place, write_private};
+use crate::place::{DatabaseLocation, write_private};
 
 /// Bytes of the longest answer that is read.
 const ANSWER_BYTES: u64 = 8 << 20;
 
 /// The content of the file that a server leaves beside its database.
 #[derive(Serialize, Deserialize)]
-struct Left {
+struct OperatorFileContent {
     url: String,
     /// Where its listener for administration is.
     #[serde(default)]
@@ -32,14 +32,18 @@ struct Left {
 
 /// The file of a server that runs; gone with it.
 #[derive(Debug)]
-pub(crate) struct Sign(std::path::PathBuf);
+pub(crate) struct OperatorFile(std::path::PathBuf);
 
-impl Sign {
+impl OperatorFile {
     /// Leaves where a server is, and with which key its operator is known.
-    pub(crate) fn put_up(place: &Place, (at, admin): (SocketAddr, SocketAddr), key: &Secret) -> Result<Self> {
+    pub(crate) fn put_up(
+        place: &DatabaseLocation,
+        (at, admin): (SocketAddr, SocketAddr),
+        key: &Secret,
+    ) -> Result<Self> {
         let path = place.served();
         let admin = Some(reachable(admin));
-        let left = Left { url: reachable(at), admin, key: key.expose().to_owned() };
+        let left = OperatorFileContent { url: reachable(at), admin, key: key.expose().to_owned() };
         let line = serde_json::to_string(&left).map_err(|error| Error::Output(error.into()))?;
         write_private(&path, &line).map_err(|source| Error::Place {
             doing: "say where the server is in",
@@ -50,7 +54,7 @@ impl Sign {
     }
 }
 
-impl Drop for Sign {
+impl Drop for OperatorFile {
     fn drop(&mut self) {
         // One that is left says nothing: its key died with its server.
         fs::remove_file(&self.0).unwrap_or_default();
@@ -68,13 +72,13 @@ pub(crate) fn reachable(at: SocketAddr) -> String {
 
 /// A server that is asked with a key.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub(crate) struct OperatorClient {
     client: HttpClient,
     url: String,
     key: Secret,
 }
 
-impl Remote {
+impl OperatorClient {
     /// Reaches a server at an address.
     pub(crate) fn new(url: &str, key: Secret) -> Result<Self> {
         let client = HttpClient::new(HttpLimits::fetching())?;
@@ -82,7 +86,7 @@ impl Remote {
     }
 
     /// Reaches the server that has a database open; none when none says that it has.
-    pub(crate) fn beside(place: &Place) -> Result<Option<Self>> {
+    pub(crate) fn beside(place: &DatabaseLocation) -> Result<Option<Self>> {
         let Some(left) = read(&place.served()) else { return Ok(None) };
         // Whoever else takes all connections of the server, this one is left.
         Self::new(left.admin.as_deref().unwrap_or(&left.url), Secret::new(left.key)).map(Some)
@@ -117,10 +121,10 @@ impl Remote {
 }
 
 /// Returns where the server is that says that it has a database open.
-pub(crate) fn served_at(place: &Place) -> Option<String> {
+pub(crate) fn served_at(place: &DatabaseLocation) -> Option<String> {
     Some(read(&place.served())?.url)
 }
 
-fn read(path: &Path) -> Option<Left> {
+fn read(path: &Path) -> Option<OperatorFileContent> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }

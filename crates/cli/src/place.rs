@@ -12,13 +12,13 @@ use crate::shell_word::quoted;
 
 /// A database and its neighbours.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct DatabaseLocation {
     db: PathBuf,
     /// As somebody named it.
     named: Option<PathBuf>,
 }
 
-impl Place {
+impl DatabaseLocation {
     /// Finds the database: the one that is named, or that of the user's data folder.
     pub(crate) fn of(db: Option<&Path>) -> Result<Self> {
         let named = db.map(Path::to_owned);

@@ -7,32 +7,32 @@ use singletree_server::Server;
 use tokio::net::TcpListener;
 
 use crate::error::{Error, Result};
-use crate::serving::Served;
+use crate::serving::ConfiguredServer;
 
 /// The ports of a server, open.
 #[derive(Debug, Default)]
-pub(crate) struct Ports {
-    main: Option<Port>,
-    admin: Option<Port>,
-    metrics: Option<Port>,
+pub(crate) struct ServerPorts {
+    main: Option<BoundPort>,
+    admin: Option<BoundPort>,
+    metrics: Option<BoundPort>,
 }
 
 /// A port as it was asked for.
 #[derive(Debug)]
-struct Port {
+struct BoundPort {
     address: String,
     listener: PlainListener,
 }
 
 /// The listeners of one server.
 #[derive(Debug)]
-pub(crate) struct Listeners {
+pub(crate) struct ServerListeners {
     pub(crate) main: TcpListener,
     pub(crate) admin: TcpListener,
     pub(crate) metrics: Option<TcpListener>,
 }
 
-impl Ports {
+impl ServerPorts {
     /// Tells whether none has been opened yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.main.is_none()
@@ -44,7 +44,7 @@ impl Ports {
     }
 
     /// Opens the ports of a server; those that are open at the same address stay so.
-    pub(crate) async fn listen(&mut self, served: &Served) -> Result<Listeners> {
+    pub(crate) async fn listen(&mut self, served: &ConfiguredServer) -> Result<ServerListeners> {
         let main = open(&mut self.main, &served.server, &served.listen).await?;
         let admin = open(&mut self.admin, &served.server, &served.admin).await?;
         let metrics = match &served.metrics {
@@ -55,16 +55,16 @@ impl Ports {
                 None
             }
         };
-        Ok(Listeners { main, admin, metrics })
+        Ok(ServerListeners { main, admin, metrics })
     }
 }
 
-async fn open(port: &mut Option<Port>, server: &Server, address: &str) -> Result<TcpListener> {
+async fn open(port: &mut Option<BoundPort>, server: &Server, address: &str) -> Result<TcpListener> {
     let kept = match port.take().filter(|port| port.address == address) {
         Some(kept) => kept,
         None => {
             let listener = server.listen(address).await?.into_std().map_err(unusable)?;
-            Port { address: address.to_owned(), listener }
+            BoundPort { address: address.to_owned(), listener }
         }
     };
     let listener = kept.listener.try_clone().and_then(TcpListener::from_std).map_err(unusable)?;

@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use singletree::config::Report;
+use singletree::config::ConfigReport;
 use singletree::draw::{visible_json, visible_text};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -12,7 +12,7 @@ const COLUMNS: usize = 100;
 
 /// How a piece of text looks in a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum TextStyle {
     /// As it is.
     Plain,
     /// Less important text: activity, remarks.
@@ -23,7 +23,7 @@ pub(crate) enum Style {
     Wrong,
 }
 
-impl Style {
+impl TextStyle {
     fn start(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -35,7 +35,7 @@ impl Style {
 }
 
 /// Where text is written to.
-pub(crate) struct Screen {
+pub(crate) struct TerminalOutput {
     out: Box<dyn Write>,
     colours: bool,
     /// How many columns it has.
@@ -43,21 +43,21 @@ pub(crate) struct Screen {
     /// Whether the last line has not ended yet.
     open: bool,
     /// How text that comes by pieces is broken into lines, where a person reads on.
-    wrap: Option<Wrap>,
+    wrap: Option<LineWrapper>,
     /// Whether a sign of life stands on the current line, to be replaced by whatever comes next.
     has_status: bool,
 }
 
 /// Breaks text between words, by the width that they take on the screen.
 #[derive(Debug, Default)]
-struct Wrap {
+struct LineWrapper {
     /// How far the line is.
     column: usize,
     /// The word that has not ended yet.
     word: String,
 }
 
-impl Wrap {
+impl LineWrapper {
     /// Takes the next piece of a text and returns the part to write now; a word is kept until it ends.
     fn push(&mut self, text: &str, columns: usize) -> String {
         let mut written = String::new();
@@ -114,7 +114,7 @@ const INDENT: &str = "    ";
 /// Takes a sign of life off the current line.
 const CLEAR: &str = "\r\x1b[K";
 
-impl Screen {
+impl TerminalOutput {
     /// The standard output.
     pub(crate) fn out() -> Self {
         let out = io::stdout();
@@ -139,7 +139,7 @@ impl Screen {
     /// Returns the same screen for somebody who reads on: lines are broken between words, and a sign of life is shown
     /// while nothing else is.
     pub(crate) fn live(self) -> Self {
-        Self { wrap: Some(Wrap::default()), ..self }
+        Self { wrap: Some(LineWrapper::default()), ..self }
     }
 
     /// Tells whether somebody reads on.
@@ -154,7 +154,7 @@ impl Screen {
         }
         self.clear_status()?;
         let text = visible_text(text);
-        let painted = self.paint(Style::Dim, &text).unwrap_or_else(|| text.to_string());
+        let painted = self.paint(TextStyle::Dim, &text).unwrap_or_else(|| text.to_string());
         write!(self.out, "{painted}")?;
         self.has_status = true;
         self.out.flush()
@@ -198,11 +198,11 @@ impl Screen {
 
     /// Writes whole lines.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
-        self.styled(Style::Plain, text)
+        self.styled(TextStyle::Plain, text)
     }
 
     /// Writes whole lines in a style.
-    pub(crate) fn styled(&mut self, style: Style, text: &str) -> io::Result<()> {
+    pub(crate) fn styled(&mut self, style: TextStyle, text: &str) -> io::Result<()> {
         self.end()?;
         let text = visible_text(text.strip_suffix('\n').unwrap_or(text));
         match self.paint(style, &text) {
@@ -222,7 +222,7 @@ impl Screen {
     /// Writes an error on one line.
     pub(crate) fn error(&mut self, category: &str, text: &str) -> io::Result<()> {
         self.end()?;
-        let word = self.paint(Style::Wrong, "error").unwrap_or_else(|| "error".to_owned());
+        let word = self.paint(TextStyle::Wrong, "error").unwrap_or_else(|| "error".to_owned());
         writeln!(self.out, "{word}: {category}: {}", visible_text(text))?;
         self.out.flush()
     }
@@ -230,13 +230,13 @@ impl Screen {
     /// Writes a warning on one line. A warning stops nothing.
     pub(crate) fn warning(&mut self, text: &str) -> io::Result<()> {
         self.end()?;
-        let word = self.paint(Style::Wrong, "warning").unwrap_or_else(|| "warning".to_owned());
+        let word = self.paint(TextStyle::Wrong, "warning").unwrap_or_else(|| "warning".to_owned());
         writeln!(self.out, "{word}: {}", visible_text(&text.replace(['\n', '\r'], " ")))?;
         self.out.flush()
     }
 
     /// Writes the mistakes in a file: their number, then each mistake on lines of its own.
-    pub(crate) fn report(&mut self, category: &str, report: &Report) -> io::Result<()> {
+    pub(crate) fn report(&mut self, category: &str, report: &ConfigReport) -> io::Result<()> {
         let count = match report.mistakes.len() {
             1 => "1 mistake".to_owned(),
             many => format!("{many} mistakes"),
@@ -246,8 +246,8 @@ impl Screen {
     }
 
     /// Returns a text with its style, where there are styles.
-    pub(crate) fn paint(&self, style: Style, text: &str) -> Option<String> {
-        (self.colours && style != Style::Plain).then(|| format!("{}{text}\x1b[0m", style.start()))
+    pub(crate) fn paint(&self, style: TextStyle, text: &str) -> Option<String> {
+        (self.colours && style != TextStyle::Plain).then(|| format!("{}{text}\x1b[0m", style.start()))
     }
 }
 
@@ -277,11 +277,11 @@ fn colours(terminal: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Wrap;
+    use super::LineWrapper;
 
     #[test]
     fn text_without_spaces_is_written_as_it_comes_and_broken_between_letters() {
-        let mut wrap = Wrap::default();
+        let mut wrap = LineWrapper::default();
         assert_eq!(wrap.push("日本", 8), "日");
         assert_eq!(wrap.push("語。文", 8), "本語。");
         // The closing stop stays with its letter.

@@ -14,7 +14,7 @@ const HISTORY_MAX: usize = 1000;
 
 /// The user's input at a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum PromptInput {
     /// A line, without space around it.
     Line(String),
     /// Ctrl-C, Ctrl-D, or the end of the input.
@@ -22,13 +22,13 @@ pub(crate) enum Said {
 }
 
 /// A line editor. Waiting for its input does not block other tasks.
-pub(crate) struct Prompt {
+pub(crate) struct PromptEditor {
     /// Always there, except while a line is read.
     editor: Option<Editor<(), FileHistory>>,
     history: PathBuf,
 }
 
-impl Prompt {
+impl PromptEditor {
     /// Makes an editor that remembers lines in a file.
     pub(crate) fn new(history: PathBuf) -> Result<Self> {
         let config = Config::builder()
@@ -46,8 +46,8 @@ impl Prompt {
     }
 
     /// Reads a line after a prompt, in its plain and its coloured form.
-    pub(crate) async fn read(&mut self, plain: &str, coloured: Option<String>) -> Result<Said> {
-        let Some(mut editor) = self.editor.take() else { return Ok(Said::Nothing) };
+    pub(crate) async fn read(&mut self, plain: &str, coloured: Option<String>) -> Result<PromptInput> {
+        let Some(mut editor) = self.editor.take() else { return Ok(PromptInput::Nothing) };
         let prompt = (plain.to_owned(), coloured.unwrap_or_else(|| plain.to_owned()));
         let reading = tokio::task::spawn_blocking(move || {
             let line = editor.readline(&prompt);
@@ -56,8 +56,8 @@ impl Prompt {
         let (editor, line) = reading.await.map_err(|error| Error::Input { source: error.into() })?;
         self.editor = Some(editor);
         match line {
-            Ok(line) => Ok(Said::Line(line.trim().to_owned())),
-            Err(ReadlineError::Interrupted | ReadlineError::Eof) => Ok(Said::Nothing),
+            Ok(line) => Ok(PromptInput::Line(line.trim().to_owned())),
+            Err(ReadlineError::Interrupted | ReadlineError::Eof) => Ok(PromptInput::Nothing),
             Err(error) => Err(unreadable(error)),
         }
     }

@@ -7,26 +7,26 @@ mod turn_stream;
 use std::io;
 
 use serde_json::{Value, json};
-use singletree::durable::{Error as StoreError, TurnStatus as StoredStatus};
-use singletree::engine::{Ids, RandomIds};
+use singletree::durable::{Error as StoreError, StoredTurnStatus as StoredStatus};
+use singletree::engine::{IdGenerator, RandomIds};
 use singletree::http::{HttpClient, HttpLimits, Secret};
-use singletree_client::{Answered, Client, Connection};
+use singletree_client::{AnswerOutcome, Client, Connection};
 use singletree_protocol::native::{
     ForkSession, Outcome, SendContent, SendMessage, SenderRole, SignalAnswer, TurnStatus, Wait,
 };
 
 use self::turn_stream::TurnStart;
-use crate::args::Reply;
+use crate::args::AnswerArgument;
 use crate::command::not_failed;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
 use crate::json;
 use crate::operator;
-use crate::place::Place;
-use crate::print::{Screen, Style};
+use crate::place::DatabaseLocation;
+use crate::print::{TerminalOutput, TextStyle};
 use crate::shell_word::quoted;
 use crate::who::variable;
-use crate::wire::House;
+use crate::wire::Workspace;
 
 /// Which server is spoken to instead of a database.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -40,9 +40,9 @@ pub(crate) struct ServerAddress {
 }
 
 /// Where a command finds its conversations.
-pub(crate) enum Reached {
+pub(crate) enum ChatLocation {
     /// In a database that nobody else writes to.
-    Here(Box<House>),
+    Here(Box<Workspace>),
     /// Behind a server.
     There(ServedChat),
 }
@@ -67,19 +67,19 @@ pub(crate) struct ServedChat {
 /// # Errors
 /// Of opening the database, where no server says that it has it.
 pub(crate) async fn reach(
-    place: &Place,
+    place: &DatabaseLocation,
     address: &ServerAddress,
-    open: impl Future<Output = Result<House>>,
-) -> Result<Reached> {
+    open: impl Future<Output = Result<Workspace>>,
+) -> Result<ChatLocation> {
     let key = key(address)?;
     if let Some(url) = &address.url {
         let again = format!(" --url {}", quoted(url));
-        return Ok(Reached::There(ServedChat::at(url, key, again)?));
+        return Ok(ChatLocation::There(ServedChat::at(url, key, again)?));
     }
     match open.await {
-        Ok(house) => Ok(Reached::Here(Box::new(house))),
+        Ok(house) => Ok(ChatLocation::Here(Box::new(house))),
         Err(Error::Open { source: source @ StoreError::Locked { .. } }) => match operator::served_at(place) {
-            Some(url) => Ok(Reached::There(ServedChat::at(&url, key, place.again())?)),
+            Some(url) => Ok(ChatLocation::There(ServedChat::at(&url, key, place.again())?)),
             None => Err(Error::Open { source }),
         },
         Err(error) => Err(error),
@@ -113,7 +113,7 @@ impl ServedChat {
         &self,
         session: &str,
         (text, agent, key): (String, Option<String>, Option<&str>),
-        (as_json, screen): (bool, &mut Screen),
+        (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
         let content = SendContent::Text(text);
         let message = SendMessage { role: SenderRole::User, content, agent, prompt_policy: None };
@@ -129,8 +129,8 @@ impl ServedChat {
     pub(crate) async fn answer(
         &self,
         (signal, session): (Option<String>, Option<String>),
-        reply: Reply,
-        (as_json, screen): (bool, &mut Screen),
+        reply: AnswerArgument,
+        (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
         let mut waits = self.client.pending(session.as_deref()).await?.items;
         waits.retain(|wait| signal.as_ref().is_none_or(|signal| wait.signal == *signal));
@@ -147,8 +147,8 @@ impl ServedChat {
     async fn answer_wait(
         &self,
         wait: &Wait,
-        reply: Reply,
-        (as_json, screen): (bool, &mut Screen),
+        reply: AnswerArgument,
+        (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
         let answer = SignalAnswer {
             payload: reply.payload(),
@@ -165,11 +165,11 @@ impl ServedChat {
         // An answer that is kept for later begins no turn; repeating the request gives the same result.
         match self.client.answer(&wait.session, &wait.signal, &answer).await? {
             // It was kept a moment ago, and has been taken since.
-            Answered::Ended(_) if !as_json => {
+            AnswerOutcome::Ended(_) if !as_json => {
                 self.show_turn(&wait.session, TurnStart::Answer(&wait.signal, &answer), screen).await
             }
-            Answered::Ended(outcome) => self.tell(&wait.session, &outcome, (as_json, screen)),
-            Answered::Kept(kept) => {
+            AnswerOutcome::Ended(outcome) => self.tell(&wait.session, &outcome, (as_json, screen)),
+            AnswerOutcome::Kept(kept) => {
                 screen.line(&format!("kept until something waits for it: {}", kept.signal))?;
                 Ok(COMPLETED)
             }
@@ -180,7 +180,7 @@ impl ServedChat {
     pub(crate) async fn cancel(
         &self,
         (session, turn): (&str, &str),
-        (as_json, screen): (bool, &mut Screen),
+        (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
         let ended = self.client.cancel(session, turn).await?;
         let is_cancelled = matches!(
@@ -200,7 +200,7 @@ impl ServedChat {
         &self,
         (session, turn): (&str, &str),
         key: Option<&str>,
-        (as_json, screen): (bool, &mut Screen),
+        (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
         if as_json {
             let outcome = self.client.retry(session, turn, key).await?;
@@ -210,7 +210,12 @@ impl ServedChat {
         self.show_turn(session, start, screen).await
     }
 
-    async fn show_turn(&self, session: &str, start: TurnStart<'_>, screen: &mut Screen) -> Result<u8> {
+    async fn show_turn(
+        &self,
+        session: &str,
+        start: TurnStart<'_>,
+        screen: &mut TerminalOutput,
+    ) -> Result<u8> {
         screen.status("  ...")?;
         match self.follow(session, &start, screen).await? {
             Some(outcome) => self.tell(session, &outcome, (false, screen)),
@@ -259,13 +264,23 @@ impl ServedChat {
     }
 
     /// Answers a wait at a terminal.
-    pub(crate) async fn decide(&self, wait: &Wait, reply: Reply, screen: &mut Screen) -> Result<u8> {
+    pub(crate) async fn decide(
+        &self,
+        wait: &Wait,
+        reply: AnswerArgument,
+        screen: &mut TerminalOutput,
+    ) -> Result<u8> {
         screen.status("  ...")?;
         self.answer_wait(wait, reply, (false, screen)).await
     }
 
     /// Prints how a turn of a script ended, without the parts that were already shown while it ran.
-    fn tell(&self, session: &str, outcome: &Outcome, (as_json, screen): (bool, &mut Screen)) -> Result<u8> {
+    fn tell(
+        &self,
+        session: &str,
+        outcome: &Outcome,
+        (as_json, screen): (bool, &mut TerminalOutput),
+    ) -> Result<u8> {
         let code = match outcome {
             Outcome::Completed(_) => COMPLETED,
             Outcome::Suspended(_) => SUSPENDED,
@@ -283,7 +298,7 @@ impl ServedChat {
             let (signal, session) = (quoted(&turn.wait.signal), quoted(session));
             for form in forms {
                 let line = format!("singletree answer {signal} {form} --session {session}{}", self.again);
-                screen.styled(Style::Dim, &format!("    {line}"))?;
+                screen.styled(TextStyle::Dim, &format!("    {line}"))?;
             }
         }
         Ok(code)
@@ -296,7 +311,7 @@ fn new_key() -> String {
 }
 
 /// Shows a pending wait, with every argument of an action.
-pub(crate) fn show_wait(wait: &Wait, screen: &mut Screen) -> io::Result<()> {
+pub(crate) fn show_wait(wait: &Wait, screen: &mut TerminalOutput) -> io::Result<()> {
     crate::ask::show_parts(
         (&wait.signal, wait.metadata.as_ref(), wait.action.is_some()),
         wait.deadline.as_ref().map(|deadline| deadline.0.clone()),

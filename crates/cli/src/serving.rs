@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree::config::{NotifySettings, OnUnoffered, QuotaSettings, Serving, TokenSettings};
+use singletree::config::{NotifySettings, OnUnoffered, QuotaSettings, ServingSettings, TokenSettings};
 use singletree::durable::TenantId;
 use singletree::engine::{RandomIds, SystemClock};
-use singletree::harness::{BlobLimits, Blobs, Notices, Redact};
+use singletree::harness::{BlobLimits, Blobs, NoticeSettings, Redact};
 use singletree::http::{HttpClient, HttpLimits, Redactor};
 use singletree::{Chat, SqliteStore};
 use singletree_server::{
@@ -18,9 +18,9 @@ use crate::args::{Serve, Switch};
 use crate::erasure_log::ErasureLog;
 use crate::error::{Error, Result};
 use crate::log::ErrorLog;
-use crate::place::Place;
+use crate::place::DatabaseLocation;
 use crate::system::{ServerUsage, connections_within, raise_descriptor_limit};
-use crate::who::Cast;
+use crate::who::AgentSelection;
 use crate::wire::open_store;
 
 /// Where a server listens of which nothing is said.
@@ -32,7 +32,7 @@ const ADMIN: &str = "127.0.0.1:0";
 
 /// A server over an open database.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct ConfiguredServer {
     pub(crate) server: Server,
     /// Where it is to listen.
     pub(crate) listen: String,
@@ -53,15 +53,24 @@ pub(crate) struct Served {
     store: SqliteStore,
 }
 
-impl Served {
+impl ConfiguredServer {
     /// Opens the database and makes the server.
-    pub(crate) async fn open(place: &Place, args: &Serve, cast: Cast) -> Result<Self> {
+    pub(crate) async fn open(place: &DatabaseLocation, args: &Serve, cast: AgentSelection) -> Result<Self> {
         let (log, telemetry) = start_log(&cast.serving, &cast.redactor)?;
         let descriptor_limit = raise_descriptor_limit();
         let store = open_store(place, "serve").await?;
         let cast = cast.over(&store, unoffered(&telemetry))?;
-        let Cast {
-            agents, listed, limits, serving, retention, notify, redactor, environments, about, ..
+        let AgentSelection {
+            agents,
+            listed,
+            limits,
+            serving,
+            retention,
+            notify,
+            redactor,
+            environments,
+            about,
+            ..
         } = cast;
         let asks = args.auth || serving.key_required;
         let bounds = server_limits(&serving);
@@ -134,7 +143,7 @@ impl Served {
 /// Makes the narration log. The command line takes precedence over the file.
 pub(crate) fn narration(
     asked: Option<Switch>,
-    serving: &Serving,
+    serving: &ServingSettings,
     redactor: &Redactor,
 ) -> Result<NarrationLog> {
     let is_on = asked.map_or(serving.narration.unwrap_or(true), |asked| asked == Switch::On);
@@ -150,7 +159,7 @@ pub(crate) fn narration(
 }
 
 /// Starts the log, unless there is to be none.
-fn start_log(serving: &Serving, redactor: &Redactor) -> Result<(Option<Arc<ErrorLog>>, Telemetry)> {
+fn start_log(serving: &ServingSettings, redactor: &Redactor) -> Result<(Option<Arc<ErrorLog>>, Telemetry)> {
     if serving.log == Some(false) {
         return Ok((None, Telemetry::silent()));
     }
@@ -169,7 +178,7 @@ fn unoffered(telemetry: &Telemetry) -> OnUnoffered {
 }
 
 /// Says how much is kept of pictures and files.
-pub(crate) fn blob_limits(serving: &Serving) -> BlobLimits {
+pub(crate) fn blob_limits(serving: &ServingSettings) -> BlobLimits {
     let usual = BlobLimits::default();
     let bytes = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
     BlobLimits {
@@ -181,10 +190,10 @@ pub(crate) fn blob_limits(serving: &Serving) -> BlobLimits {
 }
 
 /// Says which notices are written.
-pub(crate) fn notices(settings: &[NotifySettings]) -> Result<Notices> {
+pub(crate) fn notices(settings: &[NotifySettings]) -> Result<NoticeSettings> {
     settings
         .iter()
-        .try_fold(Notices::new(), |notices, it| Ok(notices.of(tenant(it)?, it.events.iter().copied())))
+        .try_fold(NoticeSettings::new(), |notices, it| Ok(notices.of(tenant(it)?, it.events.iter().copied())))
 }
 
 fn webhook(settings: &NotifySettings) -> Result<Webhook> {
@@ -244,7 +253,7 @@ fn size(bytes: Option<u64>, usual: usize) -> usize {
     bytes.map_or(usual, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-fn server_limits(serving: &Serving) -> ServerLimits {
+fn server_limits(serving: &ServingSettings) -> ServerLimits {
     let usual = ServerLimits::default();
     let time = |said: Option<Duration>, usual: Duration| said.unwrap_or(usual);
     ServerLimits {

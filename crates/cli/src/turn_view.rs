@@ -11,7 +11,7 @@ use singletree::{ChatEvent, ChatEventKind, ChatMessage, ChatTurnOutcome};
 
 use crate::hint::hint;
 use crate::json;
-use crate::print::{Screen, Style, one_line};
+use crate::print::{TerminalOutput, TextStyle, one_line};
 
 /// The sign of life while a model thinks.
 const THINKING: &str = "  ...";
@@ -27,14 +27,14 @@ const RESULT_LINES_MAX: usize = 12;
 #[derive(Debug, Default)]
 pub(crate) struct TurnView {
     /// The message that is on its way, as far as it is on the screen.
-    piece: Option<Piece>,
+    piece: Option<PartialMessage>,
     /// The text so far of a message before which others are still to come.
-    held: Option<Piece>,
+    held: Option<PartialMessage>,
     /// Before which of the turn's messages all are recorded.
     recorded: u64,
     /// When the last recorded event was.
     at: Option<Timestamp>,
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, ToolCallLine>,
     /// Whether to show the user's messages, which were not typed at this terminal.
     echo: bool,
     /// Whether the lines of a text after its first are indented: then none of them looks like a line of ours.
@@ -44,7 +44,7 @@ pub(crate) struct TurnView {
 }
 
 #[derive(Debug)]
-struct Piece {
+struct PartialMessage {
     id: MessageId,
     run: u32,
     /// The number of the next delta.
@@ -56,7 +56,7 @@ struct Piece {
 
 /// A tool call of the turn. Ids are unique within their message only: one that ended may begin anew.
 #[derive(Debug, Default)]
-struct Call {
+struct ToolCallLine {
     line: Option<String>,
     told: bool,
     ended: bool,
@@ -74,7 +74,7 @@ impl TurnView {
     }
 
     /// Shows an event.
-    pub(crate) fn show(&mut self, event: &ChatEvent, screen: &mut Screen) -> io::Result<()> {
+    pub(crate) fn show(&mut self, event: &ChatEvent, screen: &mut TerminalOutput) -> io::Result<()> {
         if event.id.is_some() {
             self.at = Some(event.at);
         }
@@ -85,7 +85,13 @@ impl TurnView {
             }
             ChatEventKind::Delta { id, .. } if id.k < self.recorded => Ok(()),
             ChatEventKind::Delta { id, run, n, text, so_far, side: _, unrecorded: _ } => {
-                let delta = Piece { id: id.clone(), run: *run, next: n + 1, text: text.clone(), again: None };
+                let delta = PartialMessage {
+                    id: id.clone(),
+                    run: *run,
+                    next: n + 1,
+                    text: text.clone(),
+                    again: None,
+                };
                 if *so_far { self.so_far(delta, screen) } else { self.delta(delta, screen) }
             }
             ChatEventKind::MessageAppended { id, message, side } => {
@@ -108,11 +114,11 @@ impl TurnView {
                 ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => screen.end(),
             },
             ChatEventKind::SignalReceived { signal, how, .. } if *how != "consumed" => {
-                screen.styled(Style::Dim, &format!("  {signal}: {how}"))
+                screen.styled(TextStyle::Dim, &format!("  {signal}: {how}"))
             }
             ChatEventKind::TurnStarted | ChatEventKind::ThinkingDelta { .. } => screen.status(THINKING),
             ChatEventKind::TurnRestarted if screen.is_live() => {
-                screen.styled(Style::Dim, "  (it runs again, from the last step that was kept)")?;
+                screen.styled(TextStyle::Dim, "  (it runs again, from the last step that was kept)")?;
                 screen.status(THINKING)
             }
             ChatEventKind::TurnRetrying { attempt, until, category } if screen.is_live() => {
@@ -120,7 +126,7 @@ impl TurnView {
                     "  ({category}: attempt {attempt} failed, the next one is at {})",
                     json::time(*until)
                 );
-                screen.styled(Style::Dim, &text)?;
+                screen.styled(TextStyle::Dim, &text)?;
                 screen.status(THINKING)
             }
             ChatEventKind::TurnRestarted | ChatEventKind::TurnRetrying { .. } => Ok(()),
@@ -138,7 +144,7 @@ impl TurnView {
         id: Option<&MessageId>,
         message: &ChatMessage,
         side: Option<&Value>,
-        screen: &mut Screen,
+        screen: &mut TerminalOutput,
     ) -> io::Result<()> {
         if let Some(id) = id {
             self.recorded = id.k + 1;
@@ -149,22 +155,26 @@ impl TurnView {
             }
             // Its turn's acceptance has told it already.
             Role::User => Ok(()),
-            Role::System => screen.styled(Style::Dim, &hung(&message.text())),
+            Role::System => screen.styled(TextStyle::Dim, &hung(&message.text())),
             Role::Assistant => {
                 let text = message.text().into_owned();
                 match id {
-                    Some(id) => {
-                        self.reach(Piece { id: id.clone(), run: 0, next: 0, text, again: None }, screen)?
-                    }
+                    Some(id) => self.reach(
+                        PartialMessage { id: id.clone(), run: 0, next: 0, text, again: None },
+                        screen,
+                    )?,
                     None => self.say(&text, screen)?,
                 }
                 self.end_text(screen)?;
                 self.piece = None;
                 if side.is_some_and(|side| side["interrupted"] == true) {
-                    screen.styled(Style::Dim, "  (interrupted)")?;
+                    screen.styled(TextStyle::Dim, "  (interrupted)")?;
                 }
                 self.calls.extend(
-                    message.tool_calls.iter().map(|tool_call| (tool_call.id.clone(), Call::of(tool_call))),
+                    message
+                        .tool_calls
+                        .iter()
+                        .map(|tool_call| (tool_call.id.clone(), ToolCallLine::of(tool_call))),
                 );
                 self.release(screen)
             }
@@ -178,7 +188,7 @@ impl TurnView {
     }
 
     /// Takes the text so far, which may have overtaken the recorded messages before it.
-    fn so_far(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
+    fn so_far(&mut self, all: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
         if all.id.k > self.recorded && self.piece.as_ref().is_none_or(|piece| piece.id != all.id) {
             self.held = Some(all);
             return Ok(());
@@ -187,14 +197,14 @@ impl TurnView {
     }
 
     /// Shows the text that was held back, once it is its turn.
-    fn release(&mut self, screen: &mut Screen) -> io::Result<()> {
+    fn release(&mut self, screen: &mut TerminalOutput) -> io::Result<()> {
         match self.held.take_if(|held| held.id.k <= self.recorded) {
             Some(all) if all.id.k == self.recorded => self.reach(all, screen),
             Some(_) | None => Ok(()),
         }
     }
 
-    fn delta(&mut self, delta: Piece, screen: &mut Screen) -> io::Result<()> {
+    fn delta(&mut self, delta: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
         // Deltas from the first one on contain the whole text; otherwise the text that was held back goes before
         // them.
         if let Some(all) = self.held.take_if(|held| held.id == delta.id && held.run == delta.run)
@@ -233,7 +243,7 @@ impl TurnView {
 
     /// Shows only the new text of a run that was restarted: nothing while it repeats the previous run, and all of it
     /// once it differs.
-    fn say_again(&mut self, shown: String, screen: &mut Screen) -> io::Result<()> {
+    fn say_again(&mut self, shown: String, screen: &mut TerminalOutput) -> io::Result<()> {
         let Some(piece) = &mut self.piece else { return Ok(()) };
         if shown.starts_with(piece.text.as_str()) {
             piece.again = Some(shown);
@@ -250,7 +260,7 @@ impl TurnView {
     }
 
     /// Brings a message on the screen to this text: adds the missing part, or writes the whole text where it differs.
-    fn reach(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
+    fn reach(&mut self, all: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
         let before = self.piece.as_ref().filter(|piece| piece.id == all.id);
         let shown = before.map(|piece| piece.again.as_deref().unwrap_or(&piece.text));
         match shown.and_then(|shown| all.text.strip_prefix(shown)) {
@@ -268,7 +278,7 @@ impl TurnView {
     }
 
     /// Writes a piece of a text.
-    fn say(&mut self, text: &str, screen: &mut Screen) -> io::Result<()> {
+    fn say(&mut self, text: &str, screen: &mut TerminalOutput) -> io::Result<()> {
         if !self.indents {
             return screen.piece(text);
         }
@@ -283,17 +293,17 @@ impl TurnView {
     }
 
     /// Ends the text that was written by pieces, if one was.
-    fn end_text(&mut self, screen: &mut Screen) -> io::Result<()> {
+    fn end_text(&mut self, screen: &mut TerminalOutput) -> io::Result<()> {
         self.breaks = 0;
         screen.end()
     }
 
-    fn tell_call(&mut self, id: &str, screen: &mut Screen) -> io::Result<()> {
+    fn tell_call(&mut self, id: &str, screen: &mut TerminalOutput) -> io::Result<()> {
         let call = self.calls.entry(id.to_owned()).or_default();
         match &call.line {
             Some(line) if !call.told => {
                 call.told = true;
-                screen.styled(Style::Dim, line)
+                screen.styled(TextStyle::Dim, line)
             }
             Some(_) | None => Ok(()),
         }
@@ -301,7 +311,13 @@ impl TurnView {
 
     /// Shows the result of a tool call. `ran` is its success, where the call is known to have run: then no content
     /// counts as a call that was closed without running.
-    fn result(&mut self, id: &str, content: &str, ran: Option<bool>, screen: &mut Screen) -> io::Result<()> {
+    fn result(
+        &mut self,
+        id: &str,
+        content: &str,
+        ran: Option<bool>,
+        screen: &mut TerminalOutput,
+    ) -> io::Result<()> {
         let closed = if ran.is_none() { closed(content) } else { None };
         let success = ran.unwrap_or(!content.starts_with(FAILED));
         if closed.is_none() {
@@ -312,16 +328,16 @@ impl TurnView {
             return Ok(());
         }
         if let Some(closed) = closed {
-            return screen.styled(Style::Dim, &format!("  ! {}", one_line(&closed)));
+            return screen.styled(TextStyle::Dim, &format!("  ! {}", one_line(&closed)));
         }
         let mark = if success { '=' } else { '!' };
         for (at, line) in content.lines().take(RESULT_LINES_MAX).enumerate() {
             let mark = if at == 0 { mark } else { ' ' };
-            screen.styled(Style::Dim, &format!("  {mark} {line}"))?;
+            screen.styled(TextStyle::Dim, &format!("  {mark} {line}"))?;
         }
         match content.lines().count().saturating_sub(RESULT_LINES_MAX) {
             0 => Ok(()),
-            more => screen.styled(Style::Dim, &format!("    ({more} more lines)")),
+            more => screen.styled(TextStyle::Dim, &format!("    ({more} more lines)")),
         }
     }
 
@@ -330,19 +346,19 @@ impl TurnView {
         &mut self,
         reply: &str,
         (category, diagnostic): (&str, &str),
-        screen: &mut Screen,
+        screen: &mut TerminalOutput,
     ) -> io::Result<()> {
         self.end_text(screen)?;
-        screen.styled(Style::Wrong, reply)?;
-        screen.styled(Style::Dim, &format!("  ({category}: {diagnostic})"))?;
+        screen.styled(TextStyle::Wrong, reply)?;
+        screen.styled(TextStyle::Dim, &format!("  ({category}: {diagnostic})"))?;
         match hint(category) {
-            Some(hint) => screen.styled(Style::Dim, &format!("  hint: {hint}")),
+            Some(hint) => screen.styled(TextStyle::Dim, &format!("  hint: {hint}")),
             None => Ok(()),
         }
     }
 }
 
-impl Call {
+impl ToolCallLine {
     fn of(call: &ToolCall) -> Self {
         let arguments = call.arguments.clone().map_or(Value::Null, Value::Object);
         Self { line: Some(call_line(&call.name, &arguments.to_string())), ..Self::default() }

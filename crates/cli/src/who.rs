@@ -8,9 +8,10 @@ use serde_json::{Map, json};
 use singletree::agent::demo::{self, DemoParts};
 use singletree::agent::{Artifacts, ChatAgent, DocumentPins, ToolDocuments};
 use singletree::config::{
-    BareModel, Config, Depth, Means, NotifySettings, OnUnoffered, Serving, Surroundings,
+    AgentDependencies, BareModel, Config, InspectionDepth, NotifySettings, OnUnoffered, ServingSettings,
+    Surroundings,
 };
-use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
+use singletree::engine::{Clock, IdGenerator, RandomIds, SystemClock};
 use singletree::harness::{Limits, Retention};
 use singletree::http::{Redactor, Secret};
 use singletree::providers::Wire;
@@ -20,7 +21,7 @@ use singletree_server::Environments;
 
 use crate::error::{Error, Result};
 use crate::shell_word::quoted;
-use crate::wire::RealPace;
+use crate::wire::TokioSleep;
 
 /// The file that is looked for where none is named.
 pub(crate) const FILE: &str = "singletree.toml";
@@ -35,8 +36,8 @@ pub(crate) struct Who {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// A model instead of a file: openai:NAME, anthropic:NAME or gemini:NAME.
-    #[arg(long, value_name = "WIRE:NAME", conflicts_with = "config", value_parser = clap::value_parser!(Named))]
-    pub(crate) model: Option<Named>,
+    #[arg(long, value_name = "WIRE:NAME", conflicts_with = "config", value_parser = clap::value_parser!(ModelArgument))]
+    pub(crate) model: Option<ModelArgument>,
     /// Where the model's server is, if it is not the vendor's own.
     #[arg(long, value_name = "URL", requires = "model")]
     pub(crate) base_url: Option<String>,
@@ -47,12 +48,12 @@ pub(crate) struct Who {
 
 /// A model, as the command line names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct ModelArgument {
     wire: Wire,
     name: String,
 }
 
-impl FromStr for Named {
+impl FromStr for ModelArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -72,14 +73,14 @@ impl FromStr for Named {
 
 /// Those who answer.
 #[derive(Debug)]
-pub(crate) struct Cast {
+pub(crate) struct AgentSelection {
     /// The agents; the first one answers unless another is asked for.
     pub(crate) agents: Vec<Agent>,
     /// How clients of a server list them.
     pub(crate) listed: Vec<ChatAgent>,
     pub(crate) limits: Limits,
     /// How they are served, as far as their file says that.
-    pub(crate) serving: Serving,
+    pub(crate) serving: ServingSettings,
     /// Which data is removed after a time; nothing where there is none.
     pub(crate) retention: Option<Retention>,
     /// Where people are told that something waits for them.
@@ -93,10 +94,10 @@ pub(crate) struct Cast {
     /// The options to add to a command so that the same agents answer.
     pub(crate) again: String,
     /// The configuration of the agents, to build them again over a database; none for the demo.
-    pub(crate) made_of: Option<(Config, Means)>,
+    pub(crate) made_of: Option<(Config, AgentDependencies)>,
 }
 
-impl Cast {
+impl AgentSelection {
     /// Finds those who are asked for.
     pub(crate) async fn of(who: &Who) -> Result<Self> {
         if let Some(model) = &who.model {
@@ -122,7 +123,8 @@ impl Cast {
             other: Map::from_iter([("examples".to_owned(), json!(demo::EXAMPLES))]),
             ..ChatAgent::new(demo::NAME, "Demo", MADE_AT)
         }];
-        let (limits, serving, redactor) = (Limits::default(), Serving::default(), Redactor::default());
+        let (limits, serving, redactor) =
+            (Limits::default(), ServingSettings::default(), Redactor::default());
         let (notify, environments) = (Vec::new(), Arc::default());
         let (about, again) = (None, String::new());
         Ok(Self {
@@ -148,7 +150,7 @@ impl Cast {
         self.agents = match self.made_of.take() {
             Some((config, means)) => {
                 let artifacts = Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock));
-                let means = Means {
+                let means = AgentDependencies {
                     artifacts: Some(Arc::new(artifacts)),
                     tool_documents: Some(documents),
                     definition_pins: Some(Arc::new(definition_pins(store))),
@@ -164,11 +166,11 @@ impl Cast {
 
     fn built(config: Config, (about, again): (String, String)) -> Result<Self> {
         let environments = Arc::new(Environments::default());
-        let means = Means {
+        let means = AgentDependencies {
             tool_documents: None,
             definition_pins: None,
             now: Arc::new(|| SystemClock.now().to_system_time()),
-            pace: Arc::new(RealPace),
+            pace: Arc::new(TokioSleep),
             fraction: Arc::new(fraction),
             snapshots: Some(environments.clone()),
             artifacts: None,
@@ -210,7 +212,7 @@ fn demo_agent<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>) -> Result<Ag
         notes: store.clone(),
         outbox: store.clone(),
         now: Box::new(|| SystemClock.now().to_system_time()),
-        pace: Arc::new(RealPace),
+        pace: Arc::new(TokioSleep),
     };
     demo::agent(parts).map_err(|source| Error::Agent { source })
 }
@@ -222,7 +224,7 @@ pub(crate) async fn load(file: &Path) -> Result<Config> {
 }
 
 /// As [`load`], for who looks for mistakes: also at its MCP servers.
-pub(crate) async fn inspect(file: &Path, depth: Depth) -> Result<Config> {
+pub(crate) async fn inspect(file: &Path, depth: InspectionDepth) -> Result<Config> {
     let folder = folder_of(file);
     Ok(Config::inspect(file, &Surroundings { folder: &folder, env: &variable }, depth).await?)
 }
@@ -232,7 +234,7 @@ fn folder_of(file: &Path) -> PathBuf {
     folder.unwrap_or_default()
 }
 
-fn bare(model: &Named, who: &Who) -> Result<BareModel> {
+fn bare(model: &ModelArgument, who: &Who) -> Result<BareModel> {
     let key = match (&who.key_env, &who.base_url) {
         (Some(name), _) => Some(key(name).ok_or_else(|| {
             // It may be the key itself.
@@ -284,13 +286,13 @@ mod tests {
 
     #[test]
     fn a_model_is_named_with_its_wire() {
-        let named = |wire, name: &str| Ok(Named { wire, name: name.to_owned() });
+        let named = |wire, name: &str| Ok(ModelArgument { wire, name: name.to_owned() });
         assert_eq!("openai:gpt-5-mini".parse(), named(Wire::OpenAi, "gpt-5-mini"));
         assert_eq!("openai:library/qwen3:4b".parse(), named(Wire::OpenAi, "library/qwen3:4b"));
         assert_eq!("anthropic:x".parse(), named(Wire::Anthropic, "x"));
         assert_eq!("gemini:x".parse(), named(Wire::Gemini, "x"));
         for wrong in ["", "gpt-5", "openai", "openai:", "openai: ", "mistral:x"] {
-            assert!(wrong.parse::<Named>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ModelArgument>().is_err(), "{wrong}");
         }
     }
 

@@ -4,26 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree::config::OnUnoffered;
-use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
-use singletree::engine::{Ids, Outline, RandomIds};
+use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitRowQuery};
+use singletree::engine::{GraphOutline, IdGenerator, RandomIds};
 use singletree::harness;
 use singletree::http::Redactor;
-use singletree::llm::{BoxFuture, Pace};
+use singletree::llm::{AsyncSleep, BoxFuture};
 use singletree::{Agent, Blobs, Chat, SqliteStore};
 
-use crate::ask::Here;
+use crate::ask::AnswerInstructions;
 use crate::error::{Error, Result};
-use crate::place::Place;
-use crate::print::Screen;
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
 use crate::serving::{blob_limits, notices};
-use crate::who::{Cast, Who};
+use crate::who::{AgentSelection, Who};
 
 /// How long running turns may take to end before the process does; the next process finishes the others.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// An open database with a chat on it.
 #[derive(Debug)]
-pub(crate) struct House {
+pub(crate) struct Workspace {
     /// The chat.
     pub(crate) chat: Chat,
     /// Removes keys from printed text.
@@ -31,50 +31,50 @@ pub(crate) struct House {
     /// Who answers, and where they come from; none for the demo.
     pub(crate) about: Option<String>,
     /// How somebody answers from here who is asked later.
-    pub(crate) here: Here,
+    pub(crate) here: AnswerInstructions,
     pub(crate) store: SqliteStore,
 }
 
-impl House {
+impl Workspace {
     /// Opens the database for writing; a second process is refused, with `command` in its error.
-    pub(crate) async fn open(place: &Place, who: &Who, command: &str) -> Result<Self> {
+    pub(crate) async fn open(place: &DatabaseLocation, who: &Who, command: &str) -> Result<Self> {
         // A wrong file is reported before a database is created. A person at a terminal sees pending waits: no
         // notices are sent.
-        let cast = Cast { notify: Vec::new(), ..Cast::of(who).await? };
+        let cast = AgentSelection { notify: Vec::new(), ..AgentSelection::of(who).await? };
         Self::write(place, cast, command).await
     }
 
-    /// As [`House::open`], for commands that need no agent.
-    pub(crate) async fn open_empty(place: &Place, command: &str) -> Result<Self> {
-        Self::write(place, Cast::demo()?, command).await
+    /// As [`Workspace::open`], for commands that need no agent.
+    pub(crate) async fn open_empty(place: &DatabaseLocation, command: &str) -> Result<Self> {
+        Self::write(place, AgentSelection::demo()?, command).await
     }
 
     /// Opens the database for reading, beside a writer or alone.
-    pub(crate) async fn look(place: &Place) -> Result<Self> {
-        Self::over(Cast::demo()?, read_store(place).await?, place)
+    pub(crate) async fn look(place: &DatabaseLocation) -> Result<Self> {
+        Self::over(AgentSelection::demo()?, read_store(place).await?, place)
     }
 
-    /// As [`House::look`], for commands that show which agents could go on. A wrong file does not fail the command
+    /// As [`Workspace::look`], for commands that show which agents could go on. A wrong file does not fail the command
     /// unless it was named on the command line.
-    pub(crate) async fn look_as(place: &Place, who: &Who) -> Result<Self> {
+    pub(crate) async fn look_as(place: &DatabaseLocation, who: &Who) -> Result<Self> {
         let store = read_store(place).await?;
-        match Cast::of(who).await {
-            Ok(cast) => Self::over(Cast { notify: Vec::new(), ..cast }, store, place),
+        match AgentSelection::of(who).await {
+            Ok(cast) => Self::over(AgentSelection { notify: Vec::new(), ..cast }, store, place),
             Err(Error::Config(_)) if who.config.is_none() => {
-                let house = Self::over(Cast::demo()?, store, place)?;
-                Ok(Self { here: Here { agents: None, ..house.here }, ..house })
+                let house = Self::over(AgentSelection::demo()?, store, place)?;
+                Ok(Self { here: AnswerInstructions { agents: None, ..house.here }, ..house })
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn write(place: &Place, cast: Cast, command: &str) -> Result<Self> {
+    async fn write(place: &DatabaseLocation, cast: AgentSelection, command: &str) -> Result<Self> {
         Self::over(cast, open_store(place, command).await?, place)
     }
 
-    fn over(cast: Cast, store: SqliteStore, place: &Place) -> Result<Self> {
+    fn over(cast: AgentSelection, store: SqliteStore, place: &DatabaseLocation) -> Result<Self> {
         let unoffered = warner(cast.redactor.clone());
-        let Cast { agents, limits, serving, notify, redactor, about, again, .. } =
+        let AgentSelection { agents, limits, serving, notify, redactor, about, again, .. } =
             cast.over(&store, unoffered)?;
         let builder = Chat::builder()
             .limits(limits)
@@ -82,7 +82,7 @@ impl House {
             .notices(notices(&notify)?);
         let chat = agents.into_iter().fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
         let agents = Some(chat.agents().map(str::to_owned).collect());
-        let here = Here { again: format!("{again}{}", place.again()), agents };
+        let here = AnswerInstructions { again: format!("{again}{}", place.again()), agents };
         Ok(Self { chat, redactor, about, here, store })
     }
 
@@ -126,7 +126,7 @@ impl House {
     pub(crate) async fn action(&self, session: &str, signal: &str) -> Result<Option<(u64, String)>> {
         let session = SessionId::parse(session).map_err(|error| Error::Usage(error.to_string()))?;
         let key = SessionKey::new(TenantId::single(), session);
-        let waits = self.store.waits(&WaitQuery::Signal(key, signal.to_owned())).await;
+        let waits = self.store.waits(&WaitRowQuery::Signal(key, signal.to_owned())).await;
         let waits = waits.map_err(harness::Error::from)?;
         let last = waits.into_iter().map(|(_, wait)| wait).max_by_key(|it| it.no);
         Ok(last.and_then(|last| Some((last.no, last.action?))))
@@ -144,7 +144,7 @@ impl House {
 
 /// Opens a database for writing, and creates it if it does not exist; a second process is refused, with `command` in
 /// its error.
-pub(crate) async fn open_store(place: &Place, command: &str) -> Result<SqliteStore> {
+pub(crate) async fn open_store(place: &DatabaseLocation, command: &str) -> Result<SqliteStore> {
     place.make()?;
     let options = SqliteStore::options(place.db()).list_erasures().command(format!("singletree {command}"));
     options.open().await.map_err(|source| Error::Open { source })
@@ -154,17 +154,17 @@ pub(crate) async fn open_store(place: &Place, command: &str) -> Result<SqliteSto
 fn warner(redactor: Redactor) -> OnUnoffered {
     Arc::new(move |it| {
         // Where nobody reads, nobody can be told.
-        Screen::err().warning(&redactor.redact(&it.to_string())).unwrap_or_default();
+        TerminalOutput::err().warning(&redactor.redact(&it.to_string())).unwrap_or_default();
     })
 }
 
-async fn read_store(place: &Place) -> Result<SqliteStore> {
+async fn read_store(place: &DatabaseLocation) -> Result<SqliteStore> {
     SqliteStore::read_only(place.db()).await.map_err(|source| Error::Open { source })
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.
-pub(crate) async fn outline(name: &str, who: &Who) -> Result<Outline> {
-    let agents = Cast::of(who).await?.agents;
+pub(crate) async fn outline(name: &str, who: &Who) -> Result<GraphOutline> {
+    let agents = AgentSelection::of(who).await?.agents;
     let found = agents.iter().find(|agent| agent.name() == name);
     let found = found.ok_or_else(|| no_agent(name, agents.iter().map(Agent::name)))?;
     Ok(found.graph().outline())
@@ -184,9 +184,9 @@ pub(crate) fn fresh() -> String {
 
 /// Pauses that take their time.
 #[derive(Debug)]
-pub(crate) struct RealPace;
+pub(crate) struct TokioSleep;
 
-impl Pace for RealPace {
+impl AsyncSleep for TokioSleep {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(length))
     }

@@ -7,7 +7,7 @@ use singletree_protocol::native::{
     WaitList,
 };
 
-use crate::connection::{Asked, Connection};
+use crate::connection::{Connection, ServerApiRequest};
 use crate::error::{Error, Result};
 use crate::events::EventStream;
 
@@ -25,7 +25,7 @@ pub struct Client {
 /// The outcome of an answer to a wait.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub enum Answered {
+pub enum AnswerOutcome {
     /// The turn that goes on ended like this.
     Ended(Box<Outcome>),
     /// Nothing waited for it yet: it is kept.
@@ -87,7 +87,7 @@ impl Client {
     /// As all calls.
     pub async fn delete_session(&self, session: &str) -> Result<()> {
         let url = self.connection.url(&["v1", "sessions", session]);
-        self.connection.whole(Asked::delete(url)).await.map(drop)
+        self.connection.whole(ServerApiRequest::delete(url)).await.map(drop)
     }
 
     /// Makes a session with the beginning of another one.
@@ -249,7 +249,7 @@ impl Client {
     ///
     /// # Errors
     /// As all calls.
-    pub async fn answer(&self, session: &str, signal: &str, answer: &SignalAnswer) -> Result<Answered> {
+    pub async fn answer(&self, session: &str, signal: &str, answer: &SignalAnswer) -> Result<AnswerOutcome> {
         let asked = self.post(&["v1", "sessions", session, "signals", signal], answer)?;
         self.connection.json(asked).await
     }
@@ -283,12 +283,12 @@ impl Client {
         EventStream::open(&self.connection, asked).await
     }
 
-    fn get(&self, parts: &[&str]) -> Asked {
-        Asked::get(self.connection.url(parts))
+    fn get(&self, parts: &[&str]) -> ServerApiRequest {
+        ServerApiRequest::get(self.connection.url(parts))
     }
 
-    fn post(&self, parts: &[&str], body: &impl serde::Serialize) -> Result<Asked, Error> {
-        Asked::post(self.connection.url(parts), body)
+    fn post(&self, parts: &[&str], body: &impl serde::Serialize) -> Result<ServerApiRequest, Error> {
+        ServerApiRequest::post(self.connection.url(parts), body)
     }
 }
 
@@ -297,7 +297,7 @@ fn said(text: &str) -> SendMessage {
     SendMessage { role: SenderRole::User, content, agent: None, prompt_policy: None }
 }
 
-fn keyed(asked: Asked, key: Option<&str>) -> Asked {
+fn keyed(asked: ServerApiRequest, key: Option<&str>) -> ServerApiRequest {
     match key {
         Some(key) => asked.header("idempotency-key", key),
         None => asked,

@@ -10,7 +10,7 @@ use singletree_http::{HttpRequest, HttpResponse, Method, Secret, Transport, read
 use singletree_protocol::native::ErrorBody;
 use url::{Host, Url};
 
-use crate::error::{Error, Refused, Result};
+use crate::error::{Error, Result, ServerRefusal};
 
 /// How many bytes of an answer that is no stream are read.
 const ANSWER_BYTES: u64 = 64 << 20;
@@ -25,7 +25,7 @@ pub struct Connection {
 
 /// A request to a server.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ServerApiRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: Vec<(String, String)>,
@@ -69,33 +69,33 @@ impl Connection {
     }
 
     /// Asks, and reads the answer as JSON.
-    pub(crate) async fn json<T: DeserializeOwned>(&self, asked: Asked) -> Result<T> {
+    pub(crate) async fn json<T: DeserializeOwned>(&self, asked: ServerApiRequest) -> Result<T> {
         let (_, body) = self.whole(asked).await?;
         serde_json::from_slice(&body).map_err(|error| Error::Answer { what: error.to_string() })
     }
 
     /// Asks, and reads the whole answer; a refusal is an error.
-    pub(crate) async fn whole(&self, asked: Asked) -> Result<(u16, Bytes)> {
+    pub(crate) async fn whole(&self, asked: ServerApiRequest) -> Result<(u16, Bytes)> {
         let response = self.open(asked).await?;
         let status = response.status;
         Ok((status, read_body(response.body, ANSWER_BYTES, self.host()).await?))
     }
 
     /// Asks, and returns the answer as soon as its head is there; a refusal is an error.
-    pub(crate) async fn open(&self, asked: Asked) -> Result<HttpResponse> {
+    pub(crate) async fn open(&self, asked: ServerApiRequest) -> Result<HttpResponse> {
         let response = self.send(asked).await?;
         if (200..300).contains(&response.status) { Ok(response) } else { Err(self.refused(response).await?) }
     }
 
     /// Asks, and reads the whole answer, whatever its status.
-    pub(crate) async fn any(&self, asked: Asked) -> Result<(u16, Bytes)> {
+    pub(crate) async fn any(&self, asked: ServerApiRequest) -> Result<(u16, Bytes)> {
         let response = self.send(asked).await?;
         let status = response.status;
         Ok((status, read_body(response.body, ANSWER_BYTES, self.host()).await?))
     }
 
-    async fn send(&self, asked: Asked) -> Result<HttpResponse> {
-        let Asked { method, url, mut headers, body } = asked;
+    async fn send(&self, asked: ServerApiRequest) -> Result<HttpResponse> {
+        let ServerApiRequest { method, url, mut headers, body } = asked;
         if let Some(key) = &self.key {
             headers.push(("authorization".to_owned(), format!("Bearer {}", key.expose())));
         }
@@ -109,7 +109,7 @@ impl Connection {
         let (status, wait) = (response.status, retry_after(&response));
         let body = read_body(response.body, ANSWER_BYTES, self.host()).await?;
         let refused = match serde_json::from_slice::<ErrorBody>(&body) {
-            Ok(ErrorBody { error }) => Refused {
+            Ok(ErrorBody { error }) => ServerRefusal {
                 status,
                 category: error.category,
                 bucket: Some(error.bucket),
@@ -119,7 +119,7 @@ impl Connection {
                 turn: error.turn,
             },
             // Somebody between us and the server.
-            Err(_) => Refused {
+            Err(_) => ServerRefusal {
                 status,
                 category: String::new(),
                 bucket: None,
@@ -137,7 +137,7 @@ impl Connection {
     }
 }
 
-impl Asked {
+impl ServerApiRequest {
     pub(crate) fn get(url: Url) -> Self {
         Self { method: Method::Get, url, headers: Vec::new(), body: Bytes::new() }
     }

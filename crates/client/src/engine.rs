@@ -8,9 +8,9 @@ use singletree_protocol::openharness::{
 };
 use url::Url;
 
-use crate::connection::{Asked, Connection};
-use crate::error::{Error, Refused, Result};
-use crate::retry::Retry;
+use crate::connection::{Connection, ServerApiRequest};
+use crate::error::{Error, Result, ServerRefusal};
+use crate::retry::EngineRetry;
 
 /// Where an engine is below the address of its server, unless the address says more.
 const PATH: [&str; 2] = ["v1", "openharness"];
@@ -20,12 +20,12 @@ const PATH: [&str; 2] = ["v1", "openharness"];
 pub struct EngineClient {
     connection: Connection,
     endpoint: Url,
-    retry: Retry,
+    retry: EngineRetry,
 }
 
 /// How a device stands that asked for a key of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claimed {
+pub enum DeviceKeyStatus {
     /// Nobody has confirmed it yet.
     Waiting,
     /// The code was confirmed; this is the credential of the device.
@@ -35,7 +35,7 @@ pub enum Claimed {
 impl EngineClient {
     /// Makes a client of the engine at a connection's address; of a bare server, at `/v1/openharness` there.
     #[must_use]
-    pub fn new(connection: Connection, retry: Retry) -> Self {
+    pub fn new(connection: Connection, retry: EngineRetry) -> Self {
         let bare = matches!(connection.base().path(), "" | "/");
         let endpoint = if bare { connection.url(&PATH) } else { connection.base().clone() };
         Self { connection, endpoint, retry }
@@ -72,7 +72,8 @@ impl EngineClient {
     }
 
     async fn ask_once(&self, request: &RequestMessage) -> Result<ResponseMessage> {
-        let (status, body) = self.connection.any(Asked::post(self.endpoint.clone(), request)?).await?;
+        let (status, body) =
+            self.connection.any(ServerApiRequest::post(self.endpoint.clone(), request)?).await?;
         let wrong = |what: String| Error::Answer { what };
         let answer = ResponseMessage::read(&body);
         let answer = answer.map_err(|error| wrong(format!("status {status}, and no message: {error}")))?;
@@ -92,7 +93,7 @@ impl EngineClient {
     /// # Errors
     /// As [`EngineClient::ask`].
     pub async fn capabilities(&self) -> Result<TruthTable> {
-        let (_, body) = self.connection.any(Asked::get(self.below(&["capabilities"]))).await?;
+        let (_, body) = self.connection.any(ServerApiRequest::get(self.below(&["capabilities"]))).await?;
         let answer =
             ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
         let table = answer.extensions.and_then(|mut it| it.remove(NAMESPACE)).unwrap_or_default();
@@ -119,14 +120,14 @@ impl EngineClient {
     ///
     /// # Errors
     /// As [`EngineClient::pair_create`].
-    pub async fn pair_claim(&self, claim: &PairClaim) -> Result<Claimed> {
+    pub async fn pair_claim(&self, claim: &PairClaim) -> Result<DeviceKeyStatus> {
         let answer: Value = self.pair("claim", claim).await?;
         if answer.get("access_token").is_none() {
-            return Ok(Claimed::Waiting);
+            return Ok(DeviceKeyStatus::Waiting);
         }
         let paired =
             serde_json::from_value(answer).map_err(|error| Error::Answer { what: error.to_string() })?;
-        Ok(Claimed::Paired(Box::new(paired)))
+        Ok(DeviceKeyStatus::Paired(Box::new(paired)))
     }
 
     /// Takes a device's key back.
@@ -138,12 +139,12 @@ impl EngineClient {
     }
 
     async fn pair<T: DeserializeOwned>(&self, step: &str, body: &impl serde::Serialize) -> Result<T> {
-        let asked = Asked::post(self.below(&["pair", step]), body)?;
+        let asked = ServerApiRequest::post(self.below(&["pair", step]), body)?;
         let (status, body) = self.connection.any(asked).await?;
         let answer =
             ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
         if let Some(error) = answer.response.error {
-            return Err(Error::Refused(Box::new(Refused {
+            return Err(Error::Refused(Box::new(ServerRefusal {
                 status,
                 category: error.code,
                 bucket: None,

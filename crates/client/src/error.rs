@@ -16,7 +16,7 @@ pub enum Error {
     Http(#[from] singletree_http::Error),
     /// The server refused.
     #[error("the server refused: {0}")]
-    Refused(Box<Refused>),
+    Refused(Box<ServerRefusal>),
     /// The response violates the protocol.
     #[error("the server's answer is not what it should be: {what}")]
     Answer {
@@ -40,7 +40,7 @@ pub enum Error {
 /// The error response of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refused {
+pub struct ServerRefusal {
     /// The status.
     pub status: u16,
     /// The category or code that it named; empty when it named none.

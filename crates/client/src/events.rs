@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use singletree_http::{BoxStream, EventReader, HttpLimits};
 use singletree_protocol::native::{Event, StreamItem};
 
-use crate::connection::{Asked, Connection};
-use crate::error::{Error, Refused, Result};
+use crate::connection::{Connection, ServerApiRequest};
+use crate::error::{Error, Result, ServerRefusal};
 
 /// A stream of events, in their order.
 pub struct EventStream {
@@ -20,7 +20,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    pub(crate) async fn open(connection: &Connection, asked: Asked) -> Result<Self> {
+    pub(crate) async fn open(connection: &Connection, asked: ServerApiRequest) -> Result<Self> {
         let response = connection.open(asked.header("accept", "text/event-stream")).await?;
         let reader = EventReader::new(HttpLimits::standard().line_bytes);
         Ok(Self { body: response.body, reader, ready: VecDeque::new(), last: None })
@@ -61,7 +61,7 @@ impl EventStream {
                 }
                 Ok(*event)
             }
-            StreamItem::Failed(failed) => Err(Error::Refused(Box::new(Refused {
+            StreamItem::Failed(failed) => Err(Error::Refused(Box::new(ServerRefusal {
                 status: 200,
                 category: failed.error.category,
                 bucket: Some(failed.error.bucket),

@@ -36,13 +36,14 @@ mod retry;
 
 mod shell;
 
-pub use client::{Answered, Client};
+pub use client::{AnswerOutcome, Client};
 pub use connection::Connection;
-pub use engine::{Claimed, EngineClient};
-pub use error::{Error, Refused, Result};
+pub use engine::{DeviceKeyStatus, EngineClient};
+pub use error::{Error, Result, ServerRefusal};
 pub use events::EventStream;
-pub use retry::Retry;
+pub use retry::EngineRetry;
 pub use shell::{
-    Confirmation, Conversation, ConversationParts, Ended, Hands, NoHands, Note, Performance, Person, Plan,
-    Question, Shell, ShellProfile, Step, plain,
+    ActionExecutor, Confirmation, ConversationRound, DirectiveNote, EngineQuestion, NoActionExecutor,
+    Performance, PersonInterface, ResponsePlan, ResponseStep, ShellConversation, ShellConversationParts,
+    ShellProfile, ShellSession, plain,
 };

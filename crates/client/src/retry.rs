@@ -12,13 +12,13 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Sends failed requests again, with longer and longer pauses. A repeated request has the same id, so that the engine
 /// handles it once.
 #[derive(Clone)]
-pub struct Retry {
+pub struct EngineRetry {
     attempts: u32,
     first: Duration,
     pause: Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
-impl Retry {
+impl EngineRetry {
     /// Asks up to so many times in all; `pause` lets time pass (INV-11).
     #[must_use]
     pub fn new(
@@ -46,9 +46,9 @@ impl Retry {
     }
 }
 
-impl fmt::Debug for Retry {
+impl fmt::Debug for EngineRetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retry")
+        f.debug_struct("EngineRetry")
             .field("attempts", &self.attempts)
             .field("first", &self.first)
             .finish_non_exhaustive()

@@ -5,18 +5,18 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use singletree_harness::{Budget, Durability, OnDisconnect, WhileSuspended};
 
-use crate::approval::Approval;
+use crate::approval::ApprovalTable;
 use crate::compaction::CompactionTable;
 use crate::replies::RepliesTable;
 use crate::report::MistakeKind;
-use crate::section::Section;
-use crate::spot::At;
+use crate::section::TableReader;
+use crate::spot::LocatedValue;
 
 /// An agent, as the file has it.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentTable {
-    pub(crate) name: At<String>,
-    pub(crate) model: Option<At<String>>,
+    pub(crate) name: LocatedValue<String>,
+    pub(crate) model: Option<LocatedValue<String>>,
     pub(crate) instructions: Option<String>,
     pub(crate) forbidden: Option<String>,
     pub(crate) prompt: Option<NamedPrompt>,
@@ -27,14 +27,14 @@ pub(crate) struct AgentTable {
     pub(crate) color: Option<String>,
     /// Suggestions for a person's first message.
     pub(crate) examples: Vec<String>,
-    pub(crate) tools: Vec<At<String>>,
-    pub(crate) hand_offs: Vec<At<String>>,
-    pub(crate) approval: Option<Approval>,
+    pub(crate) tools: Vec<LocatedValue<String>>,
+    pub(crate) hand_offs: Vec<LocatedValue<String>>,
+    pub(crate) approval: Option<ApprovalTable>,
     pub(crate) budget: Budget,
     pub(crate) model_calls: Option<u64>,
     pub(crate) window: Option<u64>,
     pub(crate) compaction: Option<CompactionTable>,
-    pub(crate) durability: Option<At<Durability>>,
+    pub(crate) durability: Option<LocatedValue<Durability>>,
     pub(crate) while_suspended: Option<WhileSuspended>,
     pub(crate) on_disconnect: Option<OnDisconnect>,
     pub(crate) hidden: bool,
@@ -48,7 +48,7 @@ pub(crate) struct AgentTable {
 /// A prompt by its name.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedPrompt {
-    pub(crate) name: At<String>,
+    pub(crate) name: LocatedValue<String>,
     pub(crate) label: Option<String>,
     pub(crate) variables: Map<String, Value>,
 }
@@ -66,7 +66,7 @@ const ON_DISCONNECT: &[(&str, OnDisconnect)] =
 
 impl AgentTable {
     /// Makes an agent of a name and nothing else.
-    pub(crate) fn bare(name: At<String>) -> Self {
+    pub(crate) fn bare(name: LocatedValue<String>) -> Self {
         Self {
             name,
             model: None,
@@ -95,7 +95,7 @@ impl AgentTable {
         }
     }
 
-    pub(crate) fn read((name, mut section): (At<String>, Section<'_>)) -> Self {
+    pub(crate) fn read((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
         let instructions = section.text("instructions");
         let prompt = prompt(&mut section);
         if let (Some(instructions), Some(prompt)) = (&instructions, &prompt) {
@@ -130,7 +130,7 @@ impl AgentTable {
                 .collect(),
             tools: once(section.texts("tools").unwrap_or_default(), &section, "tools"),
             hand_offs: once(section.texts("hand_offs").unwrap_or_default(), &section, "hand_offs"),
-            approval: section.section("approval").map(Approval::read),
+            approval: section.section("approval").map(ApprovalTable::read),
             budget,
             model_calls,
             window: section.count("window", 1).map(|count| count.value),
@@ -154,8 +154,8 @@ impl AgentTable {
 }
 
 /// Reports names that occur twice as mistakes, and keeps each once.
-fn once(names: Vec<At<String>>, section: &Section<'_>, key: &str) -> Vec<At<String>> {
-    let mut kept: Vec<At<String>> = Vec::new();
+fn once(names: Vec<LocatedValue<String>>, section: &TableReader<'_>, key: &str) -> Vec<LocatedValue<String>> {
+    let mut kept: Vec<LocatedValue<String>> = Vec::new();
     for name in names {
         if kept.iter().any(|item| item.value == name.value) {
             let what =
@@ -169,7 +169,7 @@ fn once(names: Vec<At<String>>, section: &Section<'_>, key: &str) -> Vec<At<Stri
 }
 
 /// `prompt = "NAME"`, or `prompt = { name = "NAME", label = "production", variables = { … } }`.
-fn prompt(section: &mut Section<'_>) -> Option<NamedPrompt> {
+fn prompt(section: &mut TableReader<'_>) -> Option<NamedPrompt> {
     let (at, value) = section.raw("prompt")?;
     if value.get_ref().is_str() {
         let name = section.text("prompt")?;
@@ -179,7 +179,7 @@ fn prompt(section: &mut Section<'_>) -> Option<NamedPrompt> {
         section.unfit("prompt", value, "the name of a prompt, or a table with its `name`");
         return None;
     };
-    let mut inner = Section::new(table, at, section.called("prompt"), section.faults());
+    let mut inner = TableReader::new(table, at, section.called("prompt"), section.faults());
     let (name, label) = (inner.text("name"), inner.text("label").map(|text| text.value));
     let variables = inner.object("variables").unwrap_or_default();
     if inner.raw("name").is_none() {
@@ -189,8 +189,8 @@ fn prompt(section: &mut Section<'_>) -> Option<NamedPrompt> {
     Some(NamedPrompt { name: name?, label, variables })
 }
 
-fn budget(mut section: Section<'_>) -> (Budget, Option<u64>) {
-    let count = |section: &mut Section<'_>, key| section.count(key, 1).map(|count| count.value);
+fn budget(mut section: TableReader<'_>) -> (Budget, Option<u64>) {
+    let count = |section: &mut TableReader<'_>, key| section.count(key, 1).map(|count| count.value);
     let time: Option<Duration> = section.duration("turn_time");
     let budget = Budget {
         steps: count(&mut section, "steps"),

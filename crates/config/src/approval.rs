@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use singletree_tools::Effect;
 
-use crate::section::Section;
-use crate::spot::At;
+use crate::section::TableReader;
+use crate::spot::LocatedValue;
 
 /// Which calls wait for a person, as the file has it.
 #[derive(Debug, Clone)]
-pub(crate) struct Approval {
+pub(crate) struct ApprovalTable {
     /// Effects, and names of tools.
-    pub(crate) ask: Option<Vec<At<String>>>,
+    pub(crate) ask: Option<Vec<LocatedValue<String>>>,
     /// Names of tools that are never asked about, whatever their effect.
-    pub(crate) trust: Vec<At<String>>,
+    pub(crate) trust: Vec<LocatedValue<String>>,
     pub(crate) expires: Option<Duration>,
 }
 
@@ -25,8 +25,8 @@ pub(crate) const EFFECTS: [(&str, Effect); 4] = [
     ("local", Effect::Local),
 ];
 
-impl Approval {
-    pub(crate) fn read(mut section: Section<'_>) -> Self {
+impl ApprovalTable {
+    pub(crate) fn read(mut section: TableReader<'_>) -> Self {
         let approval = Self {
             ask: section.texts("ask"),
             trust: section.texts("trust").unwrap_or_default(),
@@ -45,7 +45,7 @@ impl Approval {
     }
 
     /// Returns the names in `ask` that are no effects.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = &At<String>> {
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &LocatedValue<String>> {
         self.ask.iter().flatten().filter(|it| effect(&it.value).is_none())
     }
 }

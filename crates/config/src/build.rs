@@ -21,22 +21,22 @@ use singletree_agent::{
     AgentLoop, AgentLoopBuilder, Approve, Artifacts, ChatAgent, SnapshotSource, ToolDocuments,
 };
 use singletree_harness::{Agent, Limits};
-use singletree_llm::Pace;
+use singletree_llm::AsyncSleep;
 use singletree_tools::DefinitionPins;
 
 use crate::agent::AgentTable;
-use crate::approval::Approval;
+use crate::approval::ApprovalTable;
 use crate::check::model_of;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::replies::RepliesTable;
-use crate::report::{Faults, MistakeKind};
-use crate::selector::Selector;
+use crate::report::{MistakeCollector, MistakeKind};
+use crate::selector::ToolSelector;
 use crate::unoffered::OnUnoffered;
 
 /// The dependencies that agents get from outside: time, chance, and the stores of their tools.
 #[derive(Clone)]
-pub struct Means {
+pub struct AgentDependencies {
     /// Where built-in tools keep notes and messages; without it they answer that they cannot be used.
     pub tool_documents: Option<Arc<ToolDocuments>>,
     /// Where the first known definitions of the tools of MCP servers are kept; without it they last as long as the
@@ -45,7 +45,7 @@ pub struct Means {
     /// Where the time comes from.
     pub now: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// Lets time pass: between attempts to reach a model, and between the words of a script.
-    pub pace: Arc<dyn Pace>,
+    pub pace: Arc<dyn AsyncSleep>,
     /// Draws from 0 up to 1, for the jitter of those pauses.
     pub fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
     /// Where the state comes from that models are shown with commands; none otherwise.
@@ -56,9 +56,9 @@ pub struct Means {
     pub unoffered: Option<OnUnoffered>,
 }
 
-impl fmt::Debug for Means {
+impl fmt::Debug for AgentDependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Means")
+        f.debug_struct("AgentDependencies")
             .field("tool_documents", &self.tool_documents)
             .field("pace", &self.pace)
             .finish_non_exhaustive()
@@ -68,7 +68,7 @@ impl fmt::Debug for Means {
 /// The agents of a file. Shared resources, as connections, live as long as any of them.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Built {
+pub struct BuiltAgents {
     /// The agents; the one that answers unless another is asked for comes first.
     pub agents: Vec<Agent>,
     /// How clients list them, in the order in which people pick them.
@@ -84,9 +84,9 @@ impl Config {
     /// Those of the parts of agents: `provider_invalid_request`, `http_request_invalid`, `tool_duplicate`,
     /// `mcp_configuration_invalid` and their kin. A file without mistakes causes none of them, except for mistakes
     /// that no check can see.
-    pub fn build(&self, means: &Means) -> Result<Built> {
+    pub fn build(&self, means: &AgentDependencies) -> Result<BuiltAgents> {
         let models = model::build(self, means)?;
-        let shared = tools::Shared::new(self, means)?;
+        let shared = tools::SharedResources::new(self, means)?;
         let mut agents = Vec::new();
         for name in self.agents() {
             let Some(table) = self.file.agents.iter().find(|agent| agent.name.value == name) else {
@@ -105,7 +105,7 @@ impl Config {
             }
             agents.push(agent);
         }
-        Ok(Built { agents, listed: self.records(), limits: self.file.limits.clone() })
+        Ok(BuiltAgents { agents, listed: self.records(), limits: self.file.limits.clone() })
     }
 
     /// Describes the agents, in the order in which people pick them.
@@ -120,7 +120,7 @@ impl Config {
         &self,
         table: &AgentTable,
         models: &model::Models<'_>,
-        (shared, means): (&tools::Shared<'_>, &Means),
+        (shared, means): (&tools::SharedResources<'_>, &AgentDependencies),
     ) -> Result<AgentLoopBuilder> {
         let name = table.name.value.as_str();
         let model = model_of(&self.file, table).and_then(|model_of| models.get(model_of.name.value.as_str()));
@@ -167,9 +167,9 @@ impl Config {
         Ok(agent)
     }
 
-    fn approve(&self, approval: &Approval) -> Approve {
+    fn approve(&self, approval: &ApprovalTable) -> Approve {
         let approve = Approve::effects(approval.effects());
-        let names = |name: &str| match Selector::find(name, &self.file.servers) {
+        let names = |name: &str| match ToolSelector::find(name, &self.file.servers) {
             Ok(selector) => tools::names(selector, &self.file.servers),
             Err(_) => Vec::new(),
         };
@@ -180,7 +180,7 @@ impl Config {
 
     /// Makes the clients of the MCP servers, and drops them again: only the crate that uses a variable or a header
     /// can tell whether it is valid.
-    pub(crate) fn rehearse(&self, faults: &Faults) {
+    pub(crate) fn rehearse(&self, faults: &MistakeCollector) {
         for ready in &self.resolved.servers {
             let name = self.file.servers.get(ready.index).map(|server| &server.name);
             if let (Some(name), Err(error)) = (name, server::made(self, ready, None)) {

@@ -6,19 +6,19 @@ use singletree_harness::Durability;
 use singletree_tools::Effect;
 
 use crate::agent::AgentTable;
-use crate::approval::{Approval, effect};
+use crate::approval::{ApprovalTable, effect};
 use crate::build::reachable;
-use crate::file::File;
-use crate::model::Model;
-use crate::report::{Faults, MistakeKind};
+use crate::file::ConfigFile;
+use crate::model::ModelTable;
+use crate::report::{MistakeCollector, MistakeKind};
 use crate::section::{is_name, shown};
-use crate::selector::{self, Selector};
-use crate::spot::At;
+use crate::selector::{self, ToolSelector};
+use crate::spot::LocatedValue;
 use crate::suggest::did_you_mean;
 
 /// Finds everything that is wrong between the parts of a file.
-pub(crate) fn check(file: &File, faults: &Faults) {
-    let checked = Check { file, faults };
+pub(crate) fn check(file: &ConfigFile, faults: &MistakeCollector) {
+    let checked = ConfigChecker { file, faults };
     checked.servers();
     checked.defaults();
     for agent in &file.agents {
@@ -30,18 +30,18 @@ pub(crate) fn check(file: &File, faults: &Faults) {
 const SERVER_BYTES: usize = 32;
 const TOOL_BYTES: usize = 64;
 
-struct Check<'a> {
-    file: &'a File,
-    faults: &'a Faults,
+struct ConfigChecker<'a> {
+    file: &'a ConfigFile,
+    faults: &'a MistakeCollector,
 }
 
-impl<'a> Check<'a> {
+impl<'a> ConfigChecker<'a> {
     /// Server names and the names in their tables.
     fn servers(&self) {
         for server in &self.file.servers {
             let name = server.name.value.as_str();
             let taken = selector::names(&[]).any(|it| it == name) || effect(name).is_some();
-            if taken || Selector::find(name, &[]).is_ok() {
+            if taken || ToolSelector::find(name, &[]).is_ok() {
                 let what = format!("no server can be called `{name}`: that is another tool's name");
                 self.faults.plain(server.name.at, MistakeKind::Contradiction, what);
             }
@@ -70,7 +70,7 @@ impl<'a> Check<'a> {
     }
 
     /// A tool of a server can be named by itself only where a model calls it by that name, too.
-    fn nameable(&self, server: &str, name: &At<String>, tool: &str) {
+    fn nameable(&self, server: &str, name: &LocatedValue<String>, tool: &str) {
         if tool.is_empty() || !is_name(tool) || server.len() + 2 + tool.len() > TOOL_BYTES {
             let what = format!("the tool `{}` of `{server}` cannot be named by itself", shown(tool));
             let hint =
@@ -101,14 +101,19 @@ impl<'a> Check<'a> {
             self.known("default_agent", name, agents());
         }
         if let Some(approval) = &self.file.approval {
-            let all: Vec<Selector<'_>> = selector::names(&self.file.servers)
-                .filter_map(|name| Selector::find(name, &self.file.servers).ok())
+            let all: Vec<ToolSelector<'_>> = selector::names(&self.file.servers)
+                .filter_map(|name| ToolSelector::find(name, &self.file.servers).ok())
                 .collect();
             self.approval(approval, "approval", &all);
         }
     }
 
-    fn known<'n>(&self, key: &str, name: &At<String>, known: impl Iterator<Item = &'n str> + Clone) {
+    fn known<'n>(
+        &self,
+        key: &str,
+        name: &LocatedValue<String>,
+        known: impl Iterator<Item = &'n str> + Clone,
+    ) {
         if !known.clone().any(|item| item == name.value) {
             let what = format!("`{key}` names `{}`, which is not there", shown(&name.value));
             self.faults.add(name.at, MistakeKind::UnknownName, what, did_you_mean(&name.value, known));
@@ -119,7 +124,7 @@ impl<'a> Check<'a> {
         let name = &agent.name.value;
         self.model(agent);
         let tools = self.tools(agent);
-        let selectors: Vec<Selector<'_>> = tools.iter().map(|tool| tool.value).collect();
+        let selectors: Vec<ToolSelector<'_>> = tools.iter().map(|tool| tool.value).collect();
         for other in &agent.hand_offs {
             if other.value == *name {
                 let what = format!("`agents.{name}.hand_offs` names the agent itself");
@@ -147,10 +152,10 @@ impl<'a> Check<'a> {
 
     /// Says whether an agent's tools may change something; those of servers may change anything.
     fn changes(&self, agent: &AgentTable) -> bool {
-        agent.tools.iter().filter_map(|tool| Selector::find(&tool.value, &self.file.servers).ok()).any(
+        agent.tools.iter().filter_map(|tool| ToolSelector::find(&tool.value, &self.file.servers).ok()).any(
             |tool| match tool {
-                Selector::Server(_) | Selector::ServerTool(..) => true,
-                Selector::Builtin(_) | Selector::Tool { .. } => {
+                ToolSelector::Server(_) | ToolSelector::ServerTool(..) => true,
+                ToolSelector::Builtin(_) | ToolSelector::Tool { .. } => {
                     tool.effects(&self.file.servers).into_iter().any(Effect::changes)
                 }
             },
@@ -181,12 +186,12 @@ impl<'a> Check<'a> {
     }
 
     /// Finds the tools that an agent's names mean.
-    fn tools(&self, agent: &'a AgentTable) -> Vec<At<Selector<'a>>> {
-        let mut found: Vec<At<Selector<'a>>> = Vec::new();
+    fn tools(&self, agent: &'a AgentTable) -> Vec<LocatedValue<ToolSelector<'a>>> {
+        let mut found: Vec<LocatedValue<ToolSelector<'a>>> = Vec::new();
         for name in &agent.tools {
-            match Selector::find(&name.value, &self.file.servers) {
+            match ToolSelector::find(&name.value, &self.file.servers) {
                 Ok(selector) => {
-                    if let Selector::ServerTool(index, tool) = selector {
+                    if let ToolSelector::ServerTool(index, tool) = selector {
                         self.nameable(&self.file.servers[index].name.value, name, tool);
                     }
                     if let Some(other) =
@@ -200,7 +205,7 @@ impl<'a> Check<'a> {
                         self.faults.plain(name.at, MistakeKind::Contradiction, what);
                         continue;
                     }
-                    found.push(At::new(selector, name.at));
+                    found.push(LocatedValue::new(selector, name.at));
                 }
                 Err(hint) => {
                     let key = format!("agents.{}.tools", agent.name.value);
@@ -217,13 +222,13 @@ impl<'a> Check<'a> {
     }
 
     /// Names in `ask` and `trust`: of effects and of tools that are there.
-    fn approval(&self, approval: &Approval, key: &str, tools: &[Selector<'_>]) {
-        let asked: Vec<&At<String>> = approval.asked().collect();
+    fn approval(&self, approval: &ApprovalTable, key: &str, tools: &[ToolSelector<'_>]) {
+        let asked: Vec<&LocatedValue<String>> = approval.asked().collect();
         for (list, name) in
             asked.iter().map(|it| ("ask", *it)).chain(approval.trust.iter().map(|it| ("trust", it)))
         {
-            let found = Selector::find(&name.value, &self.file.servers);
-            if let Ok(Selector::ServerTool(index, tool)) = found {
+            let found = ToolSelector::find(&name.value, &self.file.servers);
+            if let Ok(ToolSelector::ServerTool(index, tool)) = found {
                 self.nameable(&self.file.servers[index].name.value, name, tool);
             }
             let is_there =
@@ -250,16 +255,16 @@ impl<'a> Check<'a> {
     }
 
     /// Returns the names by which tools can be meant.
-    fn names(&self, tools: &[Selector<'_>]) -> BTreeSet<String> {
-        let name = |it: &Selector<'_>| match *it {
-            Selector::Builtin(builtin) => [builtin.name]
+    fn names(&self, tools: &[ToolSelector<'_>]) -> BTreeSet<String> {
+        let name = |it: &ToolSelector<'_>| match *it {
+            ToolSelector::Builtin(builtin) => [builtin.name]
                 .into_iter()
                 .chain(builtin.tools.iter().map(|(it, _)| *it))
                 .map(str::to_owned)
                 .collect(),
-            Selector::Tool { name, .. } => vec![name.to_owned()],
-            Selector::Server(index) => vec![self.file.servers[index].name.value.clone()],
-            Selector::ServerTool(index, tool) => {
+            ToolSelector::Tool { name, .. } => vec![name.to_owned()],
+            ToolSelector::Server(index) => vec![self.file.servers[index].name.value.clone()],
+            ToolSelector::ServerTool(index, tool) => {
                 vec![format!("{}.{tool}", self.file.servers[index].name.value)]
             }
         };
@@ -267,7 +272,7 @@ impl<'a> Check<'a> {
     }
 
     /// Finds tools that cannot be undone and that nobody is asked about.
-    fn unapproved(&self, agent: &AgentTable, tools: &[At<Selector<'_>>]) {
+    fn unapproved(&self, agent: &AgentTable, tools: &[LocatedValue<ToolSelector<'_>>]) {
         let approval = agent.approval.as_ref().or(self.file.approval.as_ref());
         let Some(approval) = approval else { return };
         if approval.effects().contains(&Effect::Destructive) {
@@ -275,9 +280,9 @@ impl<'a> Check<'a> {
         }
         let servers = &self.file.servers;
         // Who is named is asked about, or trusted: both are a decision.
-        let named: Vec<&At<String>> = approval.asked().chain(&approval.trust).collect();
-        let decided = |tool: Selector<'_>| {
-            named.iter().any(|item| Selector::find(&item.value, servers).is_ok_and(|it| it.covers(tool)))
+        let named: Vec<&LocatedValue<String>> = approval.asked().chain(&approval.trust).collect();
+        let decided = |tool: ToolSelector<'_>| {
+            named.iter().any(|item| ToolSelector::find(&item.value, servers).is_ok_and(|it| it.covers(tool)))
         };
         for tool in tools {
             for one in singles(tool.value) {
@@ -296,7 +301,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn called_tool(&self, tool: Selector<'_>) -> String {
+    fn called_tool(&self, tool: ToolSelector<'_>) -> String {
         self.names(&[tool]).into_iter().next_back().unwrap_or_default()
     }
 }
@@ -306,19 +311,22 @@ fn plain(name: &str) -> String {
 }
 
 /// Returns the single tools of a built-in; of a server nobody knows them here.
-fn singles(selector: Selector<'_>) -> Vec<Selector<'_>> {
+fn singles(selector: ToolSelector<'_>) -> Vec<ToolSelector<'_>> {
     match selector {
-        Selector::Builtin(builtin) => {
-            let tool =
-                |(name, effect): &(&'static str, Effect)| Selector::Tool { builtin, name, effect: *effect };
+        ToolSelector::Builtin(builtin) => {
+            let tool = |(name, effect): &(&'static str, Effect)| ToolSelector::Tool {
+                builtin,
+                name,
+                effect: *effect,
+            };
             builtin.tools.iter().map(tool).collect()
         }
-        Selector::Tool { .. } | Selector::Server(_) | Selector::ServerTool(..) => vec![selector],
+        ToolSelector::Tool { .. } | ToolSelector::Server(_) | ToolSelector::ServerTool(..) => vec![selector],
     }
 }
 
 /// Finds the model of an agent: the one it names, or the only one.
-pub(crate) fn model_of<'f>(file: &'f File, agent: &AgentTable) -> Option<&'f Model> {
+pub(crate) fn model_of<'f>(file: &'f ConfigFile, agent: &AgentTable) -> Option<&'f ModelTable> {
     match &agent.model {
         Some(name) => file.models.iter().find(|model| model.name.value == name.value),
         None => file.models.first(),

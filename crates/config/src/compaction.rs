@@ -2,7 +2,7 @@
 
 use singletree_agent::Compaction;
 
-use crate::section::Section;
+use crate::section::TableReader;
 
 /// When the beginning of a long conversation is summarised, as the file has it.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub(crate) struct CompactionTable {
 }
 
 impl CompactionTable {
-    pub(crate) fn read(mut section: Section<'_>) -> Self {
+    pub(crate) fn read(mut section: TableReader<'_>) -> Self {
         let keep = section.count("keep", 1).map(|count| count.value);
         if section.raw("keep").is_none() {
             section.missing("keep", "how many messages the model sees as they are, as in `keep = 40`");

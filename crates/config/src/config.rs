@@ -9,14 +9,14 @@ use singletree_providers::Wire;
 use crate::agent::AgentTable;
 use crate::check;
 use crate::error::{Error, Result};
-use crate::file::File;
-use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime, sampling_of};
+use crate::file::ConfigFile;
+use crate::model::{HttpModel, ModelBackend, ModelRetry, ModelTable, ModelTime, sampling_of};
 use crate::notify::NotifySettings;
 use crate::prompt;
-use crate::report::{Faults, Report};
-use crate::resolve::{ReadyBackend, ReadyModel, Resolved, read_text, resolve};
-use crate::serving::Serving;
-use crate::spot::At;
+use crate::report::{ConfigReport, MistakeCollector};
+use crate::resolve::{ReadyBackend, ReadyModel, ResolvedResources, read_text, resolve};
+use crate::serving::ServingSettings;
+use crate::spot::LocatedValue;
 use crate::surroundings::Surroundings;
 
 /// How large a file may be, in bytes.
@@ -27,8 +27,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Holds the secrets that its agents need; `Debug` hides them.
 #[derive(Debug, Clone)]
 pub struct Config {
-    pub(crate) file: File,
-    pub(crate) resolved: Resolved,
+    pub(crate) file: ConfigFile,
+    pub(crate) resolved: ResolvedResources,
     /// Where relative paths of the file start.
     pub(crate) folder: PathBuf,
 }
@@ -51,7 +51,7 @@ const BARE_AGENT: &str = "assistant";
 
 /// How far [`Config::inspect`] looks beyond the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
+pub enum InspectionDepth {
     /// Whether the programs of MCP servers are on this machine. Nothing is started.
     Programs,
     /// Also whether the servers answer and have the tools that the file names. They are started or reached.
@@ -68,7 +68,7 @@ impl Config {
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
-    pub async fn check(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, Report> {
+    pub async fn check(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, ConfigReport> {
         Self::checked(file, text, around, None).await
     }
 
@@ -76,10 +76,10 @@ impl Config {
         file: &str,
         text: &str,
         around: &Surroundings<'_>,
-        depth: Option<Depth>,
-    ) -> Result<Self, Report> {
-        let faults = Faults::default();
-        let Some(read) = File::read(text, around.folder, &faults) else {
+        depth: Option<InspectionDepth>,
+    ) -> Result<Self, ConfigReport> {
+        let faults = MistakeCollector::default();
+        let Some(read) = ConfigFile::read(text, around.folder, &faults) else {
             return Err(faults.report(file, text));
         };
         check::check(&read, &faults);
@@ -91,7 +91,7 @@ impl Config {
         config.rehearse(&faults);
         if let Some(depth) = depth {
             let absent = config.seek_programs(&faults);
-            if depth == Depth::Servers {
+            if depth == InspectionDepth::Servers {
                 config
                     .reach_servers(&absent)
                     .await
@@ -114,18 +114,19 @@ impl Config {
     }
 
     /// Reads a file and checks it as [`Config::load`] does, and its MCP servers as far as is said: for who looks for
-    /// mistakes. Agents would go on without them, and say so ([`Means::unoffered`](crate::Means)).
+    /// mistakes. Agents would go on without them, and say so
+    /// ([`AgentDependencies::unoffered`](crate::AgentDependencies)).
     ///
     /// # Errors
     /// `config_unreadable`, `config_invalid`.
     ///
     /// # Cancellation
     /// Dropping the future stops the servers that were started.
-    pub async fn inspect(path: &Path, around: &Surroundings<'_>, depth: Depth) -> Result<Self> {
+    pub async fn inspect(path: &Path, around: &Surroundings<'_>, depth: InspectionDepth) -> Result<Self> {
         Self::loaded(path, around, Some(depth)).await
     }
 
-    async fn loaded(path: &Path, around: &Surroundings<'_>, depth: Option<Depth>) -> Result<Self> {
+    async fn loaded(path: &Path, around: &Surroundings<'_>, depth: Option<InspectionDepth>) -> Result<Self> {
         let name = path.display().to_string();
         let text =
             read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
@@ -136,7 +137,7 @@ impl Config {
     #[must_use]
     pub fn of_model(model: BareModel) -> Self {
         let BareModel { wire, name, base_url, key } = model;
-        let named = At::new(BARE_AGENT.to_owned(), 0);
+        let named = LocatedValue::new(BARE_AGENT.to_owned(), 0);
         let http = HttpModel {
             wire,
             model: name,
@@ -146,16 +147,20 @@ impl Config {
             images: None,
             structured_output: None,
         };
-        let table = Model {
+        let table = ModelTable {
             name: named.clone(),
-            backend: Backend::Http(http.clone()),
+            backend: ModelBackend::Http(http.clone()),
             sampling: sampling_of(wire),
             time: ModelTime::default(),
             retry: ModelRetry::default(),
         };
         let ready = ReadyModel { table: table.clone(), source: ReadyBackend::Http { model: http, key } };
-        let file = File { models: vec![table], agents: vec![AgentTable::bare(named)], ..File::default() };
-        let resolved = Resolved { models: vec![ready], ..Resolved::default() };
+        let file = ConfigFile {
+            models: vec![table],
+            agents: vec![AgentTable::bare(named)],
+            ..ConfigFile::default()
+        };
+        let resolved = ResolvedResources { models: vec![ready], ..ResolvedResources::default() };
         Self { file, resolved, folder: PathBuf::new() }
     }
 
@@ -180,7 +185,7 @@ impl Config {
 
     /// Returns how the agents are served over HTTP.
     #[must_use]
-    pub fn serving(&self) -> &Serving {
+    pub fn serving(&self) -> &ServingSettings {
         &self.file.serving
     }
 

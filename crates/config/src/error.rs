@@ -1,6 +1,6 @@
 //! The errors of reading a file and building its agents.
 
-use crate::report::Report;
+use crate::report::ConfigReport;
 
 /// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -19,7 +19,7 @@ pub enum Error {
     },
     /// The file is wrong.
     #[error("{0}")]
-    Invalid(Box<Report>),
+    Invalid(Box<ConfigReport>),
     /// A model cannot be made.
     #[error("the model `{name}` cannot be made")]
     Model {

@@ -7,17 +7,17 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::agent::AgentTable;
-use crate::approval::Approval;
+use crate::approval::ApprovalTable;
 use crate::limits;
-use crate::model::Model;
+use crate::model::ModelTable;
 use crate::notify::NotifyTable;
 use crate::replies::RepliesTable;
-use crate::report::{Faults, MistakeKind};
+use crate::report::{MistakeCollector, MistakeKind};
 use crate::retention;
-use crate::section::Section;
-use crate::server::Server;
-use crate::serving::{self, Serving};
-use crate::spot::At;
+use crate::section::TableReader;
+use crate::server::McpServerTable;
+use crate::serving::{self, ServingSettings};
+use crate::spot::LocatedValue;
 use crate::tool::ToolSettings;
 
 /// How large a file may be, in bytes.
@@ -28,24 +28,24 @@ const SYNTAX_MAX: usize = 20;
 
 /// The whole file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct File {
-    pub(crate) models: Vec<Model>,
+pub(crate) struct ConfigFile {
+    pub(crate) models: Vec<ModelTable>,
     pub(crate) agents: Vec<AgentTable>,
     pub(crate) tools: ToolSettings,
-    pub(crate) servers: Vec<Server>,
-    pub(crate) approval: Option<Approval>,
-    pub(crate) prompts: Option<At<PathBuf>>,
+    pub(crate) servers: Vec<McpServerTable>,
+    pub(crate) approval: Option<ApprovalTable>,
+    pub(crate) prompts: Option<LocatedValue<PathBuf>>,
     pub(crate) limits: Limits,
-    pub(crate) serving: Serving,
+    pub(crate) serving: ServingSettings,
     pub(crate) replies: Option<RepliesTable>,
     pub(crate) retention: Option<Retention>,
     pub(crate) notify: Vec<NotifyTable>,
-    pub(crate) default_agent: Option<At<String>>,
+    pub(crate) default_agent: Option<LocatedValue<String>>,
 }
 
-impl File {
+impl ConfigFile {
     /// Reads a text, whose paths start from the folder. None when its syntax is wrong: then it has no meaning.
-    pub(crate) fn read(text: &str, folder: &Path, faults: &Faults) -> Option<Self> {
+    pub(crate) fn read(text: &str, folder: &Path, faults: &MistakeCollector) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             let what = format!("the file is larger than {TEXT_BYTES_MAX} bytes");
             faults.plain(0, MistakeKind::Unreadable, what);
@@ -68,14 +68,14 @@ impl File {
     }
 }
 
-fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Faults) -> File {
-    let mut section = Section::new(table.get_ref(), 0, "", faults);
-    let file = File {
-        models: section.named("models").into_iter().map(Model::read).collect(),
+fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &MistakeCollector) -> ConfigFile {
+    let mut section = TableReader::new(table.get_ref(), 0, "", faults);
+    let file = ConfigFile {
+        models: section.named("models").into_iter().map(ModelTable::read).collect(),
         agents: section.named("agents").into_iter().map(AgentTable::read).collect(),
         tools: section.section("tools").map(ToolSettings::read).unwrap_or_default(),
-        servers: section.named("mcp").into_iter().map(Server::read).collect(),
-        approval: section.section("approval").map(Approval::read),
+        servers: section.named("mcp").into_iter().map(McpServerTable::read).collect(),
+        approval: section.section("approval").map(ApprovalTable::read),
         prompts: section.path("prompts"),
         limits: section.section("limits").map(limits::read).unwrap_or_default(),
         serving: serving::read(&mut section, folder),

@@ -75,13 +75,13 @@ mod reach;
 mod sample;
 mod unoffered;
 
-pub use build::{Built, Means};
-pub use config::{BareModel, Config, Depth};
+pub use build::{AgentDependencies, BuiltAgents};
+pub use config::{BareModel, Config, InspectionDepth};
 pub use error::{Error, Result};
 pub use notify::NotifySettings;
 pub use quota::{QuotaSettings, ScopeQuotas};
-pub use report::{Mistake, MistakeKind, Report};
+pub use report::{ConfigMistake, ConfigReport, MistakeKind};
 pub use sample::SAMPLE;
-pub use serving::{Serving, TokenSettings};
+pub use serving::{ServingSettings, TokenSettings};
 pub use surroundings::Surroundings;
-pub use unoffered::{OnUnoffered, Unoffered};
+pub use unoffered::{OnUnoffered, UnofferedTools};

@@ -2,13 +2,13 @@
 
 use singletree_harness::Limits;
 
-use crate::section::Section;
+use crate::section::TableReader;
 
 /// Reads the bounds; an absent bound is the harness's default.
-pub(crate) fn read(mut section: Section<'_>) -> Limits {
+pub(crate) fn read(mut section: TableReader<'_>) -> Limits {
     let mut limits = Limits::default();
     let size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
-    let count = |section: &mut Section<'_>, key| section.count(key, 1).map(|count| count.value);
+    let count = |section: &mut TableReader<'_>, key| section.count(key, 1).map(|count| count.value);
     if let Some(queue) = count(&mut section, "queue") {
         limits.queue = size(queue);
     }

@@ -8,14 +8,14 @@ use singletree_providers::Wire;
 
 use crate::report::MistakeKind;
 use crate::secret_source::SecretSource;
-use crate::section::Section;
-use crate::spot::At;
+use crate::section::TableReader;
+use crate::spot::LocatedValue;
 
 /// A model, as the file has it.
 #[derive(Debug, Clone)]
-pub(crate) struct Model {
-    pub(crate) name: At<String>,
-    pub(crate) backend: Backend,
+pub(crate) struct ModelTable {
+    pub(crate) name: LocatedValue<String>,
+    pub(crate) backend: ModelBackend,
     pub(crate) sampling: RuntimeConfig,
     pub(crate) time: ModelTime,
     pub(crate) retry: ModelRetry,
@@ -23,11 +23,11 @@ pub(crate) struct Model {
 
 /// Who answers.
 #[derive(Debug, Clone)]
-pub(crate) enum Backend {
+pub(crate) enum ModelBackend {
     /// A server.
     Http(HttpModel),
     /// A file of rules.
-    Script(At<PathBuf>),
+    Script(LocatedValue<PathBuf>),
     /// Unknown: the value is wrong, and was reported.
     Unknown,
 }
@@ -74,8 +74,8 @@ const WIRES: &[(&str, Option<Wire>)] = &[
     ("script", None),
 ];
 
-impl Model {
-    pub(crate) fn read((name, mut section): (At<String>, Section<'_>)) -> Self {
+impl ModelTable {
+    pub(crate) fn read((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
         let wire = section.choice("wire", WIRES);
         let spoken = wire.as_ref().and_then(|wire| wire.value);
         let backend = backend(&mut section, wire);
@@ -93,7 +93,7 @@ impl Model {
     }
 }
 
-fn backend(section: &mut Section<'_>, wire: Option<At<Option<Wire>>>) -> Backend {
+fn backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<Wire>>>) -> ModelBackend {
     // All of them are read, whatever the wire is: each may be wrong in itself.
     let (file, model) = (section.path("file"), section.text("name"));
     let base_url = base_url(section);
@@ -121,9 +121,9 @@ fn backend(section: &mut Section<'_>, wire: Option<At<Option<Wire>>>) -> Backend
                 );
                 section.missing("key", &hint);
             }
-            let Some(model) = model else { return Backend::Unknown };
+            let Some(model) = model else { return ModelBackend::Unknown };
             let model = model.value;
-            Backend::Http(HttpModel { wire, model, base_url, key, streaming, images, structured_output })
+            ModelBackend::Http(HttpModel { wire, model, base_url, key, streaming, images, structured_output })
         }
         Some(None) => {
             for key in ["name", "base_url", "key", "streaming", "images", "structured_output", "retry"] {
@@ -133,12 +133,12 @@ fn backend(section: &mut Section<'_>, wire: Option<At<Option<Wire>>>) -> Backend
                 }
             }
             match file {
-                Some(file) => Backend::Script(file),
+                Some(file) => ModelBackend::Script(file),
                 None => {
                     if section.raw("file").is_none() {
                         section.missing("file", "the file of its rules, as in `file = \"script.json\"`");
                     }
-                    Backend::Unknown
+                    ModelBackend::Unknown
                 }
             }
         }
@@ -146,13 +146,13 @@ fn backend(section: &mut Section<'_>, wire: Option<At<Option<Wire>>>) -> Backend
             if section.raw("wire").is_none() {
                 section.missing("wire", "one of \"openai\", \"anthropic\", \"gemini\", \"script\"");
             }
-            Backend::Unknown
+            ModelBackend::Unknown
         }
     }
 }
 
 /// The address of a server: it may hold neither a password nor a query, for it is shown.
-fn base_url(section: &mut Section<'_>) -> Option<String> {
+fn base_url(section: &mut TableReader<'_>) -> Option<String> {
     let url = section.text("base_url")?;
     match check_base_url(&url.value) {
         Ok(()) => Some(url.value),
@@ -194,7 +194,7 @@ pub(crate) fn sampling_of(wire: Wire) -> RuntimeConfig {
 }
 
 /// Tells which sampling parameters a wire has no word for: each call would be refused (llm-provider §8.2).
-fn unsayable(section: &mut Section<'_>, wire: Option<Wire>) {
+fn unsayable(section: &mut TableReader<'_>, wire: Option<Wire>) {
     let without: &[&'static str] = match wire {
         Some(Wire::Anthropic) => &["seed", "frequency_penalty", "presence_penalty"],
         Some(Wire::OpenAi | Wire::Gemini) | None => &[],
@@ -207,7 +207,7 @@ fn unsayable(section: &mut Section<'_>, wire: Option<Wire>) {
     }
 }
 
-fn sampling(mut section: Section<'_>, wire: Option<Wire>) -> RuntimeConfig {
+fn sampling(mut section: TableReader<'_>, wire: Option<Wire>) -> RuntimeConfig {
     unsayable(&mut section, wire);
     let stop = section.texts("stop");
     let config = RuntimeConfig {
@@ -224,7 +224,7 @@ fn sampling(mut section: Section<'_>, wire: Option<Wire>) -> RuntimeConfig {
     config
 }
 
-fn time(mut section: Section<'_>) -> ModelTime {
+fn time(mut section: TableReader<'_>) -> ModelTime {
     let time = ModelTime {
         connect: section.duration("connect"),
         first: section.duration("first"),
@@ -235,7 +235,7 @@ fn time(mut section: Section<'_>) -> ModelTime {
     time
 }
 
-fn retry(mut section: Section<'_>) -> ModelRetry {
+fn retry(mut section: TableReader<'_>) -> ModelRetry {
     let retry = ModelRetry {
         attempts: section.count("attempts", 1).map(|count| count.value),
         pause: section.duration("pause"),

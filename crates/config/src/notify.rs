@@ -5,10 +5,10 @@ use std::time::Duration;
 use singletree_harness::NoticeType;
 use singletree_http::{Secret, is_this_machine};
 
-use crate::report::{Faults, MistakeKind};
+use crate::report::{MistakeCollector, MistakeKind};
 use crate::secret_source::SecretSource;
-use crate::section::Section;
-use crate::spot::At;
+use crate::section::TableReader;
+use crate::spot::LocatedValue;
 use crate::surroundings::Surroundings;
 
 /// How many bytes a secret must have: a signature with a shorter one can be forged by guessing.
@@ -63,7 +63,7 @@ pub(crate) struct NotifyTable {
 }
 
 impl NotifyTable {
-    pub(crate) fn read((tenant, mut section): (At<String>, Section<'_>)) -> Self {
+    pub(crate) fn read((tenant, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
         let url = section.text("url");
         let secret = SecretSource::read(&mut section, "secret");
         for (key, hint) in [
@@ -114,7 +114,11 @@ impl NotifyTable {
     }
 
     /// Fetches the secrets. A secret that cannot be fetched or used is a mistake.
-    pub(crate) fn resolve(&self, around: &Surroundings<'_>, faults: &Faults) -> Option<NotifySettings> {
+    pub(crate) fn resolve(
+        &self,
+        around: &Surroundings<'_>,
+        faults: &MistakeCollector,
+    ) -> Option<NotifySettings> {
         let fetch = |source: &SecretSource, key: &str| {
             let secret = source.fetch(around, faults)?;
             check_secret(&secret, source, &format!("notify.{}.{key}", self.tenant), faults)
@@ -139,7 +143,7 @@ impl NotifyTable {
 }
 
 /// Reads which notices are told: all of them, where nothing is said.
-fn events(section: &mut Section<'_>) -> Vec<NoticeType> {
+fn events(section: &mut TableReader<'_>) -> Vec<NoticeType> {
     let Some(words) = section.texts("events") else { return NoticeType::ALL.to_vec() };
     let mut events = Vec::new();
     for word in &words {
@@ -162,7 +166,7 @@ fn events(section: &mut Section<'_>) -> Vec<NoticeType> {
 }
 
 /// Checks where notices are told. Describes the mistake without repeating the address: a path may be a secret.
-fn checked_url(section: &Section<'_>, url: &At<String>) -> bool {
+fn checked_url(section: &TableReader<'_>, url: &LocatedValue<String>) -> bool {
     let what = match is_this_machine(&url.value) {
         Err(_) => "is no address that can be called",
         Ok(here) if !here && !url.value.starts_with("https://") => {
@@ -174,7 +178,12 @@ fn checked_url(section: &Section<'_>, url: &At<String>) -> bool {
     false
 }
 
-fn check_secret(secret: &Secret, source: &SecretSource, key: &str, faults: &Faults) -> Option<Secret> {
+fn check_secret(
+    secret: &Secret,
+    source: &SecretSource,
+    key: &str,
+    faults: &MistakeCollector,
+) -> Option<Secret> {
     // Of base64 three quarters are left.
     let bytes = match secret.expose().strip_prefix("whsec_") {
         Some(base64) => base64.trim_end_matches('=').len() * 3 / 4,

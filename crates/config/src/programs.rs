@@ -7,20 +7,20 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::config::Config;
-use crate::report::{Faults, MistakeKind};
+use crate::report::{MistakeCollector, MistakeKind};
 use crate::resolve::ReadyServer;
 use crate::section::shown;
-use crate::server::Reach;
-use crate::spot::At;
+use crate::server::ServerTransport;
+use crate::spot::LocatedValue;
 
 impl Config {
     /// Takes down which programs of the servers that agents use cannot be found, and returns the places of those
     /// servers.
-    pub(crate) fn seek_programs(&self, faults: &Faults) -> BTreeSet<usize> {
+    pub(crate) fn seek_programs(&self, faults: &MistakeCollector) -> BTreeSet<usize> {
         let mut absent = BTreeSet::new();
         for ready in &self.resolved.servers {
             let Some(table) = self.file.servers.get(ready.index) else { continue };
-            if let Reach::Command { program, folder, .. } = &table.reach {
+            if let ServerTransport::Command { program, folder, .. } = &table.reach {
                 let folder = folder.as_ref().map_or_else(|| self.folder.clone(), |folder| self.path(folder));
                 if !seek(&table.name.value, program, (&folder, path_of(ready)), faults) {
                     absent.insert(ready.index);
@@ -38,7 +38,12 @@ fn path_of(ready: &ReadyServer) -> Option<&str> {
 }
 
 /// Looks for a program as the system would that starts it; false when it was told that there is none.
-fn seek(server: &str, program: &At<String>, (folder, path): (&Path, Option<&str>), faults: &Faults) -> bool {
+fn seek(
+    server: &str,
+    program: &LocatedValue<String>,
+    (folder, path): (&Path, Option<&str>),
+    faults: &MistakeCollector,
+) -> bool {
     let name = program.value.as_str();
     let Some((why, hint)) = absence(name, folder, path) else { return true };
     let what = format!("`mcp.{server}.command` is `{}`, {why}", shown(name));
@@ -55,41 +60,41 @@ fn absence(name: &str, folder: &Path, path: Option<&str>) -> Option<(&'static st
     if name.contains('/') {
         let hint = "a relative path starts where the server does: in its `folder`, else in that of this file";
         return match found(&folder.join(name)) {
-            Found::Program => None,
-            Found::File => {
+            ProgramFileKind::Program => None,
+            ProgramFileKind::File => {
                 Some(("which nobody may run", format!("make it a program: chmod +x {}", shown(name))))
             }
-            Found::Nothing => Some(("which is not there", hint.to_owned())),
+            ProgramFileKind::Nothing => Some(("which is not there", hint.to_owned())),
         };
     }
     // Without a list of folders the system has its own, which nobody knows here.
     let mut folders = path?.split(':').map(|part| folder.join(part));
-    let is_there = folders.any(|folder| found(&folder.join(name)) == Found::Program);
+    let is_there = folders.any(|folder| found(&folder.join(name)) == ProgramFileKind::Program);
     let hint = "install it, correct its name, or write its whole path";
     (!is_there).then(|| ("which is in no folder of PATH", hint.to_owned()))
 }
 
 /// The kind of file at a path.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum ProgramFileKind {
     Program,
     File,
     Nothing,
 }
 
 #[cfg(unix)]
-fn found(path: &Path) -> Found {
+fn found(path: &Path) -> ProgramFileKind {
     use std::os::unix::fs::PermissionsExt;
 
     match std::fs::metadata(path) {
-        Ok(it) if it.is_file() && it.permissions().mode() & 0o111 != 0 => Found::Program,
-        Ok(it) if it.is_file() => Found::File,
-        Ok(_) | Err(_) => Found::Nothing,
+        Ok(it) if it.is_file() && it.permissions().mode() & 0o111 != 0 => ProgramFileKind::Program,
+        Ok(it) if it.is_file() => ProgramFileKind::File,
+        Ok(_) | Err(_) => ProgramFileKind::Nothing,
     }
 }
 
 /// Elsewhere endings are added to names: only the code that starts a program knows which files it can start.
 #[cfg(not(unix))]
-fn found(_path: &Path) -> Found {
-    Found::Program
+fn found(_path: &Path) -> ProgramFileKind {
+    ProgramFileKind::Program
 }

@@ -7,8 +7,8 @@ use singletree_llm::{Role, RuntimeConfig};
 use singletree_prompts::{Error as PromptError, FileBackend, PromptInputs, PromptManager, PromptQuery};
 
 use crate::agent::NamedPrompt;
-use crate::file::File;
-use crate::report::{Faults, MistakeKind};
+use crate::file::ConfigFile;
+use crate::report::{MistakeCollector, MistakeKind};
 use crate::section::shown;
 
 /// The folder of prompts, where the file names none.
@@ -16,7 +16,7 @@ const FOLDER: &str = "prompts";
 
 /// A prompt that was rendered.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Rendered {
+pub(crate) struct RenderedPrompt {
     pub(crate) text: String,
     /// How the prompt wants to be sampled.
     pub(crate) sampling: Option<RuntimeConfig>,
@@ -24,21 +24,24 @@ pub(crate) struct Rendered {
 
 /// Something wrong with a prompt.
 #[derive(Debug)]
-pub(crate) struct Unfit {
+pub(crate) struct PromptMistake {
     at: usize,
     kind: MistakeKind,
     what: String,
     hint: Option<String>,
 }
 
-impl Unfit {
-    pub(crate) fn tell(self, faults: &Faults) {
+impl PromptMistake {
+    pub(crate) fn tell(self, faults: &MistakeCollector) {
         faults.add(self.at, self.kind, self.what, self.hint);
     }
 }
 
 /// Renders the prompts of a file's agents, by the agents' names.
-pub(crate) async fn render(file: &File, folder: &Path) -> (BTreeMap<String, Rendered>, Vec<Unfit>) {
+pub(crate) async fn render(
+    file: &ConfigFile,
+    folder: &Path,
+) -> (BTreeMap<String, RenderedPrompt>, Vec<PromptMistake>) {
     let named = file.prompts.as_ref().map_or(Path::new(FOLDER), |prompts| prompts.value.as_path());
     let (mut rendered, mut unfit) = (BTreeMap::new(), Vec::new());
     let agents = file.agents.iter().filter_map(|agent| Some((&agent.name.value, agent.prompt.as_ref()?)));
@@ -54,13 +57,17 @@ pub(crate) async fn render(file: &File, folder: &Path) -> (BTreeMap<String, Rend
     (rendered, unfit)
 }
 
-async fn one(prompts: &PromptManager, prompt: &NamedPrompt, folder: &Path) -> Result<Rendered, Unfit> {
+async fn one(
+    prompts: &PromptManager,
+    prompt: &NamedPrompt,
+    folder: &Path,
+) -> Result<RenderedPrompt, PromptMistake> {
     let name = prompt.name.value.as_str();
     let mut query = PromptQuery::new(name);
     if let Some(label) = &prompt.label {
         query = query.label(label.as_str());
     }
-    let unfit = |kind, what: String, hint| Unfit { at: prompt.name.at, kind, what, hint };
+    let unfit = |kind, what: String, hint| PromptMistake { at: prompt.name.at, kind, what, hint };
     let inputs = PromptInputs::new().variables(prompt.variables.clone());
     let result = match prompts.get(query, &inputs).await {
         Ok(result) => result,
@@ -83,7 +90,7 @@ async fn one(prompts: &PromptManager, prompt: &NamedPrompt, folder: &Path) -> Re
     let sampling = result.sampling().cloned();
     match result.messages() {
         [only] if matches!(only.role, Role::System | Role::User) => {
-            Ok(Rendered { text: only.text().into_owned(), sampling })
+            Ok(RenderedPrompt { text: only.text().into_owned(), sampling })
         }
         _ => {
             let what =

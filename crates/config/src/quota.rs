@@ -1,6 +1,6 @@
 //! `[server.quotas]`: how much of the server a key and a tenant may use.
 
-use crate::section::Section;
+use crate::section::TableReader;
 
 /// How much of a server a key and a tenant may use. An absent value is the server's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct ScopeQuotas {
 }
 
 /// Reads the table.
-pub(crate) fn read(mut section: Section<'_>) -> QuotaSettings {
+pub(crate) fn read(mut section: TableReader<'_>) -> QuotaSettings {
     let mut quotas = QuotaSettings::default();
     if let Some(mut key) = section.section("key") {
         quotas.key = scope(&mut key);
@@ -49,7 +49,7 @@ pub(crate) fn read(mut section: Section<'_>) -> QuotaSettings {
     quotas
 }
 
-fn scope(section: &mut Section<'_>) -> ScopeQuotas {
+fn scope(section: &mut TableReader<'_>) -> ScopeQuotas {
     ScopeQuotas {
         requests: section.count("requests", 1).map(|count| count.value),
         streams: section.count("streams", 1).map(|count| count.value),

@@ -6,23 +6,23 @@ use singletree_tools::Toolset;
 
 use crate::build;
 use crate::config::Config;
-use crate::report::{Faults, MistakeKind};
+use crate::report::{MistakeCollector, MistakeKind};
 use crate::resolve::ReadyServer;
 use crate::section::shown;
-use crate::selector::Selector;
+use crate::selector::ToolSelector;
 use crate::suggest::did_you_mean;
 
 /// A mistake at a place of the file.
 #[derive(Debug)]
-pub(crate) struct Unmet {
+pub(crate) struct ServerMistake {
     at: usize,
     kind: MistakeKind,
     what: String,
     hint: Option<String>,
 }
 
-impl Unmet {
-    pub(crate) fn tell(self, faults: &Faults) {
+impl ServerMistake {
+    pub(crate) fn tell(self, faults: &MistakeCollector) {
         faults.add(self.at, self.kind, self.what, self.hint);
     }
 }
@@ -33,7 +33,7 @@ impl Config {
     ///
     /// # Cancellation
     /// Dropping the future stops the servers that were started.
-    pub(crate) async fn reach_servers(&self, absent: &BTreeSet<usize>) -> Vec<Unmet> {
+    pub(crate) async fn reach_servers(&self, absent: &BTreeSet<usize>) -> Vec<ServerMistake> {
         let mut unmet = Vec::new();
         for ready in self.resolved.servers.iter().filter(|server| !absent.contains(&server.index)) {
             unmet.extend(self.reach(ready).await);
@@ -41,7 +41,7 @@ impl Config {
         unmet
     }
 
-    async fn reach(&self, ready: &ReadyServer) -> Vec<Unmet> {
+    async fn reach(&self, ready: &ReadyServer) -> Vec<ServerMistake> {
         let Some(table) = self.file.servers.get(ready.index) else { return Vec::new() };
         // Why one cannot even be made was told before.
         let Ok(Some(server)) = build::made(self, ready, None) else { return Vec::new() };
@@ -53,14 +53,14 @@ impl Config {
             Err(error) => {
                 let unoffered = build::unoffered(name, &error);
                 let (what, hint) = (format!("`mcp.{name}`: {}", unoffered.why), unoffered.hint);
-                return vec![Unmet { at: table.name.at, kind: MistakeKind::Unavailable, what, hint }];
+                return vec![ServerMistake { at: table.name.at, kind: MistakeKind::Unavailable, what, hint }];
             }
         };
         let prefix = build::model_name(name, "");
         let known: BTreeSet<&str> =
             tools.iter().filter_map(|tool| tool.definition().name().strip_prefix(&prefix)).collect();
         let named = self.named(ready.index).into_iter().filter(|(_, tool)| !known.contains(tool));
-        let unknown = named.map(|(at, tool)| Unmet {
+        let unknown = named.map(|(at, tool)| ServerMistake {
             at,
             kind: MistakeKind::UnknownName,
             what: format!("the server `{name}` has no tool `{}`", shown(tool)),
@@ -80,9 +80,9 @@ impl Config {
         let decided = approvals.flat_map(|approval| approval.asked().chain(&approval.trust));
         let selectors = file.agents.iter().flat_map(|agent| &agent.tools).chain(decided);
         let selected =
-            selectors.filter_map(|selector| match Selector::find(&selector.value, &file.servers) {
+            selectors.filter_map(|selector| match ToolSelector::find(&selector.value, &file.servers) {
                 // Of a server whose tools are listed that list was looked at.
-                Ok(Selector::ServerTool(at, tool)) if at == index && table.tools.is_none() => {
+                Ok(ToolSelector::ServerTool(at, tool)) if at == index && table.tools.is_none() => {
                     Some((selector.at, tool))
                 }
                 _ => None,

@@ -1,9 +1,9 @@
 //! `[replies]`: the texts for end users when a turn fails.
 
-use singletree_harness::{Bucket, BucketTable, Replies};
+use singletree_harness::{BucketTable, ErrorReplies, FailureBucket};
 use singletree_narration::Locale;
 
-use crate::section::Section;
+use crate::section::TableReader;
 
 /// The texts of one `[replies]` table.
 #[derive(Debug, Clone, Default)]
@@ -14,11 +14,15 @@ pub(crate) struct RepliesTable {
 }
 
 impl RepliesTable {
-    pub(crate) fn read(mut section: Section<'_>) -> Self {
+    pub(crate) fn read(mut section: TableReader<'_>) -> Self {
         let languages = Locale::ALL.map(|language| (language.as_str(), language));
         let language = section.choice("language", &languages).map(|choice| choice.value);
-        let buckets = [Bucket::SessionTerminating, Bucket::RetryableTransient, Bucket::UserCorrectable];
-        let keys = buckets.map(Bucket::as_str).into_iter().chain(BucketTable::categories());
+        let buckets = [
+            FailureBucket::SessionTerminating,
+            FailureBucket::RetryableTransient,
+            FailureBucket::UserCorrectable,
+        ];
+        let keys = buckets.map(FailureBucket::as_str).into_iter().chain(BucketTable::categories());
         let texts = keys.filter_map(|key| Some((key, section.text(key)?.value))).collect();
         section.end();
         Self { language, texts }
@@ -26,10 +30,10 @@ impl RepliesTable {
 
     /// Makes the texts of an agent: its own go before those for all agents, and these before the built-in ones of its
     /// language.
-    pub(crate) fn made(of_all: Option<&Self>, own: Option<&Self>) -> Replies {
+    pub(crate) fn made(of_all: Option<&Self>, own: Option<&Self>) -> ErrorReplies {
         let language = [own, of_all].into_iter().flatten().find_map(|table| table.language);
         let texts = [of_all, own].into_iter().flatten().flat_map(|table| &table.texts);
-        let built_in = Replies::of_language(language.unwrap_or_default());
+        let built_in = ErrorReplies::of_language(language.unwrap_or_default());
         texts.fold(built_in, |replies, (key, text)| replies.with(key, text.as_str()))
     }
 }
@@ -38,8 +42,8 @@ impl RepliesTable {
 mod tests {
     use std::path::Path;
 
-    use crate::file::File;
-    use crate::report::Faults;
+    use crate::file::ConfigFile;
+    use crate::report::MistakeCollector;
 
     use super::*;
 
@@ -50,22 +54,23 @@ mod tests {
                     [agents.a]\ninstructions = \"x\"\n\
                     [agents.a.replies]\nlanguage = \"en\"\nuser_correctable = \"Not so.\"\n\
                     [agents.b]\ninstructions = \"x\"\n";
-        let faults = Faults::default();
-        let file = File::read(text, Path::new("."), &faults).expect("it reads");
-        let replies: Vec<Replies> = file
+        let faults = MistakeCollector::default();
+        let file = ConfigFile::read(text, Path::new("."), &faults).expect("it reads");
+        let replies: Vec<ErrorReplies> = file
             .agents
             .iter()
             .map(|agent| RepliesTable::made(file.replies.as_ref(), agent.replies.as_ref()))
             .collect();
-        let told = |replies: &Replies| {
+        let told = |replies: &ErrorReplies| {
             let of = |category: &str| replies.by_category[category].clone();
             [of("provider_rate_limit"), of("provider_authentication"), replies.user_correctable.clone()]
         };
-        let [english, german] = [Locale::English, Locale::German]
-            .map(|language| Replies::of_language(language).by_category["provider_authentication"].clone());
+        let [english, german] = [Locale::English, Locale::German].map(|language| {
+            ErrorReplies::of_language(language).by_category["provider_authentication"].clone()
+        });
         assert_eq!(told(&replies[0]), ["Kurz warten.".to_owned(), english, "Not so.".to_owned()]);
         assert_eq!(told(&replies[1]), ["Kurz warten.".to_owned(), german, "So nicht.".to_owned()]);
         let none = RepliesTable::made(None, None);
-        assert_eq!(none.by_category, Replies::of_language(Locale::English).by_category);
+        assert_eq!(none.by_category, ErrorReplies::of_language(Locale::English).by_category);
     }
 }

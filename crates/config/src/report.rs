@@ -39,7 +39,7 @@ pub enum MistakeKind {
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Mistake {
+pub struct ConfigMistake {
     /// The line, from 1.
     pub line: usize,
     /// The column, in characters, from 1.
@@ -57,14 +57,14 @@ pub struct Mistake {
 /// `Display` is for people: `FILE:LINE:COLUMN: DESCRIPTION`, and the hint on a line of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Report {
+pub struct ConfigReport {
     /// Which file, as whoever asked calls it.
     pub file: String,
     /// The mistakes; in an error at least one.
-    pub mistakes: Vec<Mistake>,
+    pub mistakes: Vec<ConfigMistake>,
 }
 
-impl Report {
+impl ConfigReport {
     /// Makes the report about a file in which nothing is wrong.
     #[must_use]
     pub fn sound(file: &str) -> Self {
@@ -72,7 +72,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, mistake) in self.mistakes.iter().enumerate() {
             let end = if index == 0 { "" } else { "\n" };
@@ -87,17 +87,17 @@ impl fmt::Display for Report {
 
 /// Collects mistakes while a file is looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(RefCell<Vec<Fault>>);
+pub(crate) struct MistakeCollector(RefCell<Vec<CollectedMistake>>);
 
 #[derive(Debug)]
-struct Fault {
+struct CollectedMistake {
     at: usize,
     kind: MistakeKind,
     what: String,
     hint: Option<String>,
 }
 
-impl Faults {
+impl MistakeCollector {
     /// Records a mistake, with a hint how to correct it.
     pub(crate) fn add(
         &self,
@@ -106,7 +106,7 @@ impl Faults {
         what: impl Into<String>,
         hint: impl Into<Option<String>>,
     ) {
-        let fault = Fault { at, kind, what: what.into(), hint: hint.into() };
+        let fault = CollectedMistake { at, kind, what: what.into(), hint: hint.into() };
         self.0.borrow_mut().push(fault);
     }
 
@@ -121,13 +121,13 @@ impl Faults {
     }
 
     /// Makes the report, in the order of the text.
-    pub(crate) fn report(self, file: &str, text: &str) -> Report {
+    pub(crate) fn report(self, file: &str, text: &str) -> ConfigReport {
         let mut faults = self.0.into_inner();
         faults.sort_by_key(|fault| fault.at);
-        let mistakes = faults.into_iter().map(|Fault { at, kind, what, hint }| {
+        let mistakes = faults.into_iter().map(|CollectedMistake { at, kind, what, hint }| {
             let (line, column) = line_and_column(text, at);
-            Mistake { line, column, kind, what, hint }
+            ConfigMistake { line, column, kind, what, hint }
         });
-        Report { file: file.to_owned(), mistakes: mistakes.collect() }
+        ConfigReport { file: file.to_owned(), mistakes: mistakes.collect() }
     }
 }

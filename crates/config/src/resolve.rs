@@ -8,15 +8,15 @@ use singletree_http::Secret;
 use singletree_llm::Script;
 
 use crate::check::model_of;
-use crate::file::File;
-use crate::model::{Backend, HttpModel, Model};
+use crate::file::ConfigFile;
+use crate::model::{HttpModel, ModelBackend, ModelTable};
 use crate::notify::NotifySettings;
-use crate::prompt::Rendered;
-use crate::report::{Faults, MistakeKind};
+use crate::prompt::RenderedPrompt;
+use crate::report::{MistakeCollector, MistakeKind};
 use crate::secret_source::SecretSource;
-use crate::selector::Selector;
-use crate::server::{Reach, Setting};
-use crate::spot::At;
+use crate::selector::ToolSelector;
+use crate::server::{ServerSetting, ServerTransport};
+use crate::spot::LocatedValue;
 use crate::surroundings::Surroundings;
 
 /// How large a script may be, in bytes.
@@ -25,7 +25,7 @@ const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// A model with the data that it needs from outside.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadyModel {
-    pub(crate) table: Model,
+    pub(crate) table: ModelTable,
     pub(crate) source: ReadyBackend,
 }
 
@@ -48,27 +48,31 @@ pub(crate) struct ReadyServer {
 
 /// The things that a file names outside itself, as far as its agents use them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedResources {
     pub(crate) models: Vec<ReadyModel>,
     pub(crate) servers: Vec<ReadyServer>,
     pub(crate) notify: Vec<NotifySettings>,
     /// Rendered prompts, by the names of their agents.
-    pub(crate) prompts: BTreeMap<String, Rendered>,
+    pub(crate) prompts: BTreeMap<String, RenderedPrompt>,
 }
 
 /// Fetches the things that the agents of a file use. Unused ones are not asked for.
-pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -> Resolved {
-    let mut resolved = Resolved::default();
-    let used = |model: &Model| {
+pub(crate) fn resolve(
+    file: &ConfigFile,
+    around: &Surroundings<'_>,
+    faults: &MistakeCollector,
+) -> ResolvedResources {
+    let mut resolved = ResolvedResources::default();
+    let used = |model: &ModelTable| {
         file.agents
             .iter()
             .any(|agent| model_of(file, agent).is_some_and(|model_of| model_of.name.at == model.name.at))
     };
     for model in file.models.iter().filter(|model| used(model)) {
         let source = match &model.backend {
-            Backend::Unknown => None,
-            Backend::Script(path) => script(path, around, faults).map(ReadyBackend::Script),
-            Backend::Http(http) => {
+            ModelBackend::Unknown => None,
+            ModelBackend::Script(path) => script(path, around, faults).map(ReadyBackend::Script),
+            ModelBackend::Http(http) => {
                 let key = http.key.as_ref().map(|key| key.fetch(around, faults));
                 match key {
                     Some(None) => None,
@@ -81,14 +85,15 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
     }
     for (index, server) in file.servers.iter().enumerate() {
         let tools = file.agents.iter().flat_map(|agent| &agent.tools);
-        let mut means = tools.filter_map(|tool| Selector::find(&tool.value, &file.servers).ok());
-        let used = means
-            .any(|mean| matches!(mean, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
+        let mut means = tools.filter_map(|tool| ToolSelector::find(&tool.value, &file.servers).ok());
+        let used = means.any(
+            |mean| matches!(mean, ToolSelector::Server(at) | ToolSelector::ServerTool(at, _) if at == index),
+        );
         if used {
             let settings = match &server.reach {
-                Reach::Command { env, .. } => env,
-                Reach::Url { headers, .. } => headers,
-                Reach::Unknown => continue,
+                ServerTransport::Command { env, .. } => env,
+                ServerTransport::Url { headers, .. } => headers,
+                ServerTransport::Unknown => continue,
             };
             let ready = settings.iter().filter_map(|(name, it)| {
                 let (value, secret) = setting(it, around, faults)?;
@@ -104,14 +109,24 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
     resolved
 }
 
-fn setting(setting: &Setting, around: &Surroundings<'_>, faults: &Faults) -> Option<(Secret, bool)> {
+fn setting(
+    setting: &ServerSetting,
+    around: &Surroundings<'_>,
+    faults: &MistakeCollector,
+) -> Option<(Secret, bool)> {
     match setting {
-        Setting::Plain(text) => Some((Secret::new(text.as_str()), false)),
-        Setting::Secret(source) => SecretSource::fetch(source, around, faults).map(|fetch| (fetch, true)),
+        ServerSetting::Plain(text) => Some((Secret::new(text.as_str()), false)),
+        ServerSetting::Secret(source) => {
+            SecretSource::fetch(source, around, faults).map(|fetch| (fetch, true))
+        }
     }
 }
 
-fn script(path: &At<std::path::PathBuf>, around: &Surroundings<'_>, faults: &Faults) -> Option<Script> {
+fn script(
+    path: &LocatedValue<std::path::PathBuf>,
+    around: &Surroundings<'_>,
+    faults: &MistakeCollector,
+) -> Option<Script> {
     let full = around.folder.join(&path.value);
     let text = match read_text(&full, SCRIPT_BYTES_MAX) {
         Ok(text) => text,

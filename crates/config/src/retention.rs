@@ -2,10 +2,10 @@
 
 use singletree_harness::Retention;
 
-use crate::section::Section;
+use crate::section::TableReader;
 
 /// Reads the limits; an absent key sets no limit.
-pub(crate) fn read(mut section: Section<'_>) -> Retention {
+pub(crate) fn read(mut section: TableReader<'_>) -> Retention {
     let retention = Retention {
         turns: section.count("turns", 1).map(|count| count.value),
         events: section.count("events", 1).map(|count| count.value),

@@ -6,19 +6,19 @@ use singletree_http::Secret;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::report::Faults;
+use crate::report::MistakeCollector;
 use crate::report::MistakeKind;
-use crate::section::Section;
-use crate::spot::At;
+use crate::section::TableReader;
+use crate::spot::LocatedValue;
 use crate::surroundings::Surroundings;
 
 /// Where a secret comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SecretSource {
     /// An environment variable.
-    Env(At<String>),
+    Env(LocatedValue<String>),
     /// A file; white space around its text does not count.
-    File(At<PathBuf>),
+    File(LocatedValue<PathBuf>),
 }
 
 /// How large a file with a secret may be, in bytes.
@@ -29,13 +29,17 @@ const HINT: &str =
 
 impl SecretSource {
     /// Reads `{ env = "NAME" }` or `{ file = "PATH" }`. A text is a mistake, and never repeated.
-    pub(crate) fn read<'t>(section: &mut Section<'t>, key: &'static str) -> Option<Self> {
+    pub(crate) fn read<'t>(section: &mut TableReader<'t>, key: &'static str) -> Option<Self> {
         let (_, value) = section.raw(key)?;
         Self::of(section, key, value)
     }
 
     /// As [`SecretSource::read`], for a key of free name.
-    pub(crate) fn of<'t>(section: &Section<'t>, key: &str, value: &'t Spanned<DeValue<'t>>) -> Option<Self> {
+    pub(crate) fn of<'t>(
+        section: &TableReader<'t>,
+        key: &str,
+        value: &'t Spanned<DeValue<'t>>,
+    ) -> Option<Self> {
         let (faults, at) = (section.faults(), value.span().start);
         let table = match value.get_ref() {
             DeValue::Table(table) => table,
@@ -53,7 +57,7 @@ impl SecretSource {
                 return None;
             }
         };
-        let mut inner = Section::new(table, at, section.called(key), faults);
+        let mut inner = TableReader::new(table, at, section.called(key), faults);
         let (env, file) = (inner.text("env"), inner.path("file"));
         inner.end();
         match (env, file) {
@@ -91,7 +95,7 @@ impl SecretSource {
     }
 
     /// Fetches the secret. A secret that cannot be fetched is a mistake.
-    pub(crate) fn fetch(&self, around: &Surroundings<'_>, faults: &Faults) -> Option<Secret> {
+    pub(crate) fn fetch(&self, around: &Surroundings<'_>, faults: &MistakeCollector) -> Option<Secret> {
         let found = match self {
             Self::Env(name) => match (around.env)(&name.value).filter(|it| !it.trim().is_empty()) {
                 Some(text) => Ok(text),

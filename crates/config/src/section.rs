@@ -11,8 +11,8 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use crate::quantity;
-use crate::report::{Faults, MistakeKind};
-use crate::spot::At;
+use crate::report::{MistakeCollector, MistakeKind};
+use crate::spot::LocatedValue;
 use crate::suggest::did_you_mean;
 
 /// The maximum length of an icon in characters: an emoji may have several.
@@ -20,27 +20,27 @@ const ICON_CHARS: usize = 16;
 
 /// A table that is being read.
 #[derive(Debug)]
-pub(crate) struct Section<'t> {
+pub(crate) struct TableReader<'t> {
     table: &'t DeTable<'t>,
     /// Where it begins.
     pub(crate) at: usize,
     /// How people would call it, as in `models.main`; empty for the whole file.
     name: String,
-    faults: &'t Faults,
+    faults: &'t MistakeCollector,
     known: Vec<&'static str>,
 }
 
-impl<'t> Section<'t> {
+impl<'t> TableReader<'t> {
     pub(crate) fn new(
         table: &'t DeTable<'t>,
         at: usize,
         name: impl Into<String>,
-        faults: &'t Faults,
+        faults: &'t MistakeCollector,
     ) -> Self {
         Self { table, at, name: name.into(), faults, known: Vec::new() }
     }
 
-    pub(crate) fn faults(&self) -> &'t Faults {
+    pub(crate) fn faults(&self) -> &'t MistakeCollector {
         self.faults
     }
 
@@ -59,10 +59,10 @@ impl<'t> Section<'t> {
     }
 
     /// Returns the keys and values as they are, in the order of the text, where all names are free.
-    pub(crate) fn entries(&self) -> Vec<(At<String>, &'t Spanned<DeValue<'t>>)> {
+    pub(crate) fn entries(&self) -> Vec<(LocatedValue<String>, &'t Spanned<DeValue<'t>>)> {
         let entry = |(name, value): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
             let text: &std::borrow::Cow<'t, str> = name.get_ref();
-            (At::new(text.to_string(), name.span().start), value)
+            (LocatedValue::new(text.to_string(), name.span().start), value)
         };
         let mut entries: Vec<_> = self.table.iter().map(entry).collect();
         entries.sort_by_key(|(name, _)| name.at);
@@ -88,10 +88,10 @@ impl<'t> Section<'t> {
         key: &'static str,
         must: &str,
         take: impl FnOnce(&DeValue<'t>) -> Option<T>,
-    ) -> Option<At<T>> {
+    ) -> Option<LocatedValue<T>> {
         let (_, value) = self.raw(key)?;
         match take(value.get_ref()) {
-            Some(taken) => Some(At::new(taken, value.span().start)),
+            Some(taken) => Some(LocatedValue::new(taken, value.span().start)),
             None => {
                 self.unfit(key, value, must);
                 None
@@ -99,7 +99,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    pub(crate) fn text(&mut self, key: &'static str) -> Option<At<String>> {
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<LocatedValue<String>> {
         let must = "a text that is not empty";
         self.read(key, must, |it| it.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned))
     }
@@ -121,8 +121,8 @@ impl<'t> Section<'t> {
             .map(|value| value.value)
     }
 
-    pub(crate) fn path(&mut self, key: &'static str) -> Option<At<PathBuf>> {
-        self.text(key).map(|text| At::new(PathBuf::from(text.value), text.at))
+    pub(crate) fn path(&mut self, key: &'static str) -> Option<LocatedValue<PathBuf>> {
+        self.text(key).map(|text| LocatedValue::new(PathBuf::from(text.value), text.at))
     }
 
     pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
@@ -130,7 +130,7 @@ impl<'t> Section<'t> {
     }
 
     /// A whole number, at least `least`.
-    pub(crate) fn count(&mut self, key: &'static str, least: u64) -> Option<At<u64>> {
+    pub(crate) fn count(&mut self, key: &'static str, least: u64) -> Option<LocatedValue<u64>> {
         let must = format!("a whole number, {least} or more");
         self.read(key, &must, |it| {
             it.as_integer().and_then(whole).and_then(|it| u64::try_from(it).ok()).filter(|it| *it >= least)
@@ -163,10 +163,14 @@ impl<'t> Section<'t> {
     }
 
     /// One word of several.
-    pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<At<T>> {
+    pub(crate) fn choice<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &[(&str, T)],
+    ) -> Option<LocatedValue<T>> {
         let word = self.text(key)?;
         if let Some((_, choice)) = words.iter().find(|(it, _)| *it == word.value) {
-            return Some(At::new(*choice, word.at));
+            return Some(LocatedValue::new(*choice, word.at));
         }
         let all: Vec<String> = words.iter().map(|(it, _)| format!("\"{it}\"")).collect();
         let what = format!("`{}` must be one of {}", self.called(key), all.join(", "));
@@ -177,7 +181,7 @@ impl<'t> Section<'t> {
     }
 
     /// A list of texts; those that are none are left out.
-    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<At<String>>> {
+    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<LocatedValue<String>>> {
         let (_, value) = self.raw(key)?;
         let must = "a list of texts as in [\"one\", \"two\"]";
         let Some(array) = value.get_ref().as_array() else {
@@ -187,7 +191,7 @@ impl<'t> Section<'t> {
         let mut texts = Vec::new();
         for item in array.iter() {
             match item.get_ref().as_str().filter(|text| !text.trim().is_empty()) {
-                Some(text) => texts.push(At::new(text.to_owned(), item.span().start)),
+                Some(text) => texts.push(LocatedValue::new(text.to_owned(), item.span().start)),
                 None => self.unfit(key, item, must),
             }
         }
@@ -207,7 +211,7 @@ impl<'t> Section<'t> {
     }
 
     /// The tables inside a table of free names, in the order of the text, as in `[models.main]`.
-    pub(crate) fn named(&mut self, key: &'static str) -> Vec<(At<String>, Self)> {
+    pub(crate) fn named(&mut self, key: &'static str) -> Vec<(LocatedValue<String>, Self)> {
         let Some(section) = self.section(key) else { return Vec::new() };
         let mut named = Vec::new();
         for (name, value) in section.entries() {

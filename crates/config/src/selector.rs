@@ -5,26 +5,26 @@
 
 use singletree_tools::Effect;
 
-use crate::server::Server;
+use crate::server::McpServerTable;
 use crate::suggest::{did_you_mean, nearest};
-use crate::tool::{BUILTINS, Builtin};
+use crate::tool::{BUILTINS, BuiltinToolset};
 
 /// The meaning of a name in an agent's `tools`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Selector<'a> {
+pub(crate) enum ToolSelector<'a> {
     /// All tools of a built-in.
-    Builtin(Builtin),
+    Builtin(BuiltinToolset),
     /// One tool of a built-in.
-    Tool { builtin: Builtin, name: &'static str, effect: Effect },
+    Tool { builtin: BuiltinToolset, name: &'static str, effect: Effect },
     /// All tools of the server at this place.
     Server(usize),
     /// One tool of the server at this place.
     ServerTool(usize, &'a str),
 }
 
-impl<'a> Selector<'a> {
+impl<'a> ToolSelector<'a> {
     /// Finds the meaning of a name; else returns a suggestion.
-    pub(crate) fn find(name: &'a str, servers: &[Server]) -> Result<Self, Option<String>> {
+    pub(crate) fn find(name: &'a str, servers: &[McpServerTable]) -> Result<Self, Option<String>> {
         if let Some(builtin) = BUILTINS.iter().find(|it| it.name == name) {
             return Ok(Self::Builtin(*builtin));
         }
@@ -57,7 +57,7 @@ impl<'a> Selector<'a> {
     }
 
     /// Returns the effects that its tools may have.
-    pub(crate) fn effects(self, servers: &[Server]) -> Vec<Effect> {
+    pub(crate) fn effects(self, servers: &[McpServerTable]) -> Vec<Effect> {
         match self {
             Self::Builtin(builtin) => builtin.tools.iter().map(|(_, effect)| *effect).collect(),
             Self::Tool { effect, .. } => vec![effect],
@@ -67,30 +67,38 @@ impl<'a> Selector<'a> {
     }
 
     /// Says whether it means all that the other one means.
-    pub(crate) fn covers(self, other: Selector<'_>) -> bool {
+    pub(crate) fn covers(self, other: ToolSelector<'_>) -> bool {
         match (self, other) {
-            (Self::Builtin(it), Selector::Builtin(other)) => it.name == other.name,
-            (Self::Builtin(it), Selector::Tool { builtin, .. }) => it.name == builtin.name,
-            (Self::Tool { name, .. }, Selector::Tool { name: other, .. }) => name == other,
+            (Self::Builtin(it), ToolSelector::Builtin(other)) => it.name == other.name,
+            (Self::Builtin(it), ToolSelector::Tool { builtin, .. }) => it.name == builtin.name,
+            (Self::Tool { name, .. }, ToolSelector::Tool { name: other, .. }) => name == other,
             // A built-in of one tool is that tool.
-            (Self::Tool { name, .. }, Selector::Builtin(other)) => {
+            (Self::Tool { name, .. }, ToolSelector::Builtin(other)) => {
                 other.tools.len() == 1 && other.tools[0].0 == name
             }
-            (Self::Server(it), Selector::Server(other) | Selector::ServerTool(other, _)) => it == other,
-            (Self::ServerTool(it, tool), Selector::ServerTool(other, other_tool)) => {
+            (Self::Server(it), ToolSelector::Server(other) | ToolSelector::ServerTool(other, _)) => {
+                it == other
+            }
+            (Self::ServerTool(it, tool), ToolSelector::ServerTool(other, other_tool)) => {
                 (it, tool) == (other, other_tool)
             }
-            (Self::Builtin(_) | Self::Tool { .. }, Selector::Server(_) | Selector::ServerTool(..))
-            | (Self::Server(_) | Self::ServerTool(..), Selector::Builtin(_) | Selector::Tool { .. })
-            | (Self::ServerTool(..), Selector::Server(_)) => false,
+            (
+                Self::Builtin(_) | Self::Tool { .. },
+                ToolSelector::Server(_) | ToolSelector::ServerTool(..),
+            )
+            | (
+                Self::Server(_) | Self::ServerTool(..),
+                ToolSelector::Builtin(_) | ToolSelector::Tool { .. },
+            )
+            | (Self::ServerTool(..), ToolSelector::Server(_)) => false,
         }
     }
 
     /// Says whether both mean a tool.
-    pub(crate) fn meets(self, other: Selector<'_>) -> bool {
+    pub(crate) fn meets(self, other: ToolSelector<'_>) -> bool {
         let narrower = match (self, other) {
-            (Self::ServerTool(it, _), Selector::Server(other)) => it == other,
-            (Self::Tool { builtin, .. }, Selector::Builtin(other)) => builtin.name == other.name,
+            (Self::ServerTool(it, _), ToolSelector::Server(other)) => it == other,
+            (Self::Tool { builtin, .. }, ToolSelector::Builtin(other)) => builtin.name == other.name,
             (Self::Builtin(_) | Self::Tool { .. } | Self::Server(_) | Self::ServerTool(..), _) => false,
         };
         narrower || self.covers(other)
@@ -98,6 +106,6 @@ impl<'a> Selector<'a> {
 }
 
 /// Returns the names that stand for all tools of something.
-pub(crate) fn names(servers: &[Server]) -> impl Iterator<Item = &str> {
+pub(crate) fn names(servers: &[McpServerTable]) -> impl Iterator<Item = &str> {
     BUILTINS.iter().map(|it| it.name).chain(servers.iter().map(|server| server.name.value.as_str()))
 }

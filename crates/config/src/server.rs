@@ -8,39 +8,44 @@ use singletree_tools::Effect;
 use crate::approval::{EFFECTS, effect};
 use crate::report::MistakeKind;
 use crate::secret_source::SecretSource;
-use crate::section::{Section, shown};
-use crate::spot::At;
+use crate::section::{TableReader, shown};
+use crate::spot::LocatedValue;
 use crate::suggest::did_you_mean;
 
 /// An MCP server, as the file has it.
 #[derive(Debug, Clone)]
-pub(crate) struct Server {
-    pub(crate) name: At<String>,
-    pub(crate) reach: Reach,
+pub(crate) struct McpServerTable {
+    pub(crate) name: LocatedValue<String>,
+    pub(crate) reach: ServerTransport,
     /// Whether the server's own hints about its tools' effects count, where the file says nothing.
     pub(crate) trust_hints: bool,
     /// Effects by the names of its tools; `*` is all others.
-    pub(crate) effects: Vec<(At<String>, Effect)>,
+    pub(crate) effects: Vec<(LocatedValue<String>, Effect)>,
     /// Those of its tools that anybody gets to see; all otherwise.
-    pub(crate) tools: Option<Vec<At<String>>>,
+    pub(crate) tools: Option<Vec<LocatedValue<String>>>,
     pub(crate) start_time: Option<Duration>,
     pub(crate) call_time: Option<Duration>,
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone)]
-pub(crate) enum Reach {
+pub(crate) enum ServerTransport {
     /// A program that is started.
-    Command { program: At<String>, args: Vec<String>, folder: Option<PathBuf>, env: Vec<(String, Setting)> },
+    Command {
+        program: LocatedValue<String>,
+        args: Vec<String>,
+        folder: Option<PathBuf>,
+        env: Vec<(String, ServerSetting)>,
+    },
     /// An address.
-    Url { url: String, headers: Vec<(String, Setting)> },
+    Url { url: String, headers: Vec<(String, ServerSetting)> },
     /// Unknown: the value is wrong, and was reported.
     Unknown,
 }
 
 /// A variable or a header that a server gets.
 #[derive(Debug, Clone)]
-pub(crate) enum Setting {
+pub(crate) enum ServerSetting {
     Plain(String),
     Secret(SecretSource),
 }
@@ -48,8 +53,8 @@ pub(crate) enum Setting {
 /// Words in the names of settings that are secret.
 const SECRETS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTHORIZATION"];
 
-impl Server {
-    pub(crate) fn read((name, mut section): (At<String>, Section<'_>)) -> Self {
+impl McpServerTable {
+    pub(crate) fn read((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
         let reach = reach(&mut section);
         let effects = section.section("effects").map(effects).unwrap_or_default();
         let server = Self {
@@ -83,7 +88,7 @@ impl Server {
     }
 }
 
-fn reach(section: &mut Section<'_>) -> Reach {
+fn reach(section: &mut TableReader<'_>) -> ServerTransport {
     let (program, url) = (section.text("command"), section.text("url"));
     let args = section.texts("args").unwrap_or_default().into_iter().map(|text| text.value).collect();
     let folder = section.path("folder").map(|path| path.value);
@@ -95,11 +100,11 @@ fn reach(section: &mut Section<'_>) -> Reach {
                 section.called("url")
             );
             section.faults().plain(url.at, MistakeKind::Contradiction, what);
-            Reach::Unknown
+            ServerTransport::Unknown
         }
         (Some(program), None) => {
             foreign(section, &["headers"], "url");
-            Reach::Command { program, args, folder, env }
+            ServerTransport::Command { program, args, folder, env }
         }
         (None, Some(url)) => {
             foreign(section, &["args", "folder", "env"], "command");
@@ -109,21 +114,21 @@ fn reach(section: &mut Section<'_>) -> Reach {
                     MistakeKind::Value,
                     format!("`{}` {what}", section.called("url")),
                 );
-                return Reach::Unknown;
+                return ServerTransport::Unknown;
             }
-            Reach::Url { url: url.value, headers }
+            ServerTransport::Url { url: url.value, headers }
         }
         (None, None) => {
             if section.raw("command").is_none() && section.raw("url").is_none() {
                 section.missing("command", "the program to start, or the `url` of a server that runs");
             }
-            Reach::Unknown
+            ServerTransport::Unknown
         }
     }
 }
 
 /// Counts keys that say nothing without another one as mistakes.
-fn foreign(section: &mut Section<'_>, keys: &[&'static str], needs: &str) {
+fn foreign(section: &mut TableReader<'_>, keys: &[&'static str], needs: &str) {
     for key in keys {
         if let Some((at, _)) = section.raw(key) {
             let what = format!("`{}` says nothing without `{needs}`", section.called(key));
@@ -132,7 +137,7 @@ fn foreign(section: &mut Section<'_>, keys: &[&'static str], needs: &str) {
     }
 }
 
-fn effects(section: Section<'_>) -> Vec<(At<String>, Effect)> {
+fn effects(section: TableReader<'_>) -> Vec<(LocatedValue<String>, Effect)> {
     let mut effects = Vec::new();
     for (tool, value) in section.entries() {
         let words = EFFECTS.map(|(word, _)| word);
@@ -151,15 +156,15 @@ fn effects(section: Section<'_>) -> Vec<(At<String>, Effect)> {
 
 /// Variables and headers: texts, or where a secret comes from. A value whose name marks it as secret may not stand in
 /// the file.
-fn settings(section: &mut Section<'_>, key: &'static str) -> Vec<(String, Setting)> {
+fn settings(section: &mut TableReader<'_>, key: &'static str) -> Vec<(String, ServerSetting)> {
     let Some(inner) = section.section(key) else { return Vec::new() };
     let mut settings = Vec::new();
     for (name, value) in inner.entries() {
         let upper = name.value.to_ascii_uppercase();
         let secret = SECRETS.iter().any(|it| upper.contains(it));
         let setting = match value.get_ref().as_str().filter(|_| !secret) {
-            Some(text) => Some(Setting::Plain(text.to_owned())),
-            None => SecretSource::of(&inner, &shown(&name.value), value).map(Setting::Secret),
+            Some(text) => Some(ServerSetting::Plain(text.to_owned())),
+            None => SecretSource::of(&inner, &shown(&name.value), value).map(ServerSetting::Secret),
         };
         settings.extend(setting.map(|setting| (name.value, setting)));
     }

@@ -8,14 +8,14 @@ use singletree_narration::Locale;
 
 use crate::model::check_base_url;
 use crate::quota::QuotaSettings;
-use crate::report::{Faults, MistakeKind};
-use crate::section::Section;
-use crate::spot::At;
+use crate::report::{MistakeCollector, MistakeKind};
+use crate::section::TableReader;
+use crate::spot::LocatedValue;
 
 /// How agents are served over HTTP. An absent value is the server's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Serving {
+pub struct ServingSettings {
     /// Where to listen: a host and a port.
     pub listen: Option<String>,
     /// The address of the additional listener for health, keys and the audit: a host and a port; otherwise a free port
@@ -91,8 +91,8 @@ const HEADER_BYTES_MIN: u64 = 8 << 10;
 const LEEWAY_MAX: Duration = Duration::from_mins(5);
 
 /// Reads both tables of a file.
-pub(crate) fn read(file: &mut Section<'_>, folder: &Path) -> Serving {
-    let mut serving = Serving::default();
+pub(crate) fn read(file: &mut TableReader<'_>, folder: &Path) -> ServingSettings {
+    let mut serving = ServingSettings::default();
     let listen = file.section("server").and_then(|section| server(section, &mut serving, folder));
     if let Some(section) = file.section("auth") {
         auth(section, &mut serving, folder);
@@ -105,7 +105,11 @@ pub(crate) fn read(file: &mut Section<'_>, folder: &Path) -> Serving {
     serving
 }
 
-fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Option<At<String>> {
+fn server(
+    mut section: TableReader<'_>,
+    serving: &mut ServingSettings,
+    folder: &Path,
+) -> Option<LocatedValue<String>> {
     let listen = address(&mut section, "listen");
     serving.listen = listen.as_ref().map(|listen| listen.value.clone());
     serving.admin = address(&mut section, "admin").map(|address| address.value);
@@ -144,7 +148,7 @@ fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Opt
 }
 
 /// Reads whether narration is on, the file it is written to as well, and its language.
-fn narration(section: &mut Section<'_>, serving: &mut Serving, folder: &Path) {
+fn narration(section: &mut TableReader<'_>, serving: &mut ServingSettings, folder: &Path) {
     serving.narration = section.choice("narration", &SWITCH).map(|choice| choice.value);
     serving.narration_file = section.path("narration_file").map(|path| folder.join(path.value));
     let languages = Locale::ALL.map(|it| (it.as_str(), it));
@@ -152,7 +156,7 @@ fn narration(section: &mut Section<'_>, serving: &mut Serving, folder: &Path) {
 }
 
 /// Reads which media types are kept, without parameters.
-fn blob_types(section: &mut Section<'_>) -> Option<Vec<String>> {
+fn blob_types(section: &mut TableReader<'_>) -> Option<Vec<String>> {
     let types = section.texts("blob_types")?;
     let is_token = |it: &str| {
         let fits = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "+-._".contains(it);
@@ -168,13 +172,13 @@ fn blob_types(section: &mut Section<'_>) -> Option<Vec<String>> {
     Some(types.into_iter().map(|kind| kind.value).collect())
 }
 
-fn auth(mut section: Section<'_>, serving: &mut Serving, folder: &Path) {
+fn auth(mut section: TableReader<'_>, serving: &mut ServingSettings, folder: &Path) {
     serving.key_required = section.flag("required").unwrap_or(false);
     serving.tokens = section.section("tokens").and_then(|section| tokens(section, folder));
     section.end();
 }
 
-fn tokens(mut section: Section<'_>, folder: &Path) -> Option<TokenSettings> {
+fn tokens(mut section: TableReader<'_>, folder: &Path) -> Option<TokenSettings> {
     let key_set = section.path("key_set");
     let issuer = section.text("issuer");
     let audiences = section.texts("audiences");
@@ -219,7 +223,7 @@ fn tokens(mut section: Section<'_>, folder: &Path) -> Option<TokenSettings> {
 }
 
 /// Checks that the file can be opened; its content is checked by its user.
-fn check_key_set(path: &Path, at: usize, faults: &Faults) {
+fn check_key_set(path: &Path, at: usize, faults: &MistakeCollector) {
     if let Err(error) = std::fs::File::open(path) {
         let what = format!("the file of the public keys cannot be read: {}", error.kind());
         let hint = "the path is relative to the folder of this file".to_owned();
@@ -228,7 +232,7 @@ fn check_key_set(path: &Path, at: usize, faults: &Faults) {
 }
 
 /// Reads a host and a port.
-fn address(section: &mut Section<'_>, key: &'static str) -> Option<At<String>> {
+fn address(section: &mut TableReader<'_>, key: &'static str) -> Option<LocatedValue<String>> {
     let text = section.text(key)?;
     let parts = text.value.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     if parts.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {

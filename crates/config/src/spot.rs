@@ -2,12 +2,12 @@
 
 /// A value, and where it begins in the text, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct At<T> {
+pub(crate) struct LocatedValue<T> {
     pub(crate) value: T,
     pub(crate) at: usize,
 }
 
-impl<T> At<T> {
+impl<T> LocatedValue<T> {
     pub(crate) fn new(value: T, at: usize) -> Self {
         Self { value, at }
     }

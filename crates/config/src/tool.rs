@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use singletree_tools::Effect;
 
-use crate::section::Section;
+use crate::section::TableReader;
 
 /// The settings of the built-in tools in the file.
 #[derive(Debug, Clone, Default)]
@@ -19,25 +19,25 @@ pub(crate) struct ToolSettings {
 
 /// A built-in: a name that agents list, and the tools that it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Builtin {
+pub(crate) struct BuiltinToolset {
     pub(crate) name: &'static str,
     pub(crate) tools: &'static [(&'static str, Effect)],
 }
 
 /// All built-ins.
-pub(crate) const BUILTINS: [Builtin; 5] = [
-    Builtin { name: "clock", tools: &[("clock", Effect::Read)] },
-    Builtin { name: "calculator", tools: &[("calculator", Effect::Read)] },
-    Builtin {
+pub(crate) const BUILTINS: [BuiltinToolset; 5] = [
+    BuiltinToolset { name: "clock", tools: &[("clock", Effect::Read)] },
+    BuiltinToolset { name: "calculator", tools: &[("calculator", Effect::Read)] },
+    BuiltinToolset {
         name: "notes",
         tools: &[("notes_add", Effect::Local), ("notes_list", Effect::Read), ("notes_search", Effect::Read)],
     },
-    Builtin { name: "outbox", tools: &[("send_message", Effect::Destructive)] },
-    Builtin { name: "http_get", tools: &[("http_get", Effect::Read)] },
+    BuiltinToolset { name: "outbox", tools: &[("send_message", Effect::Destructive)] },
+    BuiltinToolset { name: "http_get", tools: &[("http_get", Effect::Read)] },
 ];
 
 impl ToolSettings {
-    pub(crate) fn read(mut section: Section<'_>) -> Self {
+    pub(crate) fn read(mut section: TableReader<'_>) -> Self {
         let mut settings = Self {
             call_time: section.duration("call_time"),
             output_bytes: section.bytes("output_bytes"),

@@ -12,7 +12,7 @@ const REASONS: usize = 16;
 /// `Display` is for people, on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unoffered {
+pub struct UnofferedTools {
     /// Which server, by its name in the file.
     pub server: String,
     /// The tool that the server does not have, by its own name; none when nothing of the server can be had.
@@ -23,7 +23,7 @@ pub struct Unoffered {
     pub hint: Option<String>,
 }
 
-impl fmt::Display for Unoffered {
+impl fmt::Display for UnofferedTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { server, tool, why, hint } = self;
         match tool {
@@ -38,24 +38,24 @@ impl fmt::Display for Unoffered {
 }
 
 /// Who is told of tools that are not offered: in the turn that would have them, so it has to return at once.
-pub type OnUnoffered = Arc<dyn Fn(&Unoffered) + Send + Sync>;
+pub type OnUnoffered = Arc<dyn Fn(&UnofferedTools) + Send + Sync>;
 
 /// The tool that is not offered, or none for the whole server; and why.
 type Reason = (Option<String>, String);
 
 /// Tells of each server and reason once, until the server can be had again.
 #[derive(Clone)]
-pub(crate) struct Teller {
+pub(crate) struct UnofferedReporter {
     to: Option<OnUnoffered>,
     told: Arc<Mutex<BTreeSet<Reason>>>,
 }
 
-impl Teller {
+impl UnofferedReporter {
     pub(crate) fn new(to: Option<OnUnoffered>) -> Self {
         Self { to, told: Arc::default() }
     }
 
-    pub(crate) fn tell(&self, unoffered: &Unoffered) {
+    pub(crate) fn tell(&self, unoffered: &UnofferedTools) {
         let Some(to) = &self.to else { return };
         let mut told = self.told();
         let is_new = told.len() < REASONS && told.insert((unoffered.tool.clone(), unoffered.why.clone()));
@@ -75,8 +75,8 @@ impl Teller {
     }
 }
 
-impl fmt::Debug for Teller {
+impl fmt::Debug for UnofferedReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Teller").finish_non_exhaustive()
+        f.debug_struct("UnofferedReporter").finish_non_exhaustive()
     }
 }

@@ -2,19 +2,19 @@
 //! with its reason.
 
 use serde_json::{Map, Value};
-use singletree::engine::{FieldSpec, Shape, Slot};
+use singletree::engine::{FieldContent, FieldShape, FieldSpec};
 use singletree::llm::ChatMessage;
 
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::nodes::pairs;
-use crate::yaml::{Node, Yaml};
+use crate::yaml::{YamlNode, YamlValue};
 
 /// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names
 /// are declared in its place; any other undeclared name is the engine's to refuse.
 #[must_use]
 pub(crate) fn field_of_an_edge(name: &str) -> FieldSpec {
-    FieldSpec::new(name, Shape::Any, Slot::from_json(Value::Null))
+    FieldSpec::new(name, FieldShape::Any, FieldContent::from_json(Value::Null))
 }
 
 /// R21: pipeline-utilities 023 puts items into a field that the subgraph does not declare. Only fields that a fan-out
@@ -41,22 +41,23 @@ pub(crate) async fn give_way() {
 ///
 /// # Errors
 /// When there is no type.
-pub(crate) fn typed(mut block: Fields) -> Outcome<(Spot, Fields)> {
+pub(crate) fn typed(mut block: YamlMapReader) -> Outcome<(LocatedNode, YamlMapReader)> {
     if let Some(kind) = block.take("type") {
         return Ok((kind, block));
     }
     let path = block.path().to_owned();
-    let (kind, inner) = block.next().ok_or_else(|| Failure::reader(path, "a middleware without a type"))?;
+    let (kind, inner) =
+        block.next().ok_or_else(|| CaseFailure::reader(path, "a middleware without a type"))?;
     block.finish()?;
-    let name = Node { line: inner.node.line, value: Yaml::Str(kind) };
-    Ok((Spot::new(name, &inner.path), inner.fields()?))
+    let name = YamlNode { line: inner.node.line, value: YamlValue::Str(kind) };
+    Ok((LocatedNode::new(name, &inner.path), inner.fields()?))
 }
 
 /// R35: a checkpointer is named by a text, or by a map with `kind`. Returns its name and the rest of the map.
 ///
 /// # Errors
 /// When it has no name.
-pub(crate) fn kind(spot: Spot) -> Outcome<(Spot, Option<Fields>)> {
+pub(crate) fn kind(spot: LocatedNode) -> Outcome<(LocatedNode, Option<YamlMapReader>)> {
     if spot.text().is_ok() {
         return Ok((spot, None));
     }
@@ -69,17 +70,20 @@ pub(crate) fn kind(spot: Spot) -> Outcome<(Spot, Option<Fields>)> {
 ///
 /// # Errors
 /// When it stands nowhere.
-pub(crate) fn other_indices(inside: &mut Fields, beside: Option<Spot>) -> Outcome<Fields> {
+pub(crate) fn other_indices(
+    inside: &mut YamlMapReader,
+    beside: Option<LocatedNode>,
+) -> Outcome<YamlMapReader> {
     let path = inside.path().to_owned();
     let others = inside.take("on_other_indices").or(beside);
-    others.ok_or_else(|| Failure::reader(path, "says nothing of other indices"))?.fields()
+    others.ok_or_else(|| CaseFailure::reader(path, "says nothing of other indices"))?.fields()
 }
 
 /// pipeline-utilities 013 names the category of an error beside its message.
 ///
 /// # Errors
 /// When it is no text.
-pub(crate) fn category_beside(block: &mut Fields) -> Outcome<Option<String>> {
+pub(crate) fn category_beside(block: &mut YamlMapReader) -> Outcome<Option<String>> {
     block.text("error_category")
 }
 
@@ -99,7 +103,7 @@ pub(crate) struct ItemMapping {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn item_mapping(block: &mut Fields) -> Outcome<ItemMapping> {
+pub(crate) fn item_mapping(block: &mut YamlMapReader) -> Outcome<ItemMapping> {
     let Some(spot) = block.take("mapping") else { return Ok(ItemMapping::default()) };
     let mut maps = spot.fields()?;
     let mut map = |key: &str| maps.take(key).map(pairs).transpose().map(Option::unwrap_or_default);
@@ -118,7 +122,7 @@ pub(crate) fn is_read(value: &Value, declares: impl Fn(&str) -> bool) -> Option<
 
 /// Data of the runner about a final state, besides the fields of the state.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Beside<'a> {
+pub(crate) struct RunnerAnnotations<'a> {
     /// Fields in which callbacks of failure isolations note.
     pub(crate) noted: &'a Map<String, Value>,
     /// Fields that get records of failures.
@@ -133,8 +137,8 @@ const OUR_OWN: &[&str] = &["message", "cause"];
 /// here. Failure records have keys besides those of the fixtures (R26). `FIELD_list_length` without a field of that
 /// name (pipeline-utilities 052) stands for the list.
 #[must_use]
-pub(crate) fn final_state(wanted: &Spot, state: Value, beside: Beside<'_>) -> Value {
-    let (Value::Object(mut state), Yaml::Map(entries)) = (state.clone(), &wanted.node.value) else {
+pub(crate) fn final_state(wanted: &LocatedNode, state: Value, beside: RunnerAnnotations<'_>) -> Value {
+    let (Value::Object(mut state), YamlValue::Map(entries)) = (state.clone(), &wanted.node.value) else {
         return state;
     };
     for (field, value) in beside.noted {
@@ -143,7 +147,7 @@ pub(crate) fn final_state(wanted: &Spot, state: Value, beside: Beside<'_>) -> Va
         }
     }
     for field in beside.errors {
-        let named = wanted.node.get(field).map(Node::to_json).unwrap_or_default();
+        let named = wanted.node.get(field).map(YamlNode::to_json).unwrap_or_default();
         let records = state.get_mut(field).and_then(Value::as_array_mut);
         for (record, named) in records.into_iter().flatten().zip(named.as_array().into_iter().flatten()) {
             if let (Some(record), Some(named)) = (record.as_object_mut(), named.as_object()) {
@@ -175,9 +179,9 @@ pub(crate) fn container(text: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// For another store, or another fault.
-pub(crate) fn store(spot: Spot) -> Outcome<StoreSpec> {
+pub(crate) fn store(spot: LocatedNode) -> Outcome<SessionStoreSpec> {
     if let Ok(name) = spot.text() {
-        return in_memory(name, &spot).map(|()| StoreSpec::default());
+        return in_memory(name, &spot).map(|()| SessionStoreSpec::default());
     }
     let mut block = spot.fields()?;
     let kind = match block.take("type") {
@@ -185,12 +189,14 @@ pub(crate) fn store(spot: Spot) -> Outcome<StoreSpec> {
         None => block.need("kind")?,
     };
     in_memory(kind.text()?, &kind)?;
-    let mut spec = StoreSpec::default();
+    let mut spec = SessionStoreSpec::default();
     if let Some(behavior) = block.take("behavior") {
         let mut behavior = behavior.fields()?;
         spec.load_raises = fault(&mut behavior, "load_raises", &[("session_load_failed", ())])?.is_some();
-        let saves =
-            [("session_save_failed", SaveFault::Broken), ("session_write_conflict", SaveFault::Conflict)];
+        let saves = [
+            ("session_save_failed", SaveFaultKind::Broken),
+            ("session_write_conflict", SaveFaultKind::Conflict),
+        ];
         spec.save_raises = fault(&mut behavior, "save_raises", &saves)?;
         behavior.finish()?;
     }
@@ -200,16 +206,16 @@ pub(crate) fn store(spot: Spot) -> Outcome<StoreSpec> {
 
 /// The behaviour of a session store as the fixture declares it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct StoreSpec {
+pub(crate) struct SessionStoreSpec {
     /// Whether every load fails.
     pub(crate) load_raises: bool,
     /// How every save fails, when it does.
-    pub(crate) save_raises: Option<SaveFault>,
+    pub(crate) save_raises: Option<SaveFaultKind>,
 }
 
 /// How a save fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SaveFault {
+pub(crate) enum SaveFaultKind {
     /// The store does not answer.
     Broken,
     /// Somebody else saved first (sessions §8.2).
@@ -221,7 +227,7 @@ pub(crate) enum SaveFault {
 ///
 /// # Errors
 /// For another store, or another fault.
-pub(crate) fn paused_store(spot: Spot) -> Outcome<bool> {
+pub(crate) fn paused_store(spot: LocatedNode) -> Outcome<bool> {
     let mut block = spot.fields()?;
     let kind = block.need("type")?;
     in_memory(kind.text()?, &kind)?;
@@ -232,19 +238,19 @@ pub(crate) fn paused_store(spot: Spot) -> Outcome<bool> {
     Ok(raises.is_some())
 }
 
-fn in_memory(name: &str, spot: &Spot) -> Outcome<()> {
+fn in_memory(name: &str, spot: &LocatedNode) -> Outcome<()> {
     match name {
         "in_memory" => Ok(()),
-        other => Err(Failure::reader(&spot.path, format!("unknown store '{other}'"))),
+        other => Err(CaseFailure::reader(&spot.path, format!("unknown store '{other}'"))),
     }
 }
 
-fn fault<T: Copy>(block: &mut Fields, key: &str, known: &[(&str, T)]) -> Outcome<Option<T>> {
+fn fault<T: Copy>(block: &mut YamlMapReader, key: &str, known: &[(&str, T)]) -> Outcome<Option<T>> {
     let Some(it) = block.take(key) else { return Ok(None) };
     let name = it.text()?;
     match known.iter().find(|(known, _)| *known == name) {
         Some((_, fault)) => Ok(Some(*fault)),
-        None => Err(Failure::reader(&it.path, format!("unknown fault '{name}'"))),
+        None => Err(CaseFailure::reader(&it.path, format!("unknown fault '{name}'"))),
     }
 }
 
@@ -252,11 +258,11 @@ fn fault<T: Copy>(block: &mut Fields, key: &str, known: &[(&str, T)]) -> Outcome
 ///
 /// # Errors
 /// For another one than that in memory.
-pub(crate) fn coordinator(harness: &mut Fields) -> Outcome<()> {
+pub(crate) fn coordinator(harness: &mut YamlMapReader) -> Outcome<()> {
     match harness.take("signal_coordinator") {
         None => Ok(()),
         Some(it) if it.text()? == "in_memory" => Ok(()),
-        Some(it) => Err(Failure::reader(&it.path, format!("unknown coordinator '{}'", it.text()?))),
+        Some(it) => Err(CaseFailure::reader(&it.path, format!("unknown coordinator '{}'", it.text()?))),
     }
 }
 
@@ -264,7 +270,7 @@ pub(crate) fn coordinator(harness: &mut Fields) -> Outcome<()> {
 ///
 /// # Errors
 /// For another fault.
-pub(crate) fn subscribe_raises(harness: &mut Fields) -> Outcome<bool> {
+pub(crate) fn subscribe_raises(harness: &mut YamlMapReader) -> Outcome<bool> {
     let known = [("harness_signal_subscription_failed", ())];
     Ok(fault(harness, "dev.singletree.subscribe_raises", &known)?.is_some())
 }
@@ -274,7 +280,7 @@ pub(crate) fn subscribe_raises(harness: &mut Fields) -> Outcome<bool> {
 ///
 /// # Errors
 /// For another one than that in memory.
-pub(crate) fn checkpointer_for_pauses(block: &mut Fields) -> Outcome<()> {
+pub(crate) fn checkpointer_for_pauses(block: &mut YamlMapReader) -> Outcome<()> {
     match block.take("checkpointer") {
         None => Ok(()),
         Some(it) => in_memory(it.text()?, &it),
@@ -287,7 +293,7 @@ pub(crate) fn checkpointer_for_pauses(block: &mut Fields) -> Outcome<()> {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn claimed_version(block: &mut Fields) -> Outcome<()> {
+pub(crate) fn claimed_version(block: &mut YamlMapReader) -> Outcome<()> {
     let Some(it) = block.take("runtime_state_subclass") else { return Ok(()) };
     let mut it = it.fields()?;
     it.need("schema_version")?.text()?;
@@ -309,6 +315,7 @@ pub(crate) fn message_fields(
 ///
 /// # Errors
 /// When there is no such type of message at all.
-pub(crate) fn message(spot: &Spot) -> Outcome<ChatMessage> {
-    serde_json::from_value(spot.node.to_json()).map_err(|error| Failure::build(&spot.path, error.to_string()))
+pub(crate) fn message(spot: &LocatedNode) -> Outcome<ChatMessage> {
+    serde_json::from_value(spot.node.to_json())
+        .map_err(|error| CaseFailure::build(&spot.path, error.to_string()))
 }

@@ -8,51 +8,62 @@ use serde_json::{Map, Value, json};
 use singletree::NodeError;
 use singletree::durable::BoxFuture;
 use singletree::engine::{
-    Backoff, FailureIsolation, Middleware, Monotonic, Next, Retry, Signal, Snapshot, Timing, Update, suspend,
+    FailureIsolation, Middleware, MonotonicClock, Next, Retry, RetryBackoff, Signal, Snapshot, StateUpdate,
+    Timing, suspend,
 };
 
-use crate::middleware::{Classifier, Degraded, IsolationSpec, MiddlewareSpec, RetrySpec};
-use crate::tape::{Tape, Trace};
+use crate::middleware::{
+    DegradedResultSpec, IsolationSpec, MiddlewareSpec, RetryClassifier, RetryMiddlewareSpec,
+};
+use crate::tape::{CaseRecorder, MiddlewareTrace};
 
 /// Makes a middleware. `tick` is how far the clock of timings goes each time that it is read.
 #[must_use]
-pub(crate) fn build(spec: &MiddlewareSpec, tape: &Tape, tick: Option<Duration>) -> Arc<dyn Middleware> {
+pub(crate) fn build(
+    spec: &MiddlewareSpec,
+    tape: &CaseRecorder,
+    tick: Option<Duration>,
+) -> Arc<dyn Middleware> {
     match spec {
         MiddlewareSpec::Retry(spec) => Arc::new(retry(spec)),
         MiddlewareSpec::Timing { node } => Arc::new(timing(node.as_deref(), tape, tick)),
         MiddlewareSpec::Isolation(spec) => Arc::new(isolation(spec, tape)),
-        MiddlewareSpec::Recorder { name, pre, post } => Arc::new(Recorder {
+        MiddlewareSpec::Recorder { name, pre, post } => Arc::new(RecordingMiddleware {
             name: name.clone(),
             pre: pre.clone(),
             post: post.clone(),
             tape: tape.clone(),
         }),
-        MiddlewareSpec::ShortCircuit(update) => Arc::new(Instead { update: update.clone(), always: true }),
-        MiddlewareSpec::Recovery(update) => Arc::new(Instead { update: update.clone(), always: false }),
-        MiddlewareSpec::Raiser(message) => Arc::new(Raiser(message.clone())),
-        MiddlewareSpec::Inspector => Arc::new(Inspector),
-        MiddlewareSpec::Logger { pre, post } => {
-            Arc::new(Logger { pre: pre.clone(), post: post.clone(), tape: tape.clone() })
+        MiddlewareSpec::ShortCircuit(update) => {
+            Arc::new(ReplacementMiddleware { update: update.clone(), always: true })
         }
-        MiddlewareSpec::Suspender(signal) => Arc::new(Suspender(signal.as_ref().clone())),
+        MiddlewareSpec::Recovery(update) => {
+            Arc::new(ReplacementMiddleware { update: update.clone(), always: false })
+        }
+        MiddlewareSpec::Raiser(message) => Arc::new(RaisingMiddleware(message.clone())),
+        MiddlewareSpec::Inspector => Arc::new(InspectingMiddleware),
+        MiddlewareSpec::Logger { pre, post } => {
+            Arc::new(LoggingMiddleware { pre: pre.clone(), post: post.clone(), tape: tape.clone() })
+        }
+        MiddlewareSpec::Suspender(signal) => Arc::new(SuspendingMiddleware(signal.as_ref().clone())),
     }
 }
 
-fn retry(spec: &RetrySpec) -> Retry {
+fn retry(spec: &RetryMiddlewareSpec) -> Retry {
     let mut retry = Retry::new();
     if let Some(attempts) = spec.max_attempts {
         retry = retry.max_attempts(attempts);
     }
     if let Some(wait) = spec.backoff {
-        retry = retry.backoff(Backoff::Constant(wait));
+        retry = retry.backoff(RetryBackoff::Constant(wait));
     }
     match spec.classifier.clone() {
         None => retry,
-        Some(Classifier::WhileRetriesRemain) => retry.classifier(|_, state| {
+        Some(RetryClassifier::WhileRetriesRemain) => retry.classifier(|_, state| {
             let left = state.get("max_retries_remaining").and_then(|it| it.to_json().ok());
             left.and_then(|left| left.as_i64()).is_some_and(|it| it > 0)
         }),
-        Some(Classifier::Categories(categories)) => retry.classifier(move |error, _| {
+        Some(RetryClassifier::Categories(categories)) => retry.classifier(move |error, _| {
             let category = error.classify().category;
             category.is_some_and(|category| categories.contains(&category))
         }),
@@ -61,12 +72,12 @@ fn retry(spec: &RetrySpec) -> Retry {
 
 /// A clock that goes on by the same time at each reading.
 #[derive(Debug)]
-struct Ticking {
+struct TickingClock {
     tick: Duration,
     read: Mutex<u32>,
 }
 
-impl Monotonic for Ticking {
+impl MonotonicClock for TickingClock {
     fn elapsed(&self) -> Duration {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         *read += 1;
@@ -74,7 +85,7 @@ impl Monotonic for Ticking {
     }
 }
 
-fn timing(node: Option<&str>, tape: &Tape, tick: Option<Duration>) -> Timing {
+fn timing(node: Option<&str>, tape: &CaseRecorder, tick: Option<Duration>) -> Timing {
     let tape = tape.clone();
     let complete = move |it: singletree::engine::TimingRecord| {
         tape.write().timings.push(json!({
@@ -90,17 +101,19 @@ fn timing(node: Option<&str>, tape: &Tape, tick: Option<Duration>) -> Timing {
         None => Timing::each(complete),
     };
     match tick {
-        Some(tick) => timing.clock(Arc::new(Ticking { tick, read: Mutex::new(0) })),
+        Some(tick) => timing.clock(Arc::new(TickingClock { tick, read: Mutex::new(0) })),
         None => timing,
     }
 }
 
-fn isolation(spec: &IsolationSpec, tape: &Tape) -> FailureIsolation {
+fn isolation(spec: &IsolationSpec, tape: &CaseRecorder) -> FailureIsolation {
     let mut isolation = match spec.degraded.clone() {
-        Degraded::Update(update) => FailureIsolation::new(&spec.event_name, update),
-        Degraded::Template { template, target } => FailureIsolation::by(&spec.event_name, move |state| {
-            Ok(Update::new().with_json(target.clone(), Value::String(filled(&template, state)?)))
-        }),
+        DegradedResultSpec::Update(update) => FailureIsolation::new(&spec.event_name, update),
+        DegradedResultSpec::Template { template, target } => {
+            FailureIsolation::by(&spec.event_name, move |state| {
+                Ok(StateUpdate::new().with_json(target.clone(), Value::String(filled(&template, state)?)))
+            })
+        }
     };
     if let Some(categories) = &spec.catch {
         isolation = isolation.catch(categories.iter().map(String::as_str));
@@ -141,23 +154,23 @@ fn filled(template: &str, state: &Snapshot) -> Result<String, NodeError> {
     Ok(text + rest)
 }
 
-type Returned<'a> = BoxFuture<'a, Result<Update, NodeError>>;
+type MiddlewareFuture<'a> = BoxFuture<'a, Result<StateUpdate, NodeError>>;
 
 /// Records the states and updates that pass through, and marks the updates.
-struct Recorder {
+struct RecordingMiddleware {
     name: String,
     pre: Option<String>,
     post: Option<String>,
-    tape: Tape,
+    tape: CaseRecorder,
 }
 
-impl Middleware for Recorder {
-    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+impl Middleware for RecordingMiddleware {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(async move {
             let at = {
                 let mut reel = self.tape.write();
                 let traces = reel.traces.entry(self.name.clone()).or_default();
-                traces.push(Trace { state_in: state.to_json()?, ..Trace::default() });
+                traces.push(MiddlewareTrace { state_in: state.to_json()?, ..Trace::default() });
                 traces.len() - 1
             };
             let update = marked(next.run(state).await?, self.pre.as_ref(), self.post.as_ref())?;
@@ -172,13 +185,17 @@ impl Middleware for Recorder {
     }
 }
 
-fn update_json(update: &Update) -> Result<Map<String, Value>, NodeError> {
+fn update_json(update: &StateUpdate) -> Result<Map<String, Value>, NodeError> {
     let fields = update.entries().map(|(field, slot)| Ok((field.to_owned(), slot.to_json()?)));
     fields.collect()
 }
 
 /// Puts the markers around the update's list `trace`.
-fn marked(update: Update, pre: Option<&String>, post: Option<&String>) -> Result<Update, NodeError> {
+fn marked(
+    update: StateUpdate,
+    pre: Option<&String>,
+    post: Option<&String>,
+) -> Result<StateUpdate, NodeError> {
     if pre.is_none() && post.is_none() {
         return Ok(update);
     }
@@ -192,13 +209,13 @@ fn marked(update: Update, pre: Option<&String>, post: Option<&String>) -> Result
 }
 
 /// Returns its own update: always, or when the wrapped call fails.
-struct Instead {
+struct ReplacementMiddleware {
     update: Map<String, Value>,
     always: bool,
 }
 
-impl Middleware for Instead {
-    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+impl Middleware for ReplacementMiddleware {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(async move {
             if self.always {
                 return Ok(self.update.clone().into());
@@ -208,19 +225,19 @@ impl Middleware for Instead {
     }
 }
 
-struct Raiser(String);
+struct RaisingMiddleware(String);
 
-impl Middleware for Raiser {
-    fn call<'a>(&'a self, _state: &'a Snapshot, _next: Next<'a>) -> Returned<'a> {
+impl Middleware for RaisingMiddleware {
+    fn call<'a>(&'a self, _state: &'a Snapshot, _next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(std::future::ready(Err(NodeError::new(self.0.clone()))))
     }
 }
 
 /// Fails when the state that it received changes during the wrapped call.
-struct Inspector;
+struct InspectingMiddleware;
 
-impl Middleware for Inspector {
-    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+impl Middleware for InspectingMiddleware {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(async move {
             let before = state.to_json()?;
             let returned = next.run(state).await;
@@ -232,14 +249,14 @@ impl Middleware for Inspector {
     }
 }
 
-struct Logger {
+struct LoggingMiddleware {
     pre: Option<String>,
     post: Option<String>,
-    tape: Tape,
+    tape: CaseRecorder,
 }
 
-impl Middleware for Logger {
-    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+impl Middleware for LoggingMiddleware {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(async move {
             self.tape.write().log.extend(self.pre.clone());
             let returned = next.run(state).await;
@@ -249,10 +266,10 @@ impl Middleware for Logger {
     }
 }
 
-struct Suspender(Signal);
+struct SuspendingMiddleware(Signal);
 
-impl Middleware for Suspender {
-    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+impl Middleware for SuspendingMiddleware {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(async move {
             let refused = suspend(self.0.clone()).await;
             // A middleware that ignores the refusal goes on; the invocation ends all the same.

@@ -8,46 +8,46 @@ use singletree::Graph;
 use singletree::durable::{BoxError, BoxFuture, InvocationId, TenantId};
 use singletree::engine::{Descriptor, Snapshot};
 use singletree::harness::{
-    Bucket, DispatchPath, Failure as Failed, Harness, HarnessOutcome, Inbound, Intent, Invoked,
-    MemoryCoordinator, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
+    DispatchPath, EngineInvocation, FailureBucket, Harness, HarnessOutcome, InboundIntent, InboundRequest,
+    MemoryCoordinator, SignalArrival, SignalCoordinator, SignalTarget, TurnFailure as Failed, TurnReport,
 };
 use tokio::time::Instant;
 
 use crate::adapt;
-use crate::check::{Checker, ensure};
+use crate::check::{AssertionChecker, ensure};
 use crate::expect::signal_descriptor;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot, unknown};
-use crate::graph::GraphSpec;
-use crate::matcher::Extra;
-use crate::paused::CasePaused;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader, unknown};
+use crate::graph::FixtureGraphSpec;
+use crate::matcher::ExtraKeyPolicy;
+use crate::paused::CasePausedStore;
 use crate::schema::literals;
-use crate::tape::{Reel, Tape};
+use crate::tape::{CaseRecorder, CaseRecording};
 
 /// The program of a case of the harness suite.
 #[derive(Debug)]
-pub(crate) struct BaseSpec {
+pub(crate) struct HarnessCaseSpec {
     stateless: bool,
     subscribe_raises: bool,
-    transmissions: Vec<Transmission>,
+    transmissions: Vec<TransmissionSpec>,
 }
 
 #[derive(Debug)]
-struct Transmission {
+struct TransmissionSpec {
     name: String,
     payload: Map<String, Value>,
     signal: Option<Map<String, Value>>,
-    intent: Option<Intent>,
-    expected: Vec<(String, Spot)>,
+    intent: Option<InboundIntent>,
+    expected: Vec<(String, LocatedNode)>,
 }
 
 /// The results of a transmission.
 #[derive(Debug)]
-pub(crate) struct Handled {
+pub(crate) struct TransmissionResult {
     /// The report of the harness.
     pub(crate) report: TurnReport<Snapshot>,
     /// The runner's recording during the transmission.
-    pub(crate) reel: Reel,
+    pub(crate) reel: CaseRecording,
     /// The subscriptions that were made: signal and invocation.
     pub(crate) subscribed: Vec<(String, String)>,
     /// The ids of the invocations to which the signals resolved, in order.
@@ -58,18 +58,18 @@ pub(crate) struct Handled {
     pub(crate) took: Duration,
 }
 
-impl BaseSpec {
+impl HarnessCaseSpec {
     /// Takes the suite's keys out of a case.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
+    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
         let mut harness = block.need("harness")?.fields()?;
         let mode = harness.need("mode")?;
         let stateless = match mode.text()? {
             "sessioned" => false,
             "stateless" => true,
-            other => return Err(Failure::reader(&mode.path, format!("unknown mode '{other}'"))),
+            other => return Err(CaseFailure::reader(&mode.path, format!("unknown mode '{other}'"))),
         };
         adapt::coordinator(&mut harness)?;
         let subscribe_raises = adapt::subscribe_raises(&mut harness)?;
@@ -80,16 +80,16 @@ impl BaseSpec {
     }
 }
 
-fn transmission(spot: Spot) -> Outcome<Transmission> {
+fn transmission(spot: LocatedNode) -> Outcome<TransmissionSpec> {
     let mut block = spot.fields()?;
     let intent = block.take("dispatch_intent");
     let intent = intent.map(|intent| match intent.text()? {
-        "new_session" => Ok(Intent::NewSession),
-        "existing_session" => Ok(Intent::ExistingSession),
-        "signal_resume" => Ok(Intent::SignalResume),
-        other => Err(Failure::reader(&intent.path, format!("unknown intent '{other}'"))),
+        "new_session" => Ok(InboundIntent::NewSession),
+        "existing_session" => Ok(InboundIntent::ExistingSession),
+        "signal_resume" => Ok(InboundIntent::SignalResume),
+        other => Err(CaseFailure::reader(&intent.path, format!("unknown intent '{other}'"))),
     });
-    let mut transmission = Transmission {
+    let mut transmission = TransmissionSpec {
         name: block.need("name")?.text()?.to_owned(),
         payload: literals(block.need("payload")?)?,
         signal: block.take("signal_payload").map(literals).transpose()?,
@@ -109,12 +109,12 @@ fn transmission(spot: Spot) -> Outcome<Transmission> {
 /// # Errors
 /// When a transmission cannot be made.
 pub(crate) async fn run(
-    spec: BaseSpec,
+    spec: HarnessCaseSpec,
     graph: Graph<Snapshot>,
-    (declared, tape, paused): (&GraphSpec, &Tape, &Arc<CasePaused>),
-    checker: &mut Checker,
-) -> Outcome<Vec<Handled>> {
-    let coordinator = Arc::new(Watched { raises: spec.subscribe_raises, ..Watched::default() });
+    (declared, tape, paused): (&FixtureGraphSpec, &CaseRecorder, &Arc<CasePausedStore>),
+    checker: &mut AssertionChecker,
+) -> Outcome<Vec<TransmissionResult>> {
+    let coordinator = Arc::new(RecordingCoordinator { raises: spec.subscribe_raises, ..Watched::default() });
     let harness = if spec.stateless { Harness::stateless(graph) } else { Harness::sessioned(graph) };
     let harness = harness.coordinator(coordinator.clone()).paused_store(paused.clone(), TenantId::single());
     let harness = harness.build();
@@ -130,7 +130,7 @@ pub(crate) async fn run(
             Some(visit) => paused.record(&visit.invocation).await.map(|record| record.is_some()),
             None => Err("nothing was invoked".into()),
         };
-        let one = Handled { report, reel, subscribed, resolved, kept, took };
+        let one = TransmissionResult { report, reel, subscribed, resolved, kept, took };
         if let HarnessOutcome::Suspended(it) = &one.report.outcome {
             let id = Value::String(it.identity.invocation_id.to_string());
             checker.bindings.refer("<from previous suspended outcome>", id.clone());
@@ -150,7 +150,11 @@ pub(crate) async fn run(
 }
 
 /// Converts a payload as a transport would: into names, message, signal.
-fn inbound(from: &Transmission, declared: &GraphSpec, checker: &Checker) -> Outcome<Inbound> {
+fn inbound(
+    from: &TransmissionSpec,
+    declared: &FixtureGraphSpec,
+    checker: &AssertionChecker,
+) -> Outcome<InboundRequest> {
     let mut payload = from.payload.clone();
     let mut name = |key: &str| -> Outcome<Option<String>> {
         match payload.remove(key) {
@@ -159,12 +163,13 @@ fn inbound(from: &Transmission, declared: &GraphSpec, checker: &Checker) -> Outc
                 let referred = checker.bindings.referred(&text).and_then(Value::as_str);
                 Ok(Some(referred.unwrap_or(&text).to_owned()))
             }
-            Some(_) => Err(Failure::reader(format!("payload.{key}"), "is no text")),
+            Some(_) => Err(CaseFailure::reader(format!("payload.{key}"), "is no text")),
         }
     };
     let (session, signal_id, invocation) = (name("session_id")?, name("signal_id")?, name("invocation_id")?);
     name("kind")?;
-    let mut inbound = Inbound::message(adapt::message_fields(payload, |it| declared.state.declares(it)));
+    let mut inbound =
+        InboundRequest::message(adapt::message_fields(payload, |it| declared.state.declares(it)));
     inbound.session_id = session;
     inbound.intent = from.intent;
     inbound.signal = match (signal_id, invocation, from.signal.clone()) {
@@ -172,7 +177,7 @@ fn inbound(from: &Transmission, declared: &GraphSpec, checker: &Checker) -> Outc
         (Some(id), None, signal) => Some(SignalArrival::of_signal(id, signal.unwrap_or_default())),
         (None, Some(id), signal) => Some(SignalArrival::of_invocation(id, signal.unwrap_or_default())),
         _ => {
-            return Err(Failure::reader(
+            return Err(CaseFailure::reader(
                 "payload",
                 "names a signal and an invocation, or none for its signal_payload",
             ));
@@ -181,7 +186,12 @@ fn inbound(from: &Transmission, declared: &GraphSpec, checker: &Checker) -> Outc
     Ok(inbound)
 }
 
-fn expect(checker: &mut Checker, key: &str, spot: Spot, handled: &Handled) -> Outcome<()> {
+fn expect(
+    checker: &mut AssertionChecker,
+    key: &str,
+    spot: LocatedNode,
+    handled: &TransmissionResult,
+) -> Outcome<()> {
     let report = &handled.report;
     match key {
         "dispatch_path" => checker.exactly(&spot, report.path.map(DispatchPath::as_str)),
@@ -206,7 +216,7 @@ fn expect(checker: &mut Checker, key: &str, spot: Spot, handled: &Handled) -> Ou
         "outbound_shape" => checker.exactly(&spot, outbound_shape(report)),
         "outbound_payload_includes" => {
             let payload = failed(report).map_or_else(|| completion(report), outbound);
-            checker.value(&spot, &payload, Extra::Allowed);
+            checker.value(&spot, &payload, ExtraKeyPolicy::Allowed);
         }
         "dev.singletree.paused_record_kept" => match &handled.kept {
             Ok(kept) => checker.exactly(&spot, *kept),
@@ -247,7 +257,7 @@ fn paused(report: &TurnReport<Snapshot>) -> Result<&Descriptor, String> {
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn subscribed(handled: &Handled) -> Result<(), String> {
+pub(crate) fn subscribed(handled: &TransmissionResult) -> Result<(), String> {
     let HarnessOutcome::Suspended(it) = &handled.report.outcome else {
         return Err(format!("the turn {}", handled.report.outcome.as_str()));
     };
@@ -256,7 +266,7 @@ pub(crate) fn subscribed(handled: &Handled) -> Result<(), String> {
 }
 
 /// Tells whether the harness tried a transmission again by itself: its session was loaded, or its entry ran, twice.
-pub(crate) fn retried(handled: &Handled) -> bool {
+pub(crate) fn retried(handled: &TransmissionResult) -> bool {
     let visits = &handled.reel.visits;
     let entry = visits.first().map(|visit| &visit.namespace);
     handled.reel.loads() > 1 || visits.iter().skip(1).any(|visit| Some(&visit.namespace) == entry)
@@ -266,7 +276,7 @@ pub(crate) fn retried(handled: &Handled) -> bool {
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn did_not_block(handled: &Handled) -> Result<(), String> {
+pub(crate) fn did_not_block(handled: &TransmissionResult) -> Result<(), String> {
     paused(&handled.report)?;
     ensure(handled.took.is_zero(), || format!("it took {:?}", handled.took))
 }
@@ -295,26 +305,30 @@ fn outbound(failed: &Failed) -> Value {
         "bucket": failed.bucket.as_str(),
         "retry_safe": failed.retry_safe,
         "diagnostic_message": failed.message,
-        "user_action_required": failed.bucket == Bucket::UserCorrectable,
-        "intervention_required": failed.bucket == Bucket::SessionTerminating,
+        "user_action_required": failed.bucket == FailureBucket::UserCorrectable,
+        "intervention_required": failed.bucket == FailureBucket::SessionTerminating,
     })
 }
 
-fn invoke_args(checker: &mut Checker, spot: Spot, handled: &Handled) -> Outcome<()> {
+fn invoke_args(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    handled: &TransmissionResult,
+) -> Outcome<()> {
     let Some(invoked) = &handled.report.invoked else {
         checker.holds(&spot.path, Err("the graph was not invoked".into()));
         return Ok(());
     };
     let (session, assigned, resumed) = match invoked {
-        Invoked::Start { session, assigned, .. } => {
+        EngineInvocation::Start { session, assigned, .. } => {
             (session.as_ref().map(ToString::to_string), *assigned, None)
         }
-        Invoked::Resume { invocation, payload } => {
+        EngineInvocation::Resume { invocation, payload } => {
             (None, false, Some((invocation.to_string(), payload.clone())))
         }
     };
     // The session that the harness reports must be the session that the engine's nodes see.
-    if let (Invoked::Start { .. }, Some(visit)) = (invoked, handled.reel.visits.first()) {
+    if let (EngineInvocation::Start { .. }, Some(visit)) = (invoked, handled.reel.visits.first()) {
         let agree =
             ensure(visit.session == session, || format!("the engine has session {:?}", visit.session));
         checker.holds(&spot.path, agree);
@@ -347,23 +361,23 @@ fn invoke_args(checker: &mut Checker, spot: Spot, handled: &Handled) -> Outcome<
 
 /// A coordinator in memory that records the calls to it.
 #[derive(Debug, Default)]
-struct Watched {
+struct RecordingCoordinator {
     inner: MemoryCoordinator,
     /// Whether every subscription fails.
     raises: bool,
-    asked: Mutex<Asked>,
+    asked: Mutex<CoordinatorCalls>,
 }
 
 /// Subscriptions (signal, invocation), and the ids of the invocations to which signals resolved.
-type Asked = (Vec<(String, String)>, Vec<String>);
+type CoordinatorCalls = (Vec<(String, String)>, Vec<String>);
 
-impl Watched {
-    fn cut(&self) -> Asked {
+impl RecordingCoordinator {
+    fn cut(&self) -> CoordinatorCalls {
         std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl SignalCoordinator for Watched {
+impl SignalCoordinator for RecordingCoordinator {
     fn subscribe<'a>(
         &'a self,
         descriptor: &'a Descriptor,

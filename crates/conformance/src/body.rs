@@ -3,28 +3,28 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
-use singletree::engine::{Snapshot, Update};
+use singletree::engine::{Snapshot, StateUpdate};
 use singletree::{Ctx, Graph, NodeError, NodeResult};
 use tokio::time::Instant;
 
 use crate::adapt;
-use crate::mocks::{self, Caller, Mocks};
-use crate::nodes::{BodySpec, DrainSpec, End};
-use crate::tape::{NodeDrain, Tape, Visit};
+use crate::mocks::{self, MockCallCounters, MockCallSite};
+use crate::nodes::{BodyResultSpec, NodeBodySpec, NodeDrainSpec};
+use crate::tape::{CaseRecorder, NodeDrainResult, NodeVisit};
 
 /// A body and its context.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct NodeBodyContext {
     /// The node's name.
     pub(crate) name: String,
     /// The name of its graph.
     pub(crate) graph: String,
     /// The declared behaviour.
-    pub(crate) spec: BodySpec,
+    pub(crate) spec: NodeBodySpec,
     /// The tape that records its visits.
-    pub(crate) tape: Tape,
+    pub(crate) tape: CaseRecorder,
     /// The state of the failure mocks.
-    pub(crate) mocks: Mocks,
+    pub(crate) mocks: MockCallCounters,
     /// The outermost graph.
     pub(crate) whole: Arc<OnceLock<Graph<Snapshot>>>,
 }
@@ -33,8 +33,8 @@ pub(crate) struct Part {
 ///
 /// # Errors
 /// The error that the fixture makes the body raise, or the reason why the body cannot do its work.
-pub(crate) async fn run(part: Arc<Part>, cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
-    let visit = Visit {
+pub(crate) async fn run(part: Arc<NodeBodyContext>, cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
+    let visit = NodeVisit {
         namespace: cx.namespace().iter().map(|it| it.as_ref().to_owned()).collect(),
         pre_state: cx.snapshot().to_json()?,
         invocation: cx.identity().invocation_id.to_string(),
@@ -53,7 +53,7 @@ pub(crate) async fn run(part: Arc<Part>, cx: Ctx<Snapshot>) -> NodeResult<Snapsh
         reel.visits.push(visit);
         reel.visits.len() - 1
     };
-    let counted = in_instance.then(|| Running::begin(&part.tape));
+    let counted = in_instance.then(|| RunningInstanceGuard::begin(&part.tape));
     if has_siblings {
         adapt::give_way().await;
     }
@@ -66,10 +66,10 @@ pub(crate) async fn run(part: Arc<Part>, cx: Ctx<Snapshot>) -> NodeResult<Snapsh
 }
 
 /// A body that is running in a fan-out instance.
-struct Running(Tape);
+struct RunningInstanceGuard(CaseRecorder);
 
-impl Running {
-    fn begin(tape: &Tape) -> Self {
+impl RunningInstanceGuard {
+    fn begin(tape: &CaseRecorder) -> Self {
         let mut reel = tape.write();
         reel.in_flight.now += 1;
         reel.in_flight.max = reel.in_flight.max.max(reel.in_flight.now);
@@ -78,14 +78,14 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningInstanceGuard {
     fn drop(&mut self) {
         let mut reel = self.0.write();
         reel.in_flight.now = reel.in_flight.now.saturating_sub(1);
     }
 }
 
-async fn work(part: &Part, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
+async fn work(part: &NodeBodyContext, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
     if let Some(sleep) = part.spec.sleep {
         tokio::time::sleep(sleep).await;
     }
@@ -101,14 +101,16 @@ async fn work(part: &Part, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
     Ok(update)
 }
 
-async fn end(part: &Part, end: &End, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
+async fn end(part: &NodeBodyContext, end: &BodyResultSpec, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
     match end {
-        End::Update(values) => read(values, cx),
-        End::FromField { target, source, multiplier } => from_field(cx, target, source, *multiplier),
-        End::Raises(raised) => Err(mocks::error_of(raised)),
-        End::Mock(mock) => {
+        BodyResultSpec::Update(values) => read(values, cx),
+        BodyResultSpec::FromField { target, source, multiplier } => {
+            from_field(cx, target, source, *multiplier)
+        }
+        BodyResultSpec::Raises(raised) => Err(mocks::error_of(raised)),
+        BodyResultSpec::Mock(mock) => {
             let state = cx.snapshot().to_json()?;
-            let caller = Caller {
+            let caller = MockCallSite {
                 mock: vec![part.graph.clone(), part.name.clone()],
                 instance: cx.lineage().fan_out_index_chain().collect(),
                 state: &state,
@@ -120,15 +122,15 @@ async fn end(part: &Part, end: &End, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot>
                 (None, None) => Err(NodeError::new("the fixture does not say what this node returns")),
             }
         }
-        End::Suspend { signal, unless } => {
+        BodyResultSpec::Suspend { signal, unless } => {
             let answered = match unless {
                 Some(field) => field_of(cx, field)? == Value::Bool(true),
                 None => false,
             };
-            if answered { Ok(Update::new()) } else { cx.suspend(signal.as_ref().clone()).await }
+            if answered { Ok(StateUpdate::new()) } else { cx.suspend(signal.as_ref().clone()).await }
         }
-        End::SuspendAt { item, signal, otherwise } => {
-            let End::FromField { target, source, multiplier } = otherwise.as_ref() else {
+        BodyResultSpec::SuspendAt { item, signal, otherwise } => {
+            let BodyResultSpec::FromField { target, source, multiplier } = otherwise.as_ref() else {
                 return Err(NodeError::new("the fixture does not say what other instances do"));
             };
             if field_of(cx, source)?.as_i64() == Some(*item) {
@@ -141,7 +143,7 @@ async fn end(part: &Part, end: &End, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot>
 
 /// An update of literal values, and of fields that are named and read (R12).
 fn read(values: &Map<String, Value>, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
-    values.iter().try_fold(Update::new(), |update, (field, value)| {
+    values.iter().try_fold(StateUpdate::new(), |update, (field, value)| {
         let read = adapt::is_read(value, |it| cx.snapshot().get(it).is_some());
         let value = read.map_or_else(|| Ok(value.clone()), |read| field_of(cx, &read))?;
         Ok(update.with_json(field.clone(), value))
@@ -150,10 +152,14 @@ fn read(values: &Map<String, Value>, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot>
 
 fn from_field(cx: &Ctx<Snapshot>, target: &str, source: &str, multiplier: i64) -> NodeResult<Snapshot> {
     let product = multiply(&field_of(cx, source)?, multiplier)?;
-    Ok(Update::new().with_json(target.to_owned(), product))
+    Ok(StateUpdate::new().with_json(target.to_owned(), product))
 }
 
-async fn run_drain(part: &Part, drain: &DrainSpec, cx: &Ctx<Snapshot>) -> Result<(), NodeError> {
+async fn run_drain(
+    part: &NodeBodyContext,
+    drain: &NodeDrainSpec,
+    cx: &Ctx<Snapshot>,
+) -> Result<(), NodeError> {
     let whole = part.whole.get().ok_or_else(|| NodeError::new("the graph is not there yet"))?;
     let invocation = &cx.identity().invocation_id;
     let began = Instant::now();
@@ -164,7 +170,13 @@ async fn run_drain(part: &Part, drain: &DrainSpec, cx: &Ctx<Snapshot>) -> Result
         let taken = tape.taken_by(observer).filter(|taken_by| taken_by.identity.invocation_id == *invocation);
         (observer.clone(), taken.cloned().collect())
     });
-    tape.drains.push(NodeDrain { node: part.name.clone(), summary, took, limit: drain.timeout, snapshot });
+    tape.drains.push(NodeDrainResult {
+        node: part.name.clone(),
+        summary,
+        took,
+        limit: drain.timeout,
+        snapshot,
+    });
     Ok(())
 }
 

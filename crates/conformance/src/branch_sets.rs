@@ -7,21 +7,21 @@ use singletree::Graph;
 use singletree::engine::{Branch, Branches, ErrorPolicy, Middleware, Snapshot};
 
 use crate::body;
-use crate::nodes::{BranchSpec, BranchesSpec};
+use crate::nodes::{BranchSpec, ParallelBranchesSpec};
 
 /// The built parts of a branch.
-pub(crate) struct Parts {
+pub(crate) struct BuiltBranch {
     /// Its subgraph.
     pub(crate) subgraph: Option<Graph<Snapshot>>,
     /// Its function.
-    pub(crate) call: Option<Arc<body::Part>>,
+    pub(crate) call: Option<Arc<body::NodeBodyContext>>,
     /// The middleware around the branch.
     pub(crate) middleware: Vec<Arc<dyn Middleware>>,
 }
 
 /// Makes parallel branches of their parts, which come in the same order.
 #[must_use]
-pub(crate) fn build(spec: &BranchesSpec, parts: Vec<Parts>) -> Branches<Snapshot> {
+pub(crate) fn build(spec: &ParallelBranchesSpec, parts: Vec<BuiltBranch>) -> Branches<Snapshot> {
     let mut branches = Branches::new();
     for (of, parts) in spec.branches.iter().zip(parts) {
         branches = branches.branch(of.name.clone(), branch(of, parts));
@@ -35,7 +35,7 @@ pub(crate) fn build(spec: &BranchesSpec, parts: Vec<Parts>) -> Branches<Snapshot
     }
 }
 
-fn branch(spec: &BranchSpec, parts: Parts) -> Branch<Snapshot> {
+fn branch(spec: &BranchSpec, parts: BuiltBranch) -> Branch<Snapshot> {
     let mut branch = Branch::new();
     if let Some(graph) = &parts.subgraph {
         branch = branch.subgraph(graph);

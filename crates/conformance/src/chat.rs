@@ -6,56 +6,56 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use singletree::engine::Snapshot;
-use singletree::harness::{Answer, Chat, ChatTurnOutcome, SignalAddress, Subscribed};
+use singletree::harness::{Answer, Chat, ChatTurnOutcome, OutcomeSubscription, SignalAddress};
 use singletree::llm::ChatMessage;
 use singletree::{Agent, Graph};
 use tokio::time::Instant;
 
 use crate::adapt;
-use crate::chat_expect::{History, expect};
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
-use crate::journal::WatchedJournal;
+use crate::chat_expect::{StoredHistory, expect};
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
+use crate::journal::CountingJournal;
 use crate::schema::literals;
-use crate::tape::{Reel, Tape};
+use crate::tape::{CaseRecorder, CaseRecording};
 
 /// The program of a case of the harness-chat suite.
 #[derive(Debug)]
-pub(crate) struct ChatSpec {
-    turns: Vec<TurnSpec>,
-    arrivals: Vec<ArrivalSpec>,
+pub(crate) struct ChatCaseSpec {
+    turns: Vec<ChatTurnSpec>,
+    arrivals: Vec<SignalArrivalSpec>,
 }
 
 #[derive(Debug)]
-struct TurnSpec {
+struct ChatTurnSpec {
     session: String,
-    message: Spot,
+    message: LocatedNode,
     listener: Option<String>,
     with_previous: bool,
-    expected: Spot,
+    expected: LocatedNode,
 }
 
 #[derive(Debug)]
-struct ArrivalSpec {
+struct SignalArrivalSpec {
     signal: String,
     payload: Map<String, Value>,
-    expected: Spot,
+    expected: LocatedNode,
 }
 
 /// The results of a turn.
 #[derive(Debug)]
-pub(crate) struct Turned {
+pub(crate) struct ChatTurnResult {
     /// The message, as the fixture writes it.
     pub(crate) sent: serde_json::Value,
     /// Its outcome.
     pub(crate) outcome: Arc<ChatTurnOutcome>,
     /// The runner's recording during the turn.
-    pub(crate) reel: Reel,
+    pub(crate) reel: CaseRecording,
     /// The session's history before it.
-    pub(crate) before: History,
+    pub(crate) before: StoredHistory,
     /// The session's history after it.
-    pub(crate) after: History,
+    pub(crate) after: StoredHistory,
     /// How often it called the journal.
     pub(crate) calls: usize,
     /// How long it took.
@@ -64,9 +64,9 @@ pub(crate) struct Turned {
 
 /// The results of a case.
 #[derive(Debug, Default)]
-pub(crate) struct Talked {
+pub(crate) struct ChatCaseResult {
     /// Its turns.
-    pub(crate) turns: Vec<Turned>,
+    pub(crate) turns: Vec<ChatTurnResult>,
     /// How many signals arrived.
     pub(crate) arrivals: usize,
     /// The outcomes that listeners received, by listener name.
@@ -78,24 +78,24 @@ pub(crate) struct Talked {
 /// More messages than any fixture makes.
 const HISTORY_MAX: u64 = 1 << 16;
 
-type Heard = Arc<Mutex<BTreeMap<String, Vec<Arc<ChatTurnOutcome>>>>>;
+type OutcomesByListener = Arc<Mutex<BTreeMap<String, Vec<Arc<ChatTurnOutcome>>>>>;
 
-impl ChatSpec {
+impl ChatCaseSpec {
     /// Takes the suite's keys out of a case.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
+    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
         let mut harness = block.need("harness")?.fields()?;
         let mode = harness.need("mode")?;
         if mode.text()? != "sessioned" {
-            return Err(Failure::reader(&mode.path, "a chat harness has sessions"));
+            return Err(CaseFailure::reader(&mode.path, "a chat harness has sessions"));
         }
         adapt::coordinator(&mut harness)?;
         harness.finish()?;
         let turns = block.need("chat_turns")?.items()?.into_iter().map(turn).collect::<Outcome<Vec<_>>>()?;
         if turns.first().is_some_and(|turns| turns.with_previous) {
-            return Err(Failure::reader("chat_turns[0]", "there is no turn before the first"));
+            return Err(CaseFailure::reader("chat_turns[0]", "there is no turn before the first"));
         }
         let arrivals = match block.take("signal_arrivals") {
             Some(list) => list.items()?.into_iter().map(arrival).collect::<Outcome<_>>()?,
@@ -105,10 +105,10 @@ impl ChatSpec {
     }
 }
 
-fn turn(spot: Spot) -> Outcome<TurnSpec> {
+fn turn(spot: LocatedNode) -> Outcome<ChatTurnSpec> {
     let mut block = spot.fields()?;
     block.text("name")?;
-    let turn = TurnSpec {
+    let turn = ChatTurnSpec {
         session: block.need("session_id")?.text()?.to_owned(),
         message: block.need("user_message")?,
         listener: block.text("subscribe_listener")?,
@@ -123,9 +123,9 @@ fn turn(spot: Spot) -> Outcome<TurnSpec> {
     Ok(turn)
 }
 
-fn arrival(spot: Spot) -> Outcome<ArrivalSpec> {
+fn arrival(spot: LocatedNode) -> Outcome<SignalArrivalSpec> {
     let mut block = spot.fields()?;
-    let arrival = ArrivalSpec {
+    let arrival = SignalArrivalSpec {
         signal: block.need("signal_id")?.text()?.to_owned(),
         payload: literals(block.need("signal_payload")?)?,
         expected: block.need("expected_listener_callback")?,
@@ -135,14 +135,14 @@ fn arrival(spot: Spot) -> Outcome<ArrivalSpec> {
 }
 
 /// A conversation that is going on.
-struct Room<'a> {
+struct ChatCaseRunner<'a> {
     chat: Chat,
-    journal: WatchedJournal,
+    journal: CountingJournal,
     /// A second harness over the same journal, without injected faults, that reads the stored data.
     reader: Chat,
-    tape: &'a Tape,
-    heard: Heard,
-    listeners: Vec<Subscribed>,
+    tape: &'a CaseRecorder,
+    heard: OutcomesByListener,
+    listeners: Vec<OutcomeSubscription>,
     /// The session that each listener hears of.
     sessions: BTreeMap<String, String>,
 }
@@ -152,26 +152,26 @@ struct Room<'a> {
 /// # Errors
 /// When the harness cannot be made.
 pub(crate) async fn run(
-    spec: ChatSpec,
+    spec: ChatCaseSpec,
     graph: Graph<Snapshot>,
-    (journal, tape): (WatchedJournal, &Tape),
+    (journal, tape): (CountingJournal, &CaseRecorder),
     ask_again: bool,
-    checker: &mut Checker,
-) -> Outcome<Talked> {
-    let refused = |it: singletree::harness::Error| Failure::build("harness", it.to_string());
+    checker: &mut AssertionChecker,
+) -> Outcome<ChatCaseResult> {
+    let refused = |it: singletree::harness::Error| CaseFailure::build("harness", it.to_string());
     let agent = Agent::new("conformance", &graph);
     let chat = Chat::builder().agent(agent.clone()).open(journal.clone()).map_err(refused)?;
     let reader = Chat::builder().agent(agent).open(journal.inner().clone()).map_err(refused)?;
-    let mut room = Room {
+    let mut room = ChatCaseRunner {
         chat,
         journal,
         reader,
         tape,
-        heard: Heard::default(),
+        heard: OutcomesByListener::default(),
         listeners: Vec::new(),
         sessions: BTreeMap::new(),
     };
-    let mut talked = Talked::default();
+    let mut talked = ChatCaseResult::default();
     let last = spec.turns.last().map(|turn| turn.session.clone());
     let mut turns = spec.turns.into_iter().peekable();
     while let Some(first) = turns.next() {
@@ -193,7 +193,7 @@ pub(crate) async fn run(
     Ok(talked)
 }
 
-impl Room<'_> {
+impl ChatCaseRunner<'_> {
     fn listen(&mut self, name: String, session: &str) -> Outcome<()> {
         let heard = self.heard.clone();
         heard.lock().unwrap_or_else(PoisonError::into_inner).entry(name.clone()).or_default();
@@ -206,14 +206,19 @@ impl Room<'_> {
                 .or_default()
                 .push(outcome);
         });
-        let listening = listening.map_err(|error| Failure::build("subscribe_listener", error.to_string()))?;
+        let listening =
+            listening.map_err(|error| CaseFailure::build("subscribe_listener", error.to_string()))?;
         self.listeners.push(listening);
         Ok(())
     }
 
     /// Sends the messages of these turns, each without waiting for the turn before, and asserts the expectations of
     /// each when all turns have ended.
-    async fn turns(&mut self, specs: Vec<TurnSpec>, checker: &mut Checker) -> Outcome<Vec<Turned>> {
+    async fn turns(
+        &mut self,
+        specs: Vec<ChatTurnSpec>,
+        checker: &mut AssertionChecker,
+    ) -> Outcome<Vec<ChatTurnResult>> {
         let mut sends = Vec::new();
         let mut befores = Vec::new();
         for spec in &specs {
@@ -241,12 +246,12 @@ impl Room<'_> {
             let checked = expect(checker, wanted, &outcome, &after);
             checker.take(checked);
             let sent = spec.message.node.to_json();
-            turned.push(Turned { sent, outcome, reel: reel.clone(), before, after, calls, took });
+            turned.push(ChatTurnResult { sent, outcome, reel: reel.clone(), before, after, calls, took });
         }
         Ok(turned)
     }
 
-    async fn arrival(&mut self, spec: ArrivalSpec, checker: &mut Checker) -> Outcome<()> {
+    async fn arrival(&mut self, spec: SignalArrivalSpec, checker: &mut AssertionChecker) -> Outcome<()> {
         let path = spec.expected.path.clone();
         let before = self.count();
         let answer = Answer::new(spec.payload);
@@ -268,7 +273,7 @@ impl Room<'_> {
         if let Some(outcome) = calls.and_then(|it| it.last()) {
             let after = match self.sessions.get(&name) {
                 Some(session) => self.history(session).await,
-                None => History::default(),
+                None => StoredHistory::default(),
             };
             expect(checker, wanted, outcome, &after)?;
         }
@@ -280,9 +285,9 @@ impl Room<'_> {
     }
 
     /// Reads a session's history as another process would.
-    async fn history(&self, session: &str) -> History {
+    async fn history(&self, session: &str) -> StoredHistory {
         let entries = self.reader.history(session, 0, HISTORY_MAX).await.unwrap_or_default();
-        History(
+        StoredHistory(
             entries
                 .iter()
                 .map(|entry| serde_json::to_value(entry.message.as_ref()).unwrap_or_default())

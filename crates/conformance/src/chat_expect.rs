@@ -4,25 +4,25 @@ use serde_json::{Value, json};
 use singletree::harness::{ChatTurnOutcome, DispatchPath, ErroredTurn};
 use singletree::llm::ChatMessage;
 
-use crate::check::{Checker, ensure};
+use crate::check::{AssertionChecker, ensure};
 use crate::expect::signal_descriptor;
 use crate::failure::Outcome;
-use crate::fields::{Fields, Spot, unknown};
-use crate::matcher::{Bindings, Extra, Matcher};
+use crate::fields::{LocatedNode, YamlMapReader, unknown};
+use crate::matcher::{ExtraKeyPolicy, TokenBindings, ValueMatcher};
 
 /// The messages of a session, as they are kept.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct History(pub(crate) Vec<Value>);
+pub(crate) struct StoredHistory(pub(crate) Vec<Value>);
 
 /// Asserts everything that a fixture expects of a turn, but for keys that were taken already.
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
 pub(crate) fn expect(
-    checker: &mut Checker,
-    mut wanted: Fields,
+    checker: &mut AssertionChecker,
+    mut wanted: YamlMapReader,
     outcome: &ChatTurnOutcome,
-    after: &History,
+    after: &StoredHistory,
 ) -> Outcome<()> {
     let ended = wanted.need("outcome")?;
     checker.exactly(&ended, outcome.as_str());
@@ -38,11 +38,11 @@ pub(crate) fn expect(
 }
 
 fn expect_key(
-    checker: &mut Checker,
+    checker: &mut AssertionChecker,
     key: &str,
-    spot: Spot,
+    spot: LocatedNode,
     outcome: &ChatTurnOutcome,
-    after: &History,
+    after: &StoredHistory,
 ) -> Outcome<()> {
     match key {
         "replies" => match outcome {
@@ -89,8 +89,8 @@ fn errored(outcome: &ChatTurnOutcome) -> Option<&ErroredTurn> {
 
 /// Asserts a list of messages: its length, and of each the keys that are named.
 fn messages<'a>(
-    checker: &mut Checker,
-    spot: Spot,
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
     actual: impl Iterator<Item = &'a ChatMessage>,
 ) -> Outcome<()> {
     let actual: Vec<Value> = actual.map(|actual| serde_json::to_value(actual).unwrap_or_default()).collect();
@@ -102,12 +102,12 @@ fn messages<'a>(
     checker.holds(&path, count);
     for (wanted, actual) in wanted.iter().zip(&actual) {
         known_keys(wanted)?;
-        checker.value(wanted, actual, Extra::Allowed);
+        checker.value(wanted, actual, ExtraKeyPolicy::Allowed);
     }
     Ok(())
 }
 
-fn known_keys(message: &Spot) -> Outcome<()> {
+fn known_keys(message: &LocatedNode) -> Outcome<()> {
     let mut keys = message.clone().fields()?;
     while let Some((key, it)) = keys.next() {
         if !["role", "content", "tool_calls", "tool_call_id"].contains(&key.as_str()) {
@@ -117,7 +117,7 @@ fn known_keys(message: &Spot) -> Outcome<()> {
     Ok(())
 }
 
-fn reply(checker: &mut Checker, spot: Spot, outcome: &ChatTurnOutcome) -> Outcome<()> {
+fn reply(checker: &mut AssertionChecker, spot: LocatedNode, outcome: &ChatTurnOutcome) -> Outcome<()> {
     let Some(errored) = errored(outcome) else {
         checker.holds(&spot.path, Err(format!("the turn {}", outcome.as_str())));
         return Ok(());
@@ -147,7 +147,7 @@ fn reply(checker: &mut Checker, spot: Spot, outcome: &ChatTurnOutcome) -> Outcom
     Ok(())
 }
 
-fn final_state(checker: &mut Checker, spot: Spot, after: &History) -> Outcome<()> {
+fn final_state(checker: &mut AssertionChecker, spot: LocatedNode, after: &StoredHistory) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     if let Some(it) = wanted.take("messages_count") {
         checker.exactly(&it, after.0.len());
@@ -159,9 +159,10 @@ fn final_state(checker: &mut Checker, spot: Spot, after: &History) -> Outcome<()
         checker.holds(&path, ensure(!wanted.is_empty(), || "an empty list demands nothing".into()));
         for one in wanted {
             known_keys(&one)?;
-            let matcher = Matcher::read(&one)?;
-            let found =
-                rest.any(|item| matcher.check(item, Extra::Allowed, &mut Bindings::default()).is_ok());
+            let matcher = ValueMatcher::read(&one)?;
+            let found = rest.any(|item| {
+                matcher.check(item, ExtraKeyPolicy::Allowed, &mut TokenBindings::default()).is_ok()
+            });
             checker.holds(
                 &path,
                 ensure(found, || format!("{} is not there, in this order", one.node.to_json())),

@@ -6,52 +6,52 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::assertion_id::AssertionId;
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
-use crate::matcher::{Bindings, Extra, Matcher};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
+use crate::matcher::{ExtraKeyPolicy, TokenBindings, ValueMatcher};
 
 /// Collects the failures, and the paths of all assertions that were made.
 #[derive(Debug, Default)]
-pub(crate) struct Checker {
+pub(crate) struct AssertionChecker {
     /// The failed assertions and reading failures.
-    pub(crate) failures: Vec<Failure>,
+    pub(crate) failures: Vec<CaseFailure>,
     /// The values of tokens.
-    pub(crate) bindings: Bindings,
+    pub(crate) bindings: TokenBindings,
     /// The paths of the assertions that were made.
     pub(crate) asserted: BTreeSet<String>,
     /// The invariants that only restated assertions that were made.
     pub(crate) restated: BTreeSet<String>,
 }
 
-impl Checker {
+impl AssertionChecker {
     /// Adds the failure of something that gave none of its values.
     pub(crate) fn take<T>(&mut self, outcome: Outcome<T>) -> Option<T> {
         outcome.map_err(|error| self.failures.push(error)).ok()
     }
 
     /// Asserts that a value matches the fixture's value.
-    pub(crate) fn value(&mut self, spot: &Spot, actual: &Value, extra: Extra) {
-        if let Some(matcher) = self.take(Matcher::read(spot)) {
+    pub(crate) fn value(&mut self, spot: &LocatedNode, actual: &Value, extra: ExtraKeyPolicy) {
+        if let Some(matcher) = self.take(ValueMatcher::read(spot)) {
             let checked = matcher.check(actual, extra, &mut self.bindings);
             self.holds(&spot.path, checked);
         }
     }
 
     /// Asserts that a value is exactly the fixture's value.
-    pub(crate) fn exactly(&mut self, spot: &Spot, actual: impl Into<Value>) {
-        self.value(spot, &actual.into(), Extra::Refused);
+    pub(crate) fn exactly(&mut self, spot: &LocatedNode, actual: impl Into<Value>) {
+        self.value(spot, &actual.into(), ExtraKeyPolicy::Refused);
     }
 
     /// Asserts that something holds, and counts it under a path.
     pub(crate) fn holds(&mut self, path: &str, checked: Result<(), String>) {
         self.asserted.insert(path.to_owned());
         if let Err(what) = checked {
-            self.failures.push(Failure::assertion(path, what));
+            self.failures.push(CaseFailure::assertion(path, what));
         }
     }
 
     /// Asserts that a truth value is the fixture's truth value.
-    pub(crate) fn truth(&mut self, spot: &Spot, actual: Result<(), String>) {
+    pub(crate) fn truth(&mut self, spot: &LocatedNode, actual: Result<(), String>) {
         let Some(wanted) = self.take(spot.truth()) else { return };
         let checked = match (wanted, actual) {
             (true, Err(what)) => Err(what),
@@ -87,8 +87,8 @@ mod tests {
     use super::*;
     use crate::yaml::parse;
 
-    fn spot(text: &str) -> Spot {
-        Spot::new(parse(text).unwrap(), "invocations[1].expected.it")
+    fn spot(text: &str) -> LocatedNode {
+        LocatedNode::new(parse(text).unwrap(), "invocations[1].expected.it")
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
             ("false", Err("no".to_owned()), false),
             ("7", Ok(()), true),
         ] {
-            let mut checker = Checker::default();
+            let mut checker = AssertionChecker::default();
             checker.truth(&spot(said), is.clone());
             assert_eq!(!checker.failures.is_empty(), fails, "{said} {is:?}");
         }

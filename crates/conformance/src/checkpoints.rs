@@ -10,8 +10,8 @@ mod store;
 
 pub(crate) use play::play;
 pub(crate) use resumed::of_resume;
-pub(crate) use spec::{Backend, CheckpointSpec, backend};
-pub(crate) use store::{CaseCheckpoints, Save, resume};
+pub(crate) use spec::{CheckpointBackend, CheckpointCaseSpec, backend};
+pub(crate) use store::{CheckpointSave, RecordingCheckpointer, resume};
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use crate::prompts;
 
 /// The language in which the cases of a capability are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum FixtureDialect {
     /// Graphs, and the programs that run them.
     Graph,
     /// Calls to a model, and the server that answers them.
@@ -13,7 +13,7 @@ pub(crate) enum Dialect {
     Prompts,
 }
 
-impl Dialect {
+impl FixtureDialect {
     /// Returns the dialect of a capability.
     #[must_use]
     pub(crate) fn of(capability: &str) -> Self {

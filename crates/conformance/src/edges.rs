@@ -3,45 +3,45 @@
 use serde_json::Value;
 use singletree::engine::{END, GraphBuilder, Snapshot, Target};
 
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
 
 /// An edge.
 #[derive(Debug, Clone)]
-pub(crate) struct EdgeSpec {
+pub(crate) struct GraphEdgeSpec {
     from: String,
-    way: Way,
+    way: EdgeTargetSpec,
 }
 
 #[derive(Debug, Clone)]
-enum Way {
+enum EdgeTargetSpec {
     To(Target),
     IfField { field: String, equals: Value, then: Target, otherwise: Target },
     ReadField(String),
     Raises(String),
 }
 
-fn target(spot: &Spot) -> Outcome<Target> {
+fn target(spot: &LocatedNode) -> Outcome<Target> {
     Ok(match spot.text()? {
         "END" => END.into(),
         name => name.into(),
     })
 }
 
-impl EdgeSpec {
+impl GraphEdgeSpec {
     /// Reads an edge.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn read(spot: Spot) -> Outcome<Self> {
+    pub(crate) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let from = block.need("from")?.text()?.to_owned();
         let way = match block.take("condition") {
-            None => Way::To(target(&block.need("to")?)?),
+            None => EdgeTargetSpec::To(target(&block.need("to")?)?),
             Some(condition) => {
                 let mut condition = condition.fields()?;
                 let way = match condition.text("callable")?.as_deref() {
-                    None => Way::IfField {
+                    None => EdgeTargetSpec::IfField {
                         field: condition.need("if_field")?.text()?.to_owned(),
                         equals: condition.need("equals")?.node.to_json(),
                         then: target(&condition.need("then")?)?,
@@ -51,11 +51,15 @@ impl EdgeSpec {
                     Some(callable) => {
                         block.take("to").map(|it| target(&it)).transpose()?;
                         match callable {
-                            "state_field_read" => Way::ReadField(condition.need("field")?.text()?.to_owned()),
-                            "edge_raises" => Way::Raises(condition.need("message")?.text()?.to_owned()),
+                            "state_field_read" => {
+                                EdgeTargetSpec::ReadField(condition.need("field")?.text()?.to_owned())
+                            }
+                            "edge_raises" => {
+                                EdgeTargetSpec::Raises(condition.need("message")?.text()?.to_owned())
+                            }
                             other => {
                                 let what = format!("unknown callable '{other}'");
-                                return Err(Failure::reader(condition.path(), what));
+                                return Err(CaseFailure::reader(condition.path(), what));
                             }
                         }
                     }
@@ -72,8 +76,8 @@ impl EdgeSpec {
     #[must_use]
     pub(crate) fn reads(&self) -> Option<&str> {
         match &self.way {
-            Way::ReadField(field) => Some(field),
-            Way::To(_) | Way::IfField { .. } | Way::Raises(_) => None,
+            EdgeTargetSpec::ReadField(field) => Some(field),
+            EdgeTargetSpec::To(_) | EdgeTargetSpec::IfField { .. } | EdgeTargetSpec::Raises(_) => None,
         }
     }
 
@@ -82,17 +86,17 @@ impl EdgeSpec {
     pub(crate) fn add(&self, builder: GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot> {
         let from = self.from.clone();
         match self.way.clone() {
-            Way::To(target) => builder.edge(from, target),
-            Way::Raises(message) => {
+            EdgeTargetSpec::To(target) => builder.edge(from, target),
+            EdgeTargetSpec::Raises(message) => {
                 builder.conditional_edge(from, move |_: &Snapshot| Err::<Target, _>(message.clone()))
             }
-            Way::ReadField(field) => {
+            EdgeTargetSpec::ReadField(field) => {
                 builder.conditional_edge(from, move |state: &Snapshot| match read(state, &field)? {
                     Value::String(name) => Ok(Target::Node(name)),
                     other => Err(format!("field '{field}' names no node: {other}")),
                 })
             }
-            Way::IfField { field, equals, then, otherwise } => {
+            EdgeTargetSpec::IfField { field, equals, then, otherwise } => {
                 builder.conditional_edge(from, move |state: &Snapshot| {
                     let holds = read(state, &field)? == equals;
                     Ok::<_, String>(if holds { then.clone() } else { otherwise.clone() })

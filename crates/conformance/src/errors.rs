@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use singletree::durable::MigrationError;
 use singletree::engine::{Error, NodeError, chain, classify, is_transient};
 
-use crate::check::{Checker, ensure};
+use crate::check::{AssertionChecker, ensure};
 use crate::failure::Outcome;
-use crate::fields::{Fields, Spot};
-use crate::matcher::Extra;
-use crate::run::Run;
-use crate::sessions::KeyError;
+use crate::fields::{LocatedNode, YamlMapReader};
+use crate::matcher::ExtraKeyPolicy;
+use crate::run::InvocationResult;
+use crate::sessions::MissingKeyError;
 
 /// Tells an error in one line.
 #[must_use]
@@ -24,7 +24,12 @@ pub(crate) fn told(error: &Error) -> String {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn expect(checker: &mut Checker, spot: Spot, run: &Run, surface: bool) -> Outcome<()> {
+pub(crate) fn expect(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    run: &InvocationResult,
+    surface: bool,
+) -> Outcome<()> {
     let Err(error) = &run.ended else {
         checker.holds(&spot.path, Err(format!("it did not fail: it {}", run.word())));
         return Ok(());
@@ -62,7 +67,12 @@ pub(crate) fn expect(checker: &mut Checker, spot: Spot, run: &Run, surface: bool
 }
 
 /// Asserts the expectations of middleware, fan-out and branch fixtures about an error.
-fn of_containers(checker: &mut Checker, wanted: &mut Fields, run: &Run, error: &Error) -> Outcome<()> {
+fn of_containers(
+    checker: &mut AssertionChecker,
+    wanted: &mut YamlMapReader,
+    run: &InvocationResult,
+    error: &Error,
+) -> Outcome<()> {
     if let Some(it) = wanted.take("flaky_call_count") {
         checker.exactly(&it, run.reel.mock_calls);
     }
@@ -138,7 +148,7 @@ fn of_migration(error: &MigrationError) -> Value {
     }
 }
 
-fn carries(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
+fn carries(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> Outcome<()> {
     exposes(checker, spot, &exposed(error))
 }
 
@@ -147,7 +157,7 @@ fn carries(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
 ///
 /// # Errors
 /// When it is no map, or the mentioned value is no text.
-pub(crate) fn exposes(checker: &mut Checker, spot: Spot, fields: &Value) -> Outcome<()> {
+pub(crate) fn exposes(checker: &mut AssertionChecker, spot: LocatedNode, fields: &Value) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     while let Some((key, it)) = wanted.next() {
         let value = |name: &str| fields.get(name).filter(|field| !field.is_null());
@@ -162,7 +172,7 @@ pub(crate) fn exposes(checker: &mut Checker, spot: Spot, fields: &Value) -> Outc
             );
         } else {
             match value(&key) {
-                Some(value) => checker.value(&it, value, Extra::Allowed),
+                Some(value) => checker.value(&it, value, ExtraKeyPolicy::Allowed),
                 None => checker.holds(&it.path, Err(format!("the error has no '{key}'"))),
             }
         }
@@ -170,11 +180,11 @@ pub(crate) fn exposes(checker: &mut Checker, spot: Spot, fields: &Value) -> Outc
     Ok(())
 }
 
-fn cause(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
+fn cause(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     // The one mock that raises an exception of a type raises this one.
     let mut causes = std::iter::successors(Some(error as &(dyn StdError + 'static)), |it| (*it).source());
-    let found = causes.any(|cause| cause.is::<KeyError>()).then_some("KeyError");
+    let found = causes.any(|cause| cause.is::<MissingKeyError>()).then_some("KeyError");
     checker.exactly(&wanted.need("exception_type")?, found);
     wanted.finish()
 }

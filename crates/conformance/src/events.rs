@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 use singletree::engine::{AttemptEnd, BranchesConfig, EventError, FanOutConfig, NodeEvent, Snapshot};
 
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Spot, unknown};
-use crate::matcher::Extra;
-use crate::tape::{Delivery, Reel};
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, unknown};
+use crate::matcher::ExtraKeyPolicy;
+use crate::tape::{CaseRecording, EventDelivery};
 
 /// The keys of an event that are asserted.
 const KEYS: &[&str] = &[
@@ -98,15 +98,15 @@ fn branches(config: &BranchesConfig) -> Value {
 /// # Errors
 /// When the list has an unknown key or value.
 pub(crate) fn by_observer(
-    checker: &mut Checker,
-    spot: Spot,
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
     known: &[String],
     events: impl Fn(&str) -> Vec<NodeEvent>,
 ) -> Outcome<()> {
     let mut lists = spot.fields()?;
     while let Some((observer, list)) = lists.next() {
         if !known.contains(&observer) {
-            return Err(Failure::reader(&list.path, format!("no observer is called '{observer}'")));
+            return Err(CaseFailure::reader(&list.path, format!("no observer is called '{observer}'")));
         }
         event_list(checker, list, &events(&observer))?;
     }
@@ -117,7 +117,11 @@ pub(crate) fn by_observer(
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]) -> Outcome<()> {
+pub(crate) fn event_list(
+    checker: &mut AssertionChecker,
+    list: LocatedNode,
+    events: &[NodeEvent],
+) -> Outcome<()> {
     let path = list.path.clone();
     let wanted = list.items()?;
     checker.holds(
@@ -142,7 +146,7 @@ pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]
             }
         }
         if is_empty {
-            return Err(Failure::reader(&wanted.path, "the event names nothing"));
+            return Err(CaseFailure::reader(&wanted.path, "the event names nothing"));
         }
         let mut actual = event_json(event);
         // An error may be written as its bare category.
@@ -151,7 +155,7 @@ pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]
         {
             *error = error["category"].clone();
         }
-        checker.value(wanted, &actual, Extra::Allowed);
+        checker.value(wanted, &actual, ExtraKeyPolicy::Allowed);
         if !names_error && let Some(error) = event.error() {
             checker.holds(
                 &wanted.path,
@@ -166,7 +170,11 @@ pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]
 ///
 /// # Errors
 /// When the list has an unknown key or value.
-pub(crate) fn delivery_order(checker: &mut Checker, spot: Spot, deliveries: &[Delivery]) -> Outcome<()> {
+pub(crate) fn delivery_order(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    deliveries: &[EventDelivery],
+) -> Outcome<()> {
     for one in spot.clone().items()? {
         let mut keys = one.fields()?;
         for key in ["observer", "step", "phase"] {
@@ -184,6 +192,6 @@ pub(crate) fn delivery_order(checker: &mut Checker, spot: Spot, deliveries: &[De
 
 /// Returns the events that an observer received in a run.
 #[must_use]
-pub(crate) fn taken(reel: &Reel, observer: &str) -> Vec<NodeEvent> {
+pub(crate) fn taken(reel: &CaseRecording, observer: &str) -> Vec<NodeEvent> {
     reel.taken_by(observer).cloned().collect()
 }

@@ -7,27 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use singletree::engine::{Error, GraphBuilder, Outcome as Ended, Snapshot, UNVERSIONED};
+use singletree::engine::{Error, GraphBuilder, RunOutcome as Ended, Snapshot, UNVERSIONED};
 use tokio::time::Instant;
 
-use crate::adapt::SaveFault;
-use crate::case::{CaseSpec, Program, RawCase};
-use crate::check::Checker;
-use crate::checkpoints::{self, CaseCheckpoints};
-use crate::dialect::Dialect;
+use crate::adapt::SaveFaultKind;
+use crate::case::{CaseProgram, FixtureCaseSpec, UnparsedCase};
+use crate::check::AssertionChecker;
+use crate::checkpoints::{self, RecordingCheckpointer};
+use crate::dialect::FixtureDialect;
 use crate::errors;
-use crate::expect::{Around, expect};
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
-use crate::graph::{Built, Refusal, Workshop};
-use crate::invariants::{self, Evidence};
-use crate::journal::WatchedJournal;
-use crate::mocks::Mocks;
-use crate::paused::CasePaused;
-use crate::run::{InvocationSpec, Run};
-use crate::scene::{CaseClock, How, Scene, Stage};
-use crate::sessions::{self, WatchedSessions};
-use crate::tape::Tape;
+use crate::expect::{ExpectationContext, expect};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
+use crate::graph::{CompiledGraphs, FixtureGraphBuilder, GraphBuildError};
+use crate::invariants::{self, InvariantEvidence};
+use crate::journal::CountingJournal;
+use crate::mocks::MockCallCounters;
+use crate::paused::CasePausedStore;
+use crate::run::{InvocationResult, InvocationSpec};
+use crate::scene::{CaseClock, CaseContext, CaseEnvironment, InvocationOptions};
+use crate::sessions::{self, RecordingSessionStore};
+use crate::tape::CaseRecorder;
 use crate::{base, chat, llm, prompts};
 
 /// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can
@@ -36,39 +36,40 @@ const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The result of running a case.
 #[derive(Debug, Default)]
-pub(crate) struct Examined {
+pub(crate) struct CaseExamination {
     /// Why it does not pass; empty when it does.
-    pub(crate) failures: Vec<Failure>,
+    pub(crate) failures: Vec<CaseFailure>,
     /// The paths of the assertions that were made.
     pub(crate) asserted: BTreeSet<String>,
     /// The invariants that only restated some of those.
     pub(crate) restated: BTreeSet<String>,
 }
 
-impl From<Failure> for Examined {
-    fn from(failure: Failure) -> Self {
+impl From<CaseFailure> for CaseExamination {
+    fn from(failure: CaseFailure) -> Self {
         Self { failures: vec![failure], ..Self::default() }
     }
 }
 
 /// Reads and runs a case. An empty list means that it passes.
 #[must_use]
-pub(crate) fn execute(case: RawCase) -> Vec<Failure> {
+pub(crate) fn execute(case: UnparsedCase) -> Vec<CaseFailure> {
     examine(case).failures
 }
 
 /// Reads and runs a case, and returns its failures and assertions.
 #[must_use]
-pub(crate) fn examine(case: RawCase) -> Examined {
+pub(crate) fn examine(case: UnparsedCase) -> CaseExamination {
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         match runtime {
             Ok(runtime) => runtime.block_on(within(case)),
-            Err(error) => Failure::build("runtime", error.to_string()).into(),
+            Err(error) => CaseFailure::build("runtime", error.to_string()).into(),
         }
     }));
-    caught
-        .unwrap_or_else(|panic| Failure::assertion("the case", format!("panicked: {}", words(&panic))).into())
+    caught.unwrap_or_else(|panic| {
+        CaseFailure::assertion("the case", format!("panicked: {}", words(&panic))).into()
+    })
 }
 
 fn words(panic: &Box<dyn Any + Send>) -> &str {
@@ -76,48 +77,48 @@ fn words(panic: &Box<dyn Any + Send>) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-async fn within(case: RawCase) -> Examined {
-    let mut checker = Checker::default();
+async fn within(case: UnparsedCase) -> CaseExamination {
+    let mut checker = AssertionChecker::default();
     match tokio::time::timeout(STUCK_AFTER, in_dialect(case, &mut checker)).await {
         Ok(Ok(())) if checker.failures.is_empty() && checker.count() == 0 => {
-            checker.failures.push(Failure::assertion("the case", "nothing was asserted"));
+            checker.failures.push(CaseFailure::assertion("the case", "nothing was asserted"));
         }
         Ok(Ok(())) => {}
         Ok(Err(failure)) => checker.failures.push(failure),
-        Err(_) => checker.failures.push(Failure::assertion("the case", "does not end")),
+        Err(_) => checker.failures.push(CaseFailure::assertion("the case", "does not end")),
     }
-    Examined { failures: checker.failures, asserted: checker.asserted, restated: checker.restated }
+    CaseExamination { failures: checker.failures, asserted: checker.asserted, restated: checker.restated }
 }
 
-async fn in_dialect(case: RawCase, checker: &mut Checker) -> Outcome<()> {
+async fn in_dialect(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
     match case.dialect {
-        Dialect::Graph => perform(case.read()?, checker).await,
-        Dialect::Llm => llm::perform(case, checker).await,
-        Dialect::Prompts => prompts::perform(case, checker).await,
+        FixtureDialect::Graph => perform(case.read()?, checker).await,
+        FixtureDialect::Llm => llm::perform(case, checker).await,
+        FixtureDialect::Prompts => prompts::perform(case, checker).await,
     }
 }
 
-async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
-    let tape = Tape::default();
-    let store = spec.store.map(|store| Arc::new(WatchedSessions::new(store, tape.clone())));
+async fn perform(mut spec: FixtureCaseSpec, checker: &mut AssertionChecker) -> Outcome<()> {
+    let tape = CaseRecorder::default();
+    let store = spec.store.map(|store| Arc::new(RecordingSessionStore::new(store, tape.clone())));
     let checkpoints = match spec.checkpointer {
         Some(backend) => {
             let outermost = spec.graph.state.names().map(str::to_owned).collect();
-            Some(Arc::new(CaseCheckpoints::open(backend, outermost).await?))
+            Some(Arc::new(RecordingCheckpointer::open(backend, outermost).await?))
         }
         None => None,
     };
-    let paused = Arc::new(CasePaused::new(spec.paused_raises));
-    let stage = Stage { store, tape, paused, checkpoints, mocks: Mocks::default() };
+    let paused = Arc::new(CasePausedStore::new(spec.paused_raises));
+    let stage = CaseEnvironment { store, tape, paused, checkpoints, mocks: MockCallCounters::default() };
     let blocks = std::mem::take(&mut spec.invariants);
-    let mut evidence = Evidence {
+    let mut evidence = InvariantEvidence {
         inner_fields: inner_fields(&spec),
         conditional: spec.graph.conditional_branches(),
         nodes: spec
             .subgraphs
             .values()
             .chain([&spec.graph])
-            .flat_map(crate::graph::GraphSpec::node_names)
+            .flat_map(crate::graph::FixtureGraphSpec::node_names)
             .collect(),
         ..Evidence::default()
     };
@@ -131,7 +132,7 @@ async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
     };
     let mut inner_blocks = Vec::new();
     if let Some(built) = built {
-        let program = std::mem::replace(&mut spec.program, Program::Compile);
+        let program = std::mem::replace(&mut spec.program, CaseProgram::Compile);
         inner_blocks = play(&spec, program, (&stage, &built), &mut evidence, (&blocks, checker)).await?;
     }
     for block in inner_blocks.into_iter().chain(blocks) {
@@ -141,7 +142,7 @@ async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
 }
 
 /// Returns the fields of the case's one subgraph.
-fn inner_fields(spec: &CaseSpec) -> Vec<String> {
+fn inner_fields(spec: &FixtureCaseSpec) -> Vec<String> {
     let mut graphs = spec.subgraphs.values();
     match (graphs.next(), graphs.next()) {
         (Some(only), None) => only.state.names().map(str::to_owned).collect(),
@@ -149,7 +150,7 @@ fn inner_fields(spec: &CaseSpec) -> Vec<String> {
     }
 }
 
-fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
+fn build(spec: &FixtureCaseSpec, stage: &CaseEnvironment) -> Outcome<Result<CompiledGraphs, Box<Error>>> {
     let migrations = sessions::migrations(spec.migrations.clone(), &stage.tape)?;
     let of_checkpoints = sessions::migrations(spec.checkpoint_migrations.clone(), &stage.tape)?;
     let finish = |builder: GraphBuilder<Snapshot>| {
@@ -159,7 +160,7 @@ fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
             .session_migrations(migrations)
             .on_mishap(move |_| tape.write().mishaps += 1);
         // The chat harness keeps sessions and pauses in its journal.
-        if !matches!(spec.program, Program::Chat(_)) {
+        if !matches!(spec.program, CaseProgram::Chat(_)) {
             builder = builder.paused_store(stage.paused.clone());
             if let Some(store) = &stage.store {
                 builder = builder.session_store(store.clone());
@@ -176,15 +177,20 @@ fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
             None => builder,
         }
     };
-    let workshop = Workshop::new(stage.tape.clone(), &spec.subgraphs, stage.mocks.clone(), spec.tick);
+    let workshop =
+        FixtureGraphBuilder::new(stage.tape.clone(), &spec.subgraphs, stage.mocks.clone(), spec.tick);
     match workshop.build(&spec.graph, stage.checkpoints.is_some(), finish) {
         Ok(built) => Ok(Ok(built)),
-        Err(Refusal::Engine(error)) => Ok(Err(error)),
-        Err(Refusal::Fixture(failure)) => Err(failure),
+        Err(GraphBuildError::Engine(error)) => Ok(Err(error)),
+        Err(GraphBuildError::Fixture(failure)) => Err(failure),
     }
 }
 
-fn expect_compiled(spec: &CaseSpec, built: &Built, checker: &mut Checker) -> Outcome<()> {
+fn expect_compiled(
+    spec: &FixtureCaseSpec,
+    built: &CompiledGraphs,
+    checker: &mut AssertionChecker,
+) -> Outcome<()> {
     if let Some(wanted) = &spec.compile_error {
         checker.holds(&wanted.path, Err("the graph compiled".into()));
     }
@@ -207,18 +213,23 @@ fn expect_compiled(spec: &CaseSpec, built: &Built, checker: &mut Checker) -> Out
 }
 
 /// Asserts that the case expects the graph's compilation to fail with this error.
-async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker: &mut Checker) {
+async fn refused(
+    spec: &FixtureCaseSpec,
+    error: Error,
+    evidence: &mut InvariantEvidence,
+    checker: &mut AssertionChecker,
+) {
     if let Some(wanted) = &spec.compile_error {
         checker.exactly(wanted, error.category());
         return;
     }
-    if let Program::Checkpointed(program) = &spec.program
+    if let CaseProgram::Checkpointed(program) = &spec.program
         && let Some(wanted) = program.ambiguity()
     {
         checker.exactly(wanted, error.category());
         return;
     }
-    let Program::Invoke(invocations, _) = &spec.program else {
+    let CaseProgram::Invoke(invocations, _) = &spec.program else {
         checker.holds("compile", Err(errors::told(&error)));
         return;
     };
@@ -227,9 +238,15 @@ async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker
         checker.holds("compile", Err(errors::told(&error)));
         return;
     };
-    let run = Run::refused(error);
-    let around =
-        Around { spec: first, observers: &[], error_fields: &[], store: None, paused: None, record: None };
+    let run = InvocationResult::refused(error);
+    let around = ExpectationContext {
+        spec: first,
+        observers: &[],
+        error_fields: &[],
+        store: None,
+        paused: None,
+        record: None,
+    };
     let blocks = expect(checker, &run, &around).await;
     evidence.runs.push(run);
     for block in blocks {
@@ -238,24 +255,24 @@ async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker
 }
 
 async fn play(
-    spec: &CaseSpec,
-    program: Program,
-    (stage, built): (&Stage, &Built),
-    evidence: &mut Evidence,
-    (blocks, checker): (&[Spot], &mut Checker),
-) -> Outcome<Vec<Spot>> {
-    let scene = Scene { case: spec, stage, built };
+    spec: &FixtureCaseSpec,
+    program: CaseProgram,
+    (stage, built): (&CaseEnvironment, &CompiledGraphs),
+    evidence: &mut InvariantEvidence,
+    (blocks, checker): (&[LocatedNode], &mut AssertionChecker),
+) -> Outcome<Vec<LocatedNode>> {
+    let scene = CaseContext { case: spec, stage, built };
     match program {
-        Program::Compile => Ok(Vec::new()),
-        Program::Checkpointed(program) => checkpoints::play(&program, &scene, evidence, checker).await,
-        Program::Invoke(invocations, times) => {
+        CaseProgram::Compile => Ok(Vec::new()),
+        CaseProgram::Checkpointed(program) => checkpoints::play(&program, &scene, evidence, checker).await,
+        CaseProgram::Invoke(invocations, times) => {
             seed(spec, stage, invocations.first()).await?;
             let mut found = Vec::new();
             for _ in 0..times {
                 found.clear();
                 stage.mocks.forget();
                 for invocation in &invocations {
-                    let how = How { is_first: evidence.runs.is_empty(), ..How::default() };
+                    let how = InvocationOptions { is_first: evidence.runs.is_empty(), ..How::default() };
                     let (ran, blocks) = scene.invoke(invocation, how, checker).await?;
                     evidence.runs.push(ran);
                     stage.mocks.next_invocation();
@@ -266,18 +283,18 @@ async fn play(
             evidence.again = once_more(&scene, &invocations, (blocks, checker)).await?;
             Ok(found)
         }
-        Program::Base(base) => {
+        CaseProgram::Base(base) => {
             let declared = (&spec.graph, &stage.tape, &stage.paused);
             evidence.handled = base::run(base, built.graph.clone(), declared, checker).await?;
             Ok(Vec::new())
         }
-        Program::Chat(chat) => {
+        CaseProgram::Chat(chat) => {
             if spec.paused_raises
-                || spec.store.is_some_and(|store| store.save_raises == Some(SaveFault::Conflict))
+                || spec.store.is_some_and(|store| store.save_raises == Some(SaveFaultKind::Conflict))
             {
-                return Err(Failure::reader("the case", "a journal of chats has no such fault"));
+                return Err(CaseFailure::reader("the case", "a journal of chats has no such fault"));
             }
-            let journal = WatchedJournal::new(spec.store.unwrap_or_default());
+            let journal = CountingJournal::new(spec.store.unwrap_or_default());
             let again = "next_send_call_does_not_consume_the_post_resume_reply";
             let ask_again = blocks.iter().any(|block| block.node.get(again).is_some());
             let with = (journal, &stage.tape);
@@ -287,10 +304,14 @@ async fn play(
     }
 }
 
-async fn seed(spec: &CaseSpec, stage: &Stage, first: Option<&InvocationSpec>) -> Outcome<()> {
+async fn seed(
+    spec: &FixtureCaseSpec,
+    stage: &CaseEnvironment,
+    first: Option<&InvocationSpec>,
+) -> Outcome<()> {
     let Some(seeded) = spec.seeded.clone() else { return Ok(()) };
     let path = seeded.path.clone();
-    let no = |what: &str| Failure::reader(&path, what);
+    let no = |what: &str| CaseFailure::reader(&path, what);
     let store = stage.store.as_ref().ok_or_else(|| no("there is no store to put it into"))?;
     let session =
         first.and_then(|first| first.session.as_deref()).ok_or_else(|| no("no session is named"))?;
@@ -301,11 +322,11 @@ async fn seed(spec: &CaseSpec, stage: &Stage, first: Option<&InvocationSpec>) ->
 /// Makes the first invocation that says so once more, without its drain: graph-engine §6 says that a graph is as before
 /// after a drain gave up.
 async fn once_more(
-    scene: &Scene<'_>,
+    scene: &CaseContext<'_>,
     invocations: &[InvocationSpec],
-    (blocks, checker): (&[Spot], &mut Checker),
-) -> Outcome<Option<Run>> {
-    let asks = |it: &Spot| it.node.get("graph_state_intact_after_timeout").is_some();
+    (blocks, checker): (&[LocatedNode], &mut AssertionChecker),
+) -> Outcome<Option<InvocationResult>> {
+    let asks = |it: &LocatedNode| it.node.get("graph_state_intact_after_timeout").is_some();
     let of_case = blocks.iter().any(asks);
     let Some(first) =
         invocations.iter().find(|invocation| of_case || invocation.expects("invariants").is_some_and(asks))
@@ -313,16 +334,16 @@ async fn once_more(
         return Ok(None);
     };
     let again = first.clone().without_drain().expecting_nothing();
-    scene.invoke(&again, How::default(), checker).await.map(|(run, _)| Some(run))
+    scene.invoke(&again, InvocationOptions::default(), checker).await.map(|(run, _)| Some(run))
 }
 
 /// A case that runs several times gives the same each time (graph-engine §5).
-fn repeated(runs: &[Run], times: usize, checker: &mut Checker) {
+fn repeated(runs: &[InvocationResult], times: usize, checker: &mut AssertionChecker) {
     if times < 2 {
         return;
     }
     let each = runs.len() / times;
-    let shown = |it: &Run| {
+    let shown = |it: &InvocationResult| {
         let state = match &it.ended {
             Ok(Ended::Completed(it)) => it.state.to_json().map(Value::Object).unwrap_or_default(),
             Ok(Ended::Suspended(_)) | Err(_) => Value::Null,

@@ -4,26 +4,26 @@ mod stored;
 mod witnessed;
 
 use serde_json::{Value, json};
-use singletree::engine::{DrainSummary, Outcome as Ended, Phase, Snapshot, Subscription};
+use singletree::engine::{AttemptPhase, DrainSummary, RunOutcome as Ended, Snapshot, Subscription};
 
 use crate::adapt;
-use crate::check::{Checker, ensure};
+use crate::check::{AssertionChecker, ensure};
 use crate::checkpoints::of_resume;
 use crate::errors;
 use crate::events;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Spot, unknown};
-use crate::matcher::Extra;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, unknown};
+use crate::matcher::ExtraKeyPolicy;
 use crate::observers::RUNNERS;
-use crate::paused::CasePaused;
+use crate::paused::CasePausedStore;
 use crate::predicates::predicates;
-use crate::run::{InvocationSpec, Run};
-use crate::sessions::{WatchedSessions, state_of};
-use crate::tape::StoreCall;
+use crate::run::{InvocationResult, InvocationSpec};
+use crate::sessions::{RecordingSessionStore, state_of};
+use crate::tape::SessionStoreCall;
 
 /// The data against which expectations are checked, besides the run.
 #[derive(Debug)]
-pub(crate) struct Around<'a> {
+pub(crate) struct ExpectationContext<'a> {
     /// The invocation as the fixture describes it.
     pub(crate) spec: &'a InvocationSpec,
     /// The names of the observers.
@@ -31,16 +31,20 @@ pub(crate) struct Around<'a> {
     /// The fields that get records of failures.
     pub(crate) error_fields: &'a [String],
     /// The session store, when there is one.
-    pub(crate) store: Option<&'a WatchedSessions>,
+    pub(crate) store: Option<&'a RecordingSessionStore>,
     /// The suspended invocations, when there is a store of them.
-    pub(crate) paused: Option<&'a CasePaused>,
+    pub(crate) paused: Option<&'a CasePausedStore>,
     /// The record that the invocation goes on from, when it does.
     pub(crate) record: Option<&'a Value>,
 }
 
 /// Asserts everything that a fixture expects of a run, and that it ended as it should. Returns the invariants that
 /// stand among the expectations.
-pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>) -> Vec<Spot> {
+pub(crate) async fn expect(
+    checker: &mut AssertionChecker,
+    run: &InvocationResult,
+    around: &ExpectationContext<'_>,
+) -> Vec<LocatedNode> {
     expect_end(checker, run, around.spec);
     let mut invariants = Vec::new();
     for (key, spot) in &around.spec.expected {
@@ -75,7 +79,7 @@ pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>
 }
 
 /// Asserts how the run ended; a fixture that says nothing expects it to complete.
-fn expect_end(checker: &mut Checker, run: &Run, spec: &InvocationSpec) {
+fn expect_end(checker: &mut AssertionChecker, run: &InvocationResult, spec: &InvocationSpec) {
     if spec.expects("outcome").is_some() || spec.expects("expected_error").is_some() {
         return;
     }
@@ -96,16 +100,22 @@ fn state(snapshot: Option<&Snapshot>) -> Value {
 }
 
 /// The state of a run that ended in a certain way; null when it ended in another.
-fn state_if(run: &Run, word: &str) -> Value {
+fn state_if(run: &InvocationResult, word: &str) -> Value {
     if run.word() == word { state(run.state()) } else { json!({"ended": run.word()}) }
 }
 
-fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Around<'_>) -> Outcome<()> {
+fn of_run(
+    checker: &mut AssertionChecker,
+    key: &str,
+    spot: LocatedNode,
+    run: &InvocationResult,
+    around: &ExpectationContext<'_>,
+) -> Outcome<()> {
     match key {
         "outcome" => {
             let known = ["completed", "suspended", "errored"];
             if !known.contains(&spot.text()?) {
-                return Err(Failure::reader(&spot.path, format!("unknown outcome '{}'", spot.text()?)));
+                return Err(CaseFailure::reader(&spot.path, format!("unknown outcome '{}'", spot.text()?)));
             }
             let ended = run.word().to_owned();
             checker.exactly(&spot, ended);
@@ -114,7 +124,7 @@ fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Arou
             }
         }
         "final_state" | "expected_final_state" => {
-            let beside = adapt::Beside { noted: &run.reel.beside, errors: around.error_fields };
+            let beside = adapt::RunnerAnnotations { noted: &run.reel.beside, errors: around.error_fields };
             let actual = adapt::final_state(&spot, state_if(run, "completed"), beside);
             checker.exactly(&spot, actual);
         }
@@ -136,7 +146,7 @@ fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Arou
         },
         "drain_summary" => match &run.drained {
             Some(drained) => return summary(checker, spot, &drained.summary),
-            None => return Err(Failure::reader(&spot.path, "the invocation asks for no drain")),
+            None => return Err(CaseFailure::reader(&spot.path, "the invocation asks for no drain")),
         },
         "dev.singletree.drain_refused" => {
             checker.truth(&spot, ensure(run.drain_refused.is_some(), || "the limit is a time".into()));
@@ -158,16 +168,16 @@ fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Arou
 }
 
 fn empty_phases_are_refused() -> Result<(), String> {
-    struct Deaf;
-    impl singletree::engine::Observer for Deaf {
+    struct SilentObserver;
+    impl singletree::engine::Observer for SilentObserver {
         fn observe<'a>(
             &'a self,
-            _event: &'a singletree::engine::Event,
+            _event: &'a singletree::engine::GraphEvent,
         ) -> singletree::durable::BoxFuture<'a, Result<(), singletree::durable::BoxError>> {
             Box::pin(std::future::ready(Ok(())))
         }
     }
-    let made = Subscription::new(Deaf).phases(Vec::<Phase>::new());
+    let made = Subscription::new(SilentObserver).phases(Vec::<AttemptPhase>::new());
     ensure(made.is_err(), || "an observer of no phase was registered".into())
 }
 
@@ -176,8 +186,8 @@ fn empty_phases_are_refused() -> Result<(), String> {
 /// # Errors
 /// When the fixture block has an unknown key or value.
 pub(crate) fn signal_descriptor(
-    checker: &mut Checker,
-    spot: Spot,
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
     actual: &singletree::engine::Descriptor,
 ) -> Outcome<()> {
     let mut wanted = spot.fields()?;
@@ -187,12 +197,12 @@ pub(crate) fn signal_descriptor(
         checker.exactly(&exact, metadata.clone());
     }
     if let Some(part) = wanted.take("metadata_includes") {
-        checker.value(&part, &metadata, Extra::Allowed);
+        checker.value(&part, &metadata, ExtraKeyPolicy::Allowed);
     }
     wanted.finish()
 }
 
-fn descriptor(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
+fn descriptor(checker: &mut AssertionChecker, spot: LocatedNode, run: &InvocationResult) -> Outcome<()> {
     match &run.ended {
         Ok(Ended::Suspended(it)) => signal_descriptor(checker, spot, &it.descriptor),
         _ => {
@@ -202,7 +212,7 @@ fn descriptor(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
     }
 }
 
-fn summary(checker: &mut Checker, spot: Spot, actual: &DrainSummary) -> Outcome<()> {
+fn summary(checker: &mut AssertionChecker, spot: LocatedNode, actual: &DrainSummary) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     // spec: conformance-adapter §5.8: a summary has both its parts.
     let counts = wanted.keys().any(|it| it.starts_with("undelivered_count"));
@@ -220,12 +230,18 @@ fn summary(checker: &mut Checker, spot: Spot, actual: &DrainSummary) -> Outcome<
     wanted.finish()
 }
 
-fn of_events(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Around<'_>) -> Outcome<()> {
+fn of_events(
+    checker: &mut AssertionChecker,
+    key: &str,
+    spot: LocatedNode,
+    run: &InvocationResult,
+    around: &ExpectationContext<'_>,
+) -> Outcome<()> {
     match key {
         "delivery_order" => events::delivery_order(checker, spot, &run.reel.deliveries),
         "observer_event_invariants" => {
             let only = around.observers.first();
-            let only = only.ok_or_else(|| Failure::reader(&spot.path, "there is no observer"))?;
+            let only = only.ok_or_else(|| CaseFailure::reader(&spot.path, "there is no observer"))?;
             predicates(checker, spot, &events::taken(&run.reel, only))
         }
         // pipeline-utilities 011 lists the events of no observer in particular.
@@ -236,7 +252,12 @@ fn of_events(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &A
     }
 }
 
-fn of_node_drains(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()> {
+fn of_node_drains(
+    checker: &mut AssertionChecker,
+    key: &str,
+    spot: LocatedNode,
+    run: &InvocationResult,
+) -> Outcome<()> {
     let mut nodes = spot.fields()?;
     while let Some((node, wanted)) = nodes.next() {
         let Some(drain) = run.reel.drains.iter().find(|drain| drain.node == node) else {
@@ -255,7 +276,7 @@ fn of_node_drains(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Ou
                 }
                 Some((name, events)) if *name == observer => predicates(checker, list, events)?,
                 _ => {
-                    return Err(Failure::reader(
+                    return Err(CaseFailure::reader(
                         &list.path,
                         format!("'{observer}' is not what the node notes"),
                     ));
@@ -267,7 +288,12 @@ fn of_node_drains(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Ou
 }
 
 /// Asserts the expectation under a key about sessions. Returns false when the key is about something else.
-fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool {
+fn of_sessions(
+    checker: &mut AssertionChecker,
+    key: &str,
+    spot: &LocatedNode,
+    run: &InvocationResult,
+) -> bool {
     let (loads, saves) = (run.reel.loads(), run.reel.saves().count());
     let none =
         |what: &str, count: usize| ensure(count == 0, || format!("the store was called: {count} {what}"));
@@ -281,8 +307,8 @@ fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool
         }
         "loaded_session_state" => {
             let loaded = run.reel.calls.iter().find_map(|call| match call {
-                StoreCall::Load(found) => Some(found),
-                StoreCall::Save(_) => None,
+                SessionStoreCall::Load(found) => Some(found),
+                SessionStoreCall::Save(_) => None,
             });
             let state = match loaded {
                 None => return absent(checker, spot, "the session was not loaded"),
@@ -309,16 +335,16 @@ fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool
 /// Asserts the record of a suspended invocation, which has its own store (R16): the records of a checkpointer have
 /// another type.
 async fn paused_record(
-    checker: &mut Checker,
-    spot: Spot,
-    run: &Run,
-    paused: Option<&CasePaused>,
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    run: &InvocationResult,
+    paused: Option<&CasePausedStore>,
 ) -> Outcome<()> {
     let record = match (paused, run.invocation()) {
         (Some(paused), Some(id)) => paused.record(&id).await,
         _ => Err("nothing was invoked".into()),
     };
-    let record = record.map_err(|error| Failure::build(&spot.path, error))?;
+    let record = record.map_err(|error| CaseFailure::build(&spot.path, error))?;
     let mut wanted = spot.fields()?;
     if let Some(it) = wanted.take("paused_invocation_record_exists") {
         checker.truth(&it, ensure(record.is_some(), || "there is no record".into()));
@@ -330,13 +356,17 @@ async fn paused_record(
     wanted.finish()
 }
 
-fn absent(checker: &mut Checker, spot: &Spot, what: &str) -> bool {
+fn absent(checker: &mut AssertionChecker, spot: &LocatedNode, what: &str) -> bool {
     checker.holds(&spot.path, Err(what.into()));
     true
 }
 
 /// Asserts that fields of the state were not saved. A field that the state does not have at all is a fixture's mistake.
-fn excludes(checker: &mut Checker, spot: Spot, (saved, declared): (&Value, &[String])) -> Outcome<()> {
+fn excludes(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    (saved, declared): (&Value, &[String]),
+) -> Outcome<()> {
     let path = spot.path.clone();
     for field in spot.distinct_texts()? {
         let known = ensure(declared.contains(&field), || format!("the state has no field '{field}'"));
@@ -347,7 +377,12 @@ fn excludes(checker: &mut Checker, spot: Spot, (saved, declared): (&Value, &[Str
     Ok(())
 }
 
-fn saved(checker: &mut Checker, spot: Spot, run: &Run, (version, state): (&str, Value)) -> Outcome<()> {
+fn saved(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    run: &InvocationResult,
+    (version, state): (&str, Value),
+) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     if let Some(it) = wanted.take("schema_version") {
         checker.exactly(&it, version);
@@ -356,7 +391,7 @@ fn saved(checker: &mut Checker, spot: Spot, run: &Run, (version, state): (&str, 
         excludes(checker, it, (&state, &run.declared_fields()))?;
     }
     if let Some(it) = wanted.take("state_includes") {
-        checker.value(&it, &state, Extra::Allowed);
+        checker.value(&it, &state, ExtraKeyPolicy::Allowed);
     }
     if let Some(it) = wanted.take("state") {
         checker.exactly(&it, state);

@@ -5,7 +5,7 @@ use std::fmt;
 /// The kind of a failure. The report tells them apart: a fixture that the reader refuses is not a failure of the
 /// engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FailureKind {
+pub enum CaseFailureKind {
     /// The fixture says something that the runner does not know.
     Reader,
     /// The runner could not build the parts that the fixture describes.
@@ -16,9 +16,9 @@ pub enum FailureKind {
 
 /// One reason why a case does not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct CaseFailure {
     /// The kind of the failure.
-    pub kind: FailureKind,
+    pub kind: CaseFailureKind,
     /// Where in the case, as a path of keys.
     pub path: String,
     /// A description of the failure.
@@ -26,31 +26,31 @@ pub struct Failure {
 }
 
 /// The result of reading or checking a part of a case.
-pub(crate) type Outcome<T> = Result<T, Failure>;
+pub(crate) type Outcome<T> = Result<T, CaseFailure>;
 
-impl Failure {
+impl CaseFailure {
     /// Says that the fixture holds something unknown.
     pub(crate) fn reader(path: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Reader, path: path.into(), what: what.into() }
+        Self { kind: CaseFailureKind::Reader, path: path.into(), what: what.into() }
     }
 
     /// Says that something could not be built.
     pub(crate) fn build(path: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Build, path: path.into(), what: what.into() }
+        Self { kind: CaseFailureKind::Build, path: path.into(), what: what.into() }
     }
 
     /// Says that an assertion failed.
     pub(crate) fn assertion(path: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Assertion, path: path.into(), what: what.into() }
+        Self { kind: CaseFailureKind::Assertion, path: path.into(), what: what.into() }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CaseFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            FailureKind::Reader => "not understood",
-            FailureKind::Build => "not built",
-            FailureKind::Assertion => "assertion",
+            CaseFailureKind::Reader => "not understood",
+            CaseFailureKind::Build => "not built",
+            CaseFailureKind::Assertion => "assertion",
         };
         write!(f, "{kind}: {}: {}", self.path, self.what)
     }

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 use singletree::Graph;
-use singletree::engine::{ErrorPolicy, FanOut, OnEmpty, Snapshot};
+use singletree::engine::{EmptyFanOutPolicy, ErrorPolicy, FanOut, Snapshot};
 
 use crate::adapt;
 use crate::around;
-use crate::nodes::{Concurrency, FanOutSpec, Number};
-use crate::tape::Tape;
+use crate::nodes::{FanOutConcurrency, FanOutSpec, NumberSource};
+use crate::tape::CaseRecorder;
 
 /// Makes a fan-out over a compiled subgraph.
 #[must_use]
 pub(crate) fn build(
     spec: &FanOutSpec,
     inner: &Graph<Snapshot>,
-    (tape, tick): (&Tape, Option<Duration>),
+    (tape, tick): (&CaseRecorder, Option<Duration>),
 ) -> FanOut<Snapshot> {
     let mut fan_out = source(spec, FanOut::over(inner));
     if let Some((from, to)) = adapt::collected(spec.collect.as_ref(), spec.target.as_ref()) {
@@ -29,10 +29,12 @@ pub(crate) fn build(
         fan_out = fan_out.extra_output(parent, child);
     }
     fan_out = match spec.concurrency.clone() {
-        Concurrency::Default => fan_out,
-        Concurrency::Unbounded => fan_out.unbounded(),
-        Concurrency::Bounded(Number::Is(limit)) => fan_out.concurrency(limit),
-        Concurrency::Bounded(number) => fan_out.concurrency_by(move |state| read(state, &number).map(Some)),
+        FanOutConcurrency::Default => fan_out,
+        FanOutConcurrency::Unbounded => fan_out.unbounded(),
+        FanOutConcurrency::Bounded(NumberSource::Is(limit)) => fan_out.concurrency(limit),
+        FanOutConcurrency::Bounded(number) => {
+            fan_out.concurrency_by(move |state| read(state, &number).map(Some))
+        }
     };
     if let Some(collects) = spec.collects_errors {
         fan_out = fan_out.error_policy(if collects { ErrorPolicy::Collect } else { ErrorPolicy::FailFast });
@@ -41,7 +43,7 @@ pub(crate) fn build(
         fan_out = fan_out.errors_field(field);
     }
     if let Some(fine) = spec.empty_is_fine {
-        fan_out = fan_out.on_empty(if fine { OnEmpty::Noop } else { OnEmpty::Raise });
+        fan_out = fan_out.on_empty(if fine { EmptyFanOutPolicy::Noop } else { EmptyFanOutPolicy::Raise });
     }
     if let Some(field) = &spec.count_field {
         fan_out = fan_out.count_field(field);
@@ -57,23 +59,23 @@ fn source(spec: &FanOutSpec, mut fan_out: FanOut<Snapshot>) -> FanOut<Snapshot> 
     }
     match spec.count.clone() {
         None => fan_out,
-        Some(Number::Is(count)) => fan_out.count(count),
+        Some(NumberSource::Is(count)) => fan_out.count(count),
         Some(number) => fan_out.count_by(move |state| read(state, &number)),
     }
 }
 
 /// Reads a number from the state.
-fn read(state: &Snapshot, number: &Number) -> Result<i64, String> {
+fn read(state: &Snapshot, number: &NumberSource) -> Result<i64, String> {
     let value = |field: &str| {
         let slot = state.get(field).ok_or_else(|| format!("field '{field}' is not declared"))?;
         slot.to_json().map_err(|error| error.to_string())
     };
     match number {
-        Number::Is(it) => Ok(*it),
-        Number::Field(field) => {
+        NumberSource::Is(it) => Ok(*it),
+        NumberSource::Field(field) => {
             value(field)?.as_i64().ok_or_else(|| format!("field '{field}' holds no whole number"))
         }
-        Number::Chunks { field, size } => match value(field)? {
+        NumberSource::Chunks { field, size } => match value(field)? {
             Value::Array(items) => {
                 let count = i64::try_from(items.len()).map_err(|error| error.to_string())?;
                 Ok((count / size).max(1))

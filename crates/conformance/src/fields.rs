@@ -2,45 +2,48 @@
 
 use std::collections::VecDeque;
 
-use crate::failure::{Failure, Outcome};
-use crate::yaml::{Node, Yaml};
+use crate::failure::{CaseFailure, Outcome};
+use crate::yaml::{YamlNode, YamlValue};
 
 /// A node and the path that leads to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Spot {
+pub(crate) struct LocatedNode {
     /// The node.
-    pub(crate) node: Node,
+    pub(crate) node: YamlNode,
     /// The path, as in `expected.final_state`.
     pub(crate) path: String,
 }
 
 /// A map that is being consumed.
 #[derive(Debug)]
-pub(crate) struct Fields {
+pub(crate) struct YamlMapReader {
     path: String,
-    left: VecDeque<(String, Node)>,
+    left: VecDeque<(String, YamlNode)>,
 }
 
-impl Spot {
+impl LocatedNode {
     /// Puts a node at a path.
-    pub(crate) fn new(node: Node, path: impl Into<String>) -> Self {
+    pub(crate) fn new(node: YamlNode, path: impl Into<String>) -> Self {
         Self { node, path: path.into() }
     }
 
     /// Says that the value is of a form that nobody expects here.
     #[must_use]
-    pub(crate) fn wrong(&self, wanted: &str) -> Failure {
+    pub(crate) fn wrong(&self, wanted: &str) -> CaseFailure {
         let line = self.node.line;
-        Failure::reader(&self.path, format!("expected {wanted}, found {} (line {line})", self.node.kind()))
+        CaseFailure::reader(
+            &self.path,
+            format!("expected {wanted}, found {} (line {line})", self.node.kind()),
+        )
     }
 
     /// Takes the value apart as a map.
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn fields(self) -> Outcome<Fields> {
+    pub(crate) fn fields(self) -> Outcome<YamlMapReader> {
         match self.node.value {
-            Yaml::Map(entries) => Ok(Fields { path: self.path, left: entries.into() }),
+            YamlValue::Map(entries) => Ok(YamlMapReader { path: self.path, left: entries.into() }),
             _ => Err(self.wrong("a map")),
         }
     }
@@ -51,7 +54,7 @@ impl Spot {
     /// When it is none.
     pub(crate) fn items(self) -> Outcome<Vec<Self>> {
         match self.node.value {
-            Yaml::List(items) => {
+            YamlValue::List(items) => {
                 let path = self.path;
                 Ok(items
                     .into_iter()
@@ -69,7 +72,7 @@ impl Spot {
     /// When it is none.
     pub(crate) fn text(&self) -> Outcome<&str> {
         match &self.node.value {
-            Yaml::Str(text) => Ok(text),
+            YamlValue::Str(text) => Ok(text),
             _ => Err(self.wrong("text")),
         }
     }
@@ -84,8 +87,8 @@ impl Spot {
         let items = self.items()?;
         let values: Vec<serde_json::Value> = items.iter().map(|item| item.node.to_json()).collect();
         match values.iter().enumerate().find(|(at, value)| values[..*at].contains(value)) {
-            Some((_, twice)) => Err(Failure::assertion(path, format!("{twice} is named twice"))),
-            None if items.is_empty() => Err(Failure::assertion(path, "an empty list demands nothing")),
+            Some((_, twice)) => Err(CaseFailure::assertion(path, format!("{twice} is named twice"))),
+            None if items.is_empty() => Err(CaseFailure::assertion(path, "an empty list demands nothing")),
             None => Ok(items),
         }
     }
@@ -112,7 +115,7 @@ impl Spot {
     /// When it is none.
     pub(crate) fn truth(&self) -> Outcome<bool> {
         match self.node.value {
-            Yaml::Bool(it) => Ok(it),
+            YamlValue::Bool(it) => Ok(it),
             _ => Err(self.wrong("true or false")),
         }
     }
@@ -123,7 +126,7 @@ impl Spot {
     /// When it is none.
     pub(crate) fn whole(&self) -> Outcome<i64> {
         match self.node.value {
-            Yaml::Int(it) => Ok(it),
+            YamlValue::Int(it) => Ok(it),
             _ => Err(self.wrong("a whole number")),
         }
     }
@@ -135,8 +138,8 @@ impl Spot {
     pub(crate) fn number(&self) -> Outcome<f64> {
         match self.node.value {
             #[expect(clippy::cast_precision_loss, reason = "fixtures count in small numbers")]
-            Yaml::Int(it) => Ok(it as f64),
-            Yaml::Float(it) => Ok(it),
+            YamlValue::Int(it) => Ok(it as f64),
+            YamlValue::Float(it) => Ok(it),
             _ => Err(self.wrong("a number")),
         }
     }
@@ -144,24 +147,24 @@ impl Spot {
     /// Tells whether the value is null.
     #[must_use]
     pub(crate) fn is_null(&self) -> bool {
-        self.node.value == Yaml::Null
+        self.node.value == YamlValue::Null
     }
 }
 
-impl Fields {
+impl YamlMapReader {
     /// Returns the path of the map.
     #[must_use]
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    fn spot(&self, key: &str, node: Node) -> Spot {
+    fn spot(&self, key: &str, node: YamlNode) -> LocatedNode {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-        Spot { node, path }
+        LocatedNode { node, path }
     }
 
     /// Takes the value of a key, if it is there.
-    pub(crate) fn take(&mut self, key: &str) -> Option<Spot> {
+    pub(crate) fn take(&mut self, key: &str) -> Option<LocatedNode> {
         let at = self.left.iter().position(|(it, _)| it == key)?;
         let (_, node) = self.left.remove(at)?;
         Some(self.spot(key, node))
@@ -171,8 +174,8 @@ impl Fields {
     ///
     /// # Errors
     /// When it is not.
-    pub(crate) fn need(&mut self, key: &str) -> Outcome<Spot> {
-        self.take(key).ok_or_else(|| Failure::reader(&self.path, format!("key '{key}' is missing")))
+    pub(crate) fn need(&mut self, key: &str) -> Outcome<LocatedNode> {
+        self.take(key).ok_or_else(|| CaseFailure::reader(&self.path, format!("key '{key}' is missing")))
     }
 
     /// Takes the text of a key, if it is there.
@@ -184,7 +187,7 @@ impl Fields {
     }
 
     /// Takes the next entry, whatever its key.
-    pub(crate) fn next(&mut self) -> Option<(String, Spot)> {
+    pub(crate) fn next(&mut self) -> Option<(String, LocatedNode)> {
         let (key, node) = self.left.pop_front()?;
         let spot = self.spot(&key, node);
         Some((key, spot))
@@ -209,9 +212,9 @@ impl Fields {
 
 /// Says that a key is unknown.
 #[must_use]
-pub(crate) fn unknown(path: &str, key: &str, line: usize) -> Failure {
+pub(crate) fn unknown(path: &str, key: &str, line: usize) -> CaseFailure {
     let path = if path.is_empty() { "the case" } else { path };
-    Failure::reader(path, format!("unknown key '{key}' (line {line})"))
+    CaseFailure::reader(path, format!("unknown key '{key}' (line {line})"))
 }
 
 #[cfg(test)]
@@ -219,8 +222,8 @@ mod tests {
     use super::*;
     use crate::yaml::parse;
 
-    fn fields(text: &str) -> Fields {
-        Spot::new(parse(text).unwrap(), "").fields().unwrap()
+    fn fields(text: &str) -> YamlMapReader {
+        LocatedNode::new(parse(text).unwrap(), "").fields().unwrap()
     }
 
     #[test]

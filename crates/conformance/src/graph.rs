@@ -10,32 +10,32 @@ use singletree::engine::{GraphBuilder, Snapshot};
 use crate::around;
 use crate::body;
 use crate::branch_sets;
-use crate::edges::EdgeSpec;
-use crate::failure::{Failure, Outcome};
+use crate::edges::GraphEdgeSpec;
+use crate::failure::{CaseFailure, Outcome};
 use crate::fan_outs;
-use crate::fields::{Fields, Spot};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::middleware::{MiddlewareSites, MiddlewareSpec};
-use crate::mocks::Mocks;
-use crate::nodes::{BodySpec, BranchSpec, NodeSpec, Work};
-use crate::schema::StateSpec;
-use crate::tape::Tape;
+use crate::mocks::MockCallCounters;
+use crate::nodes::{BranchSpec, GraphNodeSpec, NodeBodySpec, NodeWorkSpec};
+use crate::schema::StateSchemaSpec;
+use crate::tape::CaseRecorder;
 
 /// A graph as the fixture describes it.
 #[derive(Debug, Clone)]
-pub(crate) struct GraphSpec {
+pub(crate) struct FixtureGraphSpec {
     /// Its state.
-    pub(crate) state: StateSpec,
+    pub(crate) state: StateSchemaSpec,
     entry: Option<String>,
-    nodes: Vec<NodeSpec>,
-    edges: Vec<EdgeSpec>,
+    nodes: Vec<GraphNodeSpec>,
+    edges: Vec<GraphEdgeSpec>,
     middleware: MiddlewareSites,
 }
 
 /// The subgraphs that a case declares, by name.
-pub(crate) type Subgraphs = BTreeMap<String, GraphSpec>;
+pub(crate) type Subgraphs = BTreeMap<String, FixtureGraphSpec>;
 
 /// The compiled graphs of a case.
-pub(crate) struct Built {
+pub(crate) struct CompiledGraphs {
     /// The outermost graph.
     pub(crate) graph: Graph<Snapshot>,
     /// Whether it keeps checkpoints.
@@ -44,20 +44,21 @@ pub(crate) struct Built {
     pub(crate) inner: BTreeMap<String, Graph<Snapshot>>,
 }
 
-impl GraphSpec {
+impl FixtureGraphSpec {
     /// Takes a graph's keys out of a block.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
-        let state = StateSpec::read(block.need("state")?)?;
+    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
+        let state = StateSchemaSpec::read(block.need("state")?)?;
         let entry = block.text("entry")?;
         let mut nodes = Vec::new();
         let mut declared = block.need("nodes")?.fields()?;
         while let Some((name, node)) = declared.next() {
-            nodes.push(NodeSpec::read(name, node)?);
+            nodes.push(GraphNodeSpec::read(name, node)?);
         }
-        let edges = block.need("edges")?.items()?.into_iter().map(EdgeSpec::read).collect::<Outcome<_>>()?;
+        let edges =
+            block.need("edges")?.items()?.into_iter().map(GraphEdgeSpec::read).collect::<Outcome<_>>()?;
         let middleware = MiddlewareSites::take(block)?;
         Ok(Self { state, entry, nodes, edges, middleware })
     }
@@ -71,8 +72,8 @@ impl GraphSpec {
     #[must_use]
     pub(crate) fn conditional_branches(&self) -> Vec<String> {
         let dispatchers = self.nodes.iter().filter_map(|node| match &node.work {
-            Work::Branches(node) => Some(&node.branches),
-            Work::Body(_) | Work::Subgraph { .. } | Work::FanOut(_) => None,
+            NodeWorkSpec::Branches(node) => Some(&node.branches),
+            NodeWorkSpec::Body(_) | NodeWorkSpec::Subgraph { .. } | NodeWorkSpec::FanOut(_) => None,
         });
         dispatchers.flatten().filter(|it| it.when.is_some()).map(|it| it.name.clone()).collect()
     }
@@ -81,9 +82,9 @@ impl GraphSpec {
     #[must_use]
     pub(crate) fn error_fields(&self) -> Vec<String> {
         let fields = self.nodes.iter().filter_map(|node| match &node.work {
-            Work::FanOut(node) => node.errors.clone(),
-            Work::Branches(node) => node.errors.clone(),
-            Work::Body(_) | Work::Subgraph { .. } => None,
+            NodeWorkSpec::FanOut(node) => node.errors.clone(),
+            NodeWorkSpec::Branches(node) => node.errors.clone(),
+            NodeWorkSpec::Body(_) | NodeWorkSpec::Subgraph { .. } => None,
         });
         fields.collect()
     }
@@ -92,8 +93,8 @@ impl GraphSpec {
     #[must_use]
     pub(crate) fn aborts(&self) -> Option<(String, u64)> {
         self.nodes.iter().find_map(|node| match &node.work {
-            Work::FanOut(fan_out) => Some((node.name.clone(), fan_out.abort_after?)),
-            Work::Body(_) | Work::Subgraph { .. } | Work::Branches(_) => None,
+            NodeWorkSpec::FanOut(fan_out) => Some((node.name.clone(), fan_out.abort_after?)),
+            NodeWorkSpec::Body(_) | NodeWorkSpec::Subgraph { .. } | NodeWorkSpec::Branches(_) => None,
         })
     }
 
@@ -101,8 +102,9 @@ impl GraphSpec {
     /// several graphs at once.
     #[must_use]
     pub(crate) fn is_composed(&self) -> bool {
-        let composed = |it: &NodeSpec| {
-            !it.middleware.is_empty() || matches!(it.work, Work::FanOut(_) | Work::Branches(_))
+        let composed = |it: &GraphNodeSpec| {
+            !it.middleware.is_empty()
+                || matches!(it.work, NodeWorkSpec::FanOut(_) | NodeWorkSpec::Branches(_))
         };
         self.middleware != MiddlewareSites::default() || self.nodes.iter().any(composed)
     }
@@ -112,12 +114,12 @@ impl GraphSpec {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn take_subgraphs(block: &mut Fields, into: &mut Subgraphs) -> Outcome<()> {
+pub(crate) fn take_subgraphs(block: &mut YamlMapReader, into: &mut Subgraphs) -> Outcome<()> {
     // pipeline-utilities 022 shares two.
     for one in ["subgraph", "subgraph_with_idx"].iter().filter_map(|it| block.take(it)).collect::<Vec<_>>() {
         let mut one = one.fields()?;
         let name = one.need("name")?.text()?.to_owned();
-        let spec = GraphSpec::take(&mut one)?;
+        let spec = FixtureGraphSpec::take(&mut one)?;
         one.finish()?;
         into.insert(name, spec);
     }
@@ -130,24 +132,24 @@ pub(crate) fn take_subgraphs(block: &mut Fields, into: &mut Subgraphs) -> Outcom
     Ok(())
 }
 
-fn read_whole(spot: Spot) -> Outcome<GraphSpec> {
+fn read_whole(spot: LocatedNode) -> Outcome<FixtureGraphSpec> {
     let mut block = spot.fields()?;
-    let spec = GraphSpec::take(&mut block)?;
+    let spec = FixtureGraphSpec::take(&mut block)?;
     block.finish()?;
     Ok(spec)
 }
 
 /// Builds the graphs of a case.
-pub(crate) struct Workshop<'a> {
+pub(crate) struct FixtureGraphBuilder<'a> {
     /// The tape on which bodies record their visits.
-    pub(crate) tape: Tape,
+    pub(crate) tape: CaseRecorder,
     /// The subgraphs that the case declares.
     pub(crate) subgraphs: &'a Subgraphs,
     inner: BTreeMap<String, Graph<Snapshot>>,
     open: Vec<String>,
     /// The outermost graph, for bodies that drain it.
     whole: Arc<OnceLock<Graph<Snapshot>>>,
-    mocks: Mocks,
+    mocks: MockCallCounters,
     /// The fields that fan-outs put their items into, by the name of the subgraph.
     items: BTreeMap<String, Vec<String>>,
     /// How far the clock of timings goes each time that it is read.
@@ -156,17 +158,22 @@ pub(crate) struct Workshop<'a> {
 
 /// Why no graph came out.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum GraphBuildError {
     /// The engine does not compile it.
     Engine(Box<singletree::engine::Error>),
     /// The reader does not know a part of the fixture.
-    Fixture(Failure),
+    Fixture(CaseFailure),
 }
 
-impl<'a> Workshop<'a> {
+impl<'a> FixtureGraphBuilder<'a> {
     /// Opens a workshop.
     #[must_use]
-    pub(crate) fn new(tape: Tape, subgraphs: &'a Subgraphs, mocks: Mocks, tick: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        tape: CaseRecorder,
+        subgraphs: &'a Subgraphs,
+        mocks: MockCallCounters,
+        tick: Option<Duration>,
+    ) -> Self {
         let (inner, open, whole) = (BTreeMap::new(), Vec::new(), Arc::default());
         let items = item_fields(subgraphs.values());
         Self { tape, subgraphs, inner, open, whole, mocks, items, tick }
@@ -178,38 +185,42 @@ impl<'a> Workshop<'a> {
     /// The error of the engine that refused the graph, or a failure about a part that the fixture lacks.
     pub(crate) fn build(
         mut self,
-        spec: &GraphSpec,
+        spec: &FixtureGraphSpec,
         has_checkpoints: bool,
         finish: impl FnOnce(GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot>,
-    ) -> Result<Built, Refusal> {
+    ) -> Result<CompiledGraphs, GraphBuildError> {
         self.items.extend(item_fields([spec]));
         let builder = self.builder("outer", spec)?;
-        let graph = finish(builder).compile().map_err(|error| Refusal::Engine(Box::new(error)))?;
+        let graph = finish(builder).compile().map_err(|error| GraphBuildError::Engine(Box::new(error)))?;
         drop(self.whole.set(graph.clone()));
-        Ok(Built { graph, has_checkpoints, inner: self.inner })
+        Ok(CompiledGraphs { graph, has_checkpoints, inner: self.inner })
     }
 
-    fn builder(&mut self, name: &str, spec: &GraphSpec) -> Result<GraphBuilder<Snapshot>, Refusal> {
+    fn builder(
+        &mut self,
+        name: &str,
+        spec: &FixtureGraphSpec,
+    ) -> Result<GraphBuilder<Snapshot>, GraphBuildError> {
         let edges: Vec<String> =
             spec.edges.iter().filter_map(|edge| edge.reads().map(str::to_owned)).collect();
         let items = self.items.get(name).map(Vec::as_slice).unwrap_or_default();
         let mut builder = Graph::builder_with(spec.state.schema(name, &edges, items));
         for node in &spec.nodes {
             builder = match &node.work {
-                Work::Body(body) => {
+                NodeWorkSpec::Body(body) => {
                     let part = Arc::new(self.part(name, &node.name, body));
                     builder.node(node.name.clone(), move |cx| body::run(part.clone(), cx))
                 }
-                Work::Subgraph { graph, projection } => {
+                NodeWorkSpec::Subgraph { graph, projection } => {
                     let inner = self.inner(graph)?;
                     builder.subgraph(node.name.clone(), &inner, projection.clone())
                 }
-                Work::FanOut(fan_out) => {
+                NodeWorkSpec::FanOut(fan_out) => {
                     let inner = self.inner(&fan_out.subgraph)?;
                     let built = fan_outs::build(fan_out, &inner, (&self.tape, self.tick));
                     builder.fan_out(node.name.clone(), built)
                 }
-                Work::Branches(branches) => {
+                NodeWorkSpec::Branches(branches) => {
                     let parts = branches.branches.iter().map(|branch| self.branch(&node.name, branch));
                     let parts = parts.collect::<Result<_, _>>()?;
                     builder.branches(node.name.clone(), branch_sets::build(branches, parts))
@@ -226,16 +237,16 @@ impl<'a> Workshop<'a> {
         })
     }
 
-    fn branch(&mut self, node: &str, spec: &BranchSpec) -> Result<branch_sets::Parts, Refusal> {
-        Ok(branch_sets::Parts {
+    fn branch(&mut self, node: &str, spec: &BranchSpec) -> Result<branch_sets::BuiltBranch, GraphBuildError> {
+        Ok(branch_sets::BuiltBranch {
             subgraph: spec.subgraph.as_deref().map(|subgraph| self.inner(subgraph)).transpose()?,
             call: spec.call.as_ref().map(|call| Arc::new(self.part(node, &spec.name, call))),
             middleware: spec.middleware.iter().map(|it| around::build(it, &self.tape, self.tick)).collect(),
         })
     }
 
-    fn part(&self, graph: &str, node: &str, body: &BodySpec) -> body::Part {
-        body::Part {
+    fn part(&self, graph: &str, node: &str, body: &NodeBodySpec) -> body::NodeBodyContext {
+        body::NodeBodyContext {
             name: node.to_owned(),
             graph: graph.to_owned(),
             spec: body.clone(),
@@ -246,7 +257,11 @@ impl<'a> Workshop<'a> {
     }
 
     /// Puts the middleware around the nodes.
-    fn surround(&self, spec: &GraphSpec, mut builder: GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot> {
+    fn surround(
+        &self,
+        spec: &FixtureGraphSpec,
+        mut builder: GraphBuilder<Snapshot>,
+    ) -> GraphBuilder<Snapshot> {
         let build = |it: &MiddlewareSpec| around::build(it, &self.tape, self.tick);
         for it in &spec.middleware.per_graph {
             builder = builder.middleware(build(it));
@@ -261,17 +276,18 @@ impl<'a> Workshop<'a> {
         builder
     }
 
-    fn inner(&mut self, name: &str) -> Result<Graph<Snapshot>, Refusal> {
+    fn inner(&mut self, name: &str) -> Result<Graph<Snapshot>, GraphBuildError> {
         if let Some(graph) = self.inner.get(name) {
             return Ok(graph.clone());
         }
-        let no = |what: &str| Refusal::Fixture(Failure::build(format!("subgraphs.{name}"), what));
+        let no = |what: &str| GraphBuildError::Fixture(CaseFailure::build(format!("subgraphs.{name}"), what));
         if self.open.iter().any(|item| item == name) {
             return Err(no("the subgraph contains itself"));
         }
         let spec = self.subgraphs.get(name).ok_or_else(|| no("the subgraph is not declared"))?;
         self.open.push(name.to_owned());
-        let graph = self.builder(name, spec)?.compile().map_err(|error| Refusal::Engine(Box::new(error)))?;
+        let graph =
+            self.builder(name, spec)?.compile().map_err(|error| GraphBuildError::Engine(Box::new(error)))?;
         self.open.pop();
         self.inner.insert(name.to_owned(), graph.clone());
         Ok(graph)
@@ -279,10 +295,10 @@ impl<'a> Workshop<'a> {
 }
 
 /// The fields that fan-outs put their items into, by the name of the subgraph.
-fn item_fields<'a>(specs: impl IntoIterator<Item = &'a GraphSpec>) -> BTreeMap<String, Vec<String>> {
+fn item_fields<'a>(specs: impl IntoIterator<Item = &'a FixtureGraphSpec>) -> BTreeMap<String, Vec<String>> {
     let nodes = specs.into_iter().flat_map(|spec| &spec.nodes);
     nodes.fold(BTreeMap::new(), |mut fields, node| {
-        if let Work::FanOut(fan_out) = &node.work
+        if let NodeWorkSpec::FanOut(fan_out) = &node.work
             && let Some((_, item)) = &fan_out.items
         {
             fields.entry(fan_out.subgraph.clone()).or_insert_with(Vec::new).push(item.clone());
@@ -291,14 +307,14 @@ fn item_fields<'a>(specs: impl IntoIterator<Item = &'a GraphSpec>) -> BTreeMap<S
     })
 }
 
-impl std::fmt::Debug for Workshop<'_> {
+impl std::fmt::Debug for FixtureGraphBuilder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workshop").field("open", &self.open).finish_non_exhaustive()
+        f.debug_struct("FixtureGraphBuilder").field("open", &self.open).finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for Built {
+impl std::fmt::Debug for CompiledGraphs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Built").field("graph", &self.graph).finish_non_exhaustive()
+        f.debug_struct("CompiledGraphs").field("graph", &self.graph).finish_non_exhaustive()
     }
 }

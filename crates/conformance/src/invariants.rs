@@ -9,33 +9,33 @@ mod restated;
 
 use serde_json::Value;
 
-use crate::base::Handled;
-use crate::chat::Talked;
-use crate::check::Checker;
-use crate::checkpoints::Save;
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
-use crate::run::Run;
+use crate::base::TransmissionResult;
+use crate::chat::ChatCaseResult;
+use crate::check::AssertionChecker;
+use crate::checkpoints::CheckpointSave;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
+use crate::run::InvocationResult;
 
-pub(crate) use restated::Row;
+pub(crate) use restated::RestatedInvariant;
 
 /// The results of a case, for its invariants to check.
 #[derive(Debug, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct InvariantEvidence {
     /// The runs of its graph.
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<InvocationResult>,
     /// An invocation that was made once more, after everything else, for the invariants that ask for it.
-    pub(crate) again: Option<Run>,
+    pub(crate) again: Option<InvocationResult>,
     /// The records that were saved before anything went on from one.
-    pub(crate) saves: Vec<Save>,
+    pub(crate) saves: Vec<CheckpointSave>,
     /// The records that were saved in all.
-    pub(crate) all_saves: Vec<Save>,
+    pub(crate) all_saves: Vec<CheckpointSave>,
     /// The record that the case goes on from.
     pub(crate) record: Option<Value>,
     /// The transmissions that the abstract harness handled.
-    pub(crate) handled: Vec<Handled>,
+    pub(crate) handled: Vec<TransmissionResult>,
     /// The turns and outcomes of the chat.
-    pub(crate) talked: Talked,
+    pub(crate) talked: ChatCaseResult,
     /// The names of the nodes of all graphs of the case.
     pub(crate) nodes: Vec<String>,
     /// The parallel branches that have a condition, by name.
@@ -45,7 +45,7 @@ pub(crate) struct Evidence {
 }
 
 /// A check of its own.
-type Measure = fn(&Evidence) -> Result<(), String>;
+type Measure = fn(&InvariantEvidence) -> Result<(), String>;
 
 /// Invariants that nothing from outside can show, and why.
 const NOT_CHECKABLE: &[(&str, &str)] = &[
@@ -60,7 +60,7 @@ const NOT_CHECKABLE: &[(&str, &str)] = &[
 ];
 
 /// Asserts the invariants of a block.
-pub(crate) fn check(checker: &mut Checker, block: Spot, evidence: &Evidence) {
+pub(crate) fn check(checker: &mut AssertionChecker, block: LocatedNode, evidence: &InvariantEvidence) {
     let Some(mut named) = checker.take(block.fields()) else { return };
     while let Some((name, value)) = named.next() {
         let checked = one(checker, &name, &value, evidence);
@@ -68,7 +68,12 @@ pub(crate) fn check(checker: &mut Checker, block: Spot, evidence: &Evidence) {
     }
 }
 
-fn one(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> Outcome<()> {
+fn one(
+    checker: &mut AssertionChecker,
+    name: &str,
+    value: &LocatedNode,
+    evidence: &InvariantEvidence,
+) -> Outcome<()> {
     if measured::valued(checker, name, value, evidence)?
         || checkpoints::valued(checker, name, value, evidence)?
     {
@@ -87,7 +92,7 @@ fn one(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> 
     if let Some(row) = restated::RESTATED.iter().find(|it| it.invariant == name) {
         if let Some(id) = row.ids().find(|id| !checker.made(id)) {
             let what = format!("restates '{}', which the case does not assert", id.0);
-            return Err(Failure::reader(&value.path, what));
+            return Err(CaseFailure::reader(&value.path, what));
         }
         checker.restated.insert(name.to_owned());
         checker.truth(value, Ok(()));
@@ -97,12 +102,12 @@ fn one(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> 
         checker.truth(value, Ok(()));
         return Ok(());
     }
-    Err(Failure::reader(&value.path, format!("unknown invariant '{name}'")))
+    Err(CaseFailure::reader(&value.path, format!("unknown invariant '{name}'")))
 }
 
 /// Returns the invariants that only restate others, with the assertions that they restate.
 #[must_use]
-pub(crate) fn restated() -> &'static [Row] {
+pub(crate) fn restated() -> &'static [RestatedInvariant] {
     restated::RESTATED
 }
 

@@ -4,22 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use singletree::MemoryStore;
-use singletree::durable::{Batch, BoxFuture, Error, Journal, Layer, Read, Result, Upkeep};
+use singletree::durable::{
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, JournalRead, Result,
+};
 
-use crate::adapt::StoreSpec;
+use crate::adapt::SessionStoreSpec;
 
 /// A journal in memory that counts the calls for a session.
 #[derive(Debug, Clone)]
-pub(crate) struct WatchedJournal {
+pub(crate) struct CountingJournal {
     inner: MemoryStore,
-    spec: StoreSpec,
+    spec: SessionStoreSpec,
     calls: Arc<AtomicUsize>,
 }
 
-impl WatchedJournal {
+impl CountingJournal {
     /// Makes an empty journal.
     #[must_use]
-    pub(crate) fn new(spec: StoreSpec) -> Self {
+    pub(crate) fn new(spec: SessionStoreSpec) -> Self {
         Self { inner: MemoryStore::new(), spec, calls: Arc::default() }
     }
 
@@ -45,12 +47,12 @@ impl WatchedJournal {
     }
 }
 
-impl Layer for WatchedJournal {
+impl JournalLayer for CountingJournal {
     fn journal(&self) -> &dyn Journal {
         &self.inner
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.inner
     }
 
@@ -61,28 +63,28 @@ impl Layer for WatchedJournal {
 
     fn read<'a, T: Send + 'a>(
         &'a self,
-        read: Read,
+        read: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
         // Each new kind of read must be classified here: an unclassified load would pass where the fixture makes
         // loads fail.
         let (counts, loads) = match read {
-            Read::Session | Read::Dossier | Read::Items => (true, true),
-            Read::Turns => (true, false),
-            Read::Numbers
-            | Read::Sessions
-            | Read::SessionOf
-            | Read::Waits
-            | Read::Mail
-            | Read::Position
-            | Read::Positions
-            | Read::Records
-            | Read::Events
-            | Read::Recent
-            | Read::Usage
-            | Read::Tenants
-            | Read::Ownerless
-            | Read::Deadlines => (false, false),
+            JournalRead::Session | JournalRead::Dossier | JournalRead::Items => (true, true),
+            JournalRead::Turns => (true, false),
+            JournalRead::Numbers
+            | JournalRead::Sessions
+            | JournalRead::SessionOf
+            | JournalRead::Waits
+            | JournalRead::Mail
+            | JournalRead::Position
+            | JournalRead::Positions
+            | JournalRead::Records
+            | JournalRead::Events
+            | JournalRead::Recent
+            | JournalRead::Usage
+            | JournalRead::Tenants
+            | JournalRead::Ownerless
+            | JournalRead::Deadlines => (false, false),
         };
         if counts {
             self.count();

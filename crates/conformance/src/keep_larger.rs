@@ -1,6 +1,6 @@
 //! A reducer that is none of the canonical ones, as an application would write it (graph-engine §2).
 
-use singletree::engine::{CustomReducer, ReducerFault, Slot};
+use singletree::engine::{CustomReducer, FieldContent, ReducerFault};
 
 /// The name of the reducer in fixtures.
 pub(crate) const NAME: &str = "dev.singletree.keep_larger";
@@ -14,7 +14,7 @@ impl CustomReducer for KeepLarger {
         NAME
     }
 
-    fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         let (before, after) = (number(prior)?, number(&update)?);
         Ok(if after > before { update } else { prior.clone() })
     }
@@ -24,7 +24,7 @@ impl CustomReducer for KeepLarger {
     }
 }
 
-fn number(slot: &Slot) -> Result<i64, ReducerFault> {
+fn number(slot: &FieldContent) -> Result<i64, ReducerFault> {
     let value = slot.to_json()?;
     value.as_i64().ok_or_else(|| ReducerFault::new(format!("{value} is no whole number")))
 }

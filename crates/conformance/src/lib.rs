@@ -86,8 +86,10 @@ mod trial;
 mod vocabulary;
 mod yaml;
 
-pub use failure::{Failure, FailureKind};
-pub use manifest::{Declared, Manifest};
-pub use mutate::{LeftOut, Mutations, Restatements, draw_seeds, mutate, mutate_everything, restatements};
-pub use report::{Counts, Report};
-pub use suite::{Case, Row, Status, judge, load};
+pub use failure::{CaseFailure, CaseFailureKind};
+pub use manifest::{DeclaredFailure, Manifest};
+pub use mutate::{
+    MutationSummary, OmittedMutations, RestatementReport, draw_seeds, mutate, mutate_everything, restatements,
+};
+pub use report::{ConformanceReport, StatusCounts};
+pub use suite::{CaseStatus, CaseVerdict, ConformanceCase, judge, load};

@@ -1,7 +1,7 @@
 //! Calls to models (llm-provider): a real provider, and a server that is a script.
 //!
 //! The provider is the crates' own, over a transport that keeps the bytes of each request and sends the answers of
-//! the case. A call is made as an application makes it, by `Ask`; a call under `retry_middleware` in a graph of one
+//! the case. A call is made as an application makes it, by `ProviderCall`; a call under `retry_middleware` in a graph of one
 //! node, by the engine's own retry.
 
 mod attempts;
@@ -23,13 +23,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::case::RawCase;
-use crate::check::Checker;
-use crate::failure::{Failure, Outcome};
+use crate::case::UnparsedCase;
+use crate::check::AssertionChecker;
+use crate::failure::{CaseFailure, Outcome};
 
-use calling::Called;
-use peer::Peer;
-use spec::LlmCase;
+use calling::ProviderCallResult;
+use peer::MockProviderServer;
+use spec::LlmCaseSpec;
 
 /// Why a case with captured spans does not pass yet.
 pub(crate) const NO_SPANS: &str = "captured spans: telemetry is not built";
@@ -38,9 +38,9 @@ pub(crate) const NO_SPANS: &str = "captured spans: telemetry is not built";
 ///
 /// # Errors
 /// When the case has an unknown key or value, or cannot be built.
-pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
-    let case = LlmCase::read(case)?;
-    let peer = Arc::new(Peer::new(case.mapping, case.answers.clone(), case.health.clone()));
+pub(crate) async fn perform(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
+    let case = LlmCaseSpec::read(case)?;
+    let peer = Arc::new(MockProviderServer::new(case.mapping, case.answers.clone(), case.health.clone()));
     let provider = Arc::new(case.provider(peer.clone())?);
     let mut all = Vec::new();
     for spec in &case.calls {
@@ -52,12 +52,12 @@ pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()>
         wire::identical(checker, identical, &all)?;
     }
     for block in case.invariants {
-        let subjects: Vec<&Called> = all.iter().collect();
+        let subjects: Vec<&ProviderCallResult> = all.iter().collect();
         invariants::check(checker, block, &subjects);
     }
     // Last, so that the call's own failures come before these complaints.
     for complaint in peer.complaints() {
-        checker.failures.push(Failure::assertion("mock_provider", complaint));
+        checker.failures.push(CaseFailure::assertion("mock_provider", complaint));
     }
     Ok(())
 }

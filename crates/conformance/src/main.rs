@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use singletree_conformance::{
-    Case, Counts, LeftOut, Manifest, Report, Restatements, draw_seeds, judge, load, mutate,
-    mutate_everything, restatements,
+    ConformanceCase, ConformanceReport, Manifest, OmittedMutations, RestatementReport, StatusCounts,
+    draw_seeds, judge, load, mutate, mutate_everything, restatements,
 };
 
 /// Runs the fixtures of the OpenArmature specifications against singletree.
@@ -80,21 +80,21 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
         std::fs::write(path, format!("[\n{}\n]\n", lines.join(",\n")))?;
     }
     if let Some(path) = &arguments.page {
-        std::fs::write(path, Report(&rows).page())?;
+        std::fs::write(path, ConformanceReport(&rows).page())?;
     }
-    write!(out, "{}", Report(&rows))?;
-    Ok(Counts::of(&rows).failed == 0)
+    write!(out, "{}", ConformanceReport(&rows))?;
+    Ok(StatusCounts::of(&rows).failed == 0)
 }
 
 fn run_mutations(
-    cases: &[Case],
+    cases: &[ConformanceCase],
     seeds: &[u64],
     everything: bool,
     out: &mut impl std::io::Write,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let seeds = if seeds.is_empty() { draw_seeds(3) } else { seeds.to_vec() };
     let mut all_caught = true;
-    let mut left_out = LeftOut::default();
+    let mut left_out = OmittedMutations::default();
     let first = seeds.first().copied().unwrap_or_default();
     for seed in seeds {
         let found = if everything { mutate_everything(cases, seed) } else { mutate(cases, seed) };
@@ -121,7 +121,7 @@ fn run_mutations(
 }
 
 /// Says whether each invariant that only restates assertions fails with them.
-fn write_restated(found: &Restatements, out: &mut impl std::io::Write) -> std::io::Result<()> {
+fn write_restated(found: &RestatementReport, out: &mut impl std::io::Write) -> std::io::Result<()> {
     for fault in &found.faults {
         writeln!(out, "NOT RESTATED {fault}")?;
     }
@@ -142,7 +142,7 @@ fn write_restated(found: &Restatements, out: &mut impl std::io::Write) -> std::i
 }
 
 /// Writes which expectations were not changed, under which keys and how often, and why.
-fn write_left_out(left_out: &LeftOut, out: &mut impl std::io::Write) -> std::io::Result<()> {
+fn write_left_out(left_out: &OmittedMutations, out: &mut impl std::io::Write) -> std::io::Result<()> {
     let parts = [
         (
             "values",

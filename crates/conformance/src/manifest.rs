@@ -9,13 +9,13 @@ const OURS: &str = include_str!("../manifest.json");
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    declared: Vec<Declared>,
+    declared: Vec<DeclaredFailure>,
 }
 
 /// One declaration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Declared {
+pub struct DeclaredFailure {
     /// Which cases: `capability/fixture::case`, where `*` stands for anything.
     pub cases: String,
     /// Why they do not pass.
@@ -45,7 +45,7 @@ impl Manifest {
 
     /// Returns the declarations.
     #[must_use]
-    pub fn declared(&self) -> &[Declared] {
+    pub fn declared(&self) -> &[DeclaredFailure] {
         &self.declared
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
-use crate::yaml::{Node, Yaml};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
+use crate::yaml::{YamlNode, YamlValue};
 
 /// The demand on a value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Matcher {
+pub(crate) enum ValueMatcher {
     /// Exactly this.
     Exactly(Value),
     /// `<uuid>`: a UUID of version 4 in its usual form.
@@ -31,7 +31,7 @@ pub(crate) enum Matcher {
 
 /// Whether a map may hold more than is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extra {
+pub(crate) enum ExtraKeyPolicy {
     /// No: the comparison is exact.
     Refused,
     /// Yes, at this level.
@@ -40,12 +40,12 @@ pub(crate) enum Extra {
 
 /// The values of tokens within one case.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bindings {
+pub(crate) struct TokenBindings {
     bound: BTreeMap<String, Value>,
     references: BTreeMap<String, Value>,
 }
 
-impl Bindings {
+impl TokenBindings {
     /// Sets the value of a reference.
     pub(crate) fn refer(&mut self, token: impl Into<String>, value: Value) {
         self.references.insert(token.into(), value);
@@ -58,36 +58,38 @@ impl Bindings {
     }
 }
 
-impl Matcher {
+impl ValueMatcher {
     /// Reads an expected value.
     ///
     /// # Errors
     /// For a token that nobody knows.
-    pub(crate) fn read(spot: &Spot) -> Outcome<Self> {
+    pub(crate) fn read(spot: &LocatedNode) -> Outcome<Self> {
         Self::of(&spot.node, &spot.path)
     }
 
-    fn of(node: &Node, path: &str) -> Outcome<Self> {
+    fn of(node: &YamlNode, path: &str) -> Outcome<Self> {
         Ok(match &node.value {
-            Yaml::Str(text) if is_token(text) => {
-                token(text).ok_or_else(|| Failure::reader(path, format!("unknown token {text}")))?
+            YamlValue::Str(text) if is_token(text) => {
+                token(text).ok_or_else(|| CaseFailure::reader(path, format!("unknown token {text}")))?
             }
-            Yaml::List(items) => Self::List(
+            YamlValue::List(items) => Self::List(
                 items
                     .iter()
                     .enumerate()
                     .map(|(at, it)| Self::of(it, &format!("{path}[{at}]")))
                     .collect::<Outcome<_>>()?,
             ),
-            Yaml::Map(entries) => Self::Map(
+            YamlValue::Map(entries) => Self::Map(
                 entries
                     .iter()
                     .map(|(key, it)| Ok((key.clone(), Self::of(it, &format!("{path}.{key}"))?)))
                     .collect::<Outcome<_>>()?,
             ),
-            Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {
-                Self::Exactly(node.to_json())
-            }
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Int(_)
+            | YamlValue::Float(_)
+            | YamlValue::Str(_) => Self::Exactly(node.to_json()),
         })
     }
 
@@ -95,7 +97,12 @@ impl Matcher {
     ///
     /// # Errors
     /// Where and how it differs.
-    pub(crate) fn check(&self, actual: &Value, extra: Extra, bindings: &mut Bindings) -> Result<(), String> {
+    pub(crate) fn check(
+        &self,
+        actual: &Value,
+        extra: ExtraKeyPolicy,
+        bindings: &mut TokenBindings,
+    ) -> Result<(), String> {
         let no = |wanted: &str| Err(format!("expected {wanted}, found {actual}"));
         match self {
             Self::Exactly(wanted) if same(wanted, actual) => Ok(()),
@@ -140,7 +147,9 @@ impl Matcher {
                     return Err(format!("expected {} items, found {}: {actual}", wanted.len(), items.len()));
                 }
                 wanted.iter().zip(items).enumerate().try_for_each(|(at, (wanted, item))| {
-                    wanted.check(item, Extra::Refused, bindings).map_err(|error| format!("[{at}]: {error}"))
+                    wanted
+                        .check(item, ExtraKeyPolicy::Refused, bindings)
+                        .map_err(|error| format!("[{at}]: {error}"))
                 })
             }
             Self::Map(wanted) => check_map(wanted, actual, extra, bindings),
@@ -149,13 +158,13 @@ impl Matcher {
 }
 
 fn check_map(
-    wanted: &BTreeMap<String, Matcher>,
+    wanted: &BTreeMap<String, ValueMatcher>,
     actual: &Value,
-    extra: Extra,
-    bindings: &mut Bindings,
+    extra: ExtraKeyPolicy,
+    bindings: &mut TokenBindings,
 ) -> Result<(), String> {
     let Some(map) = actual.as_object() else { return Err(format!("expected a map, found {actual}")) };
-    if extra == Extra::Refused
+    if extra == ExtraKeyPolicy::Refused
         && let Some(key) = map.keys().find(|it| !wanted.contains_key(*it))
     {
         return Err(format!("'{key}' is there and not expected: {actual}"));
@@ -163,7 +172,7 @@ fn check_map(
     wanted.iter().try_for_each(|(key, wanted)| match map.get(key) {
         None => Err(format!("'{key}' is not there: {actual}")),
         Some(value) => {
-            wanted.check(value, Extra::Refused, bindings).map_err(|error| format!("{key}: {error}"))
+            wanted.check(value, ExtraKeyPolicy::Refused, bindings).map_err(|error| format!("{key}: {error}"))
         }
     })
 }
@@ -183,18 +192,18 @@ fn is_token(text: &str) -> bool {
     inner.is_some_and(|inner| !inner.contains(['<', '>']))
 }
 
-fn token(text: &str) -> Option<Matcher> {
+fn token(text: &str) -> Option<ValueMatcher> {
     let name = &text[1..text.len() - 1];
     let word = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     match name {
-        "uuid" => Some(Matcher::Uuid),
-        "any-string" => Some(Matcher::AnyString),
-        "uuid-hex" => Some(Matcher::UuidHex),
-        _ if name.starts_with("uuid-hex-") => Some(Matcher::UuidHex),
+        "uuid" => Some(ValueMatcher::Uuid),
+        "any-string" => Some(ValueMatcher::AnyString),
+        "uuid-hex" => Some(ValueMatcher::UuidHex),
+        _ if name.starts_with("uuid-hex-") => Some(ValueMatcher::UuidHex),
         _ if name.starts_with("from ") || name.starts_with("invocation_id from ") => {
-            Some(Matcher::Reference(text.to_owned()))
+            Some(ValueMatcher::Reference(text.to_owned()))
         }
-        _ if word(name) && name.contains('_') => Some(Matcher::Bound(text.to_owned())),
+        _ if word(name) && name.contains('_') => Some(ValueMatcher::Bound(text.to_owned())),
         _ => None,
     }
 }

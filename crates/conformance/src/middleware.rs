@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use singletree::engine::Signal;
 
 use crate::adapt;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::schema::literals;
 
 /// Where a middleware's timing records go; fixtures name no other place.
@@ -18,7 +18,7 @@ const TIMING_RECORDS: &str = "timing_records";
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum MiddlewareSpec {
     /// Canonical retry (§6.1).
-    Retry(RetrySpec),
+    Retry(RetryMiddlewareSpec),
     /// Canonical timing (§6.2); without a name it takes that of the node it is attached to.
     Timing {
         /// The name in its records.
@@ -56,18 +56,18 @@ pub(crate) enum MiddlewareSpec {
 
 /// A retry.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct RetrySpec {
+pub(crate) struct RetryMiddlewareSpec {
     /// How often at most; the engine's default otherwise.
     pub(crate) max_attempts: Option<u32>,
     /// How long between attempts; the engine's default otherwise.
     pub(crate) backoff: Option<Duration>,
     /// The failures to retry; the engine's default otherwise.
-    pub(crate) classifier: Option<Classifier>,
+    pub(crate) classifier: Option<RetryClassifier>,
 }
 
 /// The failures to retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Classifier {
+pub(crate) enum RetryClassifier {
     /// Everything, as long as the field `max_retries_remaining` of the state is positive.
     WhileRetriesRemain,
     /// Failures of these categories.
@@ -78,7 +78,7 @@ pub(crate) enum Classifier {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IsolationSpec {
     /// The result that it returns instead.
-    pub(crate) degraded: Degraded,
+    pub(crate) degraded: DegradedResultSpec,
     /// The name of its event.
     pub(crate) event_name: String,
     /// Which derived categories it catches; all when there is no such set.
@@ -91,7 +91,7 @@ pub(crate) struct IsolationSpec {
 
 /// The result that a failure isolation returns.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Degraded {
+pub(crate) enum DegradedResultSpec {
     /// An update.
     Update(Map<String, Value>),
     /// A text in one field, made of a template over the state.
@@ -127,7 +127,7 @@ impl MiddlewareSites {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
+    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
         let mut sites = Self::default();
         let Some(spot) = block.take("middleware") else { return Ok(sites) };
         let mut places = spot.fields()?;
@@ -149,11 +149,11 @@ impl MiddlewareSites {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn list(spot: Spot) -> Outcome<Vec<MiddlewareSpec>> {
+pub(crate) fn list(spot: LocatedNode) -> Outcome<Vec<MiddlewareSpec>> {
     spot.items()?.into_iter().map(one).collect()
 }
 
-fn one(spot: Spot) -> Outcome<MiddlewareSpec> {
+fn one(spot: LocatedNode) -> Outcome<MiddlewareSpec> {
     let (kind, mut block) = adapt::typed(spot.fields()?)?;
     let spec = match kind.text()? {
         "retry" => MiddlewareSpec::Retry(retry(&mut block)?),
@@ -168,7 +168,7 @@ fn one(spot: Spot) -> Outcome<MiddlewareSpec> {
         "error_recovery" => MiddlewareSpec::Recovery(literals(block.need("partial_update")?)?),
         "error_raiser" => MiddlewareSpec::Raiser(block.need("message")?.text()?.to_owned()),
         "state_inspector" => MiddlewareSpec::Inspector,
-        other => return Err(Failure::reader(&kind.path, format!("unknown middleware '{other}'"))),
+        other => return Err(CaseFailure::reader(&kind.path, format!("unknown middleware '{other}'"))),
     };
     block.finish()?;
     Ok(spec)
@@ -178,8 +178,8 @@ fn one(spot: Spot) -> Outcome<MiddlewareSpec> {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn wrapping(spot: Spot) -> Outcome<Vec<MiddlewareSpec>> {
-    let one = |spot: Spot| {
+pub(crate) fn wrapping(spot: LocatedNode) -> Outcome<Vec<MiddlewareSpec>> {
+    let one = |spot: LocatedNode| {
         let mut block = spot.fields()?;
         block.need("name")?.text()?;
         let suspends = block.take("pre_next_calls_suspend_with_descriptor");
@@ -201,7 +201,7 @@ pub(crate) fn wrapping(spot: Spot) -> Outcome<Vec<MiddlewareSpec>> {
     spot.items()?.into_iter().map(one).collect()
 }
 
-fn retry(block: &mut Fields) -> Outcome<RetrySpec> {
+fn retry(block: &mut YamlMapReader) -> Outcome<RetryMiddlewareSpec> {
     let max_attempts = block.take("max_attempts").map(|it| {
         let attempts = u32::try_from(it.whole()?);
         attempts.map_err(|_| it.wrong("a number of attempts"))
@@ -210,7 +210,7 @@ fn retry(block: &mut Fields) -> Outcome<RetrySpec> {
         let mut backoff = it.fields()?;
         let kind = backoff.need("type")?;
         if kind.text()? != "deterministic" {
-            return Err(Failure::reader(&kind.path, format!("unknown backoff '{}'", kind.text()?)));
+            return Err(CaseFailure::reader(&kind.path, format!("unknown backoff '{}'", kind.text()?)));
         }
         let seconds = backoff.need("seconds")?;
         backoff.finish()?;
@@ -220,35 +220,38 @@ fn retry(block: &mut Fields) -> Outcome<RetrySpec> {
         let mut classifier = it.fields()?;
         let read = match classifier.take("type") {
             Some(kind) if kind.text()? == "state_aware_max_retries_remaining" => {
-                Classifier::WhileRetriesRemain
+                RetryClassifier::WhileRetriesRemain
             }
             Some(kind) => {
-                return Err(Failure::reader(&kind.path, format!("unknown classifier '{}'", kind.text()?)));
+                return Err(CaseFailure::reader(
+                    &kind.path,
+                    format!("unknown classifier '{}'", kind.text()?),
+                ));
             }
-            None => Classifier::Categories(classifier.need("transient_categories")?.texts()?),
+            None => RetryClassifier::Categories(classifier.need("transient_categories")?.texts()?),
         };
         classifier.finish()?;
         Ok(read)
     });
-    Ok(RetrySpec {
+    Ok(RetryMiddlewareSpec {
         max_attempts: max_attempts.transpose()?,
         backoff: backoff.transpose()?,
         classifier: classifier.transpose()?,
     })
 }
 
-fn timing(block: &mut Fields) -> Outcome<MiddlewareSpec> {
+fn timing(block: &mut YamlMapReader) -> Outcome<MiddlewareSpec> {
     let node = block.text("node_name")?;
     let mut complete = block.need("on_complete")?.fields()?;
     let place = complete.need("capture_to")?;
     complete.finish()?;
     if place.text()? != TIMING_RECORDS {
-        return Err(Failure::reader(&place.path, format!("nothing is captured to '{}'", place.text()?)));
+        return Err(CaseFailure::reader(&place.path, format!("nothing is captured to '{}'", place.text()?)));
     }
     Ok(MiddlewareSpec::Timing { node })
 }
 
-fn isolation(block: &mut Fields) -> Outcome<IsolationSpec> {
+fn isolation(block: &mut YamlMapReader) -> Outcome<IsolationSpec> {
     let predicate = block.take("predicate").map(|it| {
         let mut predicate = it.fields()?;
         let category = predicate.need("matches_category")?.text()?.to_owned();
@@ -259,22 +262,22 @@ fn isolation(block: &mut Fields) -> Outcome<IsolationSpec> {
     Ok(IsolationSpec {
         degraded: degraded(block.need("degraded_update")?)?,
         event_name: block.need("event_name")?.text()?.to_owned(),
-        catch: block.take("catch").map(Spot::texts).transpose()?,
+        catch: block.take("catch").map(LocatedNode::texts).transpose()?,
         predicate: predicate.transpose()?,
         on_caught: on_caught.transpose()?,
     })
 }
 
-fn degraded(spot: Spot) -> Outcome<Degraded> {
+fn degraded(spot: LocatedNode) -> Outcome<DegradedResultSpec> {
     if spot.node.get("callable").is_none() {
-        return literals(spot).map(Degraded::Update);
+        return literals(spot).map(DegradedResultSpec::Update);
     }
     let mut block = spot.fields()?;
     let kind = block.need("callable")?;
     if kind.text()? != "state_derived" {
-        return Err(Failure::reader(&kind.path, format!("unknown callable '{}'", kind.text()?)));
+        return Err(CaseFailure::reader(&kind.path, format!("unknown callable '{}'", kind.text()?)));
     }
-    let degraded = Degraded::Template {
+    let degraded = DegradedResultSpec::Template {
         template: block.need("template")?.text()?.to_owned(),
         target: block.need("target_field")?.text()?.to_owned(),
     };
@@ -282,11 +285,11 @@ fn degraded(spot: Spot) -> Outcome<Degraded> {
     Ok(degraded)
 }
 
-fn side_channel(spot: Spot) -> Outcome<SideChannel> {
+fn side_channel(spot: LocatedNode) -> Outcome<SideChannel> {
     let mut block = spot.fields()?;
     let kind = block.need("kind")?;
     if kind.text()? != "record_to_state_side_channel" {
-        return Err(Failure::reader(&kind.path, format!("unknown callback '{}'", kind.text()?)));
+        return Err(CaseFailure::reader(&kind.path, format!("unknown callback '{}'", kind.text()?)));
     }
     let channel = SideChannel {
         count: block.need("increment_field")?.text()?.to_owned(),

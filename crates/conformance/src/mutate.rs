@@ -3,21 +3,21 @@
 mod restated;
 mod site;
 
-use singletree::engine::{Ids, RandomIds};
+use singletree::engine::{IdGenerator, RandomIds};
 
 use crate::execute::execute;
-use crate::failure::FailureKind;
-use crate::suite::Case;
+use crate::failure::CaseFailureKind;
+use crate::suite::ConformanceCase;
 
-pub use restated::{Restatements, restatements};
-pub use site::LeftOut;
+pub use restated::{RestatementReport, restatements};
+pub use site::OmittedMutations;
 
 /// Changes that are tried for each case and seed.
 const CHANGES: usize = 5;
 
 /// The outcome of changed expectations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mutations {
+pub struct MutationSummary {
     /// Changes that an assertion caught.
     pub by_assertion: usize,
     /// Changes that the reader refused: the case, and the changed place.
@@ -25,10 +25,10 @@ pub struct Mutations {
     /// Changes that nothing caught: the case, and the changed place.
     pub survivors: Vec<String>,
     /// The expectations that are not changed at all.
-    pub left_out: LeftOut,
+    pub left_out: OmittedMutations,
 }
 
-impl Mutations {
+impl MutationSummary {
     /// Returns how many changes were tried.
     #[must_use]
     pub fn tried(&self) -> usize {
@@ -52,19 +52,19 @@ pub fn draw_seeds(count: usize) -> Vec<u64> {
 
 /// Changes single expectations of cases that pass, and tells which changes nobody saw.
 #[must_use]
-pub fn mutate(cases: &[Case], seed: u64) -> Mutations {
+pub fn mutate(cases: &[ConformanceCase], seed: u64) -> MutationSummary {
     change_sites(cases, seed, CHANGES)
 }
 
 /// Changes every expectation of cases that pass, each once, and tells which changes nobody saw.
 #[must_use]
-pub fn mutate_everything(cases: &[Case], seed: u64) -> Mutations {
+pub fn mutate_everything(cases: &[ConformanceCase], seed: u64) -> MutationSummary {
     change_sites(cases, seed, usize::MAX)
 }
 
-fn change_sites(cases: &[Case], seed: u64, changes: usize) -> Mutations {
-    let mut random = Random(seed);
-    let mut found = Mutations::default();
+fn change_sites(cases: &[ConformanceCase], seed: u64, changes: usize) -> MutationSummary {
+    let mut random = MutationRandom(seed);
+    let mut found = MutationSummary::default();
     for case in cases {
         let Ok(raw) = &case.content else { continue };
         if !case.run().is_empty() {
@@ -77,7 +77,7 @@ fn change_sites(cases: &[Case], seed: u64, changes: usize) -> Mutations {
             let failures = execute(raw.with(&changed));
             if failures.is_empty() {
                 found.survivors.push(format!("{} at {site}", case.id()));
-            } else if failures.iter().any(|failure| failure.kind == FailureKind::Assertion) {
+            } else if failures.iter().any(|failure| failure.kind == CaseFailureKind::Assertion) {
                 found.by_assertion += 1;
             } else {
                 found.by_reader.push(format!("{} at {site}", case.id()));
@@ -88,9 +88,9 @@ fn change_sites(cases: &[Case], seed: u64, changes: usize) -> Mutations {
 }
 
 /// A small generator (SplitMix64): the same seed gives the same changes.
-struct Random(u64);
+struct MutationRandom(u64);
 
-impl Random {
+impl MutationRandom {
     fn below(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut it = self.0;

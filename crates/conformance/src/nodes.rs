@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use singletree::engine::Projection;
 
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::middleware::{self, MiddlewareSpec};
 
-pub(crate) use body::{BodySpec, DrainSpec, End};
-pub(crate) use branches::{BranchSpec, BranchesSpec};
-pub(crate) use fan_out::{Concurrency, FanOutSpec, Number};
-pub(crate) use flaky::{Fails, Mock, Raised};
+pub(crate) use body::{BodyResultSpec, NodeBodySpec, NodeDrainSpec};
+pub(crate) use branches::{BranchSpec, ParallelBranchesSpec};
+pub(crate) use fan_out::{FanOutConcurrency, FanOutSpec, NumberSource};
+pub(crate) use flaky::{FlakyMockSpec, MockErrorSpec, MockFailureMode};
 
 /// Directives that are known and need a capability that the engine does not have.
 const NOT_BUILT: &[(&str, &str)] =
@@ -24,20 +24,20 @@ const NOT_BUILT: &[(&str, &str)] =
 
 /// A node.
 #[derive(Debug, Clone)]
-pub(crate) struct NodeSpec {
+pub(crate) struct GraphNodeSpec {
     /// Its name.
     pub(crate) name: String,
     /// The work of the node.
-    pub(crate) work: Work,
+    pub(crate) work: NodeWorkSpec,
     /// The middleware declared at the node itself, outermost first.
     pub(crate) middleware: Vec<MiddlewareSpec>,
 }
 
 /// The work of a node.
 #[derive(Debug, Clone)]
-pub(crate) enum Work {
+pub(crate) enum NodeWorkSpec {
     /// It runs a body.
-    Body(Box<BodySpec>),
+    Body(Box<NodeBodySpec>),
     /// It is a subgraph.
     Subgraph {
         /// Which one.
@@ -48,19 +48,19 @@ pub(crate) enum Work {
     /// It is a fan-out.
     FanOut(Box<FanOutSpec>),
     /// It is parallel branches.
-    Branches(BranchesSpec),
+    Branches(ParallelBranchesSpec),
 }
 
-impl NodeSpec {
+impl GraphNodeSpec {
     /// Reads a node.
     ///
     /// # Errors
     /// For a directive that is unknown, not built, or not possible together with another.
-    pub(crate) fn read(name: String, spot: Spot) -> Outcome<Self> {
+    pub(crate) fn read(name: String, spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         for (directive, need) in NOT_BUILT {
             if let Some(it) = block.take(directive) {
-                return Err(Failure::reader(
+                return Err(CaseFailure::reader(
                     &it.path,
                     format!("directive '{directive}' needs {need}, which is not built"),
                 ));
@@ -74,13 +74,13 @@ impl NodeSpec {
         let work = match block.take("subgraph") {
             Some(graph) => {
                 let graph = graph.text()?.to_owned();
-                Work::Subgraph { graph, projection: projection(&mut block)? }
+                NodeWorkSpec::Subgraph { graph, projection: projection(&mut block)? }
             }
             None => match (block.take("fan_out"), block.take("parallel_branches")) {
-                (Some(_), Some(_)) => return Err(Failure::reader(block.path(), "a node is one thing")),
-                (Some(it), None) => Work::FanOut(Box::new(FanOutSpec::read(it)?)),
-                (None, Some(it)) => Work::Branches(BranchesSpec::read(it)?),
-                (None, None) => Work::Body(Box::new(BodySpec::take(&mut block)?)),
+                (Some(_), Some(_)) => return Err(CaseFailure::reader(block.path(), "a node is one thing")),
+                (Some(it), None) => NodeWorkSpec::FanOut(Box::new(FanOutSpec::read(it)?)),
+                (None, Some(it)) => NodeWorkSpec::Branches(ParallelBranchesSpec::read(it)?),
+                (None, None) => NodeWorkSpec::Body(Box::new(NodeBodySpec::take(&mut block)?)),
             },
         };
         block.finish()?;
@@ -88,9 +88,9 @@ impl NodeSpec {
     }
 }
 
-fn projection(block: &mut Fields) -> Outcome<Projection> {
+fn projection(block: &mut YamlMapReader) -> Outcome<Projection> {
     let mut projection = Projection::by_name();
-    let mut maps = block.take("mapping").map(Spot::fields).transpose()?;
+    let mut maps = block.take("mapping").map(LocatedNode::fields).transpose()?;
     let mut map = |key: &str| -> Outcome<Option<Vec<(String, String)>>> {
         let nested = maps.as_mut().and_then(|it| it.take(key));
         match block.take(key).or(nested) {
@@ -120,7 +120,7 @@ fn projection(block: &mut Fields) -> Outcome<Projection> {
 ///
 /// # Errors
 /// When a key or value is no name.
-pub(crate) fn pairs(spot: Spot) -> Outcome<Vec<(String, String)>> {
+pub(crate) fn pairs(spot: LocatedNode) -> Outcome<Vec<(String, String)>> {
     let mut map = spot.fields()?;
     let mut pairs = Vec::new();
     while let Some((to, from)) = map.next() {
@@ -133,7 +133,7 @@ pub(crate) fn pairs(spot: Spot) -> Outcome<Vec<(String, String)>> {
 ///
 /// # Errors
 /// When it is no number, or negative.
-pub(crate) fn millis(spot: &Spot) -> Outcome<Duration> {
+pub(crate) fn millis(spot: &LocatedNode) -> Outcome<Duration> {
     let millis = u64::try_from(spot.whole()?).map_err(|_| spot.wrong("a time"))?;
     Ok(Duration::from_millis(millis))
 }
@@ -142,7 +142,7 @@ pub(crate) fn millis(spot: &Spot) -> Outcome<Duration> {
 ///
 /// # Errors
 /// When it is no number, or no time.
-pub(crate) fn seconds(spot: &Spot) -> Outcome<Option<Duration>> {
+pub(crate) fn seconds(spot: &LocatedNode) -> Outcome<Option<Duration>> {
     limit(spot)?.map_err(|_| spot.wrong("a time"))
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn seconds(spot: &Spot) -> Outcome<Option<Duration>> {
 ///
 /// # Errors
 /// When it is no number.
-pub(crate) fn limit(spot: &Spot) -> Outcome<Result<Option<Duration>, String>> {
+pub(crate) fn limit(spot: &LocatedNode) -> Outcome<Result<Option<Duration>, String>> {
     if spot.is_null() {
         return Ok(Ok(None));
     }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use singletree::durable::{BoxError, BoxFuture};
-use singletree::engine::{Event, InvokeOptions, Observer, Phase, Subscription};
+use singletree::engine::{AttemptPhase, GraphEvent, InvokeOptions, Observer, Subscription};
 
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
-use crate::graph::Built;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
+use crate::graph::CompiledGraphs;
 use crate::nodes::millis;
-use crate::tape::{Delivery, Tape};
+use crate::tape::{CaseRecorder, EventDelivery};
 
 /// The name of the runner's own observer, which hears everything that cases assert of no observer in particular. No
 /// fixture can call one so.
@@ -23,12 +23,12 @@ pub(crate) struct ObserverSpec {
     per_invocation: bool,
     target: String,
     raises: bool,
-    phases: Option<Vec<Phase>>,
-    sleep: Sleep,
+    phases: Option<Vec<AttemptPhase>>,
+    sleep: ObserverDelay,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Sleep {
+struct ObserverDelay {
     first: Duration,
     later: Duration,
 }
@@ -38,14 +38,14 @@ impl ObserverSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn read(spot: Spot) -> Outcome<Self> {
+    pub(crate) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let name = block.need("name")?.text()?.to_owned();
         let attach = block.need("attach")?;
         let per_invocation = match attach.text()? {
             "graph" => false,
             "invocation" => true,
-            other => return Err(Failure::reader(&attach.path, format!("unknown place '{other}'"))),
+            other => return Err(CaseFailure::reader(&attach.path, format!("unknown place '{other}'"))),
         };
         let target = block.text("target")?.unwrap_or_else(|| "outer".into());
         let behavior = block.need("behavior")?;
@@ -53,12 +53,12 @@ impl ObserverSpec {
             "record" | "accumulate" => false,
             "raise" => true,
             "otel" => {
-                return Err(Failure::reader(
+                return Err(CaseFailure::reader(
                     &behavior.path,
                     "'otel' needs captured spans, which are not built",
                 ));
             }
-            other => return Err(Failure::reader(&behavior.path, format!("unknown behavior '{other}'"))),
+            other => return Err(CaseFailure::reader(&behavior.path, format!("unknown behavior '{other}'"))),
         };
         let phases = block.take("phases").map(|it| it.items()?.iter().map(phase).collect()).transpose()?;
         let sleep = sleep(&mut block)?;
@@ -66,8 +66,8 @@ impl ObserverSpec {
         Ok(Self { name, per_invocation, target, raises, phases, sleep })
     }
 
-    fn subscription(&self, tape: &Tape, is_first: bool) -> Outcome<Subscription> {
-        let ear = Ear {
+    fn subscription(&self, tape: &CaseRecorder, is_first: bool) -> Outcome<Subscription> {
+        let ear = RecordingObserver {
             name: self.name.clone(),
             tape: tape.clone(),
             raises: self.raises,
@@ -78,7 +78,7 @@ impl ObserverSpec {
             None => Ok(subscription),
             Some(phases) => subscription
                 .phases(phases.iter().copied())
-                .map_err(|error| Failure::build(format!("observers.{}", self.name), error.to_string())),
+                .map_err(|error| CaseFailure::build(format!("observers.{}", self.name), error.to_string())),
         }
     }
 }
@@ -89,16 +89,16 @@ impl ObserverSpec {
 /// For a target that is no graph.
 pub(crate) fn attach(
     specs: &[ObserverSpec],
-    built: &Built,
-    tape: &Tape,
+    built: &CompiledGraphs,
+    tape: &CaseRecorder,
     is_first: bool,
-) -> Outcome<Attached> {
-    let mut attached = Attached::default();
+) -> Outcome<AttachedObservers> {
+    let mut attached = AttachedObservers::default();
     for spec in specs.iter().filter(|spec| !spec.per_invocation) {
         let graph = match spec.target.as_str() {
             "outer" => &built.graph,
             name => built.inner.get(name).ok_or_else(|| {
-                Failure::reader(format!("observers.{}", spec.name), format!("unknown target '{name}'"))
+                CaseFailure::reader(format!("observers.{}", spec.name), format!("unknown target '{name}'"))
             })?,
         };
         let id = graph.attach(spec.subscription(tape, is_first)?);
@@ -113,11 +113,12 @@ pub(crate) fn attach(
 /// When a subscription is refused.
 pub(crate) fn options(
     specs: &[ObserverSpec],
-    tape: &Tape,
+    tape: &CaseRecorder,
     (is_first, listens): (bool, bool),
     options: InvokeOptions,
 ) -> Outcome<InvokeOptions> {
-    let runners = Ear { name: RUNNERS.into(), tape: tape.clone(), raises: false, sleep: Duration::ZERO };
+    let runners =
+        RecordingObserver { name: RUNNERS.into(), tape: tape.clone(), raises: false, sleep: Duration::ZERO };
     let options = if listens { options.observer(Subscription::new(runners)) } else { options };
     specs
         .iter()
@@ -127,11 +128,11 @@ pub(crate) fn options(
 
 /// Observers that are attached to graphs.
 #[derive(Debug, Default)]
-pub(crate) struct Attached(
+pub(crate) struct AttachedObservers(
     Vec<(singletree::Graph<singletree::engine::Snapshot>, singletree::engine::ObserverId)>,
 );
 
-impl Attached {
+impl AttachedObservers {
     /// Takes them off.
     pub(crate) fn detach(self) {
         for (graph, id) in self.0 {
@@ -140,22 +141,22 @@ impl Attached {
     }
 }
 
-fn phase(spot: &Spot) -> Outcome<Phase> {
+fn phase(spot: &LocatedNode) -> Outcome<AttemptPhase> {
     match spot.text()? {
-        "started" => Ok(Phase::Started),
-        "completed" => Ok(Phase::Completed),
-        "suspended" => Ok(Phase::Suspended),
-        other => Err(Failure::reader(&spot.path, format!("unknown phase '{other}'"))),
+        "started" => Ok(AttemptPhase::Started),
+        "completed" => Ok(AttemptPhase::Completed),
+        "suspended" => Ok(AttemptPhase::Suspended),
+        other => Err(CaseFailure::reader(&spot.path, format!("unknown phase '{other}'"))),
     }
 }
 
-fn sleep(block: &mut Fields) -> Outcome<Sleep> {
-    let Some(spot) = block.take("sleep_ms_per_event") else { return Ok(Sleep::default()) };
+fn sleep(block: &mut YamlMapReader) -> Outcome<ObserverDelay> {
+    let Some(spot) = block.take("sleep_ms_per_event") else { return Ok(ObserverDelay::default()) };
     if let Ok(same) = millis(&spot) {
-        return Ok(Sleep { first: same, later: same });
+        return Ok(ObserverDelay { first: same, later: same });
     }
     let mut each = spot.fields()?;
-    let sleep = Sleep {
+    let sleep = ObserverDelay {
         first: millis(&each.need("first_invocation")?)?,
         later: millis(&each.need("subsequent_invocations")?)?,
     };
@@ -164,25 +165,25 @@ fn sleep(block: &mut Fields) -> Outcome<Sleep> {
 }
 
 /// Takes events and writes them down, after the time that it needs for each.
-struct Ear {
+struct RecordingObserver {
     name: String,
-    tape: Tape,
+    tape: CaseRecorder,
     raises: bool,
     sleep: Duration,
 }
 
-impl Observer for Ear {
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+impl Observer for RecordingObserver {
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             if !self.sleep.is_zero() {
                 tokio::time::sleep(self.sleep).await;
             }
             match event {
-                Event::Node(event) => {
-                    let delivery = Delivery { observer: self.name.clone(), event: event.clone() };
+                GraphEvent::Node(event) => {
+                    let delivery = EventDelivery { observer: self.name.clone(), event: event.clone() };
                     self.tape.write().deliveries.push(delivery);
                 }
-                Event::FailureIsolated(event) if self.name == RUNNERS => {
+                GraphEvent::FailureIsolated(event) if self.name == RUNNERS => {
                     self.tape.write().isolated.push(event.clone());
                 }
                 _ => {}

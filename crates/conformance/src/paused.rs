@@ -7,12 +7,12 @@ use singletree::durable::{
 
 /// A store of paused records in memory whose saves may fail.
 #[derive(Debug)]
-pub(crate) struct CasePaused {
+pub(crate) struct CasePausedStore {
     inner: MemoryStore,
     save_raises: bool,
 }
 
-impl CasePaused {
+impl CasePausedStore {
     /// Makes an empty store.
     #[must_use]
     pub(crate) fn new(save_raises: bool) -> Self {
@@ -29,7 +29,7 @@ impl CasePaused {
     }
 }
 
-impl PausedStore for CasePaused {
+impl PausedStore for CasePausedStore {
     fn save<'a>(
         &'a self,
         tenant: &'a TenantId,

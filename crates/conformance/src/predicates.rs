@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use singletree::engine::NodeEvent;
 
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
 
 type Events<'a> = Vec<&'a NodeEvent>;
 
@@ -16,7 +16,11 @@ type Events<'a> = Vec<&'a NodeEvent>;
 ///
 /// # Errors
 /// For an unknown predicate.
-pub(crate) fn predicates(checker: &mut Checker, spot: Spot, events: &[NodeEvent]) -> Outcome<()> {
+pub(crate) fn predicates(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    events: &[NodeEvent],
+) -> Outcome<()> {
     let mut named = spot.fields()?;
     while let Some((name, value)) = named.next() {
         let told = of_all(checker, &name, &value, events)?
@@ -25,7 +29,7 @@ pub(crate) fn predicates(checker: &mut Checker, spot: Spot, events: &[NodeEvent]
             || of_pauses(checker, &name, &value, events)
             || of_node(checker, &name, &value, events);
         if !told {
-            return Err(Failure::reader(&value.path, format!("unknown predicate '{name}'")));
+            return Err(CaseFailure::reader(&value.path, format!("unknown predicate '{name}'")));
         }
     }
     Ok(())
@@ -69,7 +73,12 @@ fn unique<T: Ord>(events: &[&NodeEvent], what: impl Fn(&NodeEvent) -> T) -> Resu
 }
 
 /// Asserts a predicate about a map from nodes to branches, or about a list of nodes.
-fn of_all(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> Outcome<bool> {
+fn of_all(
+    checker: &mut AssertionChecker,
+    name: &str,
+    value: &LocatedNode,
+    events: &[NodeEvent],
+) -> Outcome<bool> {
     match name {
         "inner_events_carry_correct_branch_name" => {
             let mut nodes = value.clone().fields()?;
@@ -104,7 +113,7 @@ fn of_all(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent])
     Ok(true)
 }
 
-fn of_inner(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> bool {
+fn of_inner(checker: &mut AssertionChecker, name: &str, value: &LocatedNode, events: &[NodeEvent]) -> bool {
     let inner = inner(events);
     let index = |it: &NodeEvent| it.lineage.fan_out_index();
     match name {
@@ -135,7 +144,12 @@ fn of_inner(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent
 
 /// Asserts a predicate about branches: about those that hold a fan-out, about plain ones, or about one branch by its
 /// name.
-fn of_branches(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> Outcome<bool> {
+fn of_branches(
+    checker: &mut AssertionChecker,
+    name: &str,
+    value: &LocatedNode,
+    events: &[NodeEvent],
+) -> Outcome<bool> {
     let inner = inner(events);
     let leads = |it: &NodeEvent| {
         events.iter().any(|other| {
@@ -182,7 +196,7 @@ fn of_branches(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEv
     Ok(true)
 }
 
-fn of_pauses(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> bool {
+fn of_pauses(checker: &mut AssertionChecker, name: &str, value: &LocatedNode, events: &[NodeEvent]) -> bool {
     match name {
         "no_completed_event_for_suspending_node" => checker.truth(value, no_completed(events)),
         "suspended_event_carries_descriptor" => checker.truth(value, carries_descriptor(events)),
@@ -193,7 +207,7 @@ fn of_pauses(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEven
 }
 
 /// Asserts a predicate about one node's events: the node's name, perhaps `node`, and a property.
-fn of_node(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> bool {
+fn of_node(checker: &mut AssertionChecker, name: &str, value: &LocatedNode, events: &[NodeEvent]) -> bool {
     let properties = PROPERTIES.iter().filter_map(|(property, assert)| {
         let node = name.strip_suffix(property)?;
         Some((node, node.strip_suffix("_node").unwrap_or(node), assert))
@@ -210,7 +224,7 @@ fn of_node(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]
     true
 }
 
-type Property = fn(&mut Checker, &Spot, &[&NodeEvent]);
+type Property = fn(&mut AssertionChecker, &LocatedNode, &[&NodeEvent]);
 
 const PROPERTIES: &[(&str, Property)] = &[
     ("_events_count", |checker, value, of| checker.exactly(value, of.len())),
@@ -248,7 +262,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     }),
 ];
 
-fn present(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> bool {
+fn present(checker: &mut AssertionChecker, name: &str, value: &LocatedNode, events: &[NodeEvent]) -> bool {
     let Some((node, phase)) = name.strip_suffix("_present").and_then(|name| name.rsplit_once('_')) else {
         return false;
     };

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use crate::suite::{Row, Status};
+use crate::suite::{CaseStatus, CaseVerdict};
 
 /// How many cases were judged how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct StatusCounts {
     /// Passed.
     pub passed: usize,
     /// Failed, without those that are declared.
@@ -16,15 +16,15 @@ pub struct Counts {
     pub declared: usize,
 }
 
-impl Counts {
+impl StatusCounts {
     /// Counts rows.
     #[must_use]
-    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a CaseVerdict>) -> Self {
         rows.into_iter().fold(Self::default(), |mut counts, row| {
             match row.status {
-                Status::Passed => counts.passed += 1,
-                Status::Failed => counts.failed += 1,
-                Status::Declared => counts.declared += 1,
+                CaseStatus::Passed => counts.passed += 1,
+                CaseStatus::Failed => counts.failed += 1,
+                CaseStatus::Declared => counts.declared += 1,
             }
             counts
         })
@@ -33,10 +33,10 @@ impl Counts {
 
 /// The report of a run.
 #[derive(Debug)]
-pub struct Report<'a>(pub &'a [Row]);
+pub struct ConformanceReport<'a>(pub &'a [CaseVerdict]);
 
-impl Report<'_> {
-    fn by_capability(&self) -> BTreeMap<&str, Vec<&Row>> {
+impl ConformanceReport<'_> {
+    fn by_capability(&self) -> BTreeMap<&str, Vec<&CaseVerdict>> {
         self.0.iter().fold(BTreeMap::new(), |mut map, row| {
             map.entry(row.capability.as_str()).or_insert_with(Vec::new).push(row);
             map
@@ -54,14 +54,14 @@ impl Report<'_> {
         line("| capability | passed | failed | declared |".into());
         line("|---|---|---|---|".into());
         for (capability, rows) in self.by_capability() {
-            let it = Counts::of(rows);
+            let it = StatusCounts::of(rows);
             line(format!("| {capability} | {} | {} | {} |", it.passed, it.failed, it.declared));
         }
-        let all = Counts::of(self.0);
+        let all = StatusCounts::of(self.0);
         line(format!("| **all** | **{}** | **{}** | **{}** |", all.passed, all.failed, all.declared));
         line("\n## Declared\n".into());
         let mut reasons: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for row in self.0.iter().filter(|it| it.status == Status::Declared) {
+        for row in self.0.iter().filter(|it| it.status == CaseStatus::Declared) {
             let reason = row.message.split(" [").next().unwrap_or_default();
             *reasons.entry((&row.capability, reason)).or_default() += 1;
         }
@@ -93,17 +93,17 @@ const RESTATED: &str = "Those below restate other assertions of their case, whic
     assertion demands is changed, one value at a time, in each case that has the invariant: the case must fail, in that\n\
     assertion alone. Invariants that are named neither here nor at the end are checks of their own.\n";
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for ConformanceReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for row in self.0.iter().filter(|it| it.status == Status::Failed) {
+        for row in self.0.iter().filter(|it| it.status == CaseStatus::Failed) {
             writeln!(f, "FAILED {}/{}::{}\n    {}", row.capability, row.fixture, row.case, row.message)?;
         }
         writeln!(f, "{:<24} {:>7} {:>7} {:>9}", "capability", "passed", "failed", "declared")?;
         for (capability, rows) in self.by_capability() {
-            let it = Counts::of(rows);
+            let it = StatusCounts::of(rows);
             writeln!(f, "{capability:<24} {:>7} {:>7} {:>9}", it.passed, it.failed, it.declared)?;
         }
-        let all = Counts::of(self.0);
+        let all = StatusCounts::of(self.0);
         let failed = all.failed + all.declared;
         let mut last = String::new();
         writeln!(last, "{} of the {failed} failed are declared", all.declared)?;

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use singletree::durable::{InvocationId, SessionId};
-use singletree::engine::{DrainSummary, Error, InvokeOptions, Outcome as Ended, Snapshot, Update};
+use singletree::engine::{DrainSummary, Error, InvokeOptions, RunOutcome as Ended, Snapshot, StateUpdate};
 use tokio::time::Instant;
 
-use crate::check::Checker;
-use crate::checkpoints::{self, CaseCheckpoints};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
-use crate::graph::Built;
+use crate::check::AssertionChecker;
+use crate::checkpoints::{self, RecordingCheckpointer};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
+use crate::graph::CompiledGraphs;
 use crate::nodes::limit;
 use crate::observers::{self, ObserverSpec};
 use crate::schema::literals;
-use crate::tape::{Reel, Tape};
+use crate::tape::{CaseRecorder, CaseRecording};
 
 /// An invocation as the fixture describes it.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct InvocationSpec {
     /// The session that it is bound to.
     pub(crate) session: Option<String>,
     initial: Option<Map<String, Value>>,
-    resume: Option<Spot>,
+    resume: Option<LocatedNode>,
     payload: Option<Map<String, Value>>,
     drain: Option<Limit>,
     correlation: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct InvocationSpec {
     /// Whether nothing at all is expected, not even that it completes.
     unjudged: bool,
     /// Its expectations, by key.
-    pub(crate) expected: Vec<(String, Spot)>,
+    pub(crate) expected: Vec<(String, LocatedNode)>,
 }
 
 /// A time limit that a drain has, if any; or why it cannot have the one that the fixture asks for.
@@ -57,7 +57,7 @@ impl InvocationSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
+    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
         let mut spec = Self {
             name: block.text("name")?,
             path: block.path().to_owned(),
@@ -140,14 +140,14 @@ impl InvocationSpec {
     }
 
     /// Takes the expectation under a key.
-    pub(crate) fn take_expected(&mut self, key: &str) -> Option<Spot> {
+    pub(crate) fn take_expected(&mut self, key: &str) -> Option<LocatedNode> {
         let at = self.expected.iter().position(|(it, _)| it == key)?;
         Some(self.expected.remove(at).1)
     }
 
     /// Returns the expectation under a key.
     #[must_use]
-    pub(crate) fn expects(&self, key: &str) -> Option<&Spot> {
+    pub(crate) fn expects(&self, key: &str) -> Option<&LocatedNode> {
         self.expected.iter().find(|(it, _)| it == key).map(|(_, spot)| spot)
     }
 
@@ -158,14 +158,14 @@ impl InvocationSpec {
     }
 }
 
-fn either(block: &mut Fields, key: &str, other: &str) -> Outcome<Option<String>> {
+fn either(block: &mut YamlMapReader, key: &str, other: &str) -> Outcome<Option<String>> {
     match block.text(key)? {
         None => block.text(other),
         some => Ok(some),
     }
 }
 
-fn take_drain(block: &mut Fields) -> Outcome<Option<Limit>> {
+fn take_drain(block: &mut YamlMapReader) -> Outcome<Option<Limit>> {
     let Some(drain) = block.take("drain") else { return Ok(None) };
     let mut drain = drain.fields()?;
     let timeout = drain.take("timeout_seconds").map(|it| limit(&it)).transpose()?;
@@ -175,7 +175,7 @@ fn take_drain(block: &mut Fields) -> Outcome<Option<Limit>> {
 
 /// A drain of the whole graph.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Drained {
+pub(crate) struct GraphDrainResult {
     /// The summary that it returned.
     pub(crate) summary: DrainSummary,
     /// How long it took.
@@ -186,20 +186,20 @@ pub(crate) struct Drained {
 
 /// The results of an invocation.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct InvocationResult {
     /// How it ended.
     pub(crate) ended: Result<Ended<Snapshot>, Error>,
     /// Whether it failed before it could begin: when the graph was compiled.
     pub(crate) at_registration: bool,
     /// The runner's recording during the invocation.
-    pub(crate) reel: Reel,
+    pub(crate) reel: CaseRecording,
     /// The drain that the fixture asks for.
-    pub(crate) drained: Option<Drained>,
+    pub(crate) drained: Option<GraphDrainResult>,
     /// Why the drain that the fixture asks for cannot be asked for.
     pub(crate) drain_refused: Option<String>,
 }
 
-impl Run {
+impl InvocationResult {
     /// Returns the names of the state's fields: of the outermost graph, as its first node saw them.
     #[must_use]
     pub(crate) fn declared_fields(&self) -> Vec<String> {
@@ -213,7 +213,7 @@ impl Run {
         Self {
             ended: Err(error),
             at_registration: true,
-            reel: Reel::default(),
+            reel: CaseRecording::default(),
             drained: None,
             drain_refused: None,
         }
@@ -250,7 +250,7 @@ impl Run {
 
 /// The context of an invocation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct With<'a> {
+pub(crate) struct InvocationContext<'a> {
     /// The observers of the case.
     pub(crate) observers: &'a [ObserverSpec],
     /// Whether it is the first invocation of the case.
@@ -258,7 +258,7 @@ pub(crate) struct With<'a> {
     /// Whether the runner's own observer listens.
     pub(crate) listens: bool,
     /// Whether it may be given up, and who says so.
-    pub(crate) given_up: Option<&'a CaseCheckpoints>,
+    pub(crate) given_up: Option<&'a RecordingCheckpointer>,
 }
 
 /// Invokes or resumes the graph as the fixture says, drains, and cuts the tape.
@@ -267,11 +267,11 @@ pub(crate) struct With<'a> {
 /// When the fixture asks for something that cannot be asked.
 pub(crate) async fn run(
     spec: &InvocationSpec,
-    built: &Built,
-    with: With<'_>,
-    tape: &Tape,
-    checker: &mut Checker,
-) -> Outcome<Run> {
+    built: &CompiledGraphs,
+    with: InvocationContext<'_>,
+    tape: &CaseRecorder,
+    checker: &mut AssertionChecker,
+) -> Outcome<InvocationResult> {
     let attached = observers::attach(with.observers, built, tape, with.is_first)?;
     let options = spec.options()?;
     let options = observers::options(with.observers, tape, (with.is_first, with.listens), options)?;
@@ -288,21 +288,24 @@ pub(crate) async fn run(
         None => (None, None),
         Some(Ok(limit)) => (*limit, None),
         Some(Err(why)) if spec.expects("dev.singletree.drain_refused").is_some() => (None, Some(why.clone())),
-        Some(Err(why)) => return Err(Failure::reader(&spec.path, format!("the drain's time limit: {why}"))),
+        Some(Err(why)) => {
+            return Err(CaseFailure::reader(&spec.path, format!("the drain's time limit: {why}")));
+        }
     };
     let summary =
-        built.graph.drain(limit).await.map_err(|error| Failure::build(&spec.path, error.to_string()))?;
+        built.graph.drain(limit).await.map_err(|error| CaseFailure::build(&spec.path, error.to_string()))?;
     let asked = matches!(spec.drain, Some(Ok(_)));
-    let drained = asked.then(|| Drained { summary, took: began.elapsed(), limit });
+    let drained = asked.then(|| GraphDrainResult { summary, took: began.elapsed(), limit });
     attached.detach();
-    let run = Run { ended, at_registration: false, reel: tape.cut(), drained, drain_refused };
+    let run = InvocationResult { ended, at_registration: false, reel: tape.cut(), drained, drain_refused };
     refer(spec, &run, checker);
     Ok(run)
 }
 
 impl InvocationSpec {
     fn options(&self) -> Outcome<InvokeOptions> {
-        let refused = |it: singletree::durable::IdError| Failure::build(&self.path, it.to_string());
+        let refused =
+            |it: singletree::durable::InvalidIdentifier| CaseFailure::build(&self.path, it.to_string());
         let mut options = InvokeOptions::new();
         if let Some(session) = &self.session {
             options = options.session(SessionId::parse(session).map_err(refused)?);
@@ -319,9 +322,9 @@ impl InvocationSpec {
 
 async fn start(
     spec: &InvocationSpec,
-    built: &Built,
+    built: &CompiledGraphs,
     options: InvokeOptions,
-    checker: &Checker,
+    checker: &AssertionChecker,
 ) -> Outcome<Result<Ended<Snapshot>, Error>> {
     if let Some(from) = &spec.from {
         return Ok(checkpoints::resume(&built.graph, from, options).await);
@@ -329,12 +332,12 @@ async fn start(
     let Some(which) = &spec.resume else {
         let fields = spec.initial.iter().flatten();
         let initial =
-            fields.fold(Update::new(), |it, (name, value)| it.with_json(name.clone(), value.clone()));
+            fields.fold(StateUpdate::new(), |it, (name, value)| it.with_json(name.clone(), value.clone()));
         return Ok(built.graph.invoke(initial, options).await);
     };
     let text = which.text()?;
     let id = checker.bindings.referred(text).and_then(Value::as_str).unwrap_or(text).to_owned();
-    let id = InvocationId::parse(id).map_err(|error| Failure::build(&which.path, error.to_string()))?;
+    let id = InvocationId::parse(id).map_err(|error| CaseFailure::build(&which.path, error.to_string()))?;
     // A checkpoint is gone on from with nothing, a pause with a signal's payload, which may be empty.
     match &spec.payload {
         None if built.has_checkpoints => Ok(checkpoints::resume(&built.graph, &id, options).await),
@@ -343,7 +346,7 @@ async fn start(
 }
 
 /// Binds the references to this run that later invocations of the case may use.
-fn refer(spec: &InvocationSpec, run: &Run, checker: &mut Checker) {
+fn refer(spec: &InvocationSpec, run: &InvocationResult, checker: &mut AssertionChecker) {
     let Some(id) = run.invocation() else { return };
     let mut refer = |token: String| checker.bindings.refer(token, Value::String(id.clone()));
     match run.word() {

@@ -7,18 +7,18 @@ use singletree::durable::Timestamp;
 use singletree::engine::Clock;
 use tokio::time::Instant;
 
-use crate::case::CaseSpec;
-use crate::check::Checker;
-use crate::checkpoints::CaseCheckpoints;
-use crate::expect::{Around, expect};
+use crate::case::FixtureCaseSpec;
+use crate::check::AssertionChecker;
+use crate::checkpoints::RecordingCheckpointer;
+use crate::expect::{ExpectationContext, expect};
 use crate::failure::Outcome;
-use crate::fields::Spot;
-use crate::graph::Built;
-use crate::mocks::Mocks;
-use crate::paused::CasePaused;
-use crate::run::{InvocationSpec, Run, With, run};
-use crate::sessions::WatchedSessions;
-use crate::tape::Tape;
+use crate::fields::LocatedNode;
+use crate::graph::CompiledGraphs;
+use crate::mocks::MockCallCounters;
+use crate::paused::CasePausedStore;
+use crate::run::{InvocationContext, InvocationResult, InvocationSpec, run};
+use crate::sessions::RecordingSessionStore;
+use crate::tape::CaseRecorder;
 
 /// The clock of a case: it begins at a fixed time and follows the runtime's.
 #[derive(Debug)]
@@ -31,41 +31,41 @@ impl Clock for CaseClock {
 }
 
 /// The stores and recorders of a case.
-pub(crate) struct Stage {
+pub(crate) struct CaseEnvironment {
     /// The tape that records all events of the case.
-    pub(crate) tape: Tape,
+    pub(crate) tape: CaseRecorder,
     /// Its sessions.
-    pub(crate) store: Option<Arc<WatchedSessions>>,
+    pub(crate) store: Option<Arc<RecordingSessionStore>>,
     /// Its suspended invocations.
-    pub(crate) paused: Arc<CasePaused>,
+    pub(crate) paused: Arc<CasePausedStore>,
     /// Its checkpoints.
-    pub(crate) checkpoints: Option<Arc<CaseCheckpoints>>,
+    pub(crate) checkpoints: Option<Arc<RecordingCheckpointer>>,
     /// The counters of its failure mocks.
-    pub(crate) mocks: Mocks,
+    pub(crate) mocks: MockCallCounters,
 }
 
 /// A case with its graph.
-pub(crate) struct Scene<'a> {
+pub(crate) struct CaseContext<'a> {
     /// The case.
-    pub(crate) case: &'a CaseSpec,
+    pub(crate) case: &'a FixtureCaseSpec,
     /// Its stores and recorders.
-    pub(crate) stage: &'a Stage,
+    pub(crate) stage: &'a CaseEnvironment,
     /// Its graph.
-    pub(crate) built: &'a Built,
+    pub(crate) built: &'a CompiledGraphs,
 }
 
 /// How one invocation is made.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct How<'a> {
+pub(crate) struct InvocationOptions<'a> {
     /// Whether it is the first of its case.
     pub(crate) is_first: bool,
     /// Whether it may be given up, and who says so.
-    pub(crate) given_up: Option<&'a CaseCheckpoints>,
+    pub(crate) given_up: Option<&'a RecordingCheckpointer>,
     /// The record that it goes on from.
     pub(crate) record: Option<&'a Value>,
 }
 
-impl Scene<'_> {
+impl CaseContext<'_> {
     /// Makes one invocation and asserts its expectations. Returns the run, and the invariants that stand among the
     /// expectations.
     ///
@@ -74,10 +74,10 @@ impl Scene<'_> {
     pub(crate) async fn invoke(
         &self,
         invocation: &InvocationSpec,
-        how: How<'_>,
-        checker: &mut Checker,
-    ) -> Outcome<(Run, Vec<Spot>)> {
-        let with = With {
+        how: InvocationOptions<'_>,
+        checker: &mut AssertionChecker,
+    ) -> Outcome<(InvocationResult, Vec<LocatedNode>)> {
+        let with = InvocationContext {
             observers: &self.case.observers,
             is_first: how.is_first,
             listens: self.case.listens(),
@@ -86,7 +86,7 @@ impl Scene<'_> {
         let ran = run(invocation, self.built, with, &self.stage.tape, checker).await?;
         let observers: Vec<String> =
             self.case.observers.iter().map(|observer| observer.name.clone()).collect();
-        let around = Around {
+        let around = ExpectationContext {
             spec: invocation,
             observers: &observers,
             error_fields: &self.case.graph.error_fields(),

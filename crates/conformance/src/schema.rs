@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use singletree::engine::{FieldSpec, Key, Reducer, Schema, Shape, Slot};
+use singletree::engine::{FieldContent, FieldShape, FieldSpec, KeyExtractor, Reducer, StateSchema};
 
 use crate::adapt;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::keep_larger::{self, KeepLarger};
 
 /// A declared state.
 #[derive(Debug, Clone)]
-pub(crate) struct StateSpec {
+pub(crate) struct StateSchemaSpec {
     fields: Vec<FieldSpec>,
     version: Option<String>,
 }
 
-impl StateSpec {
+impl StateSchemaSpec {
     /// Reads a state block.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn read(spot: Spot) -> Outcome<Self> {
+    pub(crate) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let version = block.text("schema_version")?;
         let mut declared = block.need("fields")?.fields()?;
@@ -53,14 +53,14 @@ impl StateSpec {
 
     /// Makes the schema, with fields that only the fixture's edges and fan-outs know.
     #[must_use]
-    pub(crate) fn schema(&self, name: &str, of_edges: &[String], of_items: &[String]) -> Schema {
+    pub(crate) fn schema(&self, name: &str, of_edges: &[String], of_items: &[String]) -> StateSchema {
         let undeclared = |it: &&String| !self.declares(it);
         let edges = of_edges.iter().filter(undeclared).map(|edge| adapt::field_of_an_edge(edge));
         let mut items: Vec<&String> = of_items.iter().filter(undeclared).collect();
         items.sort_unstable();
         items.dedup();
         let extra = edges.chain(items.into_iter().map(|item| adapt::field_of_items(item)));
-        let schema = Schema::new(name, self.fields.iter().cloned().chain(extra).collect());
+        let schema = StateSchema::new(name, self.fields.iter().cloned().chain(extra).collect());
         match &self.version {
             Some(version) => schema.with_version(version),
             None => schema,
@@ -68,16 +68,16 @@ impl StateSpec {
     }
 }
 
-fn read_field(name: String, mut block: Fields) -> Outcome<FieldSpec> {
+fn read_field(name: String, mut block: YamlMapReader) -> Outcome<FieldSpec> {
     let kind = block.need("type")?;
     let shape = shape(kind.text()?).ok_or_else(|| {
-        Failure::reader(&kind.path, format!("unknown type '{}'", kind.text().unwrap_or_default()))
+        CaseFailure::reader(&kind.path, format!("unknown type '{}'", kind.text().unwrap_or_default()))
     })?;
     let required = block.take("required").map(|it| it.truth()).transpose()?.unwrap_or(false);
     let default = block.take("default").map(|it| it.node.to_json());
     let mut spec = match default {
-        Some(default) if !required => FieldSpec::new(name, shape, Slot::from_json(default)),
-        Some(_) => return Err(Failure::reader(block.path(), "a required field has no default")),
+        Some(default) if !required => FieldSpec::new(name, shape, FieldContent::from_json(default)),
+        Some(_) => return Err(CaseFailure::reader(block.path(), "a required field has no default")),
         None => FieldSpec::required(name, shape),
     };
     // Case `conflicting_reducers` declares two reducers: the engine refuses them.
@@ -91,37 +91,37 @@ fn read_field(name: String, mut block: Fields) -> Outcome<FieldSpec> {
 }
 
 /// Reads a type: primitives, containers, and barewords for records that the fixture does not look into.
-fn shape(text: &str) -> Option<Shape> {
+fn shape(text: &str) -> Option<FieldShape> {
     let text = text.trim();
     if let Some((outer, inner)) = adapt::container(text) {
         return match outer {
             "list" => Some(shape(inner)?.list()),
             "dict" => {
                 let (key, value) = inner.split_once(',')?;
-                matches!(shape(key)?, Shape::Str)
-                    .then(|| shape(value).map(|shape| Shape::Dict(Box::new(shape))))?
+                matches!(shape(key)?, FieldShape::Str)
+                    .then(|| shape(value).map(|shape| FieldShape::Dict(Box::new(shape))))?
             }
             _ => None,
         };
     }
     Some(match text {
-        "string" | "str" => Shape::Str,
-        "int" => Shape::Int,
-        "float" => Shape::Float,
-        "bool" => Shape::Bool,
-        "any" => Shape::Any,
-        "list" => Shape::Any.list(),
-        "dict" => Shape::Dict(Box::new(Shape::Any)),
+        "string" | "str" => FieldShape::Str,
+        "int" => FieldShape::Int,
+        "float" => FieldShape::Float,
+        "bool" => FieldShape::Bool,
+        "any" => FieldShape::Any,
+        "list" => FieldShape::Any.list(),
+        "dict" => FieldShape::Dict(Box::new(FieldShape::Any)),
         name if name.starts_with(|it: char| it.is_ascii_alphabetic())
             && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') =>
         {
-            Shape::Record(name.to_owned())
+            FieldShape::Record(name.to_owned())
         }
         _ => return None,
     })
 }
 
-fn reducer(spot: Spot) -> Outcome<Reducer> {
+fn reducer(spot: LocatedNode) -> Outcome<Reducer> {
     if let Ok(name) = spot.text() {
         return Ok(match name {
             "last_write_wins" => Reducer::LastWriteWins,
@@ -130,27 +130,28 @@ fn reducer(spot: Spot) -> Outcome<Reducer> {
             "concat_flatten" => Reducer::ConcatFlatten,
             "merge_all" => Reducer::MergeAll,
             keep_larger::NAME => Reducer::Custom(Arc::new(KeepLarger)),
-            other => return Err(Failure::reader(&spot.path, format!("unknown reducer '{other}'"))),
+            other => return Err(CaseFailure::reader(&spot.path, format!("unknown reducer '{other}'"))),
         });
     }
     let mut block = spot.fields()?;
     let path = block.path().to_owned();
-    let (name, kwargs) = block.next().ok_or_else(|| Failure::reader(&path, "a reducer without a name"))?;
+    let (name, kwargs) =
+        block.next().ok_or_else(|| CaseFailure::reader(&path, "a reducer without a name"))?;
     block.finish()?;
     let mut kwargs = kwargs.fields()?;
     let reducer = match name.as_str() {
         "bounded_append" => Reducer::BoundedAppend(kwargs.need("max_len")?.whole()?),
         "dedupe_append" => Reducer::DedupeAppend(key(&mut kwargs)?),
         "merge_by_key" => Reducer::MergeByKey(key(&mut kwargs)?),
-        other => return Err(Failure::reader(path, format!("unknown reducer '{other}'"))),
+        other => return Err(CaseFailure::reader(path, format!("unknown reducer '{other}'"))),
     };
     kwargs.finish()?;
     Ok(reducer)
 }
 
-fn key(kwargs: &mut Fields) -> Outcome<Option<Key>> {
+fn key(kwargs: &mut YamlMapReader) -> Outcome<Option<KeyExtractor>> {
     match kwargs.take("key") {
-        Some(it) if !it.is_null() => Ok(Some(Key::field(it.text()?))),
+        Some(it) if !it.is_null() => Ok(Some(KeyExtractor::field(it.text()?))),
         Some(_) | None => Ok(None),
     }
 }
@@ -159,7 +160,7 @@ fn key(kwargs: &mut Fields) -> Outcome<Option<Key>> {
 ///
 /// # Errors
 /// When it is no map.
-pub(crate) fn literals(spot: Spot) -> Outcome<Map<String, Value>> {
+pub(crate) fn literals(spot: LocatedNode) -> Outcome<Map<String, Value>> {
     match spot.node.to_json() {
         Value::Object(map) => Ok(map),
         _ => Err(spot.wrong("a map")),

@@ -6,28 +6,28 @@ use std::sync::Arc;
 use serde_json::Value;
 use singletree::MemoryStore;
 use singletree::durable::{
-    BoxError, BoxFuture, Error, Expected, Json, Migrations, Result, SessionFilter, SessionId, SessionKey,
-    SessionRecord, SessionStore, SessionSummary, TenantId, Timestamp, Version,
+    BoxError, BoxFuture, Error, ExpectedVersion, JsonDocument, RecordVersion, Result, SessionFilter,
+    SessionId, SessionKey, SessionRecord, SessionStore, SessionSummary, StateMigrations, TenantId, Timestamp,
 };
 
-use crate::adapt::{SaveFault, StoreSpec};
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
+use crate::adapt::{SaveFaultKind, SessionStoreSpec};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
 use crate::schema::literals;
-use crate::tape::{StoreCall, Tape};
+use crate::tape::{CaseRecorder, SessionStoreCall};
 
 /// A session store in memory that records the calls to it.
 #[derive(Debug)]
-pub(crate) struct WatchedSessions {
+pub(crate) struct RecordingSessionStore {
     inner: Arc<dyn SessionStore>,
-    spec: StoreSpec,
-    tape: Tape,
+    spec: SessionStoreSpec,
+    tape: CaseRecorder,
 }
 
-impl WatchedSessions {
+impl RecordingSessionStore {
     /// Makes an empty store.
     #[must_use]
-    pub(crate) fn new(spec: StoreSpec, tape: Tape) -> Self {
+    pub(crate) fn new(spec: SessionStoreSpec, tape: CaseRecorder) -> Self {
         Self { inner: Arc::new(MemoryStore::new().session_store()), spec, tape }
     }
 
@@ -37,7 +37,7 @@ impl WatchedSessions {
     /// When the store fails.
     pub(crate) async fn peek(&self, session: &str) -> Outcome<Option<SessionRecord>> {
         let record = self.inner.load(&key(session)?).await;
-        let record = record.map_err(|error| Failure::build("session_store", error.to_string()))?;
+        let record = record.map_err(|error| CaseFailure::build("session_store", error.to_string()))?;
         Ok(record.map(|(record, _)| record))
     }
 
@@ -47,7 +47,7 @@ impl WatchedSessions {
     /// When the store fails.
     pub(crate) async fn sessions(&self) -> Outcome<Vec<String>> {
         let listed = self.inner.list(&TenantId::single(), &SessionFilter::default()).await;
-        let listed = listed.map_err(|error| Failure::build("session_store", error.to_string()))?;
+        let listed = listed.map_err(|error| CaseFailure::build("session_store", error.to_string()))?;
         let mut ids: Vec<String> = listed.iter().map(|session| session.key.session.to_string()).collect();
         ids.sort_unstable();
         Ok(ids)
@@ -58,14 +58,14 @@ impl WatchedSessions {
     /// # Errors
     /// When the store fails.
     pub(crate) async fn seed(&self, session: &str, record: &SessionRecord) -> Outcome<()> {
-        let saved = self.inner.save(&key(session)?, record, Expected::Any).await;
-        saved.map(drop).map_err(|error| Failure::build("seeded_session", error.to_string()))
+        let saved = self.inner.save(&key(session)?, record, ExpectedVersion::Any).await;
+        saved.map(drop).map_err(|error| CaseFailure::build("seeded_session", error.to_string()))
     }
 }
 
 fn key(session: &str) -> Outcome<SessionKey> {
     let session =
-        SessionId::parse(session).map_err(|error| Failure::build("session_id", error.to_string()))?;
+        SessionId::parse(session).map_err(|error| CaseFailure::build("session_id", error.to_string()))?;
     Ok(SessionKey::new(TenantId::single(), session))
 }
 
@@ -73,11 +73,14 @@ fn broken(doing: &'static str) -> Error {
     Error::Unavailable { doing, source: "the fixture lets this store fail".into() }
 }
 
-impl SessionStore for WatchedSessions {
-    fn load<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<(SessionRecord, Version)>>> {
+impl SessionStore for RecordingSessionStore {
+    fn load<'a>(
+        &'a self,
+        key: &'a SessionKey,
+    ) -> BoxFuture<'a, Result<Option<(SessionRecord, RecordVersion)>>> {
         Box::pin(async move {
             let found = self.inner.load(key).await?;
-            self.tape.write().calls.push(StoreCall::Load(found.as_ref().map(|(it, _)| it.clone())));
+            self.tape.write().calls.push(SessionStoreCall::Load(found.as_ref().map(|(it, _)| it.clone())));
             if self.spec.load_raises { Err(broken("load a session")) } else { Ok(found) }
         })
     }
@@ -86,14 +89,16 @@ impl SessionStore for WatchedSessions {
         &'a self,
         key: &'a SessionKey,
         record: &'a SessionRecord,
-        expected: Expected,
-    ) -> BoxFuture<'a, Result<Version>> {
+        expected: ExpectedVersion,
+    ) -> BoxFuture<'a, Result<RecordVersion>> {
         Box::pin(async move {
-            self.tape.write().calls.push(StoreCall::Save(record.clone()));
+            self.tape.write().calls.push(SessionStoreCall::Save(record.clone()));
             match self.spec.save_raises {
                 None => self.inner.save(key, record, expected).await,
-                Some(SaveFault::Broken) => Err(broken("save a session")),
-                Some(SaveFault::Conflict) => Err(Error::Conflict { key: key.clone(), expected, found: None }),
+                Some(SaveFaultKind::Broken) => Err(broken("save a session")),
+                Some(SaveFaultKind::Conflict) => {
+                    Err(Error::Conflict { key: key.clone(), expected, found: None })
+                }
             }
         })
     }
@@ -115,12 +120,13 @@ impl SessionStore for WatchedSessions {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn seeded(spot: Spot, version: &str) -> Outcome<SessionRecord> {
+pub(crate) fn seeded(spot: LocatedNode, version: &str) -> Outcome<SessionRecord> {
     let mut block = spot.fields()?;
     let schema_version = block.text("schema_version")?.unwrap_or_else(|| version.to_owned());
     let mut state = BTreeMap::new();
     for (field, value) in literals(block.need("state")?)? {
-        let value = Json::of(&value).map_err(|error| Failure::build("seeded_session", error.to_string()))?;
+        let value = JsonDocument::of(&value)
+            .map_err(|error| CaseFailure::build("seeded_session", error.to_string()))?;
         state.insert(field, value);
     }
     block.finish()?;
@@ -135,7 +141,7 @@ pub(crate) fn state_of(record: &SessionRecord) -> Outcome<Value> {
     let fields = record.state.iter().map(|(name, value)| {
         let value = value
             .decode::<Value>()
-            .map_err(|error| Failure::assertion("session record", error.to_string()))?;
+            .map_err(|error| CaseFailure::assertion("session record", error.to_string()))?;
         Ok((name.clone(), value))
     });
     Ok(Value::Object(fields.collect::<Outcome<_>>()?))
@@ -144,7 +150,7 @@ pub(crate) fn state_of(record: &SessionRecord) -> Outcome<Value> {
 /// A missing key, as one of the mocks raises it.
 #[derive(Debug, thiserror::Error)]
 #[error("no key 'missing_key' (KeyError)")]
-pub(crate) struct KeyError;
+pub(crate) struct MissingKeyError;
 
 type State = BTreeMap<String, Value>;
 
@@ -152,8 +158,8 @@ type State = BTreeMap<String, Value>;
 ///
 /// # Errors
 /// For an unknown mock.
-pub(crate) fn migrations(spot: Option<Spot>, tape: &Tape) -> Outcome<Migrations> {
-    let mut migrations = Migrations::new();
+pub(crate) fn migrations(spot: Option<LocatedNode>, tape: &CaseRecorder) -> Outcome<StateMigrations> {
+    let mut migrations = StateMigrations::new();
     let Some(spot) = spot else { return Ok(migrations) };
     for one in spot.items()? {
         let mut block = one.fields()?;
@@ -161,7 +167,10 @@ pub(crate) fn migrations(spot: Option<Spot>, tape: &Tape) -> Outcome<Migrations>
         let to = block.need("to_version")?.text()?.to_owned();
         let mock = block.need("migrate")?;
         let run = mock_of(mock.text()?).ok_or_else(|| {
-            Failure::reader(&mock.path, format!("unknown migration '{}'", mock.text().unwrap_or_default()))
+            CaseFailure::reader(
+                &mock.path,
+                format!("unknown migration '{}'", mock.text().unwrap_or_default()),
+            )
         })?;
         block.finish()?;
         let (tape, step) = (tape.clone(), format!("{from}->{to}"));
@@ -181,7 +190,7 @@ fn mock_of(name: &str) -> Option<fn(State) -> std::result::Result<State, BoxErro
         "add_v2_field" => |state| with_field(state, "v2_field", "v2_default"),
         "add_v3_field" => |state| with_field(state, "v3_field", "v3_default"),
         "identity_passthrough" | "irrelevant" => Ok,
-        "raises_keyerror" => |_| Err(KeyError.into()),
+        "raises_keyerror" => |_| Err(MissingKeyError.into()),
         "should_not_run" => |_| Err("a migration ran that should not".into()),
         _ => return None,
     })

@@ -6,17 +6,17 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::case::{RawCase, split};
-use crate::dialect::Dialect;
+use crate::case::{UnparsedCase, split};
+use crate::dialect::FixtureDialect;
 use crate::discover::{FixtureFile, discover};
 use crate::execute::execute;
-use crate::failure::Failure;
+use crate::failure::CaseFailure;
 use crate::manifest::Manifest;
 use crate::yaml;
 
 /// A case with its place.
 #[derive(Debug, Clone)]
-pub struct Case {
+pub struct ConformanceCase {
     /// The capability.
     pub capability: String,
     /// The fixture.
@@ -24,10 +24,10 @@ pub struct Case {
     /// Its name.
     pub name: String,
     /// Its content, or why there is none.
-    pub(crate) content: Result<RawCase, Failure>,
+    pub(crate) content: Result<UnparsedCase, CaseFailure>,
 }
 
-impl Case {
+impl ConformanceCase {
     /// Returns the id of the case in all reports: `capability/fixture::case`.
     #[must_use]
     pub fn id(&self) -> String {
@@ -36,7 +36,7 @@ impl Case {
 
     /// Runs the case.
     #[must_use]
-    pub fn run(&self) -> Vec<Failure> {
+    pub fn run(&self) -> Vec<CaseFailure> {
         match &self.content {
             Ok(case) => execute(case.clone()),
             Err(failure) => vec![failure.clone()],
@@ -48,21 +48,23 @@ impl Case {
 ///
 /// # Errors
 /// When a folder cannot be read, or holds no fixture.
-pub fn load(dir: &Path) -> io::Result<Vec<Case>> {
+pub fn load(dir: &Path) -> io::Result<Vec<ConformanceCase>> {
     let mut cases = Vec::new();
     for file in discover(dir)? {
         let read = std::fs::read_to_string(&file.path)
-            .map_err(|error| Failure::reader("the file", error.to_string()));
+            .map_err(|error| CaseFailure::reader("the file", error.to_string()));
         let document = read.and_then(|read| {
-            yaml::parse(&read).map_err(|error| Failure::reader("the file", error.to_string()))
+            yaml::parse(&read).map_err(|error| CaseFailure::reader("the file", error.to_string()))
         });
-        match document.and_then(|document| split(document, &file.fixture, Dialect::of(&file.capability))) {
+        match document
+            .and_then(|document| split(document, &file.fixture, FixtureDialect::of(&file.capability)))
+        {
             Ok(found) => {
                 let mut names = BTreeSet::new();
                 for one in found {
                     let fresh = names.insert(one.name.clone());
                     let twice =
-                        || Failure::reader("the file", format!("two cases are called '{}'", one.name));
+                        || CaseFailure::reader("the file", format!("two cases are called '{}'", one.name));
                     cases.push(case(&file, one.name.clone(), if fresh { Ok(one) } else { Err(twice()) }));
                 }
             }
@@ -72,14 +74,14 @@ pub fn load(dir: &Path) -> io::Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn case(file: &FixtureFile, name: String, content: Result<RawCase, Failure>) -> Case {
-    Case { capability: file.capability.clone(), fixture: file.fixture.clone(), name, content }
+fn case(file: &FixtureFile, name: String, content: Result<UnparsedCase, CaseFailure>) -> ConformanceCase {
+    ConformanceCase { capability: file.capability.clone(), fixture: file.fixture.clone(), name, content }
 }
 
 /// How a case was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum CaseStatus {
     /// Everything is as the fixture expects.
     Passed,
     /// Something is not, and nobody said so before; or it passes although it is declared.
@@ -90,7 +92,7 @@ pub enum Status {
 
 /// The verdict on a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct CaseVerdict {
     /// The capability.
     pub capability: String,
     /// The fixture.
@@ -98,24 +100,24 @@ pub struct Row {
     /// The case.
     pub case: String,
     /// The verdict.
-    pub status: Status,
+    pub status: CaseStatus,
     /// Why it is not passed.
     pub message: String,
 }
 
 /// Runs a case and judges it.
 #[must_use]
-pub fn judge(case: &Case, manifest: &Manifest) -> Row {
+pub fn judge(case: &ConformanceCase, manifest: &Manifest) -> CaseVerdict {
     let failures = case.run();
     let why: Vec<String> = failures.iter().map(ToString::to_string).collect();
     let why = why.join("; ");
     let (status, message) = match (failures.is_empty(), manifest.reason(&case.id())) {
-        (true, None) => (Status::Passed, String::new()),
-        (true, Some(reason)) => (Status::Failed, format!("it passes, and is declared not to: {reason}")),
-        (false, Some(reason)) => (Status::Declared, format!("{reason} [{why}]")),
-        (false, None) => (Status::Failed, why),
+        (true, None) => (CaseStatus::Passed, String::new()),
+        (true, Some(reason)) => (CaseStatus::Failed, format!("it passes, and is declared not to: {reason}")),
+        (false, Some(reason)) => (CaseStatus::Declared, format!("{reason} [{why}]")),
+        (false, None) => (CaseStatus::Failed, why),
     };
-    Row {
+    CaseVerdict {
         capability: case.capability.clone(),
         fixture: case.fixture.clone(),
         case: case.name.clone(),

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use singletree::durable::SessionRecord;
-use singletree::engine::{Boundary, DrainSummary, IsolationEvent, NodeEvent, Phase};
+use singletree::engine::{AttemptPhase, DrainSummary, IsolationEvent, LineageBoundary, NodeEvent};
 
 use crate::observers::RUNNERS;
 
 /// A node's body began.
 #[derive(Debug, Clone)]
-pub(crate) struct Visit {
+pub(crate) struct NodeVisit {
     /// The path to the node.
     pub(crate) namespace: Vec<String>,
     /// The state that it received.
@@ -35,7 +35,7 @@ pub(crate) struct Visit {
     pub(crate) ended: bool,
 }
 
-impl Visit {
+impl NodeVisit {
     /// Returns the index of the innermost fan-out instance that contains the node.
     #[must_use]
     pub(crate) fn index(&self) -> Option<u64> {
@@ -45,7 +45,7 @@ impl Visit {
 
 /// The record of a recording middleware for one dispatch.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trace {
+pub(crate) struct MiddlewareTrace {
     /// The state that it received.
     pub(crate) state_in: Map<String, Value>,
     /// The state that it saw when the wrapped call returned, and the update that this call returned.
@@ -54,7 +54,7 @@ pub(crate) struct Trace {
 
 /// An observer took an event.
 #[derive(Debug, Clone)]
-pub(crate) struct Delivery {
+pub(crate) struct EventDelivery {
     /// The observer's name.
     pub(crate) observer: String,
     /// The event.
@@ -63,7 +63,7 @@ pub(crate) struct Delivery {
 
 /// The session store was called.
 #[derive(Debug, Clone)]
-pub(crate) enum StoreCall {
+pub(crate) enum SessionStoreCall {
     /// A load, and the record that it found.
     Load(Option<SessionRecord>),
     /// A save, and the record that it was given.
@@ -72,7 +72,7 @@ pub(crate) enum StoreCall {
 
 /// A node drained its own invocation.
 #[derive(Debug, Clone)]
-pub(crate) struct NodeDrain {
+pub(crate) struct NodeDrainResult {
     /// The node.
     pub(crate) node: String,
     /// The summary that the drain returned.
@@ -87,7 +87,7 @@ pub(crate) struct NodeDrain {
 
 /// How many are running.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct InFlight {
+pub(crate) struct InFlightCount {
     /// Now.
     pub(crate) now: usize,
     /// At most.
@@ -96,15 +96,15 @@ pub(crate) struct InFlight {
 
 /// The recording between two cuts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reel {
+pub(crate) struct CaseRecording {
     /// Bodies that began, in order.
-    pub(crate) visits: Vec<Visit>,
+    pub(crate) visits: Vec<NodeVisit>,
     /// Events that observers took, in order.
-    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) deliveries: Vec<EventDelivery>,
     /// Calls of the session store, in order.
-    pub(crate) calls: Vec<StoreCall>,
+    pub(crate) calls: Vec<SessionStoreCall>,
     /// Drains by nodes.
-    pub(crate) drains: Vec<NodeDrain>,
+    pub(crate) drains: Vec<NodeDrainResult>,
     /// Migrations that ran, as `from->to`.
     pub(crate) migrations: Vec<String>,
     /// Saves of the session that nodes asked for.
@@ -112,7 +112,7 @@ pub(crate) struct Reel {
     /// Failures that observers were told to be isolated, by the observer that was told first.
     pub(crate) isolated: Vec<IsolationEvent>,
     /// The records of recording middleware, by middleware name.
-    pub(crate) traces: BTreeMap<String, Vec<Trace>>,
+    pub(crate) traces: BTreeMap<String, Vec<MiddlewareTrace>>,
     /// The records of timing middleware.
     pub(crate) timings: Vec<Value>,
     /// The lines that logging middleware wrote.
@@ -122,25 +122,25 @@ pub(crate) struct Reel {
     /// Fields that callbacks show beside the final state.
     pub(crate) beside: Map<String, Value>,
     /// How many bodies are running in fan-out instances, and how many ran at once at most.
-    pub(crate) in_flight: InFlight,
+    pub(crate) in_flight: InFlightCount,
     /// How often failure mocks were called.
     pub(crate) mock_calls: usize,
     /// The number of failures beside the run.
     pub(crate) mishaps: usize,
 }
 
-impl Reel {
+impl CaseRecording {
     /// Returns how often the store was asked to load.
     #[must_use]
     pub(crate) fn loads(&self) -> usize {
-        self.calls.iter().filter(|call| matches!(call, StoreCall::Load(_))).count()
+        self.calls.iter().filter(|call| matches!(call, SessionStoreCall::Load(_))).count()
     }
 
     /// Returns the saved records, in order.
     pub(crate) fn saves(&self) -> impl DoubleEndedIterator<Item = &SessionRecord> {
         self.calls.iter().filter_map(|call| match call {
-            StoreCall::Save(record) => Some(record),
-            StoreCall::Load(_) => None,
+            SessionStoreCall::Save(record) => Some(record),
+            SessionStoreCall::Load(_) => None,
         })
     }
 
@@ -158,33 +158,35 @@ impl Reel {
     pub(crate) fn order(&self) -> Vec<String> {
         let mut heard = self.taken_by(RUNNERS).peekable();
         if heard.peek().is_none() {
-            return order(self.visits.iter().map(|visit| Step {
+            return order(self.visits.iter().map(|visit| NodeExecution {
                 path: visit.namespace.iter().map(String::as_str).collect(),
                 step: visit.step,
             }));
         }
         // Containers have no body of their own; their events tell of them, and of all that they contain.
         let plain = |it: &&NodeEvent| {
-            !matches!(it.lineage.boundaries().first(), Some(Boundary::Instance(_) | Boundary::Branch(_)))
+            !matches!(
+                it.lineage.boundaries().first(),
+                Some(LineageBoundary::Instance(_) | LineageBoundary::Branch(_))
+            )
         };
-        order(heard.filter(|heard| heard.phase == Phase::Started).filter(plain).map(|heard| Step {
-            path: heard.namespace.iter().map(AsRef::as_ref).collect(),
-            step: heard.step,
+        order(heard.filter(|heard| heard.phase == AttemptPhase::Started).filter(plain).map(|heard| {
+            NodeExecution { path: heard.namespace.iter().map(AsRef::as_ref).collect(), step: heard.step }
         }))
     }
 }
 
 /// A node execution.
-struct Step<'a> {
+struct NodeExecution<'a> {
     path: Vec<&'a str>,
     step: u64,
 }
 
-fn order<'a>(steps: impl Iterator<Item = Step<'a>>) -> Vec<String> {
+fn order<'a>(steps: impl Iterator<Item = NodeExecution<'a>>) -> Vec<String> {
     let mut order = Vec::new();
     let mut inside: Option<&str> = None;
     let mut last = None;
-    for Step { path, step } in steps {
+    for NodeExecution { path, step } in steps {
         let (outer, is_inner) = (path[0], path.len() > 1);
         if (is_inner && inside == Some(outer)) || last == Some(step) {
             continue;
@@ -198,17 +200,17 @@ fn order<'a>(steps: impl Iterator<Item = Step<'a>>) -> Vec<String> {
 
 /// The tape that everything writes to.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tape(Arc<Mutex<Reel>>);
+pub(crate) struct CaseRecorder(Arc<Mutex<CaseRecording>>);
 
-impl Tape {
+impl CaseRecorder {
     /// Writes.
-    pub(crate) fn write(&self) -> MutexGuard<'_, Reel> {
+    pub(crate) fn write(&self) -> MutexGuard<'_, CaseRecording> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the recording since the last cut.
     #[must_use]
-    pub(crate) fn cut(&self) -> Reel {
+    pub(crate) fn cut(&self) -> CaseRecording {
         std::mem::take(&mut *self.write())
     }
 }

@@ -1,17 +1,17 @@
 //! Shared code of the runner's tests: a case, changed in one place.
 
 use crate::case::split;
-use crate::dialect::Dialect;
+use crate::dialect::FixtureDialect;
 use crate::execute::execute;
 use crate::yaml::parse;
 
 /// Runs the cases of a text and returns everything that failed.
 pub(crate) fn failures(text: &str) -> Vec<String> {
-    failures_in(Dialect::Graph, text)
+    failures_in(FixtureDialect::Graph, text)
 }
 
 /// Runs the cases of a text in a dialect and returns everything that failed.
-pub(crate) fn failures_in(dialect: Dialect, text: &str) -> Vec<String> {
+pub(crate) fn failures_in(dialect: FixtureDialect, text: &str) -> Vec<String> {
     let cases = split(parse(text).unwrap(), "case", dialect).unwrap();
     cases.into_iter().flat_map(execute).map(|it| it.to_string()).collect()
 }

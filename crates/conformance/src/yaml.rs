@@ -8,16 +8,16 @@ use yaml_rust2::scanner::{Marker, TScalarStyle};
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct YamlNode {
     /// The line, from 1.
     pub(crate) line: usize,
     /// The value.
-    pub(crate) value: Yaml,
+    pub(crate) value: YamlValue,
 }
 
 /// A value; a map keeps its order.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Yaml {
+pub(crate) enum YamlValue {
     /// Nothing.
     Null,
     /// True or false.
@@ -29,23 +29,23 @@ pub(crate) enum Yaml {
     /// Text.
     Str(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A map.
-    Map(Vec<(String, Node)>),
+    Map(Vec<(String, YamlNode)>),
 }
 
-impl Node {
+impl YamlNode {
     /// Returns the value as JSON, whose maps have no order.
     #[must_use]
     pub(crate) fn to_json(&self) -> Value {
         match &self.value {
-            Yaml::Null => Value::Null,
-            Yaml::Bool(it) => Value::Bool(*it),
-            Yaml::Int(it) => Value::from(*it),
-            Yaml::Float(it) => Number::from_f64(*it).map_or(Value::Null, Value::Number),
-            Yaml::Str(it) => Value::String(it.clone()),
-            Yaml::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
-            Yaml::Map(entries) => Value::Object(
+            YamlValue::Null => Value::Null,
+            YamlValue::Bool(it) => Value::Bool(*it),
+            YamlValue::Int(it) => Value::from(*it),
+            YamlValue::Float(it) => Number::from_f64(*it).map_or(Value::Null, Value::Number),
+            YamlValue::Str(it) => Value::String(it.clone()),
+            YamlValue::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
+            YamlValue::Map(entries) => Value::Object(
                 entries.iter().map(|(key, it)| (key.clone(), it.to_json())).collect::<Map<_, _>>(),
             ),
         }
@@ -55,8 +55,13 @@ impl Node {
     #[must_use]
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         match &self.value {
-            Yaml::Map(entries) => entries.iter().find(|(it, _)| it == key).map(|(_, node)| node),
-            Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) | Yaml::List(_) => None,
+            YamlValue::Map(entries) => entries.iter().find(|(it, _)| it == key).map(|(_, node)| node),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Int(_)
+            | YamlValue::Float(_)
+            | YamlValue::Str(_)
+            | YamlValue::List(_) => None,
         }
     }
 
@@ -64,27 +69,27 @@ impl Node {
     #[must_use]
     pub(crate) fn kind(&self) -> &'static str {
         match self.value {
-            Yaml::Null => "null",
-            Yaml::Bool(_) => "a truth value",
-            Yaml::Int(_) => "a whole number",
-            Yaml::Float(_) => "a fraction",
-            Yaml::Str(_) => "text",
-            Yaml::List(_) => "a list",
-            Yaml::Map(_) => "a map",
+            YamlValue::Null => "null",
+            YamlValue::Bool(_) => "a truth value",
+            YamlValue::Int(_) => "a whole number",
+            YamlValue::Float(_) => "a fraction",
+            YamlValue::Str(_) => "text",
+            YamlValue::List(_) => "a list",
+            YamlValue::Map(_) => "a map",
         }
     }
 }
 
 /// Why a text is no document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct YamlFault {
+pub(crate) struct YamlParseError {
     /// The line, from 1.
     pub(crate) line: usize,
     /// A description of the fault.
     pub(crate) what: String,
 }
 
-impl fmt::Display for YamlFault {
+impl fmt::Display for YamlParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.what)
     }
@@ -95,48 +100,48 @@ impl fmt::Display for YamlFault {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(crate) fn parse(text: &str) -> Result<Node, YamlFault> {
-    let mut loader = Loader::default();
+pub(crate) fn parse(text: &str) -> Result<YamlNode, YamlParseError> {
+    let mut loader = YamlLoader::default();
     let loaded = Parser::new_from_str(text).load(&mut loader, true);
-    loaded.map_err(|error| YamlFault { line: error.marker().line(), what: error.info().to_owned() })?;
+    loaded.map_err(|error| YamlParseError { line: error.marker().line(), what: error.info().to_owned() })?;
     match (loader.fault, loader.root) {
         (Some(fault), _) => Err(fault),
         (None, Some(root)) => Ok(root),
-        (None, None) => Err(YamlFault { line: 1, what: "the document is empty".into() }),
+        (None, None) => Err(YamlParseError { line: 1, what: "the document is empty".into() }),
     }
 }
 
 #[derive(Debug)]
-enum Open {
-    List(usize, Vec<Node>),
-    Map(usize, Vec<(String, Node)>, Option<String>),
+enum OpenCollection {
+    List(usize, Vec<YamlNode>),
+    Map(usize, Vec<(String, YamlNode)>, Option<String>),
 }
 
 #[derive(Debug, Default)]
-struct Loader {
-    open: Vec<Open>,
-    root: Option<Node>,
-    fault: Option<YamlFault>,
+struct YamlLoader {
+    open: Vec<OpenCollection>,
+    root: Option<YamlNode>,
+    fault: Option<YamlParseError>,
 }
 
-impl Loader {
+impl YamlLoader {
     fn refuse(&mut self, line: usize, what: impl Into<String>) {
-        self.fault.get_or_insert(YamlFault { line, what: what.into() });
+        self.fault.get_or_insert(YamlParseError { line, what: what.into() });
     }
 
-    fn put(&mut self, node: Node) {
+    fn put(&mut self, node: YamlNode) {
         let line = node.line;
         let mut refused = None;
         match self.open.last_mut() {
             None if self.root.is_some() => refused = Some("a second document".to_owned()),
             None => self.root = Some(node),
-            Some(Open::List(_, items)) => items.push(node),
-            Some(Open::Map(_, entries, key)) => match (key.take(), node.value) {
-                (Some(key), value) => entries.push((key, Node { line, value })),
-                (None, Yaml::Str(name)) if entries.iter().any(|(it, _)| *it == name) => {
+            Some(OpenCollection::List(_, items)) => items.push(node),
+            Some(OpenCollection::Map(_, entries, key)) => match (key.take(), node.value) {
+                (Some(key), value) => entries.push((key, YamlNode { line, value })),
+                (None, YamlValue::Str(name)) if entries.iter().any(|(it, _)| *it == name) => {
                     refused = Some(format!("key '{name}' is there twice"));
                 }
-                (None, Yaml::Str(name)) => *key = Some(name),
+                (None, YamlValue::Str(name)) => *key = Some(name),
                 (None, other) => match scalar_key(&other) {
                     Some(name) => *key = Some(name),
                     None => refused = Some("a key that is no text".to_owned()),
@@ -150,23 +155,27 @@ impl Loader {
 
     fn close(&mut self) {
         match self.open.pop() {
-            Some(Open::List(line, items)) => self.put(Node { line, value: Yaml::List(items) }),
-            Some(Open::Map(line, entries, _)) => self.put(Node { line, value: Yaml::Map(entries) }),
+            Some(OpenCollection::List(line, items)) => {
+                self.put(YamlNode { line, value: YamlValue::List(items) })
+            }
+            Some(OpenCollection::Map(line, entries, _)) => {
+                self.put(YamlNode { line, value: YamlValue::Map(entries) })
+            }
             None => self.refuse(0, "an end without a beginning"),
         }
     }
 }
 
-fn scalar_key(value: &Yaml) -> Option<String> {
+fn scalar_key(value: &YamlValue) -> Option<String> {
     match value {
-        Yaml::Null => Some("null".into()),
-        Yaml::Bool(it) => Some(it.to_string()),
-        Yaml::Int(it) => Some(it.to_string()),
-        Yaml::Float(_) | Yaml::Str(_) | Yaml::List(_) | Yaml::Map(_) => None,
+        YamlValue::Null => Some("null".into()),
+        YamlValue::Bool(it) => Some(it.to_string()),
+        YamlValue::Int(it) => Some(it.to_string()),
+        YamlValue::Float(_) | YamlValue::Str(_) | YamlValue::List(_) | YamlValue::Map(_) => None,
     }
 }
 
-impl MarkedEventReceiver for Loader {
+impl MarkedEventReceiver for YamlLoader {
     fn on_event(&mut self, event: Event, mark: Marker) {
         if self.fault.is_some() {
             return;
@@ -178,11 +187,11 @@ impl MarkedEventReceiver for Loader {
             | Event::SequenceStart(_, Some(_))
             | Event::MappingStart(_, Some(_)) => self.refuse(line, "a tag"),
             Event::Scalar(text, style, _, None) => {
-                let value = if style == TScalarStyle::Plain { plain(text) } else { Yaml::Str(text) };
-                self.put(Node { line, value });
+                let value = if style == TScalarStyle::Plain { plain(text) } else { YamlValue::Str(text) };
+                self.put(YamlNode { line, value });
             }
-            Event::SequenceStart(..) => self.open.push(Open::List(line, Vec::new())),
-            Event::MappingStart(..) => self.open.push(Open::Map(line, Vec::new(), None)),
+            Event::SequenceStart(..) => self.open.push(OpenCollection::List(line, Vec::new())),
+            Event::MappingStart(..) => self.open.push(OpenCollection::Map(line, Vec::new(), None)),
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Nothing
             | Event::StreamStart
@@ -194,20 +203,20 @@ impl MarkedEventReceiver for Loader {
 }
 
 /// Reads an unquoted scalar by YAML's core schema.
-fn plain(text: String) -> Yaml {
+fn plain(text: String) -> YamlValue {
     match text.as_str() {
-        "" | "~" | "null" | "Null" | "NULL" => Yaml::Null,
-        "true" | "True" | "TRUE" => Yaml::Bool(true),
-        "false" | "False" | "FALSE" => Yaml::Bool(false),
-        ".nan" | ".NaN" | ".NAN" => Yaml::Float(f64::NAN),
+        "" | "~" | "null" | "Null" | "NULL" => YamlValue::Null,
+        "true" | "True" | "TRUE" => YamlValue::Bool(true),
+        "false" | "False" | "FALSE" => YamlValue::Bool(false),
+        ".nan" | ".NaN" | ".NAN" => YamlValue::Float(f64::NAN),
         _ => {
             let numeric = text.starts_with(|it: char| it.is_ascii_digit() || matches!(it, '-' | '+' | '.'));
             if let (true, Ok(whole)) = (numeric, text.parse()) {
-                return Yaml::Int(whole);
+                return YamlValue::Int(whole);
             }
             match text.parse::<f64>() {
-                Ok(fraction) if numeric && fraction.is_finite() => Yaml::Float(fraction),
-                Ok(_) | Err(_) => Yaml::Str(text),
+                Ok(fraction) if numeric && fraction.is_finite() => YamlValue::Float(fraction),
+                Ok(_) | Err(_) => YamlValue::Str(text),
             }
         }
     }
@@ -233,7 +242,7 @@ mod tests {
     #[test]
     fn a_map_keeps_its_order_and_its_lines() {
         let read = parse("b: 1\na:\n  c: 2\n").unwrap();
-        let Yaml::Map(entries) = &read.value else { panic!("it is a map") };
+        let YamlValue::Map(entries) = &read.value else { panic!("it is a map") };
         let keys: Vec<_> = entries.iter().map(|(key, node)| (key.as_str(), node.line)).collect();
         assert_eq!(keys, [("b", 1), ("a", 3)]);
     }

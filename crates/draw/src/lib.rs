@@ -16,5 +16,5 @@ mod timeline;
 mod visible_text;
 
 pub use graph::GraphPicture;
-pub use timeline::{TextLine, TimelinePicture, Tone};
+pub use timeline::{TextLine, TextTone, TimelinePicture};
 pub use visible_text::{visible_json, visible_text, visible_value};

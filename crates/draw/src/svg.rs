@@ -2,27 +2,27 @@
 
 use std::fmt::Write;
 
-use crate::flow::{Path, Point, Size, Step};
+use crate::flow::{ArrowPath, Dimensions, PathSegment, Point};
 
 /// An SVG on its way.
 #[derive(Debug, Default)]
-pub(crate) struct Svg {
+pub(crate) struct SvgWriter {
     text: String,
 }
 
 /// Where a line of text stands with respect to its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Anchor {
+pub(crate) enum TextAnchor {
     Start,
     Middle,
     End,
 }
 
-impl Svg {
+impl SvgWriter {
     /// Begins a picture of this size. `style` is trusted, everything else is not.
-    pub(crate) fn new(size: Size, title: &str, style: &str) -> Self {
+    pub(crate) fn new(size: Dimensions, title: &str, style: &str) -> Self {
         let mut svg = Self::default();
-        let (width, height) = (Number(size.width.ceil()), Number(size.height.ceil()));
+        let (width, height) = (RoundedNumber(size.width.ceil()), RoundedNumber(size.height.ceil()));
         let title = escape(title);
         svg.line(&format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\">"
@@ -54,9 +54,10 @@ impl Svg {
     }
 
     /// Draws a box.
-    pub(crate) fn rect(&mut self, class: &str, at: Point, size: Size, round: f64) {
-        let (x, y, width, height) = (Number(at.x), Number(at.y), Number(size.width), Number(size.height));
-        let round = Number(round);
+    pub(crate) fn rect(&mut self, class: &str, at: Point, size: Dimensions, round: f64) {
+        let (x, y, width, height) =
+            (RoundedNumber(at.x), RoundedNumber(at.y), RoundedNumber(size.width), RoundedNumber(size.height));
+        let round = RoundedNumber(round);
         self.line(&format!(
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"{round}\"/>"
         ));
@@ -64,17 +65,17 @@ impl Svg {
 
     /// Draws a dot.
     pub(crate) fn dot(&mut self, class: &str, at: Point, radius: f64) {
-        let (x, y, radius) = (Number(at.x), Number(at.y), Number(radius));
+        let (x, y, radius) = (RoundedNumber(at.x), RoundedNumber(at.y), RoundedNumber(radius));
         self.line(&format!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>"));
     }
 
     /// Writes a line of text.
-    pub(crate) fn text(&mut self, class: &str, at: Point, anchor: Anchor, text: &str) {
-        let (x, y) = (Number(at.x), Number(at.y));
+    pub(crate) fn text(&mut self, class: &str, at: Point, anchor: TextAnchor, text: &str) {
+        let (x, y) = (RoundedNumber(at.x), RoundedNumber(at.y));
         let anchor = match anchor {
-            Anchor::Start => "",
-            Anchor::Middle => " text-anchor=\"middle\"",
-            Anchor::End => " text-anchor=\"end\"",
+            TextAnchor::Start => "",
+            TextAnchor::Middle => " text-anchor=\"middle\"",
+            TextAnchor::End => " text-anchor=\"end\"",
         };
         self.line(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{}</text>", escape(text)));
     }
@@ -84,29 +85,30 @@ impl Svg {
         let mut path = String::new();
         for (at, place) in places.iter().enumerate() {
             let letter = if at == 0 { 'M' } else { 'L' };
-            let _ = write!(path, "{letter}{} {}", Number(place.x), Number(place.y));
+            let _ = write!(path, "{letter}{} {}", RoundedNumber(place.x), RoundedNumber(place.y));
         }
         self.line(&format!("<path class=\"{class}\" d=\"{path}\"/>"));
     }
 
     /// Draws an arrow along a path that is moved by `by`; its head touches the end.
-    pub(crate) fn arrow(&mut self, class: &str, path: &Path, by: Point) {
+    pub(crate) fn arrow(&mut self, class: &str, path: &ArrowPath, by: Point) {
         let moved = |it: &Point| Point { x: it.x + by.x, y: it.y + by.y };
         let mut d = String::new();
         let (mut before, mut end) = (Point::default(), Point::default());
         for (at, step) in path.steps.iter().enumerate() {
             match step {
-                Step::To(to) => {
+                PathSegment::To(to) => {
                     before = end;
                     end = moved(to);
                     let letter = if at == 0 { 'M' } else { 'L' };
-                    let _ = write!(d, "{letter}{} {}", Number(end.x), Number(end.y));
+                    let _ = write!(d, "{letter}{} {}", RoundedNumber(end.x), RoundedNumber(end.y));
                 }
-                Step::Curve(one, other, to) => {
+                PathSegment::Curve(one, other, to) => {
                     let (one, other) = (moved(one), moved(other));
                     before = other;
                     end = moved(to);
-                    let points = [one, other, end].map(|it| format!("{} {}", Number(it.x), Number(it.y)));
+                    let points = [one, other, end]
+                        .map(|it| format!("{} {}", RoundedNumber(it.x), RoundedNumber(it.y)));
                     let _ = write!(d, "C{}", points.join(" "));
                 }
             }
@@ -116,16 +118,17 @@ impl Svg {
         let (dx, dy) = ((end.x - before.x) / length, (end.y - before.y) / length);
         let back = Point { x: end.x - dx * 7.0, y: end.y - dy * 7.0 };
         let wing = |side: f64| Point { x: back.x - dy * side, y: back.y + dx * side };
-        let [one, other] = [wing(3.6), wing(-3.6)].map(|it| format!("{} {}", Number(it.x), Number(it.y)));
-        let (x, y) = (Number(end.x), Number(end.y));
+        let [one, other] =
+            [wing(3.6), wing(-3.6)].map(|it| format!("{} {}", RoundedNumber(it.x), RoundedNumber(it.y)));
+        let (x, y) = (RoundedNumber(end.x), RoundedNumber(end.y));
         self.line(&format!("<path class=\"head {class}\" d=\"M{x} {y}L{one}L{other}Z\"/>"));
     }
 }
 
 /// A number with at most one decimal.
-struct Number(f64);
+struct RoundedNumber(f64);
 
-impl std::fmt::Display for Number {
+impl std::fmt::Display for RoundedNumber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tenths = (self.0 * 10.0).round();
         // No minus before a zero.

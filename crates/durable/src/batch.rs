@@ -1,14 +1,14 @@
 //! One transition's writes: they land together or not at all.
 
 use crate::{
-    AuditRow, Counters, EventRow, Fence, FieldRow, Head, InvocationId, ItemRow, Json, MailRow, Placement,
-    PositionRow, RecordRow, SessionId, SessionKey, Timestamp, TurnRow, TurnStatus, UsageRow, WaitRow,
-    WaitStatus,
+    AuditRow, Counters, EarlySignalRow, EventRow, FencingToken, FieldRow, InvocationId, ItemPlacement,
+    JsonDocument, ListItemRow, PositionRow, RecordRow, SessionHead, SessionId, SessionKey, StoredTurnStatus,
+    StoredWaitStatus, Timestamp, TurnRow, UsageRow, WaitRow,
 };
 
 /// A precondition of a batch. The store checks it in the transaction that writes the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Require {
+pub enum BatchPrecondition {
     /// The session does not exist.
     SessionAbsent,
     /// The session exists and its state was committed this often.
@@ -21,7 +21,7 @@ pub enum Require {
         /// Its number.
         no: u64,
         /// Its status.
-        status: TurnStatus,
+        status: StoredTurnStatus,
     },
     /// The session has a turn of this number, and none of a higher one.
     NewestTurn(u64),
@@ -32,7 +32,7 @@ pub enum Require {
         /// Its number.
         no: u64,
         /// Its status.
-        status: WaitStatus,
+        status: StoredWaitStatus,
     },
     /// The session, if there is one, keeps no early signal of this id.
     MailAbsent(String),
@@ -52,9 +52,9 @@ pub enum Require {
 
 /// One row to write or to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Put {
+pub enum RowMutation {
     /// Makes the session, or replaces its head. One that is made goes on from the numbers that one of its name left.
-    Head(Head),
+    Head(SessionHead),
     /// Raises the session's counters to these; one that is higher stays.
     Counters(Counters),
     /// Writes one field.
@@ -62,20 +62,20 @@ pub enum Put {
     /// Removes the field of this name, if there is one; the items of its lists stay rows without a list.
     DropField(String),
     /// Adds an item. Its number must be free.
-    Item(ItemRow),
+    Item(ListItemRow),
     /// Gives an item, which has none, its place in a list.
     Place {
         /// The item's number.
         item: u64,
         /// Its place.
-        placement: Placement,
+        placement: ItemPlacement,
     },
     /// Replaces the side record of an item (D17). The item must exist.
     Side {
         /// The item's number.
         item: u64,
         /// The new side record.
-        side: Json,
+        side: JsonDocument,
     },
     /// Writes a turn.
     Turn(TurnRow),
@@ -87,7 +87,7 @@ pub enum Put {
     /// Writes a wait.
     Wait(WaitRow),
     /// Keeps an early signal, whatever was kept of its id.
-    Mail(MailRow),
+    Mail(EarlySignalRow),
     /// Removes the early signal of this id, if there is one.
     DropMail(String),
     /// Writes where an invocation stands, whatever stood there.
@@ -106,7 +106,7 @@ pub enum Put {
     /// Copies the beginning of a list of another session of the tenant, as it is when the batch is written: every item
     /// with its number, turn, place, body and side record (D12). Items and places must be free; a list that is shorter
     /// refuses the batch. The field is put apart. Blobs of the other session that the batch leaves named in this one
-    /// ([`Documents`](crate::Documents)) are used by both; for that alone, none may be inherited.
+    /// ([`DocumentStore`](crate::DocumentStore)) are used by both; for that alone, none may be inherited.
     Inherit {
         /// The other session.
         from: SessionId,
@@ -135,7 +135,7 @@ pub enum Put {
     /// of its tenant stay. A later head creates the session anew. Deleting an absent session succeeds.
     Delete,
     /// Writes a document of the session's tenant and replaces the stored one. The session need not exist
-    /// ([`Documents`](crate::Documents)). With it, follow-up work or facts about a transition are stored in the same
+    /// ([`DocumentStore`](crate::DocumentStore)). With it, follow-up work or facts about a transition are stored in the same
     /// transaction.
     Document {
         /// Its kind.
@@ -143,7 +143,7 @@ pub enum Put {
         /// Its id, unique in tenant and kind.
         id: String,
         /// Its body.
-        body: Json,
+        body: JsonDocument,
         /// The document expires at this time.
         expires_at: Option<Timestamp>,
         /// Whether it stays when the session is deleted; otherwise it belongs to the session.
@@ -162,29 +162,29 @@ pub struct Batch {
     /// Which session.
     pub key: SessionKey,
     /// The writer's fence; another than the store's is refused.
-    pub fence: Fence,
+    pub fence: FencingToken,
     /// The preconditions.
-    pub requires: Vec<Require>,
+    pub requires: Vec<BatchPrecondition>,
     /// The rows to write or to remove.
-    pub puts: Vec<Put>,
+    pub puts: Vec<RowMutation>,
 }
 
 impl Batch {
     /// Starts an empty batch.
     #[must_use]
-    pub fn new(key: SessionKey, fence: Fence) -> Self {
+    pub fn new(key: SessionKey, fence: FencingToken) -> Self {
         Self { key, fence, requires: Vec::new(), puts: Vec::new() }
     }
 
     /// Adds a requirement.
     #[must_use]
-    pub fn require(mut self, require: Require) -> Self {
+    pub fn require(mut self, require: BatchPrecondition) -> Self {
         self.requires.push(require);
         self
     }
 
     /// Adds a put.
-    pub fn put(&mut self, put: Put) -> &mut Self {
+    pub fn put(&mut self, put: RowMutation) -> &mut Self {
         self.puts.push(put);
         self
     }

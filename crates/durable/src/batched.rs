@@ -18,14 +18,14 @@ use crate::{
 ///
 /// A save that passes contains all progress that was kept back for its invocation, since records are whole.
 #[derive(Debug)]
-pub struct Batched {
+pub struct BatchedCheckpointer {
     inner: Arc<dyn Checkpointer>,
     flush_every: NonZeroU64,
     /// How many saves of each invocation are kept back. Guards numbers only, never held across an await.
     kept: Mutex<BTreeMap<(TenantId, InvocationId), u64>>,
 }
 
-impl Batched {
+impl BatchedCheckpointer {
     /// Writes every `flush_every`th save from inside of fan-outs, for each invocation; 1 writes them all.
     #[must_use]
     pub fn new(inner: Arc<dyn Checkpointer>, flush_every: NonZeroU64) -> Self {
@@ -54,7 +54,7 @@ impl Batched {
     }
 }
 
-impl Checkpointer for Batched {
+impl Checkpointer for BatchedCheckpointer {
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
         if self.keeps(tenant, record) {
             return Box::pin(std::future::ready(Ok(())));

@@ -6,11 +6,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BoxFuture, InvocationId, Json, NodePosition, Positions, Result, SessionId, TenantId, Timestamp, raw,
+    BoxFuture, InvocationId, JsonDocument, NodePosition, PositionHistory, Result, SessionId, TenantId,
+    Timestamp, raw,
 };
 
 /// A state as a record carries it: each field's value, independent of any schema, so that migrations can read it.
-pub type CheckpointState = BTreeMap<String, Json>;
+pub type CheckpointState = BTreeMap<String, JsonDocument>;
 
 /// Where an invocation stood when it was last saved, with the whole state (pipeline-utilities §10.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +35,7 @@ pub struct CheckpointRecord {
     pub parent_states: Vec<CheckpointState>,
     /// The node executions whose update was merged, in order; those inside of fan-outs are in `fan_out_progress`.
     #[serde(default)]
-    pub completed_positions: Positions,
+    pub completed_positions: PositionHistory,
     /// How far fan-outs are, as long as they run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fan_out_progress: Vec<FanOutProgress>,
@@ -43,7 +44,7 @@ pub struct CheckpointRecord {
     /// Where the run stood, as the engine keeps it: it also tells cycles apart, and subgraphs that were left. Records
     /// that were made elsewhere have none; their place is derived from `completed_positions`.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "raw::option")]
-    pub cursor: Option<Json>,
+    pub cursor: Option<JsonDocument>,
 }
 
 impl CheckpointRecord {
@@ -118,13 +119,13 @@ pub struct InstanceProgress {
     pub state: InstanceState,
     /// The contribution of a completed instance: the collected value, or the record of its failure.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "raw::option")]
-    pub result: Option<Json>,
+    pub result: Option<JsonDocument>,
     /// Whether `result` is the record of a failure.
     #[serde(default)]
     pub result_is_error: bool,
     /// The other contributions, by the parent's field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "raw::map")]
-    pub extra_outputs: BTreeMap<String, Json>,
+    pub extra_outputs: BTreeMap<String, JsonDocument>,
     /// The node executions that it had completed, when it is in flight. A resume does not go on after them: they tell
     /// people how far it was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -189,7 +190,7 @@ impl CheckpointFilter {
 /// - `delete` is idempotent.
 /// - Tenants are apart.
 ///
-/// A store that batches ([`Batched`](crate::Batched)) may keep saves from inside of fan-outs back, and no others.
+/// A store that batches ([`BatchedCheckpointer`](crate::BatchedCheckpointer)) may keep saves from inside of fan-outs back, and no others.
 pub trait Checkpointer: fmt::Debug + Send + Sync {
     /// Stores the record of an invocation, whatever was there.
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>>;

@@ -1,22 +1,22 @@
 //! The public suite: every promise of the store traits, by name.
 //!
-//! A store author writes a [`Bench`] and, for each of [`Clause::all`], one test that calls [`check`]. That the suite
-//! can tell a broken store from a sound one is proven with the [`Saboteur`], which breaks one clause of a sound store.
+//! A store author writes a [`StoreFactory`] and, for each of [`ContractClause::all`], one test that calls [`check`]. That the suite
+//! can tell a broken store from a sound one is proven with the [`FaultyStoreFactory`], which breaks one clause of a sound store.
 //!
 //! # Example
 //! ```
 //! use std::sync::{Arc, Mutex};
 //!
-//! use singletree_durable::contract::{Bench, Clause, Stores, check};
+//! use singletree_durable::contract::{StoreFactory, ContractClause, ContractStores, check};
 //! use singletree_durable::{AuditRow, BoxFuture, MemoryStore, Result};
 //!
 //! #[derive(Debug, Default)]
 //! struct Memory(Mutex<MemoryStore>);
 //!
 //! impl Memory {
-//!     fn set(&self, store: MemoryStore) -> Stores {
+//!     fn set(&self, store: MemoryStore) -> ContractStores {
 //!         *self.0.lock().unwrap() = store.clone();
-//!         Stores {
+//!         ContractStores {
 //!             sessions: Arc::new(store.session_store()),
 //!             journal: Arc::new(store.clone()),
 //!             upkeep: Arc::new(store.clone()),
@@ -27,11 +27,11 @@
 //!     }
 //! }
 //!
-//! impl Bench for Memory {
-//!     fn open(&self) -> BoxFuture<'_, Result<Stores>> {
+//! impl StoreFactory for Memory {
+//!     fn open(&self) -> BoxFuture<'_, Result<ContractStores>> {
 //!         Box::pin(async { Ok(self.set(MemoryStore::new())) })
 //!     }
-//!     fn reopen(&self, old: Stores) -> BoxFuture<'_, Result<Stores>> {
+//!     fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>> {
 //!         drop(old);
 //!         let store = self.0.lock().unwrap().reopen();
 //!         Box::pin(async { Ok(self.set(store)) })
@@ -43,7 +43,7 @@
 //!
 //! # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 //! # runtime.block_on(async {
-//! check(Clause::Ordered, &Memory::default()).await.unwrap();
+//! check(ContractClause::Ordered, &Memory::default()).await.unwrap();
 //! # });
 //! ```
 
@@ -70,6 +70,6 @@ mod usage;
 mod waits;
 mod writes;
 
-pub use bench::{Bench, Stores, Violation};
-pub use clause::{Clause, check};
-pub use saboteur::Saboteur;
+pub use bench::{ContractStores, ContractViolation, StoreFactory};
+pub use clause::{ContractClause, check};
+pub use saboteur::FaultyStoreFactory;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{BoxFuture, Json, Result, SessionId, SessionKey, TenantId, Timestamp};
+use crate::{BoxFuture, JsonDocument, Result, SessionId, SessionKey, TenantId, Timestamp};
 
 /// The name of a document: tenant, kind and id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,13 +25,13 @@ impl DocumentKey {
 
 /// A document as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct StoredDocument {
     /// Its name.
     pub key: DocumentKey,
     /// The session that it belongs to: it is removed with that session (D25).
     pub session: Option<SessionId>,
     /// Its body.
-    pub body: Json,
+    pub body: JsonDocument,
     /// How often it was written: 1 for a new one.
     pub version: u64,
     /// It expires at this time.
@@ -40,7 +40,7 @@ pub struct Document {
 
 /// A precondition on a document for a change; checked in the transaction that makes the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
+pub enum DocumentPrecondition {
     /// No condition.
     Any,
     /// The document does not exist.
@@ -51,17 +51,17 @@ pub enum Expect {
 
 /// One change of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum DocumentChange {
     /// Writes it, whatever stood there.
     Write {
         /// Its name.
         key: DocumentKey,
         /// The precondition.
-        expect: Expect,
+        expect: DocumentPrecondition,
         /// The session that it belongs to.
         session: Option<SessionId>,
         /// Its body.
-        body: Json,
+        body: JsonDocument,
         /// It expires at this time.
         expires_at: Option<Timestamp>,
     },
@@ -70,13 +70,13 @@ pub enum Change {
         /// Its name.
         key: DocumentKey,
         /// The precondition.
-        expect: Expect,
+        expect: DocumentPrecondition,
     },
 }
 
 /// Bytes that messages name by their digest.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Blob {
+pub struct StoredBlob {
     /// The SHA-256 of the bytes, in lower-case hexadecimal.
     pub digest: String,
     /// Their media type, such as `image/png`.
@@ -85,24 +85,24 @@ pub struct Blob {
     pub bytes: Vec<u8>,
 }
 
-impl fmt::Debug for Blob {
+impl fmt::Debug for StoredBlob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Blob({}, {}, {} bytes)", self.digest, self.media_type, self.bytes.len())
+        write!(f, "StoredBlob({}, {}, {} bytes)", self.digest, self.media_type, self.bytes.len())
     }
 }
 
-impl Blob {
+impl StoredBlob {
     /// Returns its digest, media type and size.
     #[must_use]
-    pub fn info(&self) -> BlobInfo {
+    pub fn info(&self) -> BlobMetadata {
         let (digest, media_type) = (self.digest.clone(), self.media_type.clone());
-        BlobInfo { digest, media_type, bytes: self.bytes.len() as u64 }
+        BlobMetadata { digest, media_type, bytes: self.bytes.len() as u64 }
     }
 }
 
 /// The description of a blob, without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlobInfo {
+pub struct BlobMetadata {
     /// The SHA-256 of the bytes, in lower-case hexadecimal.
     pub digest: String,
     /// Their media type, such as `image/png`.
@@ -113,7 +113,7 @@ pub struct BlobInfo {
 
 /// The bytes of a tenant's blobs, counted as they are kept and removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BlobAccount {
+pub struct TenantBlobTotals {
     /// Bytes of all blobs of the tenant.
     pub tenant_bytes: u64,
     /// Bytes of those that the holder was the first to keep.
@@ -129,16 +129,16 @@ pub struct BlobAccount {
 /// - **Durable**, **never dropped**, **read your writes**, **tenants apart**: as [`Journal`](crate::Journal).
 /// - **Gone with its session.** A batch that deletes a session, whether the session exists or not, removes the
 ///   documents that belong to it and its uses of blobs, in the same transaction; a blob is removed with its last use. A
-///   session that [inherits](crate::Put::Inherit) from another session uses, from the same transaction on, the blobs of
+///   session that [inherits](crate::RowMutation::Inherit) from another session uses, from the same transaction on, the blobs of
 ///   that session that it names: those whose digest occurs in the body of an item or the value of a field.
 /// - **Stored once.** The bytes of a digest are kept once for each tenant, however many sessions use them.
 /// - An expired document is kept until something removes it; readers compare the expiry with their own clock.
 ///
 /// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The contract suite checks
 /// every clause. This trait is not under semantic versioning.
-pub trait Documents: fmt::Debug + Send + Sync {
+pub trait DocumentStore: fmt::Debug + Send + Sync {
     /// Reads a document.
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>>;
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>>;
 
     /// Reads the documents of a kind, ordered by id, from past the given id on, at most `limit`.
     fn documents<'a>(
@@ -147,10 +147,10 @@ pub trait Documents: fmt::Debug + Send + Sync {
         kind: &'a str,
         past: Option<&'a str>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<Document>>>;
+    ) -> BoxFuture<'a, Result<Vec<StoredDocument>>>;
 
     /// Changes documents, all or none.
-    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>>;
+    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>>;
 
     /// Removes the documents of all tenants whose time was over before, at most `limit`; returns how many.
     fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>>;
@@ -174,12 +174,12 @@ pub trait Documents: fmt::Debug + Send + Sync {
     fn keep_blob_for(
         &self,
         key: &SessionKey,
-        blob: Blob,
+        blob: StoredBlob,
         holder: Option<&str>,
     ) -> BoxFuture<'static, Result<()>>;
 
     /// Keeps a blob as [`keep_blob_for`](Self::keep_blob_for) does, for no holder.
-    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
+    fn keep_blob(&self, key: &SessionKey, blob: StoredBlob) -> BoxFuture<'static, Result<()>> {
         self.keep_blob_for(key, blob, None)
     }
 
@@ -188,18 +188,18 @@ pub trait Documents: fmt::Debug + Send + Sync {
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
-    ) -> BoxFuture<'a, Result<BlobAccount>>;
+    ) -> BoxFuture<'a, Result<TenantBlobTotals>>;
 
     /// Reads a blob that a session uses.
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>>;
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>>;
 
     /// Describes a blob that a session uses. The default implementation reads the whole blob.
     fn blob_info<'a>(
         &'a self,
         key: &'a SessionKey,
         digest: &'a str,
-    ) -> BoxFuture<'a, Result<Option<BlobInfo>>> {
-        Box::pin(async move { Ok(self.blob(key, digest).await?.as_ref().map(Blob::info)) })
+    ) -> BoxFuture<'a, Result<Option<BlobMetadata>>> {
+        Box::pin(async move { Ok(self.blob(key, digest).await?.as_ref().map(StoredBlob::info)) })
     }
 
     /// Returns how many bytes of blobs a session uses.

@@ -1,31 +1,31 @@
 //! The data of a session that a writer reads before it continues the session.
 
 use crate::{
-    Counters, Journal, MailRow, PositionRow, RecordRow, Result, SessionKey, SessionRow, TurnQuery, TurnRow,
-    WaitQuery, WaitRow,
+    Counters, EarlySignalRow, Journal, PositionRow, RecordRow, Result, SessionKey, SessionRow, TurnRow,
+    TurnRowQuery, WaitRow, WaitRowQuery,
 };
 
 /// Everything that [`Journal::dossier`] reads of a session at once: the results of the single reads, without items and
 /// log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Dossier {
+pub struct SessionSnapshot {
     /// As [`Journal::session`].
     pub session: Option<SessionRow>,
     /// As [`Journal::numbers`].
     pub numbers: Counters,
-    /// As [`Journal::waits`] with [`WaitQuery::Pending`].
+    /// As [`Journal::waits`] with [`WaitRowQuery::Pending`].
     pub pending: Vec<WaitRow>,
     /// As [`Journal::mail`].
-    pub mail: Vec<MailRow>,
-    /// As [`Journal::turns`] with [`TurnQuery::Open`].
+    pub mail: Vec<EarlySignalRow>,
+    /// As [`Journal::turns`] with [`TurnRowQuery::Open`].
     pub open: Vec<TurnRow>,
     /// Where the invocation of the first pending wait stands, when it stands somewhere.
-    pub paused: Option<Paused>,
+    pub paused: Option<PausedInvocation>,
 }
 
 /// A suspended invocation as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paused {
+pub struct PausedInvocation {
     /// The turn that suspended.
     pub turn: TurnRow,
     /// Where it stands.
@@ -35,30 +35,35 @@ pub struct Paused {
 }
 
 /// Puts a dossier together from single reads.
-pub(crate) async fn gather<J: Journal + ?Sized>(journal: &J, key: &SessionKey) -> Result<Dossier> {
+pub(crate) async fn gather<J: Journal + ?Sized>(journal: &J, key: &SessionKey) -> Result<SessionSnapshot> {
     let session = journal.session(key).await?;
     let numbers = match &session {
         Some(row) => row.counters,
-        None => return Ok(Dossier { numbers: journal.numbers(key).await?, ..Dossier::default() }),
+        None => {
+            return Ok(SessionSnapshot {
+                numbers: journal.numbers(key).await?,
+                ..SessionSnapshot::default()
+            });
+        }
     };
-    let pending = journal.waits(&WaitQuery::Pending(key.clone())).await?;
+    let pending = journal.waits(&WaitRowQuery::Pending(key.clone())).await?;
     let pending: Vec<_> = pending.into_iter().map(|(_, wait)| wait).collect();
     let mail = journal.mail(key).await?;
-    let open = journal.turns(key, &TurnQuery::Open).await?;
+    let open = journal.turns(key, &TurnRowQuery::Open).await?;
     let paused = match pending.first() {
         Some(wait) => paused(journal, key, wait).await?,
         None => None,
     };
-    Ok(Dossier { session, numbers, pending, mail, open, paused })
+    Ok(SessionSnapshot { session, numbers, pending, mail, open, paused })
 }
 
 async fn paused<J: Journal + ?Sized>(
     journal: &J,
     key: &SessionKey,
     wait: &WaitRow,
-) -> Result<Option<Paused>> {
-    let turn = journal.turns(key, &TurnQuery::No(wait.turn)).await?.pop();
+) -> Result<Option<PausedInvocation>> {
+    let turn = journal.turns(key, &TurnRowQuery::No(wait.turn)).await?.pop();
     let position = journal.position(key, &wait.invocation).await?;
     let Some((turn, position)) = turn.zip(position) else { return Ok(None) };
-    Ok(Some(Paused { turn, position, records: journal.records(key, wait.turn).await? }))
+    Ok(Some(PausedInvocation { turn, position, records: journal.records(key, wait.turn).await? }))
 }

@@ -1,6 +1,6 @@
 //! The errors of a store.
 
-use crate::{Expected, Fence, SessionKey, Version};
+use crate::{ExpectedVersion, FencingToken, RecordVersion, SessionKey};
 
 /// The cause of an error, whatever its type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -25,9 +25,9 @@ pub enum Error {
         /// Which session.
         key: SessionKey,
         /// The version that the caller expected.
-        expected: Expected,
+        expected: ExpectedVersion,
         /// The stored version.
-        found: Option<Version>,
+        found: Option<RecordVersion>,
     },
     /// The store cannot be reached, read or written at present; the stored data is unharmed.
     #[error("the store is unavailable while it should {doing}")]
@@ -61,9 +61,9 @@ pub enum Error {
     #[error("another writer has taken over the store (fence {} was held, {} is the newest)", held.0, found.0)]
     Fenced {
         /// The fence under which this handle writes.
-        held: Fence,
+        held: FencingToken,
         /// The newest fence of the store.
-        found: Fence,
+        found: FencingToken,
     },
     /// The file of the store is not at its path any more: it was moved, deleted or replaced. Nothing is written until
     /// it is back.

@@ -7,11 +7,11 @@ mod stores;
 
 use std::sync::Arc;
 
-use fuse::Fuse;
+use fuse::WriteCountdown;
 
-/// Whether the write at which a [`FailAt`] dies takes effect.
+/// Whether the write at which a [`FaultInjectingStore`] dies takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Land {
+pub enum FailedWriteEffect {
     /// It fails before anything is written.
     Before,
     /// It is written, and the answer is lost.
@@ -22,8 +22,8 @@ pub enum Land {
 ///
 /// Writes are [`Journal::apply`](crate::Journal::apply), `save` and `delete` of a
 /// [`SessionStore`](crate::SessionStore), `save`, `claim`, `close` and `delete` of a
-/// [`PausedStore`](crate::PausedStore), and `change`, `expire` and `keep_blob` of [`Documents`](crate::Documents). They
-/// count when they are called, from 1, whatever their result; wrappers made with [`FailAt::beside`] count together.
+/// [`PausedStore`](crate::PausedStore), and `change`, `expire` and `keep_blob` of [`DocumentStore`](crate::DocumentStore). They
+/// count when they are called, from 1, whatever their result; wrappers made with [`FaultInjectingStore::beside`] count together.
 /// Failed writes return [`Error::Unavailable`](crate::Error::Unavailable). Reads pass.
 ///
 /// # Example
@@ -35,9 +35,9 @@ pub enum Land {
 /// let store = MemoryStore::new();
 /// let key = SessionKey::new(TenantId::single(), SessionId::parse("s").unwrap());
 /// let mut audit = Batch::new(key.clone(), store.fence());
-/// audit.put(Put::Audit(AuditRow { at: Timestamp::from_millis(0), action: "test".into(), key, by: None }));
+/// audit.put(RowMutation::Audit(AuditRow { at: Timestamp::from_millis(0), action: "test".into(), key, by: None }));
 ///
-/// let failing = FailAt::new(Arc::new(store.clone()), 2, Land::After);
+/// let failing = FaultInjectingStore::new(Arc::new(store.clone()), 2, FailedWriteEffect::After);
 /// assert!(failing.apply(audit.clone()).await.is_ok());
 /// assert!(failing.apply(audit.clone()).await.is_err());
 /// assert!(failing.apply(audit).await.is_err());
@@ -46,22 +46,22 @@ pub enum Land {
 /// # });
 /// ```
 #[derive(Debug)]
-pub struct FailAt<S: ?Sized> {
+pub struct FaultInjectingStore<S: ?Sized> {
     inner: Arc<S>,
-    fuse: Arc<Fuse>,
+    fuse: Arc<WriteCountdown>,
 }
 
-impl<S: ?Sized> FailAt<S> {
+impl<S: ?Sized> FaultInjectingStore<S> {
     /// Wraps a store that fails at its n-th write; the first is 1.
     #[must_use]
-    pub fn new(inner: Arc<S>, n: u64, land: Land) -> Self {
-        Self { inner, fuse: Arc::new(Fuse::new(n, land)) }
+    pub fn new(inner: Arc<S>, n: u64, land: FailedWriteEffect) -> Self {
+        Self { inner, fuse: Arc::new(WriteCountdown::new(n, land)) }
     }
 
     /// Wraps another store of the same process: its writes count together with those of this one.
     #[must_use]
-    pub fn beside<T: ?Sized>(&self, inner: Arc<T>) -> FailAt<T> {
-        FailAt { inner, fuse: self.fuse.clone() }
+    pub fn beside<T: ?Sized>(&self, inner: Arc<T>) -> FaultInjectingStore<T> {
+        FaultInjectingStore { inner, fuse: self.fuse.clone() }
     }
 
     /// Tells whether the n-th write was reached.
@@ -71,7 +71,7 @@ impl<S: ?Sized> FailAt<S> {
     }
 }
 
-impl<S: ?Sized> Clone for FailAt<S> {
+impl<S: ?Sized> Clone for FaultInjectingStore<S> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), fuse: self.fuse.clone() }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Why a text is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum IdError {
+pub enum InvalidIdentifier {
     /// It is empty.
     #[error("an identifier must not be empty")]
     Empty,
@@ -28,15 +28,15 @@ pub enum IdError {
     },
 }
 
-fn check(text: &str) -> Result<(), IdError> {
+fn check(text: &str) -> Result<(), InvalidIdentifier> {
     if text.is_empty() {
-        return Err(IdError::Empty);
+        return Err(InvalidIdentifier::Empty);
     }
     if text.len() > MAX_BYTES {
-        return Err(IdError::TooLong { len: text.len(), max: MAX_BYTES });
+        return Err(InvalidIdentifier::TooLong { len: text.len(), max: MAX_BYTES });
     }
     match text.char_indices().find(|(_, it)| it.is_control()) {
-        Some((at, _)) => Err(IdError::Control { at }),
+        Some((at, _)) => Err(InvalidIdentifier::Control { at }),
         None => Ok(()),
     }
 }
@@ -56,7 +56,7 @@ macro_rules! text_id {
             ///
             /// # Errors
             /// Empty, longer than 512 bytes, or with a control character.
-            pub fn parse(text: impl AsRef<str>) -> Result<Self, IdError> {
+            pub fn parse(text: impl AsRef<str>) -> Result<Self, InvalidIdentifier> {
                 let text = text.as_ref();
                 check(text).map(|()| Self(text.into()))
             }
@@ -81,8 +81,8 @@ macro_rules! text_id {
         }
 
         impl TryFrom<String> for $name {
-            type Error = IdError;
-            fn try_from(text: String) -> Result<Self, IdError> {
+            type Error = InvalidIdentifier;
+            fn try_from(text: String) -> Result<Self, InvalidIdentifier> {
                 Self::parse(text)
             }
         }
@@ -143,4 +143,4 @@ impl SessionKey {
 
 /// The right to write, as a number that only rises: who holds a lower one than the store is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Fence(pub u64);
+pub struct FencingToken(pub u64);

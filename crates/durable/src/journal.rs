@@ -6,8 +6,9 @@ use std::pin::Pin;
 
 use crate::dossier;
 use crate::{
-    Batch, Counters, Dossier, EventRow, Fence, InvocationId, ItemRow, MailRow, PositionRow, RecordRow,
-    Result, SessionId, SessionKey, SessionRow, TenantId, Timestamp, TurnRow, UsageRow, WaitRow,
+    Batch, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ListItemRow, PositionRow,
+    RecordRow, Result, SessionId, SessionKey, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow,
+    UsageRow, WaitRow,
 };
 
 /// A boxed future, so that stores can be chosen at run time.
@@ -68,7 +69,7 @@ pub enum ItemRange {
 
 /// Which turns of a session to read; ordered by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TurnQuery {
+pub enum TurnRowQuery {
     /// The one of this number.
     No(u64),
     /// The one that holds this idempotency key.
@@ -88,7 +89,7 @@ pub enum TurnQuery {
 
 /// Which waits to read; ordered by session and number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WaitQuery {
+pub enum WaitRowQuery {
     /// The pending ones of a session.
     Pending(SessionKey),
     /// All pending ones of a tenant, at most this many.
@@ -103,7 +104,7 @@ pub enum WaitQuery {
 
 /// Whose use of models to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UsageOf {
+pub enum UsageRowQuery {
     /// A session's, since it was made.
     Session(SessionKey),
     /// A tenant's, since its first turn: also in sessions that were deleted.
@@ -142,7 +143,7 @@ pub struct SessionPage {
 /// [`contract`](crate::contract) checks every clause by name. This trait is not under semantic versioning.
 pub trait Journal: fmt::Debug + Send + Sync {
     /// Returns the fence under which this handle writes: higher than that of any handle opened before.
-    fn fence(&self) -> Fence;
+    fn fence(&self) -> FencingToken;
 
     /// Returns the epoch of event ids: drawn when the database was made, restored or imported, never per process. Two
     /// databases that go on from one copy have two epochs.
@@ -157,7 +158,7 @@ pub trait Journal: fmt::Debug + Send + Sync {
     /// Reads the data of a session that a writer needs before it continues the session, at the price of one read. The
     /// default implementation reads the parts one after the other, so they may come from different moments; a writer
     /// whose batch is refused reads them again.
-    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
+    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
         Box::pin(dossier::gather(self, key))
     }
 
@@ -184,10 +185,18 @@ pub trait Journal: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>>;
 
     /// Reads items.
-    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>>;
+    fn items<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        range: &'a ItemRange,
+    ) -> BoxFuture<'a, Result<Vec<ListItemRow>>>;
 
     /// Reads turns.
-    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>>;
+    fn turns<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        query: &'a TurnRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<TurnRow>>>;
 
     /// Finds the session that an invocation of a tenant belongs to.
     fn session_of<'a>(
@@ -197,10 +206,10 @@ pub trait Journal: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Option<SessionKey>>>;
 
     /// Reads waits.
-    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
+    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
 
     /// Reads the early signals that a session keeps, ordered by signal id.
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>>;
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>>;
 
     /// Reads where an invocation stands.
     fn position<'a>(
@@ -224,14 +233,14 @@ pub trait Journal: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<EventRow>>>;
 
     /// Reads the usage of models, ordered by model. The cost does not depend on the number of turns or sessions.
-    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>>;
+    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>>;
 }
 
 /// The calls that look across tenants: sweep, deadlines, retention, doctor. Their results name the tenant (INV-14).
 ///
 /// # Contract
 /// As for [`Journal`]. All calls only read; the rows are changed by batches.
-pub trait Upkeep: fmt::Debug + Send + Sync {
+pub trait JournalMaintenance: fmt::Debug + Send + Sync {
     /// Reads turns without an outcome whose fence is lower than this handle's, ordered by session and number, from past
     /// the given one on.
     fn ownerless<'a>(

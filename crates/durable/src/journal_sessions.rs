@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    Batch, BoxFuture, Counters, Error, Expected, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow,
-    Journal, Json, Placement, Put, Require, Result, SessionFilter, SessionKey, SessionRecord, SessionRow,
-    SessionStore, SessionSummary, TenantId, TurnQuery, Version, WaitQuery,
+    Batch, BatchPrecondition, BoxFuture, Counters, Error, ExpectedVersion, FencingToken, FieldRow,
+    FieldValue, ItemPlacement, ItemRange, Journal, JsonDocument, ListItemRow, RecordVersion, Result,
+    RowMutation, SessionFilter, SessionHead, SessionKey, SessionRecord, SessionRow, SessionStore,
+    SessionSummary, TenantId, TurnRowQuery, WaitRowQuery,
 };
 
 /// The session store of the specification over a journal: full records in and out.
@@ -40,7 +41,7 @@ impl JournalSessions {
         Self { journal }
     }
 
-    async fn load_record(&self, key: &SessionKey) -> Result<Option<(SessionRecord, Version)>> {
+    async fn load_record(&self, key: &SessionKey) -> Result<Option<(SessionRecord, RecordVersion)>> {
         for _ in 0..ATTEMPTS_MAX {
             let Some(row) = self.journal.session(key).await? else { return Ok(None) };
             let state = self.read_fields(&row).await;
@@ -55,12 +56,12 @@ impl JournalSessions {
                 state: state?,
                 updated_at: head.updated_at,
             };
-            return Ok(Some((record, Version(head.version))));
+            return Ok(Some((record, RecordVersion(head.version))));
         }
         Err(too_busy("load a session"))
     }
 
-    async fn read_fields(&self, row: &SessionRow) -> Result<BTreeMap<String, Json>> {
+    async fn read_fields(&self, row: &SessionRow) -> Result<BTreeMap<String, JsonDocument>> {
         let mut state = BTreeMap::new();
         for field in &row.fields {
             let value = match &field.value {
@@ -74,9 +75,15 @@ impl JournalSessions {
         Ok(state)
     }
 
-    async fn read_list(&self, key: &SessionKey, field: &str, generation: u64, len: u64) -> Result<Json> {
+    async fn read_list(
+        &self,
+        key: &SessionKey,
+        field: &str,
+        generation: u64,
+        len: u64,
+    ) -> Result<JsonDocument> {
         if len == 0 {
-            return Ok(Json::from_text("[]"));
+            return Ok(JsonDocument::from_text("[]"));
         }
         let range = ItemRange::List { field: field.to_owned(), generation, from: 0, limit: len };
         let items = self.journal.items(key, &range).await?;
@@ -85,20 +92,20 @@ impl JournalSessions {
             return Err(Error::Corrupt { what, source: None });
         }
         let bodies: Vec<&str> = items.iter().map(|item| item.body.as_str()).collect();
-        Ok(Json::from_text(format!("[{}]", bodies.join(","))))
+        Ok(JsonDocument::from_text(format!("[{}]", bodies.join(","))))
     }
 
     async fn save_record(
         &self,
         key: &SessionKey,
         record: &SessionRecord,
-        expected: Expected,
-    ) -> Result<Version> {
+        expected: ExpectedVersion,
+    ) -> Result<RecordVersion> {
         let mut before: Option<Option<SessionRow>> = None;
         let mut refusal = too_busy("save a session");
         for _ in 0..ATTEMPTS_MAX {
             let row = self.journal.session(key).await?;
-            let found = row.as_ref().map(|row| Version(row.head.version));
+            let found = row.as_ref().map(|row| RecordVersion(row.head.version));
             if !is_expected(expected, found) || !self.is_idle(key).await? {
                 return Err(Error::Conflict { key: key.clone(), expected, found });
             }
@@ -122,13 +129,13 @@ impl JournalSessions {
     }
 
     async fn is_idle(&self, key: &SessionKey) -> Result<bool> {
-        Ok(self.journal.turns(key, &TurnQuery::Open).await?.is_empty()
-            && self.journal.waits(&WaitQuery::Pending(key.clone())).await?.is_empty())
+        Ok(self.journal.turns(key, &TurnRowQuery::Open).await?.is_empty()
+            && self.journal.waits(&WaitRowQuery::Pending(key.clone())).await?.is_empty())
     }
 
     async fn delete_record(&self, key: &SessionKey) -> Result<()> {
         let mut batch = Batch::new(key.clone(), self.journal.fence());
-        batch.put(Put::Delete);
+        batch.put(RowMutation::Delete);
         self.journal.apply(batch).await
     }
 
@@ -146,7 +153,10 @@ impl JournalSessions {
 }
 
 impl SessionStore for JournalSessions {
-    fn load<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<(SessionRecord, Version)>>> {
+    fn load<'a>(
+        &'a self,
+        key: &'a SessionKey,
+    ) -> BoxFuture<'a, Result<Option<(SessionRecord, RecordVersion)>>> {
         Box::pin(self.load_record(key))
     }
 
@@ -154,8 +164,8 @@ impl SessionStore for JournalSessions {
         &'a self,
         key: &'a SessionKey,
         record: &'a SessionRecord,
-        expected: Expected,
-    ) -> BoxFuture<'a, Result<Version>> {
+        expected: ExpectedVersion,
+    ) -> BoxFuture<'a, Result<RecordVersion>> {
         Box::pin(self.save_record(key, record, expected))
     }
 
@@ -176,33 +186,34 @@ fn too_busy(doing: &'static str) -> Error {
     Error::Unavailable { doing, source: "others kept writing to it".into() }
 }
 
-fn is_expected(expected: Expected, found: Option<Version>) -> bool {
+fn is_expected(expected: ExpectedVersion, found: Option<RecordVersion>) -> bool {
     match expected {
-        Expected::Any => true,
-        Expected::Absent => found.is_none(),
-        Expected::Exactly(version) => found == Some(version),
+        ExpectedVersion::Any => true,
+        ExpectedVersion::Absent => found.is_none(),
+        ExpectedVersion::Exactly(version) => found == Some(version),
     }
 }
 
 /// Returns the batch that makes `record` the session's state, provided that the stored row is still `stored`.
 fn save_batch(
-    (key, fence): (&SessionKey, Fence),
+    (key, fence): (&SessionKey, FencingToken),
     record: &SessionRecord,
     stored: Option<&SessionRow>,
     mut counters: Counters,
-) -> Result<(Batch, Version)> {
+) -> Result<(Batch, RecordVersion)> {
     let head = next_head(record, stored.map(|stored| &stored.head));
     let version = head.version;
-    let mut batch =
-        Batch::new(key.clone(), fence).require(Require::Idle).require(Require::Counters(counters));
+    let mut batch = Batch::new(key.clone(), fence)
+        .require(BatchPrecondition::Idle)
+        .require(BatchPrecondition::Counters(counters));
     batch.requires.push(match stored {
-        None => Require::SessionAbsent,
-        Some(row) => Require::SessionVersion(row.head.version),
+        None => BatchPrecondition::SessionAbsent,
+        Some(row) => BatchPrecondition::SessionVersion(row.head.version),
     });
-    batch.put(Put::Head(head));
+    batch.put(RowMutation::Head(head));
     for field in stored.iter().flat_map(|item| &item.fields).filter(|it| !record.state.contains_key(&it.name))
     {
-        batch.put(Put::DropField(field.name.clone()));
+        batch.put(RowMutation::DropField(field.name.clone()));
     }
     let items_before = counters.items;
     for (name, value) in &record.state {
@@ -211,13 +222,13 @@ fn save_batch(
     }
     if counters.items > items_before {
         counters.turns += 1;
-        batch.put(Put::Counters(counters));
+        batch.put(RowMutation::Counters(counters));
     }
-    Ok((batch, Version(version)))
+    Ok((batch, RecordVersion(version)))
 }
 
-fn next_head(record: &SessionRecord, stored: Option<&Head>) -> Head {
-    let new = Head {
+fn next_head(record: &SessionRecord, stored: Option<&SessionHead>) -> SessionHead {
+    let new = SessionHead {
         agent: String::new(),
         graph: String::new(),
         schema_version: String::new(),
@@ -229,7 +240,7 @@ fn next_head(record: &SessionRecord, stored: Option<&Head>) -> Head {
         updated_at: record.updated_at,
     };
     let head = stored.cloned().unwrap_or(new);
-    Head {
+    SessionHead {
         schema_version: record.schema_version.clone(),
         version: head.version + 1,
         updated_at: record.updated_at,
@@ -241,7 +252,7 @@ fn put_field(
     batch: &mut Batch,
     counters: &mut Counters,
     name: &str,
-    value: &Json,
+    value: &JsonDocument,
     generation: u64,
 ) -> Result<()> {
     let (mut len, mut bytes) = (0, 0);
@@ -252,22 +263,22 @@ fn put_field(
             source: Some(source.into()),
         })?;
         for element in elements {
-            let placement = Some(Placement { field: name.to_owned(), generation, seq: len });
-            let body = Json::from_text(element.get());
-            let row = ItemRow { no: counters.items, turn: counters.turns, placement, body, side: None };
-            batch.put(Put::Item(row));
+            let placement = Some(ItemPlacement { field: name.to_owned(), generation, seq: len });
+            let body = JsonDocument::from_text(element.get());
+            let row = ListItemRow { no: counters.items, turn: counters.turns, placement, body, side: None };
+            batch.put(RowMutation::Item(row));
             counters.items += 1;
             len += 1;
             bytes += element.get().len() as u64;
         }
         kept = FieldValue::List { generation, len, bytes };
     }
-    batch.put(Put::Field(FieldRow { name: name.to_owned(), value: kept }));
+    batch.put(RowMutation::Field(FieldRow { name: name.to_owned(), value: kept }));
     Ok(())
 }
 
 fn summary(row: SessionRow) -> SessionSummary {
-    let Head { schema_version, created_at, updated_at, .. } = row.head;
+    let SessionHead { schema_version, created_at, updated_at, .. } = row.head;
     SessionSummary { key: row.key, schema_version, created_at, updated_at }
 }
 

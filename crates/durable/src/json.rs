@@ -10,9 +10,9 @@ use serde_json::Value;
 /// Two documents are equal when their texts are.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Json(Box<str>);
+pub struct JsonDocument(Box<str>);
 
-impl Json {
+impl JsonDocument {
     /// Serialises a value.
     ///
     /// # Errors
@@ -70,13 +70,13 @@ impl Json {
     }
 }
 
-impl From<&Value> for Json {
+impl From<&Value> for JsonDocument {
     fn from(value: &Value) -> Self {
         Self(value.to_string().into_boxed_str())
     }
 }
 
-impl fmt::Debug for Json {
+impl fmt::Debug for JsonDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -97,10 +97,10 @@ mod tests {
             (r#"[{"[":"]]]"},[]]"#, 2),
         ];
         for (text, levels) in cases {
-            assert_eq!(Json::levels(text), levels, "{text}");
+            assert_eq!(JsonDocument::levels(text), levels, "{text}");
         }
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-        assert!(Json::from_text(deep(127)).decode::<Value>().is_ok());
-        assert!(Json::from_text(deep(128)).decode::<Value>().is_err());
+        assert!(JsonDocument::from_text(deep(127)).decode::<Value>().is_ok());
+        assert!(JsonDocument::from_text(deep(128)).decode::<Value>().is_err());
     }
 }

@@ -3,14 +3,15 @@
 use std::fmt;
 
 use crate::{
-    Batch, BoxFuture, Counters, Dossier, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
-    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ItemRange, Journal,
+    JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage,
+    SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery,
+    WaitRow, WaitRowQuery,
 };
 
 /// Which read of a store is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Read {
+pub enum JournalRead {
     /// [`Journal::session`].
     Session,
     /// [`Journal::dossier`].
@@ -41,22 +42,22 @@ pub enum Read {
     Events,
     /// [`Journal::usage`].
     Usage,
-    /// [`Upkeep::ownerless`].
+    /// [`JournalMaintenance::ownerless`].
     Ownerless,
-    /// [`Upkeep::deadlines`].
+    /// [`JournalMaintenance::deadlines`].
     Deadlines,
-    /// [`Upkeep::tenants`].
+    /// [`JournalMaintenance::tenants`].
     Tenants,
 }
 
-/// A store that wraps another one and observes its calls. An implementation gets [`Journal`] and [`Upkeep`] for free.
+/// A store that wraps another one and observes its calls. An implementation gets [`Journal`] and [`JournalMaintenance`] for free.
 /// For tests and measurements; fence and epoch are those of the wrapped store.
-pub trait Layer: fmt::Debug + Send + Sync {
+pub trait JournalLayer: fmt::Debug + Send + Sync {
     /// Returns the journal below.
     fn journal(&self) -> &dyn Journal;
 
     /// Returns the upkeep below.
-    fn upkeep(&self) -> &dyn Upkeep;
+    fn upkeep(&self) -> &dyn JournalMaintenance;
 
     /// Writes a batch; as it is, unless this is overridden.
     ///
@@ -69,15 +70,15 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// Receives every read before it is polled, and returns the future to run instead; by default the same one.
     fn read<'a, T: Send + 'a>(
         &'a self,
-        _: Read,
+        _: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
         answer
     }
 }
 
-impl<L: Layer> Journal for L {
-    fn fence(&self) -> Fence {
+impl<L: JournalLayer> Journal for L {
+    fn fence(&self) -> FencingToken {
         self.journal().fence()
     }
 
@@ -90,15 +91,15 @@ impl<L: Layer> Journal for L {
     }
 
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
-        self.read(Read::Session, self.journal().session(key))
+        self.read(JournalRead::Session, self.journal().session(key))
     }
 
-    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
-        self.read(Read::Dossier, self.journal().dossier(key))
+    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
+        self.read(JournalRead::Dossier, self.journal().dossier(key))
     }
 
     fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
-        self.read(Read::Numbers, self.journal().numbers(key))
+        self.read(JournalRead::Numbers, self.journal().numbers(key))
     }
 
     fn sessions<'a>(
@@ -107,7 +108,7 @@ impl<L: Layer> Journal for L {
         from: Option<&'a SessionId>,
         limit: u64,
     ) -> BoxFuture<'a, Result<SessionPage>> {
-        self.read(Read::Sessions, self.journal().sessions(tenant, from, limit))
+        self.read(JournalRead::Sessions, self.journal().sessions(tenant, from, limit))
     }
 
     fn recent<'a>(
@@ -116,15 +117,23 @@ impl<L: Layer> Journal for L {
         past: Option<&'a (Timestamp, SessionId)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
-        self.read(Read::Recent, self.journal().recent(tenant, past, limit))
+        self.read(JournalRead::Recent, self.journal().recent(tenant, past, limit))
     }
 
-    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
-        self.read(Read::Items, self.journal().items(key, range))
+    fn items<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        range: &'a ItemRange,
+    ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
+        self.read(JournalRead::Items, self.journal().items(key, range))
     }
 
-    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
-        self.read(Read::Turns, self.journal().turns(key, query))
+    fn turns<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        query: &'a TurnRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+        self.read(JournalRead::Turns, self.journal().turns(key, query))
     }
 
     fn session_of<'a>(
@@ -132,15 +141,15 @@ impl<L: Layer> Journal for L {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
-        self.read(Read::SessionOf, self.journal().session_of(tenant, invocation))
+        self.read(JournalRead::SessionOf, self.journal().session_of(tenant, invocation))
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.read(Read::Waits, self.journal().waits(query))
+    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        self.read(JournalRead::Waits, self.journal().waits(query))
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
-        self.read(Read::Mail, self.journal().mail(key))
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
+        self.read(JournalRead::Mail, self.journal().mail(key))
     }
 
     fn position<'a>(
@@ -148,15 +157,15 @@ impl<L: Layer> Journal for L {
         key: &'a SessionKey,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
-        self.read(Read::Position, self.journal().position(key, invocation))
+        self.read(JournalRead::Position, self.journal().position(key, invocation))
     }
 
     fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
-        self.read(Read::Positions, self.journal().positions(key))
+        self.read(JournalRead::Positions, self.journal().positions(key))
     }
 
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
-        self.read(Read::Records, self.journal().records(key, turn))
+        self.read(JournalRead::Records, self.journal().records(key, turn))
     }
 
     fn events<'a>(
@@ -165,21 +174,21 @@ impl<L: Layer> Journal for L {
         from: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
-        self.read(Read::Events, self.journal().events(key, from, limit))
+        self.read(JournalRead::Events, self.journal().events(key, from, limit))
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
-        self.read(Read::Usage, self.journal().usage(of))
+    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        self.read(JournalRead::Usage, self.journal().usage(of))
     }
 }
 
-impl<L: Layer> Upkeep for L {
+impl<L: JournalLayer> JournalMaintenance for L {
     fn ownerless<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        self.read(Read::Ownerless, self.upkeep().ownerless(past, limit))
+        self.read(JournalRead::Ownerless, self.upkeep().ownerless(past, limit))
     }
 
     fn deadlines<'a>(
@@ -187,10 +196,10 @@ impl<L: Layer> Upkeep for L {
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.read(Read::Deadlines, self.upkeep().deadlines(until, limit))
+        self.read(JournalRead::Deadlines, self.upkeep().deadlines(until, limit))
     }
 
     fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
-        self.read(Read::Tenants, self.upkeep().tenants(past, limit))
+        self.read(JournalRead::Tenants, self.upkeep().tenants(past, limit))
     }
 }

@@ -12,7 +12,7 @@
 //! - [`Journal`] is the storage trait of the chat harness: one write, [`Journal::apply`], that commits a whole
 //!   transition or nothing, and a handful of reads. It contains no chat terms.
 //!
-//! [`contract`] holds the public suite that every implementation passes, [`FailAt`] the fault injector.
+//! [`contract`] holds the public suite that every implementation passes, [`FaultInjectingStore`] the fault injector.
 //!
 //! # Invariants
 //! INV-3, INV-4, INV-13, INV-14 (see ARCHITECTURE.md).
@@ -40,28 +40,36 @@ mod row;
 mod session;
 mod time;
 
-pub use batch::{Batch, Put, Require};
-pub use batched::Batched;
+pub use batch::{Batch, BatchPrecondition, RowMutation};
+pub use batched::BatchedCheckpointer;
 pub use checkpoint::{
     CheckpointFilter, CheckpointRecord, CheckpointState, CheckpointSummary, Checkpointer, EnclosingInstance,
     FanOutProgress, InstanceProgress, InstanceState,
 };
-pub use documents::{Blob, BlobAccount, BlobInfo, Change, Document, DocumentKey, Documents, Expect};
-pub use dossier::{Dossier, Paused};
-pub use error::{BoxError, Error, Result};
-pub use fault::{FailAt, Land};
-pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, SubjectId, TenantId};
-pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep, UsageOf, WaitQuery};
-pub use journal_sessions::JournalSessions;
-pub use json::Json;
-pub use layer::{Layer, Read};
-pub use memory::MemoryStore;
-pub use migration::{MigrationError, MigrationErrorKind, Migrations};
-pub use paused::{PausedRecord, PausedStatus, PausedStore};
-pub use positions::{NodePosition, Positions};
-pub use row::{
-    AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, MailRow, Parent, Placement,
-    PositionRow, RecordRow, SessionRow, TurnKind, TurnRow, TurnStatus, UsageRow, WaitRow, WaitStatus,
+pub use documents::{
+    BlobMetadata, DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, StoredBlob,
+    StoredDocument, TenantBlobTotals,
 };
-pub use session::{Expected, SessionFilter, SessionRecord, SessionStore, SessionSummary, Version};
+pub use dossier::{PausedInvocation, SessionSnapshot};
+pub use error::{BoxError, Error, Result};
+pub use fault::{FailedWriteEffect, FaultInjectingStore};
+pub use id::{FencingToken, InvalidIdentifier, InvocationId, SessionId, SessionKey, SubjectId, TenantId};
+pub use journal::{
+    BoxFuture, ItemRange, Journal, JournalMaintenance, SessionPage, TurnRowQuery, UsageRowQuery, WaitRowQuery,
+};
+pub use journal_sessions::JournalSessions;
+pub use json::JsonDocument;
+pub use layer::{JournalLayer, JournalRead};
+pub use memory::MemoryStore;
+pub use migration::{MigrationError, MigrationErrorKind, StateMigrations};
+pub use paused::{PausedRecord, PausedStatus, PausedStore};
+pub use positions::{NodePosition, PositionHistory};
+pub use row::{
+    AuditRow, Counters, EarlySignalRow, EventRow, FieldRow, FieldValue, ItemPlacement, ListItemRow,
+    ParentSession, PositionRow, RecordRow, SessionHead, SessionRow, StoredTurnKind, StoredTurnStatus,
+    StoredWaitStatus, TurnRow, UsageRow, WaitRow,
+};
+pub use session::{
+    ExpectedVersion, RecordVersion, SessionFilter, SessionRecord, SessionStore, SessionSummary,
+};
 pub use time::Timestamp;

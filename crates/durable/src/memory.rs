@@ -16,12 +16,13 @@ use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use state::State;
+use state::MemoryTables;
 
 use crate::{
-    AuditRow, Batch, BoxFuture, Counters, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
-    JournalSessions, MailRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow,
-    TenantId, Timestamp, TurnQuery, TurnRow, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
+    AuditRow, Batch, BoxFuture, Counters, EarlySignalRow, Error, EventRow, FencingToken, InvocationId,
+    ItemRange, Journal, JournalMaintenance, JournalSessions, ListItemRow, PositionRow, RecordRow, Result,
+    SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow,
+    UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 /// Keeps everything in memory: for tests, examples and sessions that need not outlive the process.
@@ -45,8 +46,8 @@ use crate::{
 #[derive(Clone)]
 pub struct MemoryStore {
     /// Guards all data; held for one call, never across an await.
-    state: Arc<Mutex<State>>,
-    fence: Fence,
+    state: Arc<Mutex<MemoryTables>>,
+    fence: FencingToken,
     epoch: Arc<str>,
 }
 
@@ -60,7 +61,7 @@ impl MemoryStore {
     /// Makes an empty store with an epoch of one's own.
     #[must_use]
     pub fn with_epoch(epoch: impl Into<Arc<str>>) -> Self {
-        let state = State::default();
+        let state = MemoryTables::default();
         let fence = state.fence;
         Self { state: Arc::new(Mutex::new(state)), fence, epoch: epoch.into() }
     }
@@ -70,7 +71,7 @@ impl MemoryStore {
     #[must_use]
     pub fn reopen(&self) -> Self {
         let mut state = self.state();
-        state.fence = Fence(state.fence.0 + 1);
+        state.fence = FencingToken(state.fence.0 + 1);
         Self { state: self.state.clone(), fence: state.fence, epoch: self.epoch.clone() }
     }
 
@@ -86,13 +87,13 @@ impl MemoryStore {
         self.state().audit.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryTables> {
         // Nothing that runs under the lock panics half way through a write, so poison tells of no harm.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the data for writing, unless a newer handle was opened.
-    fn writable(&self) -> Result<MutexGuard<'_, State>> {
+    fn writable(&self) -> Result<MutexGuard<'_, MemoryTables>> {
         let state = self.state();
         if state.fence == self.fence {
             return Ok(state);
@@ -126,7 +127,7 @@ fn now<'a, T: Send + 'a>(answer: T) -> BoxFuture<'a, T> {
 }
 
 impl Journal for MemoryStore {
-    fn fence(&self) -> Fence {
+    fn fence(&self) -> FencingToken {
         self.fence
     }
 
@@ -168,11 +169,19 @@ impl Journal for MemoryStore {
         now(Ok(read::recent(&self.state(), tenant, past, limit)))
     }
 
-    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+    fn items<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        range: &'a ItemRange,
+    ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
         now(Ok(read::items(&self.state(), key, range)))
     }
 
-    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+    fn turns<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        query: &'a TurnRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
         now(Ok(read::turns(&self.state(), key, query)))
     }
 
@@ -184,11 +193,11 @@ impl Journal for MemoryStore {
         now(Ok(read::session_of(&self.state(), tenant, invocation)))
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         now(Ok(read::waits(&self.state(), query)))
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
         now(Ok(read::mail(&self.state(), key)))
     }
 
@@ -217,12 +226,12 @@ impl Journal for MemoryStore {
         now(Ok(read::events(&self.state(), key, from, limit)))
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
         now(Ok(read::usage(&self.state(), of)))
     }
 }
 
-impl Upkeep for MemoryStore {
+impl JournalMaintenance for MemoryStore {
     fn ownerless<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,

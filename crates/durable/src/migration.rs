@@ -25,9 +25,9 @@ type Migrate = dyn Fn(State) -> Result<State, BoxError> + Send + Sync;
 /// # Example
 /// ```
 /// use std::collections::BTreeMap;
-/// use singletree_durable::Migrations;
+/// use singletree_durable::StateMigrations;
 ///
-/// let migrations = Migrations::new().with("v1", "v2", |mut state| {
+/// let migrations = StateMigrations::new().with("v1", "v2", |mut state| {
 ///     state.insert("topic".to_owned(), "none".into());
 ///     Ok(state)
 /// });
@@ -37,12 +37,12 @@ type Migrate = dyn Fn(State) -> Result<State, BoxError> + Send + Sync;
 /// # Ok::<(), singletree_durable::MigrationError>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Migrations {
-    edges: Vec<Edge>,
+pub struct StateMigrations {
+    edges: Vec<MigrationEdge>,
 }
 
 #[derive(Clone)]
-struct Edge {
+struct MigrationEdge {
     from: String,
     to: String,
     migrate: Arc<Migrate>,
@@ -113,16 +113,16 @@ impl MigrationError {
 /// The panic message of a migration.
 #[derive(Debug, thiserror::Error)]
 #[error("the migration panicked: {0}")]
-struct Panicked(String);
+struct MigrationPanic(String);
 
-impl Migrations {
+impl StateMigrations {
     /// Makes an empty registry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a migration from one version to another. [`Migrations::check`] tells whether the set is sound.
+    /// Adds a migration from one version to another. [`StateMigrations::check`] tells whether the set is sound.
     #[must_use]
     pub fn with(
         mut self,
@@ -133,7 +133,7 @@ impl Migrations {
         + Sync
         + 'static,
     ) -> Self {
-        self.edges.push(Edge { from: from.into(), to: to.into(), migrate: Arc::new(migrate) });
+        self.edges.push(MigrationEdge { from: from.into(), to: to.into(), migrate: Arc::new(migrate) });
         self
     }
 
@@ -186,7 +186,7 @@ impl Migrations {
     }
 
     /// Finds the one shortest chain.
-    fn chain<'a>(&'a self, from: &'a str, to: &'a str) -> Result<Vec<&'a Edge>, MigrationError> {
+    fn chain<'a>(&'a self, from: &'a str, to: &'a str) -> Result<Vec<&'a MigrationEdge>, MigrationError> {
         let reached = self.reach(from);
         if reached.get(to).is_some_and(|reached| reached.is_ambiguous) {
             return Err(ambiguous(from, to));
@@ -204,15 +204,18 @@ impl Migrations {
     }
 
     /// Walks breadth first from a version: how each version is reached by the fewest migrations.
-    fn reach<'a>(&'a self, from: &'a str) -> BTreeMap<&'a str, Reached<'a>> {
-        let start = Reached { distance: 0, by: None, is_ambiguous: false };
+    fn reach<'a>(&'a self, from: &'a str) -> BTreeMap<&'a str, ReachedVersion<'a>> {
+        let start = ReachedVersion { distance: 0, by: None, is_ambiguous: false };
         let mut reached = BTreeMap::from([(from, start)]);
         let mut queue = VecDeque::from([from]);
         while let Some(at) = queue.pop_front() {
             let here = reached[at];
             for edge in self.edges.iter().filter(|edge| edge.from == at) {
-                let there =
-                    Reached { distance: here.distance + 1, by: Some(edge), is_ambiguous: here.is_ambiguous };
+                let there = ReachedVersion {
+                    distance: here.distance + 1,
+                    by: Some(edge),
+                    is_ambiguous: here.is_ambiguous,
+                };
                 match reached.get_mut(edge.to.as_str()) {
                     None => {
                         reached.insert(&edge.to, there);
@@ -240,16 +243,16 @@ impl Migrations {
 
 /// How a version is reached.
 #[derive(Clone, Copy)]
-struct Reached<'a> {
+struct ReachedVersion<'a> {
     distance: usize,
-    by: Option<&'a Edge>,
+    by: Option<&'a MigrationEdge>,
     is_ambiguous: bool,
 }
 
-impl Edge {
+impl MigrationEdge {
     fn apply(&self, state: State) -> Result<State, MigrationError> {
         let answer = catch_unwind(AssertUnwindSafe(|| (self.migrate)(state)));
-        let answer = answer.unwrap_or_else(|panic| Err(Box::new(Panicked(said(panic.as_ref())))));
+        let answer = answer.unwrap_or_else(|panic| Err(Box::new(MigrationPanic(said(panic.as_ref())))));
         answer.map_err(|source| MigrationError::Failed {
             from_version: self.from.clone(),
             to_version: self.to.clone(),
@@ -268,7 +271,7 @@ fn ambiguous(from: &str, to: &str) -> MigrationError {
 }
 
 /// Lists the registered pairs, ordered.
-impl fmt::Display for Migrations {
+impl fmt::Display for StateMigrations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut pairs: Vec<_> =
             self.edges.iter().map(|edge| format!("{} -> {}", edge.from, edge.to)).collect();
@@ -278,9 +281,9 @@ impl fmt::Display for Migrations {
     }
 }
 
-impl fmt::Debug for Migrations {
+impl fmt::Debug for StateMigrations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Migrations({self})")
+        write!(f, "StateMigrations({self})")
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BoxFuture, InvocationId, Json, Result, TenantId};
+use crate::{BoxFuture, InvocationId, JsonDocument, Result, TenantId};
 
 /// Whether a paused record can be resumed (suspension §7; a claim keeps two signals from resuming it both).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct PausedRecord {
     /// Whether it can be resumed.
     pub status: PausedStatus,
     /// Everything that a resume needs.
-    pub body: Json,
+    pub body: JsonDocument,
 }
 
 /// Where suspended invocations live until their signal comes (suspension §7, §8.5).

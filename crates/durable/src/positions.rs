@@ -30,27 +30,27 @@ pub struct NodePosition {
 /// beginning: cloning and appending take constant time, whatever the length. Each list has a digest, by which a store
 /// recognizes the positions that it has stored already.
 #[derive(Clone, Default)]
-pub struct Positions {
+pub struct PositionHistory {
     /// Guards the entries that lists with a common origin share; held for a push or a copy. Grows only at its end.
-    line: Arc<Mutex<Vec<Entry>>>,
+    line: Arc<Mutex<Vec<PositionEntry>>>,
     len: usize,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct PositionEntry {
     position: NodePosition,
     /// Of this entry and all before it.
     digest: u64,
 }
 
-impl Positions {
+impl PositionHistory {
     /// Makes an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn line(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn line(&self) -> MutexGuard<'_, Vec<PositionEntry>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,7 @@ impl Positions {
     pub fn push(&mut self, position: NodePosition) {
         let mut line = self.line();
         let before = self.len.checked_sub(1).map_or(OFFSET, |at| line[at].digest);
-        let entry = Entry { digest: digest(before, &position), position };
+        let entry = PositionEntry { digest: digest(before, &position), position };
         if line.len() > self.len {
             // Somebody else has gone on from here.
             let mut own = line[..self.len].to_vec();
@@ -131,7 +131,7 @@ fn digest(before: u64, position: &NodePosition) -> u64 {
     fan_out_index.map_or(hash, |fan_out_index| bytes(hash, &fan_out_index.to_le_bytes()))
 }
 
-impl FromIterator<NodePosition> for Positions {
+impl FromIterator<NodePosition> for PositionHistory {
     fn from_iter<T: IntoIterator<Item = NodePosition>>(positions: T) -> Self {
         let mut all = Self::new();
         positions.into_iter().for_each(|position| all.push(position));
@@ -139,27 +139,27 @@ impl FromIterator<NodePosition> for Positions {
     }
 }
 
-impl PartialEq for Positions {
+impl PartialEq for PositionHistory {
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && (Arc::ptr_eq(&self.line, &other.line) || self.to_vec() == other.to_vec())
     }
 }
 
-impl Eq for Positions {}
+impl Eq for PositionHistory {}
 
-impl fmt::Debug for Positions {
+impl fmt::Debug for PositionHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.to_vec()).finish()
     }
 }
 
-impl Serialize for Positions {
+impl Serialize for PositionHistory {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.to_vec().serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Positions {
+impl<'de> Deserialize<'de> for PositionHistory {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Vec::deserialize(deserializer).map(|it: Vec<NodePosition>| it.into_iter().collect())
     }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn lists_that_went_on_from_a_common_beginning_do_not_see_each_other() {
-        let common: Positions = (0..3).map(at).collect();
+        let common: PositionHistory = (0..3).map(at).collect();
         let (mut one, mut other) = (common.clone(), common.clone());
         one.push(at(3));
         other.push(at(7));
@@ -190,12 +190,12 @@ mod tests {
         assert_eq!(one.to_vec(), [at(0), at(1), at(2), at(3)]);
         assert_eq!(other.to_vec(), [at(0), at(1), at(2), at(7), at(8)]);
         assert_eq!(one.from(2), [at(2), at(3)]);
-        assert_eq!((common.last(), Positions::new().last()), (Some(at(2)), None));
+        assert_eq!((common.last(), PositionHistory::new().last()), (Some(at(2)), None));
     }
 
     #[test]
     fn a_digest_tells_whether_lists_begin_alike() {
-        let (one, other): (Positions, Positions) =
+        let (one, other): (PositionHistory, PositionHistory) =
             ((0..4).map(at).collect(), [0, 1, 5].map(at).into_iter().collect());
         assert_eq!(
             (0..=2).map(|it| one.digest(it)).collect::<Vec<_>>(),
@@ -206,14 +206,14 @@ mod tests {
         let inner = NodePosition { fan_out_index: Some(0), ..at(0) };
         let shifted = NodePosition { namespace: Vec::new(), node_name: "outernode 0".into(), ..at(0) };
         for changed in [inner, shifted] {
-            assert_ne!([changed].into_iter().collect::<Positions>().digest(1), one.digest(1));
+            assert_ne!([changed].into_iter().collect::<PositionHistory>().digest(1), one.digest(1));
         }
     }
 
     #[test]
     fn json_leads_back() {
-        let positions: Positions = (0..3).map(at).collect();
+        let positions: PositionHistory = (0..3).map(at).collect();
         let json = serde_json::to_string(&positions).unwrap();
-        assert_eq!(serde_json::from_str::<Positions>(&json).unwrap(), positions);
+        assert_eq!(serde_json::from_str::<PositionHistory>(&json).unwrap(), positions);
     }
 }

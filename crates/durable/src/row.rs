@@ -1,10 +1,10 @@
 //! The rows of a journal: sessions, turns, items, waits, positions and events.
 //!
 //! Rows of one session are numbered by the writer, from counters that only rise ([`Counters`]); numbers are never used
-//! twice under a session's name, also when it is deleted and made anew. A body is written once, as an [`ItemRow`];
+//! twice under a session's name, also when it is deleted and made anew. A body is written once, as a [`ListItemRow`];
 //! everything else refers to it by number (INV-4).
 
-use crate::{Fence, InvocationId, Json, SessionId, SessionKey, SubjectId, Timestamp};
+use crate::{FencingToken, InvocationId, JsonDocument, SessionId, SessionKey, SubjectId, Timestamp};
 
 /// Next free numbers of a session's rows. They only rise, and outlive the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,7 +34,7 @@ impl Counters {
 
 /// Where a forked session comes from (D12).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parent {
+pub struct ParentSession {
     /// The session it was forked from, of the same tenant.
     pub session: SessionId,
     /// How many messages of it were copied.
@@ -43,7 +43,7 @@ pub struct Parent {
 
 /// The properties of a session beside its rows. A put of a head replaces it whole; it never touches the counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct SessionHead {
     /// Which agent answers in it (D28).
     pub agent: String,
     /// The digest of that agent's graph when the state was last written (D28).
@@ -55,7 +55,7 @@ pub struct Head {
     /// Which texts reach the model, fixed at creation: `conversation` or `command`.
     pub prompt_policy: String,
     /// Where it was forked from.
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentSession>,
     /// The person or program on whose behalf it was made, when known; erasure selects sessions by it. A fork has the
     /// subject of its source.
     pub subject: Option<SubjectId>,
@@ -71,7 +71,7 @@ pub struct SessionRow {
     /// Its name.
     pub key: SessionKey,
     /// Its properties.
-    pub head: Head,
+    pub head: SessionHead,
     /// Next free numbers.
     pub counters: Counters,
     /// Its fields, ordered by name.
@@ -91,7 +91,7 @@ pub struct FieldRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldValue {
     /// The value itself.
-    Value(Json),
+    Value(JsonDocument),
     /// A list, of which only this is kept here: its items are rows.
     List {
         /// Which generation of rows is the list; a list that was rewritten starts the next.
@@ -105,7 +105,7 @@ pub enum FieldValue {
 
 /// Where an item stands in a list field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placement {
+pub struct ItemPlacement {
     /// The field.
     pub field: String,
     /// The generation of the field's rows.
@@ -119,20 +119,20 @@ pub struct Placement {
 /// An item without a placement is stored but not (yet) part of a list: the message of a turn that has not ended, or an
 /// item that the nodes of a failed turn made (D11).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ItemRow {
+pub struct ListItemRow {
     /// Its number in the session.
     pub no: u64,
     /// The turn that made it.
     pub turn: u64,
     /// Its place in a list, once it has one.
-    pub placement: Option<Placement>,
+    pub placement: Option<ItemPlacement>,
     /// The element itself.
-    pub body: Json,
+    pub body: JsonDocument,
     /// Its side record, which is not part of the element: time, speaker, tool success, interruption (D17).
-    pub side: Option<Json>,
+    pub side: Option<JsonDocument>,
 }
 
-impl ItemRow {
+impl ListItemRow {
     /// Returns the bytes of the body and of the side record.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -143,7 +143,7 @@ impl ItemRow {
 
 /// The cause of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TurnKind {
+pub enum StoredTurnKind {
     /// A message.
     Message,
     /// A signal, or a deadline with values to go on with.
@@ -154,7 +154,7 @@ pub enum TurnKind {
 
 /// How far a turn is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TurnStatus {
+pub enum StoredTurnStatus {
     /// Accepted; runs, waits its place or is parked behind a wait. Has no outcome yet.
     Accepted,
     /// Ended: its invocation waits for a signal.
@@ -165,7 +165,7 @@ pub enum TurnStatus {
     Errored,
 }
 
-impl TurnStatus {
+impl StoredTurnStatus {
     /// Tells whether the turn has its outcome.
     #[must_use]
     pub fn is_ended(self) -> bool {
@@ -186,12 +186,12 @@ pub struct TurnRow {
     /// Which turn of its invocation: 0 for the message, then 1, 2, … for those after each wait.
     pub ordinal: u32,
     /// Its cause.
-    pub kind: TurnKind,
+    pub kind: StoredTurnKind,
     /// How far it is.
-    pub status: TurnStatus,
+    pub status: StoredTurnStatus,
     /// The fence under which it was last accepted or taken over; a turn without outcome of a lower fence than the
     /// store's has no owner.
-    pub fence: Fence,
+    pub fence: FencingToken,
     /// How many times it was taken over after its process died (D24).
     pub deaths: u32,
     /// Which agent runs it.
@@ -211,14 +211,14 @@ pub struct TurnRow {
     /// When it ended.
     pub ended_at: Option<Timestamp>,
     /// Its outcome, once it has one.
-    pub outcome: Option<Json>,
+    pub outcome: Option<JsonDocument>,
     /// The failed turn that it retries.
     pub retries: Option<u64>,
 }
 
 /// Whether a wait still waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WaitStatus {
+pub enum StoredWaitStatus {
     /// It waits.
     Pending,
     /// Its signal came.
@@ -241,23 +241,23 @@ pub struct WaitRow {
     /// The turn that suspended.
     pub turn: u64,
     /// Whether it still waits.
-    pub status: WaitStatus,
+    pub status: StoredWaitStatus,
     /// The descriptor's metadata, opaque.
-    pub metadata: Option<Json>,
+    pub metadata: Option<JsonDocument>,
     /// The digest of the exact action that an answer approves.
     pub action: Option<String>,
     /// When it expires.
     pub deadline: Option<Timestamp>,
     /// The JSON Schema of its answer.
-    pub payload_schema: Option<Json>,
+    pub payload_schema: Option<JsonDocument>,
     /// The fields with which the graph goes on when the deadline passes.
-    pub on_deadline: Option<Json>,
+    pub on_deadline: Option<JsonDocument>,
     /// When it began.
     pub created_at: Timestamp,
     /// The turn that its end started.
     pub ended_by: Option<u64>,
     /// The signal's payload.
-    pub answer: Option<Json>,
+    pub answer: Option<JsonDocument>,
     /// Who answered.
     pub answered_by: Option<String>,
     /// When it ended.
@@ -267,11 +267,11 @@ pub struct WaitRow {
 /// A signal that came before anything waited for it (D2). A put replaces the row whole; a session keeps one for each
 /// signal id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MailRow {
+pub struct EarlySignalRow {
     /// The id of the signal.
     pub signal: String,
     /// Its payload.
-    pub payload: Json,
+    pub payload: JsonDocument,
     /// Who sent it.
     pub from: Option<String>,
     /// When it came.
@@ -286,7 +286,7 @@ pub struct PositionRow {
     /// The turn that wrote it.
     pub turn: u64,
     /// Cursor and frames; lists are named by generation and length or by item numbers, never by content.
-    pub body: Json,
+    pub body: JsonDocument,
 }
 
 /// One durable fact of a node that has not committed yet: the result of one of several effects (D7).
@@ -297,7 +297,7 @@ pub struct RecordRow {
     /// The fact's name, unique within the turn.
     pub name: String,
     /// The fact.
-    pub body: Json,
+    pub body: JsonDocument,
 }
 
 /// An entry of a session's durable log.
@@ -314,7 +314,7 @@ pub struct EventRow {
     /// When.
     pub at: Timestamp,
     /// Further details.
-    pub body: Option<Json>,
+    pub body: Option<JsonDocument>,
 }
 
 /// The usage of a model.

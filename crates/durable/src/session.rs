@@ -5,21 +5,21 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BoxFuture, Json, Result, SessionKey, TenantId, Timestamp};
+use crate::{BoxFuture, JsonDocument, Result, SessionKey, TenantId, Timestamp};
 
 /// How often a session record was written; counts from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Version(pub u64);
+pub struct RecordVersion(pub u64);
 
 /// The version that the caller expects to be stored (sessions §8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedVersion {
     /// Anything: the last write wins (sessions §8.1).
     Any,
     /// Nothing.
     Absent,
     /// Exactly this version.
-    Exactly(Version),
+    Exactly(RecordVersion),
 }
 
 /// The state of a session, as stored (sessions §2).
@@ -28,7 +28,7 @@ pub struct SessionRecord {
     /// The version of the state's schema.
     pub schema_version: String,
     /// The state: each field's value.
-    pub state: BTreeMap<String, Json>,
+    pub state: BTreeMap<String, JsonDocument>,
     /// When it was written, by the writer's clock.
     pub updated_at: Timestamp,
 }
@@ -70,15 +70,18 @@ pub struct SessionFilter {
 /// [`Error::Conflict`](crate::Error::Conflict), which stays `session_write_conflict`.
 pub trait SessionStore: fmt::Debug + Send + Sync {
     /// Returns the record and its version, or `None` when nothing is stored.
-    fn load<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<(SessionRecord, Version)>>>;
+    fn load<'a>(
+        &'a self,
+        key: &'a SessionKey,
+    ) -> BoxFuture<'a, Result<Option<(SessionRecord, RecordVersion)>>>;
 
     /// Saves the record if `expected` holds, and returns its new version.
     fn save<'a>(
         &'a self,
         key: &'a SessionKey,
         record: &'a SessionRecord,
-        expected: Expected,
-    ) -> BoxFuture<'a, Result<Version>>;
+        expected: ExpectedVersion,
+    ) -> BoxFuture<'a, Result<RecordVersion>>;
 
     /// Removes the record, if there is one.
     fn delete<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<()>>;

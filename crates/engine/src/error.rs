@@ -6,11 +6,11 @@ use std::sync::Arc;
 use singletree_durable::{BoxError, MigrationError, MigrationErrorKind, Timestamp};
 
 use crate::plan::field::FieldFault;
-use crate::plan::problem::Problem;
+use crate::plan::problem::GraphProblem;
 use crate::plan::reducer::ReducerFault;
 use crate::plan::snapshot::{MergeFault, Snapshot};
-use crate::run::fault::Fault;
-use crate::run::outcome::Completed;
+use crate::run::fault::NodeFault;
+use crate::run::outcome::CompletedRun;
 
 /// The result of an engine operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -20,18 +20,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The graph's structure is wrong; all problems are listed, the first one gives the category.
-    #[error("the graph does not compile: {}", Problems(problems))]
+    #[error("the graph does not compile: {}", ProblemList(problems))]
     Compile {
         /// The problems found. Never empty.
-        problems: Vec<Problem>,
+        problems: Vec<GraphProblem>,
     },
     /// A node failed (graph-engine §4).
     #[error("node '{}' failed", place.node)]
     Node {
         /// Which one.
-        place: Place,
+        place: NodeLocation,
         /// The failure.
-        source: Fault,
+        source: NodeFault,
         /// The state as it was before the node.
         state: Snapshot,
     },
@@ -39,11 +39,11 @@ pub enum Error {
     #[error("branch '{branch}' of node '{}' failed", place.node)]
     Branch {
         /// The node that dispatches the branches.
-        place: Place,
+        place: NodeLocation,
         /// Which of them.
         branch: Arc<str>,
         /// The failure.
-        source: Box<Fault>,
+        source: Box<NodeFault>,
         /// The state as it was before the node.
         state: Snapshot,
     },
@@ -51,7 +51,7 @@ pub enum Error {
     #[error("the edge of node '{}' failed", place.node)]
     Edge {
         /// The node whose edge it is.
-        place: Place,
+        place: NodeLocation,
         /// The error of the edge function.
         source: BoxError,
         /// The state after the node's update.
@@ -61,7 +61,7 @@ pub enum Error {
     #[error("reducer {reducer} could not merge what node '{}' returned for field '{field}'", place.node)]
     Reducer {
         /// The node that returned the update.
-        place: Place,
+        place: NodeLocation,
         /// The field.
         field: String,
         /// The reducer.
@@ -72,20 +72,20 @@ pub enum Error {
         state: Snapshot,
     },
     /// A node's edge leads nowhere: the node has none, or its function named a node that is not declared.
-    #[error("node '{}' routes to {}", place.node, Destination(destination.as_deref()))]
+    #[error("node '{}' routes to {}", place.node, DestinationText(destination.as_deref()))]
     Routing {
         /// The node.
-        place: Place,
+        place: NodeLocation,
         /// Where it would go.
         destination: Option<String>,
         /// The state after the node's update.
         state: Snapshot,
     },
     /// State does not match the declarations of its schema (graph-engine §4).
-    #[error("the state is not valid {}", Where(place.as_ref()))]
+    #[error("the state is not valid {}", LocationText(place.as_ref()))]
     Validation {
         /// The node after which this was found; none at entry.
-        place: Option<Place>,
+        place: Option<NodeLocation>,
         /// The field, and the reason why its value is not valid.
         source: FieldFault,
         /// The last valid state, when there was one.
@@ -103,7 +103,7 @@ pub enum Error {
         /// Why.
         source: BoxError,
         /// The result that was reached, when the save was the one at the end.
-        completed: Option<Box<Completed<Snapshot>>>,
+        completed: Option<Box<CompletedRun<Snapshot>>>,
     },
     /// Somebody else wrote the session, or it is not free to be written (sessions §8.2).
     #[error("the session was written by somebody else")]
@@ -230,7 +230,7 @@ impl Error {
     }
 
     /// Returns the wrapped fault, when the engine put this error around a failure.
-    pub(crate) fn wrapped(&self) -> Option<&Fault> {
+    pub(crate) fn wrapped(&self) -> Option<&NodeFault> {
         match self {
             Self::Node { source, .. } => Some(source),
             Self::Branch { source, .. } => Some(source),
@@ -270,7 +270,7 @@ impl Error {
     }
 
     /// Says which error of a node a failed merge is.
-    pub(crate) fn of_merge(fault: MergeFault, place: &Place, state: &Snapshot) -> Self {
+    pub(crate) fn of_merge(fault: MergeFault, place: &NodeLocation, state: &Snapshot) -> Self {
         let (place, state) = (place.clone(), state.clone());
         match fault {
             MergeFault::Reducer { field, reducer, fault } => {
@@ -315,7 +315,7 @@ impl Error {
 
     /// Returns the node that the error is about, when it is about one.
     #[must_use]
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&NodeLocation> {
         match self {
             Self::Node { place, .. }
             | Self::Branch { place, .. }
@@ -353,7 +353,7 @@ impl Error {
     /// Returns the category of the cause: a node's own category when it has one, else the error's.
     #[must_use]
     pub fn derived_category(&self) -> &str {
-        self.wrapped().and_then(Fault::category).unwrap_or_else(|| self.category())
+        self.wrapped().and_then(NodeFault::category).unwrap_or_else(|| self.category())
     }
 }
 
@@ -377,7 +377,7 @@ fn checkpoint_migration_category(error: &MigrationError) -> &'static str {
 
 /// Where in a graph something happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct NodeLocation {
     /// The node's name in its own graph.
     pub node: Arc<str>,
     /// The path from the outermost graph down to the node, its own name last (graph-engine §6).
@@ -387,7 +387,7 @@ pub struct Place {
 /// Something that went wrong beside the run and did not change it (graph-engine §6).
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Mishap {
+pub enum ObserverFailure {
     /// An observer failed on an event.
     Observer {
         /// The observer's error.
@@ -402,9 +402,9 @@ pub enum Mishap {
     },
 }
 
-struct Problems<'a>(&'a [Problem]);
+struct ProblemList<'a>(&'a [GraphProblem]);
 
-impl fmt::Display for Problems<'_> {
+impl fmt::Display for ProblemList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, problem) in self.0.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };
@@ -414,9 +414,9 @@ impl fmt::Display for Problems<'_> {
     }
 }
 
-struct Destination<'a>(Option<&'a str>);
+struct DestinationText<'a>(Option<&'a str>);
 
-impl fmt::Display for Destination<'_> {
+impl fmt::Display for DestinationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(name) => write!(f, "'{name}', which is not a node"),
@@ -425,9 +425,9 @@ impl fmt::Display for Destination<'_> {
     }
 }
 
-struct Where<'a>(Option<&'a Place>);
+struct LocationText<'a>(Option<&'a NodeLocation>);
 
-impl fmt::Display for Where<'_> {
+impl fmt::Display for LocationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(place) => write!(f, "after node '{}'", place.node),

@@ -12,15 +12,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use singletree_durable::{
-    Batch, Counters, FieldRow, FieldValue, Head, InvocationId, ItemRow, Journal, Json, Placement,
-    PositionRow, Put, SessionId, SessionKey, TenantId, Timestamp, TurnKind, TurnRow, TurnStatus, WaitRow,
-    WaitStatus,
+    Batch, Counters, FieldRow, FieldValue, InvocationId, ItemPlacement, Journal, JsonDocument, ListItemRow,
+    PositionRow, RowMutation, SessionHead, SessionId, SessionKey, StoredTurnKind, StoredTurnStatus,
+    StoredWaitStatus, TenantId, Timestamp, TurnRow, WaitRow,
 };
 use singletree_engine::{Ctx, END, Graph, Target};
 use singletree_harness::{Agent, Chat, HISTORY, Messages};
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
-use singletree_store_sqlite::{Durability, SqliteStore};
+use singletree_store_sqlite::{CommitDurability, SqliteStore};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -74,7 +74,7 @@ fn key(session: &str) -> Outcome<SessionKey> {
 /// Makes a session of that many messages: one turn makes it, the rest is added to its list.
 async fn long(path: &Path, messages: u64, bytes: usize) -> Outcome<()> {
     const BATCH: u64 = 1_000;
-    let store = SqliteStore::options(path).durability(Durability::Normal).open().await?;
+    let store = SqliteStore::options(path).durability(CommitDurability::Normal).open().await?;
     chat(store.clone(), None)?.send("s", ChatMessage::user("m")).await;
     let key = key("s")?;
     let row = store.session(&key).await?.ok_or("the session was made")?;
@@ -84,15 +84,15 @@ async fn long(path: &Path, messages: u64, bytes: usize) -> Outcome<()> {
         for _ in 0..BATCH.min(messages - len) {
             let role = if len % 2 == 0 { "user" } else { "assistant" };
             let text = format!("{len:0bytes$}");
-            let body = Json::of(&serde_json::json!({ "role": role, "content": text }))?;
+            let body = JsonDocument::of(&serde_json::json!({ "role": role, "content": text }))?;
             written += body.as_str().len() as u64;
-            let placement = Some(Placement { field: HISTORY.to_owned(), generation: 0, seq: len });
-            batch.put(Put::Item(ItemRow { no, turn: 0, placement, body, side: None }));
+            let placement = Some(ItemPlacement { field: HISTORY.to_owned(), generation: 0, seq: len });
+            batch.put(RowMutation::Item(ListItemRow { no, turn: 0, placement, body, side: None }));
             (no, len) = (no + 1, len + 1);
         }
         let value = FieldValue::List { generation: 0, len, bytes: written };
-        batch.put(Put::Field(FieldRow { name: HISTORY.to_owned(), value }));
-        batch.put(Put::Counters(Counters { items: no, ..row.counters }));
+        batch.put(RowMutation::Field(FieldRow { name: HISTORY.to_owned(), value }));
+        batch.put(RowMutation::Counters(Counters { items: no, ..row.counters }));
         store.apply(batch).await?;
     }
     store.close().await;
@@ -126,7 +126,7 @@ async fn say(chat: &Chat) -> Outcome<()> {
 /// Makes sessions each of which waits for a signal.
 async fn suspended(path: &Path, sessions: u64) -> Outcome<()> {
     const TOGETHER: u64 = 500;
-    let store = SqliteStore::options(path).durability(Durability::Normal).open().await?;
+    let store = SqliteStore::options(path).durability(CommitDurability::Normal).open().await?;
     let mut made = 0;
     while made < sessions {
         let until = sessions.min(made + TOGETHER);
@@ -145,7 +145,7 @@ fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
     let (now, invocation) = (Timestamp::from_millis(0), InvocationId::parse(format!("{at:036x}"))?);
     let (agent, graph) = ("a".to_owned(), "g".to_owned());
     let mut batch = Batch::new(key(&format!("session-{at}"))?, store.fence());
-    batch.put(Put::Head(Head {
+    batch.put(RowMutation::Head(SessionHead {
         agent: agent.clone(),
         graph: graph.clone(),
         schema_version: String::new(),
@@ -156,12 +156,12 @@ fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
         created_at: now,
         updated_at: now,
     }));
-    batch.put(Put::Turn(TurnRow {
+    batch.put(RowMutation::Turn(TurnRow {
         no: 0,
         invocation: invocation.clone(),
         ordinal: 0,
-        kind: TurnKind::Message,
-        status: TurnStatus::Suspended,
+        kind: StoredTurnKind::Message,
+        status: StoredTurnStatus::Suspended,
         fence: store.fence(),
         deaths: 0,
         agent,
@@ -175,12 +175,12 @@ fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
         outcome: None,
         retries: None,
     }));
-    batch.put(Put::Wait(WaitRow {
+    batch.put(RowMutation::Wait(WaitRow {
         no: 0,
         signal: "approval".to_owned(),
         invocation: invocation.clone(),
         turn: 0,
-        status: WaitStatus::Pending,
+        status: StoredWaitStatus::Pending,
         metadata: None,
         action: None,
         deadline: None,
@@ -192,8 +192,12 @@ fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
         answered_by: None,
         ended_at: None,
     }));
-    batch.put(Put::Position(PositionRow { invocation, turn: 0, body: Json::from_text("{}") }));
-    batch.put(Put::Counters(Counters { turns: 1, items: 0, events: 0, waits: 1 }));
+    batch.put(RowMutation::Position(PositionRow {
+        invocation,
+        turn: 0,
+        body: JsonDocument::from_text("{}"),
+    }));
+    batch.put(RowMutation::Counters(Counters { turns: 1, items: 0, events: 0, waits: 1 }));
     Ok(batch)
 }
 

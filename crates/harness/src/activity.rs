@@ -4,22 +4,22 @@ use singletree_durable::Timestamp;
 
 use crate::chat::Chat;
 use crate::event::{ChatEvent, ChatEventKind};
-use crate::hot::{Hot, Ticket, Work};
+use crate::hot::{LoadedSession, QueuedWork, TurnHandle};
 use crate::stream::TurnStream;
 use crate::turn_id::TurnId;
 
 /// How far an open turn is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Activity {
+pub struct TurnActivity {
     /// How far.
-    pub state: ActivityState,
+    pub state: TurnActivityState,
     /// Since when.
     pub since: Timestamp,
 }
 
 /// The states of an open turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ActivityState {
+pub enum TurnActivityState {
     /// It waits until the turns before it have ended.
     Queued,
     /// It runs.
@@ -37,7 +37,7 @@ pub enum ActivityState {
     Waiting,
 }
 
-impl ActivityState {
+impl TurnActivityState {
     /// Returns the state's name, as it is written on the wire.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
@@ -52,7 +52,7 @@ impl ActivityState {
 
 /// The last events of a running turn's activity.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Announced {
+pub(crate) struct ActivityEvents {
     /// That it was started or restarted.
     begun: Option<ChatEvent>,
     /// That it retries, until the next attempt begins.
@@ -61,7 +61,7 @@ pub(crate) struct Announced {
     attempt_began: Option<Timestamp>,
 }
 
-impl Announced {
+impl ActivityEvents {
     pub(crate) fn note(&mut self, event: &ChatEvent) {
         let place = if matches!(event.what, ChatEventKind::TurnRetrying { .. }) {
             &mut self.retrying
@@ -83,15 +83,21 @@ impl Announced {
         self.retrying.as_ref().or(self.begun.as_ref())
     }
 
-    pub(crate) fn activity(&self) -> Option<Activity> {
+    pub(crate) fn activity(&self) -> Option<TurnActivity> {
         let event = self.last()?;
         Some(match &event.what {
             ChatEventKind::TurnRetrying { attempt, until, category } => {
-                let state =
-                    ActivityState::Retrying { attempt: *attempt, until: *until, category: category.clone() };
-                Activity { state, since: event.at }
+                let state = TurnActivityState::Retrying {
+                    attempt: *attempt,
+                    until: *until,
+                    category: category.clone(),
+                };
+                TurnActivity { state, since: event.at }
             }
-            _ => Activity { state: ActivityState::Running, since: self.attempt_began.unwrap_or(event.at) },
+            _ => TurnActivity {
+                state: TurnActivityState::Running,
+                since: self.attempt_began.unwrap_or(event.at),
+            },
         })
     }
 }
@@ -101,32 +107,32 @@ impl Chat {
     /// another process runs, or whose session is not in memory. Nothing is read from the store. Every session in memory
     /// is looked at: [`Chat::turn_info`], which knows the session, is quicker where there are many.
     #[must_use]
-    pub fn activity(&self, id: &TurnId) -> Option<Activity> {
+    pub fn activity(&self, id: &TurnId) -> Option<TurnActivity> {
         let tenant = self.tenant().ok()?;
         let loaded = self.house.all_hot().into_iter().filter(|hot| hot.key.tenant == *tenant);
         loaded.into_iter().find_map(|hot| hot.activity(id))
     }
 }
 
-impl Hot {
+impl LoadedSession {
     /// Tells how far a turn is that has not ended.
-    pub(crate) fn activity(&self, id: &TurnId) -> Option<Activity> {
+    pub(crate) fn activity(&self, id: &TurnId) -> Option<TurnActivity> {
         let desk = self.desk();
-        let is_it = |ticket: &Ticket| ticket.id().as_ref() == Some(id);
+        let is_it = |ticket: &TurnHandle| ticket.id().as_ref() == Some(id);
         if let Some(running) = desk.running.as_ref().filter(|running| is_it(&running.ticket)) {
             let announced = running.stream.as_ref().and_then(TurnStream::activity);
-            let since = running.since.map(|since| Activity { state: ActivityState::Running, since });
+            let since = running.since.map(|since| TurnActivity { state: TurnActivityState::Running, since });
             return announced.or(since);
         }
         // A message that was handed to the running turn, to steer it, is still one that waits.
         let waiting = desk.queue.iter().chain(&desk.offered).find(|queued| is_it(&queued.ticket))?;
         let (row, may_be_parked) = match &waiting.work {
-            Work::Message { row, .. } => (row, true),
-            Work::Recover { row, .. } => (row, false),
-            Work::Answer(_) => return None,
+            QueuedWork::Message { row, .. } => (row, true),
+            QueuedWork::Recover { row, .. } => (row, false),
+            QueuedWork::Answer(_) => return None,
         };
         let is_parked = may_be_parked && desk.wait.is_some();
-        let state = if is_parked { ActivityState::Waiting } else { ActivityState::Queued };
-        Some(Activity { state, since: row.accepted_at })
+        let state = if is_parked { TurnActivityState::Waiting } else { TurnActivityState::Queued };
+        Some(TurnActivity { state, since: row.accepted_at })
     }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use singletree_durable::BlobAccount;
+use singletree_durable::TenantBlobTotals;
 
 /// A quota that is used up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,5 +61,5 @@ pub trait Admission: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The quota that is used up; the call is refused as `server_quota_exceeded`.
-    fn admit_blob(&self, bytes: u64, kept: BlobAccount) -> Result<(), QuotaExceeded>;
+    fn admit_blob(&self, bytes: u64, kept: TenantBlobTotals) -> Result<(), QuotaExceeded>;
 }

@@ -3,27 +3,27 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use singletree_durable::{Batch, BoxFuture, SessionKey, TurnKind, TurnQuery, TurnRow};
+use singletree_durable::{Batch, BoxFuture, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery};
 
 use crate::Error;
-use crate::hot::{Hot, Queued, Ticket, Work};
-use crate::house::House;
-use crate::position::Position;
-use crate::prepare::Preparing;
+use crate::hot::{LoadedSession, QueuedTurn, QueuedWork, TurnHandle};
+use crate::house::ChatInner;
+use crate::position::StoredPosition;
+use crate::prepare::TurnPreparation;
 use crate::record::TurnRowExt;
-use crate::steer::TakenAt;
+use crate::steer::SteeredPosition;
 use crate::{transition, turn_id::TurnId};
 
 /// A turn that was taken over, with the ticket that receives its outcome.
-pub(crate) struct TakenOver {
+pub(crate) struct AdoptedTurn {
     pub(crate) key: SessionKey,
     pub(crate) id: TurnId,
-    pub(crate) ticket: Arc<Ticket>,
+    pub(crate) ticket: Arc<TurnHandle>,
 }
 
-impl House {
+impl ChatInner {
     /// Makes a session ready for work: known, and former owners' turns taken over.
-    pub(crate) async fn ready(self: &Arc<Self>, hot: &Arc<Hot>) -> Result<Vec<TakenOver>, Error> {
+    pub(crate) async fn ready(self: &Arc<Self>, hot: &Arc<LoadedSession>) -> Result<Vec<AdoptedTurn>, Error> {
         self.know(hot).await?;
         {
             let mut desk = hot.desk();
@@ -37,7 +37,10 @@ impl House {
     }
 
     /// Takes over the unfinished turns of former owners. The future is large and runs once per session, hence the box.
-    fn adopt(self: Arc<Self>, hot: Arc<Hot>) -> BoxFuture<'static, Result<Vec<TakenOver>, Error>> {
+    fn adopt(
+        self: Arc<Self>,
+        hot: Arc<LoadedSession>,
+    ) -> BoxFuture<'static, Result<Vec<AdoptedTurn>, Error>> {
         Box::pin(async move {
             let hot = &hot;
             let adopting = hot.adopting.lock().await;
@@ -47,11 +50,11 @@ impl House {
             let ahead = hot.desk().open_ahead();
             let mut open = match ahead {
                 Some(open) => open,
-                None => self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?,
+                None => self.read(self.journal.turns(&hot.key, &TurnRowQuery::Open)).await?,
             };
             // A turn that ends a wait comes before the messages that were parked behind the wait, whatever their
             // numbers (INV-1).
-            open.sort_by_key(|item| (item.kind == TurnKind::Message, item.no));
+            open.sort_by_key(|item| (item.kind == StoredTurnKind::Message, item.no));
             let carried = self.carried(hot, &open).await?;
             let mut taken = Vec::new();
             let mut adopted = Ok(());
@@ -91,12 +94,12 @@ impl House {
     /// a wait was not.
     async fn take_over(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
+        hot: &Arc<LoadedSession>,
         row: TurnRow,
         first: bool,
-    ) -> Result<Option<TakenOver>, Error> {
+    ) -> Result<Option<AdoptedTurn>, Error> {
         let Some(served) = self.agents.get(&row.agent) else { return Ok(None) };
-        let parked = row.kind == TurnKind::Message && hot.desk().wait.is_some();
+        let parked = row.kind == StoredTurnKind::Message && hot.desk().wait.is_some();
         let ours = row.fence == self.journal.fence();
         let ran = first && !parked;
         let commit = {
@@ -108,52 +111,55 @@ impl House {
         let (commit, row) = commit;
         self.land(hot, commit).await?;
         let id = row.id();
-        let ticket = Ticket::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        let ticket = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
         ticket.settle(true);
-        let taken = TakenOver { key: hot.key.clone(), id, ticket: ticket.clone() };
+        let taken = AdoptedTurn { key: hot.key.clone(), id, ticket: ticket.clone() };
         if let Some(error) = self.given_up(&row) {
             ticket.tell(self.try_end_unrun(hot, row, &error).await?);
             return Ok(Some(taken));
         }
         let message = match row.kind {
-            TurnKind::Message if !ran => self.message_of(&hot.key, &row).await?,
-            TurnKind::Message | TurnKind::Resume | TurnKind::Close => None,
+            StoredTurnKind::Message if !ran => self.message_of(&hot.key, &row).await?,
+            StoredTurnKind::Message | StoredTurnKind::Resume | StoredTurnKind::Close => None,
         };
         let work = match message {
             Some(no) => {
-                let message = Preparing { house: self, hot, served }.item(no).await?;
-                Work::Message { row, message, committed: true, steers: false, side: None }
+                let message = TurnPreparation { house: self, hot, served }.item(no).await?;
+                QueuedWork::Message { row, message, committed: true, steers: false, side: None }
             }
-            None => Work::Recover { row, has_run: ran },
+            None => QueuedWork::Recover { row, has_run: ran },
         };
-        hot.desk().queue.push_back(Queued { ticket, work });
+        hot.desk().queue.push_back(QueuedTurn { ticket, work });
         Ok(Some(taken))
     }
 
     /// Returns the messages that the turn which ran has taken: they are part of it, and go where it goes.
-    async fn carried(&self, hot: &Hot, open: &[TurnRow]) -> Result<Vec<TakenAt>, Error> {
+    async fn carried(&self, hot: &LoadedSession, open: &[TurnRow]) -> Result<Vec<SteeredPosition>, Error> {
         let [first, _, ..] = open else { return Ok(Vec::new()) };
         let position = self.read(self.journal.position(&hot.key, &first.invocation)).await?;
         let own = position.filter(|position| position.turn == first.no);
         // One that cannot be read ends its turn, and is told there.
-        Ok(own.and_then(|own| own.body.decode::<Position>().ok()).map(|it| it.taken).unwrap_or_default())
+        Ok(own
+            .and_then(|own| own.body.decode::<StoredPosition>().ok())
+            .map(|it| it.taken)
+            .unwrap_or_default())
     }
 
     /// Takes over the turn of a message that another turn has taken.
     async fn take_over_taken(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
+        hot: &Arc<LoadedSession>,
         row: TurnRow,
         position: u64,
-    ) -> Result<Option<TakenOver>, Error> {
+    ) -> Result<Option<AdoptedTurn>, Error> {
         if !self.agents.contains_key(&row.agent) {
             return Ok(None);
         }
         let ended = self.stored_outcome(hot, &row).await?;
         let id = row.id();
-        let ticket = Ticket::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        let ticket = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
         ticket.settle(true);
-        let taken = TakenOver { key: hot.key.clone(), id, ticket: ticket.clone() };
+        let taken = AdoptedTurn { key: hot.key.clone(), id, ticket: ticket.clone() };
         if let Some(outcome) = ended {
             // The turn that took it was given up just now, and this one with it.
             ticket.tell(outcome);
@@ -166,7 +172,9 @@ impl House {
             (self.send(&mut desk, writing), row)
         };
         self.land(hot, commit).await?;
-        hot.desk().taken.push((Queued { ticket, work: Work::Recover { row, has_run: false } }, position));
+        hot.desk()
+            .taken
+            .push((QueuedTurn { ticket, work: QueuedWork::Recover { row, has_run: false } }, position));
         Ok(Some(taken))
     }
 
@@ -186,8 +194,8 @@ impl House {
     pub(crate) async fn leave_turns(&self) {
         let leaving = self.all_hot().into_iter().filter(|hot| hot.desk().leaves_turns());
         for hot in leaving {
-            let open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await.unwrap_or_default();
-            let first = open.into_iter().min_by_key(|row| (row.kind == TurnKind::Message, row.no));
+            let open = self.read(self.journal.turns(&hot.key, &TurnRowQuery::Open)).await.unwrap_or_default();
+            let first = open.into_iter().min_by_key(|row| (row.kind == StoredTurnKind::Message, row.no));
             let Some(row) = first.filter(|row| row.fence == self.journal.fence()) else { continue };
             let mut batch = Batch::new(hot.key.clone(), self.journal.fence());
             transition::take_over::leave(&mut batch, row);
@@ -199,7 +207,7 @@ impl House {
     /// Takes over every turn without an owner of the served tenants whose agent this process has. A failure in one
     /// session does not stop the takeover of the others; the first such error is returned at the end. At most as many
     /// turns are returned as the limit says.
-    pub(crate) async fn sweep(self: &Arc<Self>) -> Result<Vec<TakenOver>, Error> {
+    pub(crate) async fn sweep(self: &Arc<Self>) -> Result<Vec<AdoptedTurn>, Error> {
         const PAGE: u64 = 256;
         let mut taken = Vec::new();
         let mut past = None;

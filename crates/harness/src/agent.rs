@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use singletree_engine::{Graph, Migrations, Snapshot};
+use singletree_engine::{Graph, Snapshot, StateMigrations};
 
 use crate::bucket::BucketTable;
 use crate::budget::Budget;
-use crate::reply::{Redact, Replies};
+use crate::reply::{ErrorReplies, Redact};
 use crate::resumed::ResumedReply;
-use crate::window::Window;
+use crate::window::HistoryWindow;
 use crate::{Error, history};
 
 /// How a message is handled that is sent while the session waits for a signal (D1).
@@ -53,13 +53,13 @@ pub struct Agent {
     pub(crate) while_suspended: WhileSuspended,
     pub(crate) on_disconnect: OnDisconnect,
     pub(crate) buckets: BucketTable,
-    pub(crate) replies: Replies,
-    pub(crate) migrations: Arc<Migrations>,
-    state_migrations: Option<Arc<Migrations>>,
+    pub(crate) replies: ErrorReplies,
+    pub(crate) migrations: Arc<StateMigrations>,
+    state_migrations: Option<Arc<StateMigrations>>,
     pub(crate) budget: Budget,
     pub(crate) resumed_reply: ResumedReply,
     early: Vec<String>,
-    pub(crate) window: Option<Window>,
+    pub(crate) window: Option<HistoryWindow>,
     effectful_tools: bool,
     pub(crate) stateless: Option<Graph<Snapshot>>,
 }
@@ -75,7 +75,7 @@ impl Agent {
             while_suspended: WhileSuspended::default(),
             on_disconnect: OnDisconnect::default(),
             buckets: BucketTable::default(),
-            replies: Replies::default(),
+            replies: ErrorReplies::default(),
             migrations: Arc::default(),
             state_migrations: None,
             budget: Budget::default(),
@@ -148,13 +148,13 @@ impl Agent {
     /// [`Messages::at`]: crate::Messages::at
     #[must_use]
     pub fn window(mut self, messages: u64) -> Self {
-        self.window = Some(Window::new(messages));
+        self.window = Some(HistoryWindow::new(messages));
         self
     }
 
     /// Sets how stored sessions of older versions are brought to the graph's (sessions §7).
     #[must_use]
-    pub fn session_migrations(mut self, migrations: Migrations) -> Self {
+    pub fn session_migrations(mut self, migrations: StateMigrations) -> Self {
         self.migrations = Arc::new(migrations);
         self
     }
@@ -166,13 +166,13 @@ impl Agent {
     /// Without it the migrations of sessions do this, where session and state have one version: then a session is the
     /// state. A session whose projection has a version of its own needs both.
     #[must_use]
-    pub fn state_migrations(mut self, migrations: Migrations) -> Self {
+    pub fn state_migrations(mut self, migrations: StateMigrations) -> Self {
         self.state_migrations = Some(Arc::new(migrations));
         self
     }
 
     /// Returns the migrations of the states of stored runs.
-    pub(crate) fn run_migrations(&self) -> Arc<Migrations> {
+    pub(crate) fn run_migrations(&self) -> Arc<StateMigrations> {
         match &self.state_migrations {
             Some(migrations) => migrations.clone(),
             None if self.graph.session_version() == self.graph.schema().version() => self.migrations.clone(),
@@ -228,7 +228,7 @@ impl Agent {
 
     /// Sets the texts that people are shown for errors (harness-chat §10).
     #[must_use]
-    pub fn replies(mut self, replies: Replies) -> Self {
+    pub fn replies(mut self, replies: ErrorReplies) -> Self {
         self.replies = replies;
         self
     }

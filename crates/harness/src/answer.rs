@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_durable::{
-    BoxFuture, InvocationId, Json, SessionKey, TurnQuery, WaitQuery, WaitRow, WaitStatus,
+    BoxFuture, InvocationId, JsonDocument, SessionKey, StoredWaitStatus, TurnRowQuery, WaitRow, WaitRowQuery,
 };
 use singletree_engine::Descriptor;
 use tokio::sync::oneshot;
 
 use crate::chat::Chat;
-use crate::hot::{Answering, Hot, Queued, Ticket, Work};
-use crate::mail::{Delivered, Keeping};
-use crate::outcome::{ErroredTurn, Wait};
+use crate::hot::{LoadedSession, PendingAnswer, QueuedTurn, QueuedWork, TurnHandle};
+use crate::mail::{KeepSignalOutcome, SignalDelivery};
+use crate::outcome::{ErroredTurn, SuspensionTerms};
 use crate::record::{descriptor, terms};
 use crate::stored::corrupt;
 use crate::turn::Turn;
@@ -84,7 +84,7 @@ pub struct PendingWait {
     /// The descriptor of the awaited signal.
     pub descriptor: Descriptor,
     /// The terms of the wait.
-    pub wait: Wait,
+    pub wait: SuspensionTerms,
     /// Since when it waits.
     pub since: singletree_durable::Timestamp,
 }
@@ -127,8 +127,8 @@ impl Chat {
 
     async fn try_answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn> {
         match self.deliver(address, answer, false).await? {
-            Delivered::Resumed(turn) => Ok(turn),
-            Delivered::Kept { .. } => Err(unknown("nothing has waited for it")),
+            SignalDelivery::Resumed(turn) => Ok(turn),
+            SignalDelivery::Kept { .. } => Err(unknown("nothing has waited for it")),
         }
     }
 
@@ -138,7 +138,7 @@ impl Chat {
         address: SignalAddress,
         answer: Answer,
         may_keep: bool,
-    ) -> BoxFuture<'_, Result<Delivered>> {
+    ) -> BoxFuture<'_, Result<SignalDelivery>> {
         Box::pin(async move {
             if self.house.is_closing() {
                 return Err(Error::ShuttingDown);
@@ -155,8 +155,8 @@ impl Chat {
                     (Some((key, wait)), _) => self.answer_wait(key, wait, &answer).await?,
                     (None, SignalAddress::Session { session, signal }) if may_keep => {
                         match self.keep(&self.key(session)?, signal, &answer, seen).await? {
-                            Keeping::Kept(until) => Some(Delivered::Kept { until }),
-                            Keeping::Again => None,
+                            KeepSignalOutcome::Kept(until) => Some(SignalDelivery::Kept { until }),
+                            KeepSignalOutcome::Again => None,
                         }
                     }
                     (None, _) => return Err(unknown("nothing has waited for it")),
@@ -185,24 +185,24 @@ impl Chat {
         key: SessionKey,
         wait: WaitRow,
         answer: &Answer,
-    ) -> Result<Option<Delivered>> {
+    ) -> Result<Option<SignalDelivery>> {
         let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
-        if matches!(wait.status, WaitStatus::Pending | WaitStatus::Consumed) {
+        if matches!(wait.status, StoredWaitStatus::Pending | StoredWaitStatus::Consumed) {
             check_approval(&wait, answer)?;
         }
-        if wait.status != WaitStatus::Pending {
+        if wait.status != StoredWaitStatus::Pending {
             return self
                 .duplicate(key, &wait, answer)
                 .await
-                .map(|duplicate| Some(Delivered::Resumed(duplicate)));
+                .map(|duplicate| Some(SignalDelivery::Resumed(duplicate)));
         }
         payload::check(&answer.payload, &self.house.limits)?;
         payload::fits(&wait, &answer.payload)?;
         let (taken, told) = oneshot::channel();
-        let ticket = Ticket::new(None, None);
+        let ticket = TurnHandle::new(None, None);
         ticket.admitted_by(self.admission.as_ref());
-        let answering = Answering {
+        let answering = PendingAnswer {
             wait: wait.no,
             payload: answer.payload.clone(),
             from: answer.from.clone(),
@@ -218,7 +218,9 @@ impl Chat {
         self.house.kick(&hot);
         match told.await {
             Ok(Err(Error::Correlation { .. })) => Ok(None),
-            Ok(Ok(id)) => Ok(Some(Delivered::Resumed(Turn::waiting(self.clone(), key, id, ticket.told())))),
+            Ok(Ok(id)) => {
+                Ok(Some(SignalDelivery::Resumed(Turn::waiting(self.clone(), key, id, ticket.told()))))
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::ShuttingDown),
         }
@@ -241,13 +243,13 @@ impl Chat {
                 if let Some(wait) = waits {
                     return Ok(Some((key, wait)));
                 }
-                WaitQuery::Signal(key, signal)
+                WaitRowQuery::Signal(key, signal)
             }
-            SignalAddress::Invocation(invocation) => WaitQuery::Invocation(tenant, invocation),
+            SignalAddress::Invocation(invocation) => WaitRowQuery::Invocation(tenant, invocation),
             SignalAddress::Signal(signal) => {
                 let waits = self
                     .house
-                    .read(self.house.journal.waits(&WaitQuery::SignalOf(tenant, signal, 2)))
+                    .read(self.house.journal.waits(&WaitRowQuery::SignalOf(tenant, signal, 2)))
                     .await?;
                 let why = match waits.len() {
                     0 => "nothing waits for it",
@@ -259,9 +261,9 @@ impl Chat {
         };
         let mut waits = self.house.read(self.house.journal.waits(&query)).await?;
         // The pending one; else the last one that this very answer ended, whatever came after it; else the last.
-        let pending = waits.iter().position(|(_, it)| it.status == WaitStatus::Pending);
+        let pending = waits.iter().position(|(_, it)| it.status == StoredWaitStatus::Pending);
         let answered = |(_, it): &(SessionKey, WaitRow)| {
-            it.status == WaitStatus::Consumed
+            it.status == StoredWaitStatus::Consumed
                 && answer.wait.is_none_or(|no| no == it.no)
                 && stored_answer(it)
                     .is_ok_and(|stored_answer| stored_answer.as_ref() == Some(&answer.payload))
@@ -277,15 +279,15 @@ impl Chat {
     async fn duplicate(&self, key: SessionKey, wait: &WaitRow, answer: &Answer) -> Result<Turn> {
         let conflict = || Error::SignalConflict { signal: wait.signal.clone() };
         match wait.status {
-            WaitStatus::Expired => Err(Error::SignalExpired { signal: wait.signal.clone() }),
-            WaitStatus::Cancelled => Err(unknown("the wait was cancelled")),
-            WaitStatus::Pending | WaitStatus::Consumed => {
+            StoredWaitStatus::Expired => Err(Error::SignalExpired { signal: wait.signal.clone() }),
+            StoredWaitStatus::Cancelled => Err(unknown("the wait was cancelled")),
+            StoredWaitStatus::Pending | StoredWaitStatus::Consumed => {
                 let stored = stored_answer(wait)?;
                 let no = wait
                     .ended_by
                     .filter(|_| stored.as_ref() == Some(&answer.payload))
                     .ok_or_else(conflict)?;
-                let rows = self.house.read(self.house.journal.turns(&key, &TurnQuery::No(no))).await?;
+                let rows = self.house.read(self.house.journal.turns(&key, &TurnRowQuery::No(no))).await?;
                 let row = rows.into_iter().next().ok_or_else(conflict)?;
                 self.turn_of(key, row).await
             }
@@ -332,7 +334,7 @@ impl Chat {
             // Something else ends a wait right now, or is about to resume it: of several, one wins.
             freed.await;
         };
-        let closed = waits::close(&self.house, &hot, waits::End::Cancelled).await;
+        let closed = waits::close(&self.house, &hot, waits::WaitEndReason::Cancelled).await;
         drop(held);
         self.house.kick(&hot);
         match closed? {
@@ -345,12 +347,12 @@ impl Chat {
     }
 
     /// Ends a turn that was taken out of the queue; when that cannot be recorded, it goes back there.
-    pub(crate) async fn cancel_queued(&self, hot: &Arc<Hot>, queued: Queued) -> Result<()> {
+    pub(crate) async fn cancel_queued(&self, hot: &Arc<LoadedSession>, queued: QueuedTurn) -> Result<()> {
         let ended = match &queued.work {
-            Work::Message { row, .. } | Work::Recover { row, .. } => {
+            QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => {
                 self.house.try_end_unrun(hot, row.clone(), &Error::Cancelled).await
             }
-            Work::Answer(_) => return Ok(()),
+            QueuedWork::Answer(_) => return Ok(()),
         };
         let ended = {
             let mut desk = hot.desk();
@@ -378,8 +380,8 @@ impl Chat {
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn pending(&self, session_id: Option<&str>, limit: u64) -> Result<Vec<PendingWait>> {
         let query = match session_id {
-            Some(session) => WaitQuery::Pending(self.key(session)?),
-            None => WaitQuery::PendingOf(self.tenant()?.clone(), limit),
+            Some(session) => WaitRowQuery::Pending(self.key(session)?),
+            None => WaitRowQuery::PendingOf(self.tenant()?.clone(), limit),
         };
         let waits = self.house.read(self.house.journal.waits(&query)).await?;
         waits.iter().map(|(key, wait)| pending(key, wait)).collect()
@@ -398,7 +400,7 @@ pub(crate) fn pending(key: &SessionKey, wait: &WaitRow) -> Result<PendingWait> {
 }
 
 fn stored_answer(wait: &WaitRow) -> Result<Option<Map<String, Value>>> {
-    let stored = wait.answer.as_ref().map(Json::decode).transpose();
+    let stored = wait.answer.as_ref().map(JsonDocument::decode).transpose();
     stored.map_err(|error| corrupt("a stored answer".into(), Some(error.into())))
 }
 
@@ -422,7 +424,7 @@ fn check_approval(wait: &WaitRow, answer: &Answer) -> Result<()> {
 }
 
 /// Takes a turn that waits out of the queue, to be cancelled.
-fn take_queued(hot: &Hot, id: &TurnId) -> Option<Queued> {
+fn take_queued(hot: &LoadedSession, id: &TurnId) -> Option<QueuedTurn> {
     let mut desk = hot.desk();
     let at = desk.queue.iter().position(|item| item.ticket.id().as_ref() == Some(id))?;
     // Its row was read: it is accepted, whether or not whoever waits for that has been told.

@@ -9,13 +9,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use singletree_durable::{Blob, BlobInfo, Documents, SessionKey};
-use singletree_llm::{ChatMessage, ContentBlock, ImageSource};
+use singletree_durable::{BlobMetadata, DocumentStore, SessionKey, StoredBlob};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource};
 use tokio::sync::{Mutex, Notify};
 
 use crate::admission::Admission;
 use crate::chat::Chat;
-use crate::house::House;
+use crate::house::ChatInner;
 use crate::{Error, Result};
 
 pub use turn::TurnPictures;
@@ -54,7 +54,7 @@ impl Default for BlobLimits {
 /// It must be the store of the chat: the blobs of a session are deleted with the session, in one transaction.
 #[derive(Debug, Clone)]
 pub struct Blobs {
-    documents: Arc<dyn Documents>,
+    documents: Arc<dyn DocumentStore>,
     limits: Arc<BlobLimits>,
     /// Serialises the additions of blobs, so that the usage of a session is counted and increased atomically.
     adding: Arc<Mutex<()>>,
@@ -67,13 +67,13 @@ pub struct Blobs {
 impl Blobs {
     /// Keeps blobs in the store that the chat is opened on.
     #[must_use]
-    pub fn new<D: Documents + 'static>(store: D) -> Self {
+    pub fn new<D: DocumentStore + 'static>(store: D) -> Self {
         Self::shared(Arc::new(store))
     }
 
     /// As [`Blobs::new`], of a store that is shared.
     #[must_use]
-    pub fn shared(documents: Arc<dyn Documents>) -> Self {
+    pub fn shared(documents: Arc<dyn DocumentStore>) -> Self {
         let (limits, adding, watched, bell) = Default::default();
         Self { documents, limits, adding, watched, bell }
     }
@@ -88,24 +88,24 @@ impl Blobs {
 
 impl Blobs {
     /// Returns where they are kept.
-    pub(crate) fn documents(&self) -> &dyn Documents {
+    pub(crate) fn documents(&self) -> &dyn DocumentStore {
         self.documents.as_ref()
     }
 
     /// Checks bytes that somebody wants to have kept, and names them by their digest.
-    fn checked(&self, bytes: Vec<u8>, declared: Option<&str>) -> Result<Blob> {
+    fn checked(&self, bytes: Vec<u8>, declared: Option<&str>) -> Result<StoredBlob> {
         let max = self.limits.bytes;
         if bytes.len() > max {
             return Err(Error::BlobTooLarge { max });
         }
         let media_type = kind::of(&bytes, declared, &self.limits.types)?;
-        Ok(Blob { digest: hex(&Sha256::digest(&bytes)), media_type, bytes })
+        Ok(StoredBlob { digest: hex(&Sha256::digest(&bytes)), media_type, bytes })
     }
 }
 
 /// A blob that a session uses, without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlobRef {
+pub struct BlobReference {
     /// The SHA-256 of the bytes, in lower-case hexadecimal.
     pub digest: String,
     /// The media type of the bytes, detected from the first of them.
@@ -114,7 +114,7 @@ pub struct BlobRef {
     pub bytes: u64,
 }
 
-impl BlobRef {
+impl BlobReference {
     /// Returns the name by which messages refer to it: `blob:` and the digest.
     #[must_use]
     pub fn name(&self) -> String {
@@ -125,13 +125,13 @@ impl BlobRef {
     #[must_use]
     pub fn image(&self) -> ContentBlock {
         let media_type = Some(self.media_type.clone());
-        ContentBlock::Image { source: ImageSource::blob(&self.digest), media_type, detail: None }
+        ContentBlock::Image { source: ImageContentSource::blob(&self.digest), media_type, detail: None }
     }
 }
 
-impl From<BlobInfo> for BlobRef {
-    fn from(info: BlobInfo) -> Self {
-        let BlobInfo { digest, media_type, bytes } = info;
+impl From<BlobMetadata> for BlobReference {
+    fn from(info: BlobMetadata) -> Self {
+        let BlobMetadata { digest, media_type, bytes } = info;
         Self { digest, media_type, bytes }
     }
 }
@@ -155,7 +155,7 @@ impl Chat {
         session_id: &str,
         bytes: Vec<u8>,
         declared: Option<&str>,
-    ) -> Result<BlobRef> {
+    ) -> Result<BlobReference> {
         let key = self.key(session_id)?;
         let none = || Error::BlobRefused { why: "this chat keeps none".into() };
         let blobs = self.house.blobs.clone().ok_or_else(none)?;
@@ -172,7 +172,7 @@ impl Chat {
     ///
     /// # Cancellation
     /// Dropping the call changes nothing.
-    pub async fn blob(&self, session_id: &str, digest: &str) -> Result<Blob> {
+    pub async fn blob(&self, session_id: &str, digest: &str) -> Result<StoredBlob> {
         let key = self.key(session_id)?;
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
         let blobs = self.house.blobs.as_ref().ok_or_else(unknown)?;
@@ -186,7 +186,7 @@ impl Chat {
     ///
     /// # Cancellation
     /// As [`Chat::blob`].
-    pub async fn blob_info(&self, session_id: &str, digest: &str) -> Result<BlobRef> {
+    pub async fn blob_info(&self, session_id: &str, digest: &str) -> Result<BlobReference> {
         self.info(&self.key(session_id)?, digest).await
     }
 
@@ -196,7 +196,7 @@ impl Chat {
         self.house.blobs.as_ref().map(|it| it.limits.as_ref())
     }
 
-    async fn info(&self, key: &SessionKey, digest: &str) -> Result<BlobRef> {
+    async fn info(&self, key: &SessionKey, digest: &str) -> Result<BlobReference> {
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
         let blobs = self.house.blobs.as_ref().ok_or_else(unknown)?;
         self.house.blob_info(blobs, key, digest).await
@@ -205,7 +205,7 @@ impl Chat {
     /// Checks that the session has the blobs that a message of the user names.
     pub(crate) async fn check_blobs(&self, key: &SessionKey, message: &ChatMessage) -> Result<()> {
         for block in message.content.blocks() {
-            let ContentBlock::Image { source: source @ ImageSource::Url { url }, .. } = block else {
+            let ContentBlock::Image { source: source @ ImageContentSource::Url { url }, .. } = block else {
                 continue;
             };
             if !url.starts_with("blob:") {
@@ -222,15 +222,15 @@ impl Chat {
     }
 }
 
-impl House {
+impl ChatInner {
     /// Keeps a blob for a session, unless the session has it already, within the bounds of the session and the quotas
     /// of `admission`.
     async fn store_blob(
         &self,
         blobs: &Blobs,
-        (key, blob): (&SessionKey, Blob),
+        (key, blob): (&SessionKey, StoredBlob),
         admission: Option<&dyn Admission>,
-    ) -> Result<BlobRef> {
+    ) -> Result<BlobReference> {
         let digest = blob.digest.clone();
         self.claim_later(key, blobs).await?;
         let adding = blobs.adding.lock().await;
@@ -256,10 +256,10 @@ impl House {
         self.blob_info(blobs, key, &digest).await
     }
 
-    async fn blob_info(&self, blobs: &Blobs, key: &SessionKey, digest: &str) -> Result<BlobRef> {
+    async fn blob_info(&self, blobs: &Blobs, key: &SessionKey, digest: &str) -> Result<BlobReference> {
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
         let info = self.read(blobs.documents.blob_info(key, digest)).await?;
-        info.map(BlobRef::from).ok_or_else(unknown)
+        info.map(BlobReference::from).ok_or_else(unknown)
     }
 }
 

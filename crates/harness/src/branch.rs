@@ -1,7 +1,7 @@
 //! Editing a message and regenerating a reply: a fork before it, and another send there, in one commit (D12).
 
 use serde_json::{Map, Value};
-use singletree_durable::{ItemRange, Json, SessionRow, TurnQuery};
+use singletree_durable::{ItemRange, JsonDocument, SessionRow, TurnRowQuery};
 use singletree_llm::{ChatMessage, Role};
 
 use crate::chat::Chat;
@@ -10,7 +10,7 @@ use crate::history::{HISTORY, Messages};
 use crate::outcome::ErroredTurn;
 use crate::steer::TAKEN_BY;
 use crate::stored::corrupt;
-use crate::submit::{Acceptance, Place, SendOptions, Unaccepted};
+use crate::submit::{Acceptance, AcceptanceError, AcceptedTurn, SendOptions};
 use crate::transition::fork::history_of;
 use crate::turn::Turn;
 use crate::turn_id::MessageId;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 
 /// Names a message of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MessageAt {
+pub enum MessageAddress {
     /// By its place, from 0.
     Place(u64),
     /// By its id, as its event gave it; also in a fork that inherited it. Found as long as the record of its turn is
@@ -26,19 +26,19 @@ pub enum MessageAt {
     Id(MessageId),
 }
 
-impl From<u64> for MessageAt {
+impl From<u64> for MessageAddress {
     fn from(place: u64) -> Self {
         Self::Place(place)
     }
 }
 
-impl From<MessageId> for MessageAt {
+impl From<MessageId> for MessageAddress {
     fn from(id: MessageId) -> Self {
         Self::Id(id)
     }
 }
 
-impl std::fmt::Display for MessageAt {
+impl std::fmt::Display for MessageAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Place(place) => place.fmt(f),
@@ -48,11 +48,11 @@ impl std::fmt::Display for MessageAt {
 }
 
 /// The message that is sent in a fork.
-enum Asked {
+enum BranchMessage {
     /// Another message in the place of a user's.
-    Otherwise(MessageAt, ChatMessage),
+    Otherwise(MessageAddress, ChatMessage),
     /// The user's message before a reply again; before the last reply, when none is named.
-    Again(Option<MessageAt>),
+    Again(Option<MessageAddress>),
 }
 
 /// How many messages are looked at at once.
@@ -77,11 +77,11 @@ impl Chat {
     pub async fn edit(
         &self,
         session_id: &str,
-        at: impl Into<MessageAt>,
+        at: impl Into<MessageAddress>,
         message: ChatMessage,
         to: Option<&str>,
     ) -> Result<Turn, Box<ErroredTurn>> {
-        let asked = Asked::Otherwise(at.into(), message);
+        let asked = BranchMessage::Otherwise(at.into(), message);
         self.branch(session_id, &asked, to).await.map_err(|error| self.refused(&error))
     }
 
@@ -98,18 +98,18 @@ impl Chat {
     pub async fn regenerate(
         &self,
         session_id: &str,
-        reply: Option<MessageAt>,
+        reply: Option<MessageAddress>,
         to: Option<&str>,
     ) -> Result<Turn, Box<ErroredTurn>> {
-        let asked = Asked::Again(reply);
+        let asked = BranchMessage::Again(reply);
         self.branch(session_id, &asked, to).await.map_err(|error| self.refused(&error))
     }
 
-    async fn branch(&self, session_id: &str, asked: &Asked, to: Option<&str>) -> Result<Turn> {
+    async fn branch(&self, session_id: &str, asked: &BranchMessage, to: Option<&str>) -> Result<Turn> {
         self.key(session_id)?;
         let id = to.map_or_else(|| self.house.ids.uuid(), str::to_owned);
         let key = self.key(&id)?;
-        if let Asked::Otherwise(_, message) = asked {
+        if let BranchMessage::Otherwise(_, message) = asked {
             // Validates before any access to the store, as for a send.
             self.validate(message.clone(), &SendOptions::new())?;
             // A fork has the blobs of its source, so the check against the source suffices.
@@ -129,13 +129,13 @@ impl Chat {
             let agent = Some(source.head.agent.as_str()).filter(|it| !it.is_empty());
             let served = self.house.served(agent.unwrap_or(&self.house.default_agent))?;
             match self.accept(&hot, Acceptance { served, valid, forking, retried: None }).await {
-                Ok(Place { id, told, no, from }) => {
+                Ok(AcceptedTurn { id, told, no, from }) => {
                     let turn = Turn::waiting(self.clone(), key, id, told);
                     return Ok(turn.beginning_at(no, from, None));
                 }
                 // The old session was written in the meantime, or the new one was made.
-                Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
-                Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
+                Err(AcceptanceError::Again(_)) if attempt < ATTEMPTS => attempt += 1,
+                Err(AcceptanceError::Again(error) | AcceptanceError::Refused(error)) => return Err(error),
             }
         }
     }
@@ -145,7 +145,8 @@ impl Chat {
         let (generation, _) = history_of(row).unwrap_or_default();
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from: place, limit: 1 };
         let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
-        let side = items.first().and_then(|item| item.side.as_ref()).map(Json::decode::<Map<String, Value>>);
+        let side =
+            items.first().and_then(|item| item.side.as_ref()).map(JsonDocument::decode::<Map<String, Value>>);
         let side = side
             .transpose()
             .map_err(|error| corrupt(format!("what stands beside message {place}"), Some(error.into())))?;
@@ -154,9 +155,9 @@ impl Chat {
     }
 
     /// Finds the position at which a session is forked, and the message to send there.
-    async fn place_asked(&self, row: &SessionRow, asked: &Asked) -> Result<(u64, ChatMessage)> {
+    async fn place_asked(&self, row: &SessionRow, asked: &BranchMessage) -> Result<(u64, ChatMessage)> {
         match asked {
-            Asked::Otherwise(at, message) => {
+            BranchMessage::Otherwise(at, message) => {
                 let place = self.place_of(row, at).await?;
                 match self.role_at(row, place, at).await? {
                     Role::User => Ok((place, message.clone())),
@@ -166,7 +167,7 @@ impl Chat {
                     }
                 }
             }
-            Asked::Again(reply) => {
+            BranchMessage::Again(reply) => {
                 let past = match reply {
                     Some(at) => self.place_of(row, at).await? + 1,
                     None => history_of(row).map_or(0, |(_, len)| len),
@@ -193,18 +194,18 @@ impl Chat {
         Err(Error::MessageUnknown { message: past.saturating_sub(1).to_string(), why })
     }
 
-    async fn role_at(&self, row: &SessionRow, place: u64, at: &MessageAt) -> Result<Role> {
+    async fn role_at(&self, row: &SessionRow, place: u64, at: &MessageAddress) -> Result<Role> {
         let (generation, _) = history_of(row).unwrap_or_default();
         let seen = Messages::of(&self.messages_between(row, generation, (place, place + 1)).await?);
         seen.last().map(|it| it.role).ok_or_else(|| unknown(at))
     }
 
     /// Finds the place of a message in a history.
-    async fn place_of(&self, row: &SessionRow, at: &MessageAt) -> Result<u64> {
+    async fn place_of(&self, row: &SessionRow, at: &MessageAddress) -> Result<u64> {
         let len = history_of(row).map_or(0, |(_, len)| len);
         let place = match at {
-            MessageAt::Place(place) => Some(*place),
-            MessageAt::Id(id) => self.find(row, id).await?,
+            MessageAddress::Place(place) => Some(*place),
+            MessageAddress::Id(id) => self.find(row, id).await?,
         };
         place.filter(|place| *place < len).ok_or_else(|| unknown(at))
     }
@@ -233,7 +234,7 @@ impl Chat {
         let (mut at, mut inherited) = (row.clone(), None::<u64>);
         for _ in 0..GENERATIONS {
             if at.key == home {
-                let query = TurnQuery::Invocation(id.turn.invocation.clone());
+                let query = TurnRowQuery::Invocation(id.turn.invocation.clone());
                 let turns = self.house.read(journal.turns(&home, &query)).await?;
                 let turn = turns.into_iter().find(|turn| turn.ordinal == id.turn.ordinal);
                 return Ok(turn.map(|turn| (turn.no, inherited)));
@@ -250,6 +251,6 @@ impl Chat {
     }
 }
 
-fn unknown(at: &MessageAt) -> Error {
+fn unknown(at: &MessageAddress) -> Error {
     Error::MessageUnknown { message: at.to_string(), why: "the history has none such".to_owned() }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The possible reaction of a caller to an error (harness §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Bucket {
+pub enum FailureBucket {
     /// The conversation cannot continue (§7.1).
     SessionTerminating,
     /// The same again may succeed (§7.2).
@@ -16,7 +16,7 @@ pub enum Bucket {
     UserCorrectable,
 }
 
-impl Bucket {
+impl FailureBucket {
     /// Returns the specification's word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -30,7 +30,7 @@ impl Bucket {
 
 /// Whether the table is read for the abstract harness or for chat: they differ on two categories (R6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Surface {
+pub enum HarnessSurface {
     /// The abstract harness.
     Base,
     /// The chat harness.
@@ -41,7 +41,7 @@ pub enum Surface {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disposition {
     /// The bucket.
-    pub bucket: Bucket,
+    pub bucket: FailureBucket,
     /// Whether the same again does nothing twice. False for errors that are not known (R8).
     pub retry_safe: bool,
 }
@@ -49,7 +49,7 @@ pub struct Disposition {
 /// Which category is in which bucket; entries can be overridden.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BucketTable {
-    overrides: BTreeMap<String, Bucket>,
+    overrides: BTreeMap<String, FailureBucket>,
 }
 
 const TERMINATING: &[&str] = &[
@@ -149,7 +149,7 @@ const UNSAFE_TO_RETRY: &[&str] = &[
 impl BucketTable {
     /// Puts a category in a bucket of the application's choice.
     #[must_use]
-    pub fn with(mut self, category: impl Into<String>, bucket: Bucket) -> Self {
+    pub fn with(mut self, category: impl Into<String>, bucket: FailureBucket) -> Self {
         self.overrides.insert(category.into(), bucket);
         self
     }
@@ -163,10 +163,11 @@ impl BucketTable {
 
     /// Looks a category up. One that is not listed gets the text of the retryable bucket, and is never safe to retry.
     #[must_use]
-    pub fn look_up(&self, category: &str, surface: Surface) -> Disposition {
+    pub fn look_up(&self, category: &str, surface: HarnessSurface) -> Disposition {
         let listed = self.overrides.get(category).copied().or_else(|| listed(category, surface));
-        let bucket = listed.unwrap_or(Bucket::RetryableTransient);
-        let retry_safe = listed == Some(Bucket::RetryableTransient) && !UNSAFE_TO_RETRY.contains(&category);
+        let bucket = listed.unwrap_or(FailureBucket::RetryableTransient);
+        let retry_safe =
+            listed == Some(FailureBucket::RetryableTransient) && !UNSAFE_TO_RETRY.contains(&category);
         Disposition { bucket, retry_safe }
     }
 }
@@ -176,15 +177,15 @@ pub(crate) fn correctable_categories() -> impl Iterator<Item = &'static str> {
     CORRECTABLE.iter().copied()
 }
 
-fn listed(category: &str, surface: Surface) -> Option<Bucket> {
+fn listed(category: &str, surface: HarnessSurface) -> Option<FailureBucket> {
     match (category, surface) {
-        ("session_save_failed", Surface::Base) => Some(Bucket::RetryableTransient),
-        ("session_save_failed", Surface::Chat) => Some(Bucket::SessionTerminating),
-        ("harness_session_id_unresolved", Surface::Base) => Some(Bucket::UserCorrectable),
-        ("harness_session_id_unresolved", Surface::Chat) => Some(Bucket::SessionTerminating),
-        _ if TERMINATING.contains(&category) => Some(Bucket::SessionTerminating),
-        _ if RETRYABLE.contains(&category) => Some(Bucket::RetryableTransient),
-        _ if CORRECTABLE.contains(&category) => Some(Bucket::UserCorrectable),
+        ("session_save_failed", HarnessSurface::Base) => Some(FailureBucket::RetryableTransient),
+        ("session_save_failed", HarnessSurface::Chat) => Some(FailureBucket::SessionTerminating),
+        ("harness_session_id_unresolved", HarnessSurface::Base) => Some(FailureBucket::UserCorrectable),
+        ("harness_session_id_unresolved", HarnessSurface::Chat) => Some(FailureBucket::SessionTerminating),
+        _ if TERMINATING.contains(&category) => Some(FailureBucket::SessionTerminating),
+        _ if RETRYABLE.contains(&category) => Some(FailureBucket::RetryableTransient),
+        _ if CORRECTABLE.contains(&category) => Some(FailureBucket::UserCorrectable),
         _ => None,
     }
 }
@@ -198,25 +199,34 @@ mod tests {
     fn the_surfaces_differ_where_the_texts_do() {
         let table = BucketTable::default();
         let bucket = |category: &str, surface| table.look_up(category, surface).bucket;
-        assert_eq!(bucket("session_save_failed", Surface::Base), Bucket::RetryableTransient);
-        assert_eq!(bucket("session_save_failed", Surface::Chat), Bucket::SessionTerminating);
-        assert_eq!(bucket("harness_session_id_unresolved", Surface::Base), Bucket::UserCorrectable);
-        assert_eq!(bucket("harness_session_id_unresolved", Surface::Chat), Bucket::SessionTerminating);
-        assert_eq!(bucket("provider_unavailable", Surface::Chat), Bucket::RetryableTransient);
-        assert_eq!(bucket("provider_authentication", Surface::Base), Bucket::UserCorrectable);
+        assert_eq!(bucket("session_save_failed", HarnessSurface::Base), FailureBucket::RetryableTransient);
+        assert_eq!(bucket("session_save_failed", HarnessSurface::Chat), FailureBucket::SessionTerminating);
+        assert_eq!(
+            bucket("harness_session_id_unresolved", HarnessSurface::Base),
+            FailureBucket::UserCorrectable
+        );
+        assert_eq!(
+            bucket("harness_session_id_unresolved", HarnessSurface::Chat),
+            FailureBucket::SessionTerminating
+        );
+        assert_eq!(bucket("provider_unavailable", HarnessSurface::Chat), FailureBucket::RetryableTransient);
+        assert_eq!(bucket("provider_authentication", HarnessSurface::Base), FailureBucket::UserCorrectable);
     }
 
     #[test]
     fn an_unknown_category_is_never_safe_to_retry() {
-        let unknown = BucketTable::default().look_up("node_exception", Surface::Chat);
-        assert_eq!(unknown, Disposition { bucket: Bucket::RetryableTransient, retry_safe: false });
-        assert!(BucketTable::default().look_up("provider_rate_limit", Surface::Chat).retry_safe);
+        let unknown = BucketTable::default().look_up("node_exception", HarnessSurface::Chat);
+        assert_eq!(unknown, Disposition { bucket: FailureBucket::RetryableTransient, retry_safe: false });
+        assert!(BucketTable::default().look_up("provider_rate_limit", HarnessSurface::Chat).retry_safe);
     }
 
     #[test]
     fn an_override_wins_and_no_category_is_listed_twice() {
-        let table = BucketTable::default().with("provider_unavailable", Bucket::UserCorrectable);
-        assert_eq!(table.look_up("provider_unavailable", Surface::Chat).bucket, Bucket::UserCorrectable);
+        let table = BucketTable::default().with("provider_unavailable", FailureBucket::UserCorrectable);
+        assert_eq!(
+            table.look_up("provider_unavailable", HarnessSurface::Chat).bucket,
+            FailureBucket::UserCorrectable
+        );
         let all: Vec<_> = [TERMINATING, RETRYABLE, CORRECTABLE].concat();
         let unique: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(all.len(), unique.len());
@@ -228,8 +238,12 @@ mod tests {
         for category in
             ["chat_session_unknown", "chat_agent_unknown", "chat_turn_crashed", "chat_turn_abandoned"]
         {
-            let expected = Disposition { bucket: Bucket::UserCorrectable, retry_safe: false };
-            assert_eq!(BucketTable::default().look_up(category, Surface::Chat), expected, "{category}");
+            let expected = Disposition { bucket: FailureBucket::UserCorrectable, retry_safe: false };
+            assert_eq!(
+                BucketTable::default().look_up(category, HarnessSurface::Chat),
+                expected,
+                "{category}"
+            );
         }
     }
 
@@ -249,7 +263,7 @@ mod tests {
             [of(&saved), of(&told_again), of(&other)],
             ["store_full", "store_full", "session_save_failed"]
         );
-        let expected = Disposition { bucket: Bucket::RetryableTransient, retry_safe: false };
-        assert_eq!(BucketTable::default().look_up("store_full", Surface::Chat), expected);
+        let expected = Disposition { bucket: FailureBucket::RetryableTransient, retry_safe: false };
+        assert_eq!(BucketTable::default().look_up("store_full", HarnessSurface::Chat), expected);
     }
 }

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{Json, WaitRow};
-use singletree_llm::Usage;
+use singletree_durable::{JsonDocument, WaitRow};
+use singletree_llm::TokenUsage;
 use tokio::time::Instant;
 
 use crate::history::HISTORY;
 use crate::limit::Limits;
-use crate::usage::Used;
+use crate::usage::TurnModelUsage;
 use crate::{Error, Result};
 
 /// Budgets of the turns and sessions of one agent (D13). A budget that is `None` is bounded by the chat's [`Limits`]
@@ -38,7 +38,7 @@ pub struct Budget {
 
 /// The bounds that hold for an agent: the smaller of its own and the chat's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct EffectiveBudget {
     steps: u64,
     tool_calls: u64,
     tokens: u64,
@@ -71,10 +71,10 @@ pub(crate) fn nesting(limits: &Limits) -> usize {
 /// # Errors
 /// `chat_budget_exhausted`.
 pub(crate) fn within_nesting(text: &str, max: usize) -> Result<()> {
-    within("nesting", Json::levels(text) as u64, max as u64)
+    within("nesting", JsonDocument::levels(text) as u64, max as u64)
 }
 
-impl Bounds {
+impl EffectiveBudget {
     pub(crate) fn of(limits: &Limits, budget: &Budget) -> Self {
         let smaller = |own: Option<u64>, outer: u64| own.unwrap_or(outer).min(outer);
         Self {
@@ -105,7 +105,7 @@ impl Bounds {
     }
 }
 
-impl Bounds {
+impl EffectiveBudget {
     /// Checks the size and nesting of a turn's position before it is stored.
     pub(crate) fn position(&self, text: &str) -> Result<()> {
         within("position_bytes", text.len() as u64, self.position_bytes)?;
@@ -147,7 +147,7 @@ impl Bounds {
     /// Checks the size and nesting of a wait before it is stored.
     pub(crate) fn wait(&self, wait: &WaitRow) -> Result<()> {
         let documents = [&wait.metadata, &wait.payload_schema, &wait.on_deadline];
-        let texts = || documents.into_iter().flatten().map(Json::as_str);
+        let texts = || documents.into_iter().flatten().map(JsonDocument::as_str);
         let names = wait.signal.len() + wait.action.as_ref().map_or(0, String::len);
         let bytes = names + texts().map(str::len).sum::<usize>();
         within("wait_bytes", bytes as u64, self.wait_bytes)?;
@@ -162,7 +162,7 @@ pub(crate) fn within(budget: &'static str, reached: u64, max: u64) -> Result<()>
 /// The usage of a turn, as stored with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Spent {
+pub(crate) struct BudgetUsage {
     #[serde(skip_serializing_if = "is_none")]
     steps: u64,
     #[serde(skip_serializing_if = "is_none")]
@@ -179,7 +179,7 @@ fn is_none(used: &u64) -> bool {
     *used == 0
 }
 
-impl Spent {
+impl BudgetUsage {
     pub(crate) fn is_zero(&self) -> bool {
         *self == Self::default()
     }
@@ -188,38 +188,38 @@ impl Spent {
 /// The remaining budget of the running turn. Nodes get it by `cx.extension::<TurnBudget>()` and count their usage;
 /// outside of chat there is none. The harness counts node executions and time.
 #[derive(Debug, Clone)]
-pub struct TurnBudget(Arc<Inner>);
+pub struct TurnBudget(Arc<TurnBudgetInner>);
 
 #[derive(Debug)]
-struct Inner {
-    bounds: Bounds,
+struct TurnBudgetInner {
+    bounds: EffectiveBudget,
     /// When this run began, and how long the turn had run before it.
     begun: Instant,
     before: Duration,
     /// Guards the counts, which change together; held for a moment, never across an await.
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<BudgetLedger>,
 }
 
 #[derive(Debug, Default)]
-struct Ledger {
+struct BudgetLedger {
     /// Usage by completed nodes. A run that resumes after them continues from these counts.
-    settled: Spent,
+    settled: BudgetUsage,
     /// `settled` plus the usage of the running node.
-    open: Spent,
+    open: BudgetUsage,
     /// Model usage, including that of nodes that have not completed: it was consumed anyway.
-    used: Used,
+    used: TurnModelUsage,
     /// The budget that was exceeded first, its bound, and the count that exceeded it.
     exceeded: Option<(&'static str, u64, u64)>,
 }
 
 impl TurnBudget {
-    pub(crate) fn new(bounds: Bounds, spent: Spent, used: Used) -> Self {
-        let ledger = Mutex::new(Ledger { settled: spent, open: spent, used, exceeded: None });
+    pub(crate) fn new(bounds: EffectiveBudget, spent: BudgetUsage, used: TurnModelUsage) -> Self {
+        let ledger = Mutex::new(BudgetLedger { settled: spent, open: spent, used, exceeded: None });
         let before = Duration::from_millis(spent.millis);
-        Self(Arc::new(Inner { bounds, begun: Instant::now(), before, ledger }))
+        Self(Arc::new(TurnBudgetInner { bounds, begun: Instant::now(), before, ledger }))
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger(&self) -> MutexGuard<'_, BudgetLedger> {
         self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -251,14 +251,14 @@ impl TurnBudget {
     ///
     /// # Errors
     /// As [`TurnBudget::tool_calls`].
-    pub fn model_call(&self, model: &str, usage: &Usage) -> Result<()> {
+    pub fn model_call(&self, model: &str, usage: &TokenUsage) -> Result<()> {
         self.ledger().used.count(model, usage);
         let parts = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
         self.tokens(usage.total_tokens.unwrap_or(parts))
     }
 
     /// Returns the model usage so far.
-    pub(crate) fn used(&self) -> Used {
+    pub(crate) fn used(&self) -> TurnModelUsage {
         self.ledger().used.clone()
     }
 
@@ -289,9 +289,9 @@ impl TurnBudget {
     }
 
     /// Returns the usage to store: counts up to the last completed node, and the time up to now.
-    pub(crate) fn settled(&self) -> Spent {
+    pub(crate) fn settled(&self) -> BudgetUsage {
         let millis = u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Spent { millis, ..self.ledger().settled }
+        BudgetUsage { millis, ..self.ledger().settled }
     }
 
     fn elapsed(&self) -> Duration {
@@ -307,7 +307,7 @@ impl TurnBudget {
     }
 }
 
-impl Ledger {
+impl BudgetLedger {
     fn check(&mut self, budget: &'static str, reached: u64, max: u64) -> Result<()> {
         if reached > max && self.exceeded.is_none() {
             self.exceeded = Some((budget, max, reached));
@@ -328,8 +328,8 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn bounds(budget: Budget) -> Bounds {
-        Bounds::of(&Limits::default(), &budget)
+    fn bounds(budget: Budget) -> EffectiveBudget {
+        EffectiveBudget::of(&Limits::default(), &budget)
     }
 
     fn told(result: Result<()>) -> Option<String> {
@@ -340,7 +340,8 @@ mod tests {
     #[test]
     fn of_two_bounds_the_smaller_one_counts() {
         let limits = Limits { steps: 5, tokens: 7, ..Limits::default() };
-        let bounds = Bounds::of(&limits, &Budget { steps: Some(9), tokens: Some(3), ..Budget::default() });
+        let bounds =
+            EffectiveBudget::of(&limits, &Budget { steps: Some(9), tokens: Some(3), ..Budget::default() });
         assert_eq!((bounds.steps, bounds.tokens, bounds.tool_calls), (5, 3, limits.tool_calls));
     }
 
@@ -348,20 +349,20 @@ mod tests {
     async fn what_a_node_used_that_did_not_complete_is_not_stored() {
         let budget = TurnBudget::new(
             bounds(Budget { tool_calls: Some(3), ..Budget::default() }),
-            Spent::default(),
-            Used::default(),
+            BudgetUsage::default(),
+            TurnModelUsage::default(),
         );
         budget.begin_step(false).unwrap();
         budget.tool_calls(2).unwrap();
-        assert_eq!(budget.settled(), Spent::default());
+        assert_eq!(budget.settled(), BudgetUsage::default());
         budget.complete_step().unwrap();
         tokio::time::advance(Duration::from_millis(5)).await;
-        let spent = Spent { steps: 1, tool_calls: 2, tokens: 0, millis: 5 };
+        let spent = BudgetUsage { steps: 1, tool_calls: 2, tokens: 0, millis: 5 };
         assert_eq!(budget.settled(), spent);
         let later = TurnBudget::new(
             bounds(Budget { tool_calls: Some(3), ..Budget::default() }),
             spent,
-            Used::default(),
+            TurnModelUsage::default(),
         );
         later.begin_step(false).unwrap();
         let exhausted = "the budget tool_calls of 3 is exhausted: the turn came to 4";
@@ -373,7 +374,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_time_of_earlier_runs_counts() {
         let bounds = bounds(Budget { turn_time: Some(Duration::from_secs(9)), ..Budget::default() });
-        let budget = TurnBudget::new(bounds, Spent { millis: 4_000, ..Spent::default() }, Used::default());
+        let budget = TurnBudget::new(
+            bounds,
+            BudgetUsage { millis: 4_000, ..BudgetUsage::default() },
+            TurnModelUsage::default(),
+        );
         let begun = Instant::now();
         let error = budget.run_out().await;
         assert_eq!(begun.elapsed(), Duration::from_secs(5));

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use singletree_engine::{Item, List};
+use singletree_engine::{Item, PersistentList};
 use singletree_llm::{ChatMessage, ToolCall};
 
 use crate::Result;
@@ -22,7 +22,7 @@ pub(crate) type Records = BTreeMap<String, Item>;
 /// The node records under the names and in the form that this type gives, with
 /// [`Ctx::record`](singletree_engine::Ctx::record), and reads its own records back after a crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CallLog {
+pub struct ToolCallLog {
     begun: BTreeSet<u64>,
     results: BTreeMap<u64, String>,
 }
@@ -30,7 +30,7 @@ pub struct CallLog {
 /// One record: of a call that begins, or of one that gave a result.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Recorded {
+enum ToolCallRecord {
     Begun,
     Gave {
         text: String,
@@ -44,20 +44,20 @@ fn name(message: u64, call: u64) -> String {
     format!("call-{message}-{call}")
 }
 
-impl CallLog {
+impl ToolCallLog {
     /// Returns the record that a call begins which changes something: the intent, made durable before the call is made.
     /// A turn with such a record has had an effect, however it ends (D29); a call that only reads needs none. `message`
     /// is the position of the assistant message in the history, `call` the index of the call in it.
     #[must_use]
     pub fn begun(message: u64, call: u64) -> (String, Item) {
-        (name(message, call), Item::from_typed(Recorded::Begun))
+        (name(message, call), Item::from_typed(ToolCallRecord::Begun))
     }
 
     /// Returns the record of the result of such a call: the text of its tool message. `then` is the index of the call
     /// that begins right after it, if any: one record covers both.
     #[must_use]
     pub fn gave(message: u64, call: u64, text: &str, then: Option<u64>) -> (String, Item) {
-        (name(message, call), Item::from_typed(Recorded::Gave { text: text.to_owned(), then }))
+        (name(message, call), Item::from_typed(ToolCallRecord::Gave { text: text.to_owned(), then }))
     }
 
     /// Reads the records of the calls of a message.
@@ -71,10 +71,10 @@ impl CallLog {
         for (name, item) in records.iter().filter(|(name, _)| name.starts_with(prefix)) {
             let unreadable = || corrupt(format!("the record '{name}'"), None);
             let call: u64 = name[prefix.len()..].parse().map_err(|_| unreadable())?;
-            let recorded = item.json().map(Recorded::deserialize).map_err(|_| unreadable())?;
+            let recorded = item.json().map(ToolCallRecord::deserialize).map_err(|_| unreadable())?;
             match recorded.map_err(|_| unreadable())? {
-                Recorded::Begun => drop(log.begun.insert(call)),
-                Recorded::Gave { text, then } => {
+                ToolCallRecord::Begun => drop(log.begun.insert(call)),
+                ToolCallRecord::Gave { text, then } => {
                     log.results.insert(call, text);
                     log.begun.extend(then);
                 }
@@ -103,13 +103,13 @@ impl CallLog {
 
 /// Whether an invocation recorded the intent of a call that changes something (D29).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Effects {
+pub(crate) enum EffectIntent {
     #[default]
     None,
     Intended,
 }
 
-impl Effects {
+impl EffectIntent {
     pub(crate) fn of(has_intent: bool) -> Self {
         if has_intent { Self::Intended } else { Self::None }
     }
@@ -122,7 +122,7 @@ impl Effects {
 /// Tells whether a record is about a call that changes something, which is an effect (D29): that it begins, or its
 /// result, which takes the place of that.
 pub(crate) fn is_intent(name: &str) -> bool {
-    CallLog::message_of(name).is_some()
+    ToolCallLog::message_of(name).is_some()
 }
 
 /// Tells whether any of these records is such a one.
@@ -132,20 +132,20 @@ pub(crate) fn have_intent(records: &Records) -> bool {
 
 /// The answer that closes calls without any record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Closing<'a> {
+pub(crate) struct ClosingAnswer<'a> {
     pub(crate) status: &'a str,
     pub(crate) reason: &'a str,
 }
 
-impl Closing<'static> {
+impl ClosingAnswer<'static> {
     pub(crate) const CANCELLED: Self = Self { status: "cancelled", reason: "the turn was cancelled" };
 }
 
 /// Makes the tool messages that answer the open calls of a history: recorded results, and closing answers for the rest
 /// (D8). Records that cannot be read leave their calls in doubt: ending a turn must not fail because of them.
-pub(crate) fn closings(list: &List, records: &Records, closing: Closing<'_>) -> Vec<Item> {
+pub(crate) fn closings(list: &PersistentList, records: &Records, closing: ClosingAnswer<'_>) -> Vec<Item> {
     let Some((message, open)) = Messages::of(list).open_calls_at() else { return Vec::new() };
-    let log = CallLog::read(records, message).ok();
+    let log = ToolCallLog::read(records, message).ok();
     let answer = |(at, call): (u64, ToolCall)| {
         let text = match &log {
             None => object("unknown", "what was recorded of it cannot be read"),
@@ -163,9 +163,9 @@ pub(crate) fn closings(list: &List, records: &Records, closing: Closing<'_>) -> 
 }
 
 /// Makes the tool messages of those open calls of which a result was recorded.
-pub(crate) fn results(list: &List, records: &Records) -> Vec<Item> {
+pub(crate) fn results(list: &PersistentList, records: &Records) -> Vec<Item> {
     let Some((message, open)) = Messages::of(list).open_calls_at() else { return Vec::new() };
-    let log = CallLog::read(records, message).unwrap_or_default();
+    let log = ToolCallLog::read(records, message).unwrap_or_default();
     let given = open.into_iter().filter_map(|(at, call)| Some((log.result(at)?.to_owned(), call)));
     given.map(|(text, call)| history::item(ChatMessage::tool(call.id, text))).collect()
 }
@@ -182,26 +182,26 @@ mod tests {
     #[test]
     fn what_is_recorded_is_read_back_of_its_own_message_only() {
         let records = [
-            CallLog::begun(1, 0),
-            CallLog::begun(10, 0),
-            CallLog::gave(10, 1, "one", Some(2)),
-            CallLog::gave(10, 10, "ten", None),
+            ToolCallLog::begun(1, 0),
+            ToolCallLog::begun(10, 0),
+            ToolCallLog::gave(10, 1, "one", Some(2)),
+            ToolCallLog::gave(10, 10, "ten", None),
         ];
         // As the store has them: as text.
         let records: Records =
             records.into_iter().map(|(name, it)| (name, Item::from_text(it.text().unwrap()))).collect();
-        let log = CallLog::read(&records, 10).unwrap();
+        let log = ToolCallLog::read(&records, 10).unwrap();
         let seen: Vec<_> =
             [0, 1, 2, 3, 10].into_iter().map(|it| (log.result(it), log.is_in_doubt(it))).collect();
         let none = (None, false);
         assert_eq!(seen, [(None, true), (Some("one"), false), (None, true), none, (Some("ten"), false)]);
-        assert!(CallLog::read(&records, 1).unwrap().is_in_doubt(0));
+        assert!(ToolCallLog::read(&records, 1).unwrap().is_in_doubt(0));
         let damaged = Records::from([("call-1-x".to_owned(), Item::from_text("1"))]);
-        assert_eq!(CallLog::read(&damaged, 1).unwrap_err().category(), "store_corrupt");
+        assert_eq!(ToolCallLog::read(&damaged, 1).unwrap_err().category(), "store_corrupt");
         let call = ToolCall::new("c", "send", serde_json::Map::new());
         let asked = [ChatMessage::user("m"), ChatMessage::assistant("").with_tool_calls([call])];
-        let asked = List::new(asked.map(history::item));
-        let closed = closings(&asked, &damaged, Closing::CANCELLED);
+        let asked = PersistentList::new(asked.map(history::item));
+        let closed = closings(&asked, &damaged, ClosingAnswer::CANCELLED);
         let unread = r#"{"reason":"what was recorded of it cannot be read","status":"unknown"}"#;
         assert_eq!(closed[0].typed::<ChatMessage>().unwrap().text(), unread);
     }

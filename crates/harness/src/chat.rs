@@ -5,19 +5,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_core::Stream;
-use singletree_durable::{Journal, SessionId, SessionKey, SubjectId, TenantId, Upkeep};
-use singletree_engine::{Clock, Graph, Ids, Outline, RandomIds, SystemClock};
+use singletree_durable::{Journal, JournalMaintenance, SessionId, SessionKey, SubjectId, TenantId};
+use singletree_engine::{Clock, Graph, GraphOutline, IdGenerator, RandomIds, SystemClock};
 use singletree_llm::ChatMessage;
 use singletree_narration::{Locale, NarrationSink, NoNarration};
 
 use crate::admission::Admission;
 use crate::agent::{Agent, OnDisconnect};
 use crate::blobs::Blobs;
-use crate::deed::Auditing;
+use crate::deed::AuditSettings;
 use crate::event::ChatEvent;
-use crate::house::{House, HouseParts};
+use crate::house::{ChatInner, ChatInnerParts};
 use crate::limit::Limits;
-use crate::noticing::Notices;
+use crate::noticing::NoticeSettings;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::retention::Retention;
 use crate::submit::SendOptions;
@@ -33,7 +33,7 @@ use crate::{Error, Result};
 ///
 /// A chat serves the sessions of one tenant; [`Chat::of`] returns the same chat for another tenant (INV-14).
 pub struct Chat {
-    pub(crate) house: Arc<House>,
+    pub(crate) house: Arc<ChatInner>,
     /// Whose sessions its calls are about.
     tenant: TenantId,
     /// Who decides whether its calls may begin turns and sessions; nobody where there is none.
@@ -52,13 +52,13 @@ pub struct ChatBuilder {
     tenant: Option<TenantId>,
     limits: Limits,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn IdGenerator>,
     narration: Arc<dyn NarrationSink>,
     locale: Locale,
     retention: Option<Retention>,
     blobs: Option<Blobs>,
-    notices: Notices,
-    auditing: Auditing,
+    notices: NoticeSettings,
+    auditing: AuditSettings,
     watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
@@ -95,7 +95,7 @@ impl ChatBuilder {
 
     /// Sets where identifiers come from (INV-11).
     #[must_use]
-    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+    pub fn ids(mut self, ids: Arc<dyn IdGenerator>) -> Self {
         self.ids = ids;
         self
     }
@@ -108,7 +108,7 @@ impl ChatBuilder {
     }
 
     /// Sets in which language the controller narrates; English otherwise. Texts of errors are those of the agent's
-    /// [`Replies`](crate::Replies).
+    /// [`ErrorReplies`](crate::ErrorReplies).
     #[must_use]
     pub fn narrate_in(mut self, locale: Locale) -> Self {
         self.locale = locale;
@@ -133,16 +133,16 @@ impl ChatBuilder {
     /// Sets the tenants for which notices are written ([`Notice`](crate::Notice)): records of events that a person
     /// should hear of. By default none are. The store must be one that keeps documents.
     #[must_use]
-    pub fn notices(mut self, notices: Notices) -> Self {
+    pub fn notices(mut self, notices: NoticeSettings) -> Self {
         self.notices = notices;
         self
     }
 
-    /// Keeps an audit of answers and deletions ([`Deed`](crate::Deed)), each entry for so long; none otherwise. The
+    /// Keeps an audit of answers and deletions ([`AuditRecord`](crate::AuditRecord)), each entry for so long; none otherwise. The
     /// store must be one that keeps documents.
     #[must_use]
     pub fn audit(mut self, kept: Duration) -> Self {
-        self.auditing = Auditing::kept(kept);
+        self.auditing = AuditSettings::kept(kept);
         self
     }
 
@@ -157,7 +157,7 @@ impl ChatBuilder {
     ///
     /// # Errors
     /// `chat_history_field_invalid`, `chat_durability_invalid`.
-    pub fn open<J: Journal + Upkeep + 'static>(self, store: J) -> Result<Chat> {
+    pub fn open<J: Journal + JournalMaintenance + 'static>(self, store: J) -> Result<Chat> {
         let store = Arc::new(store);
         self.open_shared(store.clone(), store)
     }
@@ -166,12 +166,12 @@ impl ChatBuilder {
     ///
     /// # Errors
     /// As [`ChatBuilder::open`].
-    pub fn open_shared(self, journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>) -> Result<Chat> {
+    pub fn open_shared(self, journal: Arc<dyn Journal>, upkeep: Arc<dyn JournalMaintenance>) -> Result<Chat> {
         if self.agents.is_empty() {
             let why = "a chat needs at least one agent".into();
             return Err(Error::Durability { agent: String::new(), why });
         }
-        let house = House::new(HouseParts {
+        let house = ChatInner::new(ChatInnerParts {
             journal,
             upkeep,
             bound: self.tenant.clone(),
@@ -197,7 +197,7 @@ impl Chat {
     ///
     /// # Errors
     /// `chat_history_field_invalid` when the graph has no history field (harness-chat §4).
-    pub fn new<S, J: Journal + Upkeep + 'static>(graph: Graph<S>, store: J) -> Result<Self> {
+    pub fn new<S, J: Journal + JournalMaintenance + 'static>(graph: Graph<S>, store: J) -> Result<Self> {
         Self::builder().agent(Agent::new("default", &graph)).open(store)
     }
 
@@ -214,8 +214,8 @@ impl Chat {
             locale: Locale::default(),
             retention: None,
             blobs: None,
-            notices: Notices::new(),
-            auditing: Auditing::default(),
+            notices: NoticeSettings::new(),
+            auditing: AuditSettings::default(),
             watcher: None,
         }
     }
@@ -385,7 +385,7 @@ impl Chat {
     ///
     /// # Errors
     /// `chat_agent_unknown`.
-    pub fn outline(&self, agent: &str) -> Result<Outline> {
+    pub fn outline(&self, agent: &str) -> Result<GraphOutline> {
         Ok(self.house.served(agent)?.agent.graph.outline())
     }
 

@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use singletree_durable::{
-    EventRow, ItemRange, Json, SessionKey, TurnKind, TurnQuery, TurnRow, TurnStatus, WaitQuery, WaitRow,
-    WaitStatus,
+    EventRow, ItemRange, JsonDocument, SessionKey, StoredTurnKind, StoredTurnStatus, StoredWaitStatus,
+    TurnRow, TurnRowQuery, WaitRow, WaitRowQuery,
 };
-use singletree_engine::{Frame, Item, Position as Place};
+use singletree_engine::{CursorFrame, FramePosition as Place, Item};
 use singletree_llm::{ChatMessage, Role};
 
-use crate::calls::{CallLog, Records};
+use crate::calls::{Records, ToolCallLog};
 use crate::chat::Chat;
 use crate::event::{ChatEventKind, kind};
-use crate::position::Position;
-use crate::record::{Ended, Recorded, TurnRowExt, message};
-use crate::replay::Replay;
+use crate::position::StoredPosition;
+use crate::record::{OutcomeRecord, StoredOutcome, TurnRowExt, message};
+use crate::replay::EventReplay;
 use crate::stored::corrupt;
 use crate::timeline::{
-    Answers, CallSpan, CallStatus, EntryKind, KeptEvents, MadeBy, OpenCall, OpenState, SpanStatus, Standing,
-    Timeline, TimelineEntry, TurnError, TurnSpan, WaitSpan,
+    CallSpan, CallStatus, InvocationPosition, KeptEvents, NodeProvenance, OpenCall, OpenCallState,
+    SpanStatus, Timeline, TimelineEntry, TimelineEntryKind, TurnCause, TurnError, TurnSpan, WaitSpan,
 };
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
@@ -46,15 +46,15 @@ impl Chat {
         let key = house.read(house.journal.session_of(self.tenant()?, &turn.invocation)).await?;
         let key = key.ok_or_else(unknown)?;
         let mut rows =
-            house.read(house.journal.turns(&key, &TurnQuery::Invocation(turn.invocation.clone()))).await?;
+            house.read(house.journal.turns(&key, &TurnRowQuery::Invocation(turn.invocation.clone()))).await?;
         rows.sort_by_key(|row| (row.ordinal, row.no));
         let agent = rows.iter().find(|row| row.ordinal == turn.ordinal).ok_or_else(unknown)?.agent.clone();
-        let query = WaitQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
+        let query = WaitRowQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
         let waits = house.read(house.journal.waits(&query)).await?;
         let mut waits: Vec<WaitRow> =
             waits.into_iter().filter(|wait| wait.0 == key).map(|wait| wait.1).collect();
         waits.sort_by_key(|wait| wait.no);
-        let mut chronicle = Chronicle { chat: self, key: &key, open: Vec::new() };
+        let mut chronicle = TimelineBuilder { chat: self, key: &key, open: Vec::new() };
         let mut turns = rows.iter().map(span).collect::<Result<Vec<_>>>()?;
         chronicle.tell(&rows, &mut turns).await?;
         let stands = chronicle.standing(&rows).await?;
@@ -72,7 +72,7 @@ impl Chat {
         let mut no = row.counters.turns.saturating_sub(count);
         let mut ids = Vec::new();
         loop {
-            let page = TurnQuery::From { no, limit: PAGE };
+            let page = TurnRowQuery::From { no, limit: PAGE };
             let rows = self.house.read(self.house.journal.turns(&row.key, &page)).await?;
             ids.extend(rows.iter().map(TurnRowExt::id));
             match rows.last() {
@@ -84,20 +84,20 @@ impl Chat {
 }
 
 /// An invocation while it is read.
-struct Chronicle<'a> {
+struct TimelineBuilder<'a> {
     chat: &'a Chat,
     key: &'a SessionKey,
     /// Calls without an answer so far, with the index in their message.
     open: Vec<(u64, CallSpan)>,
 }
 
-impl Chronicle<'_> {
+impl TimelineBuilder<'_> {
     /// Reads the log and adds its events to the spans of their turns.
     async fn tell(&mut self, rows: &[TurnRow], turns: &mut [TurnSpan]) -> Result<()> {
         let house = &self.chat.house;
         let mut told: BTreeSet<u64> = rows.iter().filter_map(|row| row.message).collect();
         let mut running: BTreeSet<u64> = rows.iter().map(|row| row.no).collect();
-        let mut replay = Replay::new(self.chat, self.key);
+        let mut replay = EventReplay::new(self.chat, self.key);
         let mut from = 0;
         while !running.is_empty() {
             let events = house.read(house.journal.events(self.key, from, PAGE)).await?;
@@ -121,20 +121,20 @@ impl Chronicle<'_> {
             }
         }
         for (row, turn) in rows.iter().zip(turns) {
-            if let (TurnStatus::Errored, Some(at)) = (row.status, row.ended_at) {
+            if let (StoredTurnStatus::Errored, Some(at)) = (row.status, row.ended_at) {
                 self.discarded(row, &told, (at, turn)).await?;
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self, what: ChatEventKind, at: singletree_durable::Timestamp) -> Option<EntryKind> {
+    fn entry(&mut self, what: ChatEventKind, at: singletree_durable::Timestamp) -> Option<TimelineEntryKind> {
         Some(match what {
             ChatEventKind::TurnAccepted { message } => {
-                EntryKind::Accepted { text: message.map(|message| message.text().into_owned()) }
+                TimelineEntryKind::Accepted { text: message.map(|message| message.text().into_owned()) }
             }
             ChatEventKind::SignalReceived { wait, signal, how, from } => {
-                EntryKind::Signal { wait, signal, how, from }
+                TimelineEntryKind::Signal { wait, signal, how, from }
             }
             ChatEventKind::MessageAppended { message, side, .. } => match message.role {
                 Role::Tool => self.result(&message, side.as_ref()),
@@ -146,7 +146,7 @@ impl Chronicle<'_> {
                         asked_at: Some(at),
                     });
                     self.open.extend((0..).zip(calls));
-                    EntryKind::Message {
+                    TimelineEntryKind::Message {
                         role: message.role.as_str(),
                         text: message.text().into_owned(),
                         calls: names(&message),
@@ -169,7 +169,7 @@ impl Chronicle<'_> {
         })
     }
 
-    fn result(&mut self, message: &ChatMessage, side: Option<&Value>) -> EntryKind {
+    fn result(&mut self, message: &ChatMessage, side: Option<&Value>) -> TimelineEntryKind {
         let id = message.tool_call_id.clone().unwrap_or_default();
         let open = self.open.iter().position(|(_, it)| it.call == id);
         let call = open.map(|at| self.open.remove(at).1).unwrap_or_else(|| CallSpan {
@@ -179,7 +179,7 @@ impl Chronicle<'_> {
             asked_at: None,
         });
         let text = message.text().into_owned();
-        EntryKind::ToolResult { call, status: status(&text, side), text }
+        TimelineEntryKind::ToolResult { call, status: status(&text, side), text }
     }
 
     /// Adds the messages of a failed turn that no event contains.
@@ -195,46 +195,48 @@ impl Chronicle<'_> {
             // Items of other lists than the history are no messages.
             let Ok(message) = message(&Item::from_text(item.body.as_str())) else { continue };
             let (role, text, calls) = (message.role.as_str(), message.text().into_owned(), names(&message));
-            let what = EntryKind::Discarded { role, text, calls };
+            let what = TimelineEntryKind::Discarded { role, text, calls };
             turn.entries.push(TimelineEntry { at, made_by: None, what });
         }
         Ok(())
     }
 
     /// Reads where the invocation stands, when it is not over.
-    async fn standing(&self, rows: &[TurnRow]) -> Result<Option<Standing>> {
+    async fn standing(&self, rows: &[TurnRow]) -> Result<Option<InvocationPosition>> {
         let house = &self.chat.house;
         let Some(row) = rows.last() else { return Ok(None) };
         let Some(position) = house.read(house.journal.position(self.key, &row.invocation)).await? else {
             return Ok(None);
         };
-        let position: Position =
+        let position: StoredPosition =
             position.body.decode().map_err(|error| corrupt("a position".into(), Some(error.into())))?;
         let records = house.read(house.journal.records(self.key, row.no)).await?;
         let records: Records =
             records.into_iter().map(|record| (record.name, Item::from_text(record.body.as_str()))).collect();
         // All calls that are open are of one message, the last one, and so are the records.
-        let log = records.keys().find_map(|it| CallLog::message_of(it));
-        let log = log.map(|log| CallLog::read(&records, log)).transpose()?.unwrap_or_default();
+        let log = records.keys().find_map(|it| ToolCallLog::message_of(it));
+        let log = log.map(|log| ToolCallLog::read(&records, log)).transpose()?.unwrap_or_default();
         let mut open_calls = Vec::with_capacity(self.open.len());
         for (index, call) in &self.open {
             let state = match (log.result(*index), log.is_in_doubt(*index)) {
-                (Some(_), _) => OpenState::Gave,
-                (None, true) => OpenState::Begun,
-                (None, false) => OpenState::Asked,
+                (Some(_), _) => OpenCallState::Gave,
+                (None, true) => OpenCallState::Begun,
+                (None, false) => OpenCallState::Asked,
             };
             open_calls.push(OpenCall { call: call.clone(), state });
         }
         let frames = &position.cursor.frames;
-        let attempt = |it: &Frame| (it.at == Place::Before).then_some(it.attempt);
-        let at =
-            frames.iter().map(|frame| MadeBy { node: frame.node.clone(), attempt: attempt(frame) }).collect();
+        let attempt = |it: &CursorFrame| (it.at == Place::Before).then_some(it.attempt);
+        let at = frames
+            .iter()
+            .map(|frame| NodeProvenance { node: frame.node.clone(), attempt: attempt(frame) })
+            .collect();
         let place = match frames.last().map(|frame| frame.at) {
             Some(Place::Inside) => "inside",
             Some(Place::After) => "after",
             Some(Place::Before) | None => "before",
         };
-        Ok(Some(Standing { at, place, open_calls }))
+        Ok(Some(InvocationPosition { at, place, open_calls }))
     }
 }
 
@@ -246,24 +248,24 @@ fn keeps(turn: &mut TurnSpan, begins: bool) {
 }
 
 fn span(row: &TurnRow) -> Result<TurnSpan> {
-    let error = match Ended::of(row)?.map(|it| it.recorded) {
-        Some(Recorded::Errored { bucket, category, diagnostic, retry_safe, .. }) => {
+    let error = match StoredOutcome::of(row)?.map(|it| it.recorded) {
+        Some(OutcomeRecord::Errored { bucket, category, diagnostic, retry_safe, .. }) => {
             Some(TurnError { category, bucket, diagnostic, retry_safe })
         }
-        Some(Recorded::Completed(_) | Recorded::Suspended { .. }) | None => None,
+        Some(OutcomeRecord::Completed(_) | OutcomeRecord::Suspended { .. }) | None => None,
     };
     Ok(TurnSpan {
         turn: row.id(),
         answers: match row.kind {
-            TurnKind::Message => Answers::Message,
-            TurnKind::Resume => Answers::Signal,
-            TurnKind::Close => Answers::Close,
+            StoredTurnKind::Message => TurnCause::Message,
+            StoredTurnKind::Resume => TurnCause::Signal,
+            StoredTurnKind::Close => TurnCause::Close,
         },
         status: match row.status {
-            TurnStatus::Accepted => SpanStatus::Open,
-            TurnStatus::Suspended => SpanStatus::Suspended,
-            TurnStatus::Completed => SpanStatus::Completed,
-            TurnStatus::Errored => SpanStatus::Errored,
+            StoredTurnStatus::Accepted => SpanStatus::Open,
+            StoredTurnStatus::Suspended => SpanStatus::Suspended,
+            StoredTurnStatus::Completed => SpanStatus::Completed,
+            StoredTurnStatus::Errored => SpanStatus::Errored,
         },
         accepted_at: row.accepted_at,
         ended_at: row.ended_at,
@@ -276,17 +278,17 @@ fn span(row: &TurnRow) -> Result<TurnSpan> {
 }
 
 fn wait_span(row: &WaitRow) -> Result<WaitSpan> {
-    let metadata = row.metadata.as_ref().map(Json::decode).transpose();
+    let metadata = row.metadata.as_ref().map(JsonDocument::decode).transpose();
     let metadata =
         metadata.map_err(|error| corrupt(format!("the metadata of wait {}", row.no), Some(error.into())))?;
     Ok(WaitSpan {
         wait: row.no,
         signal: row.signal.clone(),
         status: match row.status {
-            WaitStatus::Pending => "pending",
-            WaitStatus::Consumed => "consumed",
-            WaitStatus::Cancelled => "cancelled",
-            WaitStatus::Expired => "expired",
+            StoredWaitStatus::Pending => "pending",
+            StoredWaitStatus::Consumed => "consumed",
+            StoredWaitStatus::Cancelled => "cancelled",
+            StoredWaitStatus::Expired => "expired",
         },
         metadata,
         since: row.created_at,
@@ -297,12 +299,13 @@ fn wait_span(row: &WaitRow) -> Result<WaitSpan> {
 }
 
 /// Reads off an event which node it tells of.
-fn made_by(event: &EventRow) -> Result<Option<MadeBy>> {
+fn made_by(event: &EventRow) -> Result<Option<NodeProvenance>> {
     let unreadable = |it: serde_json::Error| corrupt(format!("event {}", event.seq), Some(it.into()));
-    let body: Option<Value> = event.body.as_ref().map(Json::decode).transpose().map_err(unreadable)?;
+    let body: Option<Value> =
+        event.body.as_ref().map(JsonDocument::decode).transpose().map_err(unreadable)?;
     let Some(body) = body else { return Ok(None) };
     let attempt = body["attempt"].as_u64().and_then(|number| u32::try_from(number).ok());
-    Ok(body["node"].as_str().map(|node| MadeBy { node: node.to_owned(), attempt }))
+    Ok(body["node"].as_str().map(|node| NodeProvenance { node: node.to_owned(), attempt }))
 }
 
 fn names(message: &ChatMessage) -> Vec<String> {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Error as StoreError, Put, Require};
+use singletree_durable::{BatchPrecondition, Error as StoreError, RowMutation};
 
 use crate::chat::Chat;
-use crate::hot::Hot;
-use crate::house::Served;
-use crate::policy::PromptPolicy;
+use crate::hot::LoadedSession;
+use crate::house::ServedAgent;
+use crate::policy::TurnPromptPolicy;
 use crate::sessions::SessionInfo;
 use crate::transition::accept::new_head;
 use crate::{Error, Result};
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 pub struct CreateOptions {
     session: Option<String>,
     agent: Option<String>,
-    policy: PromptPolicy,
+    policy: TurnPromptPolicy,
 }
 
 impl CreateOptions {
@@ -43,7 +43,7 @@ impl CreateOptions {
 
     /// Says which texts reach the model; the conversation otherwise.
     #[must_use]
-    pub fn policy(mut self, policy: PromptPolicy) -> Self {
+    pub fn policy(mut self, policy: TurnPromptPolicy) -> Self {
         self.policy = policy;
         self
     }
@@ -83,16 +83,21 @@ impl Chat {
         self.session(&id).await
     }
 
-    async fn create(&self, hot: &Arc<Hot>, served: &Served, policy: PromptPolicy) -> Result<()> {
+    async fn create(
+        &self,
+        hot: &Arc<LoadedSession>,
+        served: &ServedAgent,
+        policy: TurnPromptPolicy,
+    ) -> Result<()> {
         let commit = {
             let mut desk = hot.desk();
             if desk.head.is_some() {
                 return Err(Error::SessionExists { session: hot.key.session.to_string() });
             }
             let mut writing = self.house.write(hot, &desk);
-            writing.require(Require::SessionAbsent);
+            writing.require(BatchPrecondition::SessionAbsent);
             let head = new_head(&writing, &served.agent, policy, self.subject().cloned());
-            writing.put(Put::Head(head));
+            writing.put(RowMutation::Head(head));
             // Messages accepted from here on are committed after the creation, in an existing session.
             desk.head = writing.head_put();
             desk.changed();

@@ -9,7 +9,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use singletree_durable::{AuditRow, Batch, Document, Json, Put, SessionKey, Timestamp, WaitRow, WaitStatus};
+use singletree_durable::{
+    AuditRow, Batch, JsonDocument, RowMutation, SessionKey, StoredDocument, StoredWaitStatus, Timestamp,
+    WaitRow,
+};
 
 use crate::Result;
 use crate::stored::corrupt;
@@ -19,7 +22,7 @@ const END: i64 = 10_000_000_000_000;
 
 /// An audit entry. Contains names and numbers, and no content of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Deed {
+pub struct AuditRecord {
     /// When.
     pub at: Timestamp,
     /// Who did it, when known.
@@ -34,7 +37,7 @@ pub struct Deed {
     pub details: Map<String, Value>,
 }
 
-impl Deed {
+impl AuditRecord {
     /// The kind of the documents that hold deeds.
     pub const KIND: &str = "audit";
 
@@ -61,22 +64,22 @@ impl Deed {
 
     /// Writes it as the body of its document.
     #[must_use]
-    pub fn body(&self) -> Json {
+    pub fn body(&self) -> JsonDocument {
         // A deed is texts, numbers and values of JSON: it can always be written.
-        Json::of(self).unwrap_or_else(|_| Json::from_text("null"))
+        JsonDocument::of(self).unwrap_or_else(|_| JsonDocument::from_text("null"))
     }
 
     /// Reads its document.
     ///
     /// # Errors
     /// `store_corrupt`.
-    pub fn read(document: &Document) -> Result<Self> {
+    pub fn read(document: &StoredDocument) -> Result<Self> {
         let what = || format!("the document {} {}", document.key.kind, document.key.id);
         document.body.decode().map_err(|error| corrupt(what(), Some(error.into())))
     }
 
     fn of_answer(key: &SessionKey, wait: &WaitRow, now: Timestamp) -> Option<Self> {
-        if wait.status != WaitStatus::Consumed {
+        if wait.status != StoredWaitStatus::Consumed {
             return None;
         }
         let at = wait.ended_at.unwrap_or(now);
@@ -101,28 +104,28 @@ impl Deed {
 
 /// Whether deeds are written, and for how long they are kept.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Auditing {
+pub(crate) struct AuditSettings {
     kept: Option<Duration>,
 }
 
-impl Auditing {
+impl AuditSettings {
     pub(crate) fn kept(kept: Duration) -> Self {
         Self { kept: Some(kept) }
     }
 
     /// Returns the audit documents to write with a batch, derived from its changes.
-    pub(crate) fn puts(&self, batch: &Batch, now: Timestamp) -> Vec<Put> {
+    pub(crate) fn puts(&self, batch: &Batch, now: Timestamp) -> Vec<RowMutation> {
         let Some(kept) = self.kept else { return Vec::new() };
-        let deed = |put: &Put| match put {
-            Put::Wait(wait) => {
-                Deed::of_answer(&batch.key, wait, now).map(|answer| (answer, wait.no.to_string()))
+        let deed = |put: &RowMutation| match put {
+            RowMutation::Wait(wait) => {
+                AuditRecord::of_answer(&batch.key, wait, now).map(|answer| (answer, wait.no.to_string()))
             }
-            Put::Audit(row) => Some((Deed::of_row(row), "deleted".to_owned())),
+            RowMutation::Audit(row) => Some((AuditRecord::of_row(row), "deleted".to_owned())),
             _ => None,
         };
         let deeds = batch.puts.iter().filter_map(deed);
-        let written = deeds.map(|(deed, number)| Put::Document {
-            kind: Deed::KIND.to_owned(),
+        let written = deeds.map(|(deed, number)| RowMutation::Document {
+            kind: AuditRecord::KIND.to_owned(),
             id: deed.id(&unique(&batch.key, &number)),
             body: deed.body(),
             expires_at: Some(deed.at.after(kept)),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{AuditRow, Put};
+use singletree_durable::{AuditRow, RowMutation};
 
 use crate::chat::Chat;
-use crate::hot::{Desk, HeldTurn, Hot, Queued, Work};
+use crate::hot::{HeldTurn, LoadedSession, LoadedState, QueuedTurn, QueuedWork};
 use crate::narrator::forget;
 use crate::{Error, Result, waits};
 
@@ -29,7 +29,7 @@ impl Chat {
         self.house.run_call(async move { chat.delete_all(&hot, by.as_deref()).await }).await
     }
 
-    async fn delete_all(&self, hot: &Arc<Hot>, by: Option<&str>) -> Result<()> {
+    async fn delete_all(&self, hot: &Arc<LoadedSession>, by: Option<&str>) -> Result<()> {
         self.house.ready(hot).await?;
         loop {
             let held = self.cancel_all(hot).await?;
@@ -52,11 +52,11 @@ impl Chat {
     }
 
     /// Cancels queued and running turns, and takes the session's turn.
-    async fn cancel_all(&self, hot: &Arc<Hot>) -> Result<HeldTurn> {
+    async fn cancel_all(&self, hot: &Arc<LoadedSession>) -> Result<HeldTurn> {
         loop {
             let freed = hot.freed.notified();
             match next_queued(hot) {
-                Some(Queued { work: Work::Answer(answering), .. }) => {
+                Some(QueuedTurn { work: QueuedWork::Answer(answering), .. }) => {
                     waits::refuse(answering, Error::Correlation { why: "the session was deleted".into() });
                     continue;
                 }
@@ -80,9 +80,9 @@ impl Chat {
     }
 
     /// Deletes the session, whose turn was taken; returns false when a turn is queued in it again.
-    async fn delete(&self, hot: &Arc<Hot>, by: Option<&str>) -> Result<bool> {
+    async fn delete(&self, hot: &Arc<LoadedSession>, by: Option<&str>) -> Result<bool> {
         // Callers that wait for the end of the wait are answered before the deletion.
-        waits::close(&self.house, hot, waits::End::Cancelled).await?;
+        waits::close(&self.house, hot, waits::WaitEndReason::Cancelled).await?;
         self.house.know(hot).await?;
         let (commit, began) = {
             let mut desk = hot.desk();
@@ -95,15 +95,15 @@ impl Chat {
             }
             let mut writing = self.house.write(hot, &desk);
             // A session that has not begun is deleted as well: blobs may be kept for it.
-            writing.put(Put::Delete);
+            writing.put(RowMutation::Delete);
             if began {
                 let (at, key, by) = (writing.now, hot.key.clone(), by.map(str::to_owned));
-                writing.put(Put::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
+                writing.put(RowMutation::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
             }
             let commit = self.house.send(&mut desk, writing);
             // Messages accepted from here on are committed after the deletion, in a new session. The counters continue,
             // so that no event number is used twice. Until the deletion has landed, no call reads the store and
-            // restores the deleted state ([`Desk::in_flight`](crate::hot::Desk)).
+            // restores the deleted state ([`LoadedState::in_flight`](crate::hot::LoadedState)).
             desk.changed();
             (desk.head, desk.wait) = (None, None);
             desk.hold_fields(None);
@@ -118,13 +118,13 @@ impl Chat {
     }
 }
 
-fn nothing_waits(desk: &Desk) -> bool {
+fn nothing_waits(desk: &LoadedState) -> bool {
     desk.queue.is_empty() && desk.ending.is_empty()
 }
 
 /// Takes the next of the queue, to be cancelled, unless it is not durable yet.
-fn next_queued(hot: &Hot) -> Option<Queued> {
+fn next_queued(hot: &LoadedSession) -> Option<QueuedTurn> {
     let mut desk = hot.desk();
-    let is_durable = |it: &Queued| !matches!(it.work, Work::Message { committed: false, .. });
+    let is_durable = |it: &QueuedTurn| !matches!(it.work, QueuedWork::Message { committed: false, .. });
     desk.queue.front().is_some_and(is_durable).then(|| desk.take_at(0)).flatten()
 }

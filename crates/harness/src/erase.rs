@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use singletree_durable::{Change, Document, DocumentKey, Expect, SessionId, SubjectId};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, SessionId, StoredDocument, SubjectId,
+};
 
 use crate::chat::Chat;
-use crate::deed::Deed;
+use crate::deed::AuditRecord;
 use crate::{Error, Result};
 
 /// How many rows are read at once.
@@ -95,7 +97,7 @@ impl Chat {
         let names: HashSet<&str> = sessions.iter().map(SessionId::as_str).collect();
         let mut past: Option<String> = None;
         loop {
-            let page = blobs.documents().documents(self.tenant()?, Deed::KIND, past.as_deref(), PAGE);
+            let page = blobs.documents().documents(self.tenant()?, AuditRecord::KIND, past.as_deref(), PAGE);
             let page = self.house.read(page).await?;
             let Some(last) = page.last() else { return Ok(()) };
             past = Some(last.key.id.clone());
@@ -106,16 +108,16 @@ impl Chat {
                     ErasureScope::Subject(subject) => hidden(document, subject, &names)?.map(Some),
                 };
                 let Some(hidden) = hidden else { continue };
-                let (key, expect) = (document.key.clone(), Expect::Version(document.version));
-                changes.push(Change::Remove { key, expect });
+                let (key, expect) = (document.key.clone(), DocumentPrecondition::Version(document.version));
+                changes.push(DocumentChange::Remove { key, expect });
                 // The id of an entry is made of the session's: it gets another one.
-                changes.extend(hidden.map(|deed| Change::Write {
+                changes.extend(hidden.map(|deed| DocumentChange::Write {
                     key: DocumentKey::new(
                         document.key.tenant.clone(),
-                        Deed::KIND,
+                        AuditRecord::KIND,
                         deed.id(&self.house.ids.uuid()),
                     ),
-                    expect: Expect::Absent,
+                    expect: DocumentPrecondition::Absent,
                     session: None,
                     body: deed.body(),
                     expires_at: document.expires_at,
@@ -129,8 +131,12 @@ impl Chat {
 }
 
 /// Returns an entry without these names, if it has one of them.
-fn hidden(document: &Document, subject: &SubjectId, sessions: &HashSet<&str>) -> Result<Option<Deed>> {
-    let mut deed = Deed::read(document)?;
+fn hidden(
+    document: &StoredDocument,
+    subject: &SubjectId,
+    sessions: &HashSet<&str>,
+) -> Result<Option<AuditRecord>> {
+    let mut deed = AuditRecord::read(document)?;
     // A server marks the subjects of tokens.
     let is_hidden = |name: &str| {
         name.strip_prefix("token:").unwrap_or(name) == subject.as_str() || sessions.contains(name)

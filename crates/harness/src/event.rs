@@ -14,20 +14,20 @@ use crate::turn_id::{MessageId, TurnId};
 
 /// Names a durable event: the log's epoch and the event's sequence number in its session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct EventId {
+pub struct ChatEventId {
     /// The epoch: another one is another log.
     pub epoch: String,
     /// The sequence number.
     pub seq: u64,
 }
 
-impl fmt::Display for EventId {
+impl fmt::Display for ChatEventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.epoch, self.seq)
     }
 }
 
-impl FromStr for EventId {
+impl FromStr for ChatEventId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -42,7 +42,7 @@ impl FromStr for EventId {
 pub struct ChatEvent {
     /// Its id, for events that are kept. Deltas, tool activity and the activity of the turn are provisional and have
     /// none.
-    pub id: Option<EventId>,
+    pub id: Option<ChatEventId>,
     /// The session.
     pub session: SessionId,
     /// The turn that it tells of.

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value;
-use singletree_durable::{FieldValue, ItemRange, ItemRow, Json, SessionKey, SessionRow, TurnQuery, TurnRow};
+use singletree_durable::{
+    FieldValue, ItemRange, JsonDocument, ListItemRow, SessionKey, SessionRow, TurnRow, TurnRowQuery,
+};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
@@ -12,7 +14,7 @@ use crate::Result;
 use crate::chat::Chat;
 use crate::history::HISTORY;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
-use crate::record::{Ended, Recorded, TurnRowExt, message, read_outcome};
+use crate::record::{OutcomeRecord, StoredOutcome, TurnRowExt, message, read_outcome};
 use crate::stored::corrupt;
 use crate::turn_id::TurnId;
 use crate::turns::TurnInfo;
@@ -25,7 +27,7 @@ const AHEAD: u64 = 64;
 
 /// A turn that failed, as people are shown it beside a history.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FailedTurn {
+pub struct FailedTurnEntry {
     /// The turn.
     pub turn: TurnInfo,
     /// Why it failed.
@@ -56,7 +58,7 @@ impl Chat {
         session_id: &str,
         places: Range<u64>,
         limit: usize,
-    ) -> Result<Vec<FailedTurn>> {
+    ) -> Result<Vec<FailedTurnEntry>> {
         let session = self.row(session_id).await?;
         let mut no = match places.start.checked_sub(1) {
             Some(before) => self.turn_at(&session, before).await?.unwrap_or_default(),
@@ -65,7 +67,7 @@ impl Chat {
         let last = self.turn_at(&session, places.end).await?.map(|turn| turn.saturating_add(AHEAD));
         let mut found: Vec<(TurnRow, u64, bool, Option<TurnId>)> = Vec::new();
         loop {
-            let query = TurnQuery::From { no, limit: PAGE };
+            let query = TurnRowQuery::From { no, limit: PAGE };
             let rows = self.house.read(self.house.journal.turns(&session.key, &query)).await?;
             let is_last = (rows.len() as u64) < PAGE;
             for row in rows {
@@ -75,8 +77,8 @@ impl Chat {
                 {
                     failed.3 = Some(row.id());
                 }
-                let ended = Ended::of(&row)?.map(|ended| ended.recorded);
-                if let Some(Recorded::Errored { effects, place: Some(place), .. }) = ended
+                let ended = StoredOutcome::of(&row)?.map(|ended| ended.recorded);
+                if let Some(OutcomeRecord::Errored { effects, place: Some(place), .. }) = ended
                     && places.contains(&place)
                 {
                     found.push((row, place, effects, None));
@@ -103,7 +105,7 @@ impl Chat {
                 let message = own.first().map(|item| said(item)).transpose()?;
                 let made = made.into_iter().map(said).collect::<Result<_>>()?;
                 let turn = self.turn_info_of(&session.key, &row).await?;
-                failed.push(FailedTurn { turn, error, place, effects, message, made, retried_by });
+                failed.push(FailedTurnEntry { turn, error, place, effects, message, made, retried_by });
             }
         }
         failed.reverse();
@@ -128,7 +130,7 @@ impl Chat {
     }
 
     /// Reads the message of a turn and the messages that it made, as far as they are no part of the history.
-    async fn beside_history(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<ItemRow>> {
+    async fn beside_history(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<ListItemRow>> {
         let mut items = self.house.read(self.house.journal.items(key, &ItemRange::Turn(row.no))).await?;
         items.retain(|item| item.placement.is_none());
         Ok(items)
@@ -136,10 +138,10 @@ impl Chat {
 }
 
 /// A message, and its side record.
-type Said = (Arc<ChatMessage>, Option<Value>);
+type MessageWithSide = (Arc<ChatMessage>, Option<Value>);
 
-fn said(row: &ItemRow) -> Result<Said> {
-    let side = row.side.as_ref().map(Json::decode).transpose();
+fn said(row: &ListItemRow) -> Result<MessageWithSide> {
+    let side = row.side.as_ref().map(JsonDocument::decode).transpose();
     let side =
         side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
     Ok((message(&Item::from_text(row.body.as_str()))?, side))

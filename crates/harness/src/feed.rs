@@ -6,22 +6,22 @@ use tokio::sync::broadcast;
 
 use crate::event::ChatEvent;
 
-type Channel = Option<broadcast::Sender<Arc<ChatEvent>>>;
+type EventSender = Option<broadcast::Sender<Arc<ChatEvent>>>;
 
 /// Carries a session's events to those who listen in this process. Costs nothing until somebody does.
 #[derive(Debug, Clone)]
-pub(crate) struct Feed {
+pub(crate) struct EventBroadcast {
     backlog: usize,
     /// Made for the first listener. Held for a moment, never across an await.
-    channel: Arc<Mutex<Channel>>,
+    channel: Arc<Mutex<EventSender>>,
 }
 
-impl Feed {
+impl EventBroadcast {
     pub(crate) fn new(backlog: usize) -> Self {
         Self { backlog: backlog.max(1), channel: Arc::default() }
     }
 
-    fn channel(&self) -> MutexGuard<'_, Channel> {
+    fn channel(&self) -> MutexGuard<'_, EventSender> {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use singletree_durable::{
-    Batch, Counters, Error as StoreError, EventRow, InvocationId, Put, SessionKey, Timestamp, TurnQuery,
-    TurnRow, WaitQuery,
+    Batch, Counters, Error as StoreError, EventRow, InvocationId, RowMutation, SessionKey, Timestamp,
+    TurnRow, TurnRowQuery, WaitRowQuery,
 };
 
 use crate::Result;
-use crate::hot::Hot;
-use crate::house::House;
-use crate::retention::{Forgotten, Retention};
+use crate::hot::LoadedSession;
+use crate::house::ChatInner;
+use crate::retention::{Retention, RetentionReport};
 
 /// How many events go in one transaction.
 const EVENTS: u64 = 256;
@@ -26,7 +26,7 @@ const TURNS: u64 = 64;
 
 /// The bounds by number and time below which finished turns and events are not kept.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
+struct RetentionBounds {
     /// Turns below this number, and events below that, are more than are kept.
     turns: u64,
     events: u64,
@@ -36,7 +36,7 @@ struct Bounds {
     now: Counters,
 }
 
-impl Bounds {
+impl RetentionBounds {
     fn of(now: Counters, retention: &Retention, at: Timestamp) -> Self {
         let below = |count: u64, kept: Option<u64>| kept.map_or(0, |kept| count.saturating_sub(kept));
         let age = retention.age.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
@@ -60,7 +60,7 @@ impl Bounds {
 
 /// The invocations and turns in use, which are kept.
 #[derive(Debug, Default)]
-struct Busy {
+struct RecordsInUse {
     /// Invocations that are not over.
     invocations: BTreeSet<InvocationId>,
     /// The numbers of their turns, and of the turns that these retry.
@@ -69,7 +69,7 @@ struct Busy {
     open: BTreeSet<u64>,
 }
 
-impl House {
+impl ChatInner {
     /// Removes the data of a session that a retention does not keep. `counters` are the current counters of the
     /// session.
     pub(crate) async fn forget(
@@ -77,9 +77,9 @@ impl House {
         key: &SessionKey,
         counters: Counters,
         retention: &Retention,
-    ) -> Result<Forgotten> {
-        let bounds = Bounds::of(counters, retention, self.now());
-        let mut forgotten = Forgotten::default();
+    ) -> Result<RetentionReport> {
+        let bounds = RetentionBounds::of(counters, retention, self.now());
+        let mut forgotten = RetentionReport::default();
         if !self.is_worth(key, &bounds).await? {
             return Ok(forgotten);
         }
@@ -99,8 +99,8 @@ impl House {
     }
 
     /// Looks whether the oldest turn or event is beyond the bounds.
-    async fn is_worth(&self, key: &SessionKey, bounds: &Bounds) -> Result<bool> {
-        let oldest = TurnQuery::From { no: 0, limit: 1 };
+    async fn is_worth(&self, key: &SessionKey, bounds: &RetentionBounds) -> Result<bool> {
+        let oldest = TurnRowQuery::From { no: 0, limit: 1 };
         let turn = self.read(self.journal.turns(key, &oldest)).await?;
         if turn.first().is_some_and(|turn| bounds.passes(turn)) {
             return Ok(true);
@@ -109,18 +109,18 @@ impl House {
         Ok(event.first().is_some_and(|event| event.seq < bounds.events || bounds.is_old(Some(event.at))))
     }
 
-    async fn busy(&self, hot: &Hot) -> Result<Busy> {
-        let mut busy = Busy::default();
-        let open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?;
+    async fn busy(&self, hot: &LoadedSession) -> Result<RecordsInUse> {
+        let mut busy = RecordsInUse::default();
+        let open = self.read(self.journal.turns(&hot.key, &TurnRowQuery::Open)).await?;
         busy.open.extend(open.iter().map(|item| item.no));
         busy.invocations.extend(open.into_iter().map(|item| item.invocation));
         // In this order: a turn whose end is stored but not told yet is still here (D20).
         let untold = hot.desk().invocations();
-        let pending = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
+        let pending = self.read(self.journal.waits(&WaitRowQuery::Pending(hot.key.clone()))).await?;
         busy.invocations.extend(pending.into_iter().map(|(_, it)| it.invocation));
         busy.invocations.extend(untold.iter().cloned());
         for invocation in &busy.invocations {
-            let query = TurnQuery::Invocation(invocation.clone());
+            let query = TurnRowQuery::Invocation(invocation.clone());
             let turns = self.read(self.journal.turns(&hot.key, &query)).await?;
             busy.turns.extend(turns.iter().map(|turn| turn.no));
             if untold.contains(invocation) {
@@ -132,11 +132,16 @@ impl House {
     }
 
     /// Adds the failed turns whose messages these turns answer (D29).
-    async fn keep_retried(&self, hot: &Hot, turns: Vec<TurnRow>, busy: &mut BTreeSet<u64>) -> Result<()> {
+    async fn keep_retried(
+        &self,
+        hot: &LoadedSession,
+        turns: Vec<TurnRow>,
+        busy: &mut BTreeSet<u64>,
+    ) -> Result<()> {
         let mut retried: Vec<u64> = turns.into_iter().filter_map(|turn| turn.retries).collect();
         while let Some(no) = retried.pop() {
             if busy.insert(no) {
-                let rows = self.read(self.journal.turns(&hot.key, &TurnQuery::No(no))).await?;
+                let rows = self.read(self.journal.turns(&hot.key, &TurnRowQuery::No(no))).await?;
                 retried.extend(rows.into_iter().filter_map(|row| row.retries));
             }
         }
@@ -146,9 +151,9 @@ impl House {
     /// Removes events from the oldest on, up to the first that stays; returns where the log begins then.
     async fn forget_events(
         &self,
-        hot: &Hot,
-        bounds: &Bounds,
-        busy: &Busy,
+        hot: &LoadedSession,
+        bounds: &RetentionBounds,
+        busy: &RecordsInUse,
         forgotten: &mut u64,
     ) -> Result<u64> {
         let mut floor = 0;
@@ -164,7 +169,7 @@ impl House {
             let going = rows.iter().take_while(goes).count();
             let Some(last) = going.checked_sub(1).and_then(|left| rows.get(left)) else { return Ok(floor) };
             floor = last.seq + 1;
-            self.drop_rows(hot, vec![Put::DropEvents { before: floor }]).await?;
+            self.drop_rows(hot, vec![RowMutation::DropEvents { before: floor }]).await?;
             *forgotten += going as u64;
             if going as u64 != EVENTS {
                 return Ok(floor);
@@ -175,14 +180,14 @@ impl House {
     /// Removes the turns that are beyond the bounds, not in use, and have no event left.
     async fn forget_turns(
         &self,
-        hot: &Hot,
-        (bounds, floor): (&Bounds, u64),
-        busy: &Busy,
+        hot: &LoadedSession,
+        (bounds, floor): (&RetentionBounds, u64),
+        busy: &RecordsInUse,
         forgotten: &mut u64,
     ) -> Result<()> {
         let (mut from, mut told) = (0, None::<BTreeSet<u64>>);
         loop {
-            let page = TurnQuery::From { no: from, limit: TURNS };
+            let page = TurnRowQuery::From { no: from, limit: TURNS };
             let rows = self.read(self.journal.turns(&hot.key, &page)).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             from = last.no + 1;
@@ -196,7 +201,7 @@ impl House {
                     unread => unread.insert(self.told_of(hot, floor).await?),
                 };
                 let going = candidates.into_iter().filter(|candidate| !told.contains(candidate));
-                let puts: Vec<Put> = going.map(|turn| Put::DropTurn { turn }).collect();
+                let puts: Vec<RowMutation> = going.map(|turn| RowMutation::DropTurn { turn }).collect();
                 let count = puts.len() as u64;
                 self.drop_rows(hot, puts).await?;
                 *forgotten += count;
@@ -208,7 +213,7 @@ impl House {
     }
 
     /// Returns the numbers of the turns of which events are left.
-    async fn told_of(&self, hot: &Hot, mut from: u64) -> Result<BTreeSet<u64>> {
+    async fn told_of(&self, hot: &LoadedSession, mut from: u64) -> Result<BTreeSet<u64>> {
         let mut told = BTreeSet::new();
         loop {
             let rows = self.read(self.journal.events(&hot.key, from, EVENTS)).await?;
@@ -220,7 +225,7 @@ impl House {
         }
     }
 
-    async fn drop_rows(&self, hot: &Hot, puts: Vec<Put>) -> Result<()> {
+    async fn drop_rows(&self, hot: &LoadedSession, puts: Vec<RowMutation>) -> Result<()> {
         if puts.is_empty() {
             return Ok(());
         }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use singletree_durable::{Error as StoreError, FieldValue, InvocationId, ItemRange, SessionRow};
-use singletree_engine::{Item, List};
+use singletree_engine::{Item, PersistentList};
 use singletree_llm::Role;
 use tokio::sync::oneshot;
 
-use crate::calls::{Closing, Records, closings};
+use crate::calls::{ClosingAnswer, Records, closings};
 use crate::chat::Chat;
 use crate::history::{HISTORY, Messages};
-use crate::hot::{Desk, Hot};
-use crate::house::{Commit, House};
+use crate::hot::{LoadedSession, LoadedState};
+use crate::house::{ChatInner, PendingCommit};
 use crate::sessions::{SessionInfo, info};
-use crate::transition::fork::{Forking, fork, history_of};
-use crate::writing::Writing;
+use crate::transition::fork::{ForkSource, fork, history_of};
+use crate::writing::BatchBuilder;
 use crate::{Error, Result};
 
 /// How a fork is made.
@@ -105,7 +105,7 @@ impl Chat {
         }
     }
 
-    async fn fork_of(&self, hot: &Arc<Hot>, source: &SessionRow, at: Option<u64>) -> Result<()> {
+    async fn fork_of(&self, hot: &Arc<LoadedSession>, source: &SessionRow, at: Option<u64>) -> Result<()> {
         let forking = self.cut(source, at).await?;
         let commit = {
             let mut desk = hot.desk();
@@ -117,7 +117,7 @@ impl Chat {
     }
 
     /// Reads the data for a fork at a position; at the end of the history, when `at` is none.
-    pub(crate) async fn cut<'a>(&self, source: &'a SessionRow, at: Option<u64>) -> Result<Forking<'a>> {
+    pub(crate) async fn cut<'a>(&self, source: &'a SessionRow, at: Option<u64>) -> Result<ForkSource<'a>> {
         let (generation, len) = history_of(source).unwrap_or_default();
         let offset = at.unwrap_or(len);
         if offset > len {
@@ -128,7 +128,7 @@ impl Chat {
         let bytes = self.bytes_at(source, generation, (offset, len)).await?;
         let name = InvocationId::parse(self.house.ids.uuid());
         let name = name.map_err(|error| Error::SessionId { why: error.to_string() })?;
-        Ok(Forking { source, offset, bytes, closings, name })
+        Ok(ForkSource { source, offset, bytes, closings, name })
     }
 
     /// Makes the tool messages that close the calls that are open before a position.
@@ -139,7 +139,8 @@ impl Chat {
             let list = self.messages_between(source, generation, (from, offset)).await?;
             let seen = Messages::of(&list);
             if from == 0 || seen.iter().any(|it| it.role == Role::Assistant) {
-                let closing = Closing { status: "cancelled", reason: "the conversation was forked here" };
+                let closing =
+                    ClosingAnswer { status: "cancelled", reason: "the conversation was forked here" };
                 return Ok(closings(&list, &Records::new(), closing));
             }
             window = window.saturating_mul(4);
@@ -173,10 +174,10 @@ impl Chat {
         source: &SessionRow,
         generation: u64,
         (from, to): (u64, u64),
-    ) -> Result<List> {
+    ) -> Result<PersistentList> {
         let limit = to.saturating_sub(from);
         if limit == 0 {
-            return Ok(List::default());
+            return Ok(PersistentList::default());
         }
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
         let rows = self.house.read(self.house.journal.items(&source.key, &range)).await?;
@@ -185,7 +186,11 @@ impl Chat {
 }
 
 /// Writes a fork into the session whose desk is held, which must not be there.
-pub(crate) fn begin_fork(desk: &mut Desk, writing: &mut Writing, forking: Forking<'_>) -> Result<()> {
+pub(crate) fn begin_fork(
+    desk: &mut LoadedState,
+    writing: &mut BatchBuilder,
+    forking: ForkSource<'_>,
+) -> Result<()> {
     if desk.head.is_some() {
         return Err(Error::SessionExists { session: writing.batch.key.session.to_string() });
     }
@@ -196,9 +201,13 @@ pub(crate) fn begin_fork(desk: &mut Desk, writing: &mut Writing, forking: Forkin
     Ok(())
 }
 
-impl House {
-    /// As [`House::land`], in a task of the chat, so that dropping the caller leaves nothing half known.
-    pub(crate) async fn land_apart(self: &Arc<Self>, hot: &Arc<Hot>, commit: Commit) -> Result<()> {
+impl ChatInner {
+    /// As [`ChatInner::land`], in a task of the chat, so that dropping the caller leaves nothing half known.
+    pub(crate) async fn land_apart(
+        self: &Arc<Self>,
+        hot: &Arc<LoadedSession>,
+        commit: PendingCommit,
+    ) -> Result<()> {
         let (told, landed) = oneshot::channel();
         let (house, hot) = (self.clone(), hot.clone());
         self.tasks.spawn(async move {

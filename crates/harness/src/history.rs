@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use singletree_engine::{
-    Check, Ctx, Field, Item, List, ListField, ListOf, Reducer, Schema, Shape, Slot, State,
+    Ctx, FieldContent, FieldShape, Item, PersistentList, Reducer, SharedList, State, StateField,
+    StateListField, StateSchema, ValueCheck,
 };
 use singletree_llm::{ChatMessage, Role, ToolCall, open_calls};
 
-use crate::window::Window;
+use crate::window::HistoryWindow;
 use crate::{Error, record};
 
 /// The name of the history field (harness-chat §4).
@@ -21,7 +22,7 @@ pub const MESSAGE_SHAPE: &str = "ChatMessage";
 ///
 /// A view of a shared list: cloning costs nothing, a message is decoded at most once.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Messages(ListOf<ChatMessage>);
+pub struct Messages(SharedList<ChatMessage>);
 
 impl Messages {
     /// Returns how many messages there are; positions are absolute.
@@ -113,7 +114,7 @@ impl Messages {
     /// first.
     #[must_use]
     pub fn window_start(&self, messages: u64) -> Option<u64> {
-        Window::new(messages).start(self.0.list()).ok().flatten()
+        HistoryWindow::new(messages).start(self.0.list()).ok().flatten()
     }
 
     /// Iterates over the end of the history: at least this many messages, from one of the user on (D22). The same
@@ -124,15 +125,15 @@ impl Messages {
         messages: u64,
     ) -> impl DoubleEndedIterator<Item = Arc<ChatMessage>> + ExactSizeIterator {
         let list = self.0.list();
-        let start = Window::new(messages).start(list).ok().flatten();
+        let start = HistoryWindow::new(messages).start(list).ok().flatten();
         self.iter_from(start.unwrap_or_else(|| list.first_held()))
     }
 
-    pub(crate) fn list(&self) -> &List {
+    pub(crate) fn list(&self) -> &PersistentList {
         self.0.list()
     }
 
-    pub(crate) fn of(list: &List) -> Self {
+    pub(crate) fn of(list: &PersistentList) -> Self {
         Self(list.clone().into())
     }
 }
@@ -141,7 +142,7 @@ impl Messages {
 /// field that appends, pass the messages themselves.
 impl FromIterator<ChatMessage> for Messages {
     fn from_iter<I: IntoIterator<Item = ChatMessage>>(messages: I) -> Self {
-        Self(messages.into_iter().map(Item::from_typed).collect::<List>().into())
+        Self(messages.into_iter().map(Item::from_typed).collect::<PersistentList>().into())
     }
 }
 
@@ -151,31 +152,31 @@ impl<const N: usize> From<[ChatMessage; N]> for Messages {
     }
 }
 
-impl Field for Messages {
-    fn shape() -> Shape {
-        Shape::Record(MESSAGE_SHAPE.into()).list()
+impl StateField for Messages {
+    fn shape() -> FieldShape {
+        FieldShape::Record(MESSAGE_SHAPE.into()).list()
     }
 
-    fn check() -> Option<Check> {
-        ListOf::<ChatMessage>::check()
+    fn check() -> Option<ValueCheck> {
+        SharedList::<ChatMessage>::check()
     }
 
-    fn read(slot: &Slot) -> Result<Self, String> {
-        ListOf::read(slot).map(Self)
+    fn read(slot: &FieldContent) -> Result<Self, String> {
+        SharedList::read(slot).map(Self)
     }
 
-    fn write(self) -> Slot {
+    fn write(self) -> FieldContent {
         self.0.write()
     }
 }
 
-impl ListField for Messages {
+impl StateListField for Messages {
     type Element = ChatMessage;
 }
 
 /// Checks that a schema carries the history field as the specification wants it (harness-chat §4, D6).
 pub(crate) fn check_history<'a>(
-    schema: &Schema,
+    schema: &StateSchema,
     mut session_fields: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), Error> {
     let invalid = |why: &str| Err(Error::HistoryField { why: why.to_owned() });
@@ -183,7 +184,7 @@ pub(crate) fn check_history<'a>(
         return invalid("the state declares no field 'messages'");
     };
     let element = field.shape().element().filter(|_| field.shape().is_list());
-    if element != Some(&Shape::Record(MESSAGE_SHAPE.into())) {
+    if element != Some(&FieldShape::Record(MESSAGE_SHAPE.into())) {
         return invalid("the field 'messages' is not a list of ChatMessage");
     }
     if !matches!(field.merge_by(), Reducer::Append) {

@@ -7,34 +7,35 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Map, Value};
 use singletree_durable::{
-    Counters, Dossier, FieldRow, Head, InvocationId, MailRow, Paused, SessionKey, Timestamp, TurnRow, WaitRow,
+    Counters, EarlySignalRow, FieldRow, InvocationId, PausedInvocation, SessionHead, SessionKey,
+    SessionSnapshot, Timestamp, TurnRow, WaitRow,
 };
 use singletree_engine::Item;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::Error;
 use crate::admission::{Admission, TurnPermit};
-use crate::feed::Feed;
+use crate::feed::EventBroadcast;
 use crate::in_flight::{CommitInFlight, CommitsInFlight};
 use crate::loaded::{HeldBytes, fields_bytes, paused_bytes, rows_bytes};
 use crate::outcome::ChatTurnOutcome;
-use crate::readers::Readers;
+use crate::readers::LogReaders;
 use crate::stored::StoredFields;
 use crate::stream::TurnStream;
 use crate::turn_id::TurnId;
 
 /// Tells those who wait how a turn ended.
-pub(crate) type Told = watch::Receiver<Option<Arc<ChatTurnOutcome>>>;
+pub(crate) type OutcomeReceiver = watch::Receiver<Option<Arc<ChatTurnOutcome>>>;
 
 /// Called with the outcome of each turn that resumed (harness-chat §8.2).
-pub(crate) type Listener = Arc<dyn Fn(Arc<ChatTurnOutcome>) + Send + Sync>;
+pub(crate) type OutcomeListener = Arc<dyn Fn(Arc<ChatTurnOutcome>) + Send + Sync>;
 
 /// One session in memory.
-pub(crate) struct Hot {
+pub(crate) struct LoadedSession {
     pub(crate) key: SessionKey,
-    pub(crate) feed: Feed,
+    pub(crate) feed: EventBroadcast,
     /// How far those who listen have read.
-    pub(crate) readers: Readers,
+    pub(crate) readers: LogReaders,
     /// Cloned by each call that waits for the outcome of a turn: its strong count is their number, plus one.
     pub(crate) waiting: Arc<()>,
     /// Held for writing while parts of the log are removed. A new listener holds the read lock while it finds where the
@@ -42,7 +43,7 @@ pub(crate) struct Hot {
     pub(crate) forgetting: tokio::sync::RwLock<()>,
     /// Guards the fields that change together; held briefly, never across an await. The contents of a batch and its
     /// place in the store's order are determined under one lock (INV-1).
-    desk: Mutex<Desk>,
+    desk: Mutex<LoadedState>,
     /// Held while the desk is read from the store, so that it is read once.
     pub(crate) reading: tokio::sync::Mutex<()>,
     /// Held while former owners' turns are taken over, so that it happens once.
@@ -56,7 +57,7 @@ pub(crate) struct Hot {
 
 /// The in-memory state of a session.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct LoadedState {
     /// Whether head, counters and wait match the store. False at first, and after a commit that failed.
     pub(crate) known: bool,
     /// The number of changes of this state by commits, counted when one is sent and when it has landed. A read during
@@ -66,7 +67,7 @@ pub(crate) struct Desk {
     pub(crate) in_flight: CommitsInFlight,
     /// Whether unfinished turns of former owners were taken over.
     pub(crate) adopted: bool,
-    pub(crate) head: Option<Head>,
+    pub(crate) head: Option<SessionHead>,
     pub(crate) counters: Counters,
     /// The state as of the head's version, once it was read.
     fields: Option<StoredFields>,
@@ -78,78 +79,78 @@ pub(crate) struct Desk {
     /// its way.
     pub(crate) landed_waits: u64,
     /// Rows that were read ahead together with head and wait.
-    ahead: Ahead,
+    ahead: PrefetchedRows,
     /// The early signals that the session keeps, also those on their way to the store.
-    pub(crate) mail: Vec<MailRow>,
+    pub(crate) mail: Vec<EarlySignalRow>,
     /// Turns that wait their place, the next one first.
-    pub(crate) queue: VecDeque<Queued>,
+    pub(crate) queue: VecDeque<QueuedTurn>,
     /// Turns that were taken out of the queue to be cancelled, until that is recorded.
-    pub(crate) ending: Vec<Arc<Ticket>>,
-    pub(crate) running: Option<Running>,
+    pub(crate) ending: Vec<Arc<TurnHandle>>,
+    pub(crate) running: Option<RunningTurn>,
     /// Messages that the turn that runs was handed, and that no commit has said yet to be taken.
-    pub(crate) offered: Vec<Queued>,
+    pub(crate) offered: Vec<QueuedTurn>,
     /// Messages that the turn that runs has taken, with their positions in the history: they end with it.
-    pub(crate) taken: Vec<(Queued, u64)>,
+    pub(crate) taken: Vec<(QueuedTurn, u64)>,
     /// The counters at the last retention pass over the session.
     pub(crate) retained: Counters,
     /// Whether turns that waited were left to the next process, because this one stops.
     pub(crate) has_left: bool,
-    pub(crate) listeners: Vec<(u64, Listener)>,
+    pub(crate) listeners: Vec<(u64, OutcomeListener)>,
     pub(crate) next_listener: u64,
 }
 
 /// Rows that are read together with head and wait because most readers of these need them next. Each part is taken once
 /// and dropped at the next change of head or wait; a later caller reads it from the store.
 #[derive(Default)]
-pub(crate) struct Ahead {
+pub(crate) struct PrefetchedRows {
     fields: Option<Vec<FieldRow>>,
     open: Option<Vec<TurnRow>>,
-    paused: Option<Paused>,
+    paused: Option<PausedInvocation>,
 }
 
 /// A turn that waits its place.
-pub(crate) struct Queued {
-    pub(crate) ticket: Arc<Ticket>,
-    pub(crate) work: Work,
+pub(crate) struct QueuedTurn {
+    pub(crate) ticket: Arc<TurnHandle>,
+    pub(crate) work: QueuedWork,
 }
 
-impl Queued {
+impl QueuedTurn {
     /// Returns the number of the turn's row; none has one that is about to be written.
     pub(crate) fn no(&self) -> Option<u64> {
         match &self.work {
-            Work::Message { row, .. } | Work::Recover { row, .. } => Some(row.no),
-            Work::Answer(_) => None,
+            QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => Some(row.no),
+            QueuedWork::Answer(_) => None,
         }
     }
 }
 
 /// The work of a queued turn.
-pub(crate) enum Work {
+pub(crate) enum QueuedWork {
     /// Answer a message. It may run once its row is committed; one that steers may be taken by the turn that runs.
     Message { row: TurnRow, message: Item, committed: bool, steers: bool, side: Option<Value> },
     /// End a wait. Its row is written when it starts.
-    Answer(Answering),
+    Answer(PendingAnswer),
     /// Go on with a turn whose process died. It may have run before, unless it is about to for the first time: a signal
     /// that came early has started it.
     Recover { row: TurnRow, has_run: bool },
 }
 
 /// An end of a wait that is about to start a turn.
-pub(crate) struct Answering {
+pub(crate) struct PendingAnswer {
     pub(crate) wait: u64,
     pub(crate) payload: Map<String, Value>,
     pub(crate) from: Option<String>,
     /// Whether the deadline ends it.
     pub(crate) expired: bool,
     /// Who waits for the turn that it starts.
-    pub(crate) ticket: Arc<Ticket>,
+    pub(crate) ticket: Arc<TurnHandle>,
     /// Told when the wait is consumed, or why it was not.
     pub(crate) taken: Option<oneshot::Sender<Result<TurnId, Error>>>,
 }
 
 /// The turn that runs.
-pub(crate) struct Running {
-    pub(crate) ticket: Arc<Ticket>,
+pub(crate) struct RunningTurn {
+    pub(crate) ticket: Arc<TurnHandle>,
     pub(crate) no: Option<u64>,
     pub(crate) stream: Option<TurnStream>,
     /// Since when its graph runs.
@@ -159,7 +160,7 @@ pub(crate) struct Running {
 }
 
 /// The handle of a turn that callers hold: its id, its outcome, and the way to cancel it.
-pub(crate) struct Ticket {
+pub(crate) struct TurnHandle {
     id: Mutex<Option<TurnId>>,
     pub(crate) key: Option<(String, String)>,
     told: watch::Sender<Option<Arc<ChatTurnOutcome>>>,
@@ -172,7 +173,7 @@ pub(crate) struct Ticket {
     admission: OnceLock<Arc<dyn Admission>>,
 }
 
-impl Ticket {
+impl TurnHandle {
     pub(crate) fn new(id: Option<TurnId>, key: Option<(String, String)>) -> Arc<Self> {
         let (told, settled) = (watch::Sender::new(None), watch::Sender::new(None));
         let (id, cancel, permit) = (Mutex::new(id), Notify::new(), Mutex::default());
@@ -216,7 +217,7 @@ impl Ticket {
         *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
     }
 
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> OutcomeReceiver {
         self.told.subscribe()
     }
 
@@ -226,10 +227,10 @@ impl Ticket {
     }
 }
 
-impl Hot {
+impl LoadedSession {
     pub(crate) fn new(key: SessionKey, backlog: usize, held: &Arc<AtomicU64>) -> Arc<Self> {
-        let desk = Desk { bytes: HeldBytes::of(held), ..Desk::default() };
-        let (feed, desk) = (Feed::new(backlog), Mutex::new(desk));
+        let desk = LoadedState { bytes: HeldBytes::of(held), ..LoadedState::default() };
+        let (feed, desk) = (EventBroadcast::new(backlog), Mutex::new(desk));
         let (readers, waiting, forgetting, reading, adopting, freed, last_used) = Default::default();
         Arc::new(Self { key, feed, readers, waiting, forgetting, desk, reading, adopting, freed, last_used })
     }
@@ -250,18 +251,18 @@ impl Hot {
         if desk.running.is_some() {
             return None;
         }
-        let ticket = Ticket::new(None, None);
-        desk.running = Some(Running { ticket, no: None, stream: None, since: None, answers: None });
+        let ticket = TurnHandle::new(None, None);
+        desk.running = Some(RunningTurn { ticket, no: None, stream: None, since: None, answers: None });
         Some(HeldTurn(self.clone()))
     }
 
-    pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
+    pub(crate) fn desk(&self) -> MutexGuard<'_, LoadedState> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The session's turn, held to do something between turns; given back when it is dropped.
-pub(crate) struct HeldTurn(Arc<Hot>);
+pub(crate) struct HeldTurn(Arc<LoadedSession>);
 
 impl Drop for HeldTurn {
     fn drop(&mut self) {
@@ -269,7 +270,7 @@ impl Drop for HeldTurn {
     }
 }
 
-impl Desk {
+impl LoadedState {
     /// Notes that a commit which changes this state is about to be sent.
     pub(crate) fn begin_commit(&mut self) -> CommitInFlight {
         self.changes += 1;
@@ -280,7 +281,7 @@ impl Desk {
     pub(crate) fn doubt(&mut self) {
         self.known = false;
         self.fields = None;
-        self.ahead = Ahead::default();
+        self.ahead = PrefetchedRows::default();
         self.count_bytes();
     }
 
@@ -315,12 +316,12 @@ impl Desk {
     /// Notes that a commit changes head or wait: data that was read before is stale.
     pub(crate) fn changed(&mut self) {
         self.changes += 1;
-        self.ahead = Ahead::default();
+        self.ahead = PrefetchedRows::default();
         self.count_bytes();
     }
 
     /// Takes over the stored state. Numbers that were assigned to batches in flight are higher than the stored ones.
-    pub(crate) fn learn(&mut self, stored: Dossier, keeps_mail: bool) {
+    pub(crate) fn learn(&mut self, stored: SessionSnapshot, keeps_mail: bool) {
         self.counters = self.counters.max(stored.numbers);
         let (head, fields) = stored.session.map(|session| (session.head, session.fields)).unzip();
         if self.head.as_ref().map(|head| head.version) != head.as_ref().map(|head| head.version) {
@@ -330,7 +331,7 @@ impl Desk {
         self.wait = stored.pending.into_iter().next();
         self.landed_waits = self.counters.waits;
         self.mail = if keeps_mail { stored.mail } else { Vec::new() };
-        self.ahead = Ahead {
+        self.ahead = PrefetchedRows {
             fields: Some(fields.unwrap_or_default()),
             open: Some(stored.open),
             paused: stored.paused,
@@ -355,7 +356,7 @@ impl Desk {
     }
 
     /// Takes the paused run of the turn with this number, if it was read ahead and nothing has changed.
-    pub(crate) fn paused_ahead(&mut self, turn: u64) -> Option<Paused> {
+    pub(crate) fn paused_ahead(&mut self, turn: u64) -> Option<PausedInvocation> {
         self.ahead.paused.take().filter(|it| it.turn.no == turn)
     }
 
@@ -364,14 +365,14 @@ impl Desk {
         let at = self
             .queue
             .iter()
-            .position(|item| matches!(&item.work, Work::Message { row, .. } if row.no == no));
+            .position(|item| matches!(&item.work, QueuedWork::Message { row, .. } if row.no == no));
         let Some(at) = at else { return };
         if let Some(queued) = self.queue.get(at) {
             queued.ticket.settle(accepted);
         }
         if !accepted {
             self.queue.remove(at);
-        } else if let Some(Work::Message { committed, .. }) =
+        } else if let Some(QueuedWork::Message { committed, .. }) =
             self.queue.get_mut(at).map(|item| &mut item.work)
         {
             *committed = true;
@@ -379,26 +380,28 @@ impl Desk {
     }
 
     /// Takes a turn out of the queue to be cancelled. Until that is recorded, it is found as one that waits is.
-    pub(crate) fn take_at(&mut self, at: usize) -> Option<Queued> {
+    pub(crate) fn take_at(&mut self, at: usize) -> Option<QueuedTurn> {
         let queued = self.queue.remove(at)?;
-        if !matches!(queued.work, Work::Answer(_)) {
+        if !matches!(queued.work, QueuedWork::Answer(_)) {
             self.ending.push(queued.ticket.clone());
         }
         Some(queued)
     }
 
     /// Puts a turn that was taken out of the queue back to its place in the order of acceptance.
-    pub(crate) fn put_back(&mut self, queued: Queued) {
+    pub(crate) fn put_back(&mut self, queued: QueuedTurn) {
         let no = queued.no();
         let at = self.queue.iter().position(|item| item.no() > no).unwrap_or(self.queue.len());
         self.queue.insert(at, queued);
     }
 
     /// Tells whether an answer to this wait is on its way, and returns who waits for it.
-    pub(crate) fn answering(&self, wait: u64) -> Option<Arc<Ticket>> {
+    pub(crate) fn answering(&self, wait: u64) -> Option<Arc<TurnHandle>> {
         let running = self.running.iter().filter(|it| it.answers == Some(wait)).map(|it| &it.ticket);
-        let queued =
-            self.queue.iter().filter(|item| matches!(&item.work, Work::Answer(item) if item.wait == wait));
+        let queued = self
+            .queue
+            .iter()
+            .filter(|item| matches!(&item.work, QueuedWork::Answer(item) if item.wait == wait));
         running.chain(queued.map(|queued| &queued.ticket)).next().cloned()
     }
 
@@ -413,14 +416,14 @@ impl Desk {
     }
 
     /// Finds the turn of this name, waiting or running.
-    pub(crate) fn ticket(&self, id: &TurnId) -> Option<Arc<Ticket>> {
+    pub(crate) fn ticket(&self, id: &TurnId) -> Option<Arc<TurnHandle>> {
         self.tickets().find(|ticket| ticket.id().as_ref() == Some(id)).cloned()
     }
 
     /// Finds the turn whose cancelling cancels the one of this name: itself, or the one that runs, where that has taken
     /// its message. A message that was only handed to it is cancelled when it is not taken, else with the turn that
     /// takes it.
-    pub(crate) fn carrier(&self, id: &TurnId) -> Option<Arc<Ticket>> {
+    pub(crate) fn carrier(&self, id: &TurnId) -> Option<Arc<TurnHandle>> {
         let taken = self.taken.iter().any(|(it, _)| it.ticket.id().as_ref() == Some(id));
         match &self.running {
             Some(running) if taken => Some(running.ticket.clone()),
@@ -429,7 +432,7 @@ impl Desk {
     }
 
     /// Returns who waits for the turns that wait or run, or were handed to the one that runs.
-    fn tickets(&self) -> impl Iterator<Item = &Arc<Ticket>> {
+    fn tickets(&self) -> impl Iterator<Item = &Arc<TurnHandle>> {
         let running = self.running.iter().map(|it| &it.ticket).chain(&self.ending);
         let handed = self.offered.iter().chain(self.taken.iter().map(|(it, _)| it));
         running.chain(self.queue.iter().chain(handed).map(|item| &item.ticket))
@@ -441,13 +444,13 @@ impl Desk {
     }
 
     /// Finds the turn that holds an idempotency key, waiting or running.
-    pub(crate) fn keyed(&self, key: &str) -> Option<Arc<Ticket>> {
+    pub(crate) fn keyed(&self, key: &str) -> Option<Arc<TurnHandle>> {
         self.tickets().find(|ticket| ticket.key.as_ref().is_some_and(|(held, _)| held == key)).cloned()
     }
 }
 
-impl std::fmt::Debug for Hot {
+impl std::fmt::Debug for LoadedSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Hot({:?})", self.key)
+        write!(f, "LoadedSession({:?})", self.key)
     }
 }

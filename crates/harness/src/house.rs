@@ -8,60 +8,61 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::{
-    Batch, BoxFuture, Fence, Journal, Put, SessionKey, TenantId, Timestamp, TurnQuery, Upkeep,
+    Batch, BoxFuture, FencingToken, Journal, JournalMaintenance, RowMutation, SessionKey, TenantId,
+    Timestamp, TurnRowQuery,
 };
-use singletree_engine::{Clock, Ids};
-use singletree_narration::{Locale, Narration, NarrationSink};
+use singletree_engine::{Clock, IdGenerator};
+use singletree_narration::{Locale, NarrationMessage, NarrationSink};
 use tokio::sync::{Notify, watch};
 
 use crate::agent::Agent;
 use crate::blobs::Blobs;
-use crate::budget::Bounds;
-use crate::deed::Auditing;
+use crate::budget::EffectiveBudget;
+use crate::deed::AuditSettings;
 use crate::event::ChatEvent;
-use crate::hot::{Desk, Hot};
+use crate::hot::{LoadedSession, LoadedState};
 use crate::in_flight::{CommitInFlight, changes_desk};
 use crate::limit::Limits;
-use crate::mail::{self, Mailbox};
-use crate::narrate::Said;
+use crate::mail::{self, SignalMailbox};
+use crate::narrate::NarrationPiece;
 use crate::narrator::{Narrator, emit};
 use crate::notice::Notice;
-use crate::noticing::{Notices, Noticing};
+use crate::noticing::{NoticePublisher, NoticeSettings};
 use crate::outcome::ErroredTurn;
-use crate::reply::Reporting;
-use crate::retention::{Retaining, Retention};
+use crate::reply::ErrorReporter;
+use crate::retention::{Retention, RetentionWorker};
 use crate::stored;
-use crate::tasks::Tasks;
+use crate::tasks::BackgroundTasks;
 use crate::tenant_events::{SessionChange, TenantEventHub};
 use crate::turn_id::TurnId;
-use crate::turning::Names;
+use crate::turning::FieldNames;
 use crate::watcher::{EndedTurn, TurnWatcher};
-use crate::writing::{RowFields, Writing};
+use crate::writing::{BatchBuilder, RowFields};
 use crate::{Error, narrate};
 
 /// The shared state of all sessions of one chat.
-pub(crate) struct House {
+pub(crate) struct ChatInner {
     pub(crate) journal: Arc<dyn Journal>,
-    pub(crate) upkeep: Arc<dyn Upkeep>,
+    pub(crate) upkeep: Arc<dyn JournalMaintenance>,
     /// The one tenant that is served; without, all are.
     pub(crate) bound: Option<TenantId>,
-    pub(crate) agents: BTreeMap<String, Arc<Served>>,
+    pub(crate) agents: BTreeMap<String, Arc<ServedAgent>>,
     pub(crate) default_agent: String,
     /// Whether any agent has signals that may come early: without, no mailbox is looked at.
     keeps_mail: bool,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) narration: Arc<dyn NarrationSink>,
     locale: Locale,
     pub(crate) epoch: Arc<str>,
-    pub(crate) retaining: Retaining,
+    pub(crate) retaining: RetentionWorker,
     pub(crate) blobs: Option<Blobs>,
-    pub(crate) noticing: Noticing,
+    pub(crate) noticing: NoticePublisher,
     pub(crate) tenant_events: TenantEventHub,
-    auditing: Auditing,
+    auditing: AuditSettings,
     watcher: Option<Arc<dyn TurnWatcher>>,
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: BackgroundTasks,
     pub(crate) closing: AtomicBool,
     /// Becomes true when a shutdown stops waiting for the turns that still run (D33).
     pub(crate) given_up: watch::Sender<bool>,
@@ -73,98 +74,98 @@ pub(crate) struct House {
     /// How often a session was asked for.
     pub(crate) uses: AtomicU64,
     /// Guards which sessions are in memory; held for a moment.
-    hots: Mutex<HashMap<SessionKey, Arc<Hot>>>,
+    hots: Mutex<HashMap<SessionKey, Arc<LoadedSession>>>,
 }
 
 /// An agent with the data that is derived from its graph once.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServedAgent {
     pub(crate) agent: Agent,
-    pub(crate) names: Names,
+    pub(crate) names: FieldNames,
     pub(crate) rows: RowFields,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: EffectiveBudget,
 }
 
-impl Served {
+impl ServedAgent {
     pub(crate) fn new(agent: Agent, limits: &Limits) -> Self {
-        let names: Names =
+        let names: FieldNames =
             agent.graph.session_fields().map(|(session, state)| (session.into(), state.into())).collect();
         let kept = names.iter().filter(|(_, state)| stored::keeps_rows(&agent.graph, state));
         let rows = Arc::new(kept.map(|(session, _)| session.as_ref().to_owned()).collect());
-        let bounds = Bounds::of(limits, &agent.budget);
+        let bounds = EffectiveBudget::of(limits, &agent.budget);
         Self { agent, names, rows, bounds }
     }
 
     pub(crate) fn errored(&self, limits: &Limits, turn: Option<TurnId>, error: &Error) -> ErroredTurn {
         let diagnostic_bytes = limits.diagnostic_bytes;
-        Reporting { buckets: &self.agent.buckets, replies: &self.agent.replies, diagnostic_bytes }
+        ErrorReporter { buckets: &self.agent.buckets, replies: &self.agent.replies, diagnostic_bytes }
             .errored(turn, error)
     }
 }
 
 /// The parts of a house.
-pub(crate) struct HouseParts {
+pub(crate) struct ChatInnerParts {
     pub(crate) journal: Arc<dyn Journal>,
-    pub(crate) upkeep: Arc<dyn Upkeep>,
+    pub(crate) upkeep: Arc<dyn JournalMaintenance>,
     pub(crate) bound: Option<TenantId>,
     pub(crate) agents: Vec<Agent>,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) narration: Arc<dyn NarrationSink>,
     pub(crate) locale: Locale,
     pub(crate) retention: Option<Retention>,
     pub(crate) blobs: Option<Blobs>,
-    pub(crate) notices: Notices,
-    pub(crate) auditing: Auditing,
+    pub(crate) notices: NoticeSettings,
+    pub(crate) auditing: AuditSettings,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
 /// A batch in flight, with the events and notices to publish once it has landed.
-pub(crate) struct Commit {
+pub(crate) struct PendingCommit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
     notices: Vec<Arc<Notice>>,
     session_change: Option<SessionChange>,
     /// The turns that it ends; empty without a watcher.
     ended: Vec<EndedTurn>,
-    trace: Option<Trace>,
+    trace: Option<CommitMarker>,
     /// Set when the batch changes the session state in the desk.
     in_flight: Option<CommitInFlight>,
 }
 
 /// The part of a batch that shows whether it landed when the reply of the store is lost (D20). Numbers are never
 /// reused.
-enum Trace {
+enum CommitMarker {
     Event(u64),
     Version(u64),
-    TakenOver { turn: u64, fence: Fence },
+    TakenOver { turn: u64, fence: FencingToken },
 }
 
-impl Trace {
+impl CommitMarker {
     fn of(batch: &Batch) -> Option<Self> {
         let event = batch.puts.iter().find_map(|put| match put {
-            Put::Event(row) => Some(Self::Event(row.seq)),
+            RowMutation::Event(row) => Some(Self::Event(row.seq)),
             _ => None,
         });
         event.or_else(|| {
             batch.puts.iter().find_map(|put| match put {
-                Put::Head(head) => Some(Self::Version(head.version)),
-                Put::Turn(row) => Some(Self::TakenOver { turn: row.no, fence: row.fence }),
+                RowMutation::Head(head) => Some(Self::Version(head.version)),
+                RowMutation::Turn(row) => Some(Self::TakenOver { turn: row.no, fence: row.fence }),
                 _ => None,
             })
         })
     }
 }
 
-impl House {
-    pub(crate) fn new(parts: HouseParts) -> Result<Self, Error> {
+impl ChatInner {
+    pub(crate) fn new(parts: ChatInnerParts) -> Result<Self, Error> {
         let default_agent = parts.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
         let mut agents = BTreeMap::new();
         for agent in parts.agents {
             agent.check()?;
             let name = agent.name.clone();
-            if agents.insert(name.clone(), Arc::new(Served::new(agent, &parts.limits))).is_some() {
+            if agents.insert(name.clone(), Arc::new(ServedAgent::new(agent, &parts.limits))).is_some() {
                 return Err(Error::Durability { agent: name, why: "its name is taken".into() });
             }
         }
@@ -181,13 +182,13 @@ impl House {
             ids: parts.ids,
             narration: parts.narration,
             locale: parts.locale,
-            retaining: Retaining::new(parts.retention),
+            retaining: RetentionWorker::new(parts.retention),
             blobs: parts.blobs,
-            noticing: Noticing::new(parts.notices),
+            noticing: NoticePublisher::new(parts.notices),
             tenant_events: TenantEventHub::default(),
             auditing: parts.auditing,
             watcher: parts.watcher,
-            tasks: Tasks::default(),
+            tasks: BackgroundTasks::default(),
             closing: AtomicBool::new(false),
             given_up: watch::Sender::new(false),
             deadlines: Arc::default(),
@@ -211,12 +212,12 @@ impl House {
         self.closing.load(Ordering::Acquire)
     }
 
-    pub(crate) fn served(&self, agent: &str) -> Result<&Arc<Served>, Error> {
+    pub(crate) fn served(&self, agent: &str) -> Result<&Arc<ServedAgent>, Error> {
         self.agents.get(agent).ok_or_else(|| Error::AgentUnknown { agent: agent.to_owned() })
     }
 
     /// Returns the agent that answers for a session that is not known to have one.
-    pub(crate) fn any_served(&self) -> &Arc<Served> {
+    pub(crate) fn any_served(&self) -> &Arc<ServedAgent> {
         self.agents.get(&self.default_agent).expect("a chat is built with at least one agent")
     }
 
@@ -224,7 +225,7 @@ impl House {
     ///
     /// # Errors
     /// `chat_sessions_full` when too many are not.
-    pub(crate) fn hot(&self, key: &SessionKey) -> Result<Arc<Hot>, Error> {
+    pub(crate) fn hot(&self, key: &SessionKey) -> Result<Arc<LoadedSession>, Error> {
         let mut hots = self.hots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hot) = hots.get(key) {
             self.note_use(hot);
@@ -238,7 +239,7 @@ impl House {
         if hots.len() >= max {
             return Err(Error::SessionsFull { max });
         }
-        let hot = Hot::new(key.clone(), self.limits.feed_backlog, &self.held_bytes);
+        let hot = LoadedSession::new(key.clone(), self.limits.feed_backlog, &self.held_bytes);
         self.note_use(&hot);
         hots.insert(key.clone(), hot.clone());
         drop(hots);
@@ -247,8 +248,8 @@ impl House {
         Ok(hot)
     }
 
-    /// As [`House::hot`], when there is room; none once the harness shuts down.
-    pub(crate) async fn hot_in_time(&self, key: &SessionKey) -> Option<Arc<Hot>> {
+    /// As [`ChatInner::hot`], when there is room; none once the harness shuts down.
+    pub(crate) async fn hot_in_time(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
         const AGAIN: Duration = Duration::from_millis(20);
         loop {
             match self.hot(key) {
@@ -267,7 +268,7 @@ impl House {
     }
 
     /// Returns the session, if it is in memory.
-    pub(crate) fn loaded(&self, key: &SessionKey) -> Option<Arc<Hot>> {
+    pub(crate) fn loaded(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
         self.hots.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
@@ -277,7 +278,7 @@ impl House {
     }
 
     /// Returns all sessions in memory.
-    pub(crate) fn all_hot(&self) -> Vec<Arc<Hot>> {
+    pub(crate) fn all_hot(&self) -> Vec<Arc<LoadedSession>> {
         self.hots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
@@ -298,7 +299,7 @@ impl House {
     }
 
     /// Reads head, counters and pending wait of a session, unless they are known.
-    pub(crate) async fn know(&self, hot: &Hot) -> Result<(), Error> {
+    pub(crate) async fn know(&self, hot: &LoadedSession) -> Result<(), Error> {
         if hot.desk().known {
             return Ok(());
         }
@@ -322,7 +323,7 @@ impl House {
 
     /// Waits until no commit that changes the session state is in flight, within the limit of a read. Returns the
     /// number of changes so far: a later read is stale once that number has risen.
-    pub(crate) async fn landed_changes(&self, hot: &Hot) -> Result<u64, Error> {
+    pub(crate) async fn landed_changes(&self, hot: &LoadedSession) -> Result<u64, Error> {
         loop {
             let in_flight = {
                 let desk = hot.desk();
@@ -348,18 +349,18 @@ impl House {
     }
 
     /// Begins a transition on a session whose desk is held.
-    pub(crate) fn write(&self, hot: &Hot, desk: &Desk) -> Writing {
-        let mailbox = Mailbox::of(desk, &self.limits);
+    pub(crate) fn write(&self, hot: &LoadedSession, desk: &LoadedState) -> BatchBuilder {
+        let mailbox = SignalMailbox::of(desk, &self.limits);
         let fence = self.journal.fence();
-        let writing = Writing::new(&hot.key, fence, desk.counters, self.now(), &self.epoch);
+        let writing = BatchBuilder::new(&hot.key, fence, desk.counters, self.now(), &self.epoch);
         writing.with_mailbox(mailbox).within(&self.limits)
     }
 
     /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).
-    pub(crate) fn send(&self, desk: &mut Desk, writing: Writing) -> Commit {
+    pub(crate) fn send(&self, desk: &mut LoadedState, writing: BatchBuilder) -> PendingCommit {
         let mut writing = writing.finish();
         let notices = self.noticing.of(&writing.batch.key.tenant, &writing.events);
-        writing.batch.puts.extend(Noticing::puts(&notices));
+        writing.batch.puts.extend(NoticePublisher::puts(&notices));
         let deeds = self.auditing.puts(&writing.batch, writing.now);
         writing.batch.puts.extend(deeds);
         let ended = if self.watcher.is_some() { EndedTurn::all(&writing) } else { Vec::new() };
@@ -367,16 +368,20 @@ impl House {
         if self.keeps_mail {
             writing.batch.puts.iter().for_each(|put| mail::apply(&mut desk.mail, put));
         }
-        let trace = Trace::of(&writing.batch);
+        let trace = CommitMarker::of(&writing.batch);
         let in_flight = changes_desk(&writing.batch).then(|| desk.begin_commit());
         let session_change = SessionChange::of(&writing.batch, writing.now);
         let landing = self.journal.apply(writing.batch);
-        Commit { landing, events: writing.events, notices, session_change, ended, trace, in_flight }
+        PendingCommit { landing, events: writing.events, notices, session_change, ended, trace, in_flight }
     }
 
     /// Waits until a transition has landed, then tells who listens. Whoever calls this is a task of the chat: a caller
     /// that went away in between would leave listeners untold.
-    pub(crate) async fn land(&self, hot: &Hot, commit: Commit) -> singletree_durable::Result<()> {
+    pub(crate) async fn land(
+        &self,
+        hot: &LoadedSession,
+        commit: PendingCommit,
+    ) -> singletree_durable::Result<()> {
         if let Err(error) = commit.landing.await {
             hot.desk().doubt();
             let refused = matches!(error, singletree_durable::Error::Refused { .. });
@@ -397,7 +402,7 @@ impl House {
     }
 
     /// Tells who looks on how a turn went.
-    fn report(&self, hot: &Hot, ended: &[EndedTurn], event: &ChatEvent) {
+    fn report(&self, hot: &LoadedSession, ended: &[EndedTurn], event: &ChatEvent) {
         let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
         let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
         let since = hot
@@ -411,17 +416,17 @@ impl House {
         drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
     }
 
-    async fn has_landed(&self, hot: &Hot, trace: Option<Trace>) -> Result<bool, Error> {
+    async fn has_landed(&self, hot: &LoadedSession, trace: Option<CommitMarker>) -> Result<bool, Error> {
         let (journal, key) = (&self.journal, &hot.key);
         Ok(match trace {
-            Some(Trace::Event(seq)) => {
+            Some(CommitMarker::Event(seq)) => {
                 self.read(journal.events(key, seq, 1)).await?.first().is_some_and(|it| it.seq == seq)
             }
-            Some(Trace::Version(version)) => {
+            Some(CommitMarker::Version(version)) => {
                 self.read(journal.session(key)).await?.is_some_and(|it| it.head.version == version)
             }
-            Some(Trace::TakenOver { turn, fence }) => {
-                let rows = self.read(journal.turns(key, &TurnQuery::No(turn))).await?;
+            Some(CommitMarker::TakenOver { turn, fence }) => {
+                let rows = self.read(journal.turns(key, &TurnRowQuery::No(turn))).await?;
                 rows.first().is_some_and(|rows| rows.fence == fence)
             }
             None => false,
@@ -429,30 +434,30 @@ impl House {
     }
 
     /// Returns the narrator by which the agent of a session explains its proposals.
-    pub(crate) fn narrator(&self, hot: &Hot) -> Narrator {
+    pub(crate) fn narrator(&self, hot: &LoadedSession) -> Narrator {
         Narrator::new(self.narration.clone(), self.clock.clone(), hot.key.clone())
     }
 
     /// Narrates an event. The result of the narration sink is ignored (INV-9).
-    fn narrate(&self, hot: &Hot, event: &ChatEvent) {
-        if let Some(Said { role, kind, content }) = narrate::controller(&event.what, self.locale) {
+    fn narrate(&self, hot: &LoadedSession, event: &ChatEvent) {
+        if let Some(NarrationPiece { role, kind, content }) = narrate::controller(&event.what, self.locale) {
             let timestamp = event.at.to_system_time();
-            emit(self.narration.as_ref(), &hot.key, Narration { timestamp, role, kind, content });
+            emit(self.narration.as_ref(), &hot.key, NarrationMessage { timestamp, role, kind, content });
         }
     }
 }
 
 /// The tasks that watch deadlines, retention and unclaimed blobs hold the house while they work only, so that a chat
 /// which is dropped lets its store go; those that sleep end now.
-impl Drop for House {
+impl Drop for ChatInner {
     fn drop(&mut self) {
         self.wake_watchers();
     }
 }
 
-impl std::fmt::Debug for House {
+impl std::fmt::Debug for ChatInner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("House").field("agents", &self.agents.keys()).finish_non_exhaustive()
+        f.debug_struct("ChatInner").field("agents", &self.agents.keys()).finish_non_exhaustive()
     }
 }
 

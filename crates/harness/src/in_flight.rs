@@ -3,7 +3,7 @@
 //! The desk holds the state of the session as it will be once all sent commits have landed. A read of the store that
 //! overlaps with such a commit may return the state before the commit, so its result must not be put into the desk.
 
-use singletree_durable::{Batch, Put};
+use singletree_durable::{Batch, RowMutation};
 use tokio::sync::watch;
 
 /// Counts the commits in flight that change the desk.
@@ -45,14 +45,14 @@ pub(crate) fn changes_desk(batch: &Batch) -> bool {
     batch.puts.iter().any(|put| {
         matches!(
             put,
-            Put::Head(_)
-                | Put::Field(_)
-                | Put::DropField(_)
-                | Put::Inherit { .. }
-                | Put::Wait(_)
-                | Put::Mail(_)
-                | Put::DropMail(_)
-                | Put::Delete
+            RowMutation::Head(_)
+                | RowMutation::Field(_)
+                | RowMutation::DropField(_)
+                | RowMutation::Inherit { .. }
+                | RowMutation::Wait(_)
+                | RowMutation::Mail(_)
+                | RowMutation::DropMail(_)
+                | RowMutation::Delete
         )
     })
 }

@@ -7,48 +7,49 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use singletree_durable::{BoxFuture, TurnKind, TurnRow, WaitRow};
+use singletree_durable::{BoxFuture, StoredTurnKind, TurnRow, WaitRow};
 use singletree_engine::{
-    Ending, Entered, Error as RunError, Item, Persist, Progress, SessionState, Snapshot, Watch,
+    Error as RunError, Item, PersistencePort, RunEnding, RunEntry, RunMonitor, RunProgress, SessionState,
+    Snapshot,
 };
 use tokio::sync::watch;
 
 use crate::budget::TurnBudget;
-use crate::hot::{Answering, Hot};
-use crate::house::{House, Served};
-use crate::made::Made;
+use crate::hot::{LoadedSession, PendingAnswer};
+use crate::house::{ChatInner, ServedAgent};
+use crate::made::CommitProvenance;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
-use crate::policy::PromptPolicy;
+use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
 use crate::side::SideRecords;
 use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::stream::TurnStream;
-use crate::transition::suspend::Left;
-use crate::turning::Turning;
-use crate::writing::Writing;
+use crate::transition::suspend::RemainingWork;
+use crate::turning::TurnState;
+use crate::writing::BatchBuilder;
 use crate::{Durability, Error, stored, transition, waits};
-pub(crate) use entry::Entering;
+pub(crate) use entry::TurnInput;
 
 /// Keeps one turn.
-pub(crate) struct Keeper {
-    house: Arc<House>,
-    hot: Arc<Hot>,
-    served: Arc<Served>,
+pub(crate) struct JournalPort {
+    house: Arc<ChatInner>,
+    hot: Arc<LoadedSession>,
+    served: Arc<ServedAgent>,
     stream: TurnStream,
     /// Counts the usage of the run (D13).
     budget: TurnBudget,
     /// The value that `enter` returns, once.
-    entered: Mutex<Option<Entered>>,
+    entered: Mutex<Option<RunEntry>>,
     /// Guards the turn while it runs; held for a moment, never across an await.
-    turning: Mutex<Turning>,
+    turning: Mutex<TurnState>,
     /// The wait that `claim` has to consume, for a turn that answers a wait.
-    claim: Mutex<Option<Claim>>,
+    claim: Mutex<Option<ClaimedWait>>,
     /// Why the claim failed, if it did.
     unclaimed: Mutex<Option<Error>>,
     /// The outcome, once it is recorded.
     outcome: Mutex<Option<Arc<ChatTurnOutcome>>>,
     /// Tells where the run stands. The run holds its keeper: held strongly, neither would ever go.
-    watch: OnceLock<Weak<Watch>>,
+    watch: OnceLock<Weak<RunMonitor>>,
     /// How many commits are on their way, or are tried again until they land.
     busy: watch::Sender<usize>,
     /// Whether a commit failed: then the store may differ from the state held here.
@@ -56,29 +57,29 @@ pub(crate) struct Keeper {
 }
 
 /// A wait that this turn is about to answer.
-pub(crate) struct Claim {
+pub(crate) struct ClaimedWait {
     pub(crate) suspended: TurnRow,
     pub(crate) wait: WaitRow,
-    pub(crate) answering: Answering,
+    pub(crate) answering: PendingAnswer,
 }
 
 /// The parts of a keeper.
-pub(crate) struct KeeperParts {
-    pub(crate) house: Arc<House>,
-    pub(crate) hot: Arc<Hot>,
-    pub(crate) served: Arc<Served>,
+pub(crate) struct JournalPortParts {
+    pub(crate) house: Arc<ChatInner>,
+    pub(crate) hot: Arc<LoadedSession>,
+    pub(crate) served: Arc<ServedAgent>,
     pub(crate) stream: TurnStream,
-    pub(crate) entered: Entered,
-    pub(crate) turning: Turning,
-    pub(crate) claim: Option<Claim>,
+    pub(crate) entered: RunEntry,
+    pub(crate) turning: TurnState,
+    pub(crate) claim: Option<ClaimedWait>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Keeper {
-    pub(crate) fn new(parts: KeeperParts) -> Self {
+impl JournalPort {
+    pub(crate) fn new(parts: JournalPortParts) -> Self {
         Self {
             budget: TurnBudget::new(parts.turning.bounds, parts.turning.spent, parts.turning.used.clone()),
             house: parts.house,
@@ -97,11 +98,11 @@ impl Keeper {
     }
 
     /// Sets the watch that reports the progress of the run. Only a weak reference is kept.
-    pub(crate) fn watched_by(&self, watch: &Arc<Watch>) {
+    pub(crate) fn watched_by(&self, watch: &Arc<RunMonitor>) {
         drop(self.watch.set(Arc::downgrade(watch)));
     }
 
-    fn progress(&self) -> Option<Progress> {
+    fn progress(&self) -> Option<RunProgress> {
         self.watch.get().and_then(Weak::upgrade).and_then(|it| it.progress())
     }
 
@@ -131,11 +132,11 @@ impl Keeper {
     }
 
     /// Returns which texts reach the model.
-    pub(crate) fn policy(&self) -> PromptPolicy {
+    pub(crate) fn policy(&self) -> TurnPromptPolicy {
         lock(&self.turning).policy
     }
 
-    pub(crate) fn served(&self) -> &Arc<Served> {
+    pub(crate) fn served(&self) -> &Arc<ServedAgent> {
         &self.served
     }
 
@@ -150,7 +151,7 @@ impl Keeper {
     }
 
     /// Returns the claim that was not taken, to tell who waits for it, and why, if taking it failed.
-    pub(crate) fn unclaimed(&self) -> Option<(Claim, Option<Error>)> {
+    pub(crate) fn unclaimed(&self) -> Option<(ClaimedWait, Option<Error>)> {
         let claim = lock(&self.claim).take()?;
         Some((claim, lock(&self.unclaimed).take()))
     }
@@ -158,7 +159,7 @@ impl Keeper {
     /// Commits a transition of this turn. Its changes to the turn take effect only once the commit has landed.
     async fn commit<T>(
         &self,
-        transition: impl FnOnce(&mut Writing, &mut Turning) -> Result<T, Error>,
+        transition: impl FnOnce(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let mut turning = lock(&self.turning).clone();
         turning.spent = self.budget.settled();
@@ -212,7 +213,7 @@ impl Keeper {
     }
 
     /// Describes the progress of a run of this process, with the text so far of the message in progress.
-    pub(crate) fn stopped(&self, progress: Option<&Progress>) -> Option<StoppedRun> {
+    pub(crate) fn stopped(&self, progress: Option<&RunProgress>) -> Option<StoppedRun> {
         let version = self.served.agent.graph.session_version();
         let stopped = StoppedRun::of_progress(progress?, &self.served.names, version)?;
         let shown = self.stream.interrupted().filter(|(position, _)| *position >= stopped.history.len());
@@ -223,26 +224,25 @@ impl Keeper {
     pub(crate) async fn fail(&self, error: &Error, stopped: Option<StoppedRun>) -> Result<(), Error> {
         let errored = self.errored(error);
         let transition =
-            |writing: &mut Writing, turning: &mut Turning, kept: (Option<&StoppedRun>, KeptPart)| {
+            |writing: &mut BatchBuilder, turning: &mut TurnState, kept: (Option<&StoppedRun>, KeptPart)| {
                 transition::fail::fail(writing, turning, kept, errored.clone())
             };
         self.end_early(stopped, transition).await
     }
 
     /// Ends the turn as cancelled, keeping the text that was shown (D10).
-    pub(crate) async fn cancel(&self, progress: Option<&Progress>) -> Result<(), Error> {
+    pub(crate) async fn cancel(&self, progress: Option<&RunProgress>) -> Result<(), Error> {
         let Some(stopped) = self.stopped(progress) else { return self.fail(&Error::Cancelled, None).await };
         let errored = self.errored(&Error::Cancelled);
-        let transition = |writing: &mut Writing,
-                          turning: &mut Turning,
-                          kept: (Option<&StoppedRun>, KeptPart)| {
-            match kept {
-                (Some(stopped), part) if part != KeptPart::Nothing => {
-                    transition::cancel::cancel(writing, turning, (stopped, part), errored.clone())
+        let transition =
+            |writing: &mut BatchBuilder, turning: &mut TurnState, kept: (Option<&StoppedRun>, KeptPart)| {
+                match kept {
+                    (Some(stopped), part) if part != KeptPart::Nothing => {
+                        transition::cancel::cancel(writing, turning, (stopped, part), errored.clone())
+                    }
+                    kept => transition::fail::fail(writing, turning, kept, errored.clone()),
                 }
-                kept => transition::fail::fail(writing, turning, kept, errored.clone()),
-            }
-        };
+            };
         self.end_early(Some(stopped), transition).await
     }
 
@@ -252,8 +252,8 @@ impl Keeper {
         &self,
         mut stopped: Option<StoppedRun>,
         transition: impl Fn(
-            &mut Writing,
-            &mut Turning,
+            &mut BatchBuilder,
+            &mut TurnState,
             (Option<&StoppedRun>, KeptPart),
         ) -> Result<Arc<ChatTurnOutcome>, Error>,
     ) -> Result<(), Error> {
@@ -290,7 +290,7 @@ impl Keeper {
         self.budget.complete_step()?;
         // Only where one node made the new content; elsewhere no node is determined.
         let progress = if self.keeps_steps() { self.progress() } else { None };
-        let at = progress.and_then(|progress| Made::at(&progress.cursor));
+        let at = progress.and_then(|progress| CommitProvenance::at(&progress.cursor));
         let outcome = self.commit_end(|writing, turning| {
             turning.making.at.clone_from(&at);
             transition::finish::finish(writing, turning, state, session.as_ref())
@@ -301,24 +301,24 @@ impl Keeper {
 
     async fn suspend(
         &self,
-        paused: &singletree_engine::Paused,
+        paused: &singletree_engine::PausedRun,
         session: Option<SessionState>,
     ) -> Result<(), Error> {
         self.budget.complete_step()?;
         let suspended = self.commit_end(|writing, turning| {
-            turning.making.at = Made::at(&paused.progress.cursor);
+            turning.making.at = CommitProvenance::at(&paused.progress.cursor);
             transition::suspend::suspend(writing, turning, paused, session.as_ref())
         });
         let (outcome, left) = suspended.await?;
         match left {
-            Left::Wait(wait) => {
+            RemainingWork::Wait(wait) => {
                 let has_deadline = wait.deadline.is_some();
                 self.set_wait(Some(wait));
                 if has_deadline {
                     self.house.deadlines.notify_one();
                 }
             }
-            Left::Resumes(row) => {
+            RemainingWork::Resumes(row) => {
                 self.set_wait(None);
                 waits::resume(&self.hot, row);
             }
@@ -334,11 +334,11 @@ impl Keeper {
         desk.landed_waits = desk.counters.waits;
     }
 
-    async fn take(&self, claim: Claim) -> Result<(), RunError> {
-        let Claim { suspended, wait, mut answering } = claim;
+    async fn take(&self, claim: ClaimedWait) -> Result<(), RunError> {
+        let ClaimedWait { suspended, wait, mut answering } = claim;
         let taken = answering.taken.take();
         let claimed = self.commit(|writing, turning| {
-            turning.row = transition::claim::next_row(writing, &suspended, &wait, TurnKind::Resume);
+            turning.row = transition::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Resume);
             transition::claim::claim(writing, &turning.row, &wait, &answering)
         });
         let result = claimed.await;
@@ -361,7 +361,7 @@ impl Keeper {
             Err(error) => {
                 // Put back, for the runner to say why.
                 answering.taken = taken;
-                *lock(&self.claim) = Some(Claim { suspended, wait, answering });
+                *lock(&self.claim) = Some(ClaimedWait { suspended, wait, answering });
                 let failed = RunError::SuspensionRecord {
                     invocation: self.row().invocation.to_string(),
                     reason: singletree_engine::chain(&error),
@@ -373,18 +373,18 @@ impl Keeper {
     }
 }
 
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for JournalPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Keeper({})", lock(&self.turning).row.no)
+        write!(f, "JournalPort({})", lock(&self.turning).row.no)
     }
 }
 
-impl Persist for Keeper {
+impl PersistencePort for JournalPort {
     fn keeps_steps(&self) -> bool {
         self.served.agent.durability == Durability::Step
     }
 
-    fn enter(&self) -> BoxFuture<'_, Result<Entered, RunError>> {
+    fn enter(&self) -> BoxFuture<'_, Result<RunEntry, RunError>> {
         let entered = lock(&self.entered).take();
         let twice = || RunError::Argument { what: "a turn's run is entered once".into() };
         Box::pin(std::future::ready(entered.ok_or_else(twice)))
@@ -401,7 +401,8 @@ impl Persist for Keeper {
         Box::pin(async move {
             let progress = self.progress();
             let saved = self.commit(|writing, turning| {
-                turning.making.at = progress.as_ref().and_then(|progress| Made::at(&progress.cursor));
+                turning.making.at =
+                    progress.as_ref().and_then(|progress| CommitProvenance::at(&progress.cursor));
                 transition::save::save(writing, turning, &session, progress.as_ref())
             });
             saved.await.map_err(|error| RunError::SessionSave { source: error.into(), completed: None })
@@ -412,11 +413,11 @@ impl Persist for Keeper {
         self.budget.begin_step(is_member).map_err(|error| RunError::Exhausted { source: error.into() })
     }
 
-    fn step(&self, progress: Progress) -> BoxFuture<'_, Result<(), RunError>> {
+    fn step(&self, progress: RunProgress) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
             self.budget.complete_step().map_err(|error| RunError::Exhausted { source: error.into() })?;
             let stepped = self.commit(|writing, turning| {
-                turning.making.at = Made::at(&progress.cursor);
+                turning.making.at = CommitProvenance::at(&progress.cursor);
                 transition::step::step(writing, turning, &progress)
             });
             stepped.await.map_err(|error| RunError::Record { source: error.into() })
@@ -448,19 +449,19 @@ impl Persist for Keeper {
         })
     }
 
-    fn end<'a>(&'a self, ending: Ending<'a>) -> BoxFuture<'a, Result<(), RunError>> {
+    fn end<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
             match ending {
-                Ending::Completed { state, session } => {
+                RunEnding::Completed { state, session } => {
                     let saved = self.complete(state, session).await;
                     saved.map_err(|error| RunError::SessionSave { source: error.into(), completed: None })
                 }
-                Ending::Suspended { paused, session } => {
+                RunEnding::Suspended { paused, session } => {
                     let saved = self.suspend(paused, session).await;
                     saved.map_err(|error| RunError::SuspensionPersistence { source: error.into() })
                 }
                 // The runner ends failed turns: it has the error itself, not only a look at it.
-                Ending::Errored { .. } => Ok(()),
+                RunEnding::Errored { .. } => Ok(()),
             }
         })
     }

@@ -100,58 +100,61 @@ mod writing;
 mod base;
 mod doctor;
 
-pub use activity::{Activity, ActivityState};
+pub use activity::{TurnActivity, TurnActivityState};
 pub use admission::{Admission, QuotaExceeded, TurnPermit};
 pub use agent::{Agent, Durability, OnDisconnect, WhileSuspended};
 pub use answer::{Answer, PendingWait, SignalAddress};
 pub use base::{
-    BuildState, Failure, Harness, HarnessBuilder, HarnessOutcome, Inbound, Intent, Invoked,
-    MemoryCoordinator, Mode, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
+    BuildState, EngineInvocation, Harness, HarnessBuilder, HarnessMode, HarnessOutcome, InboundIntent,
+    InboundRequest, MemoryCoordinator, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget,
+    TurnFailure, TurnReport,
 };
-pub use blobs::{BlobLimits, BlobRef, Blobs, TurnPictures};
-pub use branch::MessageAt;
-pub use bucket::{Bucket, BucketTable, Disposition, Surface};
+pub use blobs::{BlobLimits, BlobReference, Blobs, TurnPictures};
+pub use branch::MessageAddress;
+pub use bucket::{BucketTable, Disposition, FailureBucket, HarnessSurface};
 pub use budget::{Budget, TurnBudget};
-pub use calls::CallLog;
+pub use calls::ToolCallLog;
 pub use chat::{Chat, ChatBuilder};
 pub use create::CreateOptions;
-pub use deed::Deed;
-pub use doctor::{Doctor, Examination, Finding, Repaired, Symptom};
+pub use deed::AuditRecord;
+pub use doctor::{DoctorFinding, Examination, FindingKind, RepairReport, StoreDoctor};
 pub use erase::ErasureScope;
 pub use error::{Error, Result};
-pub use event::{ChatEvent, ChatEventKind, EventId};
-pub use failed_turns::FailedTurn;
+pub use event::{ChatEvent, ChatEventId, ChatEventKind};
+pub use failed_turns::FailedTurnEntry;
 pub use fork::ForkOptions;
 pub use hint::hint;
 pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
 pub use limit::Limits;
 pub use loaded::LoadedSessions;
-pub use mail::{Delivered, KeptSignal};
+pub use mail::{EarlySignal, SignalDelivery};
 pub use narrator::Narrator;
-pub use notice::{Awaited, Notice, NoticeKind, NoticeType};
-pub use noticing::{Heard, Hearing, Notices};
+pub use notice::{Notice, NoticeKind, NoticeType, PendingWaitSummary};
+pub use noticing::{NoticeDelivery, NoticeReceiver, NoticeSettings};
 pub use outcome::{
-    AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait,
+    AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, SuspensionTerms,
 };
-pub use policy::{COMMAND, PromptPolicy, UnknownPolicy};
-pub use reply::{Redact, Replies};
-pub use resumed::{CaughtUp, ResumedReply};
-pub use retention::{Forgotten, Retention};
-pub use sessions::{ExportedItem, ForkPoint, HistoryEntry, SessionExport, SessionInfo, SessionList};
+pub use policy::{COMMAND, TurnPromptPolicy, UnknownPromptPolicy};
+pub use reply::{ErrorReplies, Redact};
+pub use resumed::{CatchUpOutcome, ResumedReply};
+pub use retention::{Retention, RetentionReport};
+pub use sessions::{
+    ExportedListItem, ExportedSession, HistoryEntry, SessionForkPoint, SessionInfo, SessionListing,
+};
 pub use side::{EMPTY_ANSWER, FINISH_REASON, SideRecords};
 pub use stateless::{StatelessRequest, StatelessRun};
-pub use steer::Steering;
+pub use steer::SteeringInbox;
 pub use stream::{MessageStream, TurnStream};
 pub use submit::SendOptions;
-pub use subscribe::Subscribed;
-pub use tenant_events::{TenantEvent, TenantEventId, TenantEventKind, TenantEvents};
+pub use subscribe::OutcomeSubscription;
+pub use tenant_events::{LiveTenantEvent, LiveTenantEventKind, TenantEventId, TenantEvents};
 pub use timeline::{
-    Answers, CallSpan, CallStatus, EntryKind, KeptEvents, MadeBy, OpenCall, OpenState, SpanStatus, Standing,
-    Timeline, TimelineEntry, TurnError, TurnSpan, WaitSpan,
+    CallSpan, CallStatus, InvocationPosition, KeptEvents, NodeProvenance, OpenCall, OpenCallState,
+    SpanStatus, Timeline, TimelineEntry, TimelineEntryKind, TurnCause, TurnError, TurnSpan, WaitSpan,
 };
 pub use transcript::{Transcript, TranscriptEntry};
 pub use turn::Turn;
 pub use turn_id::{MessageId, TurnId};
 pub use turns::{TurnInfo, TurnPage};
-pub use usage::ModelUsage;
-pub use watcher::{Load, TurnEnd, TurnWatcher};
+pub use usage::ModelTokenUsage;
+pub use watcher::{ChatWorkload, TurnEndReport, TurnWatcher};

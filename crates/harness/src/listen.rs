@@ -10,10 +10,10 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::chat::Chat;
-use crate::event::{ChatEvent, ChatEventKind, EventId, kind};
-use crate::hot::Hot;
-use crate::readers::Bookmark;
-use crate::replay::Replay;
+use crate::event::{ChatEvent, ChatEventId, ChatEventKind, kind};
+use crate::hot::LoadedSession;
+use crate::readers::ReaderPosition;
+use crate::replay::EventReplay;
 use crate::turn_id::{MessageId, TurnId};
 use crate::{Error, Result};
 
@@ -21,17 +21,17 @@ use crate::{Error, Result};
 const PAGE: u64 = 128;
 
 /// One listener.
-pub(crate) struct Events {
+pub(crate) struct EventListener {
     chat: Chat,
-    hot: Arc<Hot>,
-    begin: Begin,
-    live: Live,
+    hot: Arc<LoadedSession>,
+    begin: ListenPosition,
+    live: LiveEvents,
     /// The sequence number of the next durable event to look at.
     next: u64,
     /// The last durable event that was looked at.
     seen: Option<u64>,
     /// Keeps the log from the first event on that was not handed out.
-    bookmark: Bookmark,
+    bookmark: ReaderPosition,
     /// Whether it is known that nothing is missing where listening begins.
     settled: bool,
     ready: VecDeque<ChatEvent>,
@@ -39,7 +39,7 @@ pub(crate) struct Events {
     behind: bool,
     failed: bool,
     /// The only turn that is wanted, when only one is.
-    only: Option<Only>,
+    only: Option<ListenedTurn>,
     /// The last piece of the text so far that was handed out in one: the pieces up to it come again one by one.
     shown: Option<(MessageId, u32, u64)>,
     /// The same for the thinking so far.
@@ -51,7 +51,7 @@ pub(crate) struct Events {
 
 /// Where listening begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begin {
+pub(crate) enum ListenPosition {
     /// At the oldest event that is kept.
     Oldest,
     /// After an event that was seen.
@@ -62,7 +62,7 @@ pub(crate) enum Begin {
 
 /// The one turn that a listener wants.
 #[derive(Debug)]
-pub(crate) struct Only {
+pub(crate) struct ListenedTurn {
     pub(crate) id: TurnId,
     /// Its number, when it is known.
     pub(crate) no: Option<u64>,
@@ -72,45 +72,50 @@ pub(crate) struct Only {
     begun: bool,
 }
 
-impl Only {
+impl ListenedTurn {
     pub(crate) fn new(id: TurnId, no: Option<u64>, over: bool) -> Self {
         Self { id, no, over, begun: false }
     }
 }
 
 /// The live events of one listener.
-pub(crate) type Live = Receiver<Arc<ChatEvent>>;
+pub(crate) type LiveEvents = Receiver<Arc<ChatEvent>>;
 
-impl Events {
+impl EventListener {
     /// Listens from now on. Events that are committed while the log is read arrive twice and are handed out once.
     ///
     /// # Errors
     /// `chat_subscriptions_full`.
-    pub(crate) fn open(chat: Chat, hot: Arc<Hot>, begin: Begin, only: Option<Only>) -> Result<Self> {
+    pub(crate) fn open(
+        chat: Chat,
+        hot: Arc<LoadedSession>,
+        begin: ListenPosition,
+        only: Option<ListenedTurn>,
+    ) -> Result<Self> {
         let live = hot.feed.listen();
         Self::hearing(chat, hot, (begin, live, true), only)
     }
 
-    /// As [`Events::open`], for a listener that has heard everything since `begin`.
+    /// As [`EventListener::open`], for a listener that has heard everything since `begin`.
     pub(crate) fn resume(
         chat: Chat,
-        hot: Arc<Hot>,
-        (begin, live): (Begin, Live),
-        only: Only,
+        hot: Arc<LoadedSession>,
+        (begin, live): (ListenPosition, LiveEvents),
+        only: ListenedTurn,
     ) -> Result<Self> {
         Self::hearing(chat, hot, (begin, live, false), Some(only))
     }
 
     fn hearing(
         chat: Chat,
-        hot: Arc<Hot>,
-        (begin, live, behind): (Begin, Live, bool),
-        only: Option<Only>,
+        hot: Arc<LoadedSession>,
+        (begin, live, behind): (ListenPosition, LiveEvents, bool),
+        only: Option<ListenedTurn>,
     ) -> Result<Self> {
         let next = match begin {
-            Begin::Oldest => 0,
-            Begin::After(seq) => seq.saturating_add(1),
-            Begin::At(seq) => seq,
+            ListenPosition::Oldest => 0,
+            ListenPosition::After(seq) => seq.saturating_add(1),
+            ListenPosition::At(seq) => seq,
         };
         let max = chat.house.limits.subscriptions;
         let bookmark = hot.readers.enter(next, max).ok_or(Error::SubscriptionsFull { max })?;
@@ -166,20 +171,20 @@ impl Events {
         let hot = self.hot.clone();
         // Whatever is being forgotten right now was chosen before this listener came.
         let _kept = hot.forgetting.read().await;
-        match self.seen.map_or(self.begin, Begin::After) {
-            Begin::Oldest => {
+        match self.seen.map_or(self.begin, ListenPosition::After) {
+            ListenPosition::Oldest => {
                 if let Some(no) = self.only.as_ref().and_then(|only| only.no) {
                     let numbers = self.chat.house.read(self.chat.house.journal.numbers(&hot.key)).await?;
                     self.next =
                         self.chat.first_event(&hot.key, numbers.events, no).await?.unwrap_or(self.next);
                 }
             }
-            Begin::At(seq) => {
+            ListenPosition::At(seq) => {
                 if !self.chat.has_event(&hot, seq).await? {
                     return Err(self.chat.expired(&hot).await?);
                 }
             }
-            Begin::After(seq) => {
+            ListenPosition::After(seq) => {
                 if !self.chat.has_event(&hot, seq).await? {
                     self.chat.follows(&hot, seq).await?;
                 }
@@ -196,7 +201,7 @@ impl Events {
         let house = &chat.house;
         let rows = house.read(house.journal.events(&hot.key, self.next, PAGE)).await?;
         self.behind = rows.len() as u64 == PAGE;
-        let mut replay = Replay::new(&chat, &hot.key);
+        let mut replay = EventReplay::new(&chat, &hot.key);
         for row in rows {
             // Ready events stay in memory until they are taken; the rest of the log is read after that.
             if replay.bytes() >= house.limits.page_bytes {
@@ -305,8 +310,8 @@ impl Events {
     /// successor, continues with the next session of this name; any other listener gets an error.
     async fn ended(&mut self) -> Result<()> {
         let seen = match (self.seen, self.begin) {
-            (Some(seq), _) | (None, Begin::After(seq)) => Some(seq),
-            (None, Begin::Oldest | Begin::At(_)) => None,
+            (Some(seq), _) | (None, ListenPosition::After(seq)) => Some(seq),
+            (None, ListenPosition::Oldest | ListenPosition::At(_)) => None,
         };
         if let Some(seq) = seen
             && !self.chat.has_event(&self.hot, seq).await?
@@ -359,14 +364,14 @@ impl Chat {
     }
 
     /// Tells whether the log holds an event.
-    async fn has_event(&self, hot: &Hot, seq: u64) -> Result<bool> {
+    async fn has_event(&self, hot: &LoadedSession, seq: u64) -> Result<bool> {
         let rows = self.house.read(self.house.journal.events(&hot.key, seq, 1)).await?;
         Ok(rows.first().is_some_and(|rows| rows.seq == seq))
     }
 
     /// Checks that the events after an event, which is itself not kept, are kept.
-    async fn follows(&self, hot: &Hot, seq: u64) -> Result<()> {
-        let id = |seq| EventId { epoch: self.house.epoch.as_ref().to_owned(), seq };
+    async fn follows(&self, hot: &LoadedSession, seq: u64) -> Result<()> {
+        let id = |seq| ChatEventId { epoch: self.house.epoch.as_ref().to_owned(), seq };
         self.house.know(hot).await?;
         if seq >= hot.desk().counters.events {
             return Err(Error::EventUnknown { event: id(seq).to_string() });
@@ -378,12 +383,12 @@ impl Chat {
         Ok(())
     }
 
-    async fn expired(&self, hot: &Hot) -> Result<Error> {
+    async fn expired(&self, hot: &LoadedSession) -> Result<Error> {
         Ok(Error::EventsExpired { oldest: self.oldest_event(hot).await?.to_string() })
     }
 
     /// Returns the id of the oldest event that is kept, or of the next one when none is.
-    pub(crate) async fn oldest_event(&self, hot: &Hot) -> Result<EventId> {
+    pub(crate) async fn oldest_event(&self, hot: &LoadedSession) -> Result<ChatEventId> {
         let rows = self.house.read(self.house.journal.events(&hot.key, 0, 1)).await?;
         let seq = match rows.first() {
             Some(row) => row.seq,
@@ -392,6 +397,6 @@ impl Chat {
                 hot.desk().counters.events
             }
         };
-        Ok(EventId { epoch: self.house.epoch.as_ref().to_owned(), seq })
+        Ok(ChatEventId { epoch: self.house.epoch.as_ref().to_owned(), seq })
     }
 }

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{FieldRow, FieldValue, Paused};
-use singletree_engine::Slot;
+use singletree_durable::{FieldRow, FieldValue, PausedInvocation};
+use singletree_engine::FieldContent;
 
 use crate::chat::Chat;
-use crate::hot::Hot;
-use crate::house::House;
+use crate::hot::LoadedSession;
+use crate::house::ChatInner;
 use crate::stored::StoredField;
 
 /// The overhead of an item beside its text, in bytes.
@@ -62,8 +62,8 @@ fn held(text: u64, items: u64) -> u64 {
 /// Counts the bytes that fields hold. A list that is held from a later item on counts in proportion to its held items.
 pub(crate) fn fields_bytes(fields: &[StoredField]) -> u64 {
     let bytes = |field: &StoredField| match &field.slot {
-        Slot::One(_) => held(field.bytes, 1),
-        Slot::Many(list) => {
+        FieldContent::One(_) => held(field.bytes, 1),
+        FieldContent::Many(list) => {
             let (len, missing) = (list.len(), list.first_held());
             let here = len.saturating_sub(missing);
             let part = u128::from(field.bytes) * u128::from(here) / u128::from(len.max(1));
@@ -83,12 +83,12 @@ pub(crate) fn rows_bytes(rows: &[FieldRow]) -> u64 {
 }
 
 /// Counts the bytes of the position and records that were read of a suspended turn.
-pub(crate) fn paused_bytes(paused: &Paused) -> u64 {
+pub(crate) fn paused_bytes(paused: &PausedInvocation) -> u64 {
     let records: usize = paused.records.iter().map(|record| record.body.as_str().len()).sum();
     (paused.position.body.as_str().len() + records) as u64
 }
 
-impl House {
+impl ChatInner {
     /// Frees the state of idle sessions, least recently used first, until the sum is within its limit. The state can be
     /// read again. A session in which a turn is queued or running keeps it.
     pub(crate) fn trim_loaded(&self) {
@@ -109,7 +109,7 @@ impl House {
     }
 
     /// Notes that a session is used now.
-    pub(crate) fn note_use(&self, hot: &Hot) {
+    pub(crate) fn note_use(&self, hot: &LoadedSession) {
         hot.last_used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 }

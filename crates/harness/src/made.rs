@@ -1,12 +1,12 @@
 //! Provenance: which node made a record. It is stored in the bodies of events, so that it needs no rows of its own.
 
 use serde::Serialize;
-use singletree_durable::Json;
-use singletree_engine::{Cursor, Position};
+use singletree_durable::JsonDocument;
+use singletree_engine::{FramePosition, GraphCursor};
 
 /// Where the run stands at a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct CommitProvenance {
     /// The node of the outermost graph.
     outer: String,
     /// The node, after those that contain it.
@@ -17,24 +17,24 @@ pub(crate) struct Made {
 
 /// The body of a message's event.
 #[derive(Serialize)]
-struct Said<'a> {
+struct MessageProvenance<'a> {
     k: u64,
     node: &'a str,
 }
 
 /// The body of the event that ends a turn.
 #[derive(Serialize)]
-struct Ended<'a> {
+struct TurnEndProvenance<'a> {
     node: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
 }
 
-impl Made {
-    pub(crate) fn at(cursor: &Cursor) -> Option<Self> {
+impl CommitProvenance {
+    pub(crate) fn at(cursor: &GraphCursor) -> Option<Self> {
         let (first, last) = (cursor.frames.first()?, cursor.frames.last()?);
         let path: Vec<&str> = cursor.frames.iter().map(|frame| frame.node.as_str()).collect();
-        let attempt = (last.at == Position::Before).then_some(last.attempt);
+        let attempt = (last.at == FramePosition::Before).then_some(last.attempt);
         Some(Self { outer: first.node.clone(), path: path.join("/"), attempt })
     }
 
@@ -46,37 +46,39 @@ impl Made {
 
 /// The provenance of the next commit, as far as it is known.
 #[derive(Debug, Clone)]
-pub(crate) struct Making {
+pub(crate) struct ProvenanceTracker {
     /// Whether each node is committed by itself: then everything new in a commit was made by one node.
     by_step: bool,
     /// Where the run stands, where that is known; set by each transition anew.
-    pub(crate) at: Option<Made>,
+    pub(crate) at: Option<CommitProvenance>,
     /// The node of the outermost graph that the run stood inside of at the last commit, if it did.
     pub(crate) inside: Option<String>,
 }
 
-impl Making {
+impl ProvenanceTracker {
     pub(crate) fn new(by_step: bool) -> Self {
         Self { by_step, at: None, inside: None }
     }
 
     /// Returns the body of the event of a turn's end.
-    pub(crate) fn ended(&self) -> Option<Json> {
-        self.at.as_ref().and_then(|it| Json::of(&Ended { node: &it.path, attempt: it.attempt }).ok())
+    pub(crate) fn ended(&self) -> Option<JsonDocument> {
+        self.at
+            .as_ref()
+            .and_then(|it| JsonDocument::of(&TurnEndProvenance { node: &it.path, attempt: it.attempt }).ok())
     }
 
     /// Returns the body of a message's event: its index among the messages that its turn adds, and, where it is known,
     /// the node of the outermost graph that made it. Leaving a subgraph is no commit of its own: new messages of a
     /// commit after one inside a subgraph are known to be the subgraph's only while the run still stands in it.
-    pub(crate) fn said(&self, k: u64) -> Json {
+    pub(crate) fn said(&self, k: u64) -> JsonDocument {
         let made = self.at.as_ref().filter(|_| self.by_step);
         let made = made.filter(|at| self.inside.as_ref().is_none_or(|inside| *inside == at.outer));
-        let said = made.and_then(|made| Json::of(&Said { k, node: &made.outer }).ok());
-        said.unwrap_or_else(|| Json::from_text(format!("{{\"k\":{k}}}")))
+        let said = made.and_then(|made| JsonDocument::of(&MessageProvenance { k, node: &made.outer }).ok());
+        said.unwrap_or_else(|| JsonDocument::from_text(format!("{{\"k\":{k}}}")))
     }
 }
 
 /// Returns the node of the outermost graph that a run stands inside of, if it does.
-pub(crate) fn inside(cursor: &Cursor) -> Option<String> {
+pub(crate) fn inside(cursor: &GraphCursor) -> Option<String> {
     cursor.frames.first().filter(|_| cursor.frames.len() > 1).map(|frame| frame.node.clone())
 }

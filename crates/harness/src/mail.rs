@@ -12,13 +12,15 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use singletree_durable::{Json, MailRow, Put, Require, SessionKey, Timestamp, TurnRow, WaitRow};
-use singletree_engine::Paused;
+use singletree_durable::{
+    BatchPrecondition, EarlySignalRow, JsonDocument, RowMutation, SessionKey, Timestamp, TurnRow, WaitRow,
+};
+use singletree_engine::PausedRun;
 
 use crate::answer::{Answer, SignalAddress, unknown};
 use crate::chat::Chat;
-use crate::hot::{Desk, Hot};
-use crate::house::Commit;
+use crate::hot::{LoadedSession, LoadedState};
+use crate::house::PendingCommit;
 use crate::limit::Limits;
 use crate::outcome::ErroredTurn;
 use crate::payload;
@@ -27,12 +29,12 @@ use crate::stored::corrupt;
 use crate::transition::claim::is_due;
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
-use crate::writing::Writing;
+use crate::writing::BatchBuilder;
 use crate::{Error, Result};
 
 /// The result of delivering a signal.
 #[derive(Debug, Clone)]
-pub enum Delivered {
+pub enum SignalDelivery {
     /// It ended a wait, now or before: this turn resumes.
     Resumed(Turn),
     /// Nothing waits for it yet: it is kept, until then at the latest.
@@ -44,7 +46,7 @@ pub enum Delivered {
 
 /// A signal that is kept until something waits for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KeptSignal {
+pub struct EarlySignal {
     /// The signal's id.
     pub signal: String,
     /// Its payload.
@@ -56,7 +58,7 @@ pub struct KeptSignal {
 }
 
 /// An early signal that a wait takes as it begins.
-pub(crate) struct Taken {
+pub(crate) struct ConsumedSignal {
     pub(crate) from: Option<String>,
     /// Its payload, or why it cannot end the wait.
     pub(crate) payload: Result<Map<String, Value>>,
@@ -65,8 +67,8 @@ pub(crate) struct Taken {
 /// The state of the session that a transition sees beside its own turn: the early signals, and whether other work is
 /// left.
 #[derive(Debug, Default)]
-pub(crate) struct Mailbox {
-    mail: Vec<MailRow>,
+pub(crate) struct SignalMailbox {
+    mail: Vec<EarlySignalRow>,
     age: std::time::Duration,
     /// The turn that runs; none where nothing or an end of a wait does.
     running: Option<TurnId>,
@@ -74,8 +76,8 @@ pub(crate) struct Mailbox {
     queued: bool,
 }
 
-impl Mailbox {
-    pub(crate) fn of(desk: &Desk, limits: &Limits) -> Self {
+impl SignalMailbox {
+    pub(crate) fn of(desk: &LoadedState, limits: &Limits) -> Self {
         if desk.mail.is_empty() {
             return Self::default();
         }
@@ -97,20 +99,24 @@ impl Mailbox {
     }
 
     /// Empties the mailbox when the session's work is over: the kept signals were meant for that work.
-    pub(crate) fn end(writing: &mut Writing, row: &TurnRow) {
+    pub(crate) fn end(writing: &mut BatchBuilder, row: &TurnRow) {
         if !writing.mailbox.mail.is_empty() && writing.mailbox.is_last(row) {
             for mail in std::mem::take(&mut writing.mailbox.mail) {
-                writing.put(Put::DropMail(mail.signal));
+                writing.put(RowMutation::DropMail(mail.signal));
             }
         }
     }
 
     /// Takes the early signal of a wait that begins, if it can end it. Returns why it cannot with one that does not
     /// fit.
-    pub(crate) fn take(writing: &mut Writing, wait: &WaitRow, paused: &Paused) -> Result<Option<Taken>> {
+    pub(crate) fn take(
+        writing: &mut BatchBuilder,
+        wait: &WaitRow,
+        paused: &PausedRun,
+    ) -> Result<Option<ConsumedSignal>> {
         let at = writing.mailbox.mail.iter().position(|it| it.signal == wait.signal);
         let Some(mail) = at.map(|it| writing.mailbox.mail.swap_remove(it)) else { return Ok(None) };
-        writing.put(Put::DropMail(mail.signal.clone()));
+        writing.put(RowMutation::DropMail(mail.signal.clone()));
         if is_old(&mail, writing.now, writing.mailbox.age) {
             return Ok(None);
         }
@@ -124,41 +130,41 @@ impl Mailbox {
                 payload::fits(wait, &payload).and_then(|()| Ok(paused.accepts(&payload)?)).map(|()| payload)
             }
         };
-        Ok(Some(Taken { from: mail.from, payload: fits }))
+        Ok(Some(ConsumedSignal { from: mail.from, payload: fits }))
     }
 }
 
-fn is_old(mail: &MailRow, now: Timestamp, age: std::time::Duration) -> bool {
+fn is_old(mail: &EarlySignalRow, now: Timestamp, age: std::time::Duration) -> bool {
     now.since(mail.at) > age
 }
 
-fn decode(mail: &MailRow) -> Result<Map<String, Value>> {
+fn decode(mail: &EarlySignalRow) -> Result<Map<String, Value>> {
     let decoded = mail.payload.decode();
     decoded.map_err(|error| corrupt(format!("the early signal '{}'", mail.signal), Some(error.into())))
 }
 
 /// Applies a put to the in-memory list of kept signals.
-pub(crate) fn apply(kept: &mut Vec<MailRow>, put: &Put) {
+pub(crate) fn apply(kept: &mut Vec<EarlySignalRow>, put: &RowMutation) {
     match put {
-        Put::Mail(row) => {
+        RowMutation::Mail(row) => {
             kept.retain(|item| item.signal != row.signal);
             kept.push(row.clone());
         }
-        Put::DropMail(signal) => kept.retain(|item| item.signal != *signal),
-        Put::Delete => kept.clear(),
+        RowMutation::DropMail(signal) => kept.retain(|item| item.signal != *signal),
+        RowMutation::Delete => kept.clear(),
         _ => {}
     }
 }
 
 /// The outcome of an attempt to keep a signal.
-pub(crate) enum Keeping {
+pub(crate) enum KeepSignalOutcome {
     Kept(Timestamp),
     /// Something began to wait in the meantime: look again.
     Again,
 }
 
-enum Placed {
-    Sent(Commit, Timestamp),
+enum SignalPlacement {
+    Sent(PendingCommit, Timestamp),
     Again,
     /// A suspension is being committed; the pending wait is known when the session stops running.
     Later,
@@ -184,7 +190,7 @@ impl Chat {
         &self,
         address: SignalAddress,
         answer: Answer,
-    ) -> Result<Delivered, Box<ErroredTurn>> {
+    ) -> Result<SignalDelivery, Box<ErroredTurn>> {
         let delivered = self.deliver(address, answer, true).await;
         delivered.map_err(|error| Box::new(self.house.any_served().errored(&self.house.limits, None, &error)))
     }
@@ -193,13 +199,13 @@ impl Chat {
     ///
     /// # Errors
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
-    pub async fn mailbox(&self, session_id: &str) -> Result<Vec<KeptSignal>> {
+    pub async fn mailbox(&self, session_id: &str) -> Result<Vec<EarlySignal>> {
         let key = self.key(session_id)?;
         let rows = self.house.read(self.house.journal.mail(&key)).await?;
         let (now, age) = (self.house.now(), self.house.limits.mail_age);
         let kept = rows.into_iter().filter(|row| !is_old(row, now, age)).map(|row| {
             let payload = decode(&row)?;
-            Ok(KeptSignal { signal: row.signal, payload, from: row.from, at: row.at })
+            Ok(EarlySignal { signal: row.signal, payload, from: row.from, at: row.at })
         });
         kept.collect()
     }
@@ -211,40 +217,46 @@ impl Chat {
         signal: &str,
         answer: &Answer,
         seen: u64,
-    ) -> Result<Keeping> {
+    ) -> Result<KeepSignalOutcome> {
         let hot = self.house.hot(key)?;
         self.house.ready(&hot).await?;
         let freed = hot.freed.notified();
         match self.place(&hot, signal, answer, seen)? {
-            Placed::Again => Ok(Keeping::Again),
-            Placed::Later => {
+            SignalPlacement::Again => Ok(KeepSignalOutcome::Again),
+            SignalPlacement::Later => {
                 freed.await;
-                Ok(Keeping::Again)
+                Ok(KeepSignalOutcome::Again)
             }
-            Placed::Sent(commit, until) => {
+            SignalPlacement::Sent(commit, until) => {
                 self.house.land_apart(&hot, commit).await?;
                 hot.desk().changed();
-                Ok(Keeping::Kept(until))
+                Ok(KeepSignalOutcome::Kept(until))
             }
         }
     }
 
     /// Puts a signal into the mailbox, under the same lock of the desk as the check that no wait has the signal.
-    fn place(&self, hot: &Arc<Hot>, signal: &str, answer: &Answer, seen: u64) -> Result<Placed> {
+    fn place(
+        &self,
+        hot: &Arc<LoadedSession>,
+        signal: &str,
+        answer: &Answer,
+        seen: u64,
+    ) -> Result<SignalPlacement> {
         let mut desk = hot.desk();
         self.check_early(&desk, signal, answer)?;
         if desk.known && desk.counters.waits != desk.landed_waits {
-            return Ok(Placed::Later);
+            return Ok(SignalPlacement::Later);
         }
         let waits = desk.wait.as_ref().is_some_and(|wait| wait.signal == signal);
         if !desk.known || desk.counters.waits != seen || waits {
-            return Ok(Placed::Again);
+            return Ok(SignalPlacement::Again);
         }
         let (writing, until) = self.keeping(hot, &desk, signal, answer)?;
-        Ok(Placed::Sent(self.house.send(&mut desk, writing), until))
+        Ok(SignalPlacement::Sent(self.house.send(&mut desk, writing), until))
     }
 
-    fn check_early(&self, desk: &Desk, signal: &str, answer: &Answer) -> Result<()> {
+    fn check_early(&self, desk: &LoadedState, signal: &str, answer: &Answer) -> Result<()> {
         let head = desk.head.as_ref().ok_or_else(|| unknown("there is no such session"))?;
         if !self.house.served(&head.agent)?.agent.expects_early(signal) {
             return Err(unknown("nothing has waited for it, and it is not expected early"));
@@ -262,24 +274,24 @@ impl Chat {
     /// Builds the transition that keeps a signal, and returns the time until which the signal is kept.
     fn keeping(
         &self,
-        hot: &Arc<Hot>,
-        desk: &Desk,
+        hot: &Arc<LoadedSession>,
+        desk: &LoadedState,
         signal: &str,
         answer: &Answer,
-    ) -> Result<(Writing, Timestamp)> {
+    ) -> Result<(BatchBuilder, Timestamp)> {
         let limits = &self.house.limits;
         let mut writing = self.house.write(hot, desk);
         let now = writing.now;
         let (old, fresh): (Vec<_>, Vec<_>) =
             desk.mail.iter().partition(|it| is_old(it, now, limits.mail_age));
         for it in old {
-            writing.put(Put::DropMail(it.signal.clone()));
+            writing.put(RowMutation::DropMail(it.signal.clone()));
         }
         let row = match fresh.iter().find(|it| it.signal == signal) {
             Some(kept) if decode(kept)? == answer.payload => (*kept).clone(),
             Some(_) => return Err(Error::SignalConflict { signal: signal.to_owned() }),
             None => {
-                let payload = Json::from(&Value::Object(answer.payload.clone()));
+                let payload = JsonDocument::from(&Value::Object(answer.payload.clone()));
                 let bytes: usize = fresh.iter().map(|it| it.payload.as_str().len()).sum();
                 if fresh.len() >= limits.mail {
                     return Err(Error::MailboxFull { limit: "mail", max: limits.mail });
@@ -290,14 +302,14 @@ impl Chat {
                 // This batch itself drops an expired signal of the same id, after the store has checked the batch's
                 // requirements.
                 if desk.mail.iter().all(|it| it.signal != signal) {
-                    writing.require(Require::MailAbsent(signal.to_owned()));
+                    writing.require(BatchPrecondition::MailAbsent(signal.to_owned()));
                 }
-                MailRow { signal: signal.to_owned(), payload, from: answer.from.clone(), at: now }
+                EarlySignalRow { signal: signal.to_owned(), payload, from: answer.from.clone(), at: now }
             }
         };
         let until = row.at.after(limits.mail_age);
         // Written again when it is kept already: who sent it again is answered when it is durable, too.
-        writing.put(Put::Mail(row));
+        writing.put(RowMutation::Mail(row));
         Ok((writing, until))
     }
 }

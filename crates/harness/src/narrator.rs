@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use singletree_durable::SessionKey;
 use singletree_engine::Clock;
-use singletree_narration::{Narration, NarrationKind, NarrationSink, Speaker, Whose};
+use singletree_narration::{
+    NarrationMessage, NarrationOwner, NarrationPurpose, NarrationSink, NarrationSpeaker,
+};
 
-use crate::narrate::{QUOTED_BYTES, Said};
+use crate::narrate::{NarrationPiece, QUOTED_BYTES};
 use crate::reply::cut;
 
 /// Lets a node say, as the agent, why it proposes an action. Nodes get it by `cx.extension::<Narrator>()`; outside of
@@ -19,27 +21,27 @@ use crate::reply::cut;
 ///
 /// ```
 /// use singletree_llm::ChatMessage;
-/// use singletree_narration::Narration;
+/// use singletree_narration::NarrationMessage;
 ///
-/// fn told(said: Narration) -> ChatMessage {
+/// fn told(said: NarrationMessage) -> ChatMessage {
 ///     ChatMessage::assistant(said.content)
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
 /// use singletree_llm::ChatMessage;
-/// use singletree_narration::Narration;
+/// use singletree_narration::NarrationMessage;
 ///
-/// fn told(said: Narration) -> ChatMessage {
+/// fn told(said: NarrationMessage) -> ChatMessage {
 ///     said.into()
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
 /// use singletree_llm::ChatMessage;
-/// use singletree_narration::Narration;
+/// use singletree_narration::NarrationMessage;
 ///
-/// fn told(message: ChatMessage) -> Narration {
+/// fn told(message: ChatMessage) -> NarrationMessage {
 ///     message.into()
 /// }
 /// ```
@@ -60,19 +62,23 @@ impl Narrator {
     pub fn rationale(&self, text: &str) {
         let content = cut(text.trim(), QUOTED_BYTES);
         if !content.is_empty() {
-            self.say(Said { role: Speaker::Agent, kind: NarrationKind::Explanation, content });
+            self.say(NarrationPiece {
+                role: NarrationSpeaker::Agent,
+                kind: NarrationPurpose::Explanation,
+                content,
+            });
         }
     }
 
-    pub(crate) fn say(&self, said: Said) {
-        let Said { role, kind, content } = said;
+    pub(crate) fn say(&self, said: NarrationPiece) {
+        let NarrationPiece { role, kind, content } = said;
         let timestamp = self.clock.now().to_system_time();
-        emit(self.sink.as_ref(), &self.key, Narration { timestamp, role, kind, content });
+        emit(self.sink.as_ref(), &self.key, NarrationMessage { timestamp, role, kind, content });
     }
 }
 
 /// Hands narration to the sink. The sink's result is ignored, even a panic (INV-9).
-pub(crate) fn emit(sink: &dyn NarrationSink, key: &SessionKey, narration: Narration) {
+pub(crate) fn emit(sink: &dyn NarrationSink, key: &SessionKey, narration: NarrationMessage) {
     drop(catch_unwind(AssertUnwindSafe(|| sink.emit(whose(key), narration))));
 }
 
@@ -82,8 +88,8 @@ pub(crate) fn forget(sink: &dyn NarrationSink, key: &SessionKey) {
 }
 
 /// Names whose narration it is.
-fn whose(key: &SessionKey) -> Whose<'_> {
-    Whose { tenant: key.tenant.as_str(), session: key.session.as_str() }
+fn whose(key: &SessionKey) -> NarrationOwner<'_> {
+    NarrationOwner { tenant: key.tenant.as_str(), session: key.session.as_str() }
 }
 
 impl fmt::Debug for Narrator {

@@ -15,15 +15,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use singletree_durable::{
-    Document, DocumentKey, InvocationId, Json, Put, SessionId, SessionKey, TenantId, Timestamp,
+    DocumentKey, InvocationId, JsonDocument, RowMutation, SessionId, SessionKey, StoredDocument, TenantId,
+    Timestamp,
 };
 use singletree_engine::Descriptor;
 
 use crate::Result;
 use crate::answer::PendingWait;
-use crate::bucket::Bucket;
+use crate::bucket::FailureBucket;
 use crate::event::{ChatEvent, ChatEventKind};
-use crate::outcome::{ChatTurnOutcome, Wait};
+use crate::outcome::{ChatTurnOutcome, SuspensionTerms};
 use crate::stored::corrupt;
 use crate::turn_id::TurnId;
 
@@ -98,9 +99,9 @@ pub struct Notice {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum NoticeKind {
     /// A turn waits for an answer.
-    Suspended(Awaited),
+    Suspended(PendingWaitSummary),
     /// The deadline of a wait is near.
-    Expiring(Awaited),
+    Expiring(PendingWaitSummary),
     /// A wait has ended.
     Resumed {
         /// Its number in the session.
@@ -115,7 +116,7 @@ pub enum NoticeKind {
         /// The category of the error.
         category: String,
         /// The action that the caller can take.
-        bucket: Bucket,
+        bucket: FailureBucket,
         /// Whether sending the same again is known to do nothing twice.
         retry_safe: bool,
     },
@@ -123,7 +124,7 @@ pub enum NoticeKind {
 
 /// The names and ids of a pending wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Awaited {
+pub struct PendingWaitSummary {
     /// The number of the wait in its session.
     pub wait: u64,
     /// The id of its signal.
@@ -141,8 +142,8 @@ pub struct Awaited {
     pub deadline: Option<Timestamp>,
 }
 
-impl Awaited {
-    pub(crate) fn of(descriptor: &Descriptor, wait: &Wait) -> Self {
+impl PendingWaitSummary {
+    pub(crate) fn of(descriptor: &Descriptor, wait: &SuspensionTerms) -> Self {
         let said = |key: &str| {
             let value =
                 descriptor.metadata.as_ref().and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
@@ -180,7 +181,7 @@ impl NoticeKind {
             other => match other.outcome()?.as_ref() {
                 ChatTurnOutcome::Completed(_) => None,
                 ChatTurnOutcome::Suspended(it) => {
-                    Some(Self::Suspended(Awaited::of(&it.signal_descriptor, &it.wait)))
+                    Some(Self::Suspended(PendingWaitSummary::of(&it.signal_descriptor, &it.wait)))
                 }
                 ChatTurnOutcome::Errored(it) => Some(Self::Errored {
                     category: it.error_category.clone(),
@@ -221,7 +222,7 @@ impl Notice {
             turn: None,
             event: None,
             at,
-            what: NoticeKind::Expiring(Awaited::of(&pending.descriptor, &pending.wait)),
+            what: NoticeKind::Expiring(PendingWaitSummary::of(&pending.descriptor, &pending.wait)),
         })
     }
 
@@ -259,8 +260,8 @@ impl Notice {
     ///
     /// # Errors
     /// `store_corrupt`; none that could be thought of.
-    pub fn body(&self) -> Result<Json> {
-        Json::of(self)
+    pub fn body(&self) -> Result<JsonDocument> {
+        JsonDocument::of(self)
             .map_err(|error| corrupt("a notice that JSON cannot represent".into(), Some(error.into())))
     }
 
@@ -268,17 +269,17 @@ impl Notice {
     ///
     /// # Errors
     /// `store_corrupt`.
-    pub fn read(document: &Document) -> Result<Self> {
+    pub fn read(document: &StoredDocument) -> Result<Self> {
         let what = || format!("the document {} {}", document.key.kind, document.key.id);
         document.body.decode().map_err(|error| corrupt(what(), Some(error.into())))
     }
 
     /// Returns the put that stores the notice in the batch of its event.
-    pub(crate) fn put(&self) -> Option<Put> {
+    pub(crate) fn put(&self) -> Option<RowMutation> {
         let (kind, id) = (Self::KIND.to_owned(), self.place.clone());
         // Names, numbers and words: there is nothing in it that JSON cannot say.
         let body = self.body().ok()?;
-        Some(Put::Document { kind, id, body, expires_at: Some(self.kept_until()), outlives: false })
+        Some(RowMutation::Document { kind, id, body, expires_at: Some(self.kept_until()), outlives: false })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use singletree_durable::{Put, TenantId, Timestamp};
+use singletree_durable::{RowMutation, TenantId, Timestamp};
 use tokio::sync::broadcast;
 
 use crate::Result;
@@ -17,9 +17,9 @@ const BACKLOG: usize = 1024;
 
 /// The tenants that have notices written, and the types of these notices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Notices(BTreeMap<TenantId, BTreeSet<NoticeType>>);
+pub struct NoticeSettings(BTreeMap<TenantId, BTreeSet<NoticeType>>);
 
-impl Notices {
+impl NoticeSettings {
     /// Has none written.
     #[must_use]
     pub fn new() -> Self {
@@ -41,13 +41,13 @@ impl Notices {
 
 /// The notices of one house: who wants them, and who hears them as they are written.
 #[derive(Debug)]
-pub(crate) struct Noticing {
-    wanted: Notices,
+pub(crate) struct NoticePublisher {
+    wanted: NoticeSettings,
     heard: broadcast::Sender<Arc<Notice>>,
 }
 
-impl Noticing {
-    pub(crate) fn new(wanted: Notices) -> Self {
+impl NoticePublisher {
+    pub(crate) fn new(wanted: NoticeSettings) -> Self {
         Self { wanted, heard: broadcast::Sender::new(BACKLOG) }
     }
 
@@ -73,7 +73,7 @@ impl Noticing {
     }
 
     /// Returns the puts that store these notices.
-    pub(crate) fn puts(notices: &[Arc<Notice>]) -> impl Iterator<Item = Put> {
+    pub(crate) fn puts(notices: &[Arc<Notice>]) -> impl Iterator<Item = RowMutation> {
         notices.iter().filter_map(|notice| notice.put())
     }
 
@@ -88,26 +88,26 @@ impl Noticing {
 
 /// Hears notices as they are written.
 #[derive(Debug)]
-pub struct Hearing(broadcast::Receiver<Arc<Notice>>);
+pub struct NoticeReceiver(broadcast::Receiver<Arc<Notice>>);
 
-/// An item that [`Hearing`] returns.
+/// An item that [`NoticeReceiver`] returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum NoticeDelivery {
     /// A notice was written.
     Notice(Arc<Notice>),
     /// More were written than who hears them could take: they are kept, and can be read.
     Missed,
 }
 
-impl Hearing {
+impl NoticeReceiver {
     /// Waits for the next one; nothing once the chat is gone.
     ///
     /// # Cancellation
     /// Dropping the call loses nothing.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn next(&mut self) -> Option<NoticeDelivery> {
         match self.0.recv().await {
-            Ok(notice) => Some(Heard::Notice(notice)),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(Heard::Missed),
+            Ok(notice) => Some(NoticeDelivery::Notice(notice)),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(NoticeDelivery::Missed),
             Err(broadcast::error::RecvError::Closed) => None,
         }
     }
@@ -117,8 +117,8 @@ impl Chat {
     /// Hears the notices of all tenants from now on, as they are written. Those of before are documents of the kind
     /// [`Notice::KIND`].
     #[must_use]
-    pub fn notices(&self) -> Hearing {
-        Hearing(self.house.noticing.heard.subscribe())
+    pub fn notices(&self) -> NoticeReceiver {
+        NoticeReceiver(self.house.noticing.heard.subscribe())
     }
 
     /// Returns the epoch of the log: two databases that go on from one copy have two.

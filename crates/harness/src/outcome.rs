@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use singletree_durable::{InvocationId, Timestamp};
 use singletree_engine::{Descriptor, Snapshot};
-use singletree_llm::{ChatMessage, FinishReason};
+use singletree_llm::{ChatMessage, ModelFinishReason};
 
-use crate::bucket::Bucket;
+use crate::bucket::FailureBucket;
 use crate::side::{EMPTY_ANSWER, FINISH_REASON, SideRecords};
 use crate::turn_id::TurnId;
 
@@ -62,7 +62,7 @@ pub struct CompletedTurn {
 pub struct AnswerEnd {
     /// Why the model stopped: `length`, `content_filter` or `error`; none where it ended as usual or is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finish_reason: Option<FinishReason>,
+    pub finish_reason: Option<ModelFinishReason>,
     /// Whether the model twice gave an answer without a word: then the turn ends without that message (D30).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty_answer: bool,
@@ -80,14 +80,14 @@ impl AnswerEnd {
         let unsaid = sides.of(len).filter(|side| side[EMPTY_ANSWER] == true);
         let empty_answer = unsaid.is_some();
         let side = unsaid.or_else(|| sides.of(len.checked_sub(1)?)).unwrap_or_default();
-        let finish_reason = FinishReason::deserialize(&side[FINISH_REASON]).ok();
+        let finish_reason = ModelFinishReason::deserialize(&side[FINISH_REASON]).ok();
         Self { finish_reason, empty_answer }
     }
 }
 
 /// The terms of a suspended turn's wait, beside the descriptor (D2).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wait {
+pub struct SuspensionTerms {
     /// The number of the wait in its session.
     pub no: u64,
     /// The digest of the exact action that an answer approves; such an answer must carry number and digest.
@@ -110,7 +110,7 @@ pub struct SuspendedTurn {
     /// The suspended invocation.
     pub invocation_id: InvocationId,
     /// The terms of the wait.
-    pub wait: Wait,
+    pub wait: SuspensionTerms,
     /// Which way it came.
     pub path: DispatchPath,
     /// The turn that the end of the wait started, once there is one (D3).
@@ -123,7 +123,7 @@ pub struct ErroredTurn {
     /// Which turn; none when it was refused before acceptance.
     pub turn: Option<TurnId>,
     /// The action that the caller can take.
-    pub error_bucket: Bucket,
+    pub error_bucket: FailureBucket,
     /// The category of the error.
     pub error_category: String,
     /// The text to show: a message of the role system (harness-chat §10). It is never part of the history.
@@ -218,7 +218,7 @@ mod tests {
     fn refused() -> Result<(), Box<ErroredTurn>> {
         Err(Box::new(ErroredTurn {
             turn: None,
-            error_bucket: Bucket::UserCorrectable,
+            error_bucket: FailureBucket::UserCorrectable,
             error_category: "chat_signal_mismatch".to_owned(),
             reply: ChatMessage::system("Please answer what is shown."),
             diagnostic: "the answer names another action".to_owned(),

@@ -1,7 +1,7 @@
 //! Whether a signal's payload may be taken (suspension §6, §9; D2).
 
 use serde_json::{Map, Value};
-use singletree_durable::{Json, WaitRow};
+use singletree_durable::{JsonDocument, WaitRow};
 use singletree_llm::Schema;
 
 use crate::budget::nesting;
@@ -32,7 +32,7 @@ pub(crate) fn check(payload: &Map<String, Value>, limits: &Limits) -> Result<()>
 /// `suspension_resume_payload_invalid`.
 pub(crate) fn check_nesting(text: &str, limits: &Limits) -> Result<()> {
     let max = nesting(limits);
-    if Json::levels(text) > max {
+    if JsonDocument::levels(text) > max {
         return Err(invalid(format!("it has more than {max} levels")));
     }
     Ok(())

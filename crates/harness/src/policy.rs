@@ -5,21 +5,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use singletree_llm::{ChatMessage, Content, ContentBlock, Role};
+use singletree_llm::{ChatMessage, ContentBlock, MessageContent, Role};
 
 use crate::Error;
 use crate::agent::Agent;
 use crate::stored::corrupt;
 
 /// The name of the state field that holds the command that a turn carries out, in sessions of
-/// [`PromptPolicy::Command`]. An agent takes commands when its graph has such a field.
+/// [`TurnPromptPolicy::Command`]. An agent takes commands when its graph has such a field.
 pub const COMMAND: &str = "current_command";
 
 /// Which texts reach the model. Fixed when a session is made; kept with it. Nodes get it by
-/// `cx.extension::<PromptPolicy>()`.
+/// `cx.extension::<TurnPromptPolicy>()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PromptPolicy {
+pub enum TurnPromptPolicy {
     /// The transcript (harness-chat §6).
     #[default]
     Conversation,
@@ -28,7 +28,7 @@ pub enum PromptPolicy {
     Command,
 }
 
-impl PromptPolicy {
+impl TurnPromptPolicy {
     /// Returns its word, as it is stored.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -78,32 +78,35 @@ impl PromptPolicy {
 
 /// A word that names no policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownPolicy;
+pub struct UnknownPromptPolicy;
 
-impl FromStr for PromptPolicy {
-    type Err = UnknownPolicy;
+impl FromStr for TurnPromptPolicy {
+    type Err = UnknownPromptPolicy;
 
-    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
-        [Self::Conversation, Self::Command].into_iter().find(|it| it.as_str() == text).ok_or(UnknownPolicy)
+    fn from_str(text: &str) -> Result<Self, UnknownPromptPolicy> {
+        [Self::Conversation, Self::Command]
+            .into_iter()
+            .find(|it| it.as_str() == text)
+            .ok_or(UnknownPromptPolicy)
     }
 }
 
-impl fmt::Display for PromptPolicy {
+impl fmt::Display for TurnPromptPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl fmt::Display for UnknownPolicy {
+impl fmt::Display for UnknownPromptPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a prompt policy is `conversation` or `command`")
     }
 }
 
-impl std::error::Error for UnknownPolicy {}
+impl std::error::Error for UnknownPromptPolicy {}
 
 /// Tells whether a content is text alone.
-fn is_text(content: &Content) -> bool {
+fn is_text(content: &MessageContent) -> bool {
     content.blocks().iter().all(|block| matches!(block, ContentBlock::Text { .. }))
 }
 
@@ -114,12 +117,12 @@ mod tests {
     // INV-13
     #[test]
     fn a_policy_is_read_as_it_is_written_and_never_guessed() {
-        for policy in [PromptPolicy::Conversation, PromptPolicy::Command] {
-            assert_eq!(PromptPolicy::stored(policy.as_str()).unwrap(), policy);
+        for policy in [TurnPromptPolicy::Conversation, TurnPromptPolicy::Command] {
+            assert_eq!(TurnPromptPolicy::stored(policy.as_str()).unwrap(), policy);
             assert_eq!(serde_json::to_value(policy).unwrap(), policy.to_string());
         }
         for text in ["", "Command", "both"] {
-            assert_eq!(PromptPolicy::stored(text).unwrap_err().category(), "store_corrupt");
+            assert_eq!(TurnPromptPolicy::stored(text).unwrap_err().category(), "store_corrupt");
         }
     }
 
@@ -127,8 +130,8 @@ mod tests {
     fn text_in_blocks_is_text_and_an_image_beside_it_is_more() {
         let text = ContentBlock::Text { text: "a".into(), signature: None };
         let thinking = ContentBlock::Thinking { text: "b".into(), signature: None };
-        assert!(is_text(&Content::Text("a".into())));
-        assert!(is_text(&Content::Blocks(vec![text.clone(), text.clone()])));
-        assert!(!is_text(&Content::Blocks(vec![text, thinking])));
+        assert!(is_text(&MessageContent::Text("a".into())));
+        assert!(is_text(&MessageContent::Blocks(vec![text.clone(), text.clone()])));
+        assert!(!is_text(&MessageContent::Blocks(vec![text, thinking])));
     }
 }

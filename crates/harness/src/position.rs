@@ -11,21 +11,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use singletree_durable::{ItemRange, Journal, Json, SessionKey};
-use singletree_engine::{Cursor, Descriptor, Fields, Item, List, Slot, Snapshot};
+use singletree_durable::{ItemRange, Journal, JsonDocument, SessionKey};
+use singletree_engine::{Descriptor, FieldContent, Fields, GraphCursor, Item, PersistentList, Snapshot};
 
 use crate::Error;
-use crate::budget::Spent;
-use crate::steer::TakenAt;
-use crate::stored::{self, Kept, StoredField, StoredFields};
-use crate::usage::Used;
-use crate::window::Window;
-use crate::writing::{Author, Numbers, Writing};
+use crate::budget::BudgetUsage;
+use crate::steer::SteeredPosition;
+use crate::stored::{self, FieldStorage, StoredField, StoredFields};
+use crate::usage::TurnModelUsage;
+use crate::window::HistoryWindow;
+use crate::writing::{BatchBuilder, ItemNumbering, TurnIdentity};
 
 /// The stored form of a position.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Position {
+pub(crate) struct StoredPosition {
     /// Which agent, and which graph (D28).
     pub(crate) agent: String,
     pub(crate) graph: String,
@@ -34,21 +34,21 @@ pub(crate) struct Position {
     pub(crate) schema_version: Option<String>,
     /// The session's version that it stands on (D1).
     pub(crate) version: u64,
-    pub(crate) marks: Marks,
+    pub(crate) marks: HistoryMarks,
     /// The turn's use of its budgets up to here (D13).
-    #[serde(default, skip_serializing_if = "Spent::is_zero")]
-    pub(crate) spent: Spent,
+    #[serde(default, skip_serializing_if = "BudgetUsage::is_zero")]
+    pub(crate) spent: BudgetUsage,
     /// The turn's model usage up to here; empty where the turn suspended, since its outcome has the usage.
-    #[serde(default, skip_serializing_if = "Used::is_empty")]
-    pub(crate) used: Used,
+    #[serde(default, skip_serializing_if = "TurnModelUsage::is_empty")]
+    pub(crate) used: TurnModelUsage,
     /// Whether the invocation recorded the intent of a call that changes something (D29).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) effects: bool,
     /// The messages that the turn has taken, which steer it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) taken: Vec<TakenAt>,
-    pub(crate) cursor: Cursor,
-    pub(crate) frames: Vec<BTreeMap<String, Encoded>>,
+    pub(crate) taken: Vec<SteeredPosition>,
+    pub(crate) cursor: GraphCursor,
+    pub(crate) frames: Vec<BTreeMap<String, EncodedField>>,
     /// The awaited signal, when the invocation is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) descriptor: Option<Descriptor>,
@@ -56,7 +56,7 @@ pub(crate) struct Position {
 
 /// Where the turn's messages stand in the history (D6, D17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Marks {
+pub(crate) struct HistoryMarks {
     /// The position of the first message that the turn adds.
     pub(crate) first: u64,
     /// The position of the first one after the user's own: the boundary of the tail.
@@ -68,7 +68,7 @@ pub(crate) struct Marks {
 /// One field of a frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Encoded {
+pub(crate) enum EncodedField {
     /// A value.
     Value(Value),
     /// A reference to the session's field of this name, which holds the value.
@@ -85,34 +85,34 @@ pub(crate) enum Encoded {
 }
 
 /// The parts of a run that its encoding needs.
-pub(crate) struct Encoder<'a> {
-    pub(crate) author: &'a Author,
+pub(crate) struct FrameEncoder<'a> {
+    pub(crate) author: &'a TurnIdentity,
     pub(crate) stored: &'a StoredFields,
     /// Pairs of (session field, state field).
     pub(crate) names: &'a [(Arc<str>, Arc<str>)],
-    pub(crate) numbers: &'a mut Numbers,
+    pub(crate) numbers: &'a mut ItemNumbering,
 }
 
-impl Encoder<'_> {
+impl FrameEncoder<'_> {
     /// Encodes the frames, outermost first; writes the items that are not written yet.
     pub(crate) fn frames(
         &mut self,
-        writing: &mut Writing,
+        writing: &mut BatchBuilder,
         frames: &[Snapshot],
-    ) -> Result<Vec<BTreeMap<String, Encoded>>, Error> {
+    ) -> Result<Vec<BTreeMap<String, EncodedField>>, Error> {
         let mut encoded = Vec::with_capacity(frames.len());
         for (depth, frame) in frames.iter().enumerate() {
             let mut fields = BTreeMap::new();
             for (name, slot) in frame.fields() {
                 let held = if depth == 0 { self.held(name, slot) } else { None };
                 let encoded = match held {
-                    Some(session) => Encoded::Held(session.to_owned()),
+                    Some(session) => EncodedField::Held(session.to_owned()),
                     None => self.slot(writing, slot)?,
                 };
                 fields.insert(name.to_owned(), encoded);
             }
             if depth == 0 && self.holds_all(&fields) {
-                fields.retain(|_, it| !matches!(it, Encoded::Held(_)));
+                fields.retain(|_, it| !matches!(it, EncodedField::Held(_)));
             }
             encoded.push(fields);
         }
@@ -121,28 +121,29 @@ impl Encoder<'_> {
 
     /// Checks whether the frame has all stored fields and every reference is to the field of its own name: then the
     /// references need not be stored.
-    fn holds_all(&self, fields: &BTreeMap<String, Encoded>) -> bool {
-        let own = |(name, it): (&String, &Encoded)| !matches!(it, Encoded::Held(held) if held != name);
+    fn holds_all(&self, fields: &BTreeMap<String, EncodedField>) -> bool {
+        let own =
+            |(name, it): (&String, &EncodedField)| !matches!(it, EncodedField::Held(held) if held != name);
         self.stored.iter().all(|item| fields.contains_key(item.name.as_ref())) && fields.iter().all(own)
     }
 
     /// Returns the session's field that holds exactly this already.
-    fn held(&self, state_field: &str, slot: &Slot) -> Option<&str> {
+    fn held(&self, state_field: &str, slot: &FieldContent) -> Option<&str> {
         let (session, _) = self.names.iter().find(|(_, state)| state.as_ref() == state_field)?;
         stored::find(self.stored, session).filter(|it| it.slot.same(slot)).map(|_| session.as_ref())
     }
 
-    fn slot(&mut self, writing: &mut Writing, slot: &Slot) -> Result<Encoded, Error> {
+    fn slot(&mut self, writing: &mut BatchBuilder, slot: &FieldContent) -> Result<EncodedField, Error> {
         let unfit = |it: serde_json::Error| {
             stored::corrupt("a field that JSON cannot represent".into(), Some(it.into()))
         };
         match slot {
-            Slot::One(item) => Ok(Encoded::Value(item.json().map_err(unfit)?.clone())),
-            Slot::Many(list) => self.list(writing, list),
+            FieldContent::One(item) => Ok(EncodedField::Value(item.json().map_err(unfit)?.clone())),
+            FieldContent::Many(list) => self.list(writing, list),
         }
     }
 
-    fn list(&mut self, writing: &mut Writing, list: &List) -> Result<Encoded, Error> {
+    fn list(&mut self, writing: &mut BatchBuilder, list: &PersistentList) -> Result<EncodedField, Error> {
         let base = self.stored.iter().find_map(|item| base_of(item, list));
         let from = base.as_ref().map_or(0, |(_, _, len)| *len);
         let mut items: Vec<(u64, u64)> = Vec::new();
@@ -153,13 +154,15 @@ impl Encoder<'_> {
                 _ => items.push((no, no + 1)),
             }
         }
-        Ok(Encoded::List { base, items })
+        Ok(EncodedField::List { base, items })
     }
 }
 
 /// Says how far a stored list is the beginning of this one, or this one the beginning of it.
-fn base_of(field: &StoredField, list: &List) -> Option<(String, u64, u64)> {
-    let (Slot::Many(stored), Kept::Rows { generation }) = (&field.slot, field.kept) else { return None };
+fn base_of(field: &StoredField, list: &PersistentList) -> Option<(String, u64, u64)> {
+    let (FieldContent::Many(stored), FieldStorage::Rows { generation }) = (&field.slot, field.kept) else {
+        return None;
+    };
     let len = if list.extends(stored) {
         stored.len()
     } else if stored.extends(list) {
@@ -171,36 +174,36 @@ fn base_of(field: &StoredField, list: &List) -> Option<(String, u64, u64)> {
 }
 
 /// Reads encoded frames back.
-pub(crate) struct Decoder<'a> {
+pub(crate) struct FrameDecoder<'a> {
     pub(crate) journal: &'a dyn Journal,
     pub(crate) key: &'a SessionKey,
     pub(crate) stored: &'a StoredFields,
     /// Pairs of (session field, state field), where the states have the version of these pairs. With none, a field of
     /// the session has the same name in the state.
     pub(crate) names: Option<&'a [(Arc<str>, Arc<str>)]>,
-    pub(crate) numbers: &'a mut Numbers,
-    pub(crate) window: Option<Window>,
+    pub(crate) numbers: &'a mut ItemNumbering,
+    pub(crate) window: Option<HistoryWindow>,
 }
 
-impl Decoder<'_> {
+impl FrameDecoder<'_> {
     /// Reads frames as they were written: in the terms of the schema of then.
     pub(crate) async fn frames(
         &mut self,
-        encoded: Vec<BTreeMap<String, Encoded>>,
+        encoded: Vec<BTreeMap<String, EncodedField>>,
     ) -> Result<Vec<Fields>, Error> {
         let mut frames = Vec::with_capacity(encoded.len());
         for (depth, fields) in encoded.into_iter().enumerate() {
             let mut frame: Fields = Vec::new();
-            if depth == 0 && !fields.values().any(|field| matches!(field, Encoded::Held(_))) {
+            if depth == 0 && !fields.values().any(|field| matches!(field, EncodedField::Held(_))) {
                 let held = self.stored.iter().filter_map(|item| Some((self.state_field(&item.name)?, item)));
                 let held = held.filter(|(state, _)| !fields.contains_key(state.as_ref()));
                 frame.extend(held.map(|(state, it)| (state, it.slot.clone())));
             }
             for (name, value) in fields {
                 let slot = match value {
-                    Encoded::Value(value) => Slot::from_json(value),
-                    Encoded::Held(session) => self.held(&session)?,
-                    Encoded::List { base, items } => Slot::Many(self.list(base, items).await?),
+                    EncodedField::Value(value) => FieldContent::from_json(value),
+                    EncodedField::Held(session) => self.held(&session)?,
+                    EncodedField::List { base, items } => FieldContent::Many(self.list(base, items).await?),
                 };
                 frame.push((name.into(), slot));
             }
@@ -216,7 +219,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn held(&self, session: &str) -> Result<Slot, Error> {
+    fn held(&self, session: &str) -> Result<FieldContent, Error> {
         let found = stored::find(self.stored, session).map(|it| it.slot.clone());
         found.ok_or_else(|| stored::corrupt(format!("field '{session}' of the session is missing"), None))
     }
@@ -225,9 +228,9 @@ impl Decoder<'_> {
         &mut self,
         base: Option<(String, u64, u64)>,
         items: Vec<(u64, u64)>,
-    ) -> Result<List, Error> {
+    ) -> Result<PersistentList, Error> {
         let start = match base {
-            None => List::default(),
+            None => PersistentList::default(),
             Some((field, generation, len)) => self.base(&field, generation, len).await?,
         };
         let mut tail = Vec::new();
@@ -245,9 +248,11 @@ impl Decoder<'_> {
         Ok(start.append(tail))
     }
 
-    async fn base(&self, field: &str, generation: u64, len: u64) -> Result<List, Error> {
+    async fn base(&self, field: &str, generation: u64, len: u64) -> Result<PersistentList, Error> {
         let held = stored::find(self.stored, field).and_then(|it| match (&it.slot, it.kept) {
-            (Slot::Many(list), Kept::Rows { generation: held }) if held == generation => Some(list),
+            (FieldContent::Many(list), FieldStorage::Rows { generation: held }) if held == generation => {
+                Some(list)
+            }
             _ => None,
         });
         match held {
@@ -257,9 +262,9 @@ impl Decoder<'_> {
     }
 }
 
-impl Position {
-    pub(crate) fn to_json(&self) -> Result<Json, Error> {
-        Json::of(self).map_err(|error| {
+impl StoredPosition {
+    pub(crate) fn to_json(&self) -> Result<JsonDocument, Error> {
+        JsonDocument::of(self).map_err(|error| {
             stored::corrupt("a position that JSON cannot represent".into(), Some(error.into()))
         })
     }

@@ -3,68 +3,69 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    Head, ItemRange, Paused, Positions, RecordRow, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow,
+    ItemRange, PausedInvocation, PositionHistory, RecordRow, SessionHead, StoredTurnKind, TurnRow,
+    TurnRowQuery, WaitRow, WaitRowQuery,
 };
 use singletree_engine::{
-    Entered, Error as RunError, Fields, Identity, Item, SessionState, Standing, Start, UNVERSIONED,
+    Error as RunError, Fields, Identity, Item, RunEntry, RunStart, SessionState, StoredRun, UNVERSIONED,
     migrate_session,
 };
 
 use crate::Error;
 use crate::agent::Durability;
-use crate::budget::Spent;
-use crate::calls::{Effects, Records, have_intent};
+use crate::budget::BudgetUsage;
+use crate::calls::{EffectIntent, Records, have_intent};
 use crate::history::HISTORY;
-use crate::hot::{Answering, Hot};
-use crate::house::{House, Served};
-use crate::keeper::{Claim, Entering, Keeper, KeeperParts};
-use crate::made::{self, Making};
+use crate::hot::{LoadedSession, PendingAnswer};
+use crate::house::{ChatInner, ServedAgent};
+use crate::keeper::{ClaimedWait, JournalPort, JournalPortParts, TurnInput};
+use crate::made::{self, ProvenanceTracker};
 use crate::outcome::DispatchPath;
-use crate::policy::PromptPolicy;
-use crate::position::{Decoder, Marks, Position};
+use crate::policy::TurnPromptPolicy;
+use crate::position::{FrameDecoder, HistoryMarks, StoredPosition};
 use crate::record::{self, TurnRowExt};
 use crate::side::SideRecords;
-use crate::steer::{Taken, TakenAt};
+use crate::steer::{SteeredMessage, SteeredPosition};
 use crate::stored::{self, StoredFields, corrupt};
 use crate::stream::TurnStream;
 use crate::tool_message;
-use crate::turning::Turning;
-use crate::usage::Used;
-use crate::window::Window;
-use crate::writing::Numbers;
+use crate::turning::TurnState;
+use crate::usage::TurnModelUsage;
+use crate::window::HistoryWindow;
+use crate::writing::ItemNumbering;
 
 /// A turn that is ready to run.
-pub(crate) struct Ready {
-    pub(crate) keeper: Arc<Keeper>,
+pub(crate) struct PreparedTurn {
+    pub(crate) keeper: Arc<JournalPort>,
     pub(crate) stream: TurnStream,
-    pub(crate) start: Start,
+    pub(crate) start: RunStart,
 }
 
 /// Where a run begins.
-struct Beginning {
-    entered: Entered,
-    start: Begun,
-    marks: Marks,
-    numbers: Numbers,
+struct RunStartState {
+    entered: RunEntry,
+    start: RunTrigger,
+    marks: HistoryMarks,
+    numbers: ItemNumbering,
     path: DispatchPath,
     positioned: bool,
     records: Records,
-    claim: Option<Claim>,
+    claim: Option<ClaimedWait>,
 }
 
-enum Begun {
-    Message(Entering),
+enum RunTrigger {
+    Message(TurnInput),
     Payload(serde_json::Map<String, serde_json::Value>),
     Recover,
 }
 
-pub(crate) struct Preparing<'a> {
-    pub(crate) house: &'a Arc<House>,
-    pub(crate) hot: &'a Arc<Hot>,
-    pub(crate) served: &'a Arc<Served>,
+pub(crate) struct TurnPreparation<'a> {
+    pub(crate) house: &'a Arc<ChatInner>,
+    pub(crate) hot: &'a Arc<LoadedSession>,
+    pub(crate) served: &'a Arc<ServedAgent>,
 }
 
-impl Preparing<'_> {
+impl TurnPreparation<'_> {
     /// Returns the session's fields: from memory if they are there as this agent needs them, else from the store.
     pub(crate) async fn fields(&self) -> Result<StoredFields, Error> {
         loop {
@@ -92,7 +93,7 @@ impl Preparing<'_> {
         }
     }
 
-    async fn read_fields(&self, window: Option<Window>) -> Result<StoredFields, Error> {
+    async fn read_fields(&self, window: Option<HistoryWindow>) -> Result<StoredFields, Error> {
         let (journal, key) = (self.house.journal.as_ref(), &self.hot.key);
         let ahead = self.hot.desk().fields_ahead();
         let rows = match ahead {
@@ -105,7 +106,7 @@ impl Preparing<'_> {
     }
 
     /// Returns the window on the history (D22); a history that is migrated first is needed whole.
-    fn window(&self) -> Option<Window> {
+    fn window(&self) -> Option<HistoryWindow> {
         let agent = &self.served.agent;
         let desk = self.hot.desk();
         let is_old = desk.head.as_ref().is_some_and(|head| version_of(head) != agent.graph.session_version());
@@ -113,20 +114,20 @@ impl Preparing<'_> {
     }
 
     /// A turn on the session as it is stored, before anything is known of its run.
-    pub(crate) async fn turning(&self, row: TurnRow) -> Result<Turning, Error> {
+    pub(crate) async fn turning(&self, row: TurnRow) -> Result<TurnState, Error> {
         let stored = self.fields().await?;
         self.turning_on(stored, row)
     }
 
-    pub(crate) fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<Turning, Error> {
+    pub(crate) fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<TurnState, Error> {
         let unknown = || Error::SessionUnknown { session: self.hot.key.session.to_string() };
         let head = self.hot.desk().head.clone().ok_or_else(unknown)?;
         // Until the run says otherwise, the turn adds nothing: its tail begins at the end of the stored history.
-        let len = stored::list(&stored, HISTORY).map_or(0, singletree_engine::List::len);
-        let marks = Marks { first: len, boundary: len, announced: len };
+        let len = stored::list(&stored, HISTORY).map_or(0, singletree_engine::PersistentList::len);
+        let marks = HistoryMarks { first: len, boundary: len, announced: len };
         // An unreadable policy is refused where a turn begins; a turn that only ends shows nothing to a model.
-        let policy = PromptPolicy::stored(&head.prompt_policy).unwrap_or_default();
-        Ok(Turning {
+        let policy = TurnPromptPolicy::stored(&head.prompt_policy).unwrap_or_default();
+        Ok(TurnState {
             row,
             head,
             policy,
@@ -134,7 +135,7 @@ impl Preparing<'_> {
             unread: false,
             names: self.served.names.clone(),
             rows: self.served.rows.clone(),
-            numbers: Numbers::default(),
+            numbers: ItemNumbering::default(),
             marks,
             path: DispatchPath::NewSession,
             positioned: false,
@@ -143,32 +144,32 @@ impl Preparing<'_> {
             migrated: None,
             records: Records::new(),
             bounds: self.served.bounds,
-            spent: Spent::default(),
-            used: Used::default(),
-            making: Making::new(self.served.agent.durability == Durability::Step),
+            spent: BudgetUsage::default(),
+            used: TurnModelUsage::default(),
+            making: ProvenanceTracker::new(self.served.agent.durability == Durability::Step),
             taken: Vec::new(),
             ended: Vec::new(),
             sides: SideRecords::default(),
-            effects: Effects::None,
+            effects: EffectIntent::None,
         })
     }
 
-    /// As [`Preparing::turning`], for a turn that is run.
-    async fn running(&self, row: TurnRow) -> Result<Turning, Error> {
+    /// As [`TurnPreparation::turning`], for a turn that is run.
+    async fn running(&self, row: TurnRow) -> Result<TurnState, Error> {
         let turning = self.turning(row).await?;
-        PromptPolicy::stored(&turning.head.prompt_policy)?;
+        TurnPromptPolicy::stored(&turning.head.prompt_policy)?;
         Ok(turning)
     }
 
     /// Gets the turn of a message ready.
-    pub(crate) async fn message(&self, row: TurnRow, message: Item) -> Result<Ready, Error> {
+    pub(crate) async fn message(&self, row: TurnRow, message: Item) -> Result<PreparedTurn, Error> {
         let mut turning = self.running(row).await?;
         let beginning = self.at_entry(&mut turning, message)?;
         Ok(self.ready(turning, beginning))
     }
 
-    fn at_entry(&self, turning: &mut Turning, message: Item) -> Result<Beginning, Error> {
-        let mut numbers = Numbers::default();
+    fn at_entry(&self, turning: &mut TurnState, message: Item) -> Result<RunStartState, Error> {
+        let mut numbers = ItemNumbering::default();
         if let Some(no) = turning.row.message {
             numbers.note(&message, no);
         }
@@ -183,12 +184,12 @@ impl Preparing<'_> {
         }
         let existing = held > 0;
         let command = match turning.policy {
-            PromptPolicy::Conversation => None,
-            PromptPolicy::Command => Some(record::message(&message)?.text().into_owned()),
+            TurnPromptPolicy::Conversation => None,
+            TurnPromptPolicy::Command => Some(record::message(&message)?.text().into_owned()),
         };
-        Ok(Beginning {
-            entered: Entered::Fresh(self.loaded(turning)?),
-            start: Begun::Message(Entering { message: appended, command }),
+        Ok(RunStartState {
+            entered: RunEntry::Fresh(self.loaded(turning)?),
+            start: RunTrigger::Message(TurnInput { message: appended, command }),
             marks: turning.marks,
             numbers,
             path: if existing { DispatchPath::ExistingSession } else { DispatchPath::NewSession },
@@ -199,7 +200,7 @@ impl Preparing<'_> {
     }
 
     /// Returns the session's state, brought to the graph's version (sessions §7).
-    fn loaded(&self, turning: &mut Turning) -> Result<Option<SessionState>, Error> {
+    fn loaded(&self, turning: &mut TurnState) -> Result<Option<SessionState>, Error> {
         if turning.stored.is_empty() {
             return Ok(None);
         }
@@ -213,7 +214,7 @@ impl Preparing<'_> {
     }
 
     /// Gets a turn ready whose process died.
-    pub(crate) async fn recovery(&self, row: TurnRow, has_run: bool) -> Result<Ready, Error> {
+    pub(crate) async fn recovery(&self, row: TurnRow, has_run: bool) -> Result<PreparedTurn, Error> {
         let journal = &self.house.journal;
         let mut turning = self.running(row).await?;
         turning.runs_before = turning.row.deaths.max(u32::from(has_run));
@@ -227,10 +228,10 @@ impl Preparing<'_> {
                 turning.spent = position.spent;
                 turning.used = position.used.clone();
                 turning.taken = self.taken(&position).await?;
-                turning.effects = Effects::of(position.effects || have_intent(&records));
-                Beginning {
-                    entered: Entered::Standing(standing),
-                    start: Begun::Recover,
+                turning.effects = EffectIntent::of(position.effects || have_intent(&records));
+                RunStartState {
+                    entered: RunEntry::Standing(standing),
+                    start: RunTrigger::Recover,
                     marks: position.marks,
                     numbers,
                     path: path_of(&turning.row, position.marks),
@@ -239,9 +240,9 @@ impl Preparing<'_> {
                     claim: None,
                 }
             }
-            Some(position) if turning.row.kind == TurnKind::Resume => {
+            Some(position) if turning.row.kind == StoredTurnKind::Resume => {
                 let wait = self.answered(&turning.row).await?;
-                let answer = wait.answer.as_ref().map(singletree_durable::Json::decode).transpose();
+                let answer = wait.answer.as_ref().map(singletree_durable::JsonDocument::decode).transpose();
                 let answer = answer.map_err(|error| corrupt("an answer".into(), Some(error.into())))?;
                 let records = self.records(turning.row.no).await?;
                 self.at_pause(&mut turning, &decode(&position.body)?, answer.unwrap_or_default(), records)
@@ -258,7 +259,7 @@ impl Preparing<'_> {
     }
 
     async fn answered(&self, row: &TurnRow) -> Result<WaitRow, Error> {
-        let query = WaitQuery::Invocation(self.hot.key.tenant.clone(), row.invocation.clone());
+        let query = WaitRowQuery::Invocation(self.hot.key.tenant.clone(), row.invocation.clone());
         let waits = self.house.read(self.house.journal.waits(&query)).await?;
         let wait = waits.into_iter().map(|(_, it)| it).find(|it| Some(it.no) == row.wait);
         wait.ok_or_else(|| corrupt(format!("the wait of turn {} is missing", row.no), None))
@@ -275,10 +276,10 @@ impl Preparing<'_> {
     /// Reads where a run stands, brought to the graph's version: the process that stored it may have had another (R36).
     pub(crate) async fn standing(
         &self,
-        turning: &mut Turning,
-        position: &Position,
+        turning: &mut TurnState,
+        position: &StoredPosition,
         records: Records,
-    ) -> Result<(Standing, Numbers), Error> {
+    ) -> Result<(StoredRun, ItemNumbering), Error> {
         let (frames, numbers) = self.frames(turning, position).await?;
         let from = written_by(position, &turning.head);
         let invocation = &turning.row.invocation;
@@ -287,8 +288,8 @@ impl Preparing<'_> {
             correlation_id: invocation.to_string(),
             session_id: Some(self.hot.key.session.clone()),
         });
-        let (cursor, containers, completed) = (position.cursor.clone(), Vec::new(), Positions::new());
-        let standing = Standing { identity, cursor, frames, records, containers, completed };
+        let (cursor, containers, completed) = (position.cursor.clone(), Vec::new(), PositionHistory::new());
+        let standing = StoredRun { identity, cursor, frames, records, containers, completed };
         let migrations = self.served.agent.run_migrations();
         Ok((self.served.agent.graph.migrate_standing(standing, &from, &migrations)?, numbers))
     }
@@ -296,19 +297,19 @@ impl Preparing<'_> {
     /// Reads the states of where a run stands, in the version that they are stored in.
     pub(crate) async fn frames(
         &self,
-        turning: &mut Turning,
-        position: &Position,
-    ) -> Result<(Vec<Fields>, Numbers), Error> {
+        turning: &mut TurnState,
+        position: &StoredPosition,
+    ) -> Result<(Vec<Fields>, ItemNumbering), Error> {
         let is_old = written_by(position, &turning.head) != self.served.agent.graph.schema().version();
         let window = self.window().filter(|_| !is_old);
         if is_old {
             // Migrations see whole lists.
             turning.stored = self.read_fields(None).await?;
         }
-        let mut numbers = Numbers::default();
+        let mut numbers = ItemNumbering::default();
         let names = (!is_old).then_some(turning.names.as_ref());
         let (journal, key, stored) = (self.house.journal.as_ref(), &self.hot.key, &turning.stored);
-        let mut decoder = Decoder { journal, key, stored, names, numbers: &mut numbers, window };
+        let mut decoder = FrameDecoder { journal, key, stored, names, numbers: &mut numbers, window };
         let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
         Ok((frames, numbers))
     }
@@ -319,21 +320,21 @@ impl Preparing<'_> {
 
     async fn at_pause(
         &self,
-        turning: &mut Turning,
-        position: &Position,
+        turning: &mut TurnState,
+        position: &StoredPosition,
         payload: serde_json::Map<String, serde_json::Value>,
         records: Records,
-    ) -> Result<Beginning, Error> {
+    ) -> Result<RunStartState, Error> {
         // Nobody may have written the session since (D1).
         if position.version != turning.head.version {
             let what = format!("version {} became {}", position.version, turning.head.version);
             return Err(RunError::SessionConflict { source: what.into() }.into());
         }
-        turning.effects = Effects::of(position.effects);
+        turning.effects = EffectIntent::of(position.effects);
         let (standing, numbers) = self.standing(turning, position, records.clone()).await?;
-        Ok(Beginning {
-            entered: Entered::Standing(standing),
-            start: Begun::Payload(payload),
+        Ok(RunStartState {
+            entered: RunEntry::Standing(standing),
+            start: RunTrigger::Payload(payload),
             marks: position.marks,
             numbers,
             path: DispatchPath::SignalResume,
@@ -347,13 +348,13 @@ impl Preparing<'_> {
     pub(crate) async fn answer(
         &self,
         wait: WaitRow,
-        paused: Paused,
-        answering: Answering,
-    ) -> Result<Ready, (Error, Answering)> {
+        paused: PausedInvocation,
+        answering: PendingAnswer,
+    ) -> Result<PreparedTurn, (Error, PendingAnswer)> {
         let suspended = paused.turn.clone();
         match self.resume(&wait, paused, &answering).await {
             Ok((turning, mut beginning)) => {
-                beginning.claim = Some(Claim { suspended, wait, answering });
+                beginning.claim = Some(ClaimedWait { suspended, wait, answering });
                 Ok(self.ready(turning, beginning))
             }
             Err(error) => Err((error, answering)),
@@ -363,13 +364,13 @@ impl Preparing<'_> {
     async fn resume(
         &self,
         wait: &WaitRow,
-        paused: Paused,
-        answering: &Answering,
-    ) -> Result<(Turning, Beginning), Error> {
+        paused: PausedInvocation,
+        answering: &PendingAnswer,
+    ) -> Result<(TurnState, RunStartState), Error> {
         let suspended = paused.turn;
         let row = TurnRow {
             ordinal: suspended.ordinal + 1,
-            kind: TurnKind::Resume,
+            kind: StoredTurnKind::Resume,
             message: None,
             wait: Some(wait.no),
             outcome: None,
@@ -389,7 +390,7 @@ impl Preparing<'_> {
     }
 
     /// Returns the paused invocation of a wait: as it was read with the session, else from the store.
-    pub(crate) async fn paused(&self, wait: &WaitRow) -> Result<Paused, Error> {
+    pub(crate) async fn paused(&self, wait: &WaitRow) -> Result<PausedInvocation, Error> {
         let ahead = self.hot.desk().paused_ahead(wait.turn);
         if let Some(paused) = ahead {
             return Ok(paused);
@@ -402,29 +403,29 @@ impl Preparing<'_> {
             reason: "where it stands is not known".into(),
         })?;
         let records = house.read(journal.records(key, turn.no)).await?;
-        Ok(Paused { turn, position, records })
+        Ok(PausedInvocation { turn, position, records })
     }
 
     /// Reads the turns of the messages that a turn had taken where it stands.
-    pub(crate) async fn taken(&self, position: &Position) -> Result<Vec<Taken>, Error> {
+    pub(crate) async fn taken(&self, position: &StoredPosition) -> Result<Vec<SteeredMessage>, Error> {
         let mut taken = Vec::new();
-        for TakenAt { turn, position } in &position.taken {
-            taken.push(Taken { row: self.turn(*turn).await?, position: *position, side: None });
+        for SteeredPosition { turn, position } in &position.taken {
+            taken.push(SteeredMessage { row: self.turn(*turn).await?, position: *position, side: None });
         }
         Ok(taken)
     }
 
     /// Reads the row of a turn.
     pub(crate) async fn turn(&self, no: u64) -> Result<TurnRow, Error> {
-        let rows = self.house.read(self.house.journal.turns(&self.hot.key, &TurnQuery::No(no))).await?;
+        let rows = self.house.read(self.house.journal.turns(&self.hot.key, &TurnRowQuery::No(no))).await?;
         rows.into_iter().next().ok_or_else(|| corrupt(format!("turn {no} is missing"), None))
     }
 
-    fn ready(&self, mut turning: Turning, beginning: Beginning) -> Ready {
+    fn ready(&self, mut turning: TurnState, beginning: RunStartState) -> PreparedTurn {
         turning.marks = beginning.marks;
         turning.making.inside = match &beginning.entered {
-            Entered::Standing(it) => made::inside(&it.cursor),
-            Entered::Fresh { .. } => None,
+            RunEntry::Standing(it) => made::inside(&it.cursor),
+            RunEntry::Fresh { .. } => None,
         };
         turning.numbers = beginning.numbers;
         turning.path = beginning.path;
@@ -434,29 +435,29 @@ impl Preparing<'_> {
         let (keeper, stream) = self.keep(turning, beginning.entered, beginning.claim);
         stream.begin_at(marks);
         let start = match beginning.start {
-            Begun::Message(message) => Start::Fresh {
-                initial: singletree_engine::Update::new(),
+            RunTrigger::Message(message) => RunStart::Fresh {
+                initial: singletree_engine::StateUpdate::new(),
                 hook: Some(Box::new(keeper.entry(message))),
             },
-            Begun::Payload(payload) => Start::Resume { payload },
-            Begun::Recover => Start::Recover,
+            RunTrigger::Payload(payload) => RunStart::Resume { payload },
+            RunTrigger::Recover => RunStart::Recover,
         };
-        Ready { keeper, stream, start }
+        PreparedTurn { keeper, stream, start }
     }
 }
 
-impl Preparing<'_> {
+impl TurnPreparation<'_> {
     pub(crate) fn keep(
         &self,
-        turning: Turning,
-        entered: Entered,
-        claim: Option<Claim>,
-    ) -> (Arc<Keeper>, TurnStream) {
+        turning: TurnState,
+        entered: RunEntry,
+        claim: Option<ClaimedWait>,
+    ) -> (Arc<JournalPort>, TurnStream) {
         let session = self.hot.key.session.clone();
         let (feed, clock) = (self.hot.feed.clone(), self.house.clock.clone());
         let shown = (feed, self.house.limits.shown_bytes, turning.sides.clone());
         let stream = TurnStream::new(session, turning.row.id(), turning.runs_before, shown, clock);
-        let keeper = Keeper::new(KeeperParts {
+        let keeper = JournalPort::new(JournalPortParts {
             house: self.house.clone(),
             hot: self.hot.clone(),
             served: self.served.clone(),
@@ -470,18 +471,18 @@ impl Preparing<'_> {
 }
 
 /// Returns the version of the states of a position.
-fn written_by(position: &Position, head: &Head) -> String {
+fn written_by(position: &StoredPosition, head: &SessionHead) -> String {
     position.schema_version.clone().unwrap_or_else(|| version_of(head).to_owned())
 }
 
-fn version_of(head: &Head) -> &str {
+fn version_of(head: &SessionHead) -> &str {
     match head.schema_version.as_str() {
         "" => UNVERSIONED,
         version => version,
     }
 }
 
-fn decode(body: &singletree_durable::Json) -> Result<Position, Error> {
+fn decode(body: &singletree_durable::JsonDocument) -> Result<StoredPosition, Error> {
     body.decode().map_err(|error| {
         RunError::Position { reason: format!("the stored position is damaged: {error}") }.into()
     })
@@ -491,10 +492,10 @@ fn by_name(records: Vec<RecordRow>) -> Records {
     records.into_iter().map(|record| (record.name, Item::from_text(record.body.as_str()))).collect()
 }
 
-fn path_of(row: &TurnRow, marks: Marks) -> DispatchPath {
+fn path_of(row: &TurnRow, marks: HistoryMarks) -> DispatchPath {
     match row.kind {
-        TurnKind::Message if marks.first == 0 => DispatchPath::NewSession,
-        TurnKind::Message => DispatchPath::ExistingSession,
-        TurnKind::Resume | TurnKind::Close => DispatchPath::SignalResume,
+        StoredTurnKind::Message if marks.first == 0 => DispatchPath::NewSession,
+        StoredTurnKind::Message => DispatchPath::ExistingSession,
+        StoredTurnKind::Resume | StoredTurnKind::Close => DispatchPath::SignalResume,
     }
 }

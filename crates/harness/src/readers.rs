@@ -5,26 +5,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Everybody who reads a session's log in this process.
 #[derive(Debug, Default)]
-pub(crate) struct Readers(Mutex<Vec<Weak<AtomicU64>>>);
+pub(crate) struct LogReaders(Mutex<Vec<Weak<AtomicU64>>>);
 
 /// The next event that one reader wants; forgotten when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Bookmark(Arc<AtomicU64>);
+pub(crate) struct ReaderPosition(Arc<AtomicU64>);
 
-impl Bookmark {
+impl ReaderPosition {
     /// Notes that everything before this event was read.
     pub(crate) fn move_to(&self, next: u64) {
         self.0.store(next, Ordering::Release);
     }
 }
 
-impl Readers {
+impl LogReaders {
     fn all(&self) -> MutexGuard<'_, Vec<Weak<AtomicU64>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps the log from this event on for a reader, unless there are as many as there may be.
-    pub(crate) fn enter(&self, next: u64, max: usize) -> Option<Bookmark> {
+    pub(crate) fn enter(&self, next: u64, max: usize) -> Option<ReaderPosition> {
         let at = Arc::new(AtomicU64::new(next));
         let mut all = self.all();
         all.retain(|item| item.strong_count() > 0);
@@ -32,7 +32,7 @@ impl Readers {
             return None;
         }
         all.push(Arc::downgrade(&at));
-        Some(Bookmark(at))
+        Some(ReaderPosition(at))
     }
 
     /// Tells whether another reader may come.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_slowest_reader_counts_until_it_goes() {
-        let readers = Readers::default();
+        let readers = LogReaders::default();
         assert_eq!(readers.lowest(), None);
         let (slow, fast) = (readers.enter(3, 2).unwrap(), readers.enter(3, 2).unwrap());
         assert!(!readers.has_room(2) && readers.enter(3, 2).is_none());

@@ -4,32 +4,33 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{
-    ItemRange, Journal, Json, SessionKey, TurnQuery, TurnRow, TurnStatus, WaitQuery, WaitRow,
+    ItemRange, Journal, JsonDocument, SessionKey, StoredTurnStatus, TurnRow, TurnRowQuery, WaitRow,
+    WaitRowQuery,
 };
 use singletree_engine::{Descriptor, Item};
 use singletree_llm::ChatMessage;
 
 use crate::Error;
-use crate::bucket::Bucket;
+use crate::bucket::FailureBucket;
 use crate::history::HISTORY;
 use crate::outcome::{
-    AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait,
+    AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, SuspensionTerms,
 };
 use crate::stored::corrupt;
 use crate::turn_id::TurnId;
-use crate::usage::Used;
+use crate::usage::TurnModelUsage;
 
 /// The stored form of an outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Recorded {
-    Completed(Tail),
+pub(crate) enum OutcomeRecord {
+    Completed(ReplyRange),
     Suspended {
-        tail: Tail,
+        tail: ReplyRange,
         wait: u64,
     },
     Errored {
-        bucket: Bucket,
+        bucket: FailureBucket,
         category: String,
         reply: String,
         diagnostic: String,
@@ -46,7 +47,7 @@ pub(crate) enum Recorded {
 /// Which messages of the history the turn added after the user's own (D6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tail {
+pub(crate) struct ReplyRange {
     pub(crate) generation: u64,
     pub(crate) from: u64,
     pub(crate) to: u64,
@@ -60,31 +61,31 @@ pub(crate) struct Tail {
 
 /// An outcome, and the turn's model usage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct StoredOutcome {
     #[serde(flatten)]
-    pub(crate) recorded: Recorded,
-    #[serde(default, skip_serializing_if = "Used::is_empty")]
-    pub(crate) used: Used,
+    pub(crate) recorded: OutcomeRecord,
+    #[serde(default, skip_serializing_if = "TurnModelUsage::is_empty")]
+    pub(crate) used: TurnModelUsage,
 }
 
-impl Ended {
+impl StoredOutcome {
     /// Reads the outcome from a turn's row; none while the turn has not ended.
     pub(crate) fn of(row: &TurnRow) -> Result<Option<Self>, Error> {
-        let ended = row.outcome.as_ref().map(Json::decode::<Self>).transpose();
+        let ended = row.outcome.as_ref().map(JsonDocument::decode::<Self>).transpose();
         ended.map_err(|error| corrupt(format!("the outcome of turn {}", row.no), Some(error.into())))
     }
 }
 
-impl Recorded {
-    pub(crate) fn to_json(&self) -> Result<Json, Error> {
-        self.with(&Used::default())
+impl OutcomeRecord {
+    pub(crate) fn to_json(&self) -> Result<JsonDocument, Error> {
+        self.with(&TurnModelUsage::default())
     }
 
     /// Encodes the outcome together with the turn's model usage.
-    pub(crate) fn with(&self, used: &Used) -> Result<Json, Error> {
+    pub(crate) fn with(&self, used: &TurnModelUsage) -> Result<JsonDocument, Error> {
         let json = match used.is_empty() {
-            true => Json::of(self),
-            false => Json::of(&Ended { recorded: self.clone(), used: used.clone() }),
+            true => JsonDocument::of(self),
+            false => JsonDocument::of(&StoredOutcome { recorded: self.clone(), used: used.clone() }),
         };
         json.map_err(|error| corrupt("an outcome that JSON cannot represent".into(), Some(error.into())))
     }
@@ -110,7 +111,7 @@ impl Recorded {
     }
 }
 
-impl Recorded {
+impl OutcomeRecord {
     /// Tells whether the same message may be sent again under the same idempotency key (D3).
     pub(crate) fn frees_key(&self) -> bool {
         match self {
@@ -140,23 +141,23 @@ pub(crate) async fn read_outcome(
     key: &SessionKey,
     row: &TurnRow,
 ) -> Result<Option<ChatTurnOutcome>, Error> {
-    let Some(ended) = Ended::of(row)? else { return Ok(None) };
+    let Some(ended) = StoredOutcome::of(row)? else { return Ok(None) };
     let turn = row.id();
-    let path = |tail: Tail| match (row.wait, tail.existing) {
+    let path = |tail: ReplyRange| match (row.wait, tail.existing) {
         (Some(_), _) => DispatchPath::SignalResume,
         (None, true) => DispatchPath::ExistingSession,
         (None, false) => DispatchPath::NewSession,
     };
     Ok(Some(match ended.recorded {
-        Recorded::Completed(tail) => ChatTurnOutcome::Completed(CompletedTurn {
+        OutcomeRecord::Completed(tail) => ChatTurnOutcome::Completed(CompletedTurn {
             turn,
             replies: read_tail(journal, key, tail).await?,
             final_state: None,
             path: path(tail),
             answer: tail.answer,
         }),
-        Recorded::Suspended { tail, wait } => {
-            let waits = WaitQuery::Invocation(key.tenant.clone(), row.invocation.clone());
+        OutcomeRecord::Suspended { tail, wait } => {
+            let waits = WaitRowQuery::Invocation(key.tenant.clone(), row.invocation.clone());
             let waits = journal.waits(&waits).await?;
             let wait = waits.into_iter().map(|(_, it)| it).find(|it| it.no == wait);
             let wait =
@@ -171,7 +172,7 @@ pub(crate) async fn read_outcome(
                 path: path(tail),
             })
         }
-        Recorded::Errored { bucket, category, reply, diagnostic, retry_safe, .. } => {
+        OutcomeRecord::Errored { bucket, category, reply, diagnostic, retry_safe, .. } => {
             ChatTurnOutcome::Errored(ErroredTurn {
                 turn: Some(turn),
                 error_bucket: bucket,
@@ -192,30 +193,30 @@ async fn resumed_by(
     wait: &WaitRow,
 ) -> Result<Option<TurnId>, Error> {
     let Some(no) = wait.ended_by else { return Ok(None) };
-    let rows = journal.turns(key, &TurnQuery::No(no)).await?;
+    let rows = journal.turns(key, &TurnRowQuery::No(no)).await?;
     Ok(rows.first().map(TurnRowExt::id))
 }
 
 /// Returns the descriptor of a stored wait.
 pub(crate) fn descriptor(wait: &WaitRow) -> Result<Descriptor, Error> {
-    let metadata = wait.metadata.as_ref().map(Json::decode).transpose();
+    let metadata = wait.metadata.as_ref().map(JsonDocument::decode).transpose();
     let metadata =
         metadata.map_err(|error| corrupt(format!("the metadata of wait {}", wait.no), Some(error.into())))?;
     Ok(Descriptor { signal_id: wait.signal.clone(), metadata })
 }
 
 /// Returns the terms of a stored wait.
-pub(crate) fn terms(wait: &WaitRow) -> Result<Wait, Error> {
-    let schema = wait.payload_schema.as_ref().map(Json::decode).transpose();
+pub(crate) fn terms(wait: &WaitRow) -> Result<SuspensionTerms, Error> {
+    let schema = wait.payload_schema.as_ref().map(JsonDocument::decode).transpose();
     let payload_schema =
         schema.map_err(|error| corrupt(format!("the schema of wait {}", wait.no), Some(error.into())))?;
-    Ok(Wait { no: wait.no, action: wait.action.clone(), deadline: wait.deadline, payload_schema })
+    Ok(SuspensionTerms { no: wait.no, action: wait.action.clone(), deadline: wait.deadline, payload_schema })
 }
 
 async fn read_tail(
     journal: &dyn Journal,
     key: &SessionKey,
-    tail: Tail,
+    tail: ReplyRange,
 ) -> Result<Vec<Arc<ChatMessage>>, Error> {
     let (field, generation) = (HISTORY.to_owned(), tail.generation);
     let limit = tail.to.saturating_sub(tail.from);
@@ -232,10 +233,10 @@ pub(crate) fn message(item: &Item) -> Result<Arc<ChatMessage>, Error> {
 }
 
 /// Returns the status that an outcome gives its turn.
-pub(crate) fn status(outcome: &ChatTurnOutcome) -> TurnStatus {
+pub(crate) fn status(outcome: &ChatTurnOutcome) -> StoredTurnStatus {
     match outcome {
-        ChatTurnOutcome::Completed(_) => TurnStatus::Completed,
-        ChatTurnOutcome::Suspended(_) => TurnStatus::Suspended,
-        ChatTurnOutcome::Errored(_) => TurnStatus::Errored,
+        ChatTurnOutcome::Completed(_) => StoredTurnStatus::Completed,
+        ChatTurnOutcome::Suspended(_) => StoredTurnStatus::Suspended,
+        ChatTurnOutcome::Errored(_) => StoredTurnStatus::Errored,
     }
 }

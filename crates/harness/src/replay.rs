@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
-use singletree_durable::{EventRow, ItemRange, Json, SessionId, SessionKey, TurnQuery, TurnRow};
+use singletree_durable::{EventRow, ItemRange, JsonDocument, SessionId, SessionKey, TurnRow, TurnRowQuery};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
 use crate::Result;
 use crate::chat::Chat;
-use crate::event::{ChatEvent, ChatEventKind, EventId, kind};
+use crate::event::{ChatEvent, ChatEventId, ChatEventKind, kind};
 use crate::outcome::ChatTurnOutcome;
 use crate::record::{TurnRowExt, message, read_outcome};
 use crate::stored::corrupt;
 use crate::turn_id::{MessageId, TurnId};
 
 /// Turns rows back into events.
-pub(crate) struct Replay<'a> {
+pub(crate) struct EventReplay<'a> {
     chat: &'a Chat,
     key: &'a SessionKey,
     turn: Option<TurnRow>,
@@ -25,7 +25,7 @@ pub(crate) struct Replay<'a> {
     bytes: AtomicU64,
 }
 
-impl<'a> Replay<'a> {
+impl<'a> EventReplay<'a> {
     pub(crate) fn new(chat: &'a Chat, key: &'a SessionKey) -> Self {
         Self { chat, key, turn: None, bytes: AtomicU64::new(0) }
     }
@@ -36,7 +36,7 @@ impl<'a> Replay<'a> {
     }
 
     pub(crate) async fn event(&mut self, row: EventRow) -> Result<ChatEvent> {
-        let body = row.body.as_ref().map_or(Ok(Value::Null), Json::decode);
+        let body = row.body.as_ref().map_or(Ok(Value::Null), JsonDocument::decode);
         let body: Value = body.map_err(|error| corrupt(format!("event {}", row.seq), Some(error.into())))?;
         let (turn, what) = match body["turn"].as_str() {
             // The events of a fork itself belong to no stored turn: their bodies carry the turn's name.
@@ -57,7 +57,7 @@ impl<'a> Replay<'a> {
         let what = what.ok_or_else(|| {
             corrupt(format!("event {} is of the unknown kind '{}'", row.seq, row.kind), None)
         })?;
-        let id = Some(EventId { epoch: self.chat.house.epoch.as_ref().to_owned(), seq: row.seq });
+        let id = Some(ChatEventId { epoch: self.chat.house.epoch.as_ref().to_owned(), seq: row.seq });
         Ok(ChatEvent { id, session: self.key.session.clone(), turn, at: row.at, what })
     }
 
@@ -66,7 +66,8 @@ impl<'a> Replay<'a> {
         if let Some(turn) = self.turn.as_ref().filter(|turn| turn.no == no && turn.outcome.is_some()) {
             return Ok(turn.clone());
         }
-        let rows = self.chat.house.read(self.chat.house.journal.turns(self.key, &TurnQuery::No(no))).await?;
+        let rows =
+            self.chat.house.read(self.chat.house.journal.turns(self.key, &TurnRowQuery::No(no))).await?;
         let turn = rows.into_iter().next().ok_or_else(|| corrupt(format!("turn {no} is missing"), None))?;
         self.turn = Some(turn.clone());
         Ok(turn)
@@ -129,7 +130,7 @@ impl<'a> Replay<'a> {
         let rows = self.chat.house.read(self.chat.house.journal.items(self.key, &range)).await?;
         let row = rows.into_iter().next().ok_or_else(|| corrupt(format!("item {no} is missing"), None))?;
         self.bytes.fetch_add(row.bytes(), Ordering::Relaxed);
-        let side = row.side.as_ref().map(Json::decode).transpose();
+        let side = row.side.as_ref().map(JsonDocument::decode).transpose();
         let side =
             side.map_err(|error| corrupt(format!("the side record of item {no}"), Some(error.into())))?;
         Ok((message(&Item::from_text(row.body.as_str()))?, side))

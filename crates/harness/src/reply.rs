@@ -9,7 +9,7 @@ use singletree_llm::ChatMessage;
 use singletree_narration::Locale;
 
 use crate::Error;
-use crate::bucket::{Bucket, BucketTable, Surface};
+use crate::bucket::{BucketTable, FailureBucket, HarnessSurface};
 use crate::outcome::ErroredTurn;
 use crate::turn_id::TurnId;
 
@@ -22,7 +22,7 @@ pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 /// The default has the specification's three texts and none of a category. Where the message is not the cause, as at a
 /// wrong key of the model, it leaves "Please adjust your message" out.
 #[derive(Clone)]
-pub struct Replies {
+pub struct ErrorReplies {
     /// For conversations that cannot continue.
     pub session_terminating: String,
     /// For failures that may pass.
@@ -35,7 +35,7 @@ pub struct Replies {
     pub redact: Redact,
 }
 
-impl Default for Replies {
+impl Default for ErrorReplies {
     fn default() -> Self {
         let [terminating, transient, correctable] = texts::of_buckets(Locale::English);
         Self {
@@ -48,7 +48,7 @@ impl Default for Replies {
     }
 }
 
-impl Replies {
+impl ErrorReplies {
     /// Returns the built-in texts of a language, with one for each category about which more can be said than about its
     /// bucket.
     #[must_use]
@@ -68,9 +68,9 @@ impl Replies {
     #[must_use]
     pub fn with(mut self, of: &str, text: impl Into<String>) -> Self {
         let buckets = [
-            (Bucket::SessionTerminating, &mut self.session_terminating),
-            (Bucket::RetryableTransient, &mut self.retryable_transient),
-            (Bucket::UserCorrectable, &mut self.user_correctable),
+            (FailureBucket::SessionTerminating, &mut self.session_terminating),
+            (FailureBucket::RetryableTransient, &mut self.retryable_transient),
+            (FailureBucket::UserCorrectable, &mut self.user_correctable),
         ];
         match buckets.into_iter().find(|(bucket, _)| bucket.as_str() == of) {
             Some((_, place)) => *place = text.into(),
@@ -80,39 +80,39 @@ impl Replies {
     }
 
     /// Returns the message that people are shown for an error.
-    pub(crate) fn shown(&self, (bucket, category): (Bucket, &str), diagnostic: &str) -> ChatMessage {
+    pub(crate) fn shown(&self, (bucket, category): (FailureBucket, &str), diagnostic: &str) -> ChatMessage {
         let of_bucket = match bucket {
-            Bucket::SessionTerminating => self.session_terminating.as_str(),
-            Bucket::RetryableTransient => self.retryable_transient.as_str(),
-            Bucket::UserCorrectable
+            FailureBucket::SessionTerminating => self.session_terminating.as_str(),
+            FailureBucket::RetryableTransient => self.retryable_transient.as_str(),
+            FailureBucket::UserCorrectable
                 if self.user_correctable == texts::CORRECTABLE && texts::has_other_cause(category) =>
             {
                 texts::NOT_THE_MESSAGE
             }
-            Bucket::UserCorrectable => self.user_correctable.as_str(),
+            FailureBucket::UserCorrectable => self.user_correctable.as_str(),
         };
         let template = self.by_category.get(category).map_or(of_bucket, String::as_str);
         ChatMessage::system(template.replace("{diagnostic}", diagnostic))
     }
 }
 
-impl std::fmt::Debug for Replies {
+impl std::fmt::Debug for ErrorReplies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Replies").finish_non_exhaustive()
+        f.debug_struct("ErrorReplies").finish_non_exhaustive()
     }
 }
 
 /// Maps an error to the outcome that the caller is told.
-pub(crate) struct Reporting<'a> {
+pub(crate) struct ErrorReporter<'a> {
     pub(crate) buckets: &'a BucketTable,
-    pub(crate) replies: &'a Replies,
+    pub(crate) replies: &'a ErrorReplies,
     pub(crate) diagnostic_bytes: usize,
 }
 
-impl Reporting<'_> {
+impl ErrorReporter<'_> {
     pub(crate) fn errored(&self, turn: Option<TurnId>, error: &Error) -> ErroredTurn {
         let category = error.category();
-        let disposition = self.buckets.look_up(category, Surface::Chat);
+        let disposition = self.buckets.look_up(category, HarnessSurface::Chat);
         let told = (self.replies.redact)(&innermost(error));
         let diagnostic = cut(&told, self.diagnostic_bytes);
         ErroredTurn {
@@ -155,11 +155,11 @@ mod tests {
     // Finding U14; D32: texts by category and reader
     #[test]
     fn a_mistake_of_whoever_runs_the_agent_is_not_told_as_one_of_the_message() {
-        let shown = |replies: &Replies, category: &str| {
-            let bucket = BucketTable::default().look_up(category, Surface::Chat).bucket;
+        let shown = |replies: &ErrorReplies, category: &str| {
+            let bucket = BucketTable::default().look_up(category, HarnessSurface::Chat).bucket;
             replies.shown((bucket, category), "it went wrong").text().into_owned()
         };
-        let plain = Replies::default();
+        let plain = ErrorReplies::default();
         for (category, english, german) in [
             ("provider_authentication", "no access to its model", "keinen Zugang zu seinem Modell"),
             ("provider_invalid_model", "model is not there", "Modell des Assistenten gibt es nicht"),
@@ -173,14 +173,14 @@ mod tests {
             // The library's own texts are those of the buckets (harness-chat §10), without advice that does not fit.
             assert_eq!(shown(&plain, category), "That request couldn't be processed: it went wrong.");
             for (language, word) in [(Locale::English, english), (Locale::German, german)] {
-                let text = shown(&Replies::of_language(language), category);
+                let text = shown(&ErrorReplies::of_language(language), category);
                 assert!(text.contains(word) && text.contains("it went wrong"), "{category}: {text}");
             }
         }
         let adjust =
             "That request couldn't be processed: it went wrong. Please adjust your message and try again.";
         assert_eq!(shown(&plain, "chat_message_shape_invalid"), adjust);
-        let own = Replies::of_language(Locale::German)
+        let own = ErrorReplies::of_language(Locale::German)
             .with("provider_rate_limit", "Kurz warten.")
             .with("user_correctable", "So nicht.");
         assert_eq!(shown(&own, "provider_rate_limit"), "Kurz warten.");
@@ -190,9 +190,10 @@ mod tests {
     // spec: harness-chat §10, D15, INV-16
     #[test]
     fn a_diagnostic_is_redacted_and_cut_at_a_character() {
-        let replies = Replies { redact: Arc::new(|it| it.replace("hunter2", "***")), ..Replies::default() };
+        let replies =
+            ErrorReplies { redact: Arc::new(|it| it.replace("hunter2", "***")), ..ErrorReplies::default() };
         let reporting =
-            Reporting { buckets: &BucketTable::default(), replies: &replies, diagnostic_bytes: 44 };
+            ErrorReporter { buckets: &BucketTable::default(), replies: &replies, diagnostic_bytes: 44 };
         let error = Error::MessageShape { why: "hunter2 ééééééééééééé".into() };
         let errored = reporting.errored(None, &error);
         assert_eq!(errored.diagnostic, "the message is not valid: *** ééééééé…");

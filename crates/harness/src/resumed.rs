@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{SessionKey, TurnKind, TurnQuery, TurnRow};
+use singletree_durable::{SessionKey, StoredTurnKind, TurnRow, TurnRowQuery};
 use singletree_llm::ChatMessage;
 
 use crate::chat::Chat;
@@ -25,7 +25,7 @@ pub enum ResumedReply {
 
 /// The result of a send that catches up.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CaughtUp {
+pub struct CatchUpOutcome {
     /// The outcomes of the turns that resumed since the message before this one, oldest first.
     pub resumed: Vec<Arc<ChatTurnOutcome>>,
     /// The outcome of this message's turn.
@@ -69,24 +69,24 @@ impl Chat {
         session_id: &str,
         message: ChatMessage,
         options: SendOptions,
-    ) -> Result<CaughtUp, Box<ErroredTurn>> {
+    ) -> Result<CatchUpOutcome, Box<ErroredTurn>> {
         let turn = self.submit(session_id, message, options).await?;
         let outcome = turn.outcome().await;
         let resumed = turn.resumed().await.map_err(|error| {
             let id = Some(turn.id().clone());
             Box::new(self.house.any_served().errored(&self.house.limits, id, &error))
         })?;
-        Ok(CaughtUp { resumed, outcome })
+        Ok(CatchUpOutcome { resumed, outcome })
     }
 
     async fn resumed_before(&self, turn: &Turn) -> Result<Vec<Arc<ChatTurnOutcome>>> {
         let (key, id) = (turn.key(), turn.id());
-        let of = TurnQuery::Invocation(id.invocation.clone());
+        let of = TurnRowQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(self.house.journal.turns(key, &of)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal);
         let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
         let served = self.house.served(&row.agent)?;
-        if row.kind != TurnKind::Message || served.agent.resumed_reply == ResumedReply::Subscription {
+        if row.kind != StoredTurnKind::Message || served.agent.resumed_reply == ResumedReply::Subscription {
             return Ok(Vec::new());
         }
         let mut resumed = Vec::new();
@@ -106,12 +106,12 @@ impl Chat {
         let (mut between, mut to) = (Vec::new(), no);
         while to > 0 {
             let from = to.saturating_sub(PAGE);
-            let query = TurnQuery::From { no: from, limit: to - from };
+            let query = TurnRowQuery::From { no: from, limit: to - from };
             let mut rows = self.house.read(self.house.journal.turns(key, &query)).await?;
             rows.retain(|row| row.no < to);
             // Turns may have been forgotten; before them there is nothing.
-            let last = rows.is_empty() || rows.iter().any(|row| row.kind == TurnKind::Message);
-            between.extend(rows.into_iter().rev().take_while(|row| row.kind != TurnKind::Message));
+            let last = rows.is_empty() || rows.iter().any(|row| row.kind == StoredTurnKind::Message);
+            between.extend(rows.into_iter().rev().take_while(|row| row.kind != StoredTurnKind::Message));
             if last {
                 break;
             }

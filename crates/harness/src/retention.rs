@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::Result;
 use crate::chat::Chat;
-use crate::hot::Hot;
-use crate::house::House;
+use crate::hot::LoadedSession;
+use crate::house::ChatInner;
 
 /// How much is kept of a session beside its state and history. `None` keeps everything.
 ///
@@ -33,7 +33,7 @@ pub struct Retention {
 
 /// How much was forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Forgotten {
+pub struct RetentionReport {
     /// Sessions of which something was forgotten.
     pub sessions: u64,
     /// Records of turns.
@@ -42,7 +42,7 @@ pub struct Forgotten {
     pub events: u64,
 }
 
-impl Forgotten {
+impl RetentionReport {
     fn add(&mut self, one: Self) {
         self.sessions += u64::from(one.turns + one.events > 0);
         self.turns += one.turns;
@@ -58,7 +58,7 @@ const PAGE: u64 = 64;
 
 /// The background work of a retention.
 #[derive(Debug)]
-pub(crate) struct Retaining {
+pub(crate) struct RetentionWorker {
     retention: Option<Retention>,
     watching: AtomicBool,
     /// Sessions in which enough has happened that it is worth a look. Held for a moment.
@@ -67,7 +67,7 @@ pub(crate) struct Retaining {
     pub(crate) bell: Arc<Notify>,
 }
 
-impl Retaining {
+impl RetentionWorker {
     pub(crate) fn new(retention: Option<Retention>) -> Self {
         let (due, bell) = Default::default();
         Self { retention, watching: AtomicBool::new(false), due, bell }
@@ -84,9 +84,9 @@ fn pays(limit: Option<u64>, before: u64, now: u64) -> bool {
     limit.is_some_and(|limit| now.saturating_sub(before) >= (limit / 8).clamp(1, 64))
 }
 
-impl House {
+impl ChatInner {
     /// A turn has ended: perhaps an older one need not be kept any more.
-    pub(crate) fn note_end(&self, hot: &Hot) {
+    pub(crate) fn note_end(&self, hot: &LoadedSession) {
         let Some(retention) = self.retaining.retention else { return };
         {
             let mut desk = hot.desk();
@@ -127,15 +127,19 @@ impl House {
         });
     }
 
-    async fn retain_one(self: &Arc<Self>, key: &SessionKey, retention: &Retention) -> Result<Forgotten> {
+    async fn retain_one(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        retention: &Retention,
+    ) -> Result<RetentionReport> {
         match self.read(self.journal.session(key)).await? {
             Some(row) => self.forget(key, row.counters, retention).await,
-            None => Ok(Forgotten::default()),
+            None => Ok(RetentionReport::default()),
         }
     }
 
-    async fn retain_all(self: &Arc<Self>, retention: &Retention) -> Result<Forgotten> {
-        let mut all = Forgotten::default();
+    async fn retain_all(self: &Arc<Self>, retention: &Retention) -> Result<RetentionReport> {
+        let mut all = RetentionReport::default();
         if let Some(tenant) = &self.bound {
             self.retain_of(tenant, retention, &mut all).await?;
             return Ok(all);
@@ -157,7 +161,7 @@ impl House {
         self: &Arc<Self>,
         tenant: &TenantId,
         retention: &Retention,
-        all: &mut Forgotten,
+        all: &mut RetentionReport,
     ) -> Result<()> {
         let mut from = None;
         loop {
@@ -188,7 +192,7 @@ impl Chat {
     ///
     /// # Cancellation
     /// Dropping the future cancels nothing: all of it is forgotten.
-    pub async fn retain(&self, retention: &Retention) -> Result<Forgotten> {
+    pub async fn retain(&self, retention: &Retention) -> Result<RetentionReport> {
         let (house, retention) = (self.house.clone(), *retention);
         self.house.run_call(async move { house.retain_all(&retention).await }).await
     }

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    BoxFuture, InvocationId, ItemRange, ItemRow, Json, SessionKey, TurnQuery, TurnRow, TurnStatus,
+    BoxFuture, InvocationId, ItemRange, JsonDocument, ListItemRow, SessionKey, StoredTurnStatus, TurnRow,
+    TurnRowQuery,
 };
 use singletree_engine::Item;
 use singletree_llm::Role;
 
 use crate::chat::Chat;
 use crate::history::{HISTORY, Messages};
-use crate::hot::Hot;
-use crate::house::House;
+use crate::hot::LoadedSession;
+use crate::house::ChatInner;
 use crate::outcome::ErroredTurn;
-use crate::prepare::Preparing;
-use crate::record::{Ended, Recorded, message};
+use crate::prepare::TurnPreparation;
+use crate::record::{OutcomeRecord, StoredOutcome, message};
 use crate::runner::load_error;
 use crate::stored::{self, corrupt};
-use crate::submit::{Acceptance, Place, SendOptions, Unaccepted};
+use crate::submit::{Acceptance, AcceptanceError, AcceptedTurn, SendOptions};
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
@@ -30,7 +31,7 @@ const ATTEMPTS: u32 = 8;
 
 /// The failed turn that a new turn retries.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Retried {
+pub(crate) struct RetriedTurn {
     /// The number of the failed turn.
     pub(crate) turn: u64,
     /// Whether the message is said again: otherwise the graph runs over the history, in which it stands.
@@ -82,22 +83,24 @@ impl Chat {
                 let failed = self.retryable(&key, turn).await?;
                 let row = self.message_row(&key, &failed).await?.ok_or_else(unknown)?;
                 let said = message(&Item::from_text(row.body.as_str()))?;
-                let side = row.side.as_ref().map(Json::decode).transpose();
+                let side = row.side.as_ref().map(JsonDocument::decode).transpose();
                 let side = side.map_err(|error| {
                     corrupt(format!("the side record of item {}", row.no), Some(error.into()))
                 })?;
                 let says_again = self.says_again(&hot, &failed, &row).await?;
                 let valid = self.validate(said.as_ref().clone(), &options)?.beside(side);
                 let served = house.served(&failed.agent)?;
-                let retried = Some(Retried { turn: failed.no, says_again });
+                let retried = Some(RetriedTurn { turn: failed.no, says_again });
                 let acceptance = Acceptance { served, valid, forking: None, retried };
                 match self.accept(&hot, acceptance).await {
-                    Ok(Place { id, told, no, from }) => {
+                    Ok(AcceptedTurn { id, told, no, from }) => {
                         let turn = Turn::waiting(self.clone(), key, id, told);
                         return Ok(turn.beginning_at(no, from, live));
                     }
-                    Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
-                    Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
+                    Err(AcceptanceError::Again(_)) if attempt < ATTEMPTS => attempt += 1,
+                    Err(AcceptanceError::Again(error) | AcceptanceError::Refused(error)) => {
+                        return Err(error);
+                    }
                 }
             }
         })
@@ -107,10 +110,10 @@ impl Chat {
     async fn retryable(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
         let superseded = |why| Error::RetrySuperseded { turn: id.to_string(), why };
         let failed = self.row_of(key, id).await?;
-        if failed.status != TurnStatus::Errored {
+        if failed.status != StoredTurnStatus::Errored {
             return Err(superseded("it did not end errored"));
         }
-        let after = TurnQuery::From { no: failed.no + 1, limit: 1 };
+        let after = TurnRowQuery::From { no: failed.no + 1, limit: 1 };
         match self.house.read(self.house.journal.turns(key, &after)).await?.first() {
             None => Ok(failed),
             Some(later) if later.retries == Some(failed.no) => Err(superseded("it was retried already")),
@@ -119,21 +122,28 @@ impl Chat {
     }
 
     async fn row_of(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
-        let query = TurnQuery::Invocation(id.invocation.clone());
+        let query = TurnRowQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(self.house.journal.turns(key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal);
         row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })
     }
 
-    async fn message_row(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<ItemRow>> {
+    async fn message_row(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<ListItemRow>> {
         let Some(no) = self.house.message_of(key, row).await? else { return Ok(None) };
         let range = ItemRange::Numbers { from: no, to: no + 1 };
         Ok(self.house.read(self.house.journal.items(key, &range)).await?.into_iter().next())
     }
 
     /// Decides whether the retry says the message again.
-    async fn says_again(&self, hot: &Arc<Hot>, failed: &TurnRow, said: &ItemRow) -> Result<bool> {
-        if let Some(Recorded::Errored { effects: true, .. }) = Ended::of(failed)?.map(|it| it.recorded) {
+    async fn says_again(
+        &self,
+        hot: &Arc<LoadedSession>,
+        failed: &TurnRow,
+        said: &ListItemRow,
+    ) -> Result<bool> {
+        if let Some(OutcomeRecord::Errored { effects: true, .. }) =
+            StoredOutcome::of(failed)?.map(|it| it.recorded)
+        {
             return Ok(false);
         }
         if said.placement.is_none() {
@@ -141,14 +151,14 @@ impl Chat {
         }
         // A suspension, a save or a cancel has made it history: it awaits an answer, unless one follows.
         let served = self.house.served(&failed.agent)?;
-        let fields = Preparing { house: &self.house, hot, served }.fields().await?;
+        let fields = TurnPreparation { house: &self.house, hot, served }.fields().await?;
         let history = stored::list(&fields, HISTORY).cloned().unwrap_or_default();
         let last = Messages::of(&history).last();
         Ok(last.is_none_or(|last| last.role == Role::Assistant && last.tool_calls.is_empty()))
     }
 }
 
-impl House {
+impl ChatInner {
     /// Finds the message that a turn answers, or whose answer it retries: the number of its item.
     pub(crate) async fn message_of(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<u64>> {
         let mut row = row.clone();
@@ -160,7 +170,7 @@ impl House {
                 };
             }
             let Some(retried) = row.retries.filter(|_| row.message.is_none()) else { return Ok(row.message) };
-            let rows = self.read(self.journal.turns(key, &TurnQuery::No(retried))).await?;
+            let rows = self.read(self.journal.turns(key, &TurnRowQuery::No(retried))).await?;
             row = match rows.into_iter().next() {
                 Some(retried) => retried,
                 None => return Ok(None),
@@ -170,7 +180,7 @@ impl House {
     }
 
     async fn first_turn(&self, key: &SessionKey, invocation: &InvocationId) -> Result<Option<TurnRow>> {
-        let query = TurnQuery::Invocation(invocation.clone());
+        let query = TurnRowQuery::Invocation(invocation.clone());
         let rows = self.read(self.journal.turns(key, &query)).await?;
         Ok(rows.into_iter().find(|row| row.ordinal == 0))
     }

@@ -2,57 +2,57 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{BoxFuture, TurnKind, TurnRow};
-use singletree_engine::{Extensions, InvokeOptions, Progress, Start, Watch};
+use singletree_durable::{BoxFuture, StoredTurnKind, TurnRow};
+use singletree_engine::{Extensions, InvokeOptions, RunMonitor, RunProgress, RunStart};
 
 use crate::Error;
 use crate::agent::WhileSuspended;
 use crate::blobs::TurnPictures;
 use crate::error::describe_cause;
-use crate::hot::{Hot, Queued, Running, Ticket, Work};
-use crate::house::House;
-use crate::keeper::Keeper;
+use crate::hot::{LoadedSession, QueuedTurn, QueuedWork, RunningTurn, TurnHandle};
+use crate::house::ChatInner;
+use crate::keeper::JournalPort;
 use crate::outcome::ChatTurnOutcome;
-use crate::prepare::{Preparing, Ready};
+use crate::prepare::{PreparedTurn, TurnPreparation};
 use crate::record::{TurnRowExt, read_outcome};
-use crate::steer::Steering;
-use crate::unrun::Unrun;
+use crate::steer::SteeringInbox;
+use crate::unrun::AbandonedTurn;
 use crate::waits;
 
 /// The next step of a session's queue.
-enum Next {
+enum QueueDecision {
     Nothing,
-    Run(Box<Queued>),
+    Run(Box<QueuedTurn>),
     /// A message that may not run while the session waits (D1).
-    Refuse(Box<Queued>),
+    Refuse(Box<QueuedTurn>),
     Supersede,
     /// A commit failed: the stored state has to be read before anything is decided.
     Learn,
 }
 
-impl House {
+impl ChatInner {
     /// Lets the session go on in the background, if there is something to do.
-    pub(crate) fn kick(self: &Arc<Self>, hot: &Arc<Hot>) {
+    pub(crate) fn kick(self: &Arc<Self>, hot: &Arc<LoadedSession>) {
         let (house, hot) = (self.clone(), hot.clone());
         self.tasks.spawn(async move { house.run_queue(&hot).await });
     }
 
     /// Runs turns until none may run. Many may call it; one runs.
-    pub(crate) async fn run_queue(self: &Arc<Self>, hot: &Arc<Hot>) {
+    pub(crate) async fn run_queue(self: &Arc<Self>, hot: &Arc<LoadedSession>) {
         loop {
             match self.next(hot) {
-                Next::Nothing => return,
-                Next::Run(queued) => self.run(hot, *queued).await,
-                Next::Refuse(queued) => self.refuse(hot, *queued).await,
-                Next::Supersede => {
-                    let closed = waits::close(self, hot, waits::End::Superseded).await;
+                QueueDecision::Nothing => return,
+                QueueDecision::Run(queued) => self.run(hot, *queued).await,
+                QueueDecision::Refuse(queued) => self.refuse(hot, *queued).await,
+                QueueDecision::Supersede => {
+                    let closed = waits::close(self, hot, waits::WaitEndReason::Superseded).await;
                     hot.release();
                     if closed.is_err() {
                         // The message stays where it is, until the store works again.
                         tokio::time::sleep(self.limits.record_retry).await;
                     }
                 }
-                Next::Learn => {
+                QueueDecision::Learn => {
                     if self.know(hot).await.is_err() {
                         tokio::time::sleep(self.limits.record_retry).await;
                     }
@@ -61,48 +61,48 @@ impl House {
         }
     }
 
-    fn next(&self, hot: &Hot) -> Next {
+    fn next(&self, hot: &LoadedSession) -> QueueDecision {
         let mut desk = hot.desk();
         if self.is_closing() {
             // The next sweep finds them; who waits for them here is told that by their tickets going.
             let before = desk.queue.len();
-            desk.queue.retain(|item| matches!(item.work, Work::Message { committed: false, .. }));
+            desk.queue.retain(|item| matches!(item.work, QueuedWork::Message { committed: false, .. }));
             desk.has_left |= desk.queue.len() < before;
-            return Next::Nothing;
+            return QueueDecision::Nothing;
         }
         if desk.running.is_some() {
-            return Next::Nothing;
+            return QueueDecision::Nothing;
         }
-        let Some(front) = desk.queue.front() else { return Next::Nothing };
+        let Some(front) = desk.queue.front() else { return QueueDecision::Nothing };
         let blocked = match &front.work {
-            Work::Message { committed: false, .. } => return Next::Nothing,
-            _ if !desk.known => return Next::Learn,
-            Work::Message { row, .. } if desk.wait.is_some() => {
+            QueuedWork::Message { committed: false, .. } => return QueueDecision::Nothing,
+            _ if !desk.known => return QueueDecision::Learn,
+            QueuedWork::Message { row, .. } if desk.wait.is_some() => {
                 let served = self.agents.get(&row.agent);
                 Some(served.map_or(WhileSuspended::Reject, |served| served.agent.while_suspended))
             }
-            Work::Message { .. } | Work::Answer(_) | Work::Recover { .. } => None,
+            QueuedWork::Message { .. } | QueuedWork::Answer(_) | QueuedWork::Recover { .. } => None,
         };
         if blocked == Some(WhileSuspended::Queue) {
-            return Next::Nothing;
+            return QueueDecision::Nothing;
         }
         let ticket = front.ticket.clone();
-        desk.running = Some(Running { ticket, no: None, stream: None, since: None, answers: None });
+        desk.running = Some(RunningTurn { ticket, no: None, stream: None, since: None, answers: None });
         if blocked == Some(WhileSuspended::Supersede) {
-            return Next::Supersede;
+            return QueueDecision::Supersede;
         }
-        let Some(queued) = desk.queue.pop_front() else { return Next::Nothing };
+        let Some(queued) = desk.queue.pop_front() else { return QueueDecision::Nothing };
         if blocked == Some(WhileSuspended::Reject) {
-            Next::Refuse(queued.into())
+            QueueDecision::Refuse(queued.into())
         } else {
-            Next::Run(queued.into())
+            QueueDecision::Run(queued.into())
         }
     }
 
     /// Ends a message's turn that may not run while the session waits.
-    async fn refuse(self: &Arc<Self>, hot: &Arc<Hot>, queued: Queued) {
+    async fn refuse(self: &Arc<Self>, hot: &Arc<LoadedSession>, queued: QueuedTurn) {
         let waits = hot.desk().wait.iter().map(|it| it.signal.clone()).collect();
-        if let Work::Message { row, .. } = queued.work {
+        if let QueuedWork::Message { row, .. } = queued.work {
             let error = Error::SessionSuspended { waits };
             let outcome = self.end_unrun(hot, &queued.ticket, row, &error).await;
             self.over(hot, &queued.ticket, outcome, false);
@@ -115,8 +115,8 @@ impl House {
     /// Those of the store: then the turn has no outcome yet.
     pub(crate) fn try_end_unrun<'a>(
         self: &'a Arc<Self>,
-        hot: &'a Arc<Hot>,
-        unrun: impl Into<Unrun>,
+        hot: &'a Arc<LoadedSession>,
+        unrun: impl Into<AbandonedTurn>,
         error: &'a Error,
     ) -> BoxFuture<'a, Result<Arc<ChatTurnOutcome>, Error>> {
         let unrun = unrun.into();
@@ -126,18 +126,18 @@ impl House {
                 return Ok(outcome);
             }
             let served = self.agents.get(&unrun.row().agent).unwrap_or_else(|| self.any_served());
-            let (keeper, stopped) = Preparing { house: self, hot, served }.unrun(unrun).await?;
+            let (keeper, stopped) = TurnPreparation { house: self, hot, served }.unrun(unrun).await?;
             keeper.fail(error, stopped).await?;
             Ok(self.told(&keeper))
         })
     }
 
-    /// As [`House::try_end_unrun`], for the turn whose place it is: tries until it is recorded.
+    /// As [`ChatInner::try_end_unrun`], for the turn whose place it is: tries until it is recorded.
     async fn end_unrun(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        ticket: &Ticket,
-        unrun: impl Into<Unrun>,
+        hot: &Arc<LoadedSession>,
+        ticket: &TurnHandle,
+        unrun: impl Into<AbandonedTurn>,
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
         let unrun = unrun.into();
@@ -147,20 +147,20 @@ impl House {
         }
     }
 
-    async fn run(self: &Arc<Self>, hot: &Arc<Hot>, queued: Queued) {
-        let Queued { ticket, work } = queued;
+    async fn run(self: &Arc<Self>, hot: &Arc<LoadedSession>, queued: QueuedTurn) {
+        let QueuedTurn { ticket, work } = queued;
         match work {
-            Work::Answer(answering) => {
+            QueuedWork::Answer(answering) => {
                 if let Some(outcome) = waits::run_answer(self, hot, &ticket, answering).await {
                     self.over(hot, &ticket, outcome, true);
                 } else {
                     hot.release();
                 }
             }
-            Work::Message { row, message, .. } => {
+            QueuedWork::Message { row, message, .. } => {
                 let outcome = match self.served(&row.agent) {
                     Ok(served) => {
-                        let preparing = Preparing { house: self, hot, served };
+                        let preparing = TurnPreparation { house: self, hot, served };
                         let mut ready = preparing.message(row.clone(), message.clone()).await;
                         if is_transient(&ready) && self.pause_before_load().await {
                             ready = preparing.message(row.clone(), message).await;
@@ -171,11 +171,11 @@ impl House {
                 };
                 self.over(hot, &ticket, outcome, false);
             }
-            Work::Recover { row, has_run } => {
-                let resumed = row.kind != TurnKind::Message;
+            QueuedWork::Recover { row, has_run } => {
+                let resumed = row.kind != StoredTurnKind::Message;
                 let outcome = match self.served(&row.agent) {
                     Ok(served) => {
-                        let preparing = Preparing { house: self, hot, served };
+                        let preparing = TurnPreparation { house: self, hot, served };
                         let mut ready = preparing.recovery(row.clone(), has_run).await;
                         if is_transient(&ready) && self.pause_before_load().await {
                             ready = preparing.recovery(row.clone(), has_run).await;
@@ -198,10 +198,10 @@ impl House {
 
     async fn run_or_fail(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        ticket: &Arc<Ticket>,
+        hot: &Arc<LoadedSession>,
+        ticket: &Arc<TurnHandle>,
         row: TurnRow,
-        ready: Result<Ready, Error>,
+        ready: Result<PreparedTurn, Error>,
     ) -> Arc<ChatTurnOutcome> {
         match ready {
             Ok(ready) => self.run_ready(hot, ticket, ready).await,
@@ -215,16 +215,16 @@ impl House {
     /// Runs the turn that an answer starts; none when the wait could not be claimed: then nothing was consumed.
     pub(crate) async fn run_answered(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        ticket: &Arc<Ticket>,
-        ready: Ready,
+        hot: &Arc<LoadedSession>,
+        ticket: &Arc<TurnHandle>,
+        ready: PreparedTurn,
     ) -> Option<Arc<ChatTurnOutcome>> {
         let keeper = ready.keeper.clone();
         let ended = self.invoke(hot, ticket, ready).await;
         if let Some((claim, failed)) = keeper.unclaimed() {
             let error = failed.unwrap_or(match ended {
-                Ended::Failed(error, _) => error,
-                Ended::Cancelled(_) | Ended::Ran => Error::Cancelled,
+                RunTermination::Failed(error, _) => error,
+                RunTermination::Cancelled(_) | RunTermination::Ran => Error::Cancelled,
             });
             waits::unresumable(self, hot, claim.answering, error).await;
             return None;
@@ -235,9 +235,9 @@ impl House {
     /// Runs a turn to its end, which is recorded when this returns, unless the store does not work (D20).
     async fn run_ready(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        ticket: &Arc<Ticket>,
-        ready: Ready,
+        hot: &Arc<LoadedSession>,
+        ticket: &Arc<TurnHandle>,
+        ready: PreparedTurn,
     ) -> Arc<ChatTurnOutcome> {
         let keeper = ready.keeper.clone();
         let ended = self.invoke(hot, ticket, ready).await;
@@ -246,8 +246,13 @@ impl House {
 
     /// Runs a graph until it ends, is cancelled, or its time is up. A commit that has begun is never given up (D20): a
     /// cancellation and the end of the time wait for it.
-    async fn invoke(self: &Arc<Self>, hot: &Arc<Hot>, ticket: &Arc<Ticket>, ready: Ready) -> Ended {
-        let Ready { keeper, stream, start } = ready;
+    async fn invoke(
+        self: &Arc<Self>,
+        hot: &Arc<LoadedSession>,
+        ticket: &Arc<TurnHandle>,
+        ready: PreparedTurn,
+    ) -> RunTermination {
+        let PreparedTurn { keeper, stream, start } = ready;
         let row = keeper.row();
         if let Some(running) = hot.desk().running.as_mut() {
             running.no = Some(row.no);
@@ -255,11 +260,11 @@ impl House {
             running.since = Some(self.now());
         }
         // A turn that answers a wait does not exist before it has claimed that.
-        if !matches!(start, Start::Resume { .. }) {
+        if !matches!(start, RunStart::Resume { .. }) {
             stream.begins();
         }
         let served = keeper.served().clone();
-        let steering = Steering::new(hot.clone(), row.agent.clone(), stream.clone());
+        let steering = SteeringInbox::new(hot.clone(), row.agent.clone(), stream.clone());
         let extensions = Extensions::default().with(stream).with(keeper.budget().clone());
         let extensions = extensions.with(steering).with(keeper.sides()).with(keeper.policy());
         let extensions = extensions.with(hot.key.clone()).with(self.narrator(hot));
@@ -273,7 +278,7 @@ impl House {
             .correlation(row.invocation.as_str())
             .recovering(keeper.has_run())
             .extensions(extensions);
-        let watch = Arc::new(Watch::default());
+        let watch = Arc::new(RunMonitor::default());
         keeper.watched_by(&watch);
         let running = served.agent.graph.invoke_kept(keeper.clone(), start, options, &watch);
         let cancelled = async {
@@ -287,56 +292,58 @@ impl House {
         };
         tokio::select! {
             biased;
-            () = cancelled => Ended::Cancelled(watch.progress()),
+            () = cancelled => RunTermination::Cancelled(watch.progress()),
             ended = running => match ended {
-                Ok(_) => Ended::Ran,
+                Ok(_) => RunTermination::Ran,
                 Err(error) => {
                     // A node may have made something else of it, or nothing.
                     let error = keeper.budget().standing().err().unwrap_or_else(|| error.into());
-                    Ended::Failed(error, watch.progress())
+                    RunTermination::Failed(error, watch.progress())
                 }
             },
-            error = late => Ended::Failed(error, watch.progress()),
+            error = late => RunTermination::Failed(error, watch.progress()),
         }
     }
 
     /// Records how a run ended, as far as the run has not done it itself.
     async fn conclude(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        ticket: &Ticket,
-        keeper: &Arc<Keeper>,
-        ended: Ended,
+        hot: &Arc<LoadedSession>,
+        ticket: &TurnHandle,
+        keeper: &Arc<JournalPort>,
+        ended: RunTermination,
     ) -> Arc<ChatTurnOutcome> {
         let (recorded, error) = match ended {
-            Ended::Ran => match keeper.outcome() {
+            RunTermination::Ran => match keeper.outcome() {
                 Some(outcome) => return outcome,
                 None => (Err(Error::ShuttingDown), Error::ShuttingDown),
             },
             // The effects of a run are read from the store where the run itself no longer reports them.
-            Ended::Cancelled(None) if keeper.had_effects() => (Err(Error::Cancelled), Error::Cancelled),
-            Ended::Failed(error, None) if keeper.had_effects() => (Err(Error::ShuttingDown), error),
-            Ended::Cancelled(progress) => (keeper.cancel(progress.as_ref()).await, Error::Cancelled),
+            RunTermination::Cancelled(None) if keeper.had_effects() => {
+                (Err(Error::Cancelled), Error::Cancelled)
+            }
+            RunTermination::Failed(error, None) if keeper.had_effects() => (Err(Error::ShuttingDown), error),
+            RunTermination::Cancelled(progress) => (keeper.cancel(progress.as_ref()).await, Error::Cancelled),
             // After a failed commit, the keeper's state may differ from the stored one.
-            Ended::Failed(error, _) if keeper.is_doubtful() => (Err(Error::ShuttingDown), error),
-            Ended::Failed(error, progress) => {
+            RunTermination::Failed(error, _) if keeper.is_doubtful() => (Err(Error::ShuttingDown), error),
+            RunTermination::Failed(error, progress) => {
                 (keeper.fail(&error, keeper.stopped(progress.as_ref())).await, error)
             }
         };
         match recorded {
             Ok(()) => self.told(keeper),
-            Err(_) => self.end_unrun(hot, ticket, Unrun::after(keeper), &error).await,
+            Err(_) => self.end_unrun(hot, ticket, AbandonedTurn::after(keeper), &error).await,
         }
     }
 
-    fn told(&self, keeper: &Keeper) -> Arc<ChatTurnOutcome> {
+    fn told(&self, keeper: &JournalPort) -> Arc<ChatTurnOutcome> {
         let unsaid = || Arc::new(ChatTurnOutcome::Errored(keeper.errored(&Error::ShuttingDown)));
         keeper.outcome().unwrap_or_else(unsaid)
     }
 
     /// Tells whether the row of a turn is stored.
-    pub(crate) async fn row(&self, hot: &Hot, row: &TurnRow) -> Result<bool, Error> {
-        let query = singletree_durable::TurnQuery::No(row.no);
+    pub(crate) async fn row(&self, hot: &LoadedSession, row: &TurnRow) -> Result<bool, Error> {
+        let query = singletree_durable::TurnRowQuery::No(row.no);
         let rows = self.read(self.journal.turns(&hot.key, &query)).await?;
         Ok(rows.iter().any(|it| it.invocation == row.invocation))
     }
@@ -344,10 +351,10 @@ impl House {
     /// Reads the outcome of a turn, if it has one.
     pub(crate) async fn stored_outcome(
         &self,
-        hot: &Hot,
+        hot: &LoadedSession,
         row: &TurnRow,
     ) -> Result<Option<Arc<ChatTurnOutcome>>, Error> {
-        let query = singletree_durable::TurnQuery::No(row.no);
+        let query = singletree_durable::TurnRowQuery::No(row.no);
         let rows = self.read(self.journal.turns(&hot.key, &query)).await?;
         match rows.first().filter(|it| it.invocation == row.invocation) {
             Some(row) => {
@@ -362,9 +369,9 @@ impl House {
     /// works again and the turn is closed. It is not run again (D20).
     async fn unrecorded(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        ticket: &Ticket,
-        unrun: Unrun,
+        hot: &Arc<LoadedSession>,
+        ticket: &TurnHandle,
+        unrun: AbandonedTurn,
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
         let unrecorded = self.unrecorded_outcome(unrun.row(), error);
@@ -389,7 +396,13 @@ impl House {
     }
 
     /// A turn has ended: tells who waits, and lets the next one begin.
-    pub(crate) fn over(&self, hot: &Hot, ticket: &Ticket, outcome: Arc<ChatTurnOutcome>, resumed: bool) {
+    pub(crate) fn over(
+        &self,
+        hot: &LoadedSession,
+        ticket: &TurnHandle,
+        outcome: Arc<ChatTurnOutcome>,
+        resumed: bool,
+    ) {
         // A resumed turn that suspends again has no answer yet: subscribers are told a later one (harness-chat §8.2).
         let is_end = !matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_));
         let listeners = {
@@ -406,10 +419,10 @@ impl House {
 }
 
 /// How a run ended, and where it stood when it did not record that itself.
-enum Ended {
+enum RunTermination {
     Ran,
-    Cancelled(Option<Progress>),
-    Failed(Error, Option<Progress>),
+    Cancelled(Option<RunProgress>),
+    Failed(Error, Option<RunProgress>),
 }
 
 /// Tells whether something failed that may succeed when it is tried again.

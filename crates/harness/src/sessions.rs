@@ -5,17 +5,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use singletree_durable::{
-    Counters, Error as StoreError, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put,
-    Require, SessionId, SessionKey, SessionRow, Timestamp,
+    BatchPrecondition, Counters, Error as StoreError, FieldRow, FieldValue, ItemPlacement, ItemRange,
+    JsonDocument, ListItemRow, RowMutation, SessionHead, SessionId, SessionKey, SessionRow, Timestamp,
 };
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
-use crate::budget::{Bounds, Budget};
+use crate::budget::{Budget, EffectiveBudget};
 use crate::chat::Chat;
 use crate::history::HISTORY;
-use crate::hot::Hot;
-use crate::policy::PromptPolicy;
+use crate::hot::LoadedSession;
+use crate::policy::TurnPromptPolicy;
 use crate::record::message;
 use crate::stored::{self, corrupt};
 use crate::{Error, Result};
@@ -28,8 +28,8 @@ pub struct SessionInfo {
     /// Which agent answers in it.
     pub agent: String,
     /// Which texts reach the model; the conversation, where nothing is said.
-    #[serde(skip_serializing_if = "PromptPolicy::is_conversation")]
-    pub prompt_policy: PromptPolicy,
+    #[serde(skip_serializing_if = "TurnPromptPolicy::is_conversation")]
+    pub prompt_policy: TurnPromptPolicy,
     /// How many messages it has.
     pub messages: u64,
     /// When it was made.
@@ -38,12 +38,12 @@ pub struct SessionInfo {
     pub updated_at: Timestamp,
     /// Where it was forked from, if it was (D12).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent: Option<ForkPoint>,
+    pub parent: Option<SessionForkPoint>,
 }
 
 /// Where a session was forked from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ForkPoint {
+pub struct SessionForkPoint {
     /// The other session; it may be gone by now.
     pub session: String,
     /// How many of its messages were copied.
@@ -52,7 +52,7 @@ pub struct ForkPoint {
 
 /// A page of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SessionList {
+pub struct SessionListing {
     /// The sessions, ordered by id.
     pub items: Vec<SessionInfo>,
     /// Where the next page begins, when there is one.
@@ -74,7 +74,7 @@ pub struct HistoryEntry {
 /// A session as one portable document: its state and history, without turns and events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SessionExport {
+pub struct ExportedSession {
     /// The kind of this document: `singletree.session`.
     pub kind: String,
     /// The version of this form: 1.
@@ -88,20 +88,20 @@ pub struct SessionExport {
     /// The version of the state's schema.
     pub schema_version: String,
     /// Which texts reach the model; the conversation, where nothing is said.
-    #[serde(default, skip_serializing_if = "PromptPolicy::is_conversation")]
-    pub prompt_policy: PromptPolicy,
+    #[serde(default, skip_serializing_if = "TurnPromptPolicy::is_conversation")]
+    pub prompt_policy: TurnPromptPolicy,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at: Timestamp,
     /// The fields of the state that are values.
     pub values: Map<String, Value>,
     /// The fields that are lists, with their items and the side record of each.
-    pub lists: std::collections::BTreeMap<String, Vec<ExportedItem>>,
+    pub lists: std::collections::BTreeMap<String, Vec<ExportedListItem>>,
 }
 
 /// One item of an exported list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExportedItem {
+pub struct ExportedListItem {
     /// The item.
     pub body: Value,
     /// Its side record.
@@ -152,7 +152,7 @@ impl Chat {
     ///
     /// # Errors
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
-    pub async fn sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionList> {
+    pub async fn sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionListing> {
         let mut next = from.map(|it| self.key(it)).transpose()?.map(|it| it.session);
         let (mut items, mut chunk) = (Vec::new(), RowChunk::default());
         loop {
@@ -166,7 +166,7 @@ impl Chat {
                 items.push(info(&row)?);
             }
             if next.is_none() || is_empty || items.len() as u64 >= limit {
-                return Ok(SessionList { items, next: next.map(|it: SessionId| it.to_string()) });
+                return Ok(SessionListing { items, next: next.map(|it: SessionId| it.to_string()) });
             }
         }
     }
@@ -180,7 +180,7 @@ impl Chat {
     ///
     /// # Errors
     /// `chat_session_unknown` when `from` is neither; `harness_session_id_unresolved`; `store_unavailable` and its kin.
-    pub async fn recent_sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionList> {
+    pub async fn recent_sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionListing> {
         let mut past = match from {
             Some(from) => Some(self.recent_place(from).await?),
             None => None,
@@ -197,13 +197,13 @@ impl Chat {
             for row in rows {
                 if items.len() as u64 == limit {
                     let next = past.map(|(at, session)| format!("{}.{session}", at.as_millis()));
-                    return Ok(SessionList { items, next });
+                    return Ok(SessionListing { items, next });
                 }
                 past = Some((row.head.updated_at, row.key.session.clone()));
                 items.push(info(&row)?);
             }
             if is_last {
-                return Ok(SessionList { items, next: None });
+                return Ok(SessionListing { items, next: None });
             }
         }
     }
@@ -267,7 +267,7 @@ impl Chat {
     ///
     /// # Errors
     /// As [`Chat::session`].
-    pub async fn export_session(&self, session_id: &str) -> Result<SessionExport> {
+    pub async fn export_session(&self, session_id: &str) -> Result<ExportedSession> {
         let row = self.row(session_id).await?;
         let unreadable =
             |name: &str, it: serde_json::Error| corrupt(format!("field '{name}'"), Some(it.into()));
@@ -293,13 +293,13 @@ impl Chat {
                 }
             }
         }
-        Ok(SessionExport {
+        Ok(ExportedSession {
             kind: EXPORT_KIND.into(),
             format: EXPORT_FORMAT,
             session: row.key.session.to_string(),
             agent: row.head.agent,
             graph: row.head.graph,
-            prompt_policy: PromptPolicy::stored(&row.head.prompt_policy)?,
+            prompt_policy: TurnPromptPolicy::stored(&row.head.prompt_policy)?,
             schema_version: row.head.schema_version,
             created_at: row.head.created_at,
             values,
@@ -316,7 +316,7 @@ impl Chat {
     ///
     /// # Cancellation
     /// A dropped call has made the session or has not.
-    pub async fn import_session(&self, export: SessionExport, session_id: Option<&str>) -> Result<()> {
+    pub async fn import_session(&self, export: ExportedSession, session_id: Option<&str>) -> Result<()> {
         if export.kind != EXPORT_KIND || export.format != EXPORT_FORMAT {
             let what = format!("a document of kind '{}', format {}", export.kind, export.format);
             return Err(singletree_engine::Error::SessionLoad { source: what.into() }.into());
@@ -329,7 +329,7 @@ impl Chat {
             return Err(exists());
         }
         let first = reserve(&hot, export.lists.values().map(|list| list.len() as u64).sum());
-        let head = Head {
+        let head = SessionHead {
             agent: export.agent.clone(),
             graph: export.graph.clone(),
             schema_version: export.schema_version.clone(),
@@ -341,7 +341,7 @@ impl Chat {
             updated_at: self.house.now(),
         };
         // A document is input, too: its parts have the same limits as those of a chat.
-        let bounds = Bounds::of(&self.house.limits, &Budget::default());
+        let bounds = EffectiveBudget::of(&self.house.limits, &Budget::default());
         let rows = imported(export, first, &bounds)?;
         let commit = {
             let mut desk = hot.desk();
@@ -349,10 +349,10 @@ impl Chat {
                 return Err(exists());
             }
             let mut writing = self.house.write(&hot, &desk);
-            writing.require(Require::SessionAbsent);
-            writing.put(Put::Head(head));
+            writing.require(BatchPrecondition::SessionAbsent);
+            writing.put(RowMutation::Head(head));
             writing.batch.puts.extend(rows);
-            writing.put(Put::Counters(desk.counters));
+            writing.put(RowMutation::Counters(desk.counters));
             // Messages that are accepted from here on land behind it, in a session that is there.
             desk.head = writing.head_put();
             desk.changed();
@@ -373,12 +373,12 @@ impl Chat {
 }
 
 /// Returns the rows of an imported session's fields, with numbers from `first` on.
-fn imported(export: SessionExport, first: Counters, bounds: &Bounds) -> Result<Vec<Put>> {
+fn imported(export: ExportedSession, first: Counters, bounds: &EffectiveBudget) -> Result<Vec<RowMutation>> {
     let mut rows = Vec::new();
     for (name, value) in export.values {
-        let value = Json::from(&value);
+        let value = JsonDocument::from(&value);
         bounds.field(value.as_str())?;
-        rows.push(Put::Field(FieldRow { name, value: FieldValue::Value(value) }));
+        rows.push(RowMutation::Field(FieldRow { name, value: FieldValue::Value(value) }));
     }
     let mut no = first.items;
     for (name, items) in export.lists {
@@ -388,25 +388,28 @@ fn imported(export: SessionExport, first: Counters, bounds: &Bounds) -> Result<V
                 let checked = ChatMessage::from_json(item.body.clone());
                 checked.map_err(|error| Error::MessageShape { why: format!("message {seq}: {error}") })?;
             }
-            let placement = Some(Placement { field: name.clone(), generation: 0, seq });
-            let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
+            let placement = Some(ItemPlacement { field: name.clone(), generation: 0, seq });
+            let (body, side) = (JsonDocument::from(&item.body), item.side.as_ref().map(JsonDocument::from));
             bounds.item(body.as_str())?;
             side.as_ref().map_or(Ok(()), |side| bounds.item(side.as_str()))?;
             bytes += body.as_str().len() as u64;
-            rows.push(Put::Item(ItemRow { no, turn: first.turns, placement, body, side }));
+            rows.push(RowMutation::Item(ListItemRow { no, turn: first.turns, placement, body, side }));
             no += 1;
         }
         if name == HISTORY {
             bounds.history(len, bytes)?;
         }
         bounds.list(&name, len, bytes)?;
-        rows.push(Put::Field(FieldRow { name, value: FieldValue::List { generation: 0, len, bytes } }));
+        rows.push(RowMutation::Field(FieldRow {
+            name,
+            value: FieldValue::List { generation: 0, len, bytes },
+        }));
     }
     Ok(rows)
 }
 
 /// Takes numbers for rows of an import, which belong to no turn that ran, and returns the first of each.
-fn reserve(hot: &Hot, items: u64) -> Counters {
+fn reserve(hot: &LoadedSession, items: u64) -> Counters {
     let mut desk = hot.desk();
     let first = desk.counters;
     desk.counters = Counters { turns: first.turns + 1, items: first.items + items, ..first };
@@ -422,7 +425,7 @@ pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
     Ok(SessionInfo {
         session: row.key.session.to_string(),
         agent: row.head.agent.clone(),
-        prompt_policy: PromptPolicy::stored(&row.head.prompt_policy)?,
+        prompt_policy: TurnPromptPolicy::stored(&row.head.prompt_policy)?,
         messages,
         created_at: row.head.created_at,
         updated_at: row.head.updated_at,
@@ -430,19 +433,19 @@ pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
             .head
             .parent
             .as_ref()
-            .map(|parent| ForkPoint { session: parent.session.to_string(), offset: parent.offset }),
+            .map(|parent| SessionForkPoint { session: parent.session.to_string(), offset: parent.offset }),
     })
 }
 
-fn entry(seq: u64, row: &ItemRow) -> Result<HistoryEntry> {
-    let side = row.side.as_ref().map(Json::decode).transpose();
+fn entry(seq: u64, row: &ListItemRow) -> Result<HistoryEntry> {
+    let side = row.side.as_ref().map(JsonDocument::decode).transpose();
     let side =
         side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
     Ok(HistoryEntry { seq, message: message(&Item::from_text(row.body.as_str()))?, side })
 }
 
-fn exported(row: &ItemRow) -> Result<ExportedItem> {
+fn exported(row: &ListItemRow) -> Result<ExportedListItem> {
     let unreadable = |it: serde_json::Error| stored::corrupt(format!("item {}", row.no), Some(it.into()));
-    let side = row.side.as_ref().map(Json::decode).transpose().map_err(unreadable)?;
-    Ok(ExportedItem { body: row.body.decode().map_err(unreadable)?, side })
+    let side = row.side.as_ref().map(JsonDocument::decode).transpose().map_err(unreadable)?;
+    Ok(ExportedListItem { body: row.body.decode().map_err(unreadable)?, side })
 }

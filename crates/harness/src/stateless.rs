@@ -9,25 +9,25 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use futures_util::stream::unfold;
 use singletree_durable::{InvocationId, SessionId};
-use singletree_engine::{Extensions, Item, List, Slot, Snapshot, Update};
+use singletree_engine::{Extensions, FieldContent, Item, PersistentList, Snapshot, StateUpdate};
 use singletree_llm::{ChatMessage, validate_messages};
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::base::{Harness, HarnessOutcome, Inbound, TurnReport};
-use crate::budget::{Spent, TurnBudget};
+use crate::base::{Harness, HarnessOutcome, InboundRequest, TurnReport};
+use crate::budget::{BudgetUsage, TurnBudget};
 use crate::chat::Chat;
 use crate::event::{ChatEvent, ChatEventKind};
-use crate::feed::Feed;
+use crate::feed::EventBroadcast;
 use crate::history::HISTORY;
-use crate::house::Served;
-use crate::listen::Live;
+use crate::house::ServedAgent;
+use crate::listen::LiveEvents;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
-use crate::position::Marks;
+use crate::position::HistoryMarks;
 use crate::side::SideRecords;
 use crate::stream::TurnStream;
 use crate::turn_id::{MessageId, TurnId};
 use crate::turning::{history, messages_from};
-use crate::usage::{ModelUsage, Used};
+use crate::usage::{ModelTokenUsage, TurnModelUsage};
 use crate::{Error, Result};
 
 /// A request for an answer outside of any session.
@@ -85,7 +85,7 @@ impl Chat {
         Ok(StatelessRun { events: Box::pin(events), budget })
     }
 
-    fn begin_stateless(&self, request: StatelessRequest) -> Result<(Answering, TurnBudget)> {
+    fn begin_stateless(&self, request: StatelessRequest) -> Result<(StatelessRunState, TurnBudget)> {
         let StatelessRequest { messages, agent, extensions } = request;
         self.tenant()?;
         if self.house.is_closing() {
@@ -101,16 +101,16 @@ impl Chat {
         })?;
         validate_messages(&messages).map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let len = messages.len() as u64;
-        let list: List = messages.into_iter().map(Item::from_typed).collect();
-        let teller = Teller::new(self, served.clone(), len)?;
+        let list: PersistentList = messages.into_iter().map(Item::from_typed).collect();
+        let teller = RunEventBuilder::new(self, served.clone(), len)?;
         let stream = teller.stream.clone();
         let live = teller.feed.listen();
-        let budget = TurnBudget::new(served.bounds, Spent::default(), Used::default());
+        let budget = TurnBudget::new(served.bounds, BudgetUsage::default(), TurnModelUsage::default());
         let extensions = extensions.with(stream).with(budget.clone()).with(teller.sides.clone());
-        let (Served { agent, .. }, counted) = (served.as_ref(), budget.clone());
+        let (ServedAgent { agent, .. }, counted) = (served.as_ref(), budget.clone());
         let redact = agent.replies.redact.clone();
         let harness = Harness::stateless(graph)
-            .state_builder(move |_| Update::new().with(HISTORY, Slot::Many(list.clone())))
+            .state_builder(move |_| StateUpdate::new().with(HISTORY, FieldContent::Many(list.clone())))
             .buckets(agent.buckets.clone())
             .redact(move |text| redact(text))
             .limits(self.house.limits.clone())
@@ -120,11 +120,11 @@ impl Chat {
         let run = Box::pin(async move {
             tokio::select! {
                 biased;
-                report = harness.handle(Inbound::default()) => Ended::Ran(report),
-                error = budget.run_out() => Ended::Late(error),
+                report = harness.handle(InboundRequest::default()) => StatelessRunEnd::Ran(report),
+                error = budget.run_out() => StatelessRunEnd::Late(error),
             }
         });
-        Ok((Answering { teller, live, run: Some(run), ready: VecDeque::new() }, counted))
+        Ok((StatelessRunState { teller, live, run: Some(run), ready: VecDeque::new() }, counted))
     }
 }
 
@@ -137,7 +137,7 @@ pub struct StatelessRun {
 impl StatelessRun {
     /// Returns the model usage of the run so far, by model. It is counted nowhere else.
     #[must_use]
-    pub fn usage(&self) -> Vec<ModelUsage> {
+    pub fn usage(&self) -> Vec<ModelTokenUsage> {
         self.budget.used().told()
     }
 }
@@ -156,20 +156,20 @@ impl fmt::Debug for StatelessRun {
     }
 }
 
-enum Ended {
+enum StatelessRunEnd {
     Ran(TurnReport<Snapshot>),
     Late(Error),
 }
 
 /// A run while it is read.
-struct Answering {
-    teller: Teller,
-    live: Live,
-    run: Option<Pin<Box<dyn Future<Output = Ended> + Send>>>,
+struct StatelessRunState {
+    teller: RunEventBuilder,
+    live: LiveEvents,
+    run: Option<Pin<Box<dyn Future<Output = StatelessRunEnd> + Send>>>,
     ready: VecDeque<ChatEvent>,
 }
 
-impl Answering {
+impl StatelessRunState {
     async fn next(&mut self) -> Option<ChatEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -201,29 +201,29 @@ impl Answering {
 }
 
 /// Makes the events that tell of a run.
-struct Teller {
-    served: Arc<Served>,
+struct RunEventBuilder {
+    served: Arc<ServedAgent>,
     chat: Chat,
     session: SessionId,
     turn: TurnId,
-    feed: Feed,
+    feed: EventBroadcast,
     stream: TurnStream,
     sides: SideRecords,
     /// How many messages there were.
     given: u64,
 }
 
-impl Teller {
-    fn new(chat: &Chat, served: Arc<Served>, given: u64) -> Result<Self> {
+impl RunEventBuilder {
+    fn new(chat: &Chat, served: Arc<ServedAgent>, given: u64) -> Result<Self> {
         let (house, name) = (&chat.house, chat.house.ids.uuid());
-        let unfit = |it: singletree_durable::IdError| Error::SessionId { why: it.to_string() };
+        let unfit = |it: singletree_durable::InvalidIdentifier| Error::SessionId { why: it.to_string() };
         let session = SessionId::parse(&name).map_err(unfit)?;
         let turn = TurnId::new(InvocationId::parse(&name).map_err(unfit)?, 0);
-        let feed = Feed::new(house.limits.feed_backlog);
+        let feed = EventBroadcast::new(house.limits.feed_backlog);
         let sides = SideRecords::default();
         let shown = (feed.clone(), house.limits.shown_bytes, sides.clone());
         let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, house.clock.clone());
-        stream.begin_at(Marks { first: given, boundary: given, announced: given });
+        stream.begin_at(HistoryMarks { first: given, boundary: given, announced: given });
         Ok(Self { served, chat: chat.clone(), session, turn, feed, stream, sides, given })
     }
 
@@ -232,10 +232,10 @@ impl Teller {
         ChatEvent { id: None, session: self.session.clone(), turn: self.turn.clone(), at, what }
     }
 
-    fn ended(&self, ended: Ended) -> Vec<ChatEvent> {
+    fn ended(&self, ended: StatelessRunEnd) -> Vec<ChatEvent> {
         let told = match ended {
-            Ended::Late(error) => Err(self.errored(&error)),
-            Ended::Ran(report) => match report.outcome {
+            StatelessRunEnd::Late(error) => Err(self.errored(&error)),
+            StatelessRunEnd::Ran(report) => match report.outcome {
                 HarnessOutcome::Completed(done) => {
                     self.completed(&done.state).map_err(|error| self.errored(&error))
                 }

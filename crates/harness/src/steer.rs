@@ -1,7 +1,7 @@
 //! Steering: a message that the running turn may take before it would have a turn of its own.
 //!
 //! A message that steers is accepted as every message is: it has a row, a place in the queue and exactly one outcome
-//! (INV-2). In addition, the running turn may take it: a node asks for new messages ([`Steering::take`]) and appends
+//! (INV-2). In addition, the running turn may take it: a node asks for new messages ([`SteeringInbox::take`]) and appends
 //! them to the history. The commit that announces such a message there also records, beside the position of the run,
 //! that it was taken. From then on it ends with the turn that took it, in the same commit. A message that no commit
 //! records as taken keeps its place and has a turn of its own. So no message is lost or answered twice, whichever
@@ -12,38 +12,38 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use singletree_durable::{Json, Put, Require, TurnRow, TurnStatus};
-use singletree_engine::List;
+use singletree_durable::{BatchPrecondition, JsonDocument, RowMutation, StoredTurnStatus, TurnRow};
+use singletree_engine::PersistentList;
 use singletree_llm::{ChatMessage, Role};
 
 use crate::Error;
 use crate::chat::Chat;
 use crate::event::ChatEventKind;
 use crate::history::Messages;
-use crate::hot::{Desk, Hot, Queued, Work};
+use crate::hot::{LoadedSession, LoadedState, QueuedTurn, QueuedWork};
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
-use crate::record::{self, Recorded, Tail, TurnRowExt};
+use crate::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
 use crate::stream::TurnStream;
 use crate::submit::SendOptions;
 use crate::turn::Turn;
-use crate::turning::{Turning, messages_from};
-use crate::writing::{Author, Writing};
+use crate::turning::{TurnState, messages_from};
+use crate::writing::{BatchBuilder, TurnIdentity};
 
 /// The name under which the side record of a message says which turn took it (D17).
 pub(crate) const TAKEN_BY: &str = "taken_by";
 
 /// Hands the running turn the messages that steer it. Nodes of the outermost graph get it by
-/// `cx.extension::<Steering>()`; outside of chat there is none.
+/// `cx.extension::<SteeringInbox>()`; outside of chat there is none.
 #[derive(Debug, Clone)]
-pub struct Steering {
-    hot: Arc<Hot>,
+pub struct SteeringInbox {
+    hot: Arc<LoadedSession>,
     agent: String,
     stream: TurnStream,
 }
 
 /// A message that was handed to the turn that runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedMessage {
     pub(crate) row: TurnRow,
     pub(crate) message: Arc<ChatMessage>,
     pub(crate) side: Option<Value>,
@@ -51,7 +51,7 @@ pub(crate) struct Offered {
 
 /// A message that a turn has taken: its turn, and where it stands in the history.
 #[derive(Debug, Clone)]
-pub(crate) struct Taken {
+pub(crate) struct SteeredMessage {
     pub(crate) row: TurnRow,
     pub(crate) position: u64,
     /// The side record that its sender gave it.
@@ -61,13 +61,13 @@ pub(crate) struct Taken {
 /// The same, as it is stored with a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TakenAt {
+pub(crate) struct SteeredPosition {
     pub(crate) turn: u64,
     pub(crate) position: u64,
 }
 
-impl Steering {
-    pub(crate) fn new(hot: Arc<Hot>, agent: String, stream: TurnStream) -> Self {
+impl SteeringInbox {
+    pub(crate) fn new(hot: Arc<LoadedSession>, agent: String, stream: TurnStream) -> Self {
         Self { hot, agent, stream }
     }
 
@@ -94,7 +94,7 @@ impl Steering {
 }
 
 /// Finds where messages that were offered stand in a history, from a position on.
-fn places(history: &List, from: u64, offered: &[Offered]) -> Vec<Option<u64>> {
+fn places(history: &PersistentList, from: u64, offered: &[OfferedMessage]) -> Vec<Option<u64>> {
     let mut places = vec![None; offered.len()];
     if offered.is_empty() {
         return places;
@@ -114,28 +114,28 @@ fn places(history: &List, from: u64, offered: &[Offered]) -> Vec<Option<u64>> {
     places
 }
 
-impl Queued {
+impl QueuedTurn {
     /// Tells whether a turn of this agent may take it.
     fn steers(&self, agent: &str) -> bool {
-        matches!(&self.work, Work::Message { row, committed: true, steers: true, .. } if row.agent == agent)
+        matches!(&self.work, QueuedWork::Message { row, committed: true, steers: true, .. } if row.agent == agent)
     }
 }
 
-impl Desk {
+impl LoadedState {
     /// Returns the messages that the turn that runs was handed and has not taken.
-    pub(crate) fn offers(&self) -> Vec<Offered> {
-        let offer = |it: &Queued| match &it.work {
-            Work::Message { row, message, side, .. } => {
+    pub(crate) fn offers(&self) -> Vec<OfferedMessage> {
+        let offer = |it: &QueuedTurn| match &it.work {
+            QueuedWork::Message { row, message, side, .. } => {
                 let message = record::message(message).ok()?;
-                Some(Offered { row: row.clone(), message, side: side.clone() })
+                Some(OfferedMessage { row: row.clone(), message, side: side.clone() })
             }
-            Work::Answer(_) | Work::Recover { .. } => None,
+            QueuedWork::Answer(_) | QueuedWork::Recover { .. } => None,
         };
         self.offered.iter().filter_map(offer).collect()
     }
 
     /// Notes which messages the commit on its way takes.
-    pub(crate) fn taking(&mut self, taken: &[Taken]) {
+    pub(crate) fn taking(&mut self, taken: &[SteeredMessage]) {
         for it in taken {
             let at = self.offered.iter().position(|queued| queued.no() == Some(it.row.no));
             if let Some(at) = at {
@@ -152,7 +152,7 @@ impl Desk {
     }
 
     /// The commit has failed that would have taken these: they are on offer, as before.
-    pub(crate) fn not_taken(&mut self, taken: &[Taken]) {
+    pub(crate) fn not_taken(&mut self, taken: &[SteeredMessage]) {
         for it in taken {
             let at = self.taken.iter().position(|(queued, _)| queued.no() == Some(it.row.no));
             if let Some(at) = at {
@@ -160,12 +160,12 @@ impl Desk {
                 self.offered.push(queued);
             }
         }
-        self.offered.sort_by_key(Queued::no);
+        self.offered.sort_by_key(QueuedTurn::no);
     }
 
     /// A turn whose message was taken has ended: tells who waits for it.
     pub(crate) fn taken_ended(&mut self, no: u64, outcome: &Arc<ChatTurnOutcome>) {
-        let held = |queued: &Queued| queued.no() == Some(no);
+        let held = |queued: &QueuedTurn| queued.no() == Some(no);
         let taken = self.taken.extract_if(.., |(it, _)| held(it)).map(|(it, _)| it).next();
         let offered = self.offered.extract_if(.., |offered| held(offered)).next();
         for queued in taken.into_iter().chain(offered) {
@@ -184,36 +184,36 @@ impl Desk {
     }
 }
 
-impl Turning {
+impl TurnState {
     /// Decides which of the messages on offer are part of the history from here on, and records that they are.
-    pub(crate) fn take_offered(&mut self, writing: &mut Writing, messages: &List) {
+    pub(crate) fn take_offered(&mut self, writing: &mut BatchBuilder, messages: &PersistentList) {
         let offered = std::mem::take(&mut writing.offered);
         let places = places(messages, self.marks.announced.max(self.marks.boundary), &offered);
         let mut taken: Vec<_> =
             offered.into_iter().zip(places).filter_map(|(it, at)| Some((it, at?))).collect();
         taken.sort_by_key(|(_, at)| *at);
-        for (Offered { row, side, .. }, position) in taken {
-            writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
+        for (OfferedMessage { row, side, .. }, position) in taken {
+            writing.require(BatchPrecondition::Turn { no: row.no, status: StoredTurnStatus::Accepted });
             let item = messages.get(position);
             if let (Some(item), Some(no)) = (item, row.message) {
                 // Its body is written already.
                 self.numbers.note(item, no);
             }
-            self.taken.push(Taken { row, position, side });
+            self.taken.push(SteeredMessage { row, position, side });
         }
     }
 
     /// Says beside a message that this turn has taken that it has: its body was written when it was accepted.
     pub(crate) fn tell_taken(
         &self,
-        writing: &mut Writing,
+        writing: &mut BatchBuilder,
         (item, position): (u64, u64),
         side: Option<Value>,
     ) -> Option<Value> {
         let taken = self.taken.iter().find(|it| it.position == position)?;
         let mut side = side.or_else(|| taken.side.clone()).unwrap_or_else(|| Value::Object(Map::new()));
         side[TAKEN_BY] = self.row.id().to_string().into();
-        writing.put(Put::Side { item, side: Json::from(&side) });
+        writing.put(RowMutation::Side { item, side: JsonDocument::from(&side) });
         Some(side)
     }
 
@@ -221,13 +221,13 @@ impl Turning {
     /// are completed, with the messages after them as replies.
     pub(crate) fn end_taken(
         &mut self,
-        writing: &mut Writing,
+        writing: &mut BatchBuilder,
         errored: Option<&ErroredTurn>,
     ) -> Result<(), Error> {
         let messages = self.committed();
         let answer = AnswerEnd::of(&self.sides, messages.len());
-        for Taken { row, position, .. } in std::mem::take(&mut self.taken) {
-            writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
+        for SteeredMessage { row, position, .. } in std::mem::take(&mut self.taken) {
+            writing.require(BatchPrecondition::Turn { no: row.no, status: StoredTurnStatus::Accepted });
             let turn = row.id();
             let (recorded, outcome) = match errored {
                 Some(errored) => {
@@ -236,11 +236,15 @@ impl Turning {
                 }
                 None => {
                     let replies = messages_from(&messages, position + 1)?;
-                    let tail =
-                        Tail { from: position + 1, existing: true, answer, ..self.tail(messages.len()) };
+                    let tail = ReplyRange {
+                        from: position + 1,
+                        existing: true,
+                        answer,
+                        ..self.tail(messages.len())
+                    };
                     let path = DispatchPath::ExistingSession;
                     let completed = CompletedTurn { turn, replies, final_state: None, path, answer };
-                    (Recorded::Completed(tail), ChatTurnOutcome::Completed(completed))
+                    (OutcomeRecord::Completed(tail), ChatTurnOutcome::Completed(completed))
                 }
             };
             self.end_one(writing, row, &recorded, Arc::new(outcome))?;
@@ -250,9 +254,9 @@ impl Turning {
 
     fn end_one(
         &mut self,
-        writing: &mut Writing,
+        writing: &mut BatchBuilder,
         mut row: TurnRow,
-        recorded: &Recorded,
+        recorded: &OutcomeRecord,
         outcome: Arc<ChatTurnOutcome>,
     ) -> Result<(), Error> {
         row.status = record::status(&outcome);
@@ -261,9 +265,9 @@ impl Turning {
         if recorded.frees_key() {
             (row.key, row.digest) = (None, None);
         }
-        let author = Author { no: row.no, id: row.id() };
+        let author = TurnIdentity { no: row.no, id: row.id() };
         self.ended.push((row.no, outcome.clone()));
-        writing.put(Put::Turn(row));
+        writing.put(RowMutation::Turn(row));
         let what = match *outcome {
             ChatTurnOutcome::Completed(_) => ChatEventKind::TurnCompleted { outcome },
             ChatTurnOutcome::Suspended(_) => ChatEventKind::TurnSuspended { outcome },
@@ -276,7 +280,7 @@ impl Turning {
 
 impl Chat {
     /// Accepts a message that steers: the turn that runs takes it before it asks its model the next time, if its graph
-    /// looks for such messages ([`Steering::take`]; the loop of an agent does). If the turn ends before, or if none
+    /// looks for such messages ([`SteeringInbox::take`]; the loop of an agent does). If the turn ends before, or if none
     /// runs, the message has its own turn, as one that was sent. It is accepted durably, and reaches exactly one
     /// outcome, whatever dies when (INV-2).
     ///

@@ -1,19 +1,19 @@
 //! Where a run stood when it was stopped, and how that is kept when the turn had effects (D29).
 
 use serde_json::{Value, json};
-use singletree_durable::{ItemRange, Json, Put};
-use singletree_engine::{Cursor, Fields, List, Progress, SessionState, Slot};
+use singletree_durable::{ItemRange, JsonDocument, RowMutation};
+use singletree_engine::{FieldContent, Fields, GraphCursor, PersistentList, RunProgress, SessionState};
 
 use crate::Error;
 use crate::history::HISTORY;
-use crate::hot::Hot;
-use crate::house::House;
-use crate::made::Made;
+use crate::hot::LoadedSession;
+use crate::house::ChatInner;
+use crate::made::CommitProvenance;
 use crate::outcome::ErroredTurn;
 use crate::record::TurnRowExt;
-use crate::stored::{self, Kept};
-use crate::turning::{Names, Turning, history};
-use crate::writing::Writing;
+use crate::stored::{self, FieldStorage};
+use crate::turning::{FieldNames, TurnState, history};
+use crate::writing::BatchBuilder;
 
 /// The name under which the side record of a message says that its turn ended early after it, and why.
 pub(crate) const STOPPED: &str = "stopped";
@@ -39,66 +39,72 @@ pub(crate) struct StoppedRun {
     /// The session's fields; none where the graph of this process does not have them.
     pub(crate) session: Option<SessionState>,
     /// The history.
-    pub(crate) history: List,
+    pub(crate) history: PersistentList,
     /// The text that was shown of a message that is no part of the history.
     pub(crate) shown: Option<String>,
     /// Where it stood, as far as that is known.
-    pub(crate) made: Option<Made>,
+    pub(crate) made: Option<CommitProvenance>,
     /// The number and the side record of the history's last message, where that is stored.
     pub(crate) last: Option<(u64, Value)>,
 }
 
 impl StoppedRun {
     /// Describes a run of this process.
-    pub(crate) fn of_progress(progress: &Progress, names: &Names, version: &str) -> Option<Self> {
+    pub(crate) fn of_progress(progress: &RunProgress, names: &FieldNames, version: &str) -> Option<Self> {
         let state = progress.frames.first()?;
         let fields: Fields = state.fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
         Some(Self {
             session: project(&fields, names, version),
             history: history(state),
             shown: None,
-            made: Made::at(&progress.cursor),
+            made: CommitProvenance::at(&progress.cursor),
             last: None,
         })
     }
 
     /// Describes a run by its stored position: the fields of its outermost state.
-    pub(crate) fn of_fields(fields: &Fields, cursor: &Cursor, session: Option<SessionState>) -> Option<Self> {
+    pub(crate) fn of_fields(
+        fields: &Fields,
+        cursor: &GraphCursor,
+        session: Option<SessionState>,
+    ) -> Option<Self> {
         let (_, slot) = fields.iter().find(|(name, _)| name.as_ref() == HISTORY)?;
         let history = slot.as_list()?.clone();
-        Some(Self { session, history, shown: None, made: Made::at(cursor), last: None })
+        Some(Self { session, history, shown: None, made: CommitProvenance::at(cursor), last: None })
     }
 }
 
 /// Returns the session's slice of a state; none where a field is missing.
-pub(crate) fn project(fields: &Fields, names: &Names, version: &str) -> Option<SessionState> {
+pub(crate) fn project(fields: &Fields, names: &FieldNames, version: &str) -> Option<SessionState> {
     let slot = |state: &str| fields.iter().find(|(name, _)| name.as_ref() == state).map(|(_, slot)| slot);
     let slice = names.iter().map(|(session, state)| Some((session.clone(), slot(state)?.clone())));
     Some(SessionState { schema_version: version.to_owned(), fields: slice.collect::<Option<_>>()? })
 }
 
-impl House {
+impl ChatInner {
     /// Reads the number and the side record of one item; none when they cannot be read.
-    pub(crate) async fn item_beside(&self, hot: &Hot, range: &ItemRange) -> Option<(u64, Value)> {
+    pub(crate) async fn item_beside(&self, hot: &LoadedSession, range: &ItemRange) -> Option<(u64, Value)> {
         let row = self.read(self.journal.items(&hot.key, range)).await.ok()?.into_iter().next()?;
-        let side = row.side.as_ref().map(Json::decode).transpose().ok()?;
+        let side = row.side.as_ref().map(JsonDocument::decode).transpose().ok()?;
         Some((row.no, side.unwrap_or_else(|| json!({}))))
     }
 }
 
-impl Turning {
+impl TurnState {
     /// Says where the last message of a history is stored, if it is.
-    pub(crate) fn last_stored(&self, history: &List) -> Option<ItemRange> {
+    pub(crate) fn last_stored(&self, history: &PersistentList) -> Option<ItemRange> {
         let last = history.len().checked_sub(1)?;
         if let Some(no) = history.get(last).and_then(|item| self.numbers.get(item)) {
             return Some(ItemRange::Numbers { from: no, to: no + 1 });
         }
         let committed = stored::find(&self.stored, HISTORY)?;
         match committed.kept {
-            Kept::Rows { generation } if last < committed.slot.as_list().map_or(0, List::len) => {
+            FieldStorage::Rows { generation }
+                if last < committed.slot.as_list().map_or(0, PersistentList::len) =>
+            {
                 Some(ItemRange::List { field: HISTORY.to_owned(), generation, from: last, limit: 1 })
             }
-            Kept::Rows { .. } | Kept::Value => None,
+            FieldStorage::Rows { .. } | FieldStorage::Value => None,
         }
     }
 
@@ -106,9 +112,9 @@ impl Turning {
     /// them, and, beside the last message, where the run stopped (D29).
     pub(crate) fn keep_run(
         &mut self,
-        writing: &mut Writing,
+        writing: &mut BatchBuilder,
         stopped: &StoppedRun,
-        history: &List,
+        history: &PersistentList,
         (part, errored): (KeptPart, &ErroredTurn),
     ) -> Result<(), Error> {
         self.mark_stopped(writing, stopped, history, errored);
@@ -119,9 +125,9 @@ impl Turning {
     /// Says beside the last message of a history that the turn ended after it.
     pub(crate) fn mark_stopped(
         &self,
-        writing: &mut Writing,
+        writing: &mut BatchBuilder,
         stopped: &StoppedRun,
-        history: &List,
+        history: &PersistentList,
         errored: &ErroredTurn,
     ) {
         let Some(last) = history.len().checked_sub(1) else { return };
@@ -138,7 +144,7 @@ impl Turning {
             if let (Some(all), Some(Value::Object(noted))) = (side.as_object_mut(), self.sides.of(last)) {
                 all.extend(noted);
             }
-            writing.put(Put::Side { item: *item, side: Json::from(&side) });
+            writing.put(RowMutation::Side { item: *item, side: JsonDocument::from(&side) });
         }
     }
 
@@ -146,9 +152,9 @@ impl Turning {
     /// limits must not keep a turn from ending early.
     pub(crate) fn write_stopped(
         &mut self,
-        writing: &mut Writing,
+        writing: &mut BatchBuilder,
         stopped: &StoppedRun,
-        (messages, part): (&List, KeptPart),
+        (messages, part): (&PersistentList, KeptPart),
     ) -> Result<(), Error> {
         let Some(session) = stopped.session.as_ref().filter(|_| part == KeptPart::Session) else {
             return self.write_history(writing, messages);
@@ -157,7 +163,7 @@ impl Turning {
         self.head.schema_version.clone_from(&session.schema_version);
         let mut fields = session.fields.clone();
         if let Some((_, slot)) = fields.iter_mut().find(|(name, _)| name.as_ref() == HISTORY) {
-            *slot = Slot::Many(messages.clone());
+            *slot = FieldContent::Many(messages.clone());
         }
         self.write_state(writing, &fields)
     }

@@ -3,26 +3,26 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use singletree_durable::{FieldRow, FieldValue, ItemRange, Journal, Json, SessionKey};
-use singletree_engine::{Fields, Graph, Item, List, Slot, Snapshot};
+use singletree_durable::{FieldRow, FieldValue, ItemRange, Journal, JsonDocument, SessionKey};
+use singletree_engine::{FieldContent, Fields, Graph, Item, PersistentList, Snapshot};
 
 use crate::Error;
 use crate::history::HISTORY;
-use crate::window::Window;
+use crate::window::HistoryWindow;
 
 /// One field of a session, as committed.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredField {
     pub(crate) name: Arc<str>,
-    pub(crate) slot: Slot,
-    pub(crate) kept: Kept,
+    pub(crate) slot: FieldContent,
+    pub(crate) kept: FieldStorage,
     /// The bytes of its JSON: of its rows, or of its one value.
     pub(crate) bytes: u64,
 }
 
 /// How a field is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum FieldStorage {
     /// As one value.
     Value,
     /// As rows of a generation.
@@ -37,7 +37,7 @@ pub(crate) fn find<'a>(fields: &'a [StoredField], name: &str) -> Option<&'a Stor
 }
 
 /// Returns the rows' list of a field.
-pub(crate) fn list<'a>(fields: &'a [StoredField], name: &str) -> Option<&'a List> {
+pub(crate) fn list<'a>(fields: &'a [StoredField], name: &str) -> Option<&'a PersistentList> {
     find(fields, name).and_then(|it| it.slot.as_list())
 }
 
@@ -46,18 +46,18 @@ pub(crate) async fn read(
     journal: &dyn Journal,
     key: &SessionKey,
     rows: Vec<FieldRow>,
-    window: Option<Window>,
+    window: Option<HistoryWindow>,
 ) -> Result<StoredFields, Error> {
     let mut fields = Vec::with_capacity(rows.len());
     for FieldRow { name, value } in rows {
         let (slot, kept, bytes) = match value {
             FieldValue::Value(json) => {
                 let bytes = json.as_str().len() as u64;
-                (Slot::from_json(decode(&json, &name)?), Kept::Value, bytes)
+                (FieldContent::from_json(decode(&json, &name)?), FieldStorage::Value, bytes)
             }
             FieldValue::List { generation, len, bytes } => {
                 let list = read_list((journal, key, window), &name, generation, len).await?;
-                (Slot::Many(list), Kept::Rows { generation }, bytes)
+                (FieldContent::Many(list), FieldStorage::Rows { generation }, bytes)
             }
         };
         fields.push(StoredField { name: name.into(), slot, kept, bytes });
@@ -66,9 +66,14 @@ pub(crate) async fn read(
 }
 
 /// Cuts the history to a window. None when more is needed than is held.
-pub(crate) fn cut(mut fields: StoredFields, window: Option<Window>) -> Result<Option<StoredFields>, Error> {
+pub(crate) fn cut(
+    mut fields: StoredFields,
+    window: Option<HistoryWindow>,
+) -> Result<Option<StoredFields>, Error> {
     let history = fields.iter_mut().find(|field| field.name.as_ref() == HISTORY);
-    let Some(Slot::Many(list)) = history.map(|history| &mut history.slot) else { return Ok(Some(fields)) };
+    let Some(FieldContent::Many(list)) = history.map(|history| &mut history.slot) else {
+        return Ok(Some(fields));
+    };
     match window {
         Some(window) if window.is_held(list)? => *list = window.cut(list)?,
         None if list.first_held() == 0 => {}
@@ -77,7 +82,7 @@ pub(crate) fn cut(mut fields: StoredFields, window: Option<Window>) -> Result<Op
     Ok(Some(fields))
 }
 
-fn decode(json: &Json, name: &str) -> Result<serde_json::Value, Error> {
+fn decode(json: &JsonDocument, name: &str) -> Result<serde_json::Value, Error> {
     json.decode().map_err(|source| corrupt(format!("the value of field '{name}'"), Some(source.into())))
 }
 
@@ -87,15 +92,15 @@ pub(crate) fn corrupt(what: String, source: Option<singletree_durable::BoxError>
 
 /// Reads the first `len` items of a generation; of the history only a window on them, if there is one.
 pub(crate) async fn read_list(
-    (journal, key, window): (&dyn Journal, &SessionKey, Option<Window>),
+    (journal, key, window): (&dyn Journal, &SessionKey, Option<HistoryWindow>),
     field: &str,
     generation: u64,
     len: u64,
-) -> Result<List, Error> {
+) -> Result<PersistentList, Error> {
     if let Some(window) = window.filter(|_| field == HISTORY) {
         return window.read(journal, key, (generation, len)).await;
     }
-    Ok(List::new(read_items((journal, key), (field, generation), 0..len).await?))
+    Ok(PersistentList::new(read_items((journal, key), (field, generation), 0..len).await?))
 }
 
 /// Reads items of a generation, all of which must be there.

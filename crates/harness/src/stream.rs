@@ -12,34 +12,34 @@ use serde_json::Value;
 use singletree_durable::{SessionId, Timestamp};
 use singletree_engine::Clock;
 
-use crate::activity::{Activity, Announced};
+use crate::activity::{ActivityEvents, TurnActivity};
 use crate::event::{ChatEvent, ChatEventKind};
-use crate::feed::Feed;
-use crate::position::Marks;
+use crate::feed::EventBroadcast;
+use crate::position::HistoryMarks;
 use crate::side::SideRecords;
 use crate::turn_id::{MessageId, TurnId};
 
 /// The stream of one running turn. Nodes get it by `cx.extension::<TurnStream>()`; outside of chat there is none.
 #[derive(Clone)]
-pub struct TurnStream(Arc<Inner>);
+pub struct TurnStream(Arc<TurnStreamInner>);
 
-struct Inner {
+struct TurnStreamInner {
     session: SessionId,
     turn: TurnId,
     /// How often the turn was run before; a piece of a higher run takes back those of a lower one.
     runs_before: u32,
-    feed: Feed,
+    feed: EventBroadcast,
     clock: Arc<dyn Clock>,
     shown_bytes: usize,
     /// The side records that the nodes set for the messages that they make.
     sides: SideRecords,
     /// Guards the shown output; held for a moment, never across an await.
-    shown: Mutex<Shown>,
+    shown: Mutex<ShownContent>,
 }
 
 /// The shown part of the message in progress.
 #[derive(Debug, Clone, Default)]
-struct Shown {
+struct ShownContent {
     /// The list position of the first message that the turn adds.
     first: u64,
     /// The list position of the first one after the user's own.
@@ -48,20 +48,20 @@ struct Shown {
     recorded: u64,
     /// How many messages that steer the turn has taken since then.
     steering: u64,
-    message: Option<OnItsWay>,
+    message: Option<MessageInProgress>,
     attempts: u32,
-    announced: Announced,
+    announced: ActivityEvents,
 }
 
 #[derive(Debug, Clone)]
-struct OnItsWay {
+struct MessageInProgress {
     position: u64,
     run: u32,
     next: u64,
     text: String,
     /// Whether more came than may be shown.
     is_full: bool,
-    thinking: Thinking,
+    thinking: ShownThinking,
     /// Its side record when it began.
     side: Option<Value>,
     /// How many messages were before it that were not recorded.
@@ -70,7 +70,7 @@ struct OnItsWay {
 
 /// The part of a model's thinking that was shown.
 #[derive(Debug, Clone, Default)]
-struct Thinking {
+struct ShownThinking {
     next: u64,
     text: String,
     /// Whether more came than may be shown.
@@ -90,19 +90,19 @@ impl TurnStream {
         session: SessionId,
         turn: TurnId,
         runs_before: u32,
-        (feed, shown_bytes, sides): (Feed, usize, SideRecords),
+        (feed, shown_bytes, sides): (EventBroadcast, usize, SideRecords),
         clock: Arc<dyn Clock>,
     ) -> Self {
         let shown = Mutex::default();
-        Self(Arc::new(Inner { session, turn, runs_before, feed, clock, shown_bytes, sides, shown }))
+        Self(Arc::new(TurnStreamInner { session, turn, runs_before, feed, clock, shown_bytes, sides, shown }))
     }
 
-    fn shown(&self) -> std::sync::MutexGuard<'_, Shown> {
+    fn shown(&self) -> std::sync::MutexGuard<'_, ShownContent> {
         self.0.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets where the turn's messages stand.
-    pub(crate) fn begin_at(&self, marks: Marks) {
+    pub(crate) fn begin_at(&self, marks: HistoryMarks) {
         let mut shown = self.shown();
         (shown.first, shown.boundary) = (marks.first, marks.boundary);
         shown.recorded = marks.announced.max(marks.boundary);
@@ -130,8 +130,9 @@ impl TurnStream {
         shown.attempts = if again { shown.attempts + 1 } else { 1 };
         let run = self.0.runs_before + shown.attempts;
         let unrecorded = position.saturating_sub(shown.recorded).saturating_sub(shown.steering);
-        let (next, text, is_full, thinking) = (0, String::new(), false, Thinking::default());
-        shown.message = Some(OnItsWay { position, run, next, text, is_full, thinking, side, unrecorded });
+        let (next, text, is_full, thinking) = (0, String::new(), false, ShownThinking::default());
+        shown.message =
+            Some(MessageInProgress { position, run, next, text, is_full, thinking, side, unrecorded });
         drop(shown);
         MessageStream { stream: self, position, run }
     }
@@ -169,7 +170,7 @@ impl TurnStream {
         self.shown().announced.last().cloned()
     }
 
-    pub(crate) fn activity(&self) -> Option<Activity> {
+    pub(crate) fn activity(&self) -> Option<TurnActivity> {
         self.shown().announced.activity()
     }
 

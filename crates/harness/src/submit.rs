@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use singletree_durable::{BoxFuture, InvocationId, Json, TurnQuery, TurnRow};
+use singletree_durable::{BoxFuture, InvocationId, JsonDocument, TurnRow, TurnRowQuery};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
@@ -12,15 +12,15 @@ use crate::admission::TurnPermit;
 use crate::budget::nesting;
 use crate::chat::Chat;
 use crate::fork::begin_fork;
-use crate::hot::{Hot, Queued, Ticket, Told, Work};
-use crate::house::{House, Served};
+use crate::hot::{LoadedSession, OutcomeReceiver, QueuedTurn, QueuedWork, TurnHandle};
+use crate::house::{ChatInner, ServedAgent};
 use crate::outcome::ErroredTurn;
-use crate::policy::PromptPolicy;
+use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
-use crate::retry::Retried;
+use crate::retry::RetriedTurn;
 use crate::runner::{is_transient, load_error};
-use crate::transition::accept::{Accepted, accept};
-use crate::transition::fork::Forking;
+use crate::transition::accept::{AcceptedMessage, accept};
+use crate::transition::fork::ForkSource;
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
@@ -30,7 +30,7 @@ use crate::{Error, Result};
 pub struct SendOptions {
     key: Option<String>,
     agent: Option<String>,
-    policy: PromptPolicy,
+    policy: TurnPromptPolicy,
     pub(crate) listen: bool,
     /// Whether the turn that runs may take it.
     pub(crate) steers: bool,
@@ -91,7 +91,7 @@ impl SendOptions {
 
     /// Says which texts reach the model, if the session is new; the conversation otherwise. A session keeps its policy.
     #[must_use]
-    pub fn policy(mut self, policy: PromptPolicy) -> Self {
+    pub fn policy(mut self, policy: TurnPromptPolicy) -> Self {
         self.policy = policy;
         self
     }
@@ -99,17 +99,17 @@ impl SendOptions {
 
 /// A message that may be accepted.
 #[derive(Clone)]
-pub(crate) struct Valid {
+pub(crate) struct ValidatedMessage {
     message: Arc<ChatMessage>,
     item: Item,
-    body: Json,
+    body: JsonDocument,
     key: Option<(String, String)>,
     steers: bool,
     side: Option<Value>,
-    policy: PromptPolicy,
+    policy: TurnPromptPolicy,
 }
 
-impl Valid {
+impl ValidatedMessage {
     /// Sets the message's side record.
     pub(crate) fn beside(self, side: Option<Value>) -> Self {
         Self { side, ..self }
@@ -118,18 +118,18 @@ impl Valid {
 
 /// A message to accept, and the agent that answers it.
 pub(crate) struct Acceptance<'a> {
-    pub(crate) served: &'a Served,
-    pub(crate) valid: Valid,
+    pub(crate) served: &'a ServedAgent,
+    pub(crate) valid: ValidatedMessage,
     /// The fork that the session begins as, when it begins with this message.
-    pub(crate) forking: Option<Forking<'a>>,
+    pub(crate) forking: Option<ForkSource<'a>>,
     /// The failed turn that it retries.
-    pub(crate) retried: Option<Retried>,
+    pub(crate) retried: Option<RetriedTurn>,
 }
 
 /// A place that was taken: the turn's name and number, who tells how it ends, and where its events begin.
-pub(crate) struct Place {
+pub(crate) struct AcceptedTurn {
     pub(crate) id: TurnId,
-    pub(crate) told: Told,
+    pub(crate) told: OutcomeReceiver,
     pub(crate) no: u64,
     pub(crate) from: u64,
 }
@@ -138,7 +138,7 @@ pub(crate) struct Place {
 const ATTEMPTS: u32 = 8;
 
 /// Why a message was not accepted.
-pub(crate) enum Unaccepted {
+pub(crate) enum AcceptanceError {
     /// Something was decided in the meantime: look again.
     Again(Error),
     /// Nothing of it is stored.
@@ -223,19 +223,21 @@ impl Chat {
                     )
                     .await
                 {
-                    Ok(Place { id, told, no, from }) => {
+                    Ok(AcceptedTurn { id, told, no, from }) => {
                         let turn = Turn::waiting(self.clone(), key, id, told);
                         return Ok(turn.beginning_at(no, from, live));
                     }
-                    Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
-                    Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
+                    Err(AcceptanceError::Again(_)) if attempt < ATTEMPTS => attempt += 1,
+                    Err(AcceptanceError::Again(error) | AcceptanceError::Refused(error)) => {
+                        return Err(error);
+                    }
                 }
             }
         })
     }
 
     /// Checks a message before anything is done for it.
-    pub(crate) fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<Valid> {
+    pub(crate) fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<ValidatedMessage> {
         let limits = &self.house.limits;
         message.validate().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let item = Item::from_typed(message);
@@ -247,19 +249,19 @@ impl Chat {
             return Err(Error::MessageShape { why });
         }
         let max = nesting(limits);
-        let side_levels = side.as_ref().map_or(0, |side| Json::levels(&side.to_string()));
-        if Json::levels(text).max(side_levels) > max {
+        let side_levels = side.as_ref().map_or(0, |side| JsonDocument::levels(&side.to_string()));
+        if JsonDocument::levels(text).max(side_levels) > max {
             return Err(Error::MessageShape { why: format!("it has more than {max} levels") });
         }
-        let body = Json::from_text(text);
+        let body = JsonDocument::from_text(text);
         let key = self.key_of(&body, options)?;
         let message = item.typed().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let policy = options.policy;
-        Ok(Valid { message, item, body, key, steers: options.steers, side, policy })
+        Ok(ValidatedMessage { message, item, body, key, steers: options.steers, side, policy })
     }
 
     /// Checks the idempotency key, and digests the request: for a retry the turn, for a message its body and options.
-    fn key_of(&self, body: &Json, options: &SendOptions) -> Result<Option<(String, String)>> {
+    fn key_of(&self, body: &JsonDocument, options: &SendOptions) -> Result<Option<(String, String)>> {
         let max = self.house.limits.key_bytes;
         match (&options.key, &options.retries) {
             (None, _) => Ok(None),
@@ -268,7 +270,7 @@ impl Chat {
                 Err(Error::Idempotency { key: String::new(), why })
             }
             (Some(key), Some(turn)) => {
-                let retried = Json::from_text(format!("retry {turn}"));
+                let retried = JsonDocument::from_text(format!("retry {turn}"));
                 Ok(Some((key.clone(), digest(&retried, &SendOptions::default()))))
             }
             (Some(key), None) => Ok(Some((key.clone(), digest(body, options)))),
@@ -276,13 +278,13 @@ impl Chat {
     }
 
     /// Finds the turn that an earlier call with the key of these options began, for a retry.
-    pub(crate) async fn keyed(&self, hot: &Hot, options: &SendOptions) -> Result<Option<Turn>> {
-        let key = self.key_of(&Json::from_text("null"), options)?;
+    pub(crate) async fn keyed(&self, hot: &LoadedSession, options: &SendOptions) -> Result<Option<Turn>> {
+        let key = self.key_of(&JsonDocument::from_text("null"), options)?;
         self.known(hot, key.as_ref()).await
     }
 
     /// Finds the turn that holds the idempotency key (D3).
-    async fn known(&self, hot: &Hot, keyed: Option<&(String, String)>) -> Result<Option<Turn>> {
+    async fn known(&self, hot: &LoadedSession, keyed: Option<&(String, String)>) -> Result<Option<Turn>> {
         let Some((key, digest)) = keyed else { return Ok(None) };
         let conflict =
             || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
@@ -297,7 +299,7 @@ impl Chat {
             let id = id.filter(|_| same).ok_or_else(conflict)?;
             return Ok(Some(Turn::waiting(self.clone(), hot.key.clone(), id, told)));
         }
-        let query = TurnQuery::Key(key.clone());
+        let query = TurnRowQuery::Key(key.clone());
         let rows = self.house.read(self.house.journal.turns(&hot.key, &query)).await.map_err(not_accepted)?;
         match rows.into_iter().next() {
             None => Ok(None),
@@ -306,7 +308,7 @@ impl Chat {
         }
     }
 
-    fn answering(&self, hot: &Hot, asked: Option<&str>) -> Result<Arc<Served>> {
+    fn answering(&self, hot: &LoadedSession, asked: Option<&str>) -> Result<Arc<ServedAgent>> {
         let held = hot.desk().head.as_ref().map(|head| head.agent.clone()).filter(|it| !it.is_empty());
         let name = held.as_deref().or(asked).unwrap_or(&self.house.default_agent);
         self.house.served(name).cloned()
@@ -315,47 +317,47 @@ impl Chat {
     /// Takes a place in the queue and makes it durable, in the commit that makes the session where it is a fork.
     pub(crate) async fn accept(
         &self,
-        hot: &Arc<Hot>,
+        hot: &Arc<LoadedSession>,
         acceptance: Acceptance<'_>,
-    ) -> Result<Place, Unaccepted> {
+    ) -> Result<AcceptedTurn, AcceptanceError> {
         let Acceptance { served, valid, forking, retried } = acceptance;
-        self.admit_tokens().await.map_err(Unaccepted::Refused)?;
+        self.admit_tokens().await.map_err(AcceptanceError::Refused)?;
         let invocation = InvocationId::parse(self.house.ids.uuid());
         let invocation =
-            invocation.map_err(|error| Unaccepted::Refused(Error::Accept { source: error.into() }))?;
-        let ticket = Ticket::new(None, valid.key.clone());
+            invocation.map_err(|error| AcceptanceError::Refused(Error::Accept { source: error.into() }))?;
+        let ticket = TurnHandle::new(None, valid.key.clone());
         let (commit, row, from) = {
             let mut desk = hot.desk();
             let max = self.house.limits.queue;
             let taken = valid.key.as_ref().is_some_and(|(key, _)| desk.keyed(key).is_some());
             if !desk.known || !desk.adopted || taken {
                 let why = "the session changed in the meantime";
-                return Err(Unaccepted::Again(Error::Accept { source: why.into() }));
+                return Err(AcceptanceError::Again(Error::Accept { source: why.into() }));
             }
             if desk.queue.len() + desk.offered.len() >= max {
-                return Err(Unaccepted::Refused(Error::QueueFull { max }));
+                return Err(AcceptanceError::Refused(Error::QueueFull { max }));
             }
             let head = desk.head.as_ref().or(forking.as_ref().map(|forking| &forking.source.head));
-            let policy = head.map_or(Ok(valid.policy), |head| PromptPolicy::stored(&head.prompt_policy));
-            let policy = policy.map_err(Unaccepted::Refused)?;
-            policy.takes(&served.agent, &valid.message).map_err(Unaccepted::Refused)?;
-            let permit = self.admit_turn().map_err(Unaccepted::Refused)?;
+            let policy = head.map_or(Ok(valid.policy), |head| TurnPromptPolicy::stored(&head.prompt_policy));
+            let policy = policy.map_err(AcceptanceError::Refused)?;
+            policy.takes(&served.agent, &valid.message).map_err(AcceptanceError::Refused)?;
+            let permit = self.admit_turn().map_err(AcceptanceError::Refused)?;
             if desk.head.is_none() {
-                self.admit_session().map_err(Unaccepted::Refused)?;
+                self.admit_session().map_err(AcceptanceError::Refused)?;
             }
             ticket.keep_permit(permit);
             ticket.admitted_by(self.admission.as_ref());
             let mut writing = self.house.write(hot, &desk);
             if let Some(forking) = forking {
-                begin_fork(&mut desk, &mut writing, forking).map_err(Unaccepted::Refused)?;
+                begin_fork(&mut desk, &mut writing, forking).map_err(AcceptanceError::Refused)?;
             }
-            let accepted = Accepted {
+            let accepted = AcceptedMessage {
                 agent: &served.agent,
                 invocation,
                 message: valid.message,
                 body: valid.body,
                 key: valid.key,
-                side: valid.side.as_ref().map(Json::from),
+                side: valid.side.as_ref().map(JsonDocument::from),
                 exists: desk.head.is_some(),
                 policy,
                 retried,
@@ -367,7 +369,7 @@ impl Chat {
             if desk.head.is_none() {
                 desk.head = writing.head_put();
             }
-            let work = Work::Message {
+            let work = QueuedWork::Message {
                 row: row.clone(),
                 message: valid.item,
                 committed: false,
@@ -375,21 +377,21 @@ impl Chat {
                 side: valid.side,
             };
             // The place in the queue and the place in the store's order are taken under one hold of the desk (INV-1).
-            desk.queue.push_back(Queued { ticket: ticket.clone(), work });
+            desk.queue.push_back(QueuedTurn { ticket: ticket.clone(), work });
             (self.house.send(&mut desk, writing), row, from)
         };
         let (no, id) = (row.no, row.id());
         self.land_accept(hot, commit, row).await?;
-        Ok(Place { id, told: ticket.told(), no, from })
+        Ok(AcceptedTurn { id, told: ticket.told(), no, from })
     }
 
     /// Waits, in a task of the chat, until the message is durable; then lets it run.
     async fn land_accept(
         &self,
-        hot: &Arc<Hot>,
-        commit: crate::house::Commit,
+        hot: &Arc<LoadedSession>,
+        commit: crate::house::PendingCommit,
         row: TurnRow,
-    ) -> Result<(), Unaccepted> {
+    ) -> Result<(), AcceptanceError> {
         let (told, landed) = tokio::sync::oneshot::channel();
         let (house, hot) = (self.house.clone(), hot.clone());
         self.house.tasks.spawn(async move {
@@ -407,31 +409,31 @@ impl Chat {
             if let Some(told) = told {
                 let landed = landed.map_err(|error| match error {
                     it @ singletree_durable::Error::Refused { .. } => {
-                        Unaccepted::Again(not_accepted(it.into()))
+                        AcceptanceError::Again(not_accepted(it.into()))
                     }
                     // Nothing of it is visible here, and the next process may find it (D38).
                     it @ singletree_durable::Error::CommitUnknown { .. } => unknown(&row, it),
-                    it => Unaccepted::Refused(not_accepted(it.into())),
+                    it => AcceptanceError::Refused(not_accepted(it.into())),
                 });
                 // Who sent it may have gone; the message is kept.
                 drop(told.send(landed));
             }
             house.run_queue(&hot).await;
         });
-        landed.await.unwrap_or(Err(Unaccepted::Refused(Error::ShuttingDown)))
+        landed.await.unwrap_or(Err(AcceptanceError::Refused(Error::ShuttingDown)))
     }
 }
 
-type Teller = tokio::sync::oneshot::Sender<Result<(), Unaccepted>>;
+type AcceptanceSender = tokio::sync::oneshot::Sender<Result<(), AcceptanceError>>;
 
-impl House {
+impl ChatInner {
     /// Settles a commit whose result is unknown: reads until the store answers. The first failed read tells the sender (D20).
     async fn look_for(
         &self,
-        hot: &Hot,
+        hot: &LoadedSession,
         row: &TurnRow,
         error: singletree_durable::Error,
-        told: &mut Option<Teller>,
+        told: &mut Option<AcceptanceSender>,
     ) -> singletree_durable::Result<()> {
         loop {
             match self.row(hot, row).await {
@@ -452,9 +454,9 @@ impl House {
 }
 
 /// Says that it is not known whether a turn was accepted.
-fn unknown(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> Unaccepted {
+fn unknown(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> AcceptanceError {
     let (turn, has_key) = (row.id(), row.key.is_some());
-    Unaccepted::Refused(Error::AcceptUnknown { turn, has_key, source: source.into() })
+    AcceptanceError::Refused(Error::AcceptUnknown { turn, has_key, source: source.into() })
 }
 
 impl Chat {
@@ -480,12 +482,12 @@ impl Chat {
 }
 
 /// Digests the request that an idempotency key identifies.
-fn digest(body: &Json, options: &SendOptions) -> String {
+fn digest(body: &JsonDocument, options: &SendOptions) -> String {
     let mut hash = Sha256::new();
     hash.update(body.as_str());
     hash.update([0]);
     hash.update(options.agent.as_deref().unwrap_or_default());
-    if options.policy != PromptPolicy::default() {
+    if options.policy != TurnPromptPolicy::default() {
         hash.update([0]);
         hash.update(options.policy.as_str());
     }

@@ -6,26 +6,26 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 
 use crate::chat::Chat;
-use crate::event::{ChatEvent, ChatEventKind, EventId};
-use crate::hot::{Hot, Listener};
-use crate::listen::{Begin, Events};
+use crate::event::{ChatEvent, ChatEventId, ChatEventKind};
+use crate::hot::{LoadedSession, OutcomeListener};
+use crate::listen::{EventListener, ListenPosition};
 use crate::outcome::ChatTurnOutcome;
 use crate::{Error, Result};
 
 /// A subscription to the outcomes of resumed turns; ends when it is dropped.
 #[must_use]
-pub struct Subscribed {
-    hot: Arc<Hot>,
+pub struct OutcomeSubscription {
+    hot: Arc<LoadedSession>,
     id: u64,
 }
 
-impl std::fmt::Debug for Subscribed {
+impl std::fmt::Debug for OutcomeSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Subscribed({})", self.hot.key.session)
+        write!(f, "OutcomeSubscription({})", self.hot.key.session)
     }
 }
 
-impl Drop for Subscribed {
+impl Drop for OutcomeSubscription {
     fn drop(&mut self) {
         self.hot.desk().listeners.retain(|(id, _)| *id != self.id);
     }
@@ -44,9 +44,9 @@ impl Chat {
         &self,
         session_id: &str,
         callback: impl Fn(Arc<ChatTurnOutcome>) + Send + Sync + 'static,
-    ) -> Result<Subscribed> {
+    ) -> Result<OutcomeSubscription> {
         let hot = self.house.hot(&self.key(session_id)?)?;
-        let callback: Listener = Arc::new(callback);
+        let callback: OutcomeListener = Arc::new(callback);
         let id = {
             let mut desk = hot.desk();
             let max = self.house.limits.subscriptions;
@@ -58,7 +58,7 @@ impl Chat {
             desk.listeners.push((id, callback));
             id
         };
-        Ok(Subscribed { hot, id })
+        Ok(OutcomeSubscription { hot, id })
     }
 
     /// Returns the events of a session, first the stored ones and then new ones (D9): all after the event that was seen
@@ -79,15 +79,15 @@ impl Chat {
     pub async fn events(
         &self,
         session_id: &str,
-        after: Option<EventId>,
+        after: Option<ChatEventId>,
     ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>> {
         let hot = self.house.hot(&self.key(session_id)?)?;
         if after.as_ref().is_some_and(|after| *after.epoch != *self.house.epoch) {
             let oldest = self.oldest_event(&hot).await?;
             return Err(Error::EventsExpired { oldest: oldest.to_string() });
         }
-        let begin = after.map_or(Begin::Oldest, |after| Begin::After(after.seq));
-        let mut events = Events::open(self.clone(), hot, begin, None)?;
+        let begin = after.map_or(ListenPosition::Oldest, |after| ListenPosition::After(after.seq));
+        let mut events = EventListener::open(self.clone(), hot, begin, None)?;
         events.settle().await?;
         Ok(events.stream())
     }
@@ -114,8 +114,8 @@ impl Chat {
     pub async fn resumed(
         &self,
         session_id: &str,
-        after: Option<EventId>,
-    ) -> Result<impl Stream<Item = Result<(EventId, Arc<ChatTurnOutcome>)>> + Send + use<>> {
+        after: Option<ChatEventId>,
+    ) -> Result<impl Stream<Item = Result<(ChatEventId, Arc<ChatTurnOutcome>)>> + Send + use<>> {
         let events = self.events(session_id, after).await?;
         let resumed = events.filter_map(|event| {
             let resumed = event.map(|event| {

@@ -7,22 +7,22 @@ use tokio::sync::watch;
 
 /// Counts the background tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks(watch::Sender<usize>);
+pub(crate) struct BackgroundTasks(watch::Sender<usize>);
 
 /// Counts a task down, also when it panics or is dropped.
-struct Running(watch::Sender<usize>);
+struct TaskGuard(watch::Sender<usize>);
 
-impl Drop for Running {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.0.send_modify(|it| *it -= 1);
     }
 }
 
-impl Tasks {
+impl BackgroundTasks {
     /// Runs a future in the background.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.send_modify(|it| *it += 1);
-        let running = Running(self.0.clone());
+        let running = TaskGuard(self.0.clone());
         // Not an async block: that would have room for the future twice, where it is taken from and where it is
         // awaited.
         drop(tokio::spawn(work.map(move |()| drop(running))));
@@ -35,7 +35,7 @@ impl Tasks {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
         self.0.send_modify(|it| *it += 1);
-        let running = Running(self.0.clone());
+        let running = TaskGuard(self.0.clone());
         let task = tokio::spawn(work.map(move |done| {
             drop(running);
             done

@@ -10,13 +10,13 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use singletree_durable::{Batch, Put, Require, SessionId, TenantId, Timestamp};
+use singletree_durable::{Batch, BatchPrecondition, RowMutation, SessionId, TenantId, Timestamp};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::chat::Chat;
 use crate::event::{ChatEvent, ChatEventKind};
-use crate::notice::Awaited;
+use crate::notice::PendingWaitSummary;
 use crate::outcome::{ChatTurnOutcome, SuspendedTurn};
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
@@ -57,20 +57,20 @@ impl FromStr for TenantEventId {
 
 /// One event of a tenant.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TenantEvent {
+pub struct LiveTenantEvent {
     /// Its id.
     pub id: TenantEventId,
     /// When it happened.
     pub at: Timestamp,
-    /// The session; none of [`TenantEventKind::Missed`].
+    /// The session; none of [`LiveTenantEventKind::Missed`].
     pub session: Option<SessionId>,
     /// Its kind, with the details.
-    pub kind: TenantEventKind,
+    pub kind: LiveTenantEventKind,
 }
 
 /// The kinds of tenant events.
 #[derive(Debug, Clone, PartialEq)]
-pub enum TenantEventKind {
+pub enum LiveTenantEventKind {
     /// A session was made.
     SessionCreated {
         /// The agent that answers in it.
@@ -90,7 +90,7 @@ pub enum TenantEventKind {
         /// The turn that suspended.
         turn: TurnId,
         /// The signal that it waits for.
-        awaited: Awaited,
+        awaited: PendingWaitSummary,
         /// The beginning of the action's arguments as JSON. It is cut to length, so it is no basis for an approval.
         preview: Option<String>,
     },
@@ -128,10 +128,10 @@ pub(crate) enum SessionChange {
 impl SessionChange {
     /// Reads it off a batch. A session that nothing was said in and that only blobs were kept for did not exist.
     pub(crate) fn of(batch: &Batch, at: Timestamp) -> Option<Self> {
-        let is_new = batch.requires.contains(&Require::SessionAbsent);
+        let is_new = batch.requires.contains(&BatchPrecondition::SessionAbsent);
         batch.puts.iter().find_map(|put| match put {
-            Put::Head(head) if is_new => Some(Self::Created { agent: head.agent.clone(), at }),
-            Put::Audit(row) if row.action == "session.deleted" => Some(Self::Deleted { at }),
+            RowMutation::Head(head) if is_new => Some(Self::Created { agent: head.agent.clone(), at }),
+            RowMutation::Audit(row) if row.action == "session.deleted" => Some(Self::Deleted { at }),
             _ => None,
         })
     }
@@ -156,8 +156,8 @@ struct TenantChannel {
     series: String,
     next: u64,
     /// The last events, the newest last.
-    kept: VecDeque<Arc<TenantEvent>>,
-    readers: broadcast::Sender<Arc<TenantEvent>>,
+    kept: VecDeque<Arc<LiveTenantEvent>>,
+    readers: broadcast::Sender<Arc<LiveTenantEvent>>,
 }
 
 impl TenantChannel {
@@ -169,9 +169,9 @@ impl TenantChannel {
         TenantEventId { series: self.series.clone(), seq }
     }
 
-    fn publish(&mut self, at: Timestamp, session: &SessionId, kind: TenantEventKind) {
+    fn publish(&mut self, at: Timestamp, session: &SessionId, kind: LiveTenantEventKind) {
         let (id, session) = (self.id(self.next), Some(session.clone()));
-        let event = Arc::new(TenantEvent { id, at, session, kind });
+        let event = Arc::new(LiveTenantEvent { id, at, session, kind });
         self.next += 1;
         if self.kept.len() == BACKLOG {
             self.kept.pop_front();
@@ -182,7 +182,7 @@ impl TenantChannel {
     }
 
     /// Returns the events after a position; nothing when they are not kept.
-    fn since(&self, after: &TenantEventId) -> Option<VecDeque<Arc<TenantEvent>>> {
+    fn since(&self, after: &TenantEventId) -> Option<VecDeque<Arc<LiveTenantEvent>>> {
         let oldest = self.next - self.kept.len() as u64;
         let is_kept = after.series == self.series && after.seq < self.next && after.seq + 1 >= oldest;
         is_kept.then(|| self.kept.iter().filter(|item| item.id.seq > after.seq).cloned().collect())
@@ -209,22 +209,22 @@ impl TenantEventHub {
         let Some(channel) = state.tenants.get_mut(tenant) else { return };
         let forked = events.iter().find_map(|event| match &event.what {
             ChatEventKind::SessionForked { parent, offset } => {
-                Some(TenantEventKind::SessionForked { parent: parent.clone(), offset: *offset })
+                Some(LiveTenantEventKind::SessionForked { parent: parent.clone(), offset: *offset })
             }
             _ => None,
         });
         match change {
             Some(SessionChange::Created { agent, at }) => {
-                let created = TenantEventKind::SessionCreated { agent };
+                let created = LiveTenantEventKind::SessionCreated { agent };
                 channel.publish(at, session, forked.unwrap_or(created));
             }
             Some(SessionChange::Deleted { at }) => {
-                channel.publish(at, session, TenantEventKind::SessionDeleted);
+                channel.publish(at, session, LiveTenantEventKind::SessionDeleted);
             }
             None => {}
         }
         for event in events {
-            for kind in TenantEventKind::of(event) {
+            for kind in LiveTenantEventKind::of(event) {
                 channel.publish(event.at, session, kind);
             }
         }
@@ -253,15 +253,15 @@ impl TenantEventHub {
             Some(after) => channel.since(after).unwrap_or_else(|| {
                 // A series without events has no position yet: with the old one a reader that comes again loses none.
                 let id = channel.next.checked_sub(1).map_or_else(|| after.clone(), |seq| channel.id(seq));
-                let kind = TenantEventKind::Missed;
-                VecDeque::from([Arc::new(TenantEvent { id, at, session: None, kind })])
+                let kind = LiveTenantEventKind::Missed;
+                VecDeque::from([Arc::new(LiveTenantEvent { id, at, session: None, kind })])
             }),
         };
         TenantEvents { backlog, live, lagged: false }
     }
 }
 
-impl TenantEventKind {
+impl LiveTenantEventKind {
     /// Returns its name, as it is sent.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
@@ -287,7 +287,7 @@ impl TenantEventKind {
         let (word, category, began) = match outcome.as_ref() {
             ChatTurnOutcome::Completed(_) => ("completed", None, None),
             ChatTurnOutcome::Suspended(suspended) => {
-                let awaited = Awaited::of(&suspended.signal_descriptor, &suspended.wait);
+                let awaited = PendingWaitSummary::of(&suspended.signal_descriptor, &suspended.wait);
                 let preview = preview(suspended);
                 ("suspended", None, Some(Self::WaitBegan { turn: turn.clone(), awaited, preview }))
             }
@@ -313,19 +313,19 @@ fn preview(suspended: &SuspendedTurn) -> Option<String> {
 /// A reader of the events of a tenant.
 #[derive(Debug)]
 pub struct TenantEvents {
-    backlog: VecDeque<Arc<TenantEvent>>,
-    live: broadcast::Receiver<Arc<TenantEvent>>,
+    backlog: VecDeque<Arc<LiveTenantEvent>>,
+    live: broadcast::Receiver<Arc<LiveTenantEvent>>,
     /// Whether the next event comes behind a gap.
     lagged: bool,
 }
 
 impl TenantEvents {
     /// Waits for the next event; none once the chat is gone. A reader that is too slow is told by one
-    /// [`TenantEventKind::Missed`] that it lost some.
+    /// [`LiveTenantEventKind::Missed`] that it lost some.
     ///
     /// # Cancellation
     /// Dropping the call loses nothing.
-    pub async fn next(&mut self) -> Option<Arc<TenantEvent>> {
+    pub async fn next(&mut self) -> Option<Arc<LiveTenantEvent>> {
         loop {
             if let Some(event) = self.backlog.pop_front() {
                 return Some(event);
@@ -336,11 +336,11 @@ impl TenantEvents {
                     let (id, at) =
                         (TenantEventId { seq: event.id.seq.saturating_sub(1), ..event.id.clone() }, event.at);
                     self.backlog.push_back(event);
-                    return Some(Arc::new(TenantEvent {
+                    return Some(Arc::new(LiveTenantEvent {
                         id,
                         at,
                         session: None,
-                        kind: TenantEventKind::Missed,
+                        kind: LiveTenantEventKind::Missed,
                     }));
                 }
                 Ok(event) => return Some(event),
@@ -357,7 +357,7 @@ impl Chat {
     /// order.
     ///
     /// The last 512 events are kept in memory from the first reader of a tenant on. Where the events after `after` are
-    /// not kept, the first event is [`TenantEventKind::Missed`].
+    /// not kept, the first event is [`LiveTenantEventKind::Missed`].
     ///
     /// # Errors
     /// `chat_tenant_foreign`.

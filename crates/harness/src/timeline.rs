@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use singletree_durable::{InvocationId, Timestamp};
 
-use crate::bucket::Bucket;
+use crate::bucket::FailureBucket;
 use crate::turn_id::TurnId;
 
 /// The stored data of an invocation: the turn of its message, every turn that resumed or closed it, and the waits
@@ -27,7 +27,7 @@ pub struct Timeline {
     pub waits: Vec<WaitSpan>,
     /// Where it stands, when it is not over and that is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stands: Option<Standing>,
+    pub stands: Option<InvocationPosition>,
 }
 
 /// One turn.
@@ -36,7 +36,7 @@ pub struct TurnSpan {
     /// Its name.
     pub turn: TurnId,
     /// The cause of the turn.
-    pub answers: Answers,
+    pub answers: TurnCause,
     /// How far it is.
     pub status: SpanStatus,
     /// When it was accepted. It may have waited for others before it ran.
@@ -52,7 +52,7 @@ pub struct TurnSpan {
     pub entries: Vec<TimelineEntry>,
     /// The node at which it suspended or failed, where that is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended_in: Option<MadeBy>,
+    pub ended_in: Option<NodeProvenance>,
     /// Why it failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<TurnError>,
@@ -61,7 +61,7 @@ pub struct TurnSpan {
 /// The cause of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answers {
+pub enum TurnCause {
     /// A message.
     Message,
     /// A signal, or a deadline.
@@ -103,15 +103,15 @@ pub struct TimelineEntry {
     pub at: Timestamp,
     /// The node that made it, where that is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub made_by: Option<MadeBy>,
+    pub made_by: Option<NodeProvenance>,
     /// The entry itself.
     #[serde(flatten)]
-    pub what: EntryKind,
+    pub what: TimelineEntryKind,
 }
 
 /// A node that made something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MadeBy {
+pub struct NodeProvenance {
     /// The node; the nodes around it before it, parted by `/`.
     pub node: String,
     /// Which attempt of it, from 0; of a node that completed this is not recorded.
@@ -122,7 +122,7 @@ pub struct MadeBy {
 /// The content of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
-pub enum EntryKind {
+pub enum TimelineEntryKind {
     /// The turn was accepted, with the user's message if it has one.
     Accepted {
         /// The text of the message.
@@ -235,9 +235,9 @@ pub struct WaitSpan {
 
 /// Where an invocation stands that is not over.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Standing {
+pub struct InvocationPosition {
     /// The node of each graph that is entered, outermost first.
-    pub at: Vec<MadeBy>,
+    pub at: Vec<NodeProvenance>,
     /// Where it is with respect to the innermost one: `before`, `inside` or `after`.
     pub place: &'static str,
     /// The tool calls that have no answer yet.
@@ -252,13 +252,13 @@ pub struct OpenCall {
     #[serde(flatten)]
     pub call: CallSpan,
     /// How far it is, as far as it was recorded.
-    pub state: OpenState,
+    pub state: OpenCallState,
 }
 
 /// How far a tool call is that has no answer yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OpenState {
+pub enum OpenCallState {
     /// Nothing was recorded of it: it waits, or it is one whose beginning is not recorded.
     Asked,
     /// That it begins was recorded (D7).
@@ -273,7 +273,7 @@ pub struct TurnError {
     /// The category of the error.
     pub category: String,
     /// The action that the caller can take.
-    pub bucket: Bucket,
+    pub bucket: FailureBucket,
     /// A description of the error for people: redacted and cut to length (D15).
     pub diagnostic: String,
     /// Whether sending the same again is known to do nothing twice.

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use singletree_engine::{Item, List};
+use singletree_engine::{Item, PersistentList};
 use singletree_llm::{ChatMessage, Role};
 
 use crate::chat::Chat;
 use crate::history::{HISTORY, Messages};
-use crate::hot::Hot;
-use crate::house::Served;
-use crate::prepare::Preparing;
+use crate::hot::LoadedSession;
+use crate::house::ServedAgent;
+use crate::prepare::TurnPreparation;
 use crate::runner::load_error;
 use crate::{Error, Result, record, stored};
 
 /// Checks that a tool message answers an open call of the history (harness-chat §10.4); any other message may come.
-pub(crate) fn check(history: &List, message: &ChatMessage) -> Result<()> {
+pub(crate) fn check(history: &PersistentList, message: &ChatMessage) -> Result<()> {
     let id = message.tool_call_id.as_deref();
     if message.role != Role::Tool || Messages::of(history).has_open_call(id) {
         return Ok(());
@@ -37,8 +37,8 @@ impl Chat {
     /// message is looked at when its turn comes.
     pub(crate) async fn check_tool_message(
         &self,
-        hot: &Arc<Hot>,
-        served: &Arc<Served>,
+        hot: &Arc<LoadedSession>,
+        served: &Arc<ServedAgent>,
         message: &ChatMessage,
     ) -> Result<()> {
         let is_idle = {
@@ -48,7 +48,8 @@ impl Chat {
         if message.role != Role::Tool || !is_idle {
             return Ok(());
         }
-        let stored = Preparing { house: &self.house, hot, served }.fields().await.map_err(load_error)?;
+        let stored =
+            TurnPreparation { house: &self.house, hot, served }.fields().await.map_err(load_error)?;
         let history = stored::list(&stored, HISTORY).cloned().unwrap_or_default();
         check(&history, message)
     }

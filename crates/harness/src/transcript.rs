@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use singletree_durable::{
-    FieldValue, ItemRange, ItemRow, Json, SessionKey, SessionRow, Timestamp, TurnQuery, TurnRow,
+    FieldValue, ItemRange, JsonDocument, ListItemRow, SessionKey, SessionRow, Timestamp, TurnRow,
+    TurnRowQuery,
 };
 use singletree_engine::Item;
 use singletree_llm::{ChatMessage, Role};
 
 use crate::Result;
 use crate::chat::Chat;
-use crate::event::EventId;
+use crate::event::ChatEventId;
 use crate::history::HISTORY;
 use crate::record::{TurnRowExt, message};
 use crate::steer::TAKEN_BY;
@@ -57,12 +58,12 @@ pub struct Transcript {
     /// Listening from after this event misses no message that is not here, and may repeat some that are. It is the last
     /// event before this was read; while a turn has not ended, the last one before that turn, whose messages are no
     /// part of the history yet. None when that is the beginning.
-    pub last_event: Option<EventId>,
+    pub last_event: Option<ChatEventId>,
 }
 
 /// A message as it is stored, with the turn whose it is.
-struct Read {
-    row: ItemRow,
+struct TranscriptRow {
+    row: ListItemRow,
     side: Option<Value>,
     /// The turn that it is part of, by which its id is made.
     owner: Option<TurnId>,
@@ -77,7 +78,7 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn transcript(&self, session_id: &str, from: u64, limit: u64) -> Result<Transcript> {
-        self.read_transcript(session_id, Span::From(from), limit).await
+        self.read_transcript(session_id, TranscriptSpan::From(from), limit).await
     }
 
     /// Reads the newest messages of a session with ids and times, at most `limit` and not many more bytes than
@@ -87,7 +88,7 @@ impl Chat {
     /// # Errors
     /// As [`Chat::transcript`].
     pub async fn newest_messages(&self, session_id: &str, limit: u64) -> Result<Transcript> {
-        self.read_transcript(session_id, Span::Before(u64::MAX), limit).await
+        self.read_transcript(session_id, TranscriptSpan::Before(u64::MAX), limit).await
     }
 
     /// As [`Chat::newest_messages`], of those before a place of the history.
@@ -95,10 +96,15 @@ impl Chat {
     /// # Errors
     /// As [`Chat::transcript`].
     pub async fn messages_before(&self, session_id: &str, before: u64, limit: u64) -> Result<Transcript> {
-        self.read_transcript(session_id, Span::Before(before), limit).await
+        self.read_transcript(session_id, TranscriptSpan::Before(before), limit).await
     }
 
-    async fn read_transcript(&self, session_id: &str, span: Span, limit: u64) -> Result<Transcript> {
+    async fn read_transcript(
+        &self,
+        session_id: &str,
+        span: TranscriptSpan,
+        limit: u64,
+    ) -> Result<Transcript> {
         // In this order: messages and ends of turns that come in between are told again, and not missed.
         let key = self.key(session_id)?;
         let before = self.house.read(self.house.journal.numbers(&key)).await?.events;
@@ -108,16 +114,16 @@ impl Chat {
         let Some(FieldValue::List { generation, len, .. }) = field.map(|field| &field.value) else {
             return Ok(Transcript { items: Vec::new(), next: None, last_event });
         };
-        let mut reader = Reader::new(self, session.clone(), *generation);
+        let mut reader = TranscriptReader::new(self, session.clone(), *generation);
         let read = match span {
-            Span::From(from) => reader.messages(from, limit.min(len.saturating_sub(from))).await?,
-            Span::Before(before) => {
+            TranscriptSpan::From(from) => reader.messages(from, limit.min(len.saturating_sub(from))).await?,
+            TranscriptSpan::Before(before) => {
                 reader.messages_before(before.min(*len), limit, self.house.limits.page_bytes).await?
             }
         };
         let from = match span {
-            Span::From(from) => from,
-            Span::Before(before) => before.min(*len).saturating_sub(read.len() as u64),
+            TranscriptSpan::From(from) => from,
+            TranscriptSpan::Before(before) => before.min(*len).saturating_sub(read.len() as u64),
         };
         let next = from.saturating_add(read.len() as u64);
         let mut items = Vec::with_capacity(read.len());
@@ -137,19 +143,19 @@ impl Chat {
     }
 
     /// Finds the last event before a number, and before the first turn that has not ended.
-    async fn before_open(&self, key: &SessionKey, before: u64) -> Result<Option<EventId>> {
+    async fn before_open(&self, key: &SessionKey, before: u64) -> Result<Option<ChatEventId>> {
         let house = &self.house;
-        let open = house.read(house.journal.turns(key, &TurnQuery::Open)).await?;
+        let open = house.read(house.journal.turns(key, &TurnRowQuery::Open)).await?;
         let begins = match open.first() {
             Some(first) => self.first_event(key, before, first.no).await?.unwrap_or(before),
             None => before,
         };
         let epoch = house.epoch.as_ref().to_owned();
-        Ok(begins.checked_sub(1).map(|seq| EventId { epoch, seq }))
+        Ok(begins.checked_sub(1).map(|seq| ChatEventId { epoch, seq }))
     }
 }
 
-fn entry(seq: u64, id: Option<MessageId>, read: &Read) -> Result<TranscriptEntry> {
+fn entry(seq: u64, id: Option<MessageId>, read: &TranscriptRow) -> Result<TranscriptEntry> {
     let message = message(&Item::from_text(read.row.body.as_str()))?;
     let at = read.made_by.as_ref().map(|turn| match message.role {
         Role::User => turn.accepted_at,
@@ -160,7 +166,7 @@ fn entry(seq: u64, id: Option<MessageId>, read: &Read) -> Result<TranscriptEntry
 
 /// Which part of a history is read.
 #[derive(Debug, Clone, Copy)]
-enum Span {
+enum TranscriptSpan {
     /// From a place on.
     From(u64),
     /// The last messages before a place.
@@ -168,7 +174,7 @@ enum Span {
 }
 
 /// Reads messages and finds their turns, also those of the sessions that they were inherited from.
-struct Reader<'a> {
+struct TranscriptReader<'a> {
     chat: &'a Chat,
     generation: u64,
     /// The session, the one that it was forked from, and so on, as far as they are known.
@@ -179,13 +185,13 @@ struct Reader<'a> {
     turns: BTreeMap<(usize, u64), Option<TurnRow>>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TranscriptReader<'a> {
     fn new(chat: &'a Chat, session: SessionRow, generation: u64) -> Self {
         Self { chat, generation, line: vec![session], is_whole: false, turns: BTreeMap::new() }
     }
 
     /// Reads messages from a place on.
-    async fn messages(&mut self, from: u64, limit: u64) -> Result<Vec<Read>> {
+    async fn messages(&mut self, from: u64, limit: u64) -> Result<Vec<TranscriptRow>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -198,7 +204,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the last messages before a place, of so many bytes.
-    async fn messages_before(&mut self, before: u64, limit: u64, bytes: u64) -> Result<Vec<Read>> {
+    async fn messages_before(&mut self, before: u64, limit: u64, bytes: u64) -> Result<Vec<TranscriptRow>> {
         if limit == 0 || before == 0 {
             return Ok(Vec::new());
         }
@@ -211,7 +217,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Finds the turns of messages, the first of which stands at `from`.
-    async fn with_turns(&mut self, from: u64, rows: Vec<ItemRow>) -> Result<Vec<Read>> {
+    async fn with_turns(&mut self, from: u64, rows: Vec<ListItemRow>) -> Result<Vec<TranscriptRow>> {
         let mut places = Vec::with_capacity(rows.len());
         for (seq, row) in (from..).zip(&rows) {
             places.push(self.home(seq).await?.map(|home| (home, row.turn)));
@@ -219,14 +225,14 @@ impl<'a> Reader<'a> {
         self.learn(places.iter().flatten().copied().collect()).await?;
         let read = rows.into_iter().zip(places).map(|(row, place)| {
             let made_by = place.and_then(|place| self.turns.get(&place).cloned().flatten());
-            let side = row.side.as_ref().map(Json::decode::<Value>).transpose();
+            let side = row.side.as_ref().map(JsonDocument::decode::<Value>).transpose();
             let side = side.map_err(|error| {
                 corrupt(format!("the side record of item {}", row.no), Some(error.into()))
             })?;
             // One that steered is part of the turn that took it.
             let taken = side.as_ref().and_then(|side| side[TAKEN_BY].as_str()).and_then(|it| it.parse().ok());
             let owner = taken.or_else(|| made_by.as_ref().map(TurnRowExt::id));
-            Ok(Read { row, side, owner, made_by })
+            Ok(TranscriptRow { row, side, owner, made_by })
         });
         read.collect()
     }
@@ -282,7 +288,7 @@ impl<'a> Reader<'a> {
                 continue;
             }
             self.turns.insert((back, no), None);
-            let query = TurnQuery::From { no, limit: WINDOW };
+            let query = TurnRowQuery::From { no, limit: WINDOW };
             let rows = house.read(house.journal.turns(&self.line[back].key, &query)).await?;
             self.turns.extend(rows.into_iter().map(|row| ((back, row.no), Some(row))));
         }

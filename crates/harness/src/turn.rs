@@ -6,19 +6,19 @@ use futures_util::StreamExt;
 use futures_util::future::ready;
 use futures_util::stream::{once, unfold};
 use serde_json::Value;
-use singletree_durable::{SessionKey, TurnQuery, TurnRow};
+use singletree_durable::{SessionKey, TurnRow, TurnRowQuery};
 use singletree_llm::ChatMessage;
 
 use crate::agent::WhileSuspended;
 use crate::chat::Chat;
 use crate::event::ChatEvent;
-use crate::hot::{Hot, Told};
-use crate::listen::{Begin, Events, Live, Only};
+use crate::hot::{LoadedSession, OutcomeReceiver};
+use crate::listen::{EventListener, ListenPosition, ListenedTurn, LiveEvents};
 use crate::outcome::ChatTurnOutcome;
-use crate::record::{Ended, TurnRowExt, read_outcome};
-use crate::replay::Replay;
+use crate::record::{StoredOutcome, TurnRowExt, read_outcome};
+use crate::replay::EventReplay;
 use crate::turn_id::TurnId;
-use crate::usage::ModelUsage;
+use crate::usage::ModelTokenUsage;
 use crate::{Error, Result};
 
 /// A turn that was accepted. Dropping it cancels nothing.
@@ -27,29 +27,37 @@ pub struct Turn {
     chat: Chat,
     key: SessionKey,
     id: TurnId,
-    end: End,
+    end: OutcomeSource,
     /// The turn's number, by which its events are found.
     no: Option<u64>,
     /// Where its events begin in the log.
-    from: Begin,
+    from: ListenPosition,
     /// The events heard since before the turn began; the first listener takes them.
-    live: Option<Arc<Mutex<Option<Live>>>>,
+    live: Option<Arc<Mutex<Option<LiveEvents>>>>,
 }
 
 #[derive(Debug, Clone)]
-enum End {
-    Waiting(Told),
+enum OutcomeSource {
+    Waiting(OutcomeReceiver),
     Known(Arc<ChatTurnOutcome>),
 }
 
 impl Turn {
-    pub(crate) fn waiting(chat: Chat, key: SessionKey, id: TurnId, told: Told) -> Self {
-        Self { chat, key, id, end: End::Waiting(told), no: None, from: Begin::Oldest, live: None }
+    pub(crate) fn waiting(chat: Chat, key: SessionKey, id: TurnId, told: OutcomeReceiver) -> Self {
+        Self {
+            chat,
+            key,
+            id,
+            end: OutcomeSource::Waiting(told),
+            no: None,
+            from: ListenPosition::Oldest,
+            live: None,
+        }
     }
 
     /// Sets where in the log the turn begins, and the receiver that listens to it already.
-    pub(crate) fn beginning_at(mut self, no: u64, from: u64, live: Option<Live>) -> Self {
-        (self.no, self.from) = (Some(no), Begin::At(from));
+    pub(crate) fn beginning_at(mut self, no: u64, from: u64, live: Option<LiveEvents>) -> Self {
+        (self.no, self.from) = (Some(no), ListenPosition::At(from));
         self.live = live.map(|live| Arc::new(Mutex::new(Some(live))));
         self
     }
@@ -77,7 +85,7 @@ impl Turn {
     /// Tells whether the call that returned this accepted the turn; else it was there before (D3).
     #[must_use]
     pub fn is_new(&self) -> bool {
-        matches!(self.from, Begin::At(_))
+        matches!(self.from, ListenPosition::At(_))
     }
 
     /// Tells whether it waits until the session's wait ends, as its agent wants messages to (D1): somebody has to
@@ -99,8 +107,8 @@ impl Turn {
     /// Dropping the future changes nothing; it may be asked for again.
     pub async fn outcome(&self) -> Arc<ChatTurnOutcome> {
         match &self.end {
-            End::Known(outcome) => outcome.clone(),
-            End::Waiting(told) => {
+            OutcomeSource::Known(outcome) => outcome.clone(),
+            OutcomeSource::Waiting(told) => {
                 let _counted = self.chat.house.hot(&self.key).map(|hot| hot.waiting.clone());
                 let (mut told, mut given_up) = (told.clone(), self.chat.house.given_up.subscribe());
                 let known = tokio::select! {
@@ -126,7 +134,7 @@ impl Turn {
     /// `chat_turn_unknown` when its record is not kept any more; `store_unavailable` and its kin.
     pub async fn message(&self) -> Result<Option<(Arc<ChatMessage>, Option<Value>)>> {
         match self.row().await?.message {
-            Some(no) => Replay::new(&self.chat, &self.key).item(no).await.map(Some),
+            Some(no) => EventReplay::new(&self.chat, &self.key).item(no).await.map(Some),
             None => Ok(None),
         }
     }
@@ -135,14 +143,14 @@ impl Turn {
     ///
     /// # Errors
     /// As [`Turn::message`].
-    pub async fn usage(&self) -> Result<Vec<ModelUsage>> {
-        let ended = Ended::of(&self.row().await?)?;
+    pub async fn usage(&self) -> Result<Vec<ModelTokenUsage>> {
+        let ended = StoredOutcome::of(&self.row().await?)?;
         Ok(ended.map(|ended| ended.used.told()).unwrap_or_default())
     }
 
     async fn row(&self) -> Result<TurnRow> {
         let house = &self.chat.house;
-        let query = TurnQuery::Invocation(self.id.invocation.clone());
+        let query = TurnRowQuery::Invocation(self.id.invocation.clone());
         let rows = house.read(house.journal.turns(&self.key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == self.id.ordinal);
         row.ok_or_else(|| Error::TurnUnknown { turn: self.id.to_string() })
@@ -150,8 +158,8 @@ impl Turn {
 
     fn is_over(&self) -> bool {
         match &self.end {
-            End::Known(_) => true,
-            End::Waiting(told) => told.borrow().is_some(),
+            OutcomeSource::Known(_) => true,
+            OutcomeSource::Waiting(told) => told.borrow().is_some(),
         }
     }
 
@@ -167,11 +175,11 @@ impl Turn {
     pub fn events(&self) -> impl futures_core::Stream<Item = Result<ChatEvent>> + Send + use<> {
         let live =
             self.live.as_ref().and_then(|live| live.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let only = Only::new(self.id.clone(), self.no, self.is_over());
+        let only = ListenedTurn::new(self.id.clone(), self.no, self.is_over());
         let chat = self.chat.clone();
         let ours = self.chat.house.hot(&self.key).and_then(|hot| match live {
-            Some(live) => Events::resume(chat, hot, (self.from, live), only),
-            None => Events::open(chat, hot, self.from, Some(only)),
+            Some(live) => EventListener::resume(chat, hot, (self.from, live), only),
+            None => EventListener::open(chat, hot, self.from, Some(only)),
         });
         let ours = match ours {
             Ok(events) => events.stream().left_stream(),
@@ -197,7 +205,7 @@ impl Chat {
         let journal = &self.house.journal;
         let key = self.house.read(journal.session_of(self.tenant()?, &id.invocation)).await?;
         let key = key.ok_or_else(unknown)?;
-        let query = TurnQuery::Invocation(id.invocation.clone());
+        let query = TurnRowQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(journal.turns(&key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal).ok_or_else(unknown)?;
         self.turn_of(key, row).await
@@ -208,18 +216,26 @@ impl Chat {
         let reading = read_outcome(self.house.journal.as_ref(), &key, &row);
         let outcome = self.house.limited(reading).await?;
         let end = match outcome {
-            Some(outcome) => End::Known(Arc::new(outcome)),
+            Some(outcome) => OutcomeSource::Known(Arc::new(outcome)),
             None => {
                 let hot = self.house.hot(&key)?;
                 self.house.ready(&hot).await?;
                 self.end_of(&hot, &row).await?
             }
         };
-        Ok(Turn { chat: self.clone(), key, id, end, no: Some(row.no), from: Begin::Oldest, live: None })
+        Ok(Turn {
+            chat: self.clone(),
+            key,
+            id,
+            end,
+            no: Some(row.no),
+            from: ListenPosition::Oldest,
+            live: None,
+        })
     }
 
     /// Finds out how a turn ends that had no outcome just now.
-    async fn end_of(&self, hot: &Hot, row: &TurnRow) -> Result<End> {
+    async fn end_of(&self, hot: &LoadedSession, row: &TurnRow) -> Result<OutcomeSource> {
         let id = row.id();
         loop {
             let freed = hot.freed.notified();
@@ -228,14 +244,14 @@ impl Chat {
                 (desk.ticket(&id), desk.running.is_some())
             };
             if let Some(ticket) = ticket {
-                return Ok(End::Waiting(ticket.told()));
+                return Ok(OutcomeSource::Waiting(ticket.told()));
             }
             // It ended between the two looks.
             if let Some(outcome) = self.ended(&hot.key, row).await? {
-                return Ok(End::Known(outcome));
+                return Ok(OutcomeSource::Known(outcome));
             }
             if !runs || self.house.is_closing() {
-                return Ok(End::Known(self.unfinished(&id)));
+                return Ok(OutcomeSource::Known(self.unfinished(&id)));
             }
             // A turn that suspends where its signal has come already has started this one in its commit, and queues it
             // next.
@@ -244,7 +260,7 @@ impl Chat {
     }
 
     async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<Arc<ChatTurnOutcome>>> {
-        let rows = self.house.read(self.house.journal.turns(key, &TurnQuery::No(row.no))).await?;
+        let rows = self.house.read(self.house.journal.turns(key, &TurnRowQuery::No(row.no))).await?;
         let row = rows.into_iter().next().unwrap_or_else(|| row.clone());
         let reading = read_outcome(self.house.journal.as_ref(), key, &row);
         match self.house.limited(reading).await? {

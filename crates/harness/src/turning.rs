@@ -2,46 +2,48 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Head, Json, Put, Require, TurnRow, TurnStatus};
-use singletree_engine::{List, SessionState, Slot, Snapshot};
+use singletree_durable::{
+    BatchPrecondition, JsonDocument, RowMutation, SessionHead, StoredTurnStatus, TurnRow,
+};
+use singletree_engine::{FieldContent, PersistentList, SessionState, Snapshot};
 use singletree_llm::ChatMessage;
 
 use crate::Error;
-use crate::budget::{Bounds, Spent};
-use crate::calls::{Effects, Records};
+use crate::budget::{BudgetUsage, EffectiveBudget};
+use crate::calls::{EffectIntent, Records};
 use crate::event::ChatEventKind;
 use crate::history::HISTORY;
-use crate::made::Making;
-use crate::mail::Mailbox;
+use crate::made::ProvenanceTracker;
+use crate::mail::SignalMailbox;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, DispatchPath, ErroredTurn};
-use crate::policy::PromptPolicy;
-use crate::position::Marks;
-use crate::record::{self, Recorded, Tail, TurnRowExt};
+use crate::policy::TurnPromptPolicy;
+use crate::position::HistoryMarks;
+use crate::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
 use crate::side::SideRecords;
-use crate::steer::Taken;
-use crate::stored::{self, Kept, StoredFields};
+use crate::steer::SteeredMessage;
+use crate::stored::{self, FieldStorage, StoredFields};
 use crate::turn_id::MessageId;
-use crate::usage::Used;
-use crate::writing::{Author, Beside, Numbers, RowFields, Writing, write_fields};
+use crate::usage::TurnModelUsage;
+use crate::writing::{BatchBuilder, ItemMetadata, ItemNumbering, RowFields, TurnIdentity, write_fields};
 
 /// Pairs of (session field, state field).
-pub(crate) type Names = Arc<[(Arc<str>, Arc<str>)]>;
+pub(crate) type FieldNames = Arc<[(Arc<str>, Arc<str>)]>;
 
 /// A turn while it runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Turning {
+pub(crate) struct TurnState {
     pub(crate) row: TurnRow,
-    pub(crate) head: Head,
+    pub(crate) head: SessionHead,
     /// Which texts reach the model.
-    pub(crate) policy: PromptPolicy,
+    pub(crate) policy: TurnPromptPolicy,
     /// The session's fields as committed.
     pub(crate) stored: StoredFields,
     /// Whether they could not be read: then the turn can only end, and the fields here are not the session's.
     pub(crate) unread: bool,
-    pub(crate) names: Names,
+    pub(crate) names: FieldNames,
     pub(crate) rows: RowFields,
-    pub(crate) numbers: Numbers,
-    pub(crate) marks: Marks,
+    pub(crate) numbers: ItemNumbering,
+    pub(crate) marks: HistoryMarks,
     pub(crate) path: DispatchPath,
     /// Whether a position of the invocation is stored.
     pub(crate) positioned: bool,
@@ -53,26 +55,26 @@ pub(crate) struct Turning {
     pub(crate) migrated: Option<SessionState>,
     /// The records of the turn that are stored (D7).
     pub(crate) records: Records,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: EffectiveBudget,
     /// The turn's use of its budgets, as it is stored with its position.
-    pub(crate) spent: Spent,
+    pub(crate) spent: BudgetUsage,
     /// The turn's model usage.
-    pub(crate) used: Used,
+    pub(crate) used: TurnModelUsage,
     /// The provenance of the next commit, as far as it is known.
-    pub(crate) making: Making,
+    pub(crate) making: ProvenanceTracker,
     /// The messages that the turn has taken, and whose turns end with it.
-    pub(crate) taken: Vec<Taken>,
+    pub(crate) taken: Vec<SteeredMessage>,
     /// The turns of such messages that this commit ends.
     pub(crate) ended: Vec<(u64, Arc<ChatTurnOutcome>)>,
     /// The side records that its nodes set for the messages that they make.
     pub(crate) sides: SideRecords,
     /// Whether its invocation recorded the intent of a call that changes something (D29).
-    pub(crate) effects: Effects,
+    pub(crate) effects: EffectIntent,
 }
 
-impl Turning {
-    pub(crate) fn author(&self) -> Author {
-        Author { no: self.row.no, id: self.row.id() }
+impl TurnState {
+    pub(crate) fn author(&self) -> TurnIdentity {
+        TurnIdentity { no: self.row.no, id: self.row.id() }
     }
 
     /// Returns the position of the user's message in the history, when the turn has one.
@@ -81,7 +83,11 @@ impl Turning {
     }
 
     /// Writes and announces the messages that were not announced yet.
-    pub(crate) fn announce(&mut self, writing: &mut Writing, messages: &List) -> Result<(), Error> {
+    pub(crate) fn announce(
+        &mut self,
+        writing: &mut BatchBuilder,
+        messages: &PersistentList,
+    ) -> Result<(), Error> {
         self.take_offered(writing, messages);
         let author = self.author();
         let own = self.own();
@@ -90,7 +96,7 @@ impl Turning {
                 continue;
             }
             let side = self.sides.of(position);
-            let beside = Beside { placement: None, side: side.as_ref().map(Json::from) };
+            let beside = ItemMetadata { placement: None, side: side.as_ref().map(JsonDocument::from) };
             beside.side.as_ref().map_or(Ok(()), |side| self.bounds.side(side.as_str()))?;
             let (no, side) = match self.numbers.get(item) {
                 // Its body was written before it had a side record; that a steering message was taken is told now.
@@ -110,10 +116,10 @@ impl Turning {
     ///
     /// # Errors
     /// `chat_budget_exhausted` when the history would be longer than it may be (D13). Transitions that end a turn early
-    /// do not check that ([`Turning::write_history`]): they close calls in any case.
+    /// do not check that ([`TurnState::write_history`]): they close calls in any case.
     pub(crate) fn write_session(
         &mut self,
-        writing: &mut Writing,
+        writing: &mut BatchBuilder,
         session: &SessionState,
     ) -> Result<(), Error> {
         self.migrated = None;
@@ -121,12 +127,16 @@ impl Turning {
         self.write_state(writing, &session.fields)?;
         let history = stored::find(&self.stored, HISTORY);
         history.map_or(Ok(()), |history| {
-            self.bounds.history(history.slot.as_list().map_or(0, List::len), history.bytes)
+            self.bounds.history(history.slot.as_list().map_or(0, PersistentList::len), history.bytes)
         })
     }
 
     /// Writes the history alone (D10, D11): the other fields stay as they are stored.
-    pub(crate) fn write_history(&mut self, writing: &mut Writing, messages: &List) -> Result<(), Error> {
+    pub(crate) fn write_history(
+        &mut self,
+        writing: &mut BatchBuilder,
+        messages: &PersistentList,
+    ) -> Result<(), Error> {
         let mut fields = match &self.migrated {
             Some(migrated) => {
                 self.head.schema_version.clone_from(&migrated.schema_version);
@@ -135,35 +145,35 @@ impl Turning {
             None => stored::to_fields(&self.stored),
         };
         match fields.iter_mut().find(|(name, _)| name.as_ref() == HISTORY) {
-            Some((_, slot)) => *slot = Slot::Many(messages.clone()),
-            None => fields.push((HISTORY.into(), Slot::Many(messages.clone()))),
+            Some((_, slot)) => *slot = FieldContent::Many(messages.clone()),
+            None => fields.push((HISTORY.into(), FieldContent::Many(messages.clone()))),
         }
         self.write_state(writing, &fields)
     }
 
     pub(crate) fn write_state(
         &mut self,
-        writing: &mut Writing,
-        fields: &[(Arc<str>, Slot)],
+        writing: &mut BatchBuilder,
+        fields: &[(Arc<str>, FieldContent)],
     ) -> Result<(), Error> {
         let author = self.author();
         let how = (&self.rows.clone(), &mut self.numbers, &self.bounds);
         self.stored = write_fields(writing, &author, fields, (&self.stored, self.head.version), how)?;
         // These fields were made from this version; on another version they would undo later changes (INV-3).
-        writing.require(Require::SessionVersion(self.head.version));
+        writing.require(BatchPrecondition::SessionVersion(self.head.version));
         self.head.version += 1;
         self.head.updated_at = writing.now;
         self.head.agent.clone_from(&self.row.agent);
         self.head.graph.clone_from(&self.row.graph);
-        writing.put(Put::Head(self.head.clone()));
+        writing.put(RowMutation::Head(self.head.clone()));
         Ok(())
     }
 
     /// Writes the end of the turn: its row, its event, and that nothing unfinished is left of it.
     pub(crate) fn write_end(
         &mut self,
-        writing: &mut Writing,
-        recorded: &Recorded,
+        writing: &mut BatchBuilder,
+        recorded: &OutcomeRecord,
         outcome: Arc<ChatTurnOutcome>,
     ) -> Result<(), Error> {
         let errored = match outcome.as_ref() {
@@ -174,19 +184,19 @@ impl Turning {
         self.row.status = record::status(&outcome);
         self.row.ended_at = Some(writing.now);
         self.row.outcome = Some(recorded.with(&self.used)?);
-        self.used.rows().for_each(|row| writing.put(Put::Usage(row)));
+        self.used.rows().for_each(|row| writing.put(RowMutation::Usage(row)));
         if recorded.frees_key() {
             (self.row.key, self.row.digest) = (None, None);
         }
-        writing.put(Put::Turn(self.row.clone()));
-        if self.row.status != TurnStatus::Suspended {
-            Mailbox::end(writing, &self.row);
+        writing.put(RowMutation::Turn(self.row.clone()));
+        if self.row.status != StoredTurnStatus::Suspended {
+            SignalMailbox::end(writing, &self.row);
         }
-        if self.positioned && self.row.status != TurnStatus::Suspended {
-            writing.put(Put::DropPosition(self.row.invocation.clone()));
+        if self.positioned && self.row.status != StoredTurnStatus::Suspended {
+            writing.put(RowMutation::DropPosition(self.row.invocation.clone()));
         }
         if !self.records.is_empty() {
-            writing.put(Put::DropRecords { turn: self.row.no });
+            writing.put(RowMutation::DropRecords { turn: self.row.no });
         }
         let at = self.making.ended();
         let (what, at) = match *outcome {
@@ -202,19 +212,19 @@ impl Turning {
     pub(crate) fn generation(&self, state_field: &str) -> Option<u64> {
         let (session, _) = self.names.iter().find(|(_, state)| state.as_ref() == state_field)?;
         match stored::find(&self.stored, session)?.kept {
-            Kept::Rows { generation } => Some(generation),
-            Kept::Value => None,
+            FieldStorage::Rows { generation } => Some(generation),
+            FieldStorage::Value => None,
         }
     }
 
     /// Names the messages that the turn added after the user's own, as they are stored.
-    pub(crate) fn tail(&self, len: u64) -> Tail {
+    pub(crate) fn tail(&self, len: u64) -> ReplyRange {
         let generation = match stored::find(&self.stored, HISTORY).map(|it| it.kept) {
-            Some(Kept::Rows { generation }) => generation,
-            Some(Kept::Value) | None => 0,
+            Some(FieldStorage::Rows { generation }) => generation,
+            Some(FieldStorage::Value) | None => 0,
         };
         let existing = self.path == DispatchPath::ExistingSession;
-        Tail {
+        ReplyRange {
             generation,
             from: self.marks.boundary.min(len),
             to: len,
@@ -224,9 +234,9 @@ impl Turning {
     }
 
     /// Returns the stored form of the outcome of a failed turn.
-    pub(crate) fn failure(&self, errored: &ErroredTurn) -> Recorded {
+    pub(crate) fn failure(&self, errored: &ErroredTurn) -> OutcomeRecord {
         let place = (!self.unread).then(|| self.committed().len());
-        Recorded::errored(errored).beside(self.effects.any(), place)
+        OutcomeRecord::errored(errored).beside(self.effects.any(), place)
     }
 
     /// Returns the bytes of the committed history.
@@ -235,17 +245,17 @@ impl Turning {
     }
 
     /// Returns the committed history.
-    pub(crate) fn committed(&self) -> List {
+    pub(crate) fn committed(&self) -> PersistentList {
         stored::list(&self.stored, HISTORY).cloned().unwrap_or_default()
     }
 }
 
 /// Returns the history of a state.
-pub(crate) fn history(state: &Snapshot) -> List {
-    state.get(HISTORY).and_then(Slot::as_list).cloned().unwrap_or_default()
+pub(crate) fn history(state: &Snapshot) -> PersistentList {
+    state.get(HISTORY).and_then(FieldContent::as_list).cloned().unwrap_or_default()
 }
 
 /// Returns the messages from a position on.
-pub(crate) fn messages_from(list: &List, position: u64) -> Result<Vec<Arc<ChatMessage>>, Error> {
+pub(crate) fn messages_from(list: &PersistentList, position: u64) -> Result<Vec<Arc<ChatMessage>>, Error> {
     list.iter_from(position).map(record::message).collect()
 }

@@ -1,12 +1,12 @@
 //! Looking at turns, without waiting for them.
 
-use singletree_durable::{SessionKey, Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus};
+use singletree_durable::{SessionKey, StoredTurnKind, StoredTurnStatus, Timestamp, TurnRow, TurnRowQuery};
 
-use crate::activity::Activity;
+use crate::activity::TurnActivity;
 use crate::chat::Chat;
-use crate::record::{Ended, TurnRowExt};
+use crate::record::{StoredOutcome, TurnRowExt};
 use crate::turn_id::TurnId;
-use crate::usage::ModelUsage;
+use crate::usage::ModelTokenUsage;
 use crate::{Error, Result};
 
 /// Among how many of the last numbers the newest turn is looked for.
@@ -24,9 +24,9 @@ pub struct TurnInfo {
     /// The agent that runs it.
     pub agent: String,
     /// The cause of the turn.
-    pub kind: TurnKind,
+    pub kind: StoredTurnKind,
     /// How far it is.
-    pub status: TurnStatus,
+    pub status: StoredTurnStatus,
     /// When it was accepted.
     pub accepted_at: Timestamp,
     /// When it ended.
@@ -34,9 +34,9 @@ pub struct TurnInfo {
     /// The failed turn that it retries (D29), as long as the record of that is kept.
     pub retries: Option<TurnId>,
     /// How far it is, while it has not ended and its session is in this process's memory.
-    pub activity: Option<Activity>,
+    pub activity: Option<TurnActivity>,
     /// Its model usage, once it has ended.
-    pub usage: Vec<ModelUsage>,
+    pub usage: Vec<ModelTokenUsage>,
 }
 
 /// A page of a session's turns.
@@ -55,7 +55,7 @@ impl Chat {
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn turns(&self, session_id: &str, from: u64, limit: u64) -> Result<TurnPage> {
         let key = self.row(session_id).await?.key;
-        let query = TurnQuery::From { no: from, limit: limit.saturating_add(1) };
+        let query = TurnRowQuery::From { no: from, limit: limit.saturating_add(1) };
         let mut rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
         let fits = usize::try_from(limit).unwrap_or(usize::MAX);
         let next = rows.get(fits).map(|row| row.no);
@@ -70,7 +70,7 @@ impl Chat {
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn open_turns(&self, session_id: &str) -> Result<Vec<TurnInfo>> {
         let key = self.row(session_id).await?.key;
-        let rows = self.house.read(self.house.journal.turns(&key, &TurnQuery::Open)).await?;
+        let rows = self.house.read(self.house.journal.turns(&key, &TurnRowQuery::Open)).await?;
         self.turn_infos(&key, &rows).await
     }
 
@@ -82,7 +82,7 @@ impl Chat {
         let row = self.row(session_id).await?;
         // Numbers that a fork or an import took belong to no turn.
         let no = row.counters.turns.saturating_sub(NEWEST);
-        let query = TurnQuery::From { no, limit: NEWEST };
+        let query = TurnRowQuery::From { no, limit: NEWEST };
         let rows = self.house.read(self.house.journal.turns(&row.key, &query)).await?;
         let last = rows.last().map(std::slice::from_ref).unwrap_or_default();
         Ok(self.turn_infos(&row.key, last).await?.pop())
@@ -95,7 +95,7 @@ impl Chat {
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn turn_info(&self, session_id: &str, id: &TurnId) -> Result<TurnInfo> {
         let key = self.key(session_id)?;
-        let query = TurnQuery::Invocation(id.invocation.clone());
+        let query = TurnRowQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
         let row = rows.iter().find(|row| row.ordinal == id.ordinal);
         let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
@@ -112,10 +112,10 @@ impl Chat {
 
     pub(crate) async fn turn_info_of(&self, key: &SessionKey, row: &TurnRow) -> Result<TurnInfo> {
         let retries = match row.retries {
-            Some(no) => self.house.read(self.house.journal.turns(key, &TurnQuery::No(no))).await?,
+            Some(no) => self.house.read(self.house.journal.turns(key, &TurnRowQuery::No(no))).await?,
             None => Vec::new(),
         };
-        let loaded = self.house.loaded(key).filter(|_| row.status == TurnStatus::Accepted);
+        let loaded = self.house.loaded(key).filter(|_| row.status == StoredTurnStatus::Accepted);
         let activity = loaded.and_then(|hot| hot.activity(&row.id()));
         Ok(TurnInfo { activity, ..turn_info(key, row, retries.first().map(TurnRowExt::id))? })
     }
@@ -133,6 +133,6 @@ fn turn_info(key: &SessionKey, row: &TurnRow, retries: Option<TurnId>) -> Result
         ended_at: row.ended_at,
         retries,
         activity: None,
-        usage: Ended::of(row)?.map(|it| it.used.told()).unwrap_or_default(),
+        usage: StoredOutcome::of(row)?.map(|it| it.used.told()).unwrap_or_default(),
     })
 }

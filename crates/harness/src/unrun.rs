@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use singletree_durable::TurnRow;
-use singletree_engine::Entered;
+use singletree_engine::RunEntry;
 
 use crate::Error;
-use crate::calls::{Effects, Records, have_intent};
-use crate::keeper::Keeper;
-use crate::position::Position;
-use crate::prepare::Preparing;
+use crate::calls::{EffectIntent, Records, have_intent};
+use crate::keeper::JournalPort;
+use crate::position::StoredPosition;
+use crate::prepare::TurnPreparation;
 use crate::stopped_run::{StoppedRun, project};
 use crate::stored::StoredFields;
-use crate::turning::Turning;
-use crate::usage::Used;
+use crate::turning::TurnState;
+use crate::usage::TurnModelUsage;
 
 /// A turn that is ended without being run further.
 #[derive(Clone)]
-pub(crate) struct Unrun {
+pub(crate) struct AbandonedTurn {
     row: TurnRow,
     /// Its model usage in this process, if it has run here; its committed usage is part of that.
-    used: Used,
+    used: TurnModelUsage,
 }
 
-impl Unrun {
-    pub(crate) fn after(keeper: &Keeper) -> Self {
+impl AbandonedTurn {
+    pub(crate) fn after(keeper: &JournalPort) -> Self {
         Self { row: keeper.row(), used: keeper.budget().used() }
     }
 
@@ -33,22 +33,25 @@ impl Unrun {
     }
 }
 
-impl From<TurnRow> for Unrun {
+impl From<TurnRow> for AbandonedTurn {
     fn from(row: TurnRow) -> Self {
-        Self { row, used: Used::default() }
+        Self { row, used: TurnModelUsage::default() }
     }
 }
 
-impl Preparing<'_> {
+impl TurnPreparation<'_> {
     /// Makes a keeper for a turn that is ended without being run, or without being run further, and says where its run
     /// stood if it had effects (D29).
-    pub(crate) async fn unrun(&self, unrun: Unrun) -> Result<(Arc<Keeper>, Option<StoppedRun>), Error> {
-        let Unrun { row, used } = unrun;
+    pub(crate) async fn unrun(
+        &self,
+        unrun: AbandonedTurn,
+    ) -> Result<(Arc<JournalPort>, Option<StoppedRun>), Error> {
+        let AbandonedTurn { row, used } = unrun;
         let mut turning = match self.fields().await {
             Ok(stored) => self.turning_on(stored, row)?,
             // A history that nobody can read has no calls to close, and its turns end all the same (INV-8).
             Err(error) if error.is_corrupt() => {
-                Turning { unread: true, ..self.turning_on(StoredFields::new(), row)? }
+                TurnState { unread: true, ..self.turning_on(StoredFields::new(), row)? }
             }
             Err(error) => return Err(error),
         };
@@ -61,9 +64,9 @@ impl Preparing<'_> {
         let is_own = position.as_ref().is_some_and(|position| position.turn == turning.row.no);
         // Calls that it had committed are its own to close (D8); a position that cannot be read says nothing about
         // them.
-        let position = position.and_then(|position| position.body.decode::<Position>().ok());
+        let position = position.and_then(|position| position.body.decode::<StoredPosition>().ok());
         let stood_with_effects = position.as_ref().is_some_and(|position| position.effects);
-        turning.effects = Effects::of(stood_with_effects || have_intent(&turning.records));
+        turning.effects = EffectIntent::of(stood_with_effects || have_intent(&turning.records));
         let mut stopped = None;
         if let Some(position) = position.filter(|_| is_own) {
             turning.marks.first = position.marks.first.min(turning.marks.first);
@@ -76,15 +79,15 @@ impl Preparing<'_> {
         if !used.is_empty() {
             turning.used = used;
         }
-        Ok((self.keep(turning, Entered::Fresh(None), None).0, stopped))
+        Ok((self.keep(turning, RunEntry::Fresh(None), None).0, stopped))
     }
 
     /// Reads where the run of a turn with effects stood; none when that cannot be read, or the session is another by
     /// now.
     async fn stopped_at(
         &self,
-        turning: &mut Turning,
-        position: &Position,
+        turning: &mut TurnState,
+        position: &StoredPosition,
     ) -> Result<Option<StoppedRun>, Error> {
         if turning.unread || position.version != turning.head.version {
             return Ok(None);

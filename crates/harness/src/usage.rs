@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{UsageOf, UsageRow};
-use singletree_llm::Usage;
+use singletree_durable::{UsageRow, UsageRowQuery};
+use singletree_llm::TokenUsage;
 
 use crate::Result;
 use crate::chat::Chat;
 
 /// The usage of one model, as its provider reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ModelUsage {
+pub struct ModelTokenUsage {
     /// The model.
     pub model: String,
     /// How many answers were reported on.
@@ -40,12 +40,12 @@ const TOKENS_MAX: u64 = 1 << 40;
 
 /// The usage of one turn so far, by model, as it is stored with its position and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Used(BTreeMap<String, Counts>);
+pub(crate) struct TurnModelUsage(BTreeMap<String, ModelUsageCounts>);
 
 /// The counts of one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Counts {
+struct ModelUsageCounts {
     calls: u64,
     #[serde(skip_serializing_if = "is_none")]
     prompt_tokens: u64,
@@ -63,13 +63,13 @@ fn is_none(used: &u64) -> bool {
     *used == 0
 }
 
-impl Used {
+impl TurnModelUsage {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Counts one answer. A provider that reports nothing is not counted.
-    pub(crate) fn count(&mut self, model: &str, usage: &Usage) {
+    pub(crate) fn count(&mut self, model: &str, usage: &TokenUsage) {
         let reported = [
             usage.prompt_tokens,
             usage.completion_tokens,
@@ -107,12 +107,12 @@ impl Used {
         })
     }
 
-    pub(crate) fn told(&self) -> Vec<ModelUsage> {
-        self.rows().map(ModelUsage::from).collect()
+    pub(crate) fn told(&self) -> Vec<ModelTokenUsage> {
+        self.rows().map(ModelTokenUsage::from).collect()
     }
 }
 
-impl From<UsageRow> for ModelUsage {
+impl From<UsageRow> for ModelTokenUsage {
     fn from(row: UsageRow) -> Self {
         let UsageRow { model, calls, prompt_tokens, completion_tokens, cached_tokens, cache_creation_tokens } =
             row;
@@ -129,9 +129,9 @@ impl Chat {
     ///
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
-    pub async fn usage(&self, session_id: &str) -> Result<Vec<ModelUsage>> {
+    pub async fn usage(&self, session_id: &str) -> Result<Vec<ModelTokenUsage>> {
         let row = self.row(session_id).await?;
-        self.used(UsageOf::Session(row.key)).await
+        self.used(UsageRowQuery::Session(row.key)).await
     }
 
     /// Returns the tenant's model usage in all its sessions, ordered by model, also in those that were deleted. The
@@ -139,13 +139,13 @@ impl Chat {
     ///
     /// # Errors
     /// `store_unavailable` and its kin.
-    pub async fn usage_of_tenant(&self) -> Result<Vec<ModelUsage>> {
-        self.used(UsageOf::Tenant(self.tenant()?.clone())).await
+    pub async fn usage_of_tenant(&self) -> Result<Vec<ModelTokenUsage>> {
+        self.used(UsageRowQuery::Tenant(self.tenant()?.clone())).await
     }
 
-    async fn used(&self, of: UsageOf) -> Result<Vec<ModelUsage>> {
+    async fn used(&self, of: UsageRowQuery) -> Result<Vec<ModelTokenUsage>> {
         let rows = self.house.read(self.house.journal.usage(&of)).await?;
-        Ok(rows.into_iter().map(ModelUsage::from).collect())
+        Ok(rows.into_iter().map(ModelTokenUsage::from).collect())
     }
 }
 
@@ -153,11 +153,15 @@ impl Chat {
 mod tests {
     use super::*;
 
-    fn usage(prompt: u64, completion: u64) -> Usage {
-        Usage { prompt_tokens: Some(prompt), completion_tokens: Some(completion), ..Usage::default() }
+    fn usage(prompt: u64, completion: u64) -> TokenUsage {
+        TokenUsage {
+            prompt_tokens: Some(prompt),
+            completion_tokens: Some(completion),
+            ..TokenUsage::default()
+        }
     }
 
-    fn line(used: &Used) -> Vec<String> {
+    fn line(used: &TurnModelUsage) -> Vec<String> {
         let told = used.told().into_iter();
         told.map(|told| {
             format!("{} {} {} {}", told.model, told.calls, told.prompt_tokens, told.completion_tokens)
@@ -167,29 +171,29 @@ mod tests {
 
     #[test]
     fn calls_of_a_model_add_up_and_what_is_not_reported_is_not_counted() {
-        let mut used = Used::default();
-        used.count("b", &Usage::default());
+        let mut used = TurnModelUsage::default();
+        used.count("b", &TokenUsage::default());
         assert!(used.is_empty());
         used.count("b", &usage(1, 2));
         used.count("a", &usage(3, 4));
         used.count("b", &usage(10, 20));
-        used.count("b", &Usage { total_tokens: Some(5), ..Usage::default() });
+        used.count("b", &TokenUsage { total_tokens: Some(5), ..TokenUsage::default() });
         assert_eq!(line(&used), ["a 1 3 4", "b 3 11 22"]);
         let stored = serde_json::to_string(&used).unwrap();
         assert_eq!(stored.matches("cached").count(), 0, "{stored}");
-        assert_eq!(serde_json::from_str::<Used>(&stored).unwrap(), used);
+        assert_eq!(serde_json::from_str::<TurnModelUsage>(&stored).unwrap(), used);
     }
 
     // INV-12
     #[test]
     fn names_and_numbers_of_a_provider_have_bounds() {
-        let mut used = Used::default();
+        let mut used = TurnModelUsage::default();
         for no in 0..MODELS_MAX + 5 {
             used.count(&format!("m{no:02}"), &usage(1, 1));
         }
         assert_eq!(used.0.len(), MODELS_MAX + 1);
         assert_eq!(line(&used).last().map(String::as_str), Some("others 5 5 5"));
-        let mut used = Used::default();
+        let mut used = TurnModelUsage::default();
         used.count(&"é".repeat(150), &usage(u64::MAX, 0));
         assert_eq!(line(&used), [format!("{} 1 {TOKENS_MAX} 0", "é".repeat(100))]);
     }

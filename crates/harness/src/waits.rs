@@ -5,24 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use singletree_durable::{Json, TurnKind, TurnRow, WaitRow, WaitStatus};
+use singletree_durable::{JsonDocument, StoredTurnKind, StoredWaitStatus, TurnRow, WaitRow};
 use singletree_engine::Error as RunError;
 
-use crate::calls::Effects;
-use crate::hot::{Answering, Desk, Hot, Listener, Queued, Ticket, Work};
-use crate::house::House;
-use crate::made::Made;
+use crate::calls::EffectIntent;
+use crate::hot::{
+    LoadedSession, LoadedState, OutcomeListener, PendingAnswer, QueuedTurn, QueuedWork, TurnHandle,
+};
+use crate::house::ChatInner;
+use crate::made::CommitProvenance;
 use crate::outcome::ChatTurnOutcome;
-use crate::position::Position;
-use crate::prepare::Preparing;
+use crate::position::StoredPosition;
+use crate::prepare::TurnPreparation;
 use crate::stopped_run::StoppedRun;
 use crate::stored::corrupt;
-use crate::turning::Turning;
+use crate::turning::TurnState;
 use crate::{Error, transition};
 
 /// Why a wait ends without being resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum WaitEndReason {
     /// Somebody cancelled it (D10).
     Cancelled,
     /// A new message took its place (D1).
@@ -35,31 +37,35 @@ pub(crate) enum End {
 
 /// Ends the session's wait: its invocation ends errored, in a turn of its own. Nothing happens when there is none.
 pub(crate) async fn close(
-    house: &Arc<House>,
-    hot: &Arc<Hot>,
-    end: End,
+    house: &Arc<ChatInner>,
+    hot: &Arc<LoadedSession>,
+    end: WaitEndReason,
 ) -> Result<Option<Arc<ChatTurnOutcome>>, Error> {
     let Some(wait) = hot.desk().wait.clone() else { return Ok(None) };
     let (status, error) = match end {
-        End::Cancelled | End::Superseded => (WaitStatus::Cancelled, Error::Cancelled),
-        End::Expired => (WaitStatus::Expired, Error::SignalExpired { signal: wait.signal.clone() }),
-        End::Unfit => {
+        WaitEndReason::Cancelled | WaitEndReason::Superseded => {
+            (StoredWaitStatus::Cancelled, Error::Cancelled)
+        }
+        WaitEndReason::Expired => {
+            (StoredWaitStatus::Expired, Error::SignalExpired { signal: wait.signal.clone() })
+        }
+        WaitEndReason::Unfit => {
             let reason = "where it stands does not fit the graph any more".into();
             let invocation = wait.invocation.to_string();
-            (WaitStatus::Cancelled, RunError::SuspensionRecord { invocation, reason }.into())
+            (StoredWaitStatus::Cancelled, RunError::SuspensionRecord { invocation, reason }.into())
         }
     };
     let any = house.any_served();
-    let preparing = Preparing { house, hot, served: any };
+    let preparing = TurnPreparation { house, hot, served: any };
     let suspended = preparing.turn(wait.turn).await?;
     let served = house.agents.get(&suspended.agent).unwrap_or(any);
-    let mut turning = Preparing { house, hot, served }.turning(suspended.clone()).await?;
+    let mut turning = TurnPreparation { house, hot, served }.turning(suspended.clone()).await?;
     turning.positioned = true;
     let stopped = read_end(house, hot, &mut turning).await?;
     let (commit, outcome, stored, head) = {
         let mut desk = hot.desk();
         let mut writing = house.write(hot, &desk);
-        turning.row = transition::claim::next_row(&mut writing, &suspended, &wait, TurnKind::Close);
+        turning.row = transition::claim::next_row(&mut writing, &suspended, &wait, StoredTurnKind::Close);
         let id = crate::record::TurnRowExt::id(&turning.row);
         let errored = served.errored(&house.limits, Some(id), &error);
         let ended = WaitRow { status, ..wait };
@@ -80,27 +86,31 @@ pub(crate) async fn close(
 }
 
 /// Reads whether the invocation that ends had effects, and where its history ends (D29).
-async fn read_end(house: &House, hot: &Hot, turning: &mut Turning) -> Result<StoppedRun, Error> {
+async fn read_end(
+    house: &ChatInner,
+    hot: &LoadedSession,
+    turning: &mut TurnState,
+) -> Result<StoppedRun, Error> {
     let row = house.read(house.journal.position(&hot.key, &turning.row.invocation)).await?;
     // One that cannot be read says nothing of that.
-    let position = row.and_then(|row| row.body.decode::<Position>().ok());
-    turning.effects = Effects::of(position.as_ref().is_some_and(|position| position.effects));
+    let position = row.and_then(|row| row.body.decode::<StoredPosition>().ok());
+    turning.effects = EffectIntent::of(position.as_ref().is_some_and(|position| position.effects));
     let history = turning.committed();
     let range = turning.last_stored(&history).filter(|_| turning.effects.any());
     let last = match range {
         Some(range) => house.item_beside(hot, &range).await,
         None => None,
     };
-    let made = position.and_then(|position| Made::at(&position.cursor));
+    let made = position.and_then(|position| CommitProvenance::at(&position.cursor));
     Ok(StoppedRun { session: None, history, shown: None, made, last })
 }
 
 /// Runs the turn that an answer starts; none when the answer was not taken: then nothing was consumed.
 pub(crate) async fn run_answer(
-    house: &Arc<House>,
-    hot: &Arc<Hot>,
-    ticket: &Arc<Ticket>,
-    answering: Answering,
+    house: &Arc<ChatInner>,
+    hot: &Arc<LoadedSession>,
+    ticket: &Arc<TurnHandle>,
+    answering: PendingAnswer,
 ) -> Option<Arc<ChatTurnOutcome>> {
     if let Some(running) = hot.desk().running.as_mut() {
         running.answers = Some(answering.wait);
@@ -110,7 +120,7 @@ pub(crate) async fn run_answer(
         refuse(answering, Error::Correlation { why: "the wait has ended".into() });
         return None;
     };
-    let preparing = Preparing { house, hot, served: house.any_served() };
+    let preparing = TurnPreparation { house, hot, served: house.any_served() };
     let paused = match preparing.paused(&wait).await {
         Ok(paused) => paused,
         Err(error) => {
@@ -125,7 +135,7 @@ pub(crate) async fn run_answer(
             return None;
         }
     };
-    let preparing = Preparing { house, hot, served: &served };
+    let preparing = TurnPreparation { house, hot, served: &served };
     let ready = match preparing.answer(wait, paused, answering).await {
         Ok(ready) => ready,
         Err((error, answering)) => {
@@ -138,7 +148,12 @@ pub(crate) async fn run_answer(
 }
 
 /// An answer could not start its turn, and nothing was consumed. A wait that no answer can ever end is ended here.
-pub(crate) async fn unresumable(house: &Arc<House>, hot: &Arc<Hot>, answering: Answering, error: Error) {
+pub(crate) async fn unresumable(
+    house: &Arc<ChatInner>,
+    hot: &Arc<LoadedSession>,
+    answering: PendingAnswer,
+    error: Error,
+) {
     let category = error.category();
     if category == "chat_signal_expired" && !answering.expired {
         // If this cannot be recorded, the next answer or look at the deadlines tries again.
@@ -149,8 +164,8 @@ pub(crate) async fn unresumable(house: &Arc<House>, hot: &Arc<Hot>, answering: A
     // A store that does not work is no reason: it may work again.
     let store = matches!(error, Error::Store { .. }) || house.is_closing();
     let end = match (unfit, answering.expired && !store) {
-        (true, _) => Some(End::Unfit),
-        (false, true) => Some(End::Expired),
+        (true, _) => Some(WaitEndReason::Unfit),
+        (false, true) => Some(WaitEndReason::Expired),
         (false, false) => None,
     };
     if let Some(end) = end {
@@ -162,13 +177,13 @@ pub(crate) async fn unresumable(house: &Arc<House>, hot: &Arc<Hot>, answering: A
 
 /// Ends a wait whose deadline has come. The caller has the session's turn. The wait ends at once, or, where it names
 /// values to go on with, in the turn that runs next.
-async fn expire_now(house: &Arc<House>, hot: &Arc<Hot>, wait: u64) -> Result<(), Error> {
+async fn expire_now(house: &Arc<ChatInner>, hot: &Arc<LoadedSession>, wait: u64) -> Result<(), Error> {
     let Some(wait) = hot.desk().wait.clone().filter(|pending| pending.no == wait) else { return Ok(()) };
     match on_deadline(&wait)? {
-        None => close(house, hot, End::Expired).await.map(drop),
+        None => close(house, hot, WaitEndReason::Expired).await.map(drop),
         Some(payload) => {
-            let ticket = Ticket::new(None, None);
-            let expiry = Answering {
+            let ticket = TurnHandle::new(None, None);
+            let expiry = PendingAnswer {
                 wait: wait.no,
                 payload,
                 from: None,
@@ -176,13 +191,13 @@ async fn expire_now(house: &Arc<House>, hot: &Arc<Hot>, wait: u64) -> Result<(),
                 ticket: ticket.clone(),
                 taken: None,
             };
-            put_before_messages(&mut hot.desk(), Queued { ticket, work: Work::Answer(expiry) });
+            put_before_messages(&mut hot.desk(), QueuedTurn { ticket, work: QueuedWork::Answer(expiry) });
             Ok(())
         }
     }
 }
 
-pub(crate) fn refuse(answering: Answering, error: Error) {
+pub(crate) fn refuse(answering: PendingAnswer, error: Error) {
     answering.ticket.settle(false);
     if let Some(taken) = answering.taken {
         // Who answered may have gone.
@@ -193,30 +208,33 @@ pub(crate) fn refuse(answering: Answering, error: Error) {
 /// Puts an end of a wait before the messages that wait behind it (INV-1, D1).
 ///
 /// Returns who waits for the one that is on its way already, if one is: then this one is not taken.
-pub(crate) fn enqueue(hot: &Hot, answering: Answering) -> Option<Arc<Ticket>> {
+pub(crate) fn enqueue(hot: &LoadedSession, answering: PendingAnswer) -> Option<Arc<TurnHandle>> {
     let mut desk = hot.desk();
     if let Some(earlier) = desk.answering(answering.wait) {
         return Some(earlier);
     }
     let ticket = answering.ticket.clone();
-    put_before_messages(&mut desk, Queued { ticket, work: Work::Answer(answering) });
+    put_before_messages(&mut desk, QueuedTurn { ticket, work: QueuedWork::Answer(answering) });
     None
 }
 
 /// Puts the turn that an early signal has started before the messages that wait, as a signal that comes now would be.
-pub(crate) fn resume(hot: &Hot, row: TurnRow) {
-    let ticket = Ticket::new(Some(crate::record::TurnRowExt::id(&row)), None);
+pub(crate) fn resume(hot: &LoadedSession, row: TurnRow) {
+    let ticket = TurnHandle::new(Some(crate::record::TurnRowExt::id(&row)), None);
     ticket.settle(true);
-    put_before_messages(&mut hot.desk(), Queued { ticket, work: Work::Recover { row, has_run: false } });
+    put_before_messages(
+        &mut hot.desk(),
+        QueuedTurn { ticket, work: QueuedWork::Recover { row, has_run: false } },
+    );
 }
 
-fn put_before_messages(desk: &mut Desk, queued: Queued) {
-    let before = desk.queue.iter().position(|item| matches!(item.work, Work::Message { .. }));
+fn put_before_messages(desk: &mut LoadedState, queued: QueuedTurn) {
+    let before = desk.queue.iter().position(|item| matches!(item.work, QueuedWork::Message { .. }));
     let at = before.unwrap_or(desk.queue.len());
     desk.queue.insert(at, queued);
 }
 
-pub(crate) fn tell_listeners(listeners: &[(u64, Listener)], outcome: &Arc<ChatTurnOutcome>) {
+pub(crate) fn tell_listeners(listeners: &[(u64, OutcomeListener)], outcome: &Arc<ChatTurnOutcome>) {
     for (_, listener) in listeners {
         // A listener's panic is its own: the turn is over and recorded.
         drop(catch_unwind(AssertUnwindSafe(|| listener(outcome.clone()))));
@@ -227,7 +245,7 @@ pub(crate) fn tell_listeners(listeners: &[(u64, Listener)], outcome: &Arc<ChatTu
 /// still while the machine is suspended (D37).
 const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 
-impl House {
+impl ChatInner {
     /// Watches deadlines in the background, from the first call on.
     pub(crate) fn watch_deadlines(self: &Arc<Self>) {
         use std::sync::atomic::Ordering;
@@ -284,9 +302,9 @@ impl House {
         }
     }
 
-    async fn expire(self: &Arc<Self>, hot: &Arc<Hot>, wait: WaitRow) -> Result<(), Error> {
+    async fn expire(self: &Arc<Self>, hot: &Arc<LoadedSession>, wait: WaitRow) -> Result<(), Error> {
         self.ready(hot).await?;
-        let preparing = Preparing { house: self, hot, served: self.any_served() };
+        let preparing = TurnPreparation { house: self, hot, served: self.any_served() };
         if !self.agents.contains_key(&preparing.turn(wait.turn).await?.agent) {
             // Another process has the agent (D28).
             return Ok(());
@@ -297,7 +315,8 @@ impl House {
                 return Err(RunError::Argument { what: "the session is busy".into() }.into());
             };
             let still = hot.desk().wait.as_ref().is_some_and(|it| it.no == wait.no);
-            let closed = if still { close(self, hot, End::Expired).await.map(drop) } else { Ok(()) };
+            let closed =
+                if still { close(self, hot, WaitEndReason::Expired).await.map(drop) } else { Ok(()) };
             drop(held);
             self.kick(hot);
             return closed;
@@ -305,9 +324,9 @@ impl House {
         if hot.desk().wait.as_ref().is_none_or(|it| it.no != wait.no) {
             return Ok(());
         }
-        let ticket = Ticket::new(None, None);
+        let ticket = TurnHandle::new(None, None);
         let (wait, payload) = (wait.no, fields);
-        let answering = Answering { wait, payload, from: None, expired: true, ticket, taken: None };
+        let answering = PendingAnswer { wait, payload, from: None, expired: true, ticket, taken: None };
         // One that came first wins; if it is refused, the next look finds the wait still due.
         if enqueue(hot, answering).is_none() {
             self.kick(hot);
@@ -317,6 +336,6 @@ impl House {
 }
 
 fn on_deadline(wait: &WaitRow) -> Result<Option<Map<String, Value>>, Error> {
-    let fields = wait.on_deadline.as_ref().map(Json::decode).transpose();
+    let fields = wait.on_deadline.as_ref().map(JsonDocument::decode).transpose();
     fields.map_err(|error| corrupt(format!("on_deadline of wait {}", wait.no), Some(error.into())))
 }

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use singletree_durable::{Put, SessionKey, Timestamp, TurnKind, TurnRow};
+use singletree_durable::{RowMutation, SessionKey, StoredTurnKind, Timestamp, TurnRow};
 
 use crate::chat::Chat;
-use crate::hot::Work;
+use crate::hot::QueuedWork;
 use crate::outcome::ChatTurnOutcome;
-use crate::record::{Ended, TurnRowExt};
+use crate::record::{StoredOutcome, TurnRowExt};
 use crate::turn_id::TurnId;
-use crate::usage::ModelUsage;
-use crate::writing::Writing;
+use crate::usage::ModelTokenUsage;
+use crate::writing::BatchBuilder;
 
 /// How a turn went: told once it is recorded.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TurnEnd {
+pub struct TurnEndReport {
     /// Whose session, and which.
     pub session: SessionKey,
     /// Which turn.
@@ -23,7 +23,7 @@ pub struct TurnEnd {
     /// The agent that ran it.
     pub agent: String,
     /// The cause of the turn.
-    pub kind: TurnKind,
+    pub kind: StoredTurnKind,
     /// When it was accepted.
     pub accepted_at: Timestamp,
     /// When this process began to run it; none when it did not.
@@ -33,7 +33,7 @@ pub struct TurnEnd {
     /// How it ended.
     pub outcome: Arc<ChatTurnOutcome>,
     /// The turn's model usage.
-    pub usage: Vec<ModelUsage>,
+    pub usage: Vec<ModelTokenUsage>,
 }
 
 /// Is told how turns ended, after the end is recorded.
@@ -42,12 +42,12 @@ pub struct TurnEnd {
 /// Its panics are caught. The end of a turn that a process does not live to tell is in the store.
 pub trait TurnWatcher: fmt::Debug + Send + Sync {
     /// A turn has ended.
-    fn ended(&self, report: &TurnEnd);
+    fn ended(&self, report: &TurnEndReport);
 }
 
 /// How much there is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Load {
+pub struct ChatWorkload {
     /// Sessions in memory.
     pub sessions: usize,
     /// Turns that run.
@@ -66,9 +66,9 @@ pub(crate) struct EndedTurn(TurnRow);
 
 impl EndedTurn {
     /// Finds all of them.
-    pub(crate) fn all(writing: &Writing) -> Vec<Self> {
+    pub(crate) fn all(writing: &BatchBuilder) -> Vec<Self> {
         let ended = writing.batch.puts.iter().filter_map(|put| match put {
-            Put::Turn(row) if row.status.is_ended() => Some(Self(row.clone())),
+            RowMutation::Turn(row) if row.status.is_ended() => Some(Self(row.clone())),
             _ => None,
         });
         ended.collect()
@@ -90,11 +90,11 @@ impl EndedTurn {
         session: &SessionKey,
         started_at: Option<Timestamp>,
         outcome: &Arc<ChatTurnOutcome>,
-    ) -> TurnEnd {
+    ) -> TurnEndReport {
         let row = &self.0;
         // An outcome that was just written can be read.
-        let usage = Ended::of(row).ok().flatten().map(|it| it.used.told()).unwrap_or_default();
-        TurnEnd {
+        let usage = StoredOutcome::of(row).ok().flatten().map(|it| it.used.told()).unwrap_or_default();
+        TurnEndReport {
             session: session.clone(),
             turn: row.id(),
             agent: row.agent.clone(),
@@ -112,14 +112,14 @@ impl Chat {
     /// Returns how much there is to do at this moment, of all tenants. Looks at every session in memory: for who asks
     /// every few seconds.
     #[must_use]
-    pub fn load(&self) -> Load {
-        let mut load = Load::default();
+    pub fn load(&self) -> ChatWorkload {
+        let mut load = ChatWorkload::default();
         for hot in self.house.all_hot() {
             let streams = hot.feed.listeners();
             let desk = hot.desk();
             load.sessions += 1;
             load.running += usize::from(desk.running.is_some());
-            let waits = |it: &Work| !matches!(it, Work::Message { committed: false, .. });
+            let waits = |it: &QueuedWork| !matches!(it, QueuedWork::Message { committed: false, .. });
             load.waiting += desk.queue.iter().filter(|item| waits(&item.work)).count();
             load.streams += streams;
             load.pending_waits += usize::from(desk.wait.is_some());

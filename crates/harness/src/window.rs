@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
 use singletree_durable::{Journal, SessionKey};
-use singletree_engine::List;
+use singletree_engine::PersistentList;
 use singletree_llm::Role;
 
 use crate::history::HISTORY;
@@ -19,16 +19,16 @@ const STRIDE: u64 = 64;
 /// tool call, which no provider accepts (INV-6). In a history that the harness made, every message of the user is such
 /// a one; in an imported history some may not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window(NonZeroU64);
+pub(crate) struct HistoryWindow(NonZeroU64);
 
-impl Window {
+impl HistoryWindow {
     /// A window of no message is one of a single message: without it there is nothing to answer.
     pub(crate) fn new(messages: u64) -> Self {
         Self(NonZeroU64::new(messages).unwrap_or(NonZeroU64::MIN))
     }
 
     /// Finds where the window on a list begins; none when that is not held, or when none can begin there or before.
-    pub(crate) fn start(self, list: &List) -> Result<Option<u64>, Error> {
+    pub(crate) fn start(self, list: &PersistentList) -> Result<Option<u64>, Error> {
         let latest = list.len().saturating_sub(self.0.get());
         // Answers whose calls were not seen yet.
         let mut answered = BTreeSet::new();
@@ -46,14 +46,14 @@ impl Window {
     }
 
     /// Tells whether a list holds the window.
-    pub(crate) fn is_held(self, list: &List) -> Result<bool, Error> {
+    pub(crate) fn is_held(self, list: &PersistentList) -> Result<bool, Error> {
         Ok(list.first_held() == 0 || self.start(list)?.is_some())
     }
 
     /// Returns a list that holds no more than the window.
-    pub(crate) fn cut(self, list: &List) -> Result<List, Error> {
+    pub(crate) fn cut(self, list: &PersistentList) -> Result<PersistentList, Error> {
         Ok(match self.start(list)?.filter(|start| *start > list.first_held()) {
-            Some(start) => List::window(start, list.iter_from(start).cloned()),
+            Some(start) => PersistentList::window(start, list.iter_from(start).cloned()),
             None => list.clone(),
         })
     }
@@ -64,12 +64,12 @@ impl Window {
         journal: &dyn Journal,
         key: &SessionKey,
         (generation, len): (u64, u64),
-    ) -> Result<List, Error> {
+    ) -> Result<PersistentList, Error> {
         let (place, list) = ((journal, key), (HISTORY, generation));
         let mut first = len.saturating_sub(self.0.get());
         let mut items = stored::read_items(place, list, first..len).await?;
         loop {
-            let held = List::window(first, items.iter().cloned());
+            let held = PersistentList::window(first, items.iter().cloned());
             if first == 0 || self.start(&held)?.is_some() {
                 return self.cut(&held);
             }
@@ -89,17 +89,17 @@ mod tests {
     use crate::history::item;
 
     /// Messages of the user at 0, 3, 6, …, two answers after each; held from `first` on.
-    fn list(first: u64, len: u64) -> List {
+    fn list(first: u64, len: u64) -> PersistentList {
         let message = |at: u64| match at % 3 {
             0 => ChatMessage::user("ask"),
             _ => ChatMessage::assistant("answer"),
         };
-        List::window(first, (first..len).map(message).map(item))
+        PersistentList::window(first, (first..len).map(message).map(item))
     }
 
     #[test]
     fn a_window_begins_with_the_last_message_of_the_user_that_leaves_it_wide_enough() {
-        let start = |first, len, messages| Window::new(messages).start(&list(first, len)).unwrap();
+        let start = |first, len, messages| HistoryWindow::new(messages).start(&list(first, len)).unwrap();
         assert_eq!(start(0, 9, 3), Some(6));
         assert_eq!(start(0, 9, 4), Some(3));
         assert_eq!(start(0, 9, 1), Some(6));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_list_that_holds_less_than_the_window_must_be_read_again() {
-        let held = |first, messages| Window::new(messages).is_held(&list(first, 9)).unwrap();
+        let held = |first, messages| HistoryWindow::new(messages).is_held(&list(first, 9)).unwrap();
         assert_eq!([held(0, 90), held(3, 4), held(4, 4), held(5, 3)], [true, true, false, true]);
     }
 
@@ -138,8 +138,8 @@ mod tests {
             }
             messages.push(ChatMessage::user("last"));
             proptest::prop_assert!(validate_messages(&messages).is_ok());
-            let list = List::new(messages.iter().cloned().map(item));
-            let start = Window::new(width).start(&list).unwrap().unwrap();
+            let list = PersistentList::new(messages.iter().cloned().map(item));
+            let start = HistoryWindow::new(width).start(&list).unwrap().unwrap();
             let window = &messages[usize::try_from(start).unwrap()..];
             proptest::prop_assert_eq!(window[0].role, Role::User);
             proptest::prop_assert!(window.len() as u64 >= width.min(messages.len() as u64));
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn cutting_keeps_positions_and_forgets_what_is_before_the_window() {
-        let cut = Window::new(4).cut(&list(0, 9)).unwrap();
+        let cut = HistoryWindow::new(4).cut(&list(0, 9)).unwrap();
         assert_eq!((cut.first_held(), cut.len(), cut.iter().len()), (3, 9, 6));
     }
 }

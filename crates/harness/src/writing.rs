@@ -1,20 +1,20 @@
 //! One transition being written: a batch, the numbers it takes, and the events that tell of it.
 
 use singletree_durable::{
-    Batch, Counters, EventRow, Fence, FieldRow, FieldValue, Head, ItemRow, Json, Placement, Put, Require,
-    SessionKey, Timestamp,
+    Batch, BatchPrecondition, Counters, EventRow, FencingToken, FieldRow, FieldValue, ItemPlacement,
+    JsonDocument, ListItemRow, RowMutation, SessionHead, SessionKey, Timestamp,
 };
-use singletree_engine::{Item, List, Slot};
+use singletree_engine::{FieldContent, Item, PersistentList};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::Error;
-use crate::budget::{Bounds, nesting, within, within_nesting};
-use crate::event::{ChatEvent, ChatEventKind, EventId};
+use crate::budget::{EffectiveBudget, nesting, within, within_nesting};
+use crate::event::{ChatEvent, ChatEventId, ChatEventKind};
 use crate::limit::Limits;
-use crate::mail::Mailbox;
-use crate::steer::Offered;
-use crate::stored::{self, Kept, StoredField, StoredFields};
+use crate::mail::SignalMailbox;
+use crate::steer::OfferedMessage;
+use crate::stored::{self, FieldStorage, StoredField, StoredFields};
 use crate::turn_id::TurnId;
 
 /// How many rows most transitions write at most: a turn of one reply ends with nine.
@@ -22,7 +22,7 @@ const PUTS: usize = 9;
 
 /// The turn for which something is written.
 #[derive(Debug, Clone)]
-pub(crate) struct Author {
+pub(crate) struct TurnIdentity {
     pub(crate) no: u64,
     pub(crate) id: TurnId,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Author {
 /// A commit works on a clone. Its cost grows with the items since the commit before it, not with the length of the run:
 /// landed items are shared.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct ItemNumbering {
     landed: Arc<NumberTable>,
     new: NumberTable,
 }
@@ -45,7 +45,7 @@ struct NumberTable {
     placed: BTreeSet<u64>,
 }
 
-impl Numbers {
+impl ItemNumbering {
     pub(crate) fn note(&mut self, item: &Item, no: u64) {
         self.new.by_address.insert(item.address(), (item.clone(), no));
     }
@@ -76,29 +76,29 @@ impl Numbers {
 
 /// The values that are written with a new item beside its body.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct ItemMetadata {
     /// Its place in a list, if it is history at once.
-    pub(crate) placement: Option<Placement>,
+    pub(crate) placement: Option<ItemPlacement>,
     /// Its side record, which is not part of the item (D17).
-    pub(crate) side: Option<Json>,
+    pub(crate) side: Option<JsonDocument>,
 }
 
-impl Beside {
-    fn at(placement: Placement) -> Self {
+impl ItemMetadata {
+    fn at(placement: ItemPlacement) -> Self {
         Self { placement: Some(placement), side: None }
     }
 }
 
 /// A transition being written.
 #[derive(Debug)]
-pub(crate) struct Writing {
+pub(crate) struct BatchBuilder {
     pub(crate) batch: Batch,
     pub(crate) counters: Counters,
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<ChatEvent>,
-    pub(crate) mailbox: Mailbox,
+    pub(crate) mailbox: SignalMailbox,
     /// The messages that the turn that runs was handed.
-    pub(crate) offered: Vec<Offered>,
+    pub(crate) offered: Vec<OfferedMessage>,
     /// The bytes that an item may have.
     item_bytes: usize,
     /// The levels that an item may have.
@@ -107,17 +107,17 @@ pub(crate) struct Writing {
     taken: Counters,
 }
 
-impl Writing {
+impl BatchBuilder {
     pub(crate) fn new(
         key: &SessionKey,
-        fence: Fence,
+        fence: FencingToken,
         counters: Counters,
         now: Timestamp,
         epoch: &Arc<str>,
     ) -> Self {
         let mut batch = Batch::new(key.clone(), fence);
         batch.puts.reserve(PUTS);
-        let (mailbox, offered) = (Mailbox::default(), Vec::new());
+        let (mailbox, offered) = (SignalMailbox::default(), Vec::new());
         let (events, epoch) = (Vec::new(), epoch.clone());
         let (item_bytes, nesting) = (usize::MAX, usize::MAX);
         Self { batch, counters, now, events, mailbox, offered, item_bytes, nesting, epoch, taken: counters }
@@ -130,36 +130,36 @@ impl Writing {
         self
     }
 
-    pub(crate) fn with_offered(mut self, offered: Vec<Offered>) -> Self {
+    pub(crate) fn with_offered(mut self, offered: Vec<OfferedMessage>) -> Self {
         self.offered = offered;
         self
     }
 
-    pub(crate) fn with_mailbox(mut self, mailbox: Mailbox) -> Self {
+    pub(crate) fn with_mailbox(mut self, mailbox: SignalMailbox) -> Self {
         self.mailbox = mailbox;
         self
     }
 
-    pub(crate) fn require(&mut self, require: Require) {
+    pub(crate) fn require(&mut self, require: BatchPrecondition) {
         self.batch.requires.push(require);
     }
 
-    pub(crate) fn put(&mut self, put: Put) {
+    pub(crate) fn put(&mut self, put: RowMutation) {
         self.batch.put(put);
     }
 
     /// Adds the counters, if numbers were taken, and returns the transition, which is complete now.
     pub(crate) fn finish(mut self) -> Self {
         if self.counters != self.taken {
-            self.batch.put(Put::Counters(self.counters));
+            self.batch.put(RowMutation::Counters(self.counters));
         }
         self
     }
 
     /// Returns the head that this transition writes, if it writes one.
-    pub(crate) fn head_put(&self) -> Option<Head> {
+    pub(crate) fn head_put(&self) -> Option<SessionHead> {
         self.batch.puts.iter().rev().find_map(|put| match put {
-            Put::Head(head) => Some(head.clone()),
+            RowMutation::Head(head) => Some(head.clone()),
             _ => None,
         })
     }
@@ -167,36 +167,41 @@ impl Writing {
     /// Adds a durable event. Listeners are told when it is committed.
     pub(crate) fn event(
         &mut self,
-        author: &Author,
+        author: &TurnIdentity,
         item: Option<u64>,
-        body: Option<Json>,
+        body: Option<JsonDocument>,
         what: ChatEventKind,
     ) {
         let seq = self.counters.events;
         self.counters.events += 1;
         let kind = what.as_str().to_owned();
-        self.batch.put(Put::Event(EventRow { seq, turn: author.no, kind, item, at: self.now, body }));
-        let id = Some(EventId { epoch: self.epoch.as_ref().to_owned(), seq });
+        self.batch.put(RowMutation::Event(EventRow { seq, turn: author.no, kind, item, at: self.now, body }));
+        let id = Some(ChatEventId { epoch: self.epoch.as_ref().to_owned(), seq });
         let session = self.batch.key.session.clone();
         self.events.push(ChatEvent { id, session, turn: author.id.clone(), at: self.now, what });
     }
 
     /// Writes an item's body, unless it is written already, and returns its number.
-    pub(crate) fn item(&mut self, author: &Author, item: &Item, numbers: &mut Numbers) -> Result<u64, Error> {
+    pub(crate) fn item(
+        &mut self,
+        author: &TurnIdentity,
+        item: &Item,
+        numbers: &mut ItemNumbering,
+    ) -> Result<u64, Error> {
         match numbers.get(item) {
             Some(no) => Ok(no),
-            None => self.new_item(author, item, Beside::default(), numbers),
+            None => self.new_item(author, item, ItemMetadata::default(), numbers),
         }
     }
 
     pub(crate) fn new_item(
         &mut self,
-        author: &Author,
+        author: &TurnIdentity,
         item: &Item,
-        beside: Beside,
-        numbers: &mut Numbers,
+        beside: ItemMetadata,
+        numbers: &mut ItemNumbering,
     ) -> Result<u64, Error> {
-        let Beside { placement, side } = beside;
+        let ItemMetadata { placement, side } = beside;
         let body = item.text().map_err(|error| {
             stored::corrupt("an item that JSON cannot represent".into(), Some(error.into()))
         })?;
@@ -204,8 +209,8 @@ impl Writing {
         within_nesting(body, self.nesting)?;
         let no = self.counters.items;
         self.counters.items += 1;
-        let body = Json::from_text(body);
-        self.batch.put(Put::Item(ItemRow { no, turn: author.no, placement, body, side }));
+        let body = JsonDocument::from_text(body);
+        self.batch.put(RowMutation::Item(ListItemRow { no, turn: author.no, placement, body, side }));
         numbers.note(item, no);
         Ok(no)
     }
@@ -214,19 +219,21 @@ impl Writing {
     /// one that crosses into a subgraph and back, has a row for each list.
     fn place(
         &mut self,
-        author: &Author,
+        author: &TurnIdentity,
         item: &Item,
-        at: Placement,
-        numbers: &mut Numbers,
+        at: ItemPlacement,
+        numbers: &mut ItemNumbering,
     ) -> Result<(), Error> {
         match (numbers.place(item), numbers.get(item)) {
-            (Some(no), _) => self.put(Put::Place { item: no, placement: at }),
+            (Some(no), _) => self.put(RowMutation::Place { item: no, placement: at }),
             (None, None) => {
-                self.new_item(author, item, Beside::at(at), numbers)?;
+                self.new_item(author, item, ItemMetadata::at(at), numbers)?;
                 // So that a second list which shares it has a row of its own.
                 numbers.place(item);
             }
-            (None, Some(_)) => drop(self.new_item(author, item, Beside::at(at), &mut Numbers::default())?),
+            (None, Some(_)) => {
+                drop(self.new_item(author, item, ItemMetadata::at(at), &mut ItemNumbering::default())?)
+            }
         }
         Ok(())
     }
@@ -236,43 +243,43 @@ impl Writing {
     /// had a list of its name, whose rows are still there.
     pub(crate) fn list(
         &mut self,
-        author: &Author,
-        (name, list): (&Arc<str>, &List),
+        author: &TurnIdentity,
+        (name, list): (&Arc<str>, &PersistentList),
         (before, first): (Option<&StoredField>, u64),
-        numbers: &mut Numbers,
+        numbers: &mut ItemNumbering,
     ) -> Result<StoredField, Error> {
         let extended = before.and_then(|before| match (&before.slot, before.kept) {
-            (Slot::Many(stored), Kept::Rows { generation }) if list.extends(stored) => {
+            (FieldContent::Many(stored), FieldStorage::Rows { generation }) if list.extends(stored) => {
                 Some((generation, stored.len(), before.bytes))
             }
             _ => None,
         });
         let (generation, from, mut bytes) = extended.unwrap_or_else(|| {
             let next = before.map_or(first, |before| match before.kept {
-                Kept::Rows { generation } => generation + 1,
-                Kept::Value => first,
+                FieldStorage::Rows { generation } => generation + 1,
+                FieldStorage::Value => first,
             });
             (next, 0, 0)
         });
         // An item that has a place in an earlier generation needs a row of its own in the new one; of a list that was
         // not kept as rows before, none has.
-        let rewritten = extended.is_none() && before.is_some_and(|before| before.kept != Kept::Value);
-        let mut copied = Numbers::default();
+        let rewritten = extended.is_none() && before.is_some_and(|before| before.kept != FieldStorage::Value);
+        let mut copied = ItemNumbering::default();
         for (seq, item) in (from..).zip(list.iter_from(from)) {
-            let at = Placement { field: name.as_ref().to_owned(), generation, seq };
+            let at = ItemPlacement { field: name.as_ref().to_owned(), generation, seq };
             bytes += item.text().map_or(0, str::len) as u64;
             if rewritten {
-                self.new_item(author, item, Beside::at(at), &mut copied)?;
+                self.new_item(author, item, ItemMetadata::at(at), &mut copied)?;
             } else {
                 self.place(author, item, at, numbers)?;
             }
         }
         let value = FieldValue::List { generation, len: list.len(), bytes };
-        self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
+        self.put(RowMutation::Field(FieldRow { name: name.as_ref().to_owned(), value }));
         Ok(StoredField {
             name: name.clone(),
-            slot: Slot::Many(list.clone()),
-            kept: Kept::Rows { generation },
+            slot: FieldContent::Many(list.clone()),
+            kept: FieldStorage::Rows { generation },
             bytes,
         })
     }
@@ -281,21 +288,21 @@ impl Writing {
     pub(crate) fn value(
         &mut self,
         name: &Arc<str>,
-        slot: &Slot,
-        bounds: &Bounds,
+        slot: &FieldContent,
+        bounds: &EffectiveBudget,
     ) -> Result<StoredField, Error> {
         let unfit = |it: serde_json::Error| {
             stored::corrupt(format!("field '{name}', which JSON cannot represent"), Some(it.into()))
         };
         let json = match slot {
-            Slot::One(item) => Json::from_text(item.text().map_err(unfit)?),
-            Slot::Many(list) => Json::from(&list.to_json().map_err(unfit)?),
+            FieldContent::One(item) => JsonDocument::from_text(item.text().map_err(unfit)?),
+            FieldContent::Many(list) => JsonDocument::from(&list.to_json().map_err(unfit)?),
         };
         bounds.field(json.as_str())?;
         let bytes = json.as_str().len() as u64;
         let value = FieldValue::Value(json);
-        self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
-        Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: Kept::Value, bytes })
+        self.put(RowMutation::Field(FieldRow { name: name.as_ref().to_owned(), value }));
+        Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: FieldStorage::Value, bytes })
     }
 }
 
@@ -307,18 +314,18 @@ pub(crate) type RowFields = Arc<std::collections::BTreeSet<String>>;
 /// A list that begins anew takes the version that this commit makes as its generation. No generation is higher than the
 /// version of the commit which gave it, so that no generation is given twice.
 pub(crate) fn write_fields(
-    writing: &mut Writing,
-    author: &Author,
-    state: &[(Arc<str>, Slot)],
+    writing: &mut BatchBuilder,
+    author: &TurnIdentity,
+    state: &[(Arc<str>, FieldContent)],
     (before, version): (&StoredFields, u64),
-    (rows, numbers, bounds): (&RowFields, &mut Numbers, &Bounds),
+    (rows, numbers, bounds): (&RowFields, &mut ItemNumbering, &EffectiveBudget),
 ) -> Result<StoredFields, Error> {
     // A session that was never committed has no rows of any list.
     let first = if version == 0 { 0 } else { version + 1 };
     let mut after = Vec::with_capacity(state.len());
     // Fields that a newer version of the state does not have are dropped.
     for gone in before.iter().filter(|it| state.iter().all(|(name, _)| *name != it.name)) {
-        writing.put(Put::DropField(gone.name.as_ref().to_owned()));
+        writing.put(RowMutation::DropField(gone.name.as_ref().to_owned()));
     }
     for (name, slot) in state {
         let stored = stored::find(before, name);
@@ -327,7 +334,7 @@ pub(crate) fn write_fields(
             continue;
         }
         after.push(match slot {
-            Slot::Many(list) if rows.contains(name.as_ref()) => {
+            FieldContent::Many(list) if rows.contains(name.as_ref()) => {
                 let written = writing.list(author, (name, list), (stored, first), numbers)?;
                 bounds.list(name, list.len(), written.bytes)?;
                 written
@@ -345,7 +352,7 @@ mod tests {
     // INV-5: a step of a long run costs no more than one of a short run.
     #[test]
     fn a_clone_of_numbers_copies_only_those_that_have_not_landed() {
-        let mut numbers = Numbers::default();
+        let mut numbers = ItemNumbering::default();
         let items: Vec<_> = (0..1000).map(|no| Item::from_json(no.into())).collect();
         for (no, item) in (0..).zip(&items) {
             let mut attempt = numbers.clone();
@@ -367,7 +374,7 @@ mod tests {
 
     #[test]
     fn numbers_of_an_attempt_that_fails_are_forgotten() {
-        let (mut numbers, item) = (Numbers::default(), Item::from_json(1.into()));
+        let (mut numbers, item) = (ItemNumbering::default(), Item::from_json(1.into()));
         numbers.note(&item, 7);
         numbers.settle();
         let mut attempt = numbers.clone();

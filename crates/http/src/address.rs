@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 
 /// The host and port of a call, for people; never a path, a query or a credential.
 #[derive(Debug, Clone)]
-pub(crate) struct Host(String);
+pub(crate) struct HostAndPort(String);
 
-impl Host {
+impl HostAndPort {
     /// Takes the host of an address.
     pub(crate) fn of(url: &Url) -> Self {
         let name = url.host_str().unwrap_or_default();
@@ -27,14 +27,14 @@ impl Host {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for HostAndPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<Host> for String {
-    fn from(host: Host) -> Self {
+impl From<HostAndPort> for String {
+    fn from(host: HostAndPort) -> Self {
         host.0
     }
 }

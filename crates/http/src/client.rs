@@ -10,8 +10,8 @@ use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-use crate::address::{self, Host};
-use crate::egress::{Checked, Egress, refused};
+use crate::address::{self, HostAndPort};
+use crate::egress::{EgressPolicy, PublicOnlyResolver, refused};
 use crate::error::{BoxError, Error, Result};
 use crate::limits::HttpLimits;
 use crate::resolver::{Resolver, SystemResolver};
@@ -25,7 +25,7 @@ use crate::transport::{BoxFuture, HttpRequest, HttpResponse, Method, Transport};
 pub struct HttpClient {
     client: reqwest::Client,
     limits: HttpLimits,
-    egress: Egress,
+    egress: EgressPolicy,
     /// Why no server can be trusted, where the system has no roots.
     rootless: Option<Arc<str>>,
 }
@@ -38,7 +38,7 @@ impl HttpClient {
     ///
     /// `http_request_invalid` when the TLS library refuses its configuration.
     pub fn new(limits: HttpLimits) -> Result<Self> {
-        Self::build(limits, Egress::Anywhere, None)
+        Self::build(limits, EgressPolicy::Anywhere, None)
     }
 
     /// Makes a client that calls public addresses only: not this machine, not the private network, not the metadata
@@ -59,7 +59,7 @@ impl HttpClient {
     ///
     /// As [`new`](Self::new).
     pub fn guarded_by(limits: HttpLimits, resolver: Arc<dyn Resolver>) -> Result<Self> {
-        Self::build(limits, Egress::PublicOnly, Some(Checked::new(resolver)))
+        Self::build(limits, EgressPolicy::PublicOnly, Some(PublicOnlyResolver::new(resolver)))
     }
 
     /// Returns the limits.
@@ -76,7 +76,7 @@ impl HttpClient {
         self.client.clone()
     }
 
-    fn build(limits: HttpLimits, egress: Egress, resolver: Option<Checked>) -> Result<Self> {
+    fn build(limits: HttpLimits, egress: EgressPolicy, resolver: Option<PublicOnlyResolver>) -> Result<Self> {
         let (tls, rootless) = tls::config()?;
         let mut builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
@@ -98,7 +98,7 @@ impl HttpClient {
 
     async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse> {
         let url = address::read(&request.url)?;
-        let host = Host::of(&url);
+        let host = HostAndPort::of(&url);
         self.egress.check(&url)?;
         if let Some(why) = self.rootless.as_deref().filter(|_| url.scheme() == "https") {
             return Err(Error::Unreachable { host: host.into(), source: why.into() });
@@ -116,7 +116,7 @@ impl HttpClient {
     }
 
     /// Makes the error of a call that failed before the head of the response.
-    fn failed(&self, host: &Host, error: reqwest::Error) -> Error {
+    fn failed(&self, host: &HostAndPort, error: reqwest::Error) -> Error {
         if let Some(refused) = refused(&error) {
             return Error::Egress { host: host.to_string(), reason: refused };
         }

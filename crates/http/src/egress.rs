@@ -10,7 +10,7 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host as UrlHost, Url};
 
-use crate::address::Host;
+use crate::address::HostAndPort;
 use crate::error::{BoxError, Error, Result};
 use crate::resolver::Resolver;
 
@@ -18,14 +18,14 @@ pub use reserved::reserved;
 
 /// The rule of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Egress {
+pub(crate) enum EgressPolicy {
     /// Wherever its caller says.
     Anywhere,
     /// To public addresses.
     PublicOnly,
 }
 
-impl Egress {
+impl EgressPolicy {
     /// Checks an address that needs no name to be resolved. Names are checked when they are.
     pub(crate) fn check(self, url: &Url) -> Result<()> {
         let address = match (self, url.host()) {
@@ -34,9 +34,10 @@ impl Egress {
             (Self::PublicOnly, Some(UrlHost::Ipv6(it))) => IpAddr::V6(it),
         };
         match reserved(address) {
-            Some(kind) => {
-                Err(Error::Egress { host: Host::of(url).into(), reason: format!("it is a {kind} address") })
-            }
+            Some(kind) => Err(Error::Egress {
+                host: HostAndPort::of(url).into(),
+                reason: format!("it is a {kind} address"),
+            }),
             None => Ok(()),
         }
     }
@@ -44,22 +45,22 @@ impl Egress {
 
 /// Resolves names, and refuses those of which any address is not public: a name that mixes them is a trap.
 #[derive(Debug, Clone)]
-pub(crate) struct Checked(Arc<dyn Resolver>);
+pub(crate) struct PublicOnlyResolver(Arc<dyn Resolver>);
 
-impl Checked {
+impl PublicOnlyResolver {
     /// Makes it over a resolver.
     pub(crate) fn new(resolver: Arc<dyn Resolver>) -> Self {
         Self(resolver)
     }
 }
 
-impl Resolve for Checked {
+impl Resolve for PublicOnlyResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = Arc::clone(&self.0);
         Box::pin(async move {
             let found = resolver.resolve(name.as_str()).await?;
             match found.iter().copied().find_map(reserved) {
-                Some(kind) => Err(BoxError::from(Refused(format!("it resolves to a {kind} address")))),
+                Some(kind) => Err(BoxError::from(EgressRefusal(format!("it resolves to a {kind} address")))),
                 // Port 0 stands for the port of the call.
                 None => Ok(Box::new(found.into_iter().map(|item| SocketAddr::new(item, 0))) as Addrs),
             }
@@ -69,21 +70,21 @@ impl Resolve for Checked {
 
 /// A refusal by the resolver, passed on as an error source through all layers above.
 #[derive(Debug)]
-struct Refused(String);
+struct EgressRefusal(String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for EgressRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl StdError for Refused {}
+impl StdError for EgressRefusal {}
 
 /// Finds the refusal in the sources of an error.
 pub(crate) fn refused(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(refused) = error.downcast_ref::<Refused>() {
+        if let Some(refused) = error.downcast_ref::<EgressRefusal>() {
             return Some(refused.0.clone());
         }
         next = error.source();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use url::Url;
 
-use crate::address::{self, Host};
+use crate::address::{self, HostAndPort};
 use crate::error::{Error, Result};
 use crate::transport::{HttpRequest, HttpResponse, Method, Transport};
 
@@ -49,7 +49,7 @@ fn target(response: &HttpResponse) -> Option<&str> {
 
 fn step(from: &Url, location: &str) -> Result<Url> {
     let next = from.join(location).map_err(|error| Error::Request {
-        problem: format!("the redirect of {} does not read: {error}", Host::of(from)),
+        problem: format!("the redirect of {} does not read: {error}", HostAndPort::of(from)),
     })?;
     address::check(&next)?;
     if from.scheme() == "https" && next.scheme() == "http" {
@@ -59,5 +59,5 @@ fn step(from: &Url, location: &str) -> Result<Url> {
 }
 
 fn denied(url: &Url, reason: String) -> Error {
-    Error::Egress { host: Host::of(url).into(), reason }
+    Error::Egress { host: HostAndPort::of(url).into(), reason }
 }

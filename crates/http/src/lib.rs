@@ -35,5 +35,5 @@ pub use redactor::Redactor;
 pub use resolver::{Resolver, SystemResolver};
 pub use retry_after::retry_after;
 pub use secret::Secret;
-pub use sse::{Event, EventReader};
+pub use sse::{EventReader, ReceivedEvent};
 pub use transport::{BoxFuture, BoxStream, HttpRequest, HttpResponse, Method, Transport, read_body};

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct ReceivedEvent {
     /// Its name, where the server gave one.
     pub name: Option<String>,
     /// Its data; the lines of it joined by `\n`.
@@ -42,7 +42,7 @@ impl EventReader {
     ///
     /// `http_stream_invalid` for a line or an event beyond the limit, and for data that is not UTF-8. Events read after
     /// an error have no meaning.
-    pub fn push(&mut self, mut piece: &[u8], out: &mut Vec<Event>) -> Result<()> {
+    pub fn push(&mut self, mut piece: &[u8], out: &mut Vec<ReceivedEvent>) -> Result<()> {
         while !piece.is_empty() {
             if std::mem::take(&mut self.after_cr) && piece[0] == b'\n' {
                 piece = &piece[1..];
@@ -76,7 +76,7 @@ impl EventReader {
         Err(Error::Stream { problem: format!("a line or an event has more than {} bytes", self.limit) })
     }
 
-    fn line(&mut self, line: &[u8], out: &mut Vec<Event>) -> Result<()> {
+    fn line(&mut self, line: &[u8], out: &mut Vec<ReceivedEvent>) -> Result<()> {
         let line = if std::mem::replace(&mut self.begun, true) {
             line
         } else {
@@ -84,7 +84,7 @@ impl EventReader {
         };
         if line.is_empty() {
             let name = self.name.take();
-            out.extend(self.data.take().map(|data| Event { name, data }));
+            out.extend(self.data.take().map(|data| ReceivedEvent { name, data }));
             return Ok(());
         }
         let (field, value) = match line.iter().position(|it| *it == b':') {

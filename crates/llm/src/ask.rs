@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assemble::ResponseLimits;
-use crate::delta::Delta;
-use crate::error::{Detail, Error, Result};
+use crate::delta::ResponseDelta;
+use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::message::ChatMessage;
-use crate::pace::Pace;
+use crate::pace::AsyncSleep;
 use crate::provider::{Provider, complete_streaming};
 use crate::request::Request;
-use crate::response::{FinishReason, Response};
-use crate::retry::{Retry, RetryReason};
+use crate::response::{ModelFinishReason, Response};
+use crate::retry::{ModelRetryPolicy, RetryReason};
 
 /// A report about a streamed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Shown<'a> {
+pub enum ModelStreamUpdate<'a> {
     /// The next piece of the answer.
-    Delta(&'a Delta),
+    Delta(&'a ResponseDelta),
     /// Discards everything shown so far: its attempt failed, and another one follows.
     Void,
 }
@@ -27,7 +27,7 @@ pub enum Shown<'a> {
 /// One attempt of a call.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct Attempt<'a> {
+pub struct ProviderCallAttempt<'a> {
     /// Its number within the call, from 0.
     pub index: u32,
     /// Why it is made; nothing for the first.
@@ -43,10 +43,10 @@ pub struct Attempt<'a> {
 /// An attempt whose call was dropped is told of when it starts, and never when it ends.
 pub trait AttemptObserver: fmt::Debug + Send + Sync {
     /// Hears that an attempt starts.
-    fn started(&self, attempt: &Attempt<'_>);
+    fn started(&self, attempt: &ProviderCallAttempt<'_>);
 
     /// Hears how an attempt ended.
-    fn ended(&self, attempt: &Attempt<'_>, outcome: Result<&Response, &Error>);
+    fn ended(&self, attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>);
 
     /// Hears that a failed attempt is followed by another one after a wait, before that wait begins. `next` is the
     /// number of the attempt that follows, from 0: 1 at the first retry. The one that follows is told of by
@@ -60,34 +60,34 @@ pub trait AttemptObserver: fmt::Debug + Send + Sync {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use singletree_llm::{Ask, ChatMessage, NoPause, Request, Retry, Script, ScriptedProvider};
+/// use singletree_llm::{ProviderCall, ChatMessage, InstantSleep, Request, ModelRetryPolicy, Script, ScriptedProvider};
 ///
 /// # futures_util::FutureExt::now_or_never(async {
 /// let provider = ScriptedProvider::new(Script::replies(["4"]));
-/// let retry = Retry::new().max_attempts(2);
+/// let retry = ModelRetryPolicy::new().max_attempts(2);
 /// let request = Request::new(vec![Arc::new(ChatMessage::user("What is 2 + 2?"))]);
-/// let ask = Ask::of(&provider).retrying(&retry, &NoPause, &|| 0.5);
+/// let ask = ProviderCall::of(&provider).retrying(&retry, &InstantSleep, &|| 0.5);
 /// assert_eq!(ask.complete(&request).await?.message.text(), "4");
 /// # Ok::<(), singletree_llm::Error>(())
 /// # }).unwrap()?;
 /// # Ok::<(), singletree_llm::Error>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct ProviderCall<'a> {
     provider: &'a dyn Provider,
-    retrying: Option<Retrying<'a>>,
+    retrying: Option<ProviderCallRetries<'a>>,
     observer: Option<&'a dyn AttemptObserver>,
     limits: ResponseLimits,
 }
 
 #[derive(Clone, Copy)]
-struct Retrying<'a> {
-    retry: &'a Retry,
-    pace: &'a dyn Pace,
+struct ProviderCallRetries<'a> {
+    retry: &'a ModelRetryPolicy,
+    pace: &'a dyn AsyncSleep,
     fraction: &'a (dyn Fn() -> f64 + Send + Sync),
 }
 
-impl<'a> Ask<'a> {
+impl<'a> ProviderCall<'a> {
     /// Asks a provider, once.
     #[must_use]
     pub fn of(provider: &'a dyn Provider) -> Self {
@@ -98,11 +98,11 @@ impl<'a> Ask<'a> {
     #[must_use]
     pub fn retrying(
         mut self,
-        retry: &'a Retry,
-        pace: &'a dyn Pace,
+        retry: &'a ModelRetryPolicy,
+        pace: &'a dyn AsyncSleep,
         fraction: &'a (dyn Fn() -> f64 + Send + Sync),
     ) -> Self {
-        self.retrying = Some(Retrying { retry, pace, fraction });
+        self.retrying = Some(ProviderCallRetries { retry, pace, fraction });
         self
     }
 
@@ -133,12 +133,12 @@ impl<'a> Ask<'a> {
     ///
     /// Dropping the future ends the attempt that runs, or the wait; nothing is tried again.
     pub async fn complete(&self, request: &Request) -> Result<Response> {
-        self.run(request, None::<fn(Shown<'_>)>).await
+        self.run(request, None::<fn(ModelStreamUpdate<'_>)>).await
     }
 
     /// Asks for one answer delta by delta, shows each, and returns the answer, validated.
     ///
-    /// `on_shown` must be quick: the next delta waits for it. It gets [`Shown::Void`] when an attempt that had shown
+    /// `on_shown` must be quick: the next delta waits for it. It gets [`ModelStreamUpdate::Void`] when an attempt that had shown
     /// something failed and is made again. Everything shown before this returns an error is void, too.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl<'a> Ask<'a> {
     pub async fn stream(
         &self,
         request: &Request,
-        on_shown: impl FnMut(Shown<'_>) + Send,
+        on_shown: impl FnMut(ModelStreamUpdate<'_>) + Send,
     ) -> Result<Response> {
         self.run(request, Some(on_shown)).await
     }
@@ -159,18 +159,18 @@ impl<'a> Ask<'a> {
     async fn run(
         &self,
         request: &Request,
-        mut show: Option<impl FnMut(Shown<'_>) + Send>,
+        mut show: Option<impl FnMut(ModelStreamUpdate<'_>) + Send>,
     ) -> Result<Response> {
         let attempts = self.retrying.map_or(1, |retrying| retrying.retry.attempts());
         if attempts == 0 {
-            return Err(Error::InvalidRequest(Detail::new("the retry has no attempt at all")));
+            return Err(Error::InvalidRequest(ProviderErrorDetail::new("the retry has no attempt at all")));
         }
         // Copied only when an attempt differs from the caller's request.
         let mut transcript = None;
         let (mut index, mut reason) = (0, None);
         loop {
             let changed = self.changed(index, request, transcript.as_deref());
-            let attempt = Attempt {
+            let attempt = ProviderCallAttempt {
                 index,
                 reason,
                 request: changed.as_ref().unwrap_or(request),
@@ -180,7 +180,7 @@ impl<'a> Ask<'a> {
             let (error, degraded) = match self.attempt(&attempt, show.as_mut(), &mut shown).await {
                 Ok(response) if broke_off(&response) => {
                     let what = "the provider failed in the middle of its answer";
-                    (Error::Unavailable(Detail::new(what)), Some(response))
+                    (Error::Unavailable(ProviderErrorDetail::new(what)), Some(response))
                 }
                 Ok(response) => return Ok(response),
                 Err(error) => (error, None),
@@ -198,7 +198,7 @@ impl<'a> Ask<'a> {
                 messages.push(Arc::new(ChatMessage::user(correction)));
             }
             if let (true, Some(show)) = (shown, show.as_mut()) {
-                show(Shown::Void);
+                show(ModelStreamUpdate::Void);
             }
             if let ControlFlow::Break(()) = retrying.retry.hear(&error, index).await {
                 return given_up(error, degraded);
@@ -216,8 +216,8 @@ impl<'a> Ask<'a> {
 
     async fn attempt(
         &self,
-        attempt: &Attempt<'_>,
-        show: Option<&mut (impl FnMut(Shown<'_>) + Send)>,
+        attempt: &ProviderCallAttempt<'_>,
+        show: Option<&mut (impl FnMut(ModelStreamUpdate<'_>) + Send)>,
         shown: &mut bool,
     ) -> Result<Response> {
         if let Some(observer) = self.observer {
@@ -226,9 +226,9 @@ impl<'a> Ask<'a> {
         let outcome = match show {
             None => self.provider.complete(attempt.request).await,
             Some(show) => {
-                let on_delta = |delta: &Delta| {
+                let on_delta = |delta: &ResponseDelta| {
                     *shown = true;
-                    show(Shown::Delta(delta));
+                    show(ModelStreamUpdate::Delta(delta));
                 };
                 complete_streaming(self.provider, attempt.request, self.limits, on_delta).await
             }
@@ -264,12 +264,12 @@ impl<'a> Ask<'a> {
 /// Tells whether a response is half an answer that the same call may give whole: it finished with `error` and asks
 /// for no tool (spec: llm-provider §7). Its calls, where there are some, are for the caller to look at (§3).
 fn broke_off(response: &Response) -> bool {
-    response.finish_reason == FinishReason::Error && response.message.tool_calls.is_empty()
+    response.finish_reason == ModelFinishReason::Error && response.message.tool_calls.is_empty()
 }
 
-impl fmt::Debug for Ask<'_> {
+impl fmt::Debug for ProviderCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask")
+        f.debug_struct("ProviderCall")
             .field("provider", &self.provider)
             .field("retry", &self.retrying.map(|retrying| retrying.retry))
             .field("observer", &self.observer)

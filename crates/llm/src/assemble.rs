@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::Map;
-use crate::content::{Content, ContentBlock};
-use crate::delta::Delta;
-use crate::error::{Detail, Error, Result};
+use crate::content::{ContentBlock, MessageContent};
+use crate::delta::ResponseDelta;
+use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::message::{ChatMessage, ToolCall};
-use crate::response::{FinishReason, Response, Usage};
+use crate::response::{ModelFinishReason, Response, TokenUsage};
 
 /// How large a streamed response may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,25 +30,25 @@ impl ResponseLimits {
 
 /// Folds deltas into a response (spec: llm-provider §6, streaming assembly). Pure.
 #[derive(Debug)]
-pub struct Assembler {
+pub struct ResponseAssembler {
     limits: ResponseLimits,
     bytes: usize,
     blocks: Vec<ContentBlock>,
-    calls: Vec<PartialCall>,
+    calls: Vec<PartialToolCall>,
     /// Where the call is that a provider's index means now.
     positions: BTreeMap<u32, usize>,
-    finish: Option<(FinishReason, Usage, Value)>,
+    finish: Option<(ModelFinishReason, TokenUsage, Value)>,
 }
 
 #[derive(Debug, Default)]
-struct PartialCall {
+struct PartialToolCall {
     id: String,
     name: String,
     arguments: String,
     signature: Option<String>,
 }
 
-impl Assembler {
+impl ResponseAssembler {
     /// Makes an assembler that refuses to grow beyond the limits.
     #[must_use]
     pub fn new(limits: ResponseLimits) -> Self {
@@ -67,22 +67,22 @@ impl Assembler {
     /// # Errors
     ///
     /// `provider_invalid_response` after the end, or beyond the limits.
-    pub fn push(&mut self, delta: Delta) -> Result<()> {
+    pub fn push(&mut self, delta: ResponseDelta) -> Result<()> {
         if self.finish.is_some() {
             return Err(invalid("the stream went on after its end"));
         }
         self.bytes = self.bytes.saturating_add(weight(&delta));
         match delta {
-            Delta::Text { text, signature } => self.text(text, signature),
-            Delta::Thinking { text, signature } => self.thinking(text, signature),
-            Delta::RedactedThinking { data } => {
+            ResponseDelta::Text { text, signature } => self.text(text, signature),
+            ResponseDelta::Thinking { text, signature } => self.thinking(text, signature),
+            ResponseDelta::RedactedThinking { data } => {
                 self.blocks.push(ContentBlock::RedactedThinking { data });
             }
-            Delta::ToolCall { index, id, name, arguments, signature } => {
+            ResponseDelta::ToolCall { index, id, name, arguments, signature } => {
                 let call = self.call(index, id.as_deref());
                 call.take(id, name, arguments, signature);
             }
-            Delta::Finish { reason, usage, raw } => self.finish = Some((reason, usage, raw)),
+            ResponseDelta::Finish { reason, usage, raw } => self.finish = Some((reason, usage, raw)),
         }
         let parts = self.blocks.len() + self.calls.len();
         if self.bytes > self.limits.bytes_max || parts > self.limits.parts_max {
@@ -98,11 +98,13 @@ impl Assembler {
     /// `provider_unavailable` when the stream ended before the response did.
     pub fn finish(self) -> Result<Response> {
         let Some((reason, usage, raw)) = self.finish else {
-            return Err(Error::Unavailable(Detail::new("the stream ended before the response was complete")));
+            return Err(Error::Unavailable(ProviderErrorDetail::new(
+                "the stream ended before the response was complete",
+            )));
         };
         let texts: Vec<String> = self.calls.iter().map(|call| call.arguments.clone()).collect();
-        let calls = self.calls.into_iter().map(PartialCall::finish);
-        let message = ChatMessage::assistant(Content::from_blocks(self.blocks)).with_tool_calls(calls);
+        let calls = self.calls.into_iter().map(PartialToolCall::finish);
+        let message = ChatMessage::assistant(MessageContent::from_blocks(self.blocks)).with_tool_calls(calls);
         let unread: Vec<(usize, &String)> = texts
             .iter()
             .enumerate()
@@ -132,13 +134,13 @@ impl Assembler {
 
     /// Finds the call of an index. Some servers give every parallel call the same index: another
     /// id is another call.
-    fn call(&mut self, index: u32, id: Option<&str>) -> &mut PartialCall {
+    fn call(&mut self, index: u32, id: Option<&str>) -> &mut PartialToolCall {
         let position = self.positions.get(&index).copied().filter(|&position| {
             let known = self.calls[position].id.as_str();
             id.is_none_or(|id| id.is_empty() || known.is_empty() || known == id)
         });
         let position = position.unwrap_or_else(|| {
-            self.calls.push(PartialCall::default());
+            self.calls.push(PartialToolCall::default());
             self.calls.len() - 1
         });
         self.positions.insert(index, position);
@@ -146,7 +148,7 @@ impl Assembler {
     }
 }
 
-impl PartialCall {
+impl PartialToolCall {
     /// Takes a fragment. Id, name and signature come whole, and some servers repeat them: the
     /// first one counts. Arguments come in pieces.
     fn take(
@@ -186,20 +188,22 @@ pub fn parse_arguments(text: &str) -> Option<Map> {
     serde_json::from_str(text).ok()
 }
 
-fn weight(delta: &Delta) -> usize {
+fn weight(delta: &ResponseDelta) -> usize {
     let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match delta {
-        Delta::Text { text, signature } | Delta::Thinking { text, signature } => text.len() + len(signature),
-        Delta::RedactedThinking { data } => data.len(),
-        Delta::ToolCall { id, name, arguments, signature, .. } => {
+        ResponseDelta::Text { text, signature } | ResponseDelta::Thinking { text, signature } => {
+            text.len() + len(signature)
+        }
+        ResponseDelta::RedactedThinking { data } => data.len(),
+        ResponseDelta::ToolCall { id, name, arguments, signature, .. } => {
             len(id) + len(name) + len(arguments) + len(signature)
         }
-        Delta::Finish { .. } => 0,
+        ResponseDelta::Finish { .. } => 0,
     }
 }
 
 fn invalid(problem: &str) -> Error {
-    Error::InvalidResponse(Detail::new(problem))
+    Error::InvalidResponse(ProviderErrorDetail::new(problem))
 }
 
 #[cfg(test)]

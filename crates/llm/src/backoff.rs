@@ -10,7 +10,7 @@ use crate::error::Error;
 ///
 /// The same three ways as the engine's backoff of nodes; the crates share no ground on which one type could stand.
 #[derive(Clone)]
-pub enum Backoff {
+pub enum ModelRetryBackoff {
     /// Anything from nothing up to a limit that doubles with each attempt, 1 s up to 30 s by default: callers that
     /// failed together come back apart. A provider that asks for more gets it, up to its own limit, 60 s by default:
     /// a retry before its time would only be refused again.
@@ -28,7 +28,7 @@ pub enum Backoff {
     By(Arc<dyn Fn(u32) -> Duration + Send + Sync>),
 }
 
-impl Backoff {
+impl ModelRetryBackoff {
     /// Makes a backoff with jitter that grants a provider up to a minute.
     #[must_use]
     pub fn jittered(base: Duration, cap: Duration) -> Self {
@@ -58,13 +58,13 @@ impl Backoff {
     }
 }
 
-impl Default for Backoff {
+impl Default for ModelRetryBackoff {
     fn default() -> Self {
         Self::jittered(Duration::from_secs(1), Duration::from_secs(30))
     }
 }
 
-impl fmt::Debug for Backoff {
+impl fmt::Debug for ModelRetryBackoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Jittered { base, cap, asked_max } => {

@@ -20,8 +20,8 @@ mod recorder;
 mod replayer;
 mod request;
 
-pub use recorder::Recorder;
-pub use replayer::Replayer;
+pub use recorder::CassetteRecorder;
+pub use replayer::CassetteReplayer;
 
 #[cfg(test)]
 mod tests;

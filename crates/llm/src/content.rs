@@ -11,14 +11,14 @@ use serde::Serialize;
 /// string (spec: llm-provider §3.1.1).
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Content {
+pub enum MessageContent {
     /// Text only.
     Text(String),
     /// Blocks, in order.
     Blocks(Vec<ContentBlock>),
 }
 
-impl Content {
+impl MessageContent {
     /// Says whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -71,7 +71,7 @@ impl Content {
     }
 }
 
-impl PartialEq for Content {
+impl PartialEq for MessageContent {
     fn eq(&self, other: &Self) -> bool {
         match (self.as_plain_text(), other.as_plain_text()) {
             (Some(one), Some(two)) => one == two,
@@ -81,21 +81,21 @@ impl PartialEq for Content {
     }
 }
 
-impl Eq for Content {}
+impl Eq for MessageContent {}
 
-impl From<String> for Content {
+impl From<String> for MessageContent {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<&str> for Content {
+impl From<&str> for MessageContent {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<Vec<ContentBlock>> for Content {
+impl From<Vec<ContentBlock>> for MessageContent {
     fn from(blocks: Vec<ContentBlock>) -> Self {
         Self::Blocks(blocks)
     }
@@ -119,13 +119,13 @@ pub enum ContentBlock {
     /// A picture of a user.
     Image {
         /// Where the picture is.
-        source: ImageSource,
+        source: ImageContentSource,
         /// Its IANA media type; required for inline pictures.
         #[serde(skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
         /// How closely to look.
         #[serde(skip_serializing_if = "Option::is_none")]
-        detail: Option<ImageDetail>,
+        detail: Option<ImageDetailLevel>,
     },
     /// Reasoning that the model showed.
     Thinking {
@@ -173,7 +173,7 @@ impl ContentBlock {
 /// Where a picture is (spec: llm-provider §3.1.3). `Debug` shows no picture data.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum ImageSource {
+pub enum ImageContentSource {
     /// Behind a URL, which is passed on unchanged and never fetched.
     Url {
         /// The URL.
@@ -186,7 +186,7 @@ pub enum ImageSource {
     },
 }
 
-impl fmt::Debug for ImageSource {
+impl fmt::Debug for ImageContentSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url { url } if url.starts_with("data:") => {
@@ -201,7 +201,7 @@ impl fmt::Debug for ImageSource {
 /// How closely a model should look at a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ImageDetail {
+pub enum ImageDetailLevel {
     /// The provider decides.
     Auto,
     /// A small version is enough.

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use crate::error::Result;
-use crate::fault::Fault;
+use crate::fault::InvalidField;
 use crate::message::{ChatMessage, Role, ToolCall};
 
 /// Checks that a list of messages may be sent to a model (spec: llm-provider §3, §5).
@@ -17,12 +17,12 @@ use crate::message::{ChatMessage, Role, ToolCall};
 ///
 /// `provider_invalid_request`, naming the message by its index.
 pub fn validate_messages<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<()> {
-    check(messages).map_err(Fault::in_request)
+    check(messages).map_err(InvalidField::in_request)
 }
 
-fn check<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<(), Fault> {
+fn check<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<(), InvalidField> {
     let Some(last) = messages.last() else {
-        return Err(Fault::at("messages", "must not be empty"));
+        return Err(InvalidField::at("messages", "must not be empty"));
     };
     let mut called = BTreeSet::new();
     for (index, message) in messages.iter().enumerate() {
@@ -37,25 +37,25 @@ fn check<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<(), Fault> {
             && !called.contains(id.as_str())
         {
             let problem = format!("{id:?} is no call of an earlier assistant message");
-            return Err(Fault::at("tool_call_id", problem).under(&place()));
+            return Err(InvalidField::at("tool_call_id", problem).under(&place()));
         }
     }
     match last.borrow().role {
         Role::User | Role::Tool => Ok(()),
-        role @ (Role::System | Role::Assistant) => Err(Fault::at(
+        role @ (Role::System | Role::Assistant) => Err(InvalidField::at(
             format!("messages[{}]", messages.len() - 1),
             format!("the last message must be of user or tool, not of {role}"),
         )),
     }
 }
 
-fn position(index: usize, role: Role) -> Result<(), Fault> {
+fn position(index: usize, role: Role) -> Result<(), InvalidField> {
     match (index, role) {
         (0, Role::System | Role::User) => Ok(()),
         (0, Role::Assistant | Role::Tool) => {
-            Err(Fault::at("role", format!("a conversation cannot begin with {role}")))
+            Err(InvalidField::at("role", format!("a conversation cannot begin with {role}")))
         }
-        (_, Role::System) => Err(Fault::at("role", "a system message can only come first")),
+        (_, Role::System) => Err(InvalidField::at("role", "a system message can only come first")),
         (_, Role::User | Role::Assistant | Role::Tool) => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::response::{FinishReason, Usage};
+use crate::response::{ModelFinishReason, TokenUsage};
 
 /// One piece of a streamed response.
 ///
@@ -10,7 +10,7 @@ use crate::response::{FinishReason, Usage};
 /// signature without text and without an open block has nothing to sign and is dropped.
 /// `Finish` comes exactly once, last.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Delta {
+pub enum ResponseDelta {
     /// Text of the answer.
     Text {
         /// The next piece; may be empty when only a signature arrives.
@@ -46,15 +46,15 @@ pub enum Delta {
     /// The end of the response.
     Finish {
         /// Why the model stopped.
-        reason: FinishReason,
+        reason: ModelFinishReason,
         /// The tokens that the call used.
-        usage: Usage,
+        usage: TokenUsage,
         /// The whole response as the provider would have returned it at once.
         raw: Value,
     },
 }
 
-impl Delta {
+impl ResponseDelta {
     /// Makes a piece of unsigned text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {

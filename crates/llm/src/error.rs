@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{FinishReason, Response, Usage};
+use crate::{ModelFinishReason, Response, TokenUsage};
 
 /// An error of anyone, kept as the source of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -16,43 +16,43 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Everything that a provider call can fail with (spec: llm-provider §7).
 ///
 /// `Display` is the diagnostic; the category says which kind it is. Neither ever holds a
-/// credential or an upstream body: who builds a [`Detail`] promises that.
+/// credential or an upstream body: who builds a [`ProviderErrorDetail`] promises that.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The credentials are missing, expired or refused.
     #[error(transparent)]
-    Authentication(Detail),
+    Authentication(ProviderErrorDetail),
     /// The provider cannot be reached, or broke off.
     #[error(transparent)]
-    Unavailable(Detail),
+    Unavailable(ProviderErrorDetail),
     /// The provider does not know the model.
     #[error(transparent)]
-    InvalidModel(Detail),
+    InvalidModel(ProviderErrorDetail),
     /// The provider knows the model but does not serve it yet.
     #[error(transparent)]
-    ModelNotLoaded(Detail),
+    ModelNotLoaded(ProviderErrorDetail),
     /// The provider asks us to slow down.
     #[error(transparent)]
-    RateLimit(Detail),
+    RateLimit(ProviderErrorDetail),
     /// The provider answered something that is no response.
     #[error(transparent)]
-    InvalidResponse(Detail),
+    InvalidResponse(ProviderErrorDetail),
     /// The request is malformed; nothing was sent.
     #[error(transparent)]
-    InvalidRequest(Detail),
+    InvalidRequest(ProviderErrorDetail),
     /// The model does not take a content block of the request.
     #[error(transparent)]
-    UnsupportedContentBlock(Detail),
+    UnsupportedContentBlock(ProviderErrorDetail),
     /// The model answered content that does not fit the response schema.
     #[error("the model's output does not fit the response schema: {}", .0.error_message)]
     StructuredOutputInvalid(Box<InvalidOutput>),
     /// The file of a scripted model is malformed.
     #[error(transparent)]
-    Script(Detail),
+    Script(ProviderErrorDetail),
     /// The recording of a provider is malformed.
     #[error(transparent)]
-    Cassette(Detail),
+    Cassette(ProviderErrorDetail),
 }
 
 impl Error {
@@ -105,7 +105,10 @@ impl Error {
     /// Rewrites the diagnostic and keeps everything else. For those who know a secret that it must not hold.
     #[must_use]
     pub fn map_diagnostic(self, rewrite: impl Fn(&str) -> String) -> Self {
-        let mapped = |detail: Detail| Detail { diagnostic: rewrite(&detail.diagnostic), ..detail };
+        let mapped = |detail: ProviderErrorDetail| ProviderErrorDetail {
+            diagnostic: rewrite(&detail.diagnostic),
+            ..detail
+        };
         match self {
             Self::Authentication(detail) => Self::Authentication(mapped(detail)),
             Self::Unavailable(detail) => Self::Unavailable(mapped(detail)),
@@ -132,7 +135,7 @@ impl Error {
         self.detail().and_then(|detail| detail.response.as_ref()).map(|refused| refused.0.as_ref())
     }
 
-    fn detail(&self) -> Option<&Detail> {
+    fn detail(&self) -> Option<&ProviderErrorDetail> {
         match self {
             Self::Authentication(detail)
             | Self::Unavailable(detail)
@@ -152,7 +155,7 @@ impl Error {
 /// The details of an error beside its category.
 #[derive(Debug, thiserror::Error)]
 #[error("{diagnostic}")]
-pub struct Detail {
+pub struct ProviderErrorDetail {
     diagnostic: String,
     status: Option<u16>,
     retry_after: Option<Duration>,
@@ -173,7 +176,7 @@ impl fmt::Debug for RefusedResponse {
     }
 }
 
-impl Detail {
+impl ProviderErrorDetail {
     /// Makes a detail from a text that a person can act on: a lowercase fragment without secrets.
     #[must_use]
     pub fn new(diagnostic: impl Into<String>) -> Self {
@@ -226,9 +229,9 @@ pub struct InvalidOutput {
     /// The mistake in the output, naming the failing path.
     pub error_message: String,
     /// Why the model stopped: `length` means that it was cut.
-    pub finish_reason: FinishReason,
+    pub finish_reason: ModelFinishReason,
     /// The tokens that the call used.
-    pub usage: Usage,
+    pub usage: TokenUsage,
 }
 
 impl fmt::Debug for InvalidOutput {

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use crate::error::{Detail, Error};
+use crate::error::{Error, ProviderErrorDetail};
 use crate::response::Response;
 
 /// One mistake: the path of the field, and the problem there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct InvalidField {
     path: String,
     problem: String,
 }
 
-impl Fault {
+impl InvalidField {
     /// Makes a fault at a path; the empty path is the whole value.
     pub(crate) fn at(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), problem: problem.into() }
@@ -39,16 +39,16 @@ impl Fault {
 
     /// Calls it a mistake of the request.
     pub(crate) fn in_request(self) -> Error {
-        Error::InvalidRequest(Detail::new(self.to_string()))
+        Error::InvalidRequest(ProviderErrorDetail::new(self.to_string()))
     }
 
     /// Calls it a mistake of the response, which the error carries.
     pub(crate) fn in_response(self, response: Response) -> Error {
-        Error::InvalidResponse(Detail::new(format!("response {self}")).with_response(response))
+        Error::InvalidResponse(ProviderErrorDetail::new(format!("response {self}")).with_response(response))
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InvalidField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             f.write_str(&self.problem)

@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::Map;
-use crate::content::Content;
+use crate::content::MessageContent;
 use crate::error::{Error, Result};
-use crate::fault::Fault;
+use crate::fault::InvalidField;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub struct ChatMessage {
     /// Who speaks.
     pub role: Role,
     /// The content. Empty only beside tool calls, or as a tool's empty result.
-    pub content: Content,
+    pub content: MessageContent,
     /// The tool calls of an assistant message, in order.
     pub tool_calls: Vec<ToolCall>,
     /// Which call a tool message answers.
@@ -93,25 +93,25 @@ impl ChatMessage {
     /// Makes a system message.
     #[must_use]
     pub fn system(text: impl Into<String>) -> Self {
-        Self::of(Role::System, Content::Text(text.into()))
+        Self::of(Role::System, MessageContent::Text(text.into()))
     }
 
     /// Makes a user message from text or blocks.
     #[must_use]
-    pub fn user(content: impl Into<Content>) -> Self {
+    pub fn user(content: impl Into<MessageContent>) -> Self {
         Self::of(Role::User, content.into())
     }
 
     /// Makes an assistant message from text or blocks.
     #[must_use]
-    pub fn assistant(content: impl Into<Content>) -> Self {
+    pub fn assistant(content: impl Into<MessageContent>) -> Self {
         Self::of(Role::Assistant, content.into())
     }
 
     /// Makes a tool message that answers the call of this id.
     #[must_use]
     pub fn tool(tool_call_id: impl Into<String>, result: impl Into<String>) -> Self {
-        let mut message = Self::of(Role::Tool, Content::Text(result.into()));
+        let mut message = Self::of(Role::Tool, MessageContent::Text(result.into()));
         message.tool_call_id = Some(tool_call_id.into());
         message
     }
@@ -144,17 +144,17 @@ impl ChatMessage {
     ///
     /// `provider_invalid_request`, naming the field by its path, as in `content[1].text`.
     pub fn from_json(value: Value) -> Result<Self> {
-        let message = parse::message(value).map_err(Fault::in_request)?;
+        let message = parse::message(value).map_err(InvalidField::in_request)?;
         message.validate()?;
         Ok(message)
     }
 
     /// Returns the first mistake in this message.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<InvalidField> {
         validate::message(self).err()
     }
 
-    fn of(role: Role, content: Content) -> Self {
+    fn of(role: Role, content: MessageContent) -> Self {
         Self { role, content, tool_calls: Vec::new(), tool_call_id: None }
     }
 }

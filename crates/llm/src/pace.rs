@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use crate::provider::BoxFuture;
 
 /// Lets time pass. This crate has no clock; whoever has one hands it in.
-pub trait Pace: fmt::Debug + Send + Sync {
+pub trait AsyncSleep: fmt::Debug + Send + Sync {
     /// Returns after this long.
     ///
     /// # Cancellation
@@ -19,9 +19,9 @@ pub trait Pace: fmt::Debug + Send + Sync {
 
 /// A pace without pauses.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoPause;
+pub struct InstantSleep;
 
-impl Pace for NoPause {
+impl AsyncSleep for InstantSleep {
     fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
         async {}.boxed()
     }

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::content::{Content, ContentBlock, ImageSource};
-use crate::error::{Detail, Error, Result};
+use crate::content::{ContentBlock, ImageContentSource, MessageContent};
+use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::message::ChatMessage;
 use crate::provider::BoxFuture;
 use crate::request::Request;
@@ -24,16 +24,16 @@ const DIGITS: usize = 64;
 
 /// A picture as a model's wire takes it. `Debug` shows none of it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct ResolvedPicture {
     /// Its IANA media type.
     pub media_type: String,
     /// Its bytes, base64.
     pub base64_data: String,
 }
 
-impl fmt::Debug for Picture {
+impl fmt::Debug for ResolvedPicture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Picture({}, {} bytes)", self.media_type, self.base64_data.len())
+        write!(f, "ResolvedPicture({}, {} bytes)", self.media_type, self.base64_data.len())
     }
 }
 
@@ -41,13 +41,13 @@ impl fmt::Debug for Picture {
 ///
 /// It travels with a [`Request`], and whoever writes that to a wire asks it, by [`Request::inlined`]: transcripts,
 /// recorded calls and logs hold the name and never the bytes.
-pub trait Pictures: fmt::Debug + Send + Sync {
+pub trait PictureResolver: fmt::Debug + Send + Sync {
     /// Returns a picture by its digest; nothing when it is not kept (any more).
     ///
     /// # Errors
     ///
     /// `provider_unavailable` when it cannot be read now.
-    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<Picture>>>;
+    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>>;
 
     /// Returns how many bytes of base64 one request may carry (INV-12). Beyond it the pictures that stand earliest in
     /// the conversation are left out.
@@ -57,15 +57,15 @@ pub trait Pictures: fmt::Debug + Send + Sync {
 /// The pictures of a request. Where they are stored does not count in comparisons: requests with the same content are
 /// equal.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Album(pub(crate) Option<Arc<dyn Pictures>>);
+pub(crate) struct RequestPictures(pub(crate) Option<Arc<dyn PictureResolver>>);
 
-impl PartialEq for Album {
+impl PartialEq for RequestPictures {
     fn eq(&self, _other: &Self) -> bool {
         true
     }
 }
 
-impl ImageSource {
+impl ImageContentSource {
     /// Names a picture that is kept elsewhere by its digest.
     #[must_use]
     pub fn blob(digest: &str) -> Self {
@@ -86,8 +86,8 @@ fn is_digest(text: &str) -> bool {
 }
 
 /// The content of a request in place of one picture that was looked for.
-enum Found {
-    Picture(Picture),
+enum PictureLookup {
+    Picture(ResolvedPicture),
     /// A text for the model in its place.
     Note(&'static str),
 }
@@ -98,8 +98,8 @@ const LEFT_OUT: &str = "[There was a picture here; it was left out, for there ar
 impl Request {
     /// Says where the pictures are that its messages name by `blob:DIGEST`.
     #[must_use]
-    pub fn with_pictures(mut self, pictures: Arc<dyn Pictures>) -> Self {
-        self.album = Album(Some(pictures));
+    pub fn with_pictures(mut self, pictures: Arc<dyn PictureResolver>) -> Self {
+        self.album = RequestPictures(Some(pictures));
         self
     }
 
@@ -128,7 +128,7 @@ impl Request {
                 return Ok(Cow::Borrowed(self));
             }
             let problem = "a message names a picture by `blob:`, and nothing says where those are";
-            return Err(Error::InvalidRequest(Detail::new(problem)));
+            return Err(Error::InvalidRequest(ProviderErrorDetail::new(problem)));
         };
         if !shows && self.messages.iter().all(|message| of_tools::digests(message).is_empty()) {
             return Ok(Cow::Borrowed(self));
@@ -166,29 +166,35 @@ fn digests(message: &ChatMessage) -> impl DoubleEndedIterator<Item = &str> {
 }
 
 /// Finds a picture while there is room; once there is none, nothing is read any more.
-async fn find(pictures: &dyn Pictures, digest: &str, room: &mut Option<usize>) -> Result<Found> {
-    let Some(left) = *room else { return Ok(Found::Note(LEFT_OUT)) };
-    let Some(picture) = pictures.picture(digest).await? else { return Ok(Found::Note(GONE)) };
+async fn find(
+    pictures: &dyn PictureResolver,
+    digest: &str,
+    room: &mut Option<usize>,
+) -> Result<PictureLookup> {
+    let Some(left) = *room else { return Ok(PictureLookup::Note(LEFT_OUT)) };
+    let Some(picture) = pictures.picture(digest).await? else { return Ok(PictureLookup::Note(GONE)) };
     *room = left.checked_sub(picture.base64_data.len());
-    Ok(if room.is_some() { Found::Picture(picture) } else { Found::Note(LEFT_OUT) })
+    Ok(if room.is_some() { PictureLookup::Picture(picture) } else { PictureLookup::Note(LEFT_OUT) })
 }
 
 /// Replaces the names of pictures by the pictures that were found; `found` begins with the last.
-fn illustrated(message: &ChatMessage, mut found: Vec<Found>) -> ChatMessage {
+fn illustrated(message: &ChatMessage, mut found: Vec<PictureLookup>) -> ChatMessage {
     let block = |block: &ContentBlock| match block {
         ContentBlock::Image { source, detail, .. } if source.blob_digest().is_some() => match found.pop() {
-            Some(Found::Picture(Picture { media_type, base64_data })) => ContentBlock::Image {
-                source: ImageSource::Inline { base64_data },
-                media_type: Some(media_type),
-                detail: *detail,
-            },
-            Some(Found::Note(note)) => ContentBlock::text_of(note),
+            Some(PictureLookup::Picture(ResolvedPicture { media_type, base64_data })) => {
+                ContentBlock::Image {
+                    source: ImageContentSource::Inline { base64_data },
+                    media_type: Some(media_type),
+                    detail: *detail,
+                }
+            }
+            Some(PictureLookup::Note(note)) => ContentBlock::text_of(note),
             None => block.clone(),
         },
         other => other.clone(),
     };
     let blocks = message.content.blocks().iter().map(block).collect();
-    ChatMessage { content: Content::Blocks(blocks), ..message.clone() }
+    ChatMessage { content: MessageContent::Blocks(blocks), ..message.clone() }
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use futures_core::Stream;
 use futures_util::StreamExt;
 
-use crate::assemble::{Assembler, ResponseLimits};
-use crate::delta::Delta;
-use crate::error::{Detail, Error, Result};
+use crate::assemble::{ResponseAssembler, ResponseLimits};
+use crate::delta::ResponseDelta;
+use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::request::Request;
 use crate::response::Response;
 
@@ -67,7 +67,10 @@ pub trait Provider: fmt::Debug + Send + Sync {
     ///
     /// Any category of [`Error`], before the first delta or in its place; the stream ends after
     /// an error. `provider_invalid_request` where the provider does not stream.
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>>;
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>>;
 
     /// Removes the provider's secrets from an error that other code made of its answer (INV-16). Code that checks an
     /// answer calls this: a server may give a key back, for example as the name of a tool. A wrapper hands the call
@@ -93,7 +96,7 @@ pub async fn complete_streaming(
     provider: &dyn Provider,
     request: &Request,
     limits: ResponseLimits,
-    on_delta: impl FnMut(&Delta) + Send,
+    on_delta: impl FnMut(&ResponseDelta) + Send,
 ) -> Result<Response> {
     assembled(provider, request, limits, on_delta).await.map_err(|error| provider.redact(error))
 }
@@ -102,17 +105,17 @@ async fn assembled(
     provider: &dyn Provider,
     request: &Request,
     limits: ResponseLimits,
-    mut on_delta: impl FnMut(&Delta) + Send,
+    mut on_delta: impl FnMut(&ResponseDelta) + Send,
 ) -> Result<Response> {
     if !provider.streams() {
-        return Err(Error::InvalidRequest(Detail::new(format!(
+        return Err(Error::InvalidRequest(ProviderErrorDetail::new(format!(
             "the provider of {:?} does not stream",
             provider.model()
         ))));
     }
     request.check()?;
     let mut deltas = provider.stream(request).await?;
-    let mut assembler = Assembler::new(limits);
+    let mut assembler = ResponseAssembler::new(limits);
     while let Some(delta) = deltas.next().await {
         let delta = delta?;
         on_delta(&delta);

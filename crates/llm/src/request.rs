@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::config::RuntimeConfig;
 use crate::conversation::validate_messages;
 use crate::error::Result;
-use crate::fault::Fault;
+use crate::fault::InvalidField;
 use crate::message::ChatMessage;
-use crate::pictures::Album;
+use crate::pictures::RequestPictures;
 use crate::schema::Schema;
-use crate::tool::{self, ToolChoice, ToolDefinition};
+use crate::tool::{self, ToolChoicePolicy, ToolDefinition};
 
 /// One call to a model (spec: llm-provider §5). Shares its parts; cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,13 +20,13 @@ pub struct Request {
     /// The tools that the model may call.
     pub tools: Arc<[ToolDefinition]>,
     /// How freely it may choose; `None` leaves that to the provider.
-    pub tool_choice: Option<ToolChoice>,
+    pub tool_choice: Option<ToolChoicePolicy>,
     /// How to sample.
     pub config: RuntimeConfig,
     /// The shape that the answer must have.
     pub response_schema: Option<Arc<Schema>>,
     /// Where the pictures are that messages name by `blob:`.
-    pub(crate) album: Album,
+    pub(crate) album: RequestPictures,
 }
 
 impl Request {
@@ -39,7 +39,7 @@ impl Request {
             tool_choice: None,
             config: RuntimeConfig::default(),
             response_schema: None,
-            album: Album::default(),
+            album: RequestPictures::default(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Request {
 
     /// Constrains the choice of tools.
     #[must_use]
-    pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
+    pub fn with_tool_choice(mut self, choice: ToolChoicePolicy) -> Self {
         self.tool_choice = Some(choice);
         self
     }
@@ -78,10 +78,10 @@ impl Request {
     /// `provider_invalid_request`: messages first, then tools, tool choice, response schema.
     pub fn check(&self) -> Result<()> {
         validate_messages(&self.messages)?;
-        tool::check(&self.tools, self.tool_choice.as_ref()).map_err(Fault::in_request)?;
+        tool::check(&self.tools, self.tool_choice.as_ref()).map_err(InvalidField::in_request)?;
         match &self.response_schema {
             Some(schema) if schema.as_value().get("type").is_none() => {
-                Err(Fault::at("response_schema.type", "must be object").in_request())
+                Err(InvalidField::at("response_schema.type", "must be object").in_request())
             }
             Some(_) | None => Ok(()),
         }

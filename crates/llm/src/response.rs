@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Map;
 use crate::error::{Error, InvalidOutput, Result};
-use crate::fault::Fault;
+use crate::fault::InvalidField;
 use crate::message::{ChatMessage, Role, ToolCall};
 use crate::request::Request;
 use crate::schema::Schema;
@@ -16,7 +16,7 @@ use crate::schema::Schema;
 /// Why a model stopped (spec: llm-provider §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FinishReason {
+pub enum ModelFinishReason {
     /// It was done.
     Stop,
     /// It hit the token budget.
@@ -29,7 +29,7 @@ pub enum FinishReason {
     Error,
 }
 
-impl FinishReason {
+impl ModelFinishReason {
     /// Returns the reason as it is written on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -43,7 +43,7 @@ impl FinishReason {
     }
 }
 
-impl fmt::Display for FinishReason {
+impl fmt::Display for ModelFinishReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -52,7 +52,7 @@ impl fmt::Display for FinishReason {
 /// Token counts; `None` where the provider reported nothing usable (spec: llm-provider §6, §7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens of the prompt.
     pub prompt_tokens: Option<u64>,
     /// Tokens of the completion.
@@ -74,9 +74,9 @@ pub struct Response {
     /// The assistant message.
     pub message: ChatMessage,
     /// Why the model stopped.
-    pub finish_reason: FinishReason,
+    pub finish_reason: ModelFinishReason,
     /// The tokens that the call used.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// The structured value, when the request had a response schema and the model kept to it.
     pub parsed: Option<Value>,
     /// The argument texts of calls whose [`arguments`](ToolCall::arguments) are `None`, by the index of the call: each
@@ -92,7 +92,12 @@ pub const UNREAD_ARGUMENTS_MAX: usize = 2048;
 impl Response {
     /// Makes a response that nobody has validated yet.
     #[must_use]
-    pub fn new(message: ChatMessage, finish_reason: FinishReason, usage: Usage, raw: Value) -> Self {
+    pub fn new(
+        message: ChatMessage,
+        finish_reason: ModelFinishReason,
+        usage: TokenUsage,
+        raw: Value,
+    ) -> Self {
         Self { message, finish_reason, usage, parsed: None, unread_arguments: BTreeMap::new(), raw }
     }
 
@@ -118,10 +123,10 @@ impl Response {
     /// - `structured_output_invalid`: the content is no JSON, or does not fit the response schema.
     pub fn validated(mut self, request: &Request) -> Result<Self> {
         self.parsed = None;
-        if self.finish_reason == FinishReason::Error {
+        if self.finish_reason == ModelFinishReason::Error {
             return Ok(self);
         }
-        let calls = self.finish_reason == FinishReason::ToolCalls || !self.message.tool_calls.is_empty();
+        let calls = self.finish_reason == ModelFinishReason::ToolCalls || !self.message.tool_calls.is_empty();
         if let Some(schema) = request.response_schema.as_deref()
             && !calls
         {
@@ -133,14 +138,14 @@ impl Response {
         }
     }
 
-    fn shape(&self, request: &Request) -> Result<(), Fault> {
-        let cut = |fault: Fault| match self.finish_reason {
-            FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Error => fault,
-            FinishReason::Length => fault.noting("the model hit its token budget"),
-            FinishReason::ContentFilter => fault.noting("the provider's filter stepped in"),
+    fn shape(&self, request: &Request) -> Result<(), InvalidField> {
+        let cut = |fault: InvalidField| match self.finish_reason {
+            ModelFinishReason::Stop | ModelFinishReason::ToolCalls | ModelFinishReason::Error => fault,
+            ModelFinishReason::Length => fault.noting("the model hit its token budget"),
+            ModelFinishReason::ContentFilter => fault.noting("the provider's filter stepped in"),
         };
         if self.message.role != Role::Assistant {
-            return Err(Fault::at("message.role", "must be assistant"));
+            return Err(InvalidField::at("message.role", "must be assistant"));
         }
         if let Some(fault) = self.message.fault() {
             return Err(cut(fault.under("message")));
@@ -188,17 +193,17 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-fn check_call(call: &ToolCall, request: &Request) -> Result<(), Fault> {
+fn check_call(call: &ToolCall, request: &Request) -> Result<(), InvalidField> {
     let Some(tool) = request.tool(&call.name) else {
-        return Err(Fault::at("name", format!("{:?} is not a tool of this request", call.name)));
+        return Err(InvalidField::at("name", format!("{:?} is not a tool of this request", call.name)));
     };
     let Some(arguments) = &call.arguments else {
-        return Err(Fault::at("arguments", "are no JSON object"));
+        return Err(InvalidField::at("arguments", "are no JSON object"));
     };
     if is_too_deep(arguments) {
-        return Err(Fault::at("arguments", format!("have more than {ARGUMENT_LEVELS} levels")));
+        return Err(InvalidField::at("arguments", format!("have more than {ARGUMENT_LEVELS} levels")));
     }
-    tool.schema().check_map(arguments).map_err(|error| Fault::at("arguments", error.to_string()))
+    tool.schema().check_map(arguments).map_err(|error| InvalidField::at("arguments", error.to_string()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::backoff::Backoff;
+use crate::backoff::ModelRetryBackoff;
 use crate::config::RuntimeConfig;
 use crate::error::{Error, InvalidOutput};
 use crate::provider::BoxFuture;
@@ -13,16 +13,16 @@ type Classifier = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
 type OnRetry = Arc<dyn for<'a> Fn(&'a Error, u32) -> BoxFuture<'a, ControlFlow<()>> + Send + Sync>;
 type Reask = Arc<dyn Fn(&InvalidOutput) -> String + Send + Sync>;
 
-/// How one call to a model is tried again (spec: llm-provider §7.1). [`Ask`](crate::Ask) performs it.
+/// How one call to a model is tried again (spec: llm-provider §7.1). [`ProviderCall`](crate::ProviderCall) performs it.
 ///
 /// Errors are retried, and responses that finished with `error` and have no calls: the classifier is asked about those
 /// as `provider_unavailable`. Cancellation is the drop of the call's future, so it is never retried. A node's own retry
 /// is around this one: each of its attempts begins with a fresh budget, and the two budgets multiply.
 #[derive(Clone)]
-pub struct Retry {
+pub struct ModelRetryPolicy {
     max_attempts: u32,
     classifier: Classifier,
-    backoff: Backoff,
+    backoff: ModelRetryBackoff,
     on_retry: Option<OnRetry>,
     overrides: Arc<[RuntimeConfig]>,
     reask: Option<Reask>,
@@ -48,20 +48,20 @@ impl RetryReason {
     }
 }
 
-impl Default for Retry {
+impl Default for ModelRetryPolicy {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Retry {
+impl ModelRetryPolicy {
     /// Makes a retry of three attempts in all, for errors that are [`Error::is_transient`], with the default backoff.
     #[must_use]
     pub fn new() -> Self {
         Self {
             max_attempts: 3,
             classifier: Arc::new(Error::is_transient),
-            backoff: Backoff::default(),
+            backoff: ModelRetryBackoff::default(),
             on_retry: None,
             overrides: Arc::new([]),
             reask: None,
@@ -86,7 +86,7 @@ impl Retry {
 
     /// Sets how long to wait.
     #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
+    pub fn backoff(mut self, backoff: ModelRetryBackoff) -> Self {
         self.backoff = backoff;
         self
     }
@@ -145,7 +145,7 @@ impl Retry {
         (self.classifier)(error).then_some((RetryReason::Transient, None))
     }
 
-    pub(crate) fn backoff_of(&self) -> &Backoff {
+    pub(crate) fn backoff_of(&self) -> &ModelRetryBackoff {
         &self.backoff
     }
 
@@ -157,9 +157,9 @@ impl Retry {
     }
 }
 
-impl fmt::Debug for Retry {
+impl fmt::Debug for ModelRetryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retry")
+        f.debug_struct("ModelRetryPolicy")
             .field("max_attempts", &self.max_attempts)
             .field("backoff", &self.backoff)
             .field("overrides", &self.overrides.len())

@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::Map;
-use crate::error::{Detail, Error, Result};
+use crate::error::{Error, ProviderErrorDetail, Result};
 
 pub use bounds::count_patterns;
-use steps::{BoundedValidator, Checked};
+use steps::{BoundedValidator, ValidationOutcome};
 
 /// A JSON Schema of an object, compiled at most once.
 ///
@@ -44,11 +44,12 @@ impl Schema {
     pub fn compile(source: Value) -> Result<Self> {
         let schema = Self::generated(source)?;
         if let Value::Object(root) = &schema.source {
-            bounds::check_bounds(root).map_err(|error| Error::InvalidRequest(Detail::new(error)))?;
+            bounds::check_bounds(root)
+                .map_err(|error| Error::InvalidRequest(ProviderErrorDetail::new(error)))?;
         }
         match build(&schema.source) {
             Ok(validator) => Ok(Self { validator: OnceLock::from(Ok(validator)), ..schema }),
-            Err(problem) => Err(Error::InvalidRequest(Detail::new(problem))),
+            Err(problem) => Err(Error::InvalidRequest(ProviderErrorDetail::new(problem))),
         }
     }
 
@@ -59,7 +60,7 @@ impl Schema {
     ///
     /// `provider_invalid_request` when its root is not an object.
     pub fn generated(source: Value) -> Result<Self> {
-        let invalid = |problem: String| Error::InvalidRequest(Detail::new(problem));
+        let invalid = |problem: String| Error::InvalidRequest(ProviderErrorDetail::new(problem));
         let Value::Object(root) = &source else {
             return Err(invalid("a schema must be a JSON object".to_owned()));
         };
@@ -80,18 +81,20 @@ impl Schema {
     /// # Errors
     ///
     /// The first mismatches, by path, or that the check would take too many steps. Values are not repeated in the text.
-    pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
+    pub fn check(&self, value: &Value) -> Result<(), SchemaMismatch> {
         const TOLD_MAX: usize = 3;
-        let at_root = |problem: &str| Mismatch { told: vec![(String::new(), problem.to_owned())] };
+        let at_root = |problem: &str| SchemaMismatch { told: vec![(String::new(), problem.to_owned())] };
         let validator = match self.validator.get_or_init(|| build(&self.source)) {
             Ok(validator) => validator,
             Err(problem) => return Err(at_root(problem)),
         };
         match validator.check(value, TOLD_MAX) {
-            Checked::Fits => Ok(()),
-            Checked::Mismatches(told) if told.is_empty() => Err(at_root("the value does not fit the schema")),
-            Checked::Mismatches(told) => Err(Mismatch { told }),
-            Checked::TooManySteps => {
+            ValidationOutcome::Fits => Ok(()),
+            ValidationOutcome::Mismatches(told) if told.is_empty() => {
+                Err(at_root("the value does not fit the schema"))
+            }
+            ValidationOutcome::Mismatches(told) => Err(SchemaMismatch { told }),
+            ValidationOutcome::TooManySteps => {
                 Err(at_root("checking the value against the schema takes too many steps"))
             }
         }
@@ -102,7 +105,7 @@ impl Schema {
     /// # Errors
     ///
     /// As [`check`](Self::check).
-    pub fn check_map(&self, map: &Map) -> Result<(), Mismatch> {
+    pub fn check_map(&self, map: &Map) -> Result<(), SchemaMismatch> {
         self.check(&Value::Object(map.clone()))
     }
 }
@@ -121,11 +124,11 @@ impl PartialEq for Schema {
 
 /// Why a value does not fit a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct SchemaMismatch {
     told: Vec<(String, String)>,
 }
 
-impl Mismatch {
+impl SchemaMismatch {
     /// Returns the JSON Pointer of the first mismatch; the empty pointer is the whole value.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -133,7 +136,7 @@ impl Mismatch {
     }
 }
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for SchemaMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (path, problem)) in self.told.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
@@ -143,7 +146,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl std::error::Error for Mismatch {}
+impl std::error::Error for SchemaMismatch {}
 
 fn pointer(path: &str) -> &str {
     if path.is_empty() { "the root" } else { path }

@@ -49,22 +49,22 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::error::{Detail, Error, Result};
-use crate::fault::Fault;
+use crate::error::{Error, ProviderErrorDetail, Result};
+use crate::fault::InvalidField;
 
 pub use model::ScriptedProvider;
 
-use answer::Then;
-use rule::{Results, Rule, When};
+use answer::ScriptedAnswer;
+use rule::{ExpectedResults, RuleConditions, ScriptRule};
 
 /// The rules of a scripted model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
     model: String,
-    rules: Vec<Rule>,
+    rules: Vec<ScriptRule>,
     #[serde(default)]
-    fallback: Option<Then>,
+    fallback: Option<ScriptedAnswer>,
 }
 
 impl Script {
@@ -76,9 +76,11 @@ impl Script {
     pub fn from_json(text: &str) -> Result<Self> {
         let script: Self = serde_json::from_str(text).map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
-            Error::Script(Detail::new(format!("the script does not read at {place}")).with_source(error))
+            Error::Script(
+                ProviderErrorDetail::new(format!("the script does not read at {place}")).with_source(error),
+            )
         })?;
-        script.check().map_err(|error| Error::Script(Detail::new(error.to_string())))?;
+        script.check().map_err(|error| Error::Script(ProviderErrorDetail::new(error.to_string())))?;
         Ok(script)
     }
 
@@ -89,15 +91,19 @@ impl Script {
         let rules = replies
             .into_iter()
             .enumerate()
-            .map(|(answered, reply)| Rule {
-                when: When { answered: Some(answered), results: Results::Any, ..When::default() },
-                then: Then::reply(template::escaped(&reply.into())),
+            .map(|(answered, reply)| ScriptRule {
+                when: RuleConditions {
+                    answered: Some(answered),
+                    results: ExpectedResults::Any,
+                    ..RuleConditions::default()
+                },
+                then: ScriptedAnswer::reply(template::escaped(&reply.into())),
             })
             .collect();
         Self { model: "script".to_owned(), rules, fallback: None }
     }
 
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), InvalidField> {
         for (index, rule) in self.rules.iter().enumerate() {
             rule.check().map_err(|error| error.under(&format!("rules[{index}]")))?;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::fault::Fault;
+use crate::fault::InvalidField;
 use crate::schema::Schema;
 
 /// A tool as a model sees it (spec: llm-provider §4). Cheap to clone.
@@ -40,10 +40,10 @@ impl ToolDefinition {
 
     fn with_schema(name: &str, description: &str, schema: Result<Schema>) -> Result<Self> {
         if name.is_empty() {
-            return Err(Fault::at("name", "a tool must have a name").in_request());
+            return Err(InvalidField::at("name", "a tool must have a name").in_request());
         }
-        let schema =
-            schema.map_err(|error| Fault::at(format!("tool {name:?}"), error.to_string()).in_request())?;
+        let schema = schema
+            .map_err(|error| InvalidField::at(format!("tool {name:?}"), error.to_string()).in_request())?;
         Ok(Self { name: name.into(), description: description.into(), schema: Arc::new(schema) })
     }
 
@@ -74,7 +74,7 @@ impl ToolDefinition {
 
 /// How freely a model may choose a tool (spec: llm-provider §5).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ToolChoice {
+pub enum ToolChoicePolicy {
     /// The model decides.
     Auto,
     /// At least one call.
@@ -86,23 +86,23 @@ pub enum ToolChoice {
 }
 
 /// Checks the tools of a request, and the choice among them.
-pub(crate) fn check(tools: &[ToolDefinition], choice: Option<&ToolChoice>) -> Result<(), Fault> {
+pub(crate) fn check(tools: &[ToolDefinition], choice: Option<&ToolChoicePolicy>) -> Result<(), InvalidField> {
     let mut names = BTreeSet::new();
     for (index, tool) in tools.iter().enumerate() {
         if !names.insert(tool.name()) {
             let problem = format!("the tool {:?} is there twice", tool.name());
-            return Err(Fault::at(format!("tools[{index}].name"), problem));
+            return Err(InvalidField::at(format!("tools[{index}].name"), problem));
         }
     }
     match choice {
-        None | Some(ToolChoice::Auto | ToolChoice::None) => Ok(()),
-        Some(ToolChoice::Required | ToolChoice::Tool(_)) if tools.is_empty() => {
-            Err(Fault::at("tool_choice", "a forced call needs tools"))
+        None | Some(ToolChoicePolicy::Auto | ToolChoicePolicy::None) => Ok(()),
+        Some(ToolChoicePolicy::Required | ToolChoicePolicy::Tool(_)) if tools.is_empty() => {
+            Err(InvalidField::at("tool_choice", "a forced call needs tools"))
         }
-        Some(ToolChoice::Required) => Ok(()),
-        Some(ToolChoice::Tool(name)) if names.contains(name.as_str()) => Ok(()),
-        Some(ToolChoice::Tool(name)) => {
-            Err(Fault::at("tool_choice", format!("{name:?} is none of the tools of this request")))
+        Some(ToolChoicePolicy::Required) => Ok(()),
+        Some(ToolChoicePolicy::Tool(name)) if names.contains(name.as_str()) => Ok(()),
+        Some(ToolChoicePolicy::Tool(name)) => {
+            Err(InvalidField::at("tool_choice", format!("{name:?} is none of the tools of this request")))
         }
     }
 }

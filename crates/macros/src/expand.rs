@@ -3,10 +3,10 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use crate::parse::{Default, Field, Reducer, State};
+use crate::parse::{DefaultAttribute, FieldDeclaration, ReducerAttribute, StateDeclaration};
 
-pub(crate) fn state(state: &State) -> TokenStream {
-    let State { name, visibility, engine, version, fields } = state;
+pub(crate) fn state(state: &StateDeclaration) -> TokenStream {
+    let StateDeclaration { name, visibility, engine, version, fields } = state;
     let update = format_ident!("{name}Update");
     let schema_name = name.to_string();
     let version = version.iter();
@@ -21,13 +21,13 @@ pub(crate) fn state(state: &State) -> TokenStream {
         #[doc = #update_doc]
         #[derive(Debug, Clone, Default)]
         #[must_use]
-        #visibility struct #update(#engine::Update);
+        #visibility struct #update(#engine::StateUpdate);
 
         impl #update {
             #(#setters)*
         }
 
-        impl ::core::convert::From<#update> for #engine::Update {
+        impl ::core::convert::From<#update> for #engine::StateUpdate {
             fn from(update: #update) -> Self {
                 update.0
             }
@@ -57,9 +57,9 @@ pub(crate) fn state(state: &State) -> TokenStream {
             }
         }
 
-        impl #engine::Declared for #name {
-            fn schema() -> ::std::sync::Arc<#engine::Schema> {
-                let schema = #engine::Schema::new(#schema_name, ::std::vec![#(#specs),*]);
+        impl #engine::DeclaredState for #name {
+            fn schema() -> ::std::sync::Arc<#engine::StateSchema> {
+                let schema = #engine::StateSchema::new(#schema_name, ::std::vec![#(#specs),*]);
                 #(let schema = schema.with_version(#version);)*
                 ::std::sync::Arc::new(schema)
             }
@@ -68,77 +68,87 @@ pub(crate) fn state(state: &State) -> TokenStream {
 }
 
 /// Calls a setter in code that never runs, with a value of the type that its reducer takes.
-fn uses(state: &State, field: &Field) -> TokenStream {
+fn uses(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     let engine = &state.engine;
     let update = format_ident!("{}Update", state.name);
-    let Field { name, ty, reducer, .. } = field;
-    let element = quote!(<#ty as #engine::ListField>::Element);
+    let FieldDeclaration { name, ty, reducer, .. } = field;
+    let element = quote!(<#ty as #engine::StateListField>::Element);
     let argument = match reducer {
-        Reducer::LastWriteWins | Reducer::Merge => quote!(#ty),
-        Reducer::Append | Reducer::BoundedAppend(_) | Reducer::DedupeAppend(_) | Reducer::MergeByKey(_) => {
+        ReducerAttribute::LastWriteWins | ReducerAttribute::Merge => quote!(#ty),
+        ReducerAttribute::Append
+        | ReducerAttribute::BoundedAppend(_)
+        | ReducerAttribute::DedupeAppend(_)
+        | ReducerAttribute::MergeByKey(_) => {
             quote!(::std::vec::Vec<#element>)
         }
-        Reducer::ConcatFlatten => quote!(::std::vec::Vec<::std::vec::Vec<#element>>),
-        Reducer::MergeAll => quote!(::std::vec::Vec<#ty>),
-        Reducer::Custom(_) => quote!(#engine::Slot),
+        ReducerAttribute::ConcatFlatten => quote!(::std::vec::Vec<::std::vec::Vec<#element>>),
+        ReducerAttribute::MergeAll => quote!(::std::vec::Vec<#ty>),
+        ReducerAttribute::Custom(_) => quote!(#engine::FieldContent),
     };
     quote! { ::core::mem::drop(|update: #update, value: #argument| update.#name(value)); }
 }
 
-fn read(state: &State, field: &Field) -> TokenStream {
+fn read(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     let engine = &state.engine;
-    let Field { name, ty, .. } = field;
+    let FieldDeclaration { name, ty, .. } = field;
     let text = name.to_string();
     quote! { #name: #engine::read_field::<#ty>(snapshot, #text)? }
 }
 
-fn spec(state: &State, field: &Field) -> TokenStream {
+fn spec(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     let engine = &state.engine;
-    let Field { name, ty, reducer, default } = field;
+    let FieldDeclaration { name, ty, reducer, default } = field;
     let text = name.to_string();
     let default = match default {
-        Default::Trait => quote!(::core::option::Option::Some(<#ty as ::core::default::Default>::default())),
-        Default::Value(value) => quote!(::core::option::Option::Some::<#ty>(#value)),
-        Default::Required => quote!(::core::option::Option::None::<#ty>),
+        DefaultAttribute::Trait => {
+            quote!(::core::option::Option::Some(<#ty as ::core::default::Default>::default()))
+        }
+        DefaultAttribute::Value(value) => quote!(::core::option::Option::Some::<#ty>(#value)),
+        DefaultAttribute::Required => quote!(::core::option::Option::None::<#ty>),
     };
     let reducer = match reducer {
-        Reducer::LastWriteWins => quote!(#engine::Reducer::LastWriteWins),
-        Reducer::Append => quote!(#engine::Reducer::Append),
-        Reducer::Merge => quote!(#engine::Reducer::Merge),
-        Reducer::ConcatFlatten => quote!(#engine::Reducer::ConcatFlatten),
-        Reducer::MergeAll => quote!(#engine::Reducer::MergeAll),
-        Reducer::BoundedAppend(max) => quote!(#engine::Reducer::BoundedAppend(#max)),
-        Reducer::DedupeAppend(None) => quote!(#engine::Reducer::DedupeAppend(::core::option::Option::None)),
-        Reducer::DedupeAppend(Some(key)) => {
-            quote!(#engine::Reducer::DedupeAppend(::core::option::Option::Some(#engine::Key::field(#key))))
+        ReducerAttribute::LastWriteWins => quote!(#engine::Reducer::LastWriteWins),
+        ReducerAttribute::Append => quote!(#engine::Reducer::Append),
+        ReducerAttribute::Merge => quote!(#engine::Reducer::Merge),
+        ReducerAttribute::ConcatFlatten => quote!(#engine::Reducer::ConcatFlatten),
+        ReducerAttribute::MergeAll => quote!(#engine::Reducer::MergeAll),
+        ReducerAttribute::BoundedAppend(max) => quote!(#engine::Reducer::BoundedAppend(#max)),
+        ReducerAttribute::DedupeAppend(None) => {
+            quote!(#engine::Reducer::DedupeAppend(::core::option::Option::None))
         }
-        Reducer::MergeByKey(key) => {
-            quote!(#engine::Reducer::MergeByKey(::core::option::Option::Some(#engine::Key::field(#key))))
+        ReducerAttribute::DedupeAppend(Some(key)) => {
+            quote!(#engine::Reducer::DedupeAppend(::core::option::Option::Some(#engine::KeyExtractor::field(#key))))
         }
-        Reducer::Custom(path) => quote!(#path()),
+        ReducerAttribute::MergeByKey(key) => {
+            quote!(#engine::Reducer::MergeByKey(::core::option::Option::Some(#engine::KeyExtractor::field(#key))))
+        }
+        ReducerAttribute::Custom(path) => quote!(#path()),
     };
     quote! { #engine::declare_field::<#ty>(#text, #default, #reducer) }
 }
 
 /// One method of the update builder. Its argument has the type that the reducer takes, which need not be the field's
 /// type.
-fn setter(state: &State, field: &Field) -> TokenStream {
+fn setter(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     let engine = &state.engine;
     let visibility = &state.visibility;
-    let Field { name, ty, reducer, .. } = field;
+    let FieldDeclaration { name, ty, reducer, .. } = field;
     let text = name.to_string();
-    let element = quote!(<#ty as #engine::ListField>::Element);
+    let element = quote!(<#ty as #engine::StateListField>::Element);
     match reducer {
-        Reducer::LastWriteWins | Reducer::Merge => {
+        ReducerAttribute::LastWriteWins | ReducerAttribute::Merge => {
             let doc = format!("Sets `{name}`, as its reducer takes it.");
             quote! {
                 #[doc = #doc]
                 #visibility fn #name(self, value: impl ::core::convert::Into<#ty>) -> Self {
-                    Self(self.0.with(#text, #engine::Field::write(value.into())))
+                    Self(self.0.with(#text, #engine::StateField::write(value.into())))
                 }
             }
         }
-        Reducer::Append | Reducer::BoundedAppend(_) | Reducer::DedupeAppend(_) | Reducer::MergeByKey(_) => {
+        ReducerAttribute::Append
+        | ReducerAttribute::BoundedAppend(_)
+        | ReducerAttribute::DedupeAppend(_)
+        | ReducerAttribute::MergeByKey(_) => {
             let doc = format!("Adds to `{name}`, by its reducer.");
             quote! {
                 #[doc = #doc]
@@ -148,35 +158,35 @@ fn setter(state: &State, field: &Field) -> TokenStream {
                     I::Item: ::core::convert::Into<#element>,
                 {
                     let items = items.into_iter().map(|item| #engine::Item::from_typed::<#element>(item.into()));
-                    Self(self.0.with(#text, #engine::Slot::Many(items.collect())))
+                    Self(self.0.with(#text, #engine::FieldContent::Many(items.collect())))
                 }
             }
         }
-        Reducer::ConcatFlatten => {
+        ReducerAttribute::ConcatFlatten => {
             let doc = format!("Adds lists to `{name}`, one after the other.");
             quote! {
                 #[doc = #doc]
                 #visibility fn #name(self, lists: impl ::core::iter::IntoIterator<Item = ::std::vec::Vec<#element>>) -> Self {
                     let lists = lists.into_iter().map(#engine::Item::from_typed::<::std::vec::Vec<#element>>);
-                    Self(self.0.with(#text, #engine::Slot::Many(lists.collect())))
+                    Self(self.0.with(#text, #engine::FieldContent::Many(lists.collect())))
                 }
             }
         }
-        Reducer::MergeAll => {
+        ReducerAttribute::MergeAll => {
             let doc = format!("Merges maps into `{name}`, one after the other.");
             quote! {
                 #[doc = #doc]
                 #visibility fn #name(self, maps: impl ::core::iter::IntoIterator<Item = #ty>) -> Self {
                     let maps = maps.into_iter().map(#engine::Item::from_typed::<#ty>);
-                    Self(self.0.with(#text, #engine::Slot::Many(maps.collect())))
+                    Self(self.0.with(#text, #engine::FieldContent::Many(maps.collect())))
                 }
             }
         }
-        Reducer::Custom(_) => {
+        ReducerAttribute::Custom(_) => {
             let doc = format!("Hands a value to the reducer of `{name}`.");
             quote! {
                 #[doc = #doc]
-                #visibility fn #name(self, value: #engine::Slot) -> Self {
+                #visibility fn #name(self, value: #engine::FieldContent) -> Self {
                     Self(self.0.with(#text, value))
                 }
             }

@@ -1,7 +1,7 @@
 //! `#[derive(State)]`: a Rust struct as the state of a graph. `#[tool]`: an async function as a tool.
 //!
 //! For a struct with named fields the derive makes the schema, the reader, and an update builder with one method for
-//! each field. Field types implement the engine's `Field`, list fields under a list reducer its `ListField`.
+//! each field. Field types implement the engine's `StateField`, list fields under a list reducer its `StateListField`.
 //!
 //! # Attributes of a field
 //! - `#[state(append)]`, `#[state(merge)]`, `#[state(concat_flatten)]`, `#[state(merge_all)]`,
@@ -27,7 +27,7 @@ mod tool;
 
 use proc_macro::TokenStream;
 
-/// Derives the engine's `State` and `Declared` for a struct. See the crate's documentation.
+/// Derives the engine's `State` and `DeclaredState` for a struct. See the crate's documentation.
 #[proc_macro_derive(State, attributes(state))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

@@ -4,23 +4,23 @@ use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Expr, Fields, Ident, LitStr, Path, Result, Type, Visibility};
 
 /// A struct that is a state.
-pub(crate) struct State {
+pub(crate) struct StateDeclaration {
     pub(crate) name: Ident,
     pub(crate) visibility: Visibility,
     pub(crate) engine: Path,
     pub(crate) version: Option<LitStr>,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<FieldDeclaration>,
 }
 
 /// One of its fields.
-pub(crate) struct Field {
+pub(crate) struct FieldDeclaration {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
-    pub(crate) reducer: Reducer,
-    pub(crate) default: Default,
+    pub(crate) reducer: ReducerAttribute,
+    pub(crate) default: DefaultAttribute,
 }
 
-pub(crate) enum Reducer {
+pub(crate) enum ReducerAttribute {
     LastWriteWins,
     Append,
     Merge,
@@ -32,13 +32,13 @@ pub(crate) enum Reducer {
     Custom(Path),
 }
 
-pub(crate) enum Default {
+pub(crate) enum DefaultAttribute {
     Trait,
     Value(Box<Expr>),
     Required,
 }
 
-pub(crate) fn state(input: &DeriveInput) -> Result<State> {
+pub(crate) fn state(input: &DeriveInput) -> Result<StateDeclaration> {
     let Data::Struct(data) = &input.data else {
         return Err(Error::new(input.span(), "a state is a struct with named fields"));
     };
@@ -63,47 +63,47 @@ pub(crate) fn state(input: &DeriveInput) -> Result<State> {
         })?;
     }
     let fields = named.named.iter().map(field).collect::<Result<_>>()?;
-    Ok(State { name: input.ident.clone(), visibility: input.vis.clone(), engine, version, fields })
+    Ok(StateDeclaration { name: input.ident.clone(), visibility: input.vis.clone(), engine, version, fields })
 }
 
-fn field(field: &syn::Field) -> Result<Field> {
+fn field(field: &syn::Field) -> Result<FieldDeclaration> {
     let name = field.ident.clone().ok_or_else(|| Error::new(field.span(), "a field has a name"))?;
     let (mut reducer, mut default) = (None, None);
     for attribute in field.attrs.iter().filter(|attr| attr.path().is_ident("state")) {
         attribute.parse_nested_meta(|meta| {
             let twice = match meta.path.get_ident().map(ToString::to_string).as_deref() {
                 Some("default") => {
-                    default.replace(Default::Value(Box::new(meta.value()?.parse()?))).is_some()
+                    default.replace(DefaultAttribute::Value(Box::new(meta.value()?.parse()?))).is_some()
                 }
-                Some("required") => default.replace(Default::Required).is_some(),
+                Some("required") => default.replace(DefaultAttribute::Required).is_some(),
                 Some(word) => reducer.replace(self::reducer(word, &meta)?).is_some(),
                 None => return Err(meta.error("expected a word")),
             };
             if twice { Err(meta.error("a field has one reducer and one default")) } else { Ok(()) }
         })?;
     }
-    Ok(Field {
+    Ok(FieldDeclaration {
         name,
         ty: field.ty.clone(),
-        reducer: reducer.unwrap_or(Reducer::LastWriteWins),
-        default: default.unwrap_or(Default::Trait),
+        reducer: reducer.unwrap_or(ReducerAttribute::LastWriteWins),
+        default: default.unwrap_or(DefaultAttribute::Trait),
     })
 }
 
-fn reducer(word: &str, meta: &syn::meta::ParseNestedMeta<'_>) -> Result<Reducer> {
+fn reducer(word: &str, meta: &syn::meta::ParseNestedMeta<'_>) -> Result<ReducerAttribute> {
     Ok(match word {
-        "last_write_wins" => Reducer::LastWriteWins,
-        "append" => Reducer::Append,
-        "merge" => Reducer::Merge,
-        "concat_flatten" => Reducer::ConcatFlatten,
-        "merge_all" => Reducer::MergeAll,
-        "bounded_append" => Reducer::BoundedAppend(meta.value()?.parse()?),
-        "dedupe_append" => Reducer::DedupeAppend(match meta.value() {
+        "last_write_wins" => ReducerAttribute::LastWriteWins,
+        "append" => ReducerAttribute::Append,
+        "merge" => ReducerAttribute::Merge,
+        "concat_flatten" => ReducerAttribute::ConcatFlatten,
+        "merge_all" => ReducerAttribute::MergeAll,
+        "bounded_append" => ReducerAttribute::BoundedAppend(meta.value()?.parse()?),
+        "dedupe_append" => ReducerAttribute::DedupeAppend(match meta.value() {
             Ok(value) => Some(value.parse()?),
             Err(_) => None,
         }),
-        "merge_by_key" => Reducer::MergeByKey(meta.value()?.parse()?),
-        "reducer" => Reducer::Custom(meta.value()?.parse()?),
+        "merge_by_key" => ReducerAttribute::MergeByKey(meta.value()?.parse()?),
+        "reducer" => ReducerAttribute::Custom(meta.value()?.parse()?),
         _ => return Err(meta.error("expected a reducer, `default` or `required`")),
     })
 }

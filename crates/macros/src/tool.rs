@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitStr, Meta, Path, Result, Type};
 
 /// The arguments of the attribute.
-struct Said {
+struct ToolAttributes {
     effect: Ident,
     recovery: Option<Ident>,
     name: Option<String>,
@@ -18,7 +18,7 @@ struct Said {
 pub(crate) fn tool(attributes: TokenStream, function: &ItemFn) -> Result<TokenStream> {
     let said = said(attributes)?;
     let inputs = inputs(function)?;
-    let (Said { effect, tools, .. }, ItemFn { vis, sig, .. }) = (&said, function);
+    let (ToolAttributes { effect, tools, .. }, ItemFn { vis, sig, .. }) = (&said, function);
     let called = &sig.ident;
     let maker = format_ident!("{called}_tool");
     let name = said.name.clone().unwrap_or_else(|| called.to_string());
@@ -48,8 +48,8 @@ pub(crate) fn tool(attributes: TokenStream, function: &ItemFn) -> Result<TokenSt
     })
 }
 
-fn said(attributes: TokenStream) -> Result<Said> {
-    let mut said = Said {
+fn said(attributes: TokenStream) -> Result<ToolAttributes> {
+    let mut said = ToolAttributes {
         effect: format_ident!("Destructive"),
         recovery: None,
         name: None,

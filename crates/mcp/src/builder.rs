@@ -6,30 +6,31 @@ use std::sync::Arc;
 use singletree_http::Secret;
 use singletree_tools::{DefinitionPins, Effect, MemoryDefinitionPins, Recovery};
 
-use crate::connection::Terms;
+use crate::connection::ConnectionTerms;
 use crate::error::{Error, Result};
-use crate::judgement::Judgement;
+use crate::judgement::McpToolSettings;
 use crate::limits::McpLimits;
 use crate::name::check_server;
-use crate::place::{McpCommand, Place};
+use crate::place::{McpCommand, McpServerLocation};
 use crate::remote::headers;
 use crate::server::McpServer;
-use crate::words::Words;
+use crate::words::SecretRedactor;
 
 /// Describes a server before it is made.
 #[derive(Debug)]
 pub struct McpServerBuilder {
     name: String,
-    place: Place,
+    place: McpServerLocation,
     limits: McpLimits,
-    judgement: Judgement,
+    judgement: McpToolSettings,
     secrets: Vec<Secret>,
     pins: Arc<dyn DefinitionPins>,
 }
 
 impl McpServerBuilder {
-    pub(crate) fn new(name: &str, place: Place) -> Self {
-        let judgement = Judgement { hints: true, effects: BTreeMap::new(), recoveries: BTreeMap::new() };
+    pub(crate) fn new(name: &str, place: McpServerLocation) -> Self {
+        let judgement =
+            McpToolSettings { hints: true, effects: BTreeMap::new(), recoveries: BTreeMap::new() };
         let (name, limits) = (name.to_owned(), McpLimits::standard());
         Self {
             name,
@@ -95,8 +96,8 @@ impl McpServerBuilder {
     /// invalid address or an invalid header.
     pub fn build(mut self) -> Result<McpServer> {
         let checked = check_server(&self.name).and_then(|()| match &self.place {
-            Place::Command(command) => check_command(command),
-            Place::Endpoint(endpoint) => {
+            McpServerLocation::Command(command) => check_command(command),
+            McpServerLocation::Endpoint(endpoint) => {
                 check_address(&endpoint.url).and_then(|()| headers(endpoint).map(drop))
             }
         });
@@ -104,8 +105,8 @@ impl McpServerBuilder {
             return Err(Error::Configuration { server: self.name, problem });
         }
         self.secrets.extend(self.place.secrets());
-        let words = Words::new(self.secrets);
-        let terms = Terms { server: self.name, place: self.place, limits: self.limits, words };
+        let words = SecretRedactor::new(self.secrets);
+        let terms = ConnectionTerms { server: self.name, place: self.place, limits: self.limits, words };
         Ok(McpServer::new(terms, self.judgement, self.pins))
     }
 }

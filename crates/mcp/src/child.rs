@@ -16,7 +16,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use crate::limits::McpLimits;
-use crate::link::{End, Link};
+use crate::link::{ConnectionEnd, ConnectionLink};
 use crate::place::McpCommand;
 
 /// How long the last words of a program that ended are waited for.
@@ -30,13 +30,17 @@ pub(crate) struct ChildTransport {
     messages: AsyncRwTransport<RoleClient, LineLimit<ChildStdout>, ChildStdin>,
     child: Child,
     listener: Option<JoinHandle<()>>,
-    link: Arc<Link>,
+    link: Arc<ConnectionLink>,
     stop: Duration,
 }
 
 impl ChildTransport {
     /// Starts the program.
-    pub(crate) fn start(command: &McpCommand, limits: &McpLimits, link: &Arc<Link>) -> io::Result<Self> {
+    pub(crate) fn start(
+        command: &McpCommand,
+        limits: &McpLimits,
+        link: &Arc<ConnectionLink>,
+    ) -> io::Result<Self> {
         let mut child = prepared(command).spawn()?;
         link.runs_as(child.id());
         let (Some(input), Some(output), Some(error)) =
@@ -59,7 +63,7 @@ impl ChildTransport {
             Ok(Ok(status)) => format!("the program ended ({status})"),
             Ok(Err(_)) | Err(_) => "the program closed its output".to_owned(),
         };
-        self.link.end_by(End::Gone(end));
+        self.link.end_by(ConnectionEnd::Gone(end));
         if let Some(listener) = &mut self.listener
             && tokio::time::timeout(LAST_WORDS, listener).await.is_ok()
         {
@@ -170,7 +174,7 @@ fn prepared(command: &McpCommand) -> Command {
 }
 
 /// Reads a program's standard error, so that it never blocks on it, and keeps the end.
-async fn listen(mut error: ChildStderr, link: Arc<Link>) {
+async fn listen(mut error: ChildStderr, link: Arc<ConnectionLink>) {
     let mut bytes = [0; 4096];
     while let Ok(read @ 1..) = error.read(&mut bytes).await {
         link.hear(&bytes[..read]);
@@ -180,7 +184,7 @@ async fn listen(mut error: ChildStderr, link: Arc<Link>) {
 /// A reader that ends when a line is too long.
 struct LineLimit<R> {
     inner: R,
-    link: Arc<Link>,
+    link: Arc<ConnectionLink>,
     line: usize,
     limit: usize,
 }
@@ -197,7 +201,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for LineLimit<R> {
         for part in buffer.filled()[before..].split_inclusive(|filled| *filled == b'\n') {
             this.line += part.len();
             if this.line > this.limit {
-                this.link.end_by(End::TooLarge(this.limit));
+                this.link.end_by(ConnectionEnd::TooLarge(this.limit));
                 return Poll::Ready(Err(io::Error::other("a message is larger than it may be")));
             }
             if part.ends_with(b"\n") {

@@ -19,11 +19,11 @@ use tokio::time::timeout;
 use crate::child::ChildTransport;
 use crate::error::{Error, Result};
 use crate::limits::McpLimits;
-use crate::link::{End, Link};
-use crate::place::Place;
+use crate::link::{ConnectionEnd, ConnectionLink};
+use crate::place::McpServerLocation;
 use crate::probe::ProbeTransport;
 use crate::remote::RemoteTransport;
-use crate::words::Words;
+use crate::words::SecretRedactor;
 
 /// How long to wait for the answer of an endpoint that is asked for the revision without `initialize`, before the
 /// client falls back to `initialize`: the endpoint may have to be woken first.
@@ -35,24 +35,24 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// The state that all connections of one server share.
 #[derive(Debug)]
-pub(crate) struct Terms {
+pub(crate) struct ConnectionTerms {
     pub(crate) server: String,
-    pub(crate) place: Place,
+    pub(crate) place: McpServerLocation,
     pub(crate) limits: McpLimits,
-    pub(crate) words: Words,
+    pub(crate) words: SecretRedactor,
 }
 
 /// One connection. Dropping it ends it in the background: a program is asked to stop, then killed.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct McpConnection {
     number: u64,
-    service: RunningService<RoleClient, Listener>,
-    link: Arc<Link>,
-    terms: Arc<Terms>,
+    service: RunningService<RoleClient, NotificationListener>,
+    link: Arc<ConnectionLink>,
+    terms: Arc<ConnectionTerms>,
 }
 
 /// Why a server could not be greeted in one way.
-struct Refusal {
+struct GreetingFailure {
     error: Error,
     /// Whether the other way would end alike.
     is_final: bool,
@@ -60,11 +60,11 @@ struct Refusal {
 
 /// Receives the server's notifications. Requests of the server to a client (samples, a person's input) are declined.
 #[derive(Debug)]
-struct Listener {
-    link: Arc<Link>,
+struct NotificationListener {
+    link: Arc<ConnectionLink>,
 }
 
-impl ClientHandler for Listener {
+impl ClientHandler for NotificationListener {
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.link.changed();
     }
@@ -76,7 +76,7 @@ impl ClientHandler for Listener {
     }
 }
 
-impl Connection {
+impl McpConnection {
     /// Starts or reaches the server, and greets it.
     ///
     /// # Errors
@@ -86,9 +86,9 @@ impl Connection {
     /// # Cancellation
     ///
     /// Dropping the future gives up, and kills the program.
-    pub(crate) async fn open(terms: &Arc<Terms>, number: u64) -> Result<Self> {
+    pub(crate) async fn open(terms: &Arc<ConnectionTerms>, number: u64) -> Result<Self> {
         let limit = terms.limits.connect;
-        let mut link = Arc::new(Link::new(terms.limits.said_bytes));
+        let mut link = Arc::new(ConnectionLink::new(terms.limits.said_bytes));
         let greeted = match timeout(limit, Self::greet(terms, &mut link)).await {
             Ok(greeted) => greeted?,
             Err(_elapsed) => {
@@ -104,13 +104,16 @@ impl Connection {
     /// Greets the server in a revision that it supports: the one without `initialize` if it speaks that one, else the
     /// older one. If the server breaks off at the first greeting, or answers the probe too late, it is connected once
     /// more and greeted in the other way.
-    async fn greet(terms: &Arc<Terms>, link: &mut Arc<Link>) -> Result<RunningService<RoleClient, Listener>> {
+    async fn greet(
+        terms: &Arc<ConnectionTerms>,
+        link: &mut Arc<ConnectionLink>,
+    ) -> Result<RunningService<RoleClient, NotificationListener>> {
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
         let (first, second) = match &terms.place {
-            Place::Command(_) => {
+            McpServerLocation::Command(_) => {
                 let first = Self::greet_as(terms, link, auto).await;
                 let second = if link.is_discovered_late() {
                     Some(ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] })
@@ -121,21 +124,26 @@ impl Connection {
                 (first, second)
             }
             // There each request is one of its own, and the first one holds up all others.
-            Place::Endpoint(_) => match timeout(ENDPOINT_PROBE, Self::greet_as(terms, link, auto)).await {
-                Ok(first) => {
-                    let is_lost = matches!(&first, Err(Refusal { is_final: false, .. }));
-                    (first, is_lost.then_some(ClientLifecycleMode::Initialize))
+            McpServerLocation::Endpoint(_) => {
+                match timeout(ENDPOINT_PROBE, Self::greet_as(terms, link, auto)).await {
+                    Ok(first) => {
+                        let is_lost = matches!(&first, Err(GreetingFailure { is_final: false, .. }));
+                        (first, is_lost.then_some(ClientLifecycleMode::Initialize))
+                    }
+                    Err(_elapsed) => {
+                        let problem = "it does not answer".to_owned();
+                        let error = terms.unreachable(&problem, link);
+                        (
+                            Err(GreetingFailure { error, is_final: false }),
+                            Some(ClientLifecycleMode::Initialize),
+                        )
+                    }
                 }
-                Err(_elapsed) => {
-                    let problem = "it does not answer".to_owned();
-                    let error = terms.unreachable(&problem, link);
-                    (Err(Refusal { error, is_final: false }), Some(ClientLifecycleMode::Initialize))
-                }
-            },
+            }
         };
         match (first, second) {
             (Err(_), Some(second)) => {
-                *link = Arc::new(Link::new(terms.limits.said_bytes));
+                *link = Arc::new(ConnectionLink::new(terms.limits.said_bytes));
                 Self::greet_as(terms, link, second).await.map_err(|refusal| refusal.error)
             }
             (first, _) => first.map_err(|refusal| refusal.error),
@@ -143,29 +151,36 @@ impl Connection {
     }
 
     async fn greet_as(
-        terms: &Arc<Terms>,
-        link: &Arc<Link>,
+        terms: &Arc<ConnectionTerms>,
+        link: &Arc<ConnectionLink>,
         lifecycle: ClientLifecycleMode,
-    ) -> Result<RunningService<RoleClient, Listener>, Refusal> {
-        let listener = Listener { link: Arc::clone(link) };
+    ) -> Result<RunningService<RoleClient, NotificationListener>, GreetingFailure> {
+        let listener = NotificationListener { link: Arc::clone(link) };
         let greeted = match &terms.place {
-            Place::Command(command) => match ChildTransport::start(command, &terms.limits, link) {
-                Ok(transport) => {
-                    let transport = ProbeTransport::new(transport, terms.limits.probe, link);
-                    listener.serve_with_lifecycle(transport, lifecycle).await
+            McpServerLocation::Command(command) => {
+                match ChildTransport::start(command, &terms.limits, link) {
+                    Ok(transport) => {
+                        let transport = ProbeTransport::new(transport, terms.limits.probe, link);
+                        listener.serve_with_lifecycle(transport, lifecycle).await
+                    }
+                    Err(error) => {
+                        let problem = format!("{:?} cannot be started: {error}", command.program);
+                        return Err(GreetingFailure {
+                            error: terms.unreachable(&problem, link),
+                            is_final: true,
+                        });
+                    }
                 }
-                Err(error) => {
-                    let problem = format!("{:?} cannot be started: {error}", command.program);
-                    return Err(Refusal { error: terms.unreachable(&problem, link), is_final: true });
+            }
+            McpServerLocation::Endpoint(endpoint) => {
+                match RemoteTransport::new(endpoint, &terms.limits, link) {
+                    Ok(transport) => listener.serve_with_lifecycle(transport, lifecycle).await,
+                    Err(problem) => {
+                        let error = Error::Configuration { server: terms.server.clone(), problem };
+                        return Err(GreetingFailure { error, is_final: true });
+                    }
                 }
-            },
-            Place::Endpoint(endpoint) => match RemoteTransport::new(endpoint, &terms.limits, link) {
-                Ok(transport) => listener.serve_with_lifecycle(transport, lifecycle).await,
-                Err(problem) => {
-                    let error = Error::Configuration { server: terms.server.clone(), problem };
-                    return Err(Refusal { error, is_final: true });
-                }
-            },
+            }
         };
         greeted.map_err(|error| {
             let is_final = match &error {
@@ -174,7 +189,7 @@ impl Connection {
                 ClientInitializeError::LegacyFallbackFailed { .. } => true,
                 _ => false,
             };
-            Refusal { error: terms.unreachable(&terms.greeting(&error, link), link), is_final }
+            GreetingFailure { error: terms.unreachable(&terms.greeting(&error, link), link), is_final }
         })
     }
 
@@ -204,13 +219,13 @@ impl Connection {
         self.number
     }
 
-    pub(crate) fn link(&self) -> &Link {
+    pub(crate) fn link(&self) -> &ConnectionLink {
         &self.link
     }
 
     /// Says whether a call that was lost with this connection might fare better on another.
     pub(crate) fn is_worth_repeating(&self) -> bool {
-        !matches!(self.link.end(), Some(End::TooLarge(_)))
+        !matches!(self.link.end(), Some(ConnectionEnd::TooLarge(_)))
     }
 
     /// Lists the tools, at most so many pages, and tools one more than are offered.
@@ -314,7 +329,7 @@ impl Connection {
     /// Ends the connection for everybody who waits.
     pub(crate) fn end(&self) {
         self.link.close();
-        self.link.end_by(End::Gone("it was stopped".to_owned()));
+        self.link.end_by(ConnectionEnd::Gone("it was stopped".to_owned()));
         self.service.cancellation_token().cancel();
     }
 
@@ -325,14 +340,14 @@ impl Connection {
     }
 }
 
-impl Terms {
-    fn unreachable(&self, problem: &str, link: &Link) -> Error {
+impl ConnectionTerms {
+    fn unreachable(&self, problem: &str, link: &ConnectionLink) -> Error {
         let (server, said) = (self.server.clone(), self.words.clean(&link.said()));
         Error::Connect { server, problem: self.words.problem(problem), said }
     }
 
     /// Says why a greeting failed.
-    fn greeting(&self, error: &ClientInitializeError, link: &Link) -> String {
+    fn greeting(&self, error: &ClientInitializeError, link: &ConnectionLink) -> String {
         if let Some(end) = link.end() {
             return said_of(&end);
         }
@@ -365,9 +380,9 @@ fn is_unauthorised(error: &rmcp::transport::DynamicTransportError) -> bool {
     false
 }
 
-fn said_of(end: &End) -> String {
+fn said_of(end: &ConnectionEnd) -> String {
     match end {
-        End::Gone(how) => how.clone(),
-        End::TooLarge(limit) => format!("it sent a message larger than {limit} bytes"),
+        ConnectionEnd::Gone(how) => how.clone(),
+        ConnectionEnd::TooLarge(limit) => format!("it sent a message larger than {limit} bytes"),
     }
 }

@@ -7,14 +7,14 @@ use singletree_tools::{Effect, Recovery};
 
 /// The settings of a server about its tools.
 #[derive(Debug, Clone)]
-pub(crate) struct Judgement {
+pub(crate) struct McpToolSettings {
     /// Whether hints count at all: they are the server's own word.
     pub(crate) hints: bool,
     pub(crate) effects: BTreeMap<String, Effect>,
     pub(crate) recoveries: BTreeMap<String, Recovery>,
 }
 
-impl Judgement {
+impl McpToolSettings {
     /// Judges a tool. A tool without hints and settings counts as dangerous, and is not run again. Hints count only as
     /// long as the definition is the one that was seen first.
     pub(crate) fn of(&self, tool: &Tool, has_changed: bool) -> (Effect, Recovery) {
@@ -56,7 +56,7 @@ mod tests {
             let mut tool = Tool::new("work", "Works.", serde_json::Map::new());
             tool.annotations = annotations;
             let mut judgement =
-                Judgement { hints: true, effects: BTreeMap::new(), recoveries: BTreeMap::new() };
+                McpToolSettings { hints: true, effects: BTreeMap::new(), recoveries: BTreeMap::new() };
             assert_eq!(judgement.of(&tool, false), (effect, recovery), "{tool:?}");
             assert_eq!(judgement.of(&tool, true), (Effect::Destructive, Recovery::Report), "{tool:?}");
             judgement.hints = false;

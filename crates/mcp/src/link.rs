@@ -5,27 +5,27 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The state of a connection that its transport and its callers share.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct ConnectionLink {
     closed: AtomicBool,
     changes: AtomicU64,
     probed: AtomicBool,
     discovered_late: AtomicBool,
     process: OnceLock<u32>,
-    end: Mutex<Option<End>>,
+    end: Mutex<Option<ConnectionEnd>>,
     said: Mutex<Vec<u8>>,
     said_bytes: usize,
 }
 
 /// How a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ConnectionEnd {
     /// The program ended, or shut its output.
     Gone(String),
     /// It said more at once than it may.
     TooLarge(usize),
 }
 
-impl Link {
+impl ConnectionLink {
     pub(crate) fn new(said_bytes: usize) -> Self {
         Self {
             closed: AtomicBool::new(false),
@@ -88,11 +88,11 @@ impl Link {
     }
 
     /// Takes down how it ended; the first reason stays.
-    pub(crate) fn end_by(&self, end: End) {
+    pub(crate) fn end_by(&self, end: ConnectionEnd) {
         lock(&self.end).get_or_insert(end);
     }
 
-    pub(crate) fn end(&self) -> Option<End> {
+    pub(crate) fn end(&self) -> Option<ConnectionEnd> {
         lock(&self.end).clone()
     }
 
@@ -127,7 +127,7 @@ mod tests {
     // INV-12, INV-16: half of a secret is not recognised, so a line whose beginning is forgotten is not told.
     #[test]
     fn the_last_whole_lines_are_kept() {
-        let link = Link::new(12);
+        let link = ConnectionLink::new(12);
         link.hear(b"one\ntwo\n");
         assert_eq!(link.said(), "one\ntwo\n");
         link.hear(b"three\nfour");

@@ -9,7 +9,7 @@ use singletree_tools::DefinitionPins;
 const SHOWN_DIGITS: usize = 12;
 
 /// The result of comparing the definition of a tool with its pin.
-pub(crate) enum Pinned {
+pub(crate) enum PinComparison {
     /// It is the one that was seen first, or is seen for the first time.
     Same,
     /// It is another one, or that cannot be found out.
@@ -19,7 +19,7 @@ pub(crate) enum Pinned {
     },
 }
 
-impl Pinned {
+impl PinComparison {
     /// Compares a definition with the one that was seen first.
     pub(crate) async fn of(pins: &dyn DefinitionPins, server: &str, listing: &Listing) -> Self {
         let digest = digest(listing);

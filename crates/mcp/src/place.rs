@@ -97,12 +97,12 @@ impl fmt::Debug for McpEndpoint {
 
 /// Where a server is.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum McpServerLocation {
     Command(McpCommand),
     Endpoint(McpEndpoint),
 }
 
-impl Place {
+impl McpServerLocation {
     /// Returns the secrets of this place, which must not be shown.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         match self {

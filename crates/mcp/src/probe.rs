@@ -11,7 +11,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::time::{Instant, timeout_at};
 
-use crate::link::Link;
+use crate::link::ConnectionLink;
 
 /// A transport that answers `server/discover` in place of a program that does not: a program of an older revision may
 /// ignore a request that it does not know, and rmcp would wait ten seconds for it. A late answer of the program is
@@ -19,12 +19,12 @@ use crate::link::Link;
 pub(crate) struct ProbeTransport<T> {
     inner: T,
     limit: Duration,
-    probe: Probe,
-    link: Arc<Link>,
+    probe: DiscoveryPhase,
+    link: Arc<ConnectionLink>,
 }
 
 /// How far the question is.
-enum Probe {
+enum DiscoveryPhase {
     /// It was not asked, or is answered.
     Idle,
     /// It is asked, and answered here at this moment.
@@ -34,8 +34,8 @@ enum Probe {
 }
 
 impl<T> ProbeTransport<T> {
-    pub(crate) fn new(inner: T, limit: Duration, link: &Arc<Link>) -> Self {
-        Self { inner, limit, probe: Probe::Idle, link: Arc::clone(link) }
+    pub(crate) fn new(inner: T, limit: Duration, link: &Arc<ConnectionLink>) -> Self {
+        Self { inner, limit, probe: DiscoveryPhase::Idle, link: Arc::clone(link) }
     }
 
     /// Handles a message of the program, and returns it unless it is the late answer. An older program may answer every
@@ -47,10 +47,10 @@ impl<T> ProbeTransport<T> {
             _ => None,
         };
         match &self.probe {
-            Probe::Asked(id, _) if answered == Some(id) => {
+            DiscoveryPhase::Asked(id, _) if answered == Some(id) => {
                 self.link.probed();
                 let id = id.clone();
-                self.probe = Probe::Idle;
+                self.probe = DiscoveryPhase::Idle;
                 let is_unknown = matches!(&message, ServerJsonRpcMessage::Response(response)
                     if !matches!(response.result, ServerResult::DiscoverResult(_)));
                 Some(if is_unknown {
@@ -59,13 +59,13 @@ impl<T> ProbeTransport<T> {
                     message
                 })
             }
-            Probe::GivenUp(id) if answered == Some(id) => {
+            DiscoveryPhase::GivenUp(id) if answered == Some(id) => {
                 if let ServerJsonRpcMessage::Response(response) = &message
                     && matches!(response.result, ServerResult::DiscoverResult(_))
                 {
                     self.link.discovered_late();
                 }
-                self.probe = Probe::Idle;
+                self.probe = DiscoveryPhase::Idle;
                 None
             }
             _ => Some(message),
@@ -87,7 +87,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ProbeTransport<T> {
         if let ClientJsonRpcMessage::Request(request) = &item
             && matches!(request.request, ClientRequest::DiscoverRequest(_))
         {
-            self.probe = Probe::Asked(request.id.clone(), Instant::now() + self.limit);
+            self.probe = DiscoveryPhase::Asked(request.id.clone(), Instant::now() + self.limit);
         }
         self.inner.send(item)
     }
@@ -95,16 +95,16 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ProbeTransport<T> {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let message = match &self.probe {
-                Probe::Asked(id, until) => match timeout_at(*until, self.inner.receive()).await {
+                DiscoveryPhase::Asked(id, until) => match timeout_at(*until, self.inner.receive()).await {
                     Ok(message) => message?,
                     Err(_elapsed) => {
                         let id = id.clone();
                         self.link.probed();
-                        self.probe = Probe::GivenUp(id.clone());
+                        self.probe = DiscoveryPhase::GivenUp(id.clone());
                         return Some(ServerJsonRpcMessage::error(unknown_method(), Some(id)));
                     }
                 },
-                Probe::Idle | Probe::GivenUp(_) => self.inner.receive().await?,
+                DiscoveryPhase::Idle | DiscoveryPhase::GivenUp(_) => self.inner.receive().await?,
             };
             if let Some(message) = self.judged(message) {
                 return Some(message);

@@ -12,7 +12,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 
 use crate::limits::McpLimits;
-use crate::link::Link;
+use crate::link::ConnectionLink;
 use crate::place::McpEndpoint;
 
 /// How often a stream of events that broke off is asked for again, before the connection counts as lost.
@@ -23,7 +23,7 @@ type Inner = StreamableHttpClientTransport<reqwest::Client>;
 /// The transport of an endpoint, whose end is taken down.
 pub(crate) struct RemoteTransport {
     inner: Inner,
-    link: Arc<Link>,
+    link: Arc<ConnectionLink>,
 }
 
 impl RemoteTransport {
@@ -32,7 +32,11 @@ impl RemoteTransport {
     /// # Errors
     ///
     /// The malformed setting, without values of headers.
-    pub(crate) fn new(endpoint: &McpEndpoint, limits: &McpLimits, link: &Arc<Link>) -> Result<Self, String> {
+    pub(crate) fn new(
+        endpoint: &McpEndpoint,
+        limits: &McpLimits,
+        link: &Arc<ConnectionLink>,
+    ) -> Result<Self, String> {
         let mut reopening = FixedInterval::default();
         reopening.max_times = Some(REOPENED_MAX);
         reopening.duration = Duration::from_millis(500);

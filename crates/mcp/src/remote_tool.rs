@@ -10,11 +10,11 @@ use singletree_tools::{Effect, Invocation, Output, Recovery, Tool, ToolLimits};
 use tokio::time::timeout;
 
 use crate::answer::output;
-use crate::connection::Connection;
+use crate::connection::McpConnection;
 use crate::error::Error;
 use crate::limits::McpLimits;
-use crate::pinned::Pinned;
-use crate::server::Shared;
+use crate::pinned::PinComparison;
+use crate::server::McpServerInner;
 
 /// One tool of a server.
 ///
@@ -22,9 +22,9 @@ use crate::server::Shared;
 /// unnoticed is started again first and the outcome of the call stays certain. When the server goes away during a call
 /// whose recovery is [`Recovery::Rerun`], the call is sent once more, under the same key; any other call ends as
 /// `tool_interrupted`, with an unknown outcome.
-pub(crate) struct McpTool {
+pub(crate) struct RemoteMcpTool {
     /// Not held: the server keeps its tools, and is stopped when nobody holds it.
-    shared: Weak<Shared>,
+    shared: Weak<McpServerInner>,
     server: String,
     limits: McpLimits,
     definition: ToolDefinition,
@@ -36,16 +36,16 @@ pub(crate) struct McpTool {
     notice: Option<String>,
 }
 
-impl McpTool {
+impl RemoteMcpTool {
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<McpServerInner>,
         definition: ToolDefinition,
         listing: &Listing,
-        pinned: &Pinned,
+        pinned: &PinComparison,
     ) -> Self {
         let notice = match pinned {
-            Pinned::Same => None,
-            Pinned::Changed { notice } => Some(notice.clone()),
+            PinComparison::Same => None,
+            PinComparison::Changed { notice } => Some(notice.clone()),
         };
         let (effect, recovery) = shared.judgement.of(listing, notice.is_some());
         Self {
@@ -95,7 +95,7 @@ impl McpTool {
     /// Sends the call once.
     async fn send(
         &self,
-        connection: &Connection,
+        connection: &McpConnection,
         invocation: Invocation<'_>,
     ) -> singletree_tools::Result<Result<CallToolResult, Error>> {
         let limit = self.limits.call;
@@ -104,7 +104,7 @@ impl McpTool {
     }
 }
 
-impl Tool for McpTool {
+impl Tool for RemoteMcpTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
@@ -136,9 +136,9 @@ impl Tool for McpTool {
     }
 }
 
-impl fmt::Debug for McpTool {
+impl fmt::Debug for RemoteMcpTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpTool")
+        f.debug_struct("RemoteMcpTool")
             .field("server", &self.server)
             .field("name", &self.name)
             .field("effect", &self.effect)

@@ -15,13 +15,13 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use crate::builder::McpServerBuilder;
-use crate::connection::{Connection, Terms};
+use crate::connection::{ConnectionTerms, McpConnection};
 use crate::error::{Error, Result};
-use crate::judgement::Judgement;
+use crate::judgement::McpToolSettings;
 use crate::name::offered;
-use crate::pinned::Pinned;
-use crate::place::{McpCommand, McpEndpoint, Place};
-use crate::remote_tool::{McpTool, unavailable};
+use crate::pinned::PinComparison;
+use crate::place::{McpCommand, McpEndpoint, McpServerLocation};
+use crate::remote_tool::{RemoteMcpTool, unavailable};
 
 /// How long the schema of one tool may take to compile. The limits on schemas bound it to some milliseconds; this is a
 /// safety net for unforeseen cases.
@@ -39,23 +39,23 @@ const DOUBLED_MAX: u32 = 4;
 /// A program is stopped when every clone of its server is dropped; its remaining tools can then no longer be called.
 #[derive(Clone)]
 pub struct McpServer {
-    shared: Arc<Shared>,
+    shared: Arc<McpServerInner>,
 }
 
 /// The state that the server and its tools share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) terms: Arc<Terms>,
-    pub(crate) judgement: Judgement,
+pub(crate) struct McpServerInner {
+    pub(crate) terms: Arc<ConnectionTerms>,
+    pub(crate) judgement: McpToolSettings,
     pins: Arc<dyn DefinitionPins>,
-    desk: Mutex<Desk>,
-    listed: Mutex<Listed>,
+    desk: Mutex<McpConnectionState>,
+    listed: Mutex<McpToolListing>,
 }
 
 /// The connection, or why there is none.
 #[derive(Debug, Default)]
-struct Desk {
-    connection: Option<Arc<Connection>>,
+struct McpConnectionState {
+    connection: Option<Arc<McpConnection>>,
     connected: u64,
     rest: Option<(Instant, Error)>,
     /// Connections in a row that could not be made.
@@ -64,7 +64,7 @@ struct Desk {
 
 /// The result of the last listing.
 #[derive(Debug, Default)]
-struct Listed {
+struct McpToolListing {
     /// Of which connection, and after how many changes.
     seen: Option<(u64, u64)>,
     listings: Vec<Listing>,
@@ -93,18 +93,23 @@ impl McpServer {
     /// Starts to describe a server that is a program.
     #[must_use]
     pub fn program(name: &str, command: McpCommand) -> McpServerBuilder {
-        McpServerBuilder::new(name, Place::Command(command))
+        McpServerBuilder::new(name, McpServerLocation::Command(command))
     }
 
     /// Starts to describe a server that is reached by streamable HTTP.
     #[must_use]
     pub fn endpoint(name: &str, endpoint: McpEndpoint) -> McpServerBuilder {
-        McpServerBuilder::new(name, Place::Endpoint(endpoint))
+        McpServerBuilder::new(name, McpServerLocation::Endpoint(endpoint))
     }
 
-    pub(crate) fn new(terms: Terms, judgement: Judgement, pins: Arc<dyn DefinitionPins>) -> Self {
+    pub(crate) fn new(
+        terms: ConnectionTerms,
+        judgement: McpToolSettings,
+        pins: Arc<dyn DefinitionPins>,
+    ) -> Self {
         let terms = Arc::new(terms);
-        let shared = Shared { terms, judgement, pins, desk: Mutex::default(), listed: Mutex::default() };
+        let shared =
+            McpServerInner { terms, judgement, pins, desk: Mutex::default(), listed: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -181,9 +186,9 @@ impl fmt::Debug for McpServer {
     }
 }
 
-impl Shared {
+impl McpServerInner {
     /// Returns the connection, made now if there is none. Who comes while it is made waits for it.
-    pub(crate) async fn connection(&self) -> Result<Arc<Connection>> {
+    pub(crate) async fn connection(&self) -> Result<Arc<McpConnection>> {
         let mut desk = self.desk.lock().await;
         if let Some(connection) = desk.connection.as_ref().filter(|connection| !connection.link().is_closed())
         {
@@ -195,7 +200,7 @@ impl Shared {
             return Err(error.clone());
         }
         desk.connection = None;
-        match Connection::open(&self.terms, desk.connected + 1).await {
+        match McpConnection::open(&self.terms, desk.connected + 1).await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 desk.connected += 1;
@@ -230,7 +235,7 @@ impl Shared {
         }
     }
 
-    async fn list_into(self: &Arc<Self>, listed: &mut Listed) -> Result<Arc<[Arc<dyn Tool>]>> {
+    async fn list_into(self: &Arc<Self>, listed: &mut McpToolListing) -> Result<Arc<[Arc<dyn Tool>]>> {
         let connection = self.connection().await?;
         // Read before the list: a change while it is on its way makes it old at once.
         let seen = Some((connection.number(), connection.link().changes()));
@@ -276,15 +281,15 @@ impl Shared {
             };
             match compiled {
                 Ok(definition) => {
-                    let pinned = Pinned::of(self.pins.as_ref(), &self.terms.server, listing).await;
-                    if let Pinned::Changed { .. } = pinned {
+                    let pinned = PinComparison::of(self.pins.as_ref(), &self.terms.server, listing).await;
+                    if let PinComparison::Changed { .. } = pinned {
                         problems.push(format!("{own}: its definition is not the one that was seen first"));
                     }
                     if !name.ends_with(listing.name.as_ref()) {
                         problems.push(format!("{own}: offered as {name}"));
                     }
                     taken.insert(name);
-                    tools.push(Arc::new(McpTool::new(self, definition, listing, &pinned)));
+                    tools.push(Arc::new(RemoteMcpTool::new(self, definition, listing, &pinned)));
                 }
                 Err(problem) => problems.push(format!("{own}: not offered: {problem}")),
             }

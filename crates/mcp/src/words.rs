@@ -7,11 +7,11 @@ const PROBLEM_BYTES: usize = 500;
 
 /// Removes secrets from texts of the server before they are shown (INV-16).
 #[derive(Debug, Clone)]
-pub(crate) struct Words {
+pub(crate) struct SecretRedactor {
     redactor: Redactor,
 }
 
-impl Words {
+impl SecretRedactor {
     pub(crate) fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let mut redactor = Redactor::default();
         for secret in secrets {

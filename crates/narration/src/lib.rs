@@ -12,6 +12,6 @@ mod phrase;
 mod sink;
 
 pub use locale::{Locale, UnknownLocale};
-pub use narration::{Narration, NarrationKind, Speaker};
+pub use narration::{NarrationMessage, NarrationPurpose, NarrationSpeaker};
 pub use phrase::claims_memory;
-pub use sink::{NarrationSink, NoNarration, Whose};
+pub use sink::{NarrationOwner, NarrationSink, NoNarration};

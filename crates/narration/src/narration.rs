@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 /// Who speaks (agent-chat-output §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Speaker {
+pub enum NarrationSpeaker {
     /// The controller, reporting an event.
     System,
     /// The agent, telling why it proposes something.
@@ -16,7 +16,7 @@ pub enum Speaker {
     User,
 }
 
-impl Speaker {
+impl NarrationSpeaker {
     /// Returns its word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -31,7 +31,7 @@ impl Speaker {
 /// The purpose of a piece of narration (agent-chat-output §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NarrationKind {
+pub enum NarrationPurpose {
     /// The present state.
     Status,
     /// Why something is about to be done, or was not.
@@ -44,7 +44,7 @@ pub enum NarrationKind {
     Error,
 }
 
-impl NarrationKind {
+impl NarrationPurpose {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Status, Self::Explanation, Self::Ask, Self::Progress, Self::Error];
 
@@ -66,29 +66,29 @@ impl NarrationKind {
 /// The content is opaque: nothing parses it. It can be written out, and not read in:
 ///
 /// ```compile_fail
-/// let said: singletree_narration::Narration = serde_json::from_str("{}").unwrap();
+/// let said: singletree_narration::NarrationMessage = serde_json::from_str("{}").unwrap();
 /// ```
 ///
 /// It is written as `{"timestamp", "role", "kind", "content"}`, the time as RFC 3339 has it:
 ///
 /// ```
-/// use singletree_narration::{Narration, NarrationKind, Speaker};
+/// use singletree_narration::{NarrationMessage, NarrationPurpose, NarrationSpeaker};
 ///
 /// let (timestamp, content) = (std::time::UNIX_EPOCH, "Paused.".to_owned());
-/// let said = Narration { timestamp, role: Speaker::System, kind: NarrationKind::Status, content };
+/// let said = NarrationMessage { timestamp, role: NarrationSpeaker::System, kind: NarrationPurpose::Status, content };
 /// let written = serde_json::to_string(&said).unwrap();
 /// let expected = r#"{"timestamp":"1970-01-01T00:00:00.000Z","role":"system","kind":"status","content":"Paused."}"#;
 /// assert_eq!(written, expected);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Narration {
+pub struct NarrationMessage {
     /// When it was said.
     #[serde(serialize_with = "rfc3339")]
     pub timestamp: SystemTime,
     /// Who said it.
-    pub role: Speaker,
+    pub role: NarrationSpeaker,
     /// Its purpose.
-    pub kind: NarrationKind,
+    pub kind: NarrationPurpose,
     /// Its text.
     pub content: String,
 }
@@ -107,10 +107,10 @@ mod tests {
     // spec: agent-chat-output §3.1, §6
     #[test]
     fn the_words_written_are_those_that_are_told() {
-        for kind in NarrationKind::ALL {
+        for kind in NarrationPurpose::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
         }
-        for role in [Speaker::System, Speaker::Agent, Speaker::User] {
+        for role in [NarrationSpeaker::System, NarrationSpeaker::Agent, NarrationSpeaker::User] {
             assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
         }
     }
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn a_time_that_has_no_text_is_told_as_its_nearest() {
         let written = |timestamp| {
-            let (role, kind) = (Speaker::System, NarrationKind::Status);
-            let said = Narration { timestamp, role, kind, content: String::new() };
+            let (role, kind) = (NarrationSpeaker::System, NarrationPurpose::Status);
+            let said = NarrationMessage { timestamp, role, kind, content: String::new() };
             serde_json::to_value(said).unwrap()["timestamp"].clone()
         };
         let day = std::time::Duration::from_secs(86_400);

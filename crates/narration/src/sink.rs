@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::Narration;
+use crate::NarrationMessage;
 
 /// Whose narration it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Whose<'a> {
+pub struct NarrationOwner<'a> {
     /// The tenant (INV-14).
     pub tenant: &'a str,
     /// The session of the tenant.
@@ -20,10 +20,10 @@ pub struct Whose<'a> {
 /// that no caller can depend on delivery.
 pub trait NarrationSink: fmt::Debug + Send + Sync {
     /// Takes one piece of narration about a session.
-    fn emit(&self, whose: Whose<'_>, narration: Narration);
+    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage);
 
     /// Drops all narration about a session: it is deleted (D25). Later narration is about a new session.
-    fn forget(&self, whose: Whose<'_>);
+    fn forget(&self, whose: NarrationOwner<'_>);
 }
 
 /// A sink that drops everything: narration is off.
@@ -31,9 +31,9 @@ pub trait NarrationSink: fmt::Debug + Send + Sync {
 pub struct NoNarration;
 
 impl NarrationSink for NoNarration {
-    fn emit(&self, _whose: Whose<'_>, narration: Narration) {
+    fn emit(&self, _whose: NarrationOwner<'_>, narration: NarrationMessage) {
         drop(narration);
     }
 
-    fn forget(&self, _whose: Whose<'_>) {}
+    fn forget(&self, _whose: NarrationOwner<'_>) {}
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use singletree_llm::BoxFuture;
 
 use crate::backend::PromptBackend;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{PromptClock, SystemPromptClock};
 use crate::error::{Error, Result};
 use crate::prompt::Prompt;
 
@@ -36,12 +36,12 @@ pub struct CachedBackend {
     source: Box<dyn PromptBackend>,
     ttl: Option<Duration>,
     limits: CacheLimits,
-    clock: Arc<dyn Clock>,
-    kept: Mutex<BTreeMap<(String, String), Kept>>,
+    clock: Arc<dyn PromptClock>,
+    kept: Mutex<BTreeMap<(String, String), CachedPrompt>>,
 }
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct CachedPrompt {
     prompt: Arc<Prompt>,
     read_at: SystemTime,
 }
@@ -55,7 +55,7 @@ impl CachedBackend {
             source: Box::new(source),
             ttl: None,
             limits: CacheLimits::default(),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemPromptClock),
             kept: Mutex::default(),
         }
     }
@@ -76,12 +76,12 @@ impl CachedBackend {
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
         self.clock = clock;
         self
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), Kept>> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), CachedPrompt>> {
         // Nothing in here panics between two writes that belong together.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,7 +96,7 @@ impl CachedBackend {
     fn keep(&self, key: (String, String), prompt: &Arc<Prompt>) {
         let read_at = self.clock.now();
         let mut kept = self.kept();
-        kept.insert(key, Kept { prompt: prompt.clone(), read_at });
+        kept.insert(key, CachedPrompt { prompt: prompt.clone(), read_at });
         while kept.len() > self.limits.prompts {
             let oldest = kept.iter().min_by_key(|(_, it)| it.read_at).map(|(key, _)| key.clone());
             oldest.iter().for_each(|it| drop(kept.remove(it)));

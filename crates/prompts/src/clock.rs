@@ -4,16 +4,16 @@ use std::fmt;
 use std::time::SystemTime;
 
 /// Tells the time at which prompts are fetched and rendered, and by which cached ones age.
-pub trait Clock: fmt::Debug + Send + Sync {
+pub trait PromptClock: fmt::Debug + Send + Sync {
     /// Returns the present time.
     fn now(&self) -> SystemTime;
 }
 
 /// The clock of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
+pub struct SystemPromptClock;
 
-impl Clock for SystemClock {
+impl PromptClock for SystemPromptClock {
     fn now(&self) -> SystemTime {
         #[expect(
             clippy::disallowed_methods,

@@ -18,9 +18,9 @@ pub struct Fallback<'a> {
 }
 
 /// Who is told.
-pub(crate) struct Listener(pub(crate) Box<dyn Fn(&Fallback<'_>) + Send + Sync>);
+pub(crate) struct FallbackListener(pub(crate) Box<dyn Fn(&Fallback<'_>) + Send + Sync>);
 
-impl fmt::Debug for Listener {
+impl fmt::Debug for FallbackListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Listener")
     }

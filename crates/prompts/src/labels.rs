@@ -17,14 +17,14 @@ pub trait LabelResolver: fmt::Debug + Send + Sync {
 
 /// Labels by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Labels {
+pub struct PromptLabels {
     by_name: BTreeMap<String, String>,
 }
 
 /// The key of the default, as in a mapping that is read from a file.
 const DEFAULT_KEY: &str = "default";
 
-impl Labels {
+impl PromptLabels {
     /// Makes a resolver that knows no names.
     #[must_use]
     pub fn new() -> Self {
@@ -39,13 +39,13 @@ impl Labels {
     }
 }
 
-impl<N: Into<String>, L: Into<String>> FromIterator<(N, L)> for Labels {
+impl<N: Into<String>, L: Into<String>> FromIterator<(N, L)> for PromptLabels {
     fn from_iter<I: IntoIterator<Item = (N, L)>>(labels: I) -> Self {
         labels.into_iter().fold(Self::new(), |all, (name, label)| all.with(name, label))
     }
 }
 
-impl LabelResolver for Labels {
+impl LabelResolver for PromptLabels {
     fn resolve(&self, name: &str) -> String {
         let found = self.by_name.get(name).or_else(|| self.by_name.get(DEFAULT_KEY));
         found.map_or_else(|| DEFAULT_LABEL.to_owned(), Clone::clone)
@@ -59,9 +59,9 @@ mod tests {
     // spec: prompt-management §7
     #[test]
     fn a_name_goes_before_the_default_and_the_default_before_production() {
-        let labels: Labels = [("default", "staging"), ("greeting", "variant-a")].into_iter().collect();
+        let labels: PromptLabels = [("default", "staging"), ("greeting", "variant-a")].into_iter().collect();
         assert_eq!(labels.resolve("greeting"), "variant-a");
         assert_eq!(labels.resolve("other"), "staging");
-        assert_eq!(Labels::new().with("greeting", "x").resolve("other"), "production");
+        assert_eq!(PromptLabels::new().with("greeting", "x").resolve("other"), "production");
     }
 }

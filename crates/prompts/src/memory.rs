@@ -7,7 +7,7 @@ use std::time::Duration;
 use singletree_llm::BoxFuture;
 
 use crate::backend::PromptBackend;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{PromptClock, SystemPromptClock};
 use crate::error::{Error, Result};
 use crate::prompt::Prompt;
 
@@ -15,14 +15,14 @@ use crate::prompt::Prompt;
 #[derive(Debug)]
 pub struct MemoryBackend {
     prompts: BTreeMap<(String, String), Prompt>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn PromptClock>,
 }
 
 impl MemoryBackend {
     /// Makes an empty backend on the system's clock.
     #[must_use]
     pub fn new() -> Self {
-        Self { prompts: BTreeMap::new(), clock: Arc::new(SystemClock) }
+        Self { prompts: BTreeMap::new(), clock: Arc::new(SystemPromptClock) }
     }
 
     /// Adds a prompt under its name and its label, in place of one that is there.
@@ -34,7 +34,7 @@ impl MemoryBackend {
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
         self.clock = clock;
         self
     }

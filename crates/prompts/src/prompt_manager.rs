@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::PromptBackend;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{PromptClock, SystemPromptClock};
 use crate::error::{Error, Result};
-use crate::fallback::{Fallback, Listener};
+use crate::fallback::{Fallback, FallbackListener};
 use crate::inputs::PromptInputs;
 use crate::labels::{DEFAULT_LABEL, LabelResolver};
 use crate::prompt::Prompt;
 use crate::query::PromptQuery;
 use crate::render;
 use crate::result::PromptResult;
-use crate::templating::{RenderLimits, Templating};
+use crate::templating::{RenderLimits, TemplateEngine};
 
 /// Fetches prompts and renders them. Share it behind an `Arc`.
 #[derive(Debug)]
@@ -22,9 +22,9 @@ pub struct PromptManager {
     backends: Vec<Box<dyn PromptBackend>>,
     labels: Option<Box<dyn LabelResolver>>,
     cache_ttl: Option<Duration>,
-    clock: Arc<dyn Clock>,
-    on_fallback: Option<Listener>,
-    templating: Templating,
+    clock: Arc<dyn PromptClock>,
+    on_fallback: Option<FallbackListener>,
+    templating: TemplateEngine,
 }
 
 /// Puts a manager together.
@@ -43,9 +43,9 @@ impl PromptManager {
             backends: vec![Box::new(primary)],
             labels: None,
             cache_ttl: None,
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemPromptClock),
             on_fallback: None,
-            templating: Templating::new(limits),
+            templating: TemplateEngine::new(limits),
         };
         PromptManagerBuilder { manager, limits }
     }
@@ -75,7 +75,8 @@ impl PromptManager {
         for (at, backend) in self.backends.iter().enumerate() {
             match backend.fetch(&query.name, &label, cache_ttl).await {
                 Ok(prompt) => {
-                    if let (Some(Listener(tell)), false) = (&self.on_fallback, passed_over.is_empty()) {
+                    if let (Some(FallbackListener(tell)), false) = (&self.on_fallback, passed_over.is_empty())
+                    {
                         let (name, passed_over) = (query.name.as_str(), passed_over.as_slice());
                         tell(&Fallback { name, label: &label, answered: at, passed_over });
                     }
@@ -158,7 +159,7 @@ impl PromptManagerBuilder {
     }
 
     /// Takes the time of rendering from another clock.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
         self.manager.clock = clock;
         self
     }
@@ -171,13 +172,13 @@ impl PromptManagerBuilder {
 
     /// Sets who is told, before the fetch returns, that a backend was passed over.
     pub fn on_fallback(mut self, tell: impl Fn(&Fallback<'_>) + Send + Sync + 'static) -> Self {
-        self.manager.on_fallback = Some(Listener(Box::new(tell)));
+        self.manager.on_fallback = Some(FallbackListener(Box::new(tell)));
         self
     }
 
     /// Returns the manager.
     #[must_use]
     pub fn build(self) -> PromptManager {
-        PromptManager { templating: Templating::new(self.limits), ..self.manager }
+        PromptManager { templating: TemplateEngine::new(self.limits), ..self.manager }
     }
 }

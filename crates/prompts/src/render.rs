@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent};
 
 use crate::error::{Error, RenderError, Result};
 use crate::hash;
@@ -13,19 +13,19 @@ use crate::inputs::PromptInputs;
 use crate::prompt::Prompt;
 use crate::result::PromptResult;
 use crate::template::{BlockTemplate, ChatSegment, ImageTemplate, SegmentContent, SegmentRole, Template};
-use crate::templating::{Templating, Variables};
+use crate::templating::{TemplateEngine, TemplateVariables};
 
 /// The error is a description that names the place.
 type Rendered<T> = std::result::Result<T, String>;
 
 /// Renders a prompt.
 pub(crate) fn render(
-    templating: &Templating,
+    templating: &TemplateEngine,
     prompt: &Arc<Prompt>,
     inputs: &PromptInputs,
     now: SystemTime,
 ) -> Result<PromptResult> {
-    let walk = Walk { templating, variables: Variables::new(&inputs.variables), inputs };
+    let walk = PromptRenderer { templating, variables: TemplateVariables::new(&inputs.variables), inputs };
     let messages = walk.messages(prompt.template()).map_err(|it| error(prompt, inputs, it))?;
     let json = messages.iter().map(|message| serde_json::to_value(message.as_ref()));
     let json = json.collect::<std::result::Result<_, _>>().expect("a message is JSON: its keys are text");
@@ -50,13 +50,13 @@ pub(crate) fn error(prompt: &Prompt, inputs: &PromptInputs, description: String)
 }
 
 /// Checks a template without variables: its parts must parse and fit together.
-pub(crate) fn check(templating: &Templating, template: &Template) -> Rendered<()> {
+pub(crate) fn check(templating: &TemplateEngine, template: &Template) -> Rendered<()> {
     match template {
         Template::Text(text) => templating.parse(text),
         Template::Chat(segments) => {
             check_segments(segments)?;
             segments.iter().enumerate().try_for_each(|(at, segment)| {
-                let place = Place::of(at, segment);
+                let place = SegmentLocation::of(at, segment);
                 parts(segment)
                     .into_iter()
                     .try_for_each(|part| templating.parse(part).map_err(|error| place.told(error)))
@@ -87,13 +87,13 @@ fn block_parts(block: &BlockTemplate) -> Vec<&str> {
 }
 
 /// Where in a chat template something is.
-struct Place {
+struct SegmentLocation {
     segment: usize,
     kind: String,
     block: Option<usize>,
 }
 
-impl Place {
+impl SegmentLocation {
     fn of(at: usize, segment: &ChatSegment) -> Self {
         let kind = match segment {
             ChatSegment::Content { role, .. } => role.as_role().to_string(),
@@ -114,7 +114,7 @@ impl Place {
 fn check_segments(segments: &[ChatSegment]) -> Rendered<()> {
     let mut names = BTreeSet::new();
     segments.iter().enumerate().try_for_each(|(at, segment)| {
-        let place = Place::of(at, segment);
+        let place = SegmentLocation::of(at, segment);
         match segment {
             ChatSegment::Placeholder { name } if !is_identifier(name) => Err(place
                 .told("a placeholder's name is letters, digits and underscores, and begins with no digit")),
@@ -129,7 +129,7 @@ fn check_segments(segments: &[ChatSegment]) -> Rendered<()> {
                 match (role, image) {
                     (SegmentRole::User, _) | (_, None) => Ok(()),
                     (SegmentRole::System | SegmentRole::Assistant, block) => {
-                        Err(Place { block, ..place }.told("only a user says an image"))
+                        Err(SegmentLocation { block, ..place }.told("only a user says an image"))
                     }
                 }
             }
@@ -146,13 +146,13 @@ pub(crate) fn is_identifier(name: &str) -> bool {
 }
 
 /// One render.
-struct Walk<'a> {
-    templating: &'a Templating,
-    variables: Variables,
+struct PromptRenderer<'a> {
+    templating: &'a TemplateEngine,
+    variables: TemplateVariables,
     inputs: &'a PromptInputs,
 }
 
-impl Walk<'_> {
+impl PromptRenderer<'_> {
     fn messages(&self, template: &Template) -> Rendered<Vec<Arc<ChatMessage>>> {
         let segments = match template {
             Template::Text(text) => {
@@ -164,7 +164,7 @@ impl Walk<'_> {
         check_segments(segments)?;
         let mut messages = Vec::new();
         for (at, segment) in segments.iter().enumerate() {
-            let place = Place::of(at, segment);
+            let place = SegmentLocation::of(at, segment);
             match segment {
                 ChatSegment::Content { role, content } => {
                     messages.push(Arc::new(self.message(*role, content, place)?));
@@ -179,10 +179,15 @@ impl Walk<'_> {
         if messages.is_empty() { Err("the list of rendered messages is empty".into()) } else { Ok(messages) }
     }
 
-    fn message(&self, role: SegmentRole, content: &SegmentContent, place: Place) -> Rendered<ChatMessage> {
+    fn message(
+        &self,
+        role: SegmentRole,
+        content: &SegmentContent,
+        place: SegmentLocation,
+    ) -> Rendered<ChatMessage> {
         let content = match content {
             SegmentContent::Text(text) => {
-                Content::Text(self.filled(text).map_err(|error| place.told(error))?)
+                MessageContent::Text(self.filled(text).map_err(|error| place.told(error))?)
             }
             SegmentContent::Blocks(blocks) => {
                 let mut place = place;
@@ -190,7 +195,7 @@ impl Walk<'_> {
                     place.block = Some(at);
                     self.block(block).map_err(|error| place.told(error))
                 });
-                Content::Blocks(blocks.collect::<Rendered<_>>()?)
+                MessageContent::Blocks(blocks.collect::<Rendered<_>>()?)
             }
         };
         let (tool_calls, tool_call_id) = (Vec::new(), None);
@@ -203,11 +208,11 @@ impl Walk<'_> {
             BlockTemplate::Image { source, detail } => {
                 let (source, media_type) = match source {
                     ImageTemplate::Url { url, media_type } => {
-                        (ImageSource::Url { url: self.text(url)? }, media_type.clone())
+                        (ImageContentSource::Url { url: self.text(url)? }, media_type.clone())
                     }
                     ImageTemplate::Inline { base64_data, media_type } => {
                         let base64_data = self.text(base64_data)?;
-                        (ImageSource::Inline { base64_data }, Some(self.text(media_type)?))
+                        (ImageContentSource::Inline { base64_data }, Some(self.text(media_type)?))
                     }
                 };
                 ContentBlock::Image { source, media_type, detail: *detail }

@@ -1,7 +1,7 @@
 //! Templates: the content of a prompt before it is rendered (spec: prompt-management §3.1).
 
 use serde_json::{Map, Value, json};
-use singletree_llm::{ImageDetail, Role};
+use singletree_llm::{ImageDetailLevel, Role};
 
 /// The unrendered content of a prompt. A prompt has one of the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub enum BlockTemplate {
         /// Where the picture is.
         source: ImageTemplate,
         /// How closely to look; no template.
-        detail: Option<ImageDetail>,
+        detail: Option<ImageDetailLevel>,
     },
 }
 
@@ -172,11 +172,11 @@ impl BlockTemplate {
 }
 
 /// Returns the word of the specification.
-fn detail_word(detail: ImageDetail) -> &'static str {
+fn detail_word(detail: ImageDetailLevel) -> &'static str {
     match detail {
-        ImageDetail::Auto => "auto",
-        ImageDetail::Low => "low",
-        ImageDetail::High => "high",
+        ImageDetailLevel::Auto => "auto",
+        ImageDetailLevel::Low => "low",
+        ImageDetailLevel::High => "high",
     }
 }
 

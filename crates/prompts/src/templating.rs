@@ -31,21 +31,21 @@ impl Default for RenderLimits {
 
 /// The engine: Jinja's language, without files, without escaping, strict about undefined values.
 #[derive(Debug)]
-pub(crate) struct Templating {
+pub(crate) struct TemplateEngine {
     environment: Environment<'static>,
     output_bytes: usize,
 }
 
 /// The variables of a render, converted once for all its templates.
-pub(crate) struct Variables(Value);
+pub(crate) struct TemplateVariables(Value);
 
-impl Variables {
+impl TemplateVariables {
     pub(crate) fn new(variables: &Map) -> Self {
         Self(Value::from(Serde(variables)))
     }
 }
 
-impl Templating {
+impl TemplateEngine {
     pub(crate) fn new(limits: RenderLimits) -> Self {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -67,7 +67,7 @@ impl Templating {
     /// # Errors
     ///
     /// With a description and its line, as a lowercase fragment.
-    pub(crate) fn render(&self, template: &str, variables: &Variables) -> Result<String, String> {
+    pub(crate) fn render(&self, template: &str, variables: &TemplateVariables) -> Result<String, String> {
         if room::is_simple(template) {
             return self.render_here(template, variables);
         }
@@ -75,9 +75,9 @@ impl Templating {
         room::with_room(|| self.render_here(template, variables))
     }
 
-    fn render_here(&self, template: &str, variables: &Variables) -> Result<String, String> {
+    fn render_here(&self, template: &str, variables: &TemplateVariables) -> Result<String, String> {
         let compiled = self.environment.template_from_str(template).map_err(|error| describe(&error))?;
-        let mut output = Bounded { text: Vec::new(), most: self.output_bytes, is_full: false };
+        let mut output = BoundedOutput { text: Vec::new(), most: self.output_bytes, is_full: false };
         let rendered = compiled.render_captured_to(variables.0.clone(), &mut output).map(drop);
         if output.is_full {
             return Err(format!("the text is longer than {} bytes", output.most));
@@ -88,7 +88,7 @@ impl Templating {
 
     /// Names the variables of a template that were not given: where something undefined went through a filter, the
     /// engine does not. One that stands in a branch that is not taken is among them, so this is a hint and no rule.
-    fn not_given(&self, template: &Template<'_, '_>, variables: &Variables) -> String {
+    fn not_given(&self, template: &Template<'_, '_>, variables: &TemplateVariables) -> String {
         let known: BTreeSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
         let named: BTreeSet<String> = template.undeclared_variables(false).into_iter().collect();
         let given = |name: &str| variables.0.get_attr(name).is_ok_and(|attr| !attr.is_undefined());
@@ -127,13 +127,13 @@ fn describe(error: &minijinja::Error) -> String {
 }
 
 /// Output up to a limit.
-struct Bounded {
+struct BoundedOutput {
     text: Vec<u8>,
     most: usize,
     is_full: bool,
 }
 
-impl io::Write for Bounded {
+impl io::Write for BoundedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.text.len().saturating_add(bytes.len()) > self.most {
             self.is_full = true;

@@ -1,22 +1,24 @@
 //! Reading answers: the code that all wires share.
 
 use serde_json::Value;
-use singletree_llm::{Detail, Error, Map, Result};
+use singletree_llm::{Error, Map, ProviderErrorDetail, Result};
 
 /// Makes the error of an answer that is none.
 pub(crate) fn invalid(problem: impl Into<String>) -> Error {
-    Error::InvalidResponse(Detail::new(problem))
+    Error::InvalidResponse(ProviderErrorDetail::new(problem))
 }
 
 /// Makes the error of a stream that ended before its answer did.
 pub(crate) fn broke_off() -> Error {
-    Error::Unavailable(Detail::new("the stream ended before the response was complete"))
+    Error::Unavailable(ProviderErrorDetail::new("the stream ended before the response was complete"))
 }
 
 /// Reads the data of an event.
 pub(crate) fn parse(data: &str) -> Result<Value> {
     serde_json::from_str(data).map_err(|error| {
-        Error::InvalidResponse(Detail::new("an event of the stream is no JSON").with_source(error))
+        Error::InvalidResponse(
+            ProviderErrorDetail::new("an event of the stream is no JSON").with_source(error),
+        )
     })
 }
 

@@ -30,7 +30,7 @@ use serde_json::Value;
 use singletree_llm::{Error, Request, Response, Result};
 
 use crate::answer::invalid;
-use crate::mapping::{Composed, Decoder, Manner, Mapping, Refusal};
+use crate::mapping::{ComposeOptions, ComposedRequest, FailedResponse, StreamDecoder, WireMapping};
 use crate::path;
 
 /// Which version of the protocol is spoken.
@@ -38,29 +38,29 @@ const VERSION: &str = "2023-06-01";
 
 /// The protocol of Anthropic.
 #[derive(Debug)]
-pub(crate) struct Anthropic;
+pub(crate) struct AnthropicMapping;
 
-impl Mapping for Anthropic {
+impl WireMapping for AnthropicMapping {
     fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
         let version = ("anthropic-version".to_owned(), VERSION.to_owned());
         let key = key.map(|key| ("x-api-key".to_owned(), key.to_owned()));
         [Some(version), key].into_iter().flatten().collect()
     }
 
-    fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+    fn compose(&self, model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
         compose::compose(model, request, manner)
     }
 
-    fn read(&self, body: Value, composed: &Composed) -> Result<Response> {
+    fn read(&self, body: Value, composed: &ComposedRequest) -> Result<Response> {
         read::read(body, composed.answer_tool.as_deref())
     }
 
-    fn refuse(&self, refusal: &Refusal<'_>) -> Error {
+    fn refuse(&self, refusal: &FailedResponse<'_>) -> Error {
         refuse::refuse(refusal)
     }
 
-    fn decoder(&self, composed: &Composed) -> Box<dyn Decoder> {
-        Box::new(read::Events::new(composed.answer_tool.as_deref()))
+    fn decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
+        Box::new(read::AnthropicStreamDecoder::new(composed.answer_tool.as_deref()))
     }
 
     fn probe(&self, model: &str) -> String {

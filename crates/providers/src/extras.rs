@@ -6,13 +6,13 @@
 //! anything is sent. A *malformed* value for a merge counts as absent.
 
 use serde_json::Value;
-use singletree_llm::{Detail, Error, Map, Result};
+use singletree_llm::{Error, Map, ProviderErrorDetail, Result};
 
 use crate::canonical::equal;
 
 /// How a managed field meets an extra of its name. A field of the body without a rule is managed while it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum ExtraFieldRule {
     /// Managed in every call; where the body does not have it, no extra may bring it.
     Always,
     /// Managed in every call; where the body does not have it, it stands for this switch.
@@ -28,17 +28,19 @@ pub(crate) enum Rule {
 ///
 /// # Errors
 /// `provider_invalid_request` for an extra that contradicts a managed field; it names the field and no value.
-pub(crate) fn apply(body: &mut Map, extras: &Map, rules: &[(&str, Rule)]) -> Result<()> {
+pub(crate) fn apply(body: &mut Map, extras: &Map, rules: &[(&str, ExtraFieldRule)]) -> Result<()> {
     for (key, extra) in extras {
         let rule = rules.iter().find(|(name, _)| name == key).map(|(_, rule)| *rule);
         match (rule, body.get_mut(key)) {
-            (Some(Rule::Merge { scalar }), Some(produced)) => merge(produced, extra, scalar),
+            (Some(ExtraFieldRule::Merge { scalar }), Some(produced)) => merge(produced, extra, scalar),
             (_, Some(produced)) if equal(produced, extra) => {}
-            (Some(Rule::Switch(implied)), None) if *extra == Value::Bool(implied) => {}
-            (None | Some(Rule::Merge { .. }), None) => {
+            (Some(ExtraFieldRule::Switch(implied)), None) if *extra == Value::Bool(implied) => {}
+            (None | Some(ExtraFieldRule::Merge { .. }), None) => {
                 body.insert(key.clone(), extra.clone());
             }
-            (_, Some(_)) | (Some(Rule::Always | Rule::Switch(_)), None) => return Err(conflict(key)),
+            (_, Some(_)) | (Some(ExtraFieldRule::Always | ExtraFieldRule::Switch(_)), None) => {
+                return Err(conflict(key));
+            }
         }
     }
     Ok(())
@@ -61,7 +63,7 @@ fn merge(produced: &mut Value, extra: &Value, scalar: bool) {
 }
 
 fn conflict(key: &str) -> Error {
-    Error::InvalidRequest(Detail::new(format!(
+    Error::InvalidRequest(ProviderErrorDetail::new(format!(
         "the extra {key:?} contradicts what this call sends under that name; leave it out"
     )))
 }

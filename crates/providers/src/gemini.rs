@@ -27,35 +27,35 @@ mod refuse;
 mod schema;
 
 use serde_json::Value;
-use singletree_llm::{Detail, Error, Request, Response, Result};
+use singletree_llm::{Error, ProviderErrorDetail, Request, Response, Result};
 
 use crate::answer::invalid;
-use crate::mapping::{Composed, Decoder, Manner, Mapping, Refusal};
+use crate::mapping::{ComposeOptions, ComposedRequest, FailedResponse, StreamDecoder, WireMapping};
 use crate::path;
 
 /// The protocol of Gemini.
 #[derive(Debug)]
-pub(crate) struct Gemini;
+pub(crate) struct GeminiMapping;
 
-impl Mapping for Gemini {
+impl WireMapping for GeminiMapping {
     fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
         key.map(|key| ("x-goog-api-key".to_owned(), key.to_owned())).into_iter().collect()
     }
 
-    fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+    fn compose(&self, model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
         compose::compose(model, request, manner)
     }
 
-    fn read(&self, body: Value, composed: &Composed) -> Result<Response> {
+    fn read(&self, body: Value, composed: &ComposedRequest) -> Result<Response> {
         read::read(body, composed)
     }
 
-    fn refuse(&self, refusal: &Refusal<'_>) -> Error {
+    fn refuse(&self, refusal: &FailedResponse<'_>) -> Error {
         refuse::refuse(refusal)
     }
 
-    fn decoder(&self, composed: &Composed) -> Box<dyn Decoder> {
-        Box::new(read::Events::new(composed))
+    fn decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
+        Box::new(read::GeminiStreamDecoder::new(composed))
     }
 
     fn probe(&self, model: &str) -> String {
@@ -67,9 +67,9 @@ impl Mapping for Gemini {
             return Err(invalid("the answer describes no model"));
         }
         match body.get("supportedGenerationMethods").and_then(Value::as_array) {
-            Some(methods) if !methods.iter().any(|method| method == "generateContent") => {
-                Err(Error::InvalidModel(Detail::new(format!("{model:?} does not generate content"))))
-            }
+            Some(methods) if !methods.iter().any(|method| method == "generateContent") => Err(
+                Error::InvalidModel(ProviderErrorDetail::new(format!("{model:?} does not generate content"))),
+            ),
             Some(_) | None => Ok(()),
         }
     }

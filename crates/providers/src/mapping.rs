@@ -4,11 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
-use singletree_llm::{Delta, Detail, Error, Request, Response, Result};
+use singletree_llm::{Error, ProviderErrorDetail, Request, Response, ResponseDelta, Result};
 
 /// How a request is to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Manner {
+pub(crate) struct ComposeOptions {
     /// Delta by delta.
     pub(crate) streaming: bool,
     /// Whether the server takes a response schema by itself; else the mapping falls back (llm-provider §8.1.5, §8.2.5,
@@ -18,7 +18,7 @@ pub(crate) struct Manner {
 
 /// A request as a wire wants it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Composed {
+pub(crate) struct ComposedRequest {
     /// The path and query after the base address.
     pub(crate) path: String,
     /// The body; written to bytes by the canonical writer, keys sorted at every depth (llm-provider §8).
@@ -29,7 +29,7 @@ pub(crate) struct Composed {
 
 /// A failed answer of a server.
 #[derive(Debug)]
-pub(crate) struct Refusal<'a> {
+pub(crate) struct FailedResponse<'a> {
     pub(crate) status: u16,
     /// The body, if it is JSON.
     pub(crate) body: Option<&'a Value>,
@@ -37,7 +37,7 @@ pub(crate) struct Refusal<'a> {
     pub(crate) retry_after: Option<Duration>,
 }
 
-impl Refusal<'_> {
+impl FailedResponse<'_> {
     /// Returns a field of the body's `error` object: every wire has that object, and its fields are strings (Gemini's
     /// `code` is a number).
     pub(crate) fn told(&self, field: &str) -> Option<&str> {
@@ -46,11 +46,11 @@ impl Refusal<'_> {
 
     /// Returns the details that an error of any category has: status, wait, and the server's message (D15). Only the
     /// provider knows the key: it removes the key from every diagnostic, and cuts the rest to a readable length.
-    pub(crate) fn detail(&self) -> Detail {
+    pub(crate) fn detail(&self) -> ProviderErrorDetail {
         let text = self
             .told("message")
             .map_or_else(|| format!("the server answered {}", self.status), str::to_owned);
-        let detail = Detail::new(text).with_status(self.status);
+        let detail = ProviderErrorDetail::new(text).with_status(self.status);
         match self.retry_after {
             Some(wait) => detail.with_retry_after(wait),
             None => detail,
@@ -75,7 +75,7 @@ pub(crate) fn error_field<'a>(body: &'a Value, field: &str) -> Option<&'a Value>
 }
 
 /// One vendor's protocol. Pure: no I/O, no clock.
-pub(crate) trait Mapping: fmt::Debug + Send + Sync {
+pub(crate) trait WireMapping: fmt::Debug + Send + Sync {
     /// Returns the headers that carry a key and say which version of the protocol is spoken.
     fn headers(&self, key: Option<&str>) -> Vec<(String, String)>;
 
@@ -84,19 +84,19 @@ pub(crate) trait Mapping: fmt::Debug + Send + Sync {
     /// # Errors
     /// `provider_invalid_request` for a setting that this wire does not have, and for an extra that contradicts a
     /// managed field.
-    fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed>;
+    fn compose(&self, model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest>;
 
     /// Reads a successful answer; nobody has validated it yet.
     ///
     /// # Errors
     /// `provider_invalid_response`.
-    fn read(&self, body: Value, composed: &Composed) -> Result<Response>;
+    fn read(&self, body: Value, composed: &ComposedRequest) -> Result<Response>;
 
     /// Returns the error of a failed answer (the table of llm-provider §8.x.3).
-    fn refuse(&self, refusal: &Refusal<'_>) -> Error;
+    fn refuse(&self, refusal: &FailedResponse<'_>) -> Error;
 
     /// Starts to read a stream.
-    fn decoder(&self, composed: &Composed) -> Box<dyn Decoder>;
+    fn decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder>;
 
     /// Returns the path of the request that [`ready`](Self::read_probe) is answered from.
     fn probe(&self, model: &str) -> String;
@@ -109,23 +109,28 @@ pub(crate) trait Mapping: fmt::Debug + Send + Sync {
 }
 
 /// Reads the events of one stream.
-pub(crate) trait Decoder: Send {
+pub(crate) trait StreamDecoder: Send {
     /// Takes the data of one event, and its name where the wire names them.
     ///
     /// # Errors
     /// Any category: an error in the stream is classified as one outside it.
-    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<Flow>;
+    fn event(
+        &mut self,
+        name: Option<&str>,
+        data: &str,
+        out: &mut Vec<ResponseDelta>,
+    ) -> Result<StreamProgress>;
 
     /// Is told that the body ended. A stream that ends before its wire says so is `provider_unavailable`.
     ///
     /// # Errors
     /// `provider_unavailable`.
-    fn end(&mut self, out: &mut Vec<Delta>) -> Result<()>;
+    fn end(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()>;
 }
 
 /// Whether more is to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub(crate) enum StreamProgress {
     /// Go on reading.
     More,
     /// The wire said that it was all.

@@ -17,33 +17,37 @@ mod schema;
 mod stream;
 
 use serde_json::Value;
-use singletree_llm::{Detail, Error, Request, Response, Result};
+use singletree_llm::{Error, ProviderErrorDetail, Request, Response, Result};
 
-use crate::mapping::{Composed, Decoder, Manner, Mapping, Refusal};
+use crate::mapping::{ComposeOptions, ComposedRequest, FailedResponse, StreamDecoder, WireMapping};
 
 /// The mapping.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct OpenAi;
+pub(crate) struct OpenAiMapping;
 
-impl Mapping for OpenAi {
+impl WireMapping for OpenAiMapping {
     fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
         key.map(|key| ("authorization".to_owned(), format!("Bearer {key}"))).into_iter().collect()
     }
 
-    fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+    fn compose(&self, model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
         let body = request::body(model, request, manner)?;
-        Ok(Composed { path: "/v1/chat/completions".to_owned(), body: Value::Object(body), answer_tool: None })
+        Ok(ComposedRequest {
+            path: "/v1/chat/completions".to_owned(),
+            body: Value::Object(body),
+            answer_tool: None,
+        })
     }
 
-    fn read(&self, body: Value, _composed: &Composed) -> Result<Response> {
+    fn read(&self, body: Value, _composed: &ComposedRequest) -> Result<Response> {
         response::read(body)
     }
 
-    fn refuse(&self, refusal: &Refusal<'_>) -> Error {
+    fn refuse(&self, refusal: &FailedResponse<'_>) -> Error {
         refusal::refuse(refusal)
     }
 
-    fn decoder(&self, _composed: &Composed) -> Box<dyn Decoder> {
+    fn decoder(&self, _composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
         Box::new(stream::ChunkDecoder::default())
     }
 
@@ -53,19 +57,19 @@ impl Mapping for OpenAi {
 
     fn read_probe(&self, model: &str, body: &Value) -> Result<()> {
         let Some(models) = body.get("data").and_then(Value::as_array) else {
-            return Err(Error::InvalidResponse(Detail::new("the list of models has no data")));
+            return Err(Error::InvalidResponse(ProviderErrorDetail::new("the list of models has no data")));
         };
         let known = models.iter().find(|it| it.get("id").is_some_and(|id| id == model));
         let Some(known) = known else {
-            return Err(Error::InvalidModel(Detail::new(format!(
+            return Err(Error::InvalidModel(ProviderErrorDetail::new(format!(
                 "the server does not have the model {model:?}"
             ))));
         };
         match known.get("status").and_then(Value::as_str) {
             None | Some("loaded") => Ok(()),
-            Some(status) => {
-                Err(Error::ModelNotLoaded(Detail::new(format!("the model {model:?} is {status:?}"))))
-            }
+            Some(status) => Err(Error::ModelNotLoaded(ProviderErrorDetail::new(format!(
+                "the model {model:?} is {status:?}"
+            )))),
         }
     }
 }

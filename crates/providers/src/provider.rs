@@ -15,17 +15,17 @@ use singletree_http::{
     read_body, retry_after,
 };
 use singletree_llm::{
-    BoxFuture, BoxStream, ContentBlock, Delta, Detail, Error, Provider, Request, Response, Result,
-    canonical_json,
+    BoxFuture, BoxStream, ContentBlock, Error, Provider, ProviderErrorDetail, Request, Response,
+    ResponseDelta, Result, canonical_json,
 };
 
-use crate::mapping::{Composed, Manner, Mapping, Refusal};
+use crate::mapping::{ComposeOptions, ComposedRequest, FailedResponse, WireMapping};
 use crate::wire::Wire;
 
 pub use builder::HttpProviderBuilder;
 
-use deltas::{Deltas, deltas_of};
-use endpoint::Endpoint;
+use deltas::{DeltaStream, deltas_of};
+use endpoint::ProviderEndpoint;
 use failure::of_http;
 
 /// How much of the body of a failed answer is read.
@@ -66,13 +66,13 @@ impl Capabilities {
 pub struct HttpProvider {
     wire: Wire,
     model: String,
-    endpoint: Endpoint,
+    endpoint: ProviderEndpoint,
     headers: Vec<(String, Secret)>,
     transport: Arc<dyn Transport>,
     capabilities: Capabilities,
     limits: HttpLimits,
     redactor: Redactor,
-    mapping: Box<dyn Mapping>,
+    mapping: Box<dyn WireMapping>,
 }
 
 impl HttpProvider {
@@ -99,14 +99,14 @@ impl HttpProvider {
     }
 
     /// Checks a request and writes it, with the pictures that it names; nothing has been sent before.
-    async fn compose(&self, request: &Request, streaming: bool) -> Result<Composed> {
+    async fn compose(&self, request: &Request, streaming: bool) -> Result<ComposedRequest> {
         request.check()?;
         if streaming && !self.capabilities.streaming {
             let problem = format!("the mapping of {:?} does not support streaming", self.model);
-            return Err(Error::InvalidRequest(Detail::new(problem)));
+            return Err(Error::InvalidRequest(ProviderErrorDetail::new(problem)));
         }
         self.check_blocks(request)?;
-        let manner = Manner { streaming, structured_output: self.capabilities.structured_output };
+        let manner = ComposeOptions { streaming, structured_output: self.capabilities.structured_output };
         // A model without eyes reads the line that names a picture of a tool.
         let request = match self.capabilities.images {
             true => request.inlined().await?,
@@ -125,13 +125,13 @@ impl HttpProvider {
             if let Some(at) = image {
                 let problem =
                     format!("messages[{index}].content[{at}]: {:?} does not take images", self.model);
-                return Err(Error::UnsupportedContentBlock(Detail::new(problem)));
+                return Err(Error::UnsupportedContentBlock(ProviderErrorDetail::new(problem)));
             }
         }
         Ok(())
     }
 
-    async fn post(&self, composed: &Composed, accept: &str) -> Result<HttpResponse> {
+    async fn post(&self, composed: &ComposedRequest, accept: &str) -> Result<HttpResponse> {
         let mut headers = self.sent_headers(accept);
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
         let body = Bytes::from(canonical_json(&composed.body));
@@ -149,7 +149,7 @@ impl HttpProvider {
         // A refusal whose body cannot be read is not worth another error: its status says enough.
         let body = read_body(response.body, REFUSAL_BYTES, self.endpoint.host()).await.ok();
         let body: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
-        Err(self.mapping.refuse(&Refusal { status, body: body.as_ref(), retry_after }))
+        Err(self.mapping.refuse(&FailedResponse { status, body: body.as_ref(), retry_after }))
     }
 
     fn sent_headers(&self, accept: &str) -> Vec<(String, String)> {
@@ -161,8 +161,9 @@ impl HttpProvider {
 
     async fn json(&self, body: HttpBody<'static, singletree_http::Result<Bytes>>) -> Result<Value> {
         let body = read_body(body, self.limits.body_bytes, self.endpoint.host()).await.map_err(of_http)?;
-        serde_json::from_slice(&body)
-            .map_err(|error| Error::InvalidResponse(Detail::new(format!("the answer is no JSON: {error}"))))
+        serde_json::from_slice(&body).map_err(|error| {
+            Error::InvalidResponse(ProviderErrorDetail::new(format!("the answer is no JSON: {error}")))
+        })
     }
 
     async fn ask(&self, request: &Request) -> Result<Response> {
@@ -172,7 +173,7 @@ impl HttpProvider {
         self.mapping.read(body, &composed)?.validated(request)
     }
 
-    async fn ask_streaming(&self, request: &Request) -> Result<BoxStream<'_, Result<Delta>>> {
+    async fn ask_streaming(&self, request: &Request) -> Result<BoxStream<'_, Result<ResponseDelta>>> {
         let composed = self.compose(request, true).await?;
         let response = self.post(&composed, "text/event-stream").await?;
         let kind = response.header("content-type").unwrap_or("text/event-stream");
@@ -184,11 +185,11 @@ impl HttpProvider {
             }
             "text/html" => {
                 let problem = "the answer is a web page and no stream of events; is the base address right?";
-                Err(Error::InvalidResponse(Detail::new(problem)))
+                Err(Error::InvalidResponse(ProviderErrorDetail::new(problem)))
             }
             _ => {
                 let decoder = self.mapping.decoder(&composed);
-                Ok(Box::pin(Deltas::new(response.body, decoder, self.limits.line_bytes, &self.redactor)))
+                Ok(Box::pin(DeltaStream::new(response.body, decoder, self.limits.line_bytes, &self.redactor)))
             }
         }
     }
@@ -241,7 +242,10 @@ impl Provider for HttpProvider {
         clean(error, &self.redactor)
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         Box::pin(
             async move { self.ask_streaming(request).await.map_err(|error| clean(error, &self.redactor)) },
         )

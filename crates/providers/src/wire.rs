@@ -1,9 +1,9 @@
 //! The vendors' protocols.
 
-use crate::anthropic::Anthropic;
-use crate::gemini::Gemini;
-use crate::mapping::Mapping;
-use crate::openai::OpenAi;
+use crate::anthropic::AnthropicMapping;
+use crate::gemini::GeminiMapping;
+use crate::mapping::WireMapping;
+use crate::openai::OpenAiMapping;
 
 /// A vendor's protocol for asking a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,11 +28,11 @@ impl Wire {
     }
 
     /// Returns how the protocol is spoken.
-    pub(crate) fn mapping(self) -> Box<dyn Mapping> {
+    pub(crate) fn mapping(self) -> Box<dyn WireMapping> {
         match self {
-            Self::OpenAi => Box::new(OpenAi),
-            Self::Anthropic => Box::new(Anthropic),
-            Self::Gemini => Box::new(Gemini),
+            Self::OpenAi => Box::new(OpenAiMapping),
+            Self::Anthropic => Box::new(AnthropicMapping),
+            Self::Gemini => Box::new(GeminiMapping),
         }
     }
 }

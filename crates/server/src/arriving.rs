@@ -15,11 +15,11 @@ const BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// Whether a body arrived in time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Arrival {
+pub(crate) struct BodyArrival {
     late: Arc<AtomicBool>,
 }
 
-impl Arrival {
+impl BodyArrival {
     /// Checks whether the body was too late.
     pub(crate) fn is_late(&self) -> bool {
         self.late.load(Ordering::Acquire)
@@ -28,7 +28,7 @@ impl Arrival {
 
 /// The reason why a body ends early.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum BodyReadError {
     #[error("the body took too long to arrive")]
     Late,
     #[error("the body broke off")]
@@ -36,8 +36,8 @@ enum Failed {
 }
 
 /// Bounds the time in which the body of a request arrives: `time`, and one second more for each 64 KiB received.
-pub(crate) fn arriving(request: Request, time: Duration) -> (Request, Arrival) {
-    let arrival = Arrival::default();
+pub(crate) fn arriving(request: Request, time: Duration) -> (Request, BodyArrival) {
+    let arrival = BodyArrival::default();
     if request.body().is_end_stream() {
         return (request, arrival);
     }
@@ -50,12 +50,12 @@ pub(crate) fn arriving(request: Request, time: Duration) -> (Request, Arrival) {
             Ok(None) => return None,
             Ok(Some(Ok(piece))) => {
                 let more = Duration::from_micros(piece.len() as u64 * 1_000_000 / BYTES_PER_SECOND);
-                (Ok::<Bytes, Failed>(piece), Some((body, deadline + more, late)))
+                (Ok::<Bytes, BodyReadError>(piece), Some((body, deadline + more, late)))
             }
-            Ok(Some(Err(error))) => (Err(Failed::Broken(error)), None),
+            Ok(Some(Err(error))) => (Err(BodyReadError::Broken(error)), None),
             Err(_) => {
                 late.store(true, Ordering::Release);
-                (Err(Failed::Late), None)
+                (Err(BodyReadError::Late), None)
             }
         })
     });

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use serde::de::DeserializeOwned;
 
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// The maximum nesting of JSON; deeper is `server_request_invalid` (INV-12). No message of any protocol here comes
 /// near it.
@@ -17,19 +17,19 @@ const DEPTH_MAX: usize = 64;
 ///
 /// # Errors
 /// `server_request_invalid` with the place of the mistake.
-pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
+pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, RequestProblem> {
     // Serde would also read a struct from a list of its field values.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Problem::invalid("the body is not what is expected: it has to be a JSON object"));
+        return Err(RequestProblem::invalid("the body is not what is expected: it has to be a JSON object"));
     }
     check_depth(body)?;
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let place = error.path().to_string();
-        let problem = Problem::invalid(format!("the body is not what is expected: {}", error.inner()));
+        let problem = RequestProblem::invalid(format!("the body is not what is expected: {}", error.inner()));
         if place == "." { problem } else { problem.field(place) }
     })?;
-    reader.end().map_err(|_| Problem::invalid("the body goes on behind its JSON"))?;
+    reader.end().map_err(|_| RequestProblem::invalid("the body goes on behind its JSON"))?;
     Ok(value)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
 ///
 /// # Errors
 /// `server_request_invalid`.
-pub(crate) fn check_depth(body: &[u8]) -> Result<(), Problem> {
+pub(crate) fn check_depth(body: &[u8]) -> Result<(), RequestProblem> {
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     for byte in body {
         match byte {
@@ -49,7 +49,7 @@ pub(crate) fn check_depth(body: &[u8]) -> Result<(), Problem> {
             _ => {}
         }
         if depth > DEPTH_MAX {
-            return Err(Problem::invalid(format!("the body nests deeper than {DEPTH_MAX}")));
+            return Err(RequestProblem::invalid(format!("the body nests deeper than {DEPTH_MAX}")));
         }
     }
     Ok(())
@@ -59,20 +59,20 @@ pub(crate) fn check_depth(body: &[u8]) -> Result<(), Problem> {
 ///
 /// The content type has to be JSON: a page of another site can make a browser send a text or a form without a
 /// preflight, but not JSON, and a server without keys must not accept such requests.
-pub(crate) struct Sent<T>(pub(crate) T);
+pub(crate) struct JsonPayload<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
-    type Rejection = Problem;
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonPayload<T> {
+    type Rejection = RequestProblem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, RequestProblem> {
         let is_json = is_json(request.headers());
         let body = Bytes::from_request(request, state).await;
-        let body = body.map_err(|error| Problem::of_status(error.into_response().status()))?;
+        let body = body.map_err(|error| RequestProblem::of_status(error.into_response().status()))?;
         if body.is_empty() {
             return json(&Bytes::from_static(b"{}")).map(Self);
         }
         if !is_json {
-            let problem = Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            let problem = RequestProblem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
             return Err(problem.hint("send JSON, with `Content-Type: application/json`"));
         }
         json(&body).map(Self)

@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use singletree_durable::{SubjectId, TenantId, Timestamp};
 
-use crate::problem::{Kind, Problem};
+use crate::problem::{RequestProblem, RequestProblemKind};
 
 /// A permission of a caller. No scope contains another one: a key lists all that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -110,13 +110,16 @@ impl Caller {
     }
 
     /// Returns the tenant that the request names, if the caller may act for it, otherwise the caller's own.
-    pub(crate) fn acting_for(&self, named: Option<&str>) -> Result<TenantId, Problem> {
+    pub(crate) fn acting_for(&self, named: Option<&str>) -> Result<TenantId, RequestProblem> {
         match named {
             None if self.is_operator() => Ok(TenantId::single()),
             None => Ok(self.tenant.clone()),
             Some(named) if self.is_operator() => Ok(tenant(named)?),
             Some(named) if *named == *self.tenant.as_str() => Ok(self.tenant.clone()),
-            Some(_) => Err(Problem::of_kind(Kind::Forbidden, "only the operator names another tenant")),
+            Some(_) => Err(RequestProblem::of_kind(
+                RequestProblemKind::Forbidden,
+                "only the operator names another tenant",
+            )),
         }
     }
 
@@ -127,18 +130,18 @@ impl Caller {
     }
 
     /// Checks that the caller has a scope.
-    pub(crate) fn may(&self, scope: Scope) -> Result<(), Problem> {
-        if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::forbidden(scope)) }
+    pub(crate) fn may(&self, scope: Scope) -> Result<(), RequestProblem> {
+        if self.scopes.contains(&scope) { Ok(()) } else { Err(RequestProblem::forbidden(scope)) }
     }
 }
 
 /// The caller as an argument of a handler; the request layer has put it into the extensions.
-pub(crate) struct By(pub(crate) Caller);
+pub(crate) struct RequestCaller(pub(crate) Caller);
 
-impl<S: Sync> FromRequestParts<S> for By {
-    type Rejection = Problem;
+impl<S: Sync> FromRequestParts<S> for RequestCaller {
+    type Rejection = RequestProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(Problem::unauthorized)
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, RequestProblem> {
+        parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(RequestProblem::unauthorized)
     }
 }

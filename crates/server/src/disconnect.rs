@@ -11,11 +11,11 @@ use axum::http::HeaderMap;
 use futures_core::Stream;
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
-use singletree_durable::TurnStatus;
+use singletree_durable::StoredTurnStatus;
 use singletree_harness::{Chat, Error, OnDisconnect, Turn, TurnId};
 
-use crate::problem::Problem;
-use crate::shared::Shared;
+use crate::problem::RequestProblem;
+use crate::shared::ServerState;
 
 /// The header with the policy of a request for a client that goes away: `cancel` or `continue`.
 pub(crate) const ON_DISCONNECT: &str = "x-on-disconnect";
@@ -27,13 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// `server_request_invalid`.
-pub(crate) fn on_disconnect(headers: &HeaderMap) -> Result<Option<OnDisconnect>, Problem> {
+pub(crate) fn on_disconnect(headers: &HeaderMap) -> Result<Option<OnDisconnect>, RequestProblem> {
     match headers.get(ON_DISCONNECT).map(|value| value.as_bytes()) {
         None => Ok(None),
         Some(b"cancel") => Ok(Some(OnDisconnect::Cancel)),
         Some(b"continue") => Ok(Some(OnDisconnect::Continue)),
         Some(_) => {
-            Err(Problem::invalid("X-On-Disconnect is `cancel` or `continue`").field("X-On-Disconnect"))
+            Err(RequestProblem::invalid("X-On-Disconnect is `cancel` or `continue`").field("X-On-Disconnect"))
         }
     }
 }
@@ -41,7 +41,7 @@ pub(crate) fn on_disconnect(headers: &HeaderMap) -> Result<Option<OnDisconnect>,
 /// Held by the stream of the request that began a turn. If it is dropped before [`DisconnectGuard::finish`], it
 /// cancels the turn later, unless another client follows the turn then.
 pub(crate) struct DisconnectGuard {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     chat: Chat,
     /// The policy of the request; none if the agent decides.
     policy: Option<OnDisconnect>,
@@ -51,7 +51,7 @@ pub(crate) struct DisconnectGuard {
 
 impl DisconnectGuard {
     /// Makes the guard of a request that has begun no turn yet.
-    pub(crate) fn new(shared: Arc<Shared>, chat: Chat, policy: Option<OnDisconnect>) -> Self {
+    pub(crate) fn new(shared: Arc<ServerState>, chat: Chat, policy: Option<OnDisconnect>) -> Self {
         Self { shared, chat, policy, begun: None }
     }
 
@@ -67,7 +67,7 @@ impl DisconnectGuard {
 
     /// Makes the guard of a request that has begun this turn; none if the turn existed before.
     pub(crate) fn of(
-        (shared, chat): (&Arc<Shared>, &Chat),
+        (shared, chat): (&Arc<ServerState>, &Chat),
         policy: Option<OnDisconnect>,
         turn: &Turn,
     ) -> Option<Self> {
@@ -111,7 +111,7 @@ impl Drop for DisconnectGuard {
         let Some((session, turn)) = self.begun.take().filter(|_| !is_stopping && self.may_cancel()) else {
             return;
         };
-        let absence = Absence {
+        let absence = DisconnectedTurn {
             shared: self.shared.clone(),
             chat: self.chat.clone(),
             policy: self.policy,
@@ -125,15 +125,15 @@ impl Drop for DisconnectGuard {
 }
 
 /// A turn whose client has gone away.
-struct Absence {
-    shared: Arc<Shared>,
+struct DisconnectedTurn {
+    shared: Arc<ServerState>,
     chat: Chat,
     policy: Option<OnDisconnect>,
     session: String,
     turn: TurnId,
 }
 
-impl Absence {
+impl DisconnectedTurn {
     /// Cancels the turn as soon as no client follows it, unless it ends before.
     async fn watch(self) {
         let mut closing = self.shared.closing.subscribe();
@@ -167,6 +167,6 @@ impl Absence {
             Some(policy) => policy,
             None => self.chat.on_disconnect(&info.agent).unwrap_or_default(),
         };
-        Ok(info.status != TurnStatus::Accepted || policy == OnDisconnect::Continue)
+        Ok(info.status != StoredTurnStatus::Accepted || policy == OnDisconnect::Continue)
     }
 }

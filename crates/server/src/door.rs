@@ -16,19 +16,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-use crate::patient::Patient;
+use crate::patient::WriteTimeoutStream;
 use crate::settings::ServerLimits;
-use crate::telemetry::Metrics;
+use crate::telemetry::ServerMetrics;
 
 /// The time to wait when a connection cannot be accepted, for example for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
 
 /// The address of the other end of a connection: of a client, or of a proxy before the server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
 /// The connections of a server. Dropping it drops all of them.
-pub(crate) struct Door {
+pub(crate) struct ConnectionAcceptor {
     http: http1::Builder,
     router: Router,
     slots: Arc<Semaphore>,
@@ -36,11 +36,11 @@ pub(crate) struct Door {
     /// Becomes true when connections have to end after their current request.
     leaving: watch::Sender<bool>,
     inside: JoinSet<()>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ServerMetrics>,
 }
 
-impl Door {
-    pub(crate) fn new(router: Router, limits: &ServerLimits, metrics: Arc<Metrics>) -> Self {
+impl ConnectionAcceptor {
+    pub(crate) fn new(router: Router, limits: &ServerLimits, metrics: Arc<ServerMetrics>) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(limits.request_time)
@@ -79,9 +79,9 @@ impl Door {
     fn enter(&mut self, slot: OwnedSemaphorePermit, stream: TcpStream, peer: SocketAddr) {
         // Sends small packets without delay. If the option cannot be set, the connection is only slower.
         stream.set_nodelay(true).unwrap_or_default();
-        let io = TokioIo::new(Patient::new(stream, self.patience));
+        let io = TokioIo::new(WriteTimeoutStream::new(stream, self.patience));
         let router = self.router.clone().map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(PeerAddress(peer));
             request.map(axum::body::Body::new)
         });
         let connection = self.http.serve_connection(io, TowerToHyperService::new(router));

@@ -17,16 +17,18 @@ use futures_util::FutureExt;
 use singletree_harness::QuotaExceeded;
 use tokio::time::Instant;
 
-use crate::arriving::{Arrival, arriving};
+use crate::arriving::{BodyArrival, arriving};
 use crate::caller::Caller;
 use crate::correlation::{self, CorrelationId};
-use crate::door::Peer;
+use crate::door::PeerAddress;
 use crate::native::wants_events;
-use crate::problem::{Kind, Problem};
-use crate::quota::UsePermit;
+use crate::problem::{RequestProblem, RequestProblemKind};
+use crate::quota::QuotaUsePermit;
 use crate::request_id;
-use crate::section::{Access, Asked, Operation, Render, Route, Section, StreamFailure};
-use crate::shared::Shared;
+use crate::section::{
+    ApiOperation, ApiRoute, ProtocolSection, Render, RequestContext, RouteAccess, StreamFailure,
+};
+use crate::shared::ServerState;
 use crate::stream_guard::{Credentials, StreamGuard};
 use crate::telemetry::{self, Line};
 use crate::trace;
@@ -41,18 +43,18 @@ const KEYS: &str = "/v1/keys";
 const OPERATED: [&str; 2] = ["/v1/keys", "/v1/audit"];
 
 /// The request layer around all sections.
-pub(crate) struct Frame {
-    shared: Arc<Shared>,
+pub(crate) struct RequestLayer {
+    shared: Arc<ServerState>,
     /// The sections by the prefixes of their paths, the longest first.
-    outlines: Vec<Outline>,
+    outlines: Vec<SectionPrefix>,
     /// The access rules of each path, by method.
-    access: HashMap<&'static str, Vec<Admittance>>,
+    access: HashMap<&'static str, Vec<MethodAccessRule>>,
 }
 
 /// The access rule of one method of a path.
-struct Admittance {
+struct MethodAccessRule {
     method: Method,
-    access: Access,
+    access: RouteAccess,
     streams: bool,
     /// Converts the failure of a stream for the section of the route: several sections share prefixes of paths.
     stream_failure: StreamFailure,
@@ -63,52 +65,58 @@ struct Admittance {
 }
 
 /// A request that was admitted to its handler.
-struct Admitted {
+struct AdmittedRequest {
     /// The permit for a stream of the caller, if the response may be a stream.
-    permit: Option<UsePermit>,
+    permit: Option<QuotaUsePermit>,
     stream_failure: StreamFailure,
     negotiates: bool,
 }
 
 /// The properties of a section that follow from the path alone.
 #[derive(Clone, Copy)]
-struct Outline {
+struct SectionPrefix {
     prefix: &'static str,
     section: &'static str,
     render: Render,
 }
 
-impl Frame {
+impl RequestLayer {
     /// Makes the layer around these sections. The first one renders the problems of all other paths.
-    pub(crate) fn new(shared: Arc<Shared>, sections: &[Section]) -> Self {
-        let mut outlines: Vec<Outline> = sections
+    pub(crate) fn new(shared: Arc<ServerState>, sections: &[ProtocolSection]) -> Self {
+        let mut outlines: Vec<SectionPrefix> = sections
             .iter()
             .flat_map(|section| {
                 let served = section.routes.iter().map(|route| fixed(route.path));
                 let prefixes = served.chain(section.unserved.iter().copied());
-                prefixes.map(|prefix| Outline::of(prefix, section)).collect::<Vec<_>>()
+                prefixes.map(|prefix| SectionPrefix::of(prefix, section)).collect::<Vec<_>>()
             })
             .collect();
         outlines.sort_by_key(|outline| std::cmp::Reverse(outline.prefix.len()));
-        outlines.extend(sections.first().map(|section| Outline::of("", section)));
+        outlines.extend(sections.first().map(|section| SectionPrefix::of("", section)));
         let mut access = HashMap::<_, Vec<_>>::new();
         let routes = sections
             .iter()
             .flat_map(|section| section.routes.iter().map(move |route| (route, section.stream_failure)));
         for (route, stream_failure) in routes {
-            let Route { method, access: who, streams, operation, .. } = route;
+            let ApiRoute { method, access: who, streams, operation, .. } = route;
             let (method, streams) = (method.clone(), *streams);
             let instead_of_key = operation.as_ref().and_then(|operation| operation.instead_of_key);
-            let negotiates = operation.as_ref().is_some_and(Operation::negotiates);
-            let admittance =
-                Admittance { method, access: *who, streams, stream_failure, instead_of_key, negotiates };
+            let negotiates = operation.as_ref().is_some_and(ApiOperation::negotiates);
+            let admittance = MethodAccessRule {
+                method,
+                access: *who,
+                streams,
+                stream_failure,
+                instead_of_key,
+                negotiates,
+            };
             access.entry(route.path).or_default().push(admittance);
         }
         Self { shared, outlines, access }
     }
 
     /// Returns the section to which a path belongs, whether the path is one of its routes or not.
-    fn outline(&self, path: &str) -> Outline {
+    fn outline(&self, path: &str) -> SectionPrefix {
         let within = |prefix: &str| {
             path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -117,8 +125,8 @@ impl Frame {
     }
 
     /// Finds the caller, if the route needs one, and checks that the request is allowed now.
-    async fn admit(&self, request: &mut Request) -> Result<Admitted, Problem> {
-        let nothing = Admitted { permit: None, stream_failure: |_, _| Vec::new(), negotiates: false };
+    async fn admit(&self, request: &mut Request) -> Result<AdmittedRequest, RequestProblem> {
+        let nothing = AdmittedRequest { permit: None, stream_failure: |_, _| Vec::new(), negotiates: false };
         let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(nothing) };
         let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let routes = self.access.get(path.as_str()).into_iter().flatten();
@@ -126,29 +134,29 @@ impl Frame {
         let mut admitted = nothing;
         check_encoding(request.headers())?;
         // Without a route for the method there is nothing to check.
-        if let Some(route) = route.filter(|route| route.access == Access::Keyed) {
-            let Admittance { streams, stream_failure, instead_of_key, negotiates, .. } = route;
+        if let Some(route) = route.filter(|route| route.access == RouteAccess::Keyed) {
+            let MethodAccessRule { streams, stream_failure, instead_of_key, negotiates, .. } = route;
             (admitted.stream_failure, admitted.negotiates) = (*stream_failure, *negotiates);
             let caller = self.shared.access.caller(request.uri(), request.headers()).await?;
             let is_operated = OPERATED.contains(&fixed(path.as_str()));
             if caller.is_operator() && !is_operated {
                 let why =
                     "the operator manages keys and reads the audit; for all else there are the tenants' keys";
-                return Err(Problem::of_kind(Kind::Forbidden, why));
+                return Err(RequestProblem::of_kind(RequestProblemKind::Forbidden, why));
             }
             let makes_keys = fixed(path.as_str()) == KEYS && asked != Method::GET;
             if makes_keys && !self.shared.access.is_required() && !caller.is_operator() {
                 let why = "every user of this machine reaches a server that asks for no key: its keys are managed with the operator's";
                 let hint = "use `singletree keys`, which finds the operator's key beside the database";
-                return Err(Problem::of_kind(Kind::Forbidden, why).hint(hint));
+                return Err(RequestProblem::of_kind(RequestProblemKind::Forbidden, why).hint(hint));
             }
             if let Some(instead) =
                 instead_of_key.filter(|_| request.headers().contains_key("idempotency-key"))
             {
-                return Err(Problem::invalid("this takes no Idempotency-Key").hint(instead));
+                return Err(RequestProblem::invalid("this takes no Idempotency-Key").hint(instead));
             }
             let quotas = &self.shared.quotas;
-            let exceeded = |it: QuotaExceeded| Problem::quota_exceeded(&it);
+            let exceeded = |it: QuotaExceeded| RequestProblem::quota_exceeded(&it);
             quotas.admit_request(&caller, is_operated).map_err(exceeded)?;
             if *streams || wants_events(request.headers()) {
                 admitted.permit = quotas.open_stream(&caller).map_err(exceeded)?;
@@ -159,22 +167,23 @@ impl Frame {
     }
 
     /// Adds the message and the hint of a quota to a refusal that has only the category.
-    fn worded(&self, problem: Problem, caller: Option<&Caller>) -> Problem {
-        let is_bare = problem.category == Kind::QuotaExceeded.category() && problem.hint.is_none();
+    fn worded(&self, problem: RequestProblem, caller: Option<&Caller>) -> RequestProblem {
+        let is_bare =
+            problem.category == RequestProblemKind::QuotaExceeded.category() && problem.hint.is_none();
         let refusal = caller.filter(|_| is_bare).and_then(|caller| self.shared.quotas.last_refusal(caller));
-        refusal.map_or(problem, |refusal| Problem::quota_exceeded(&refusal))
+        refusal.map_or(problem, |refusal| RequestProblem::quota_exceeded(&refusal))
     }
 }
 
-impl Outline {
-    fn of(prefix: &'static str, section: &Section) -> Self {
+impl SectionPrefix {
+    fn of(prefix: &'static str, section: &ProtocolSection) -> Self {
         Self { prefix, section: section.name, render: section.render }
     }
 }
 
 /// The properties of a request for the log.
-struct Noted {
-    asked: Asked,
+struct RequestLogFields {
+    asked: RequestContext,
     trace: Option<String>,
     method: Method,
     path: String,
@@ -183,25 +192,29 @@ struct Noted {
     correlation: Option<CorrelationId>,
 }
 
-impl Noted {
-    fn of(request: &Request, asked: Asked) -> Self {
+impl RequestLogFields {
+    fn of(request: &Request, asked: RequestContext) -> Self {
         Self {
             asked,
             trace: trace::of(request.headers()).map(ToOwned::to_owned),
             method: request.method().clone(),
             path: request.uri().path().chars().take(PATH_SHOWN).collect(),
             begun: Instant::now(),
-            peer: request.extensions().get::<Peer>().map(|peer| peer.0.to_string()),
+            peer: request.extensions().get::<PeerAddress>().map(|peer| peer.0.to_string()),
             correlation: correlation::of_request(request.headers()),
         }
     }
 }
 
 /// Runs a request within the layer.
-pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn run(
+    State(frame): State<Arc<RequestLayer>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let outline = frame.outline(request.uri().path());
-    let asked = Asked { request_id: request_id::of(&request, frame.shared.ids.as_ref()) };
-    let noted = Noted::of(&request, asked.clone());
+    let asked = RequestContext { request_id: request_id::of(&request, frame.shared.ids.as_ref()) };
+    let noted = RequestLogFields::of(&request, asked.clone());
     request.extensions_mut().insert(asked);
     let credentials = Credentials::of(&request);
     let admitted = frame.admit(&mut request).await;
@@ -209,7 +222,7 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
     let mut panicked = None;
     let negotiates = admitted.as_ref().is_ok_and(|admitted| admitted.negotiates);
     let answer = match admitted {
-        Ok(Admitted { permit, stream_failure, negotiates: _ }) => {
+        Ok(AdmittedRequest { permit, stream_failure, negotiates: _ }) => {
             let (request, arrival) = arriving(request, frame.shared.limits.request_time);
             match AssertUnwindSafe(next.run(request)).catch_unwind().await {
                 Ok(answer) => match (problem_of(&answer, &arrival), caller.clone()) {
@@ -228,7 +241,11 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
                 Err(payload) => {
                     panicked = Some(words_of(payload.as_ref()));
                     let hint = format!("the server's log says more, under the id {}", noted.asked.request_id);
-                    let problem = Problem::of_kind(Kind::Failed, Kind::Failed.message()).hint(hint);
+                    let problem = RequestProblem::of_kind(
+                        RequestProblemKind::Failed,
+                        RequestProblemKind::Failed.message(),
+                    )
+                    .hint(hint);
                     Err((problem, None))
                 }
             }
@@ -266,12 +283,12 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
 }
 
 /// Refuses a compressed body: the server does not decompress, so it would be reported as malformed JSON.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_encoding(headers: &HeaderMap) -> Result<(), RequestProblem> {
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
     if encodings.into_iter().all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Ok(());
     }
-    let problem = Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let problem = RequestProblem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     Err(problem.hint("send the body as it is, without Content-Encoding"))
 }
 
@@ -302,32 +319,32 @@ fn words_of(payload: &(dyn Any + Send)) -> String {
 
 /// Returns the problem of a response: one of ours, or one made from the status if a library has answered in plain
 /// text.
-fn problem_of(answer: &Response, arrival: &Arrival) -> Option<Problem> {
+fn problem_of(answer: &Response, arrival: &BodyArrival) -> Option<RequestProblem> {
     let status = answer.status();
     if !status.is_client_error() && !status.is_server_error() {
         return None;
     }
     if arrival.is_late() {
-        return Some(Problem::of_status(StatusCode::REQUEST_TIMEOUT));
+        return Some(RequestProblem::of_status(StatusCode::REQUEST_TIMEOUT));
     }
-    if let Some(problem) = answer.extensions().get::<Problem>() {
+    if let Some(problem) = answer.extensions().get::<RequestProblem>() {
         return Some(problem.clone());
     }
     let kind = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let worded = kind.is_some_and(|kind| !kind.starts_with(b"text/plain"));
-    (!worded).then(|| Problem::of_status(status))
+    (!worded).then(|| RequestProblem::of_status(status))
 }
 
 /// Converts a problem by its section, without secrets (INV-16), and sets its status and headers.
 fn told(
-    shared: &Shared,
-    problem: &Problem,
-    asked: &Asked,
+    shared: &ServerState,
+    problem: &RequestProblem,
+    asked: &RequestContext,
     render: Render,
     allow: Option<HeaderValue>,
 ) -> Response {
     let clean = |text: &str| shared.redactor.redact(text).into_owned();
-    let problem = Problem {
+    let problem = RequestProblem {
         message: clean(&problem.message),
         hint: problem.hint.as_deref().map(clean).map(Into::into),
         field: problem.field.as_deref().map(clean).map(Into::into),

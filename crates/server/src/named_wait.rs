@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 use singletree_engine::Descriptor;
-use singletree_harness::{Answer, PendingWait, Wait};
+use singletree_harness::{Answer, PendingWait, SuspensionTerms};
 
 /// The content of such an id: the wait, the digest of the action, the signal. Opaque to clients. The server compares
 /// it with the stored wait, so that an invented or outdated id consumes nothing.
@@ -18,7 +18,7 @@ pub(crate) struct NamedWait {
 
 impl NamedWait {
     /// Returns the name of a wait.
-    pub(crate) fn of(wait: &Wait, descriptor: &Descriptor) -> Self {
+    pub(crate) fn of(wait: &SuspensionTerms, descriptor: &Descriptor) -> Self {
         let action = wait.action.clone().unwrap_or_default();
         Self { wait: wait.no, action, signal: descriptor.signal_id.clone() }
     }

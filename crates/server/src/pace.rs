@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use singletree_llm::{BoxFuture, Pace};
+use singletree_llm::{AsyncSleep, BoxFuture};
 
 /// Pauses by the timers of tokio.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TokioPace;
 
-impl Pace for TokioPace {
+impl AsyncSleep for TokioPace {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(length))
     }

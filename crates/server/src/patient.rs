@@ -13,14 +13,14 @@ use tokio::time::{Sleep, sleep};
 /// A connection that fails when its peer reads nothing for too long: because it is gone without closing the
 /// connection, or only occupies a slot.
 #[derive(Debug)]
-pub(crate) struct Patient {
+pub(crate) struct WriteTimeoutStream {
     stream: TcpStream,
     patience: Duration,
     /// The timer while written bytes wait for the peer.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
+impl WriteTimeoutStream {
     pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
     }
@@ -38,7 +38,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -48,7 +48,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeoutStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.judge(cx, written)

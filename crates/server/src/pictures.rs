@@ -4,16 +4,20 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use singletree_harness::Chat;
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent};
 
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// Returns the message with its pictures stored for the session and named by their digests. Pictures at `https:`
 /// addresses, and stored ones, stay as they are.
 ///
 /// # Errors
 /// `server_request_invalid`; the categories of [`Chat::keep_blob`].
-pub(crate) async fn kept(chat: &Chat, session: &str, message: ChatMessage) -> Result<ChatMessage, Problem> {
+pub(crate) async fn kept(
+    chat: &Chat,
+    session: &str,
+    message: ChatMessage,
+) -> Result<ChatMessage, RequestProblem> {
     kept_each(chat, session, message).await.map_err(|(_, problem)| problem)
 }
 
@@ -25,18 +29,22 @@ pub(crate) async fn kept_each(
     chat: &Chat,
     session: &str,
     message: ChatMessage,
-) -> Result<ChatMessage, (usize, Problem)> {
-    let Content::Blocks(blocks) = message.content else { return Ok(message) };
+) -> Result<ChatMessage, (usize, RequestProblem)> {
+    let MessageContent::Blocks(blocks) = message.content else { return Ok(message) };
     let mut kept = Vec::with_capacity(blocks.len());
     for (at, block) in blocks.into_iter().enumerate() {
         let placed = |problem| (at, problem);
         kept.push(match block {
-            ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, detail } => {
+            ContentBlock::Image {
+                source: ImageContentSource::Inline { base64_data },
+                media_type,
+                detail,
+            } => {
                 let source = keep(chat, session, &base64_data, media_type.as_deref()).await;
                 let (source, media_type) = source.map_err(placed)?;
                 ContentBlock::Image { source, media_type, detail }
             }
-            ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail }
+            ContentBlock::Image { source: ImageContentSource::Url { url }, media_type, detail }
                 if is_data_url(&url) =>
             {
                 let (declared, base64_data) = data_url(&url).map_err(placed)?;
@@ -45,8 +53,8 @@ pub(crate) async fn kept_each(
                 let (source, media_type) = source.map_err(placed)?;
                 ContentBlock::Image { source, media_type, detail }
             }
-            ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail } => {
-                let source = ImageSource::Url { url: address(url).map_err(placed)? };
+            ContentBlock::Image { source: ImageContentSource::Url { url }, media_type, detail } => {
+                let source = ImageContentSource::Url { url: address(url).map_err(placed)? };
                 ContentBlock::Image { source, media_type, detail }
             }
             other @ (ContentBlock::Text { .. }
@@ -54,7 +62,7 @@ pub(crate) async fn kept_each(
             | ContentBlock::RedactedThinking { .. }) => other,
         });
     }
-    Ok(ChatMessage { content: Content::from_blocks(kept), ..message })
+    Ok(ChatMessage { content: MessageContent::from_blocks(kept), ..message })
 }
 
 /// Checks whether an address is a `data:` address.
@@ -63,8 +71,8 @@ pub(crate) fn is_data_url(url: &str) -> bool {
 }
 
 /// Parses a `data:` address (RFC 2397) into its media type, if it has one, and its base64 text.
-fn data_url(url: &str) -> Result<(Option<String>, &str), Problem> {
-    let wrong = || Problem::invalid("a `data:` address is `data:MEDIA/TYPE;base64,…`");
+fn data_url(url: &str) -> Result<(Option<String>, &str), RequestProblem> {
+    let wrong = || RequestProblem::invalid("a `data:` address is `data:MEDIA/TYPE;base64,…`");
     let (head, data) = url.get(5..).and_then(|rest| rest.split_once(',')).ok_or_else(wrong)?;
     let kind = head.strip_suffix(";base64").ok_or_else(wrong)?;
     let media_type = kind.split(';').next().filter(|name| !name.is_empty()).map(str::to_owned);
@@ -76,23 +84,24 @@ async fn keep(
     session: &str,
     data: &str,
     declared: Option<&str>,
-) -> Result<(ImageSource, Option<String>), Problem> {
-    let bytes = STANDARD.decode(data).map_err(|_| Problem::invalid("a picture in a message is base64"))?;
-    let blob = chat.keep_blob(session, bytes, declared).await.map_err(|error| Problem::of(&error))?;
+) -> Result<(ImageContentSource, Option<String>), RequestProblem> {
+    let bytes =
+        STANDARD.decode(data).map_err(|_| RequestProblem::invalid("a picture in a message is base64"))?;
+    let blob = chat.keep_blob(session, bytes, declared).await.map_err(|error| RequestProblem::of(&error))?;
     if !blob.media_type.starts_with("image/") {
-        return Err(Problem::invalid("what is in the message is no picture"));
+        return Err(RequestProblem::invalid("what is in the message is no picture"));
     }
-    Ok((ImageSource::blob(&blob.digest), Some(blob.media_type)))
+    Ok((ImageContentSource::blob(&blob.digest), Some(blob.media_type)))
 }
 
 /// Checks the address of a picture. The chat checks that a picture named by digest exists.
-fn address(url: String) -> Result<String, Problem> {
+fn address(url: String) -> Result<String, RequestProblem> {
     if url.starts_with("blob:") {
         return Ok(url);
     }
     match url::Url::parse(&url) {
         Ok(it) if it.scheme() == "https" && it.has_host() => Ok(url),
-        _ => Err(Problem::invalid(
+        _ => Err(RequestProblem::invalid(
             "a picture is in the message, at an `https:` address, or named `blob:DIGEST`",
         )),
     }

@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use singletree_harness::{Bucket, ErroredTurn, QuotaExceeded};
+use singletree_harness::{ErroredTurn, FailureBucket, QuotaExceeded};
 
-pub(crate) use kind::Kind;
+pub(crate) use kind::RequestProblemKind;
 
 use crate::caller::Scope;
 
 /// The reason why a request fails.
 ///
-/// A handler returns it in the extensions of an empty response: the section's [`render`](crate::section::Section) makes
+/// A handler returns it in the extensions of an empty response: the section's [`render`](crate::section::ProtocolSection) makes
 /// the body, with the request's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct RequestProblem {
     /// The status.
     pub(crate) status: StatusCode,
     /// The stable, machine-readable category: it has a page in docs/errors.
     pub(crate) category: String,
     /// How the caller can react (harness §7).
-    pub(crate) bucket: Bucket,
+    pub(crate) bucket: FailureBucket,
     /// A description of the problem for people; no secret, no raw text of others.
     pub(crate) message: String,
     /// Advice for the caller.
@@ -35,21 +35,21 @@ pub(crate) struct Problem {
     /// The text for the end user of a conversation, if it differs from the message (D32).
     pub(crate) reply: Option<Box<str>>,
     /// The turn or event of the conversation that the problem names; few do.
-    pub(crate) names: Option<Box<Names>>,
+    pub(crate) names: Option<Box<ConversationIds>>,
 }
 
 /// The ids of a conversation that a problem names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Names {
+pub(crate) struct ConversationIds {
     turn: Option<String>,
     oldest_event: Option<String>,
 }
 
-impl Problem {
+impl RequestProblem {
     pub(crate) fn new(
         status: StatusCode,
         category: &str,
-        bucket: Bucket,
+        bucket: FailureBucket,
         message: impl Into<String>,
     ) -> Self {
         let (category, message) = (category.to_owned(), message.into());
@@ -89,48 +89,48 @@ impl Problem {
     }
 
     /// Makes a problem that the server itself found.
-    pub(crate) fn of_kind(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn of_kind(kind: RequestProblemKind, message: impl Into<String>) -> Self {
         Self::new(kind.status(), kind.category(), kind.bucket(), message)
     }
 
     /// Makes a problem of a library's error response, of which only the status is used.
     pub(crate) fn of_status(status: StatusCode) -> Self {
-        let kind = Kind::of(status);
+        let kind = RequestProblemKind::of(status);
         Self::of_kind(kind, kind.message())
     }
 
     /// Makes the problem of a request without valid credentials.
     pub(crate) fn unauthorized() -> Self {
-        Self::of_kind(Kind::Unauthorized, Kind::Unauthorized.message())
+        Self::of_kind(RequestProblemKind::Unauthorized, RequestProblemKind::Unauthorized.message())
             .hint("send `Authorization: Bearer KEY`; an operator makes keys with `singletree keys create`")
     }
 
     /// Makes the problem of a known caller whose key is not valid any more.
-    pub(crate) fn stale(kind: Kind) -> Self {
+    pub(crate) fn stale(kind: RequestProblemKind) -> Self {
         Self::of_kind(kind, kind.message()).hint("ask an operator for another one")
     }
 
     /// Makes the problem of a caller without this scope.
     pub(crate) fn forbidden(scope: Scope) -> Self {
-        Self::of_kind(Kind::Forbidden, format!("this key lacks the scope `{scope}`"))
+        Self::of_kind(RequestProblemKind::Forbidden, format!("this key lacks the scope `{scope}`"))
     }
 
     /// Makes the problem of a used-up quota of the key or its tenant.
     pub(crate) fn quota_exceeded(exceeded: &QuotaExceeded) -> Self {
         let seconds = seconds_of(exceeded.retry_after);
-        Self::of_kind(Kind::QuotaExceeded, exceeded.to_string())
+        Self::of_kind(RequestProblemKind::QuotaExceeded, exceeded.to_string())
             .hint(format!("try again in {seconds} s"))
             .retry_after(seconds)
     }
 
     /// Makes the problem of an invalid request.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::of_kind(Kind::Invalid, message)
+        Self::of_kind(RequestProblemKind::Invalid, message)
     }
 
     /// Makes the problem of a name that is unknown or belongs to another tenant: both get the same answer (INV-14).
     pub(crate) fn not_found(category: &str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, category, Bucket::UserCorrectable, message)
+        Self::new(StatusCode::NOT_FOUND, category, FailureBucket::UserCorrectable, message)
     }
 
     /// Makes a problem of a turn that the harness refused, or that failed without an outcome.
@@ -139,7 +139,8 @@ impl Problem {
         let (category, bucket) = (&errored.error_category, errored.error_bucket);
         let problem = Self::new(status, category, bucket, errored.diagnostic.as_str());
         let turn = errored.turn.as_ref().map(ToString::to_string);
-        let names = turn.map(|turn| Box::new(Names { turn: Some(turn), ..Names::default() }));
+        let names =
+            turn.map(|turn| Box::new(ConversationIds { turn: Some(turn), ..ConversationIds::default() }));
         let problem = match errored.retry_after {
             Some(wait) => problem.retry_after(seconds_of(wait)),
             None => problem,
@@ -159,38 +160,39 @@ impl Problem {
         }
         let category = error.category();
         let bucket = singletree_harness::BucketTable::default()
-            .look_up(category, singletree_harness::Surface::Chat)
+            .look_up(category, singletree_harness::HarnessSurface::Chat)
             .bucket;
         let names = match error {
-            singletree_harness::Error::EventsExpired { oldest } => {
-                Some(Box::new(Names { oldest_event: Some(oldest.clone()), ..Names::default() }))
-            }
+            singletree_harness::Error::EventsExpired { oldest } => Some(Box::new(ConversationIds {
+                oldest_event: Some(oldest.clone()),
+                ..ConversationIds::default()
+            })),
             _ => None,
         };
         Self { names, ..Self::new(status(category, bucket), category, bucket, error.to_string()) }
     }
 }
 
-impl From<crate::Error> for Problem {
+impl From<crate::Error> for RequestProblem {
     fn from(error: crate::Error) -> Self {
         use crate::Error;
 
         let (status, bucket) = match &error {
-            Error::KeyUnknown { .. } => (StatusCode::NOT_FOUND, Bucket::UserCorrectable),
-            Error::KeysFull { .. } => (StatusCode::CONFLICT, Bucket::UserCorrectable),
+            Error::KeyUnknown { .. } => (StatusCode::NOT_FOUND, FailureBucket::UserCorrectable),
+            Error::KeysFull { .. } => (StatusCode::CONFLICT, FailureBucket::UserCorrectable),
             Error::Tenant { .. } | Error::KeyInvalid { .. } => {
-                (StatusCode::BAD_REQUEST, Bucket::UserCorrectable)
+                (StatusCode::BAD_REQUEST, FailureBucket::UserCorrectable)
             }
-            Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Bucket::RetryableTransient),
+            Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, FailureBucket::RetryableTransient),
             Error::Open { .. } | Error::Listen { .. } | Error::KeySet { .. } | Error::Webhook { .. } => {
-                (StatusCode::INTERNAL_SERVER_ERROR, Bucket::RetryableTransient)
+                (StatusCode::INTERNAL_SERVER_ERROR, FailureBucket::RetryableTransient)
             }
         };
         Self::new(status, error.category(), bucket, error.to_string())
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for RequestProblem {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);
@@ -207,7 +209,7 @@ fn seconds_of(wait: Duration) -> u32 {
 const RETRY_AFTER: u32 = 1;
 
 /// Returns the status of a category: its own status, if it has one, otherwise the status of its bucket.
-pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
+pub(crate) fn status(category: &str, bucket: FailureBucket) -> StatusCode {
     match (category, bucket) {
         (
             "chat_agent_unknown"
@@ -252,8 +254,8 @@ pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
         ) => StatusCode::BAD_GATEWAY,
         ("chat_blob_too_large" | "chat_blobs_full", _) => StatusCode::PAYLOAD_TOO_LARGE,
         ("session_load_failed" | "session_save_failed", _) => StatusCode::SERVICE_UNAVAILABLE,
-        (_, Bucket::RetryableTransient) => StatusCode::SERVICE_UNAVAILABLE,
-        (_, Bucket::UserCorrectable) => StatusCode::BAD_REQUEST,
-        (_, Bucket::SessionTerminating) => StatusCode::INTERNAL_SERVER_ERROR,
+        (_, FailureBucket::RetryableTransient) => StatusCode::SERVICE_UNAVAILABLE,
+        (_, FailureBucket::UserCorrectable) => StatusCode::BAD_REQUEST,
+        (_, FailureBucket::SessionTerminating) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -1,7 +1,7 @@
 //! The id of a request: the caller's own, or a new one.
 
 use axum::extract::Request;
-use singletree_engine::Ids;
+use singletree_engine::IdGenerator;
 
 /// The header with the id, in requests and responses.
 pub(crate) const HEADER: &str = "x-request-id";
@@ -10,7 +10,7 @@ pub(crate) const HEADER: &str = "x-request-id";
 const LONGEST: usize = 128;
 
 /// Returns the caller's own id for a request, if it is fit for logs and headers, otherwise a new one.
-pub(crate) fn of(request: &Request, ids: &dyn Ids) -> String {
+pub(crate) fn of(request: &Request, ids: &dyn IdGenerator) -> String {
     let own = request.headers().get(HEADER).and_then(|header| header.to_str().ok());
     own.filter(|own| is_fit(own)).map_or_else(|| ids.uuid(), ToOwned::to_owned)
 }

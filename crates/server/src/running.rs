@@ -2,22 +2,22 @@
 
 use singletree_harness::{Chat, Error};
 
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// Cancels the running turn of a session, and waits until it has ended; without one, does nothing. Queued turns and
 /// pending waits stay.
 ///
 /// # Errors
 /// Those of [`Chat::cancel`].
-pub(crate) async fn cancel(chat: &Chat, session: &str) -> Result<(), Problem> {
+pub(crate) async fn cancel(chat: &Chat, session: &str) -> Result<(), RequestProblem> {
     let open = match chat.open_turns(session).await {
         Err(Error::SessionUnknown { .. }) => return Ok(()),
-        open => open.map_err(|error| Problem::of(&error))?,
+        open => open.map_err(|error| RequestProblem::of(&error))?,
     };
     let Some(running) = open.first() else { return Ok(()) };
-    let turn = chat.turn(&running.id).await.map_err(|error| Problem::of(&error))?;
+    let turn = chat.turn(&running.id).await.map_err(|error| RequestProblem::of(&error))?;
     if !turn.is_parked() {
-        let cancelled = chat.cancel(&running.id).await.map_err(|error| Problem::of(&error))?;
+        let cancelled = chat.cancel(&running.id).await.map_err(|error| RequestProblem::of(&error))?;
         cancelled.outcome().await;
     }
     Ok(())

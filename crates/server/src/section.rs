@@ -1,15 +1,15 @@
 //! A section: the routes of one protocol, and how it renders problems.
 //!
 //! # One table
-//! One list of [`Route`]s defines the routes that are served, their descriptions in the OpenAPI document and the cases
-//! of the tests of all routes. A section makes the list, [`Section::new`] makes its router of it, and a route outside
+//! One list of [`ApiRoute`]s defines the routes that are served, their descriptions in the OpenAPI document and the cases
+//! of the tests of all routes. A section makes the list, [`ProtocolSection::new`] makes its router of it, and a route outside
 //! of the list is not served. To add a route, add an entry to the list of its section:
 //!
 //! ```text
-//! Route::post("/v1/sessions/{session}/blobs", upload)      // path, handler; access `Keyed` unless `.open()`
+//! ApiRoute::post("/v1/sessions/{session}/blobs", upload)   // path, handler; access `Keyed` unless `.open()`
 //!     .needs(Scope::Write)                                 // checked before the handler, and said in the document
 //!     .documented(
-//!         Operation::new("uploadBlob", "Uploads a blob")   // the operation's id and summary
+//!         ApiOperation::new("uploadBlob", "Uploads a blob") // the operation's id and summary
 //!             .tag("blobs")
 //!             .header("X-Name", "Its name.")               // headers, except Accept, Content-Type, Authorization
 //!             .query::<native::UploadQuery>()              // one parameter for each property of the type
@@ -30,35 +30,37 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 
-pub(crate) use operation::{Answer, Content, Header, Operation, SchemaOf, schema_of};
-pub(crate) use route::{Access, Route};
+pub(crate) use operation::{
+    ApiOperation, BodyContent, OperationHeader, OperationResponse, SchemaOf, schema_of,
+};
+pub(crate) use route::{ApiRoute, RouteAccess};
 
-use crate::problem::Problem;
-use crate::shared::Shared;
-use crate::sse::Frame;
+use crate::problem::RequestProblem;
+use crate::shared::ServerState;
+use crate::sse::ServerSentEvent;
 
 /// The data of a request that the response to a problem needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RequestContext {
     /// The request's id: the caller's own `X-Request-ID`, if it is fit for logs and headers, otherwise a new one.
     pub(crate) request_id: String,
 }
 
 /// Renders a problem in a section's own protocol. The caller of this function sets the status and the headers of the
 /// problem.
-pub(crate) type Render = fn(&Problem, &Asked) -> Response;
+pub(crate) type Render = fn(&RequestProblem, &RequestContext) -> Response;
 
 /// Renders a problem as the last frames of a stream that fails; none in a protocol without a form for it.
-pub(crate) type StreamFailure = fn(&Problem, &Asked) -> Vec<Frame>;
+pub(crate) type StreamFailure = fn(&RequestProblem, &RequestContext) -> Vec<ServerSentEvent>;
 
 /// One protocol.
-pub(crate) struct Section {
+pub(crate) struct ProtocolSection {
     /// The name in metrics and logs.
     pub(crate) name: &'static str,
     /// The router of the routes.
-    pub(crate) router: Router<Arc<Shared>>,
+    pub(crate) router: Router<Arc<ServerState>>,
     /// The same routes as a list.
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<ApiRoute>,
     /// Renders a problem.
     pub(crate) render: Render,
     /// Renders the failure of a stream.
@@ -67,9 +69,9 @@ pub(crate) struct Section {
     pub(crate) unserved: &'static [&'static str],
 }
 
-impl Section {
+impl ProtocolSection {
     /// Makes a section from its list of routes.
-    pub(crate) fn new(name: &'static str, render: Render, routes: Vec<Route>) -> Self {
+    pub(crate) fn new(name: &'static str, render: Render, routes: Vec<ApiRoute>) -> Self {
         let router = routes.iter().fold(Router::new(), |all, it| all.route(it.path, it.served()));
         Self { name, router, routes, render, stream_failure: |_, _| Vec::new(), unserved: &[] }
     }

@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::middleware::from_fn_with_state;
-use singletree_durable::Documents;
+use singletree_durable::DocumentStore;
 use singletree_harness::Chat;
 use singletree_http::Secret;
 use tokio::net::{TcpListener, lookup_host};
@@ -22,13 +22,13 @@ use tower::ServiceExt;
 
 pub use builder::ServerBuilder;
 
-use crate::door::Door;
-use crate::frame::{self, Frame};
-use crate::notify::Post;
-use crate::problem::Problem;
-use crate::section::Section;
+use crate::door::ConnectionAcceptor;
+use crate::frame::{self, RequestLayer};
+use crate::notify::WebhookService;
+use crate::problem::RequestProblem;
+use crate::section::ProtocolSection;
 use crate::settings::ServerLimits;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::{
     Error, Result, agui, docs, keys, narration, native, openai, openharness, page, steerable, store_health,
     system, telemetry, ui_stream, upkeep,
@@ -43,13 +43,13 @@ const ADMIN_CONNECTIONS: usize = 64;
 /// A server over one durable chat.
 #[derive(Clone)]
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     /// The origins of pages on other sites whose scripts may send requests.
     origins: Vec<String>,
 }
 
 /// Returns all sections; the last one serves the document of the API.
-fn sections() -> Vec<Section> {
+fn sections() -> Vec<ProtocolSection> {
     let mut sections = vec![
         native::section(),
         keys::section(),
@@ -70,12 +70,12 @@ fn sections() -> Vec<Section> {
 impl Server {
     /// Makes a builder of a server over a chat and the documents beside its conversations, in the same store.
     #[must_use]
-    pub fn builder(chat: Chat, documents: Arc<dyn Documents>) -> ServerBuilder {
+    pub fn builder(chat: Chat, documents: Arc<dyn DocumentStore>) -> ServerBuilder {
         ServerBuilder::new(chat, documents)
     }
 
     /// Makes a server that also answers to pages of these origins.
-    fn of(shared: Arc<Shared>, origins: Vec<String>) -> Self {
+    fn of(shared: Arc<ServerState>, origins: Vec<String>) -> Self {
         Self { shared, origins }
     }
 
@@ -87,7 +87,7 @@ impl Server {
 
     /// Returns the dependencies of all HTTP handlers.
     #[cfg(test)]
-    pub(crate) fn shared(&self) -> Arc<Shared> {
+    pub(crate) fn shared(&self) -> Arc<ServerState> {
         self.shared.clone()
     }
 
@@ -97,11 +97,11 @@ impl Server {
     }
 
     /// Returns the routes of sections, in the request layer.
-    fn framed(&self, sections: Vec<Section>) -> Router {
-        let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
+    fn framed(&self, sections: Vec<ProtocolSection>) -> Router {
+        let frame = Arc::new(RequestLayer::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
         let all = all
-            .fallback(async || Problem::of_status(StatusCode::NOT_FOUND))
+            .fallback(async || RequestProblem::of_status(StatusCode::NOT_FOUND))
             .layer(DefaultBodyLimit::max(self.shared.limits.body_bytes))
             .layer(from_fn_with_state(frame, frame::run))
             .layer(layers::compression());
@@ -156,7 +156,11 @@ impl Server {
     /// Dropping the future drops all its connections.
     pub async fn serve_metrics(&self, listener: TcpListener) {
         let metrics = self.shared.telemetry.metrics().clone();
-        let mut door = Door::new(telemetry::metrics_alone(self.shared.clone()), &self.shared.limits, metrics);
+        let mut door = ConnectionAcceptor::new(
+            telemetry::metrics_alone(self.shared.clone()),
+            &self.shared.limits,
+            metrics,
+        );
         door.open(&listener, std::future::pending()).await;
     }
 
@@ -169,7 +173,7 @@ impl Server {
         let sections = vec![telemetry::section(), keys::section()];
         let limits = ServerLimits { connections: ADMIN_CONNECTIONS, ..self.shared.limits.clone() };
         let metrics = self.shared.telemetry.metrics().clone();
-        let mut door = Door::new(self.framed(sections), &limits, metrics);
+        let mut door = ConnectionAcceptor::new(self.framed(sections), &limits, metrics);
         door.open(&listener, std::future::pending()).await;
     }
 
@@ -187,10 +191,10 @@ impl Server {
     /// Dropping the future drops all connections; turns that were accepted are kept.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) -> Result<()> {
         let metrics = self.shared.telemetry.metrics().clone();
-        let mut door = Door::new(self.router(), &self.shared.limits, metrics);
+        let mut door = ConnectionAcceptor::new(self.router(), &self.shared.limits, metrics);
         // Dropped before the connections, so that their end does not count as a disconnect of their clients (D31).
         let _closing = ClosingGuard(&self.shared);
-        let post = Post::open(&self.shared);
+        let post = WebhookService::open(&self.shared);
         let ended = tokio::select! {
             () = door.open(&listener, stop) => Ok(()),
             never = upkeep::run(&self.shared) => match never {},
@@ -211,7 +215,7 @@ impl Server {
 }
 
 /// Ends all streams when it is dropped, at the latest.
-struct ClosingGuard<'a>(&'a Shared);
+struct ClosingGuard<'a>(&'a ServerState);
 
 impl Drop for ClosingGuard<'_> {
     fn drop(&mut self) {

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use singletree_agent::ChatAgent;
-use singletree_durable::{Documents, TenantId, Timestamp};
-use singletree_engine::{Clock, Ids};
+use singletree_durable::{DocumentStore, TenantId, Timestamp};
+use singletree_engine::{Clock, IdGenerator};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Transport};
-use singletree_llm::Pace;
+use singletree_llm::AsyncSleep;
 use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
-use crate::keys::{Access, Audit};
+use crate::keys::{RequestAuthenticator, TenantAuditLog};
 use crate::narration::{NarrationLog, NarrationView};
-use crate::notify::Endpoint;
+use crate::notify::WebhookEndpoint;
 use crate::openharness::Environments;
 use crate::quota::QuotaLedger;
 use crate::settings::ServerLimits;
@@ -25,11 +25,11 @@ use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
 
 /// The dependencies of all HTTP handlers.
-pub(crate) struct Shared {
-    /// The chat of all tenants; see [`Shared::chat`] for one tenant's part.
+pub(crate) struct ServerState {
+    /// The chat of all tenants; see [`ServerState::chat`] for one tenant's part.
     pub(crate) chat: Chat,
     /// The documents beside the conversations.
-    pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) documents: Arc<dyn DocumentStore>,
     /// The agents, as clients list them.
     pub(crate) agents: Vec<ChatAgent>,
     /// The limits of the server.
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     /// The source of the time.
     pub(crate) clock: Arc<dyn Clock>,
     /// The source of new ids.
-    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
     /// The source of random bytes.
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Removes secrets from texts (INV-16).
@@ -49,15 +49,15 @@ pub(crate) struct Shared {
     /// The narration of the sessions.
     pub(crate) narration: NarrationLog,
     /// The webhooks of the tenants.
-    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) endpoints: Vec<WebhookEndpoint>,
     /// Pauses in time.
-    pub(crate) pace: Arc<dyn Pace>,
+    pub(crate) pace: Arc<dyn AsyncSleep>,
     /// The permits for blobs in memory.
     pub(crate) blobs: Arc<Semaphore>,
     /// Checks credentials.
-    pub(crate) access: Access,
+    pub(crate) access: RequestAuthenticator,
     /// Records the actions of callers.
-    pub(crate) audit: Arc<Audit>,
+    pub(crate) audit: Arc<TenantAuditLog>,
     /// The quotas of keys and tenants.
     pub(crate) quotas: Arc<QuotaLedger>,
     /// Logs and metrics.
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(crate) closing: watch::Sender<bool>,
 }
 
-impl Shared {
+impl ServerState {
     /// Returns the caller's part of the chat (INV-14).
     pub(crate) fn chat(&self, caller: &Caller) -> Chat {
         let chat = self.chat_of(caller.tenant.clone());
@@ -102,7 +102,7 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
     }

@@ -8,11 +8,11 @@ use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use futures_util::StreamExt;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Frame {
+pub(crate) struct ServerSentEvent {
     /// The id that a reader sends as its last event id when it reconnects.
     pub(crate) id: Option<String>,
     /// The event's name; most protocols have none.
@@ -25,7 +25,7 @@ pub(crate) struct Frame {
     pub(crate) comment: Option<&'static str>,
 }
 
-impl Frame {
+impl ServerSentEvent {
     /// Makes a frame of one line.
     pub(crate) fn data(data: impl Into<String>) -> Self {
         Self { data: data.into(), ..Self::default() }
@@ -78,45 +78,52 @@ const RETRY: u64 = 1000;
 
 /// The end of a stream that the stop of the server cuts off (D33).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndAtStop {
+pub(crate) enum StreamShutdownMode {
     /// With the failure of its protocol: a clean end would look like a complete answer.
     Failure,
     /// With a hint to reconnect, without an end: the reader continues after the last event that it received.
     Retry,
 }
 
-impl EndAtStop {
+impl StreamShutdownMode {
     /// Returns the frame of the hint; the section makes the frames of a failure.
-    pub(crate) fn hint(self) -> Option<Frame> {
+    pub(crate) fn hint(self) -> Option<ServerSentEvent> {
         match self {
             Self::Failure => None,
-            Self::Retry => Some(Frame::retry(RETRY)),
+            Self::Retry => Some(ServerSentEvent::retry(RETRY)),
         }
     }
 }
 
 /// Answers with a stream that ends completely or with a failure. While it is silent, comments keep it alive; when the
 /// server stops before its end, it ends with the section's `failing_streams`.
-pub(crate) fn stream(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
-    ending(shared, frames, EndAtStop::Failure)
+pub(crate) fn stream(
+    shared: &ServerState,
+    frames: impl Stream<Item = ServerSentEvent> + Send + 'static,
+) -> Response {
+    ending(shared, frames, StreamShutdownMode::Failure)
 }
 
 /// As [`stream`], for readers that reconnect with the id of the last event that they received: when the server stops,
 /// the last frame tells when to reconnect.
 pub(crate) fn resumable_stream(
-    shared: &Shared,
-    frames: impl Stream<Item = Frame> + Send + 'static,
+    shared: &ServerState,
+    frames: impl Stream<Item = ServerSentEvent> + Send + 'static,
 ) -> Response {
-    ending(shared, frames, EndAtStop::Retry)
+    ending(shared, frames, StreamShutdownMode::Retry)
 }
 
-fn ending(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static, end: EndAtStop) -> Response {
+fn ending(
+    shared: &ServerState,
+    frames: impl Stream<Item = ServerSentEvent> + Send + 'static,
+    end: StreamShutdownMode,
+) -> Response {
     let heartbeat = shared.limits.heartbeat;
     let begin = (Box::pin(frames), shared.telemetry.metrics().stream());
     let beating = futures_util::stream::unfold(begin, move |(mut frames, counted)| async move {
         let frame = match tokio::time::timeout(heartbeat, frames.next()).await {
             Ok(frame) => frame?,
-            Err(_) => Frame::comment("ka"),
+            Err(_) => ServerSentEvent::comment("ka"),
         };
         Some((frame, (frames, counted)))
     });

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::Error;
 use crate::caller::house;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// The time limit of a probe; after that the store counts as unavailable.
 const PROBE_TIME: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ impl StoreHealth {
     ///
     /// # Cancellation
     /// If the future is dropped, the next call makes the probe again.
-    pub(crate) async fn check(&self, shared: &Shared) -> Result<(), Arc<StoreError>> {
+    pub(crate) async fn check(&self, shared: &ServerState) -> Result<(), Arc<StoreError>> {
         let mut last = self.last.lock().await;
         let known = last.clone().filter(|known| known.at.elapsed() < BELIEVED);
         let result = match known {
@@ -59,7 +59,7 @@ impl StoreHealth {
 }
 
 /// Commits an empty change, and reads a document.
-async fn probe(shared: &Shared) -> Result<(), StoreError> {
+async fn probe(shared: &ServerState) -> Result<(), StoreError> {
     let key = DocumentKey::new(house(), "ready", "ready");
     let asked = async {
         shared.documents.probe_write().await?;
@@ -73,7 +73,7 @@ async fn probe(shared: &Shared) -> Result<(), StoreError> {
 
 /// Probes the store from time to time. Returns when another writer has taken over the store: this process can never
 /// write again.
-pub(crate) async fn watch(shared: &Shared) -> Error {
+pub(crate) async fn watch(shared: &ServerState) -> Error {
     loop {
         let every = match shared.store_health.check(shared).await {
             Ok(()) => EVERY_WHILE_WRITABLE,

@@ -19,11 +19,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::caller::Caller;
-use crate::problem::Problem;
-use crate::quota::UsePermit;
-use crate::section::{Asked, StreamFailure};
-use crate::shared::Shared;
-use crate::sse::EndAtStop;
+use crate::problem::RequestProblem;
+use crate::quota::QuotaUsePermit;
+use crate::section::{RequestContext, StreamFailure};
+use crate::shared::ServerState;
+use crate::sse::StreamShutdownMode;
 
 /// The maximum time between two checks of a stream's credentials.
 const CHECKED_EVERY: Duration = Duration::from_secs(15);
@@ -67,18 +67,18 @@ fn is_stream(response: &Response) -> bool {
 
 /// Checks the credentials of one stream.
 pub(crate) struct StreamGuard {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ServerState>,
     pub(crate) caller: Caller,
     pub(crate) credentials: Credentials,
     /// The permit for the stream, from the quota of its caller.
-    pub(crate) permit: Option<UsePermit>,
+    pub(crate) permit: Option<QuotaUsePermit>,
     /// Converts a failure for the protocol of the stream.
     pub(crate) stream_failure: StreamFailure,
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestContext,
 }
 
 /// A stream with its guard.
-struct Guarded {
+struct GuardedStream {
     frames: BodyDataStream,
     guard: StreamGuard,
     changes: watch::Receiver<u64>,
@@ -87,7 +87,7 @@ struct Guarded {
     closing: watch::Receiver<bool>,
     /// The end of the stream's time, once the server stops.
     leave_by: Option<Instant>,
-    end_at_stop: EndAtStop,
+    end_at_stop: StreamShutdownMode,
 }
 
 impl StreamGuard {
@@ -95,20 +95,22 @@ impl StreamGuard {
     ///
     /// # Errors
     /// `server_quota_exceeded` if the caller has the maximum number of streams, and no permit was taken for this one.
-    pub(crate) fn look_after(mut self, response: Response) -> Result<Response, Problem> {
+    pub(crate) fn look_after(mut self, response: Response) -> Result<Response, RequestProblem> {
         if !is_stream(&response) {
             return Ok(response);
         }
         if self.permit.is_none() {
             let permit = self.shared.quotas.open_stream(&self.caller);
-            self.permit = permit.map_err(|error| Problem::quota_exceeded(&error))?;
+            self.permit = permit.map_err(|error| RequestProblem::quota_exceeded(&error))?;
         }
         let (mut parts, body) = response.into_parts();
-        let end_at_stop = parts.extensions.remove::<EndAtStop>().unwrap_or(EndAtStop::Failure);
+        let end_at_stop =
+            parts.extensions.remove::<StreamShutdownMode>().unwrap_or(StreamShutdownMode::Failure);
         let changes = self.shared.access.keyring().changes();
         let (check_at, closing) = (self.next_check(), self.shared.closing.subscribe());
         let (frames, leave_by) = (body.into_data_stream(), None);
-        let begin = Some(Guarded { frames, guard: self, changes, check_at, closing, leave_by, end_at_stop });
+        let begin =
+            Some(GuardedStream { frames, guard: self, changes, check_at, closing, leave_by, end_at_stop });
         let frames = futures_util::stream::unfold(begin, |guarded| async move { guarded?.next().await });
         Ok(Response::from_parts(parts, Body::from_stream(frames.map(Ok::<_, Infallible>))))
     }
@@ -119,18 +121,18 @@ impl StreamGuard {
     }
 
     /// Checks the credentials again. Returns the reason why the stream has to end.
-    async fn check(&self) -> Option<Problem> {
+    async fn check(&self) -> Option<RequestProblem> {
         let Credentials { uri, headers } = &self.credentials;
         match timeout(CHECK_TIME, self.shared.access.caller(uri, headers)).await {
             Ok(Ok(caller)) if caller.is_same(&self.caller) => None,
-            Ok(Ok(_)) => Some(Problem::unauthorized()),
+            Ok(Ok(_)) => Some(RequestProblem::unauthorized()),
             Ok(Err(problem)) if is_refusal(problem.status) => Some(problem),
             Ok(Err(_)) | Err(_) => None,
         }
     }
 }
 
-impl Guarded {
+impl GuardedStream {
     /// Returns the next bytes of the stream; none after a failure.
     async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
         loop {
@@ -150,11 +152,11 @@ impl Guarded {
                     return Some((frame, Some(self)));
                 }
                 () = stopped(&mut self.closing, leave_by) => match (self.end_at_stop, leave_by) {
-                    (EndAtStop::Failure, None) => {
+                    (StreamShutdownMode::Failure, None) => {
                         self.leave_by = Some(Instant::now() + LEAVING);
                         continue;
                     }
-                    (EndAtStop::Failure, Some(_)) | (EndAtStop::Retry, _) => return self.cut_off(),
+                    (StreamShutdownMode::Failure, Some(_)) | (StreamShutdownMode::Retry, _) => return self.cut_off(),
                 },
             }
             if let Some(problem) = self.guard.check().await {
@@ -169,10 +171,10 @@ impl Guarded {
         let last = match self.end_at_stop.hint() {
             Some(hint) => Some(hint.bytes()),
             None => {
-                let problem = Problem::of(&singletree_harness::Error::ShuttingDown);
+                let problem = RequestProblem::of(&singletree_harness::Error::ShuttingDown);
                 let message =
                     "the server has stopped; what it was asked for goes on after its next start".to_owned();
-                self.guard.failure(&Problem { message, ..problem })
+                self.guard.failure(&RequestProblem { message, ..problem })
             }
         };
         last.map(|last| (last, None))
@@ -181,7 +183,7 @@ impl Guarded {
 
 impl StreamGuard {
     /// Writes a failure as the last frames of the stream; none if its protocol has no failure.
-    fn failure(&self, problem: &Problem) -> Option<Bytes> {
+    fn failure(&self, problem: &RequestProblem) -> Option<Bytes> {
         let frames = (self.stream_failure)(problem, &self.asked);
         let last: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes()).collect();
         (!last.is_empty()).then(|| last.into())

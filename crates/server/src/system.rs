@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// The time between two checks of the descriptors.
 const EVERY: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub trait SystemProbe: fmt::Debug + Send + Sync {
 }
 
 /// Logs when nine tenths of the descriptors are in use, and again when less than eight tenths are.
-pub(crate) async fn watch(shared: &Shared) -> Infallible {
+pub(crate) async fn watch(shared: &ServerState) -> Infallible {
     let mut is_near_limit = false;
     loop {
         if let Some(probe) = &shared.system {

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 
 /// The sender of the values.
 #[derive(Debug)]
-pub(crate) struct Teller<T>(mpsc::Sender<T>);
+pub(crate) struct StreamSender<T>(mpsc::Sender<T>);
 
-impl<T> Teller<T> {
+impl<T> StreamSender<T> {
     /// Sends a value. Returns when the reader has taken the value before it.
     pub(crate) async fn tell(&self, what: T) {
         // Without a reader the work is not polled, so an error needs no handling.
@@ -21,13 +21,13 @@ impl<T> Teller<T> {
 
 /// Returns the values that the work sends, until it is done. The work runs while the stream is read, and is dropped
 /// with it.
-pub(crate) fn told<T, F>(work: impl FnOnce(Teller<T>) -> F) -> impl Stream<Item = T> + Send
+pub(crate) fn told<T, F>(work: impl FnOnce(StreamSender<T>) -> F) -> impl Stream<Item = T> + Send
 where
     T: Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
     let (teller, mut heard) = mpsc::channel(1);
-    let mut work = Some(Box::pin(work(Teller(teller))));
+    let mut work = Some(Box::pin(work(StreamSender(teller))));
     poll_fn(move |cx| {
         if let Poll::Ready(Some(it)) = heard.poll_recv(cx) {
             return Poll::Ready(Some(it));
@@ -56,7 +56,7 @@ mod tests {
             }
         });
         assert_eq!(stream.collect::<Vec<_>>().await, [0, 1, 2, 3, 4]);
-        assert_eq!(told(|_: Teller<()>| async {}).collect::<Vec<_>>().await, []);
+        assert_eq!(told(|_: StreamSender<()>| async {}).collect::<Vec<_>>().await, []);
     }
 
     #[tokio::test]

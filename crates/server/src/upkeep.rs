@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// The time to wait before another attempt after the store failed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ const EXPIRED_EVERY: Duration = Duration::from_mins(10);
 const EXPIRED: u64 = 1000;
 
 /// Takes over the turns of earlier processes, then deletes expired documents from time to time.
-pub(crate) async fn run(shared: &Shared) -> Infallible {
+pub(crate) async fn run(shared: &ServerState) -> Infallible {
     // Requests are answered meanwhile: they take over the sessions that they need.
     while shared.chat.sweep().await.is_err() {
         sleep(AGAIN).await;

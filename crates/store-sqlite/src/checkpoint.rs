@@ -5,14 +5,14 @@ use singletree_durable::{
     TenantId,
 };
 
-use crate::apply::checkpoint::Change;
-use crate::writer::Work;
+use crate::apply::checkpoint::CheckpointChange;
+use crate::writer::WriteOperation;
 use crate::{SqliteStore, read};
 
 impl Checkpointer for SqliteStore {
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
-        let change = Change::Save(Box::new(record.clone()));
-        let answer = self.hand_over(Work::Checkpoint { tenant: tenant.clone(), change });
+        let change = CheckpointChange::Save(Box::new(record.clone()));
+        let answer = self.hand_over(WriteOperation::Checkpoint { tenant: tenant.clone(), change });
         Box::pin(async move { answer.await.map(drop) })
     }
 
@@ -35,8 +35,8 @@ impl Checkpointer for SqliteStore {
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
-        let change = Change::Delete(invocation.clone());
-        let answer = self.hand_over(Work::Checkpoint { tenant: tenant.clone(), change });
+        let change = CheckpointChange::Delete(invocation.clone());
+        let answer = self.hand_over(WriteOperation::Checkpoint { tenant: tenant.clone(), change });
         Box::pin(async move { answer.await.map(drop) })
     }
 

@@ -8,10 +8,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result, Row};
 use singletree_durable::checksum::{Checksum, change as changed, sum};
 
-use crate::meter::Bind;
+use crate::meter::BoundValue;
 
 /// A table whose rows have a checksum.
-struct Table {
+struct ChecksummedTable {
     name: &'static str,
     /// Names a row for people; `t` is the row.
     row: &'static str,
@@ -30,14 +30,14 @@ macro_rules! of_session {
     };
 }
 
-const TABLES: &[Table] = &[
-    Table {
+const TABLES: &[ChecksummedTable] = &[
+    ChecksummedTable {
         name: "item",
         row: of_session!("t.no"),
         parts: &[&["no", "turn", "body"], &["list", "generation", "seq"], &["side"]],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "turn",
         row: of_session!("t.no"),
         parts: &[
@@ -62,7 +62,7 @@ const TABLES: &[Table] = &[
         ],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "wait",
         row: of_session!("t.no"),
         parts: &[&[
@@ -84,13 +84,13 @@ const TABLES: &[Table] = &[
         ]],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "event",
         row: of_session!("t.seq"),
         parts: &[&["seq", "turn", "kind", "item", "at", "body"]],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "session",
         row: "t.tenant || '/' || t.session",
         parts: &[&[
@@ -107,86 +107,86 @@ const TABLES: &[Table] = &[
         ]],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "mail",
         row: of_session!("t.signal"),
         parts: &[&["signal", "payload", "sent_by", "at"]],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "position",
         row: of_session!("t.invocation"),
         parts: &[&["invocation", "turn", "body"]],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "record",
         row: of_session!("t.turn || ' ' || t.name"),
         parts: &[&["turn", "name", "body"]],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "field",
         row: of_session!("t.name"),
         parts: &[&["name", "value", "generation", "len", "bytes"]],
         counts: &[],
     },
-    Table {
+    ChecksummedTable {
         name: "usage",
         row: "t.model || ' of ' || t.tenant || '/' || t.session",
         parts: &[&["tenant", "session", "model"]],
         counts: &["calls", "prompt_tokens", "completion_tokens", "cached_tokens", "cache_creation_tokens"],
     },
-    Table {
+    ChecksummedTable {
         name: "document",
         row: "t.kind || ' ' || t.id || ' of ' || t.tenant",
         parts: &[&["tenant", "kind", "id", "session", "expires_at", "body"]],
         counts: &[],
     },
-    Table { name: "meta", row: "''", parts: &[META], counts: &[] },
+    ChecksummedTable { name: "meta", row: "''", parts: &[META], counts: &[] },
 ];
 
 const META: &[&str] = &["fence", "log_epoch", "is_copy", "is_checked"];
 
 /// Returns the checksum of a row with these parts.
-pub(crate) fn of(parts: &[&[Bind<'_>]]) -> Bind<'static> {
+pub(crate) fn of(parts: &[&[BoundValue<'_>]]) -> BoundValue<'static> {
     bind(sum((0..).zip(parts).map(|(no, values)| part(no, values))))
 }
 
 /// Returns the difference to add to the checksum of a row when one of its parts changes.
-pub(crate) fn change(no: u64, old: &[Bind<'_>], new: &[Bind<'_>]) -> Bind<'static> {
+pub(crate) fn change(no: u64, old: &[BoundValue<'_>], new: &[BoundValue<'_>]) -> BoundValue<'static> {
     bind(changed(part(no, old), part(no, new)))
 }
 
 /// Returns the checksum of a row with one part and with numbers to which others are added.
-pub(crate) fn of_counts(values: &[Bind<'_>], counts: &[Bind<'_>]) -> Bind<'static> {
+pub(crate) fn of_counts(values: &[BoundValue<'_>], counts: &[BoundValue<'_>]) -> BoundValue<'static> {
     bind(sum([part(0, values), counted(counts)]))
 }
 
 /// Returns the difference to add to the checksum of such a row when these numbers are added to its counts.
-pub(crate) fn of_added(counts: &[Bind<'_>]) -> Bind<'static> {
+pub(crate) fn of_added(counts: &[BoundValue<'_>]) -> BoundValue<'static> {
     bind(counted(counts))
 }
 
-fn part(no: u64, values: &[Bind<'_>]) -> u64 {
+fn part(no: u64, values: &[BoundValue<'_>]) -> u64 {
     values.iter().fold(Checksum::of_part(no), |sum, value| value.sum_up(sum)).finish()
 }
 
 /// Sums numbers up so that the sum of several is the sum of their sums.
-fn counted(counts: &[Bind<'_>]) -> u64 {
-    let counted = |(no, count): (u64, &Bind<'_>)| match count {
-        Bind::Int(number) => {
+fn counted(counts: &[BoundValue<'_>]) -> u64 {
+    let counted = |(no, count): (u64, &BoundValue<'_>)| match count {
+        BoundValue::Int(number) => {
             // Odd, so that every change of a number changes the product.
             let factor = Checksum::of_part(no).finish() | 1;
             number.cast_unsigned().wrapping_mul(factor) & Checksum::MASK
         }
-        Bind::Null | Bind::Text(_) | Bind::Bytes(_) => 0,
+        BoundValue::Null | BoundValue::Text(_) | BoundValue::Bytes(_) => 0,
     };
     sum((0..).zip(counts).map(counted))
 }
 
-fn bind(checksum: u64) -> Bind<'static> {
-    Bind::Int(checksum.cast_signed())
+fn bind(checksum: u64) -> BoundValue<'static> {
+    BoundValue::Int(checksum.cast_signed())
 }
 
 /// Writes the checksum of the `meta` row.
@@ -201,7 +201,7 @@ pub(crate) fn seal(connection: &Connection) -> Result<()> {
 
 /// The result of comparing rows with their checksums.
 #[derive(Debug, Default)]
-pub(crate) struct Verified {
+pub(crate) struct ChecksumComparison {
     /// Rows that do not have the values that were written: the table and the row.
     pub(crate) changed: Vec<String>,
     /// How many rows have no checksum, since an older version wrote them.
@@ -209,9 +209,9 @@ pub(crate) struct Verified {
 }
 
 /// Compares all rows with their checksums; of each table at most so many changed ones are named.
-pub(crate) fn verify(snapshot: &Connection, limit: usize) -> Result<Verified> {
+pub(crate) fn verify(snapshot: &Connection, limit: usize) -> Result<ChecksumComparison> {
     let is_checked = snapshot.query_row("SELECT is_checked FROM meta", [], |row| row.get::<_, i64>(0))? == 1;
-    let mut verified = Verified::default();
+    let mut verified = ChecksumComparison::default();
     for table in TABLES {
         let columns: Vec<&str> = table.parts.iter().copied().flatten().chain(table.counts).copied().collect();
         let sql = format!("SELECT {}, checksum, {} FROM {} t", table.row, columns.join(", "), table.name);
@@ -235,7 +235,7 @@ pub(crate) fn verify(snapshot: &Connection, limit: usize) -> Result<Verified> {
     Ok(verified)
 }
 
-impl Table {
+impl ChecksummedTable {
     /// Returns the checksum of the values of a row, which stand from the third column on.
     fn checksum(&self, row: &Row<'_>) -> Result<u64> {
         let (mut at, mut sums) = (2, Vec::with_capacity(self.parts.len() + 1));
@@ -250,13 +250,13 @@ impl Table {
     }
 }
 
-fn value<'a>(row: &'a Row<'_>, at: usize) -> Result<Bind<'a>> {
+fn value<'a>(row: &'a Row<'_>, at: usize) -> Result<BoundValue<'a>> {
     Ok(match row.get_ref(at)? {
-        ValueRef::Null => Bind::Null,
-        ValueRef::Integer(number) => Bind::Int(number),
+        ValueRef::Null => BoundValue::Null,
+        ValueRef::Integer(number) => BoundValue::Int(number),
         // A text has the checksum of its bytes, so that one which is no text any more is no error here.
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Bind::Bytes(bytes),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => BoundValue::Bytes(bytes),
         // No table has such a column.
-        ValueRef::Real(_) => Bind::Null,
+        ValueRef::Real(_) => BoundValue::Null,
     })
 }

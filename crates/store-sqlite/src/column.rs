@@ -3,22 +3,23 @@
 use rusqlite::types::Type;
 use rusqlite::{Result, Row};
 use singletree_durable::{
-    Counters, IdError, InvocationId, Json, SessionId, SessionKey, SubjectId, TenantId, Timestamp,
+    Counters, InvalidIdentifier, InvocationId, JsonDocument, SessionId, SessionKey, SubjectId, TenantId,
+    Timestamp,
 };
 
-use crate::word::Word;
+use crate::word::ColumnKeyword;
 
 /// A value that nobody here could have written.
 #[derive(Debug)]
-struct Unknown(String);
+struct UnknownColumnValue(String);
 
-impl std::fmt::Display for Unknown {
+impl std::fmt::Display for UnknownColumnValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "unknown word {:?}", self.0)
     }
 }
 
-impl std::error::Error for Unknown {}
+impl std::error::Error for UnknownColumnValue {}
 
 /// Reads a number.
 pub(crate) fn number(row: &Row<'_>, at: usize) -> Result<u64> {
@@ -61,19 +62,19 @@ pub(crate) fn time_opt(row: &Row<'_>, at: usize) -> Result<Option<Timestamp>> {
 }
 
 /// Reads a document.
-pub(crate) fn json(row: &Row<'_>, at: usize) -> Result<Json> {
-    Ok(Json::from_text(row.get_ref(at)?.as_str()?))
+pub(crate) fn json(row: &Row<'_>, at: usize) -> Result<JsonDocument> {
+    Ok(JsonDocument::from_text(row.get_ref(at)?.as_str()?))
 }
 
 /// Reads a document that may be absent.
-pub(crate) fn json_opt(row: &Row<'_>, at: usize) -> Result<Option<Json>> {
-    Ok(row.get_ref(at)?.as_str_or_null()?.map(Json::from_text))
+pub(crate) fn json_opt(row: &Row<'_>, at: usize) -> Result<Option<JsonDocument>> {
+    Ok(row.get_ref(at)?.as_str_or_null()?.map(JsonDocument::from_text))
 }
 
 /// Reads a member of a closed set.
-pub(crate) fn word<T: Word>(row: &Row<'_>, at: usize) -> Result<T> {
+pub(crate) fn word<T: ColumnKeyword>(row: &Row<'_>, at: usize) -> Result<T> {
     let text = row.get_ref(at)?.as_str()?;
-    T::of(text).ok_or_else(|| unfit(at, Unknown(text.to_owned())))
+    T::of(text).ok_or_else(|| unfit(at, UnknownColumnValue(text.to_owned())))
 }
 
 /// Reads an invocation's id.
@@ -104,7 +105,11 @@ pub(crate) fn key(row: &Row<'_>, at: usize) -> Result<SessionKey> {
     Ok(SessionKey::new(tenant(row, at)?, session(row, at + 1)?))
 }
 
-fn parse<T>(row: &Row<'_>, at: usize, parse: impl Fn(&str) -> std::result::Result<T, IdError>) -> Result<T> {
+fn parse<T>(
+    row: &Row<'_>,
+    at: usize,
+    parse: impl Fn(&str) -> std::result::Result<T, InvalidIdentifier>,
+) -> Result<T> {
     parse(row.get_ref(at)?.as_str()?).map_err(|error| unfit(at, error))
 }
 

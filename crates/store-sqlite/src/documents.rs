@@ -1,12 +1,12 @@
 //! Documents and blobs, beside the journal and through the same writer.
 
 use singletree_durable::{
-    Blob, BlobAccount, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Error, Result,
-    SessionKey, TenantId, Timestamp,
+    BlobMetadata, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, Result, SessionKey,
+    StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
 
 use crate::format::{BLOB_ACCOUNTS, SHELF};
-use crate::writer::{Reply, Work};
+use crate::writer::{WriteOperation, WriteReply};
 use crate::{SqliteStore, read};
 
 impl SqliteStore {
@@ -22,8 +22,8 @@ fn nothing<T: Send + 'static>(answer: T) -> BoxFuture<'static, Result<T>> {
     Box::pin(std::future::ready(Ok(answer)))
 }
 
-impl Documents for SqliteStore {
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+impl DocumentStore for SqliteStore {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
         if !self.has_shelf() {
             return nothing(None);
         }
@@ -37,7 +37,7 @@ impl Documents for SqliteStore {
         kind: &'a str,
         past: Option<&'a str>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<Document>>> {
+    ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
         if !self.has_shelf() {
             return nothing(Vec::new());
         }
@@ -45,28 +45,28 @@ impl Documents for SqliteStore {
         self.query(move |snapshot| read::document::page(snapshot, (&tenant, &kind), past.as_deref(), limit))
     }
 
-    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
-        let answer = self.hand_over(Work::Documents(changes));
+    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
+        let answer = self.hand_over(WriteOperation::Documents(changes));
         Box::pin(async move { answer.await.map(drop) })
     }
 
     fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
-        let answer = self.hand_over(Work::Expire { before, limit });
+        let answer = self.hand_over(WriteOperation::Expire { before, limit });
         Box::pin(async move {
             Ok(match answer.await? {
-                Reply::Count(count) => count,
-                Reply::Done | Reply::Paused(_) | Reply::Fenced(_) => 0,
+                WriteReply::Count(count) => count,
+                WriteReply::Done | WriteReply::Paused(_) | WriteReply::Fenced(_) => 0,
             })
         })
     }
 
     fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
         let held = self.meta().fence;
-        let answer = self.hand_over(Work::Probe { held });
+        let answer = self.hand_over(WriteOperation::Probe { held });
         Box::pin(async move {
             match answer.await? {
-                Reply::Fenced(found) => Err(Error::Fenced { held, found }),
-                Reply::Done | Reply::Paused(_) | Reply::Count(_) => Ok(()),
+                WriteReply::Fenced(found) => Err(Error::Fenced { held, found }),
+                WriteReply::Done | WriteReply::Paused(_) | WriteReply::Count(_) => Ok(()),
             }
         })
     }
@@ -74,11 +74,11 @@ impl Documents for SqliteStore {
     fn keep_blob_for(
         &self,
         key: &SessionKey,
-        blob: Blob,
+        blob: StoredBlob,
         holder: Option<&str>,
     ) -> BoxFuture<'static, Result<()>> {
         let (key, holder) = (key.clone(), holder.map(str::to_owned));
-        let answer = self.hand_over(Work::Keep { key, blob, holder });
+        let answer = self.hand_over(WriteOperation::Keep { key, blob, holder });
         Box::pin(async move { answer.await.map(drop) })
     }
 
@@ -86,16 +86,16 @@ impl Documents for SqliteStore {
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
-    ) -> BoxFuture<'a, Result<BlobAccount>> {
+    ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
         // A file that is only read may be of a version that counted nothing: nobody keeps anything there either.
         if self.meta().version < BLOB_ACCOUNTS {
-            return nothing(BlobAccount::default());
+            return nothing(TenantBlobTotals::default());
         }
         let (tenant, holder) = (tenant.clone(), holder.to_owned());
         self.query(move |snapshot| read::document::account(snapshot, &tenant, &holder))
     }
 
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
         if !self.has_shelf() {
             return nothing(None);
         }
@@ -107,7 +107,7 @@ impl Documents for SqliteStore {
         &'a self,
         key: &'a SessionKey,
         digest: &'a str,
-    ) -> BoxFuture<'a, Result<Option<BlobInfo>>> {
+    ) -> BoxFuture<'a, Result<Option<BlobMetadata>>> {
         if !self.has_shelf() {
             return nothing(None);
         }

@@ -47,8 +47,8 @@ impl ErasureList {
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let mut list = Self { key: None, entries: HashMap::new() };
         for_each_line(path.as_ref(), |line| match line {
-            Line::Key(key) => list.key = Some(key.to_owned()),
-            Line::Entry(at, hash) => {
+            ErasureListLine::Key(key) => list.key = Some(key.to_owned()),
+            ErasureListLine::Entry(at, hash) => {
                 let last = list.entries.entry(hash.to_owned()).or_insert(at);
                 *last = at.max(*last);
             }
@@ -97,7 +97,7 @@ impl ErasureListWriter {
     pub(crate) fn open(path: PathBuf) -> Result<Self> {
         let mut found = None;
         for_each_line(&path, |line| {
-            if let Line::Key(key) = line {
+            if let ErasureListLine::Key(key) = line {
                 found = Some(key.to_owned());
             }
         })?;
@@ -135,13 +135,13 @@ impl ErasureListWriter {
 }
 
 /// A line of a list.
-enum Line<'a> {
+enum ErasureListLine<'a> {
     Key(&'a str),
     Entry(Timestamp, &'a str),
 }
 
 /// Reads a list line by line. Lines that are cut or damaged are passed over.
-fn for_each_line(path: &Path, mut take: impl FnMut(Line<'_>)) -> Result<()> {
+fn for_each_line(path: &Path, mut take: impl FnMut(ErasureListLine<'_>)) -> Result<()> {
     let mut file = match fs::File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -151,10 +151,10 @@ fn for_each_line(path: &Path, mut take: impl FnMut(Line<'_>)) -> Result<()> {
     while file.read_until(b'\n', &mut bytes).map_err(|error| unavailable(DOING, error))? > 0 {
         let line = std::str::from_utf8(&bytes).ok().and_then(|line| line.trim_end().split_once(' '));
         match line {
-            Some(("key", key)) if key.len() == KEY_LEN => take(Line::Key(key)),
+            Some(("key", key)) if key.len() == KEY_LEN => take(ErasureListLine::Key(key)),
             Some((at, hash)) if hash.len() == HASH_LEN => {
                 if let Ok(at) = at.parse() {
-                    take(Line::Entry(Timestamp::from_millis(at), hash));
+                    take(ErasureListLine::Entry(Timestamp::from_millis(at), hash));
                 }
             }
             Some(_) | None => {}

@@ -7,14 +7,14 @@ use singletree_durable::{BoxError, Error};
 
 /// Why a member of a group was not applied.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum BatchFailure {
     /// Its own fault: it alone is rolled back.
     Refused(String),
     /// The file's or the disk's fault: the whole group is rolled back.
     Store(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for BatchFailure {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => Self::Refused(error.to_string()),
@@ -24,8 +24,8 @@ impl From<rusqlite::Error> for Failure {
 }
 
 /// Makes a refusal.
-pub(crate) fn refused<T>(requirement: impl Into<String>) -> Result<T, Failure> {
-    Err(Failure::Refused(requirement.into()))
+pub(crate) fn refused<T>(requirement: impl Into<String>) -> Result<T, BatchFailure> {
+    Err(BatchFailure::Refused(requirement.into()))
 }
 
 /// Translates an error of SQLite into an error of the store.

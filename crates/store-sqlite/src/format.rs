@@ -1,7 +1,7 @@
 //! Whose file it is, and of which version (INV-13).
 
 use rusqlite::Connection;
-use singletree_durable::{Error, Fence, Result};
+use singletree_durable::{Error, FencingToken, Result};
 
 use crate::checksum;
 use crate::error::translate;
@@ -32,9 +32,9 @@ pub(crate) const BLOB_ACCOUNTS: i32 = 4;
 
 /// The `meta` row of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Meta {
+pub(crate) struct DatabaseMetadata {
     /// The fence of its last writer.
-    pub(crate) fence: Fence,
+    pub(crate) fence: FencingToken,
     /// The epoch of its event ids.
     pub(crate) log_epoch: String,
     /// Its version.
@@ -74,7 +74,7 @@ pub(crate) fn empty() -> Error {
 
 /// Migrates a file that [`inspect`] has accepted to this version and raises its fence, in one transaction. A copy gets
 /// an epoch of its own: from here on its log differs from the log of the original.
-pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
+pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<DatabaseMetadata> {
     let change = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let (_, version) = marks(&change)?;
     let done = usize::try_from(version).unwrap_or(0);
@@ -103,19 +103,23 @@ pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
 }
 
 /// Reads the `meta` row of a file of ours.
-pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Meta> {
+pub(crate) fn read(connection: &Connection) -> rusqlite::Result<DatabaseMetadata> {
     let (_, version) = marks(connection)?;
     connection.query_row("SELECT fence, log_epoch FROM meta", [], |row| {
-        Ok(Meta { fence: Fence(crate::column::number(row, 0)?), log_epoch: row.get(1)?, version })
+        Ok(DatabaseMetadata {
+            fence: FencingToken(crate::column::number(row, 0)?),
+            log_epoch: row.get(1)?,
+            version,
+        })
     })
 }
 
 /// Reads the fence under which the file may be written.
-pub(crate) fn fence(connection: &Connection) -> rusqlite::Result<Fence> {
+pub(crate) fn fence(connection: &Connection) -> rusqlite::Result<FencingToken> {
     connection
         .prepare_cached("SELECT fence FROM meta")?
         .query_row([], |row| crate::column::number(row, 0))
-        .map(Fence)
+        .map(FencingToken)
 }
 
 /// Marks a file that was just copied as a copy. Its epoch is new already, for those who only read it.

@@ -1,16 +1,17 @@
 //! The store as a journal.
 
 use singletree_durable::{
-    Batch, BoxFuture, Counters, Dossier, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
-    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, UsageOf, UsageRow, WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ItemRange, Journal,
+    ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow,
+    SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow,
+    WaitRowQuery,
 };
 
-use crate::writer::Work;
+use crate::writer::WriteOperation;
 use crate::{SqliteStore, read};
 
 impl Journal for SqliteStore {
-    fn fence(&self) -> Fence {
+    fn fence(&self) -> FencingToken {
         self.meta().fence
     }
 
@@ -19,7 +20,7 @@ impl Journal for SqliteStore {
     }
 
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        let answer = self.hand_over(Work::Apply(batch));
+        let answer = self.hand_over(WriteOperation::Apply(batch));
         Box::pin(async move { answer.await.map(drop) })
     }
 
@@ -28,7 +29,7 @@ impl Journal for SqliteStore {
         self.query(move |snapshot| read::session::one(snapshot, &key))
     }
 
-    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
+    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
         let key = key.clone();
         self.query(move |snapshot| read::dossier::of(snapshot, &key))
     }
@@ -58,12 +59,20 @@ impl Journal for SqliteStore {
         self.query(move |snapshot| read::session::recent(snapshot, &tenant, past.as_ref(), limit))
     }
 
-    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+    fn items<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        range: &'a ItemRange,
+    ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
         let (key, range) = (key.clone(), range.clone());
         self.query(move |snapshot| read::item::range(snapshot, &key, &range))
     }
 
-    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+    fn turns<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        query: &'a TurnRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
         let (key, query) = (key.clone(), query.clone());
         self.query(move |snapshot| read::turn::of(snapshot, &key, &query))
     }
@@ -77,12 +86,12 @@ impl Journal for SqliteStore {
         self.query(move |snapshot| read::turn::session_of(snapshot, &tenant, &invocation))
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         let query = query.clone();
         self.query(move |snapshot| read::wait::of(snapshot, &query))
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
         let key = key.clone();
         self.query(move |snapshot| read::wait::mail(snapshot, &key))
     }
@@ -116,7 +125,7 @@ impl Journal for SqliteStore {
         self.query(move |snapshot| read::event::from(snapshot, &key, from, limit))
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
         let (of, kept) = (of.clone(), self.has_shelf());
         self.query(move |snapshot| if kept { read::usage::of(snapshot, &of) } else { Ok(Vec::new()) })
     }

@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file.
 //!
 //! # Use
-//! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, an `Upkeep`, a `PausedStore`, a
-//! `Checkpointer` and `Documents` at once and can be cloned. One process writes; others may look with
+//! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, a `JournalMaintenance`, a `PausedStore`, a
+//! `Checkpointer` and `DocumentStore` at once and can be cloned. One process writes; others may look with
 //! [`SqliteStore::read_only`] or the sqlite3 shell. Not on a network file system: its locks cannot be trusted.
 //!
 //! # How it works
@@ -29,9 +29,9 @@
 //! ```no_run
 //! # async fn example() -> singletree_durable::Result<()> {
 //! use singletree_durable::Journal;
-//! use singletree_store_sqlite::{Durability, SqliteStore};
+//! use singletree_store_sqlite::{CommitDurability, SqliteStore};
 //!
-//! let store = SqliteStore::options("chat.db").durability(Durability::Full).open().await?;
+//! let store = SqliteStore::options("chat.db").durability(CommitDurability::Full).open().await?;
 //! println!("fence {}, log {}", store.fence().0, store.log_epoch());
 //! store.close().await;
 //! # Ok(())
@@ -70,5 +70,5 @@ mod writer;
 
 pub use check::Damage;
 pub use erasure_list::{ErasedName, ErasureList};
-pub use options::{Durability, Options};
+pub use options::{CommitDurability, SqliteOptions};
 pub use store::SqliteStore;

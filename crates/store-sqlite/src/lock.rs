@@ -15,11 +15,11 @@ use crate::error::unavailable;
 
 /// The right to write to a database, held as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct DatabaseLock {
     file: File,
 }
 
-impl Lock {
+impl DatabaseLock {
     /// Takes the lock of a database.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Lock {
     /// Looks whether somebody holds the lock of a database.
     ///
     /// # Errors
-    /// As [`Lock::take`].
+    /// As [`DatabaseLock::take`].
     pub(crate) fn look(database: &Path) -> Result<()> {
         let mut file = match File::open(beside(database)) {
             Ok(file) => file,
@@ -59,7 +59,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for DatabaseLock {
     fn drop(&mut self) {
         // Said aloud, since a process that is being spawned right now holds a copy of the descriptor for a moment.
         // If it cannot be said, the descriptor's end says it.

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
 use singletree_durable::checksum::Checksum;
-use singletree_durable::{Fence, Json, SessionKey, TenantId, Timestamp};
+use singletree_durable::{FencingToken, JsonDocument, SessionKey, TenantId, Timestamp};
 
-use crate::error::Failure;
-use crate::name::Names;
+use crate::error::BatchFailure;
+use crate::name::NameIdCache;
 use crate::name_hash::{hash_of_name, hash_of_session};
 
 /// The totals of a store's commits since it was opened.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct CommitMetrics {
     bytes: AtomicU64,
     commits: AtomicU64,
 }
 
-impl Meter {
+impl CommitMetrics {
     /// Adds a commit of so many bytes.
     pub(crate) fn committed(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Meter {
 
 /// A value to bind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Bind<'a> {
+pub(crate) enum BoundValue<'a> {
     /// Nothing: no bytes.
     Null,
     /// An integer: eight bytes.
@@ -50,7 +50,7 @@ pub(crate) enum Bind<'a> {
     Bytes(&'a [u8]),
 }
 
-impl Bind<'_> {
+impl BoundValue<'_> {
     /// Adds the value to a checksum.
     pub(crate) fn sum_up(self, sum: Checksum) -> Checksum {
         match self {
@@ -71,7 +71,7 @@ impl Bind<'_> {
     }
 }
 
-impl ToSql for Bind<'_> {
+impl ToSql for BoundValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Null => ValueRef::Null,
@@ -82,43 +82,43 @@ impl ToSql for Bind<'_> {
     }
 }
 
-impl From<i64> for Bind<'_> {
+impl From<i64> for BoundValue<'_> {
     fn from(number: i64) -> Self {
         Self::Int(number)
     }
 }
 
-impl From<u32> for Bind<'_> {
+impl From<u32> for BoundValue<'_> {
     fn from(number: u32) -> Self {
         Self::Int(number.into())
     }
 }
 
-impl From<Timestamp> for Bind<'_> {
+impl From<Timestamp> for BoundValue<'_> {
     fn from(time: Timestamp) -> Self {
         Self::Int(time.as_millis())
     }
 }
 
-impl<'a> From<&'a str> for Bind<'a> {
+impl<'a> From<&'a str> for BoundValue<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(text)
     }
 }
 
-impl<'a> From<&'a String> for Bind<'a> {
+impl<'a> From<&'a String> for BoundValue<'a> {
     fn from(text: &'a String) -> Self {
         Self::Text(text)
     }
 }
 
-impl<'a> From<&'a Json> for Bind<'a> {
-    fn from(json: &'a Json) -> Self {
+impl<'a> From<&'a JsonDocument> for BoundValue<'a> {
+    fn from(json: &'a JsonDocument) -> Self {
         Self::Text(json.as_str())
     }
 }
 
-impl<'a, T: Into<Self>> From<Option<T>> for Bind<'a> {
+impl<'a, T: Into<Self>> From<Option<T>> for BoundValue<'a> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
     }
@@ -126,24 +126,24 @@ impl<'a, T: Into<Self>> From<Option<T>> for Bind<'a> {
 
 /// Writes and looks up within the transaction of a group.
 #[derive(Debug)]
-pub(crate) struct Scribe<'c> {
+pub(crate) struct WriteTransaction<'c> {
     /// The ids of names, as far as they are known without a look.
-    pub(crate) names: &'c Names,
+    pub(crate) names: &'c NameIdCache,
     /// The fence of the file in this transaction.
-    pub(crate) fence: Fence,
+    pub(crate) fence: FencingToken,
     connection: &'c Connection,
     bytes: Cell<u64>,
     has_written: Cell<bool>,
 }
 
-impl<'c> Scribe<'c> {
+impl<'c> WriteTransaction<'c> {
     /// Starts with nothing counted.
-    pub(crate) fn new(connection: &'c Connection, names: &'c Names, fence: Fence) -> Self {
+    pub(crate) fn new(connection: &'c Connection, names: &'c NameIdCache, fence: FencingToken) -> Self {
         Self { names, fence, connection, bytes: Cell::new(0), has_written: Cell::new(false) }
     }
 
     /// Runs a statement that writes and returns how many rows it touched.
-    pub(crate) fn write(&self, sql: &str, values: &[Bind<'_>]) -> Result<usize, Failure> {
+    pub(crate) fn write(&self, sql: &str, values: &[BoundValue<'_>]) -> Result<usize, BatchFailure> {
         let mut statement = self.connection.prepare_cached(sql)?;
         // Also on failure: SQLite undoes the changes of a failed statement, but no caller needs to rely on that.
         self.has_written.set(true);
@@ -163,12 +163,12 @@ impl<'c> Scribe<'c> {
     }
 
     /// Returns the hash under which the name of a session is kept that is deleted.
-    pub(crate) fn hash_of(&self, key: &SessionKey) -> Result<String, Failure> {
+    pub(crate) fn hash_of(&self, key: &SessionKey) -> Result<String, BatchFailure> {
         Ok(hash_of_session(self.connection, key)?)
     }
 
     /// Returns the hash under which is kept who deleted something.
-    pub(crate) fn hash_of_name(&self, tenant: &TenantId, name: &str) -> Result<String, Failure> {
+    pub(crate) fn hash_of_name(&self, tenant: &TenantId, name: &str) -> Result<String, BatchFailure> {
         Ok(hash_of_name(self.connection, tenant, name)?)
     }
 
@@ -176,23 +176,26 @@ impl<'c> Scribe<'c> {
     pub(crate) fn find<T>(
         &self,
         sql: &str,
-        values: &[Bind<'_>],
+        values: &[BoundValue<'_>],
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>, BatchFailure> {
         Ok(self.connection.prepare_cached(sql)?.query_row(params_from_iter(values), read).optional()?)
     }
 
     /// Runs a member of the group so that it leaves a trace only when it succeeds.
-    pub(crate) fn alone<T>(&self, member: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    pub(crate) fn alone<T>(
+        &self,
+        member: impl FnOnce() -> Result<T, BatchFailure>,
+    ) -> Result<T, BatchFailure> {
         let before = self.bytes.get();
         self.control("SAVEPOINT member")?;
         let result = member();
-        if let Err(Failure::Refused(_)) = result {
+        if let Err(BatchFailure::Refused(_)) = result {
             self.control("ROLLBACK TO member")?;
             self.names.forget();
             self.bytes.set(before);
         }
-        if !matches!(result, Err(Failure::Store(_))) {
+        if !matches!(result, Err(BatchFailure::Store(_))) {
             self.control("RELEASE member")?;
         }
         result

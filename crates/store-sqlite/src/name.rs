@@ -11,9 +11,9 @@ const KEPT: usize = 1024;
 /// Only the writer adds names and nobody changes them, so that an id that was committed stays true. One that was added
 /// by something that is undone does not: whoever undoes, forgets.
 #[derive(Debug, Default)]
-pub(crate) struct Names(RefCell<HashMap<Box<str>, i64>>);
+pub(crate) struct NameIdCache(RefCell<HashMap<Box<str>, i64>>);
 
-impl Names {
+impl NameIdCache {
     /// Returns the id of a name, if it is known.
     pub(crate) fn get(&self, text: &str) -> Option<i64> {
         self.0.borrow().get(text).copied()
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn names_are_kept_up_to_a_limit_and_forgotten_on_demand() {
         // INV-12
-        let names = Names::default();
+        let names = NameIdCache::default();
         for id in 0..3_000_i64 {
             names.note(&id.to_string(), id);
             assert_eq!(names.get(&id.to_string()), Some(id));

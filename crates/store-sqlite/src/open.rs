@@ -8,7 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use singletree_durable::Result;
 
-use crate::Durability;
+use crate::CommitDurability;
 use crate::error::{translate, unavailable};
 use crate::format;
 use crate::lock::private;
@@ -73,10 +73,10 @@ pub(crate) fn writer(path: &Path) -> Result<Connection> {
 }
 
 /// Sets the durability of later commits.
-pub(crate) fn relax(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
+pub(crate) fn relax(connection: &Connection, durability: CommitDurability) -> rusqlite::Result<()> {
     let level = match durability {
-        Durability::Full => "FULL",
-        Durability::Normal => "NORMAL",
+        CommitDurability::Full => "FULL",
+        CommitDurability::Normal => "NORMAL",
     };
     connection.pragma_update(None, "synchronous", level)
 }
@@ -146,9 +146,9 @@ mod tests {
         let level = || connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
         let mode = connection.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
         assert_eq!((level(), mode), (Ok(2), Ok("wal".to_owned())));
-        relax(&connection, Durability::Normal).expect("a setting");
+        relax(&connection, CommitDurability::Normal).expect("a setting");
         assert_eq!(level(), Ok(1));
-        relax(&connection, Durability::Full).expect("a setting");
+        relax(&connection, CommitDurability::Full).expect("a setting");
         assert_eq!(level(), Ok(2));
     }
 }

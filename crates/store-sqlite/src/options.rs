@@ -8,7 +8,7 @@ use crate::SqliteStore;
 
 /// The failures that a committed batch survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Durability {
+pub enum CommitDurability {
     /// The process and a power loss: every commit is synced to disk before it is answered.
     #[default]
     Full,
@@ -18,22 +18,22 @@ pub enum Durability {
 
 /// How to open a file for writing; made by [`SqliteStore::options`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct SqliteOptions {
     pub(crate) path: PathBuf,
-    pub(crate) durability: Durability,
+    pub(crate) durability: CommitDurability,
     pub(crate) command: String,
     pub(crate) lists_erasures: bool,
 }
 
-impl Options {
-    /// Starts with the defaults: [`Durability::Full`], no command text.
+impl SqliteOptions {
+    /// Starts with the defaults: [`CommitDurability::Full`], no command text.
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, durability: Durability::default(), command: String::new(), lists_erasures: false }
+        Self { path, durability: CommitDurability::default(), command: String::new(), lists_erasures: false }
     }
 
     /// Sets the failures that a committed batch survives.
     #[must_use]
-    pub fn durability(mut self, durability: Durability) -> Self {
+    pub fn durability(mut self, durability: CommitDurability) -> Self {
         self.durability = durability;
         self
     }

@@ -4,8 +4,8 @@ use singletree_durable::{
     BoxFuture, InvocationId, PausedRecord, PausedStatus, PausedStore, Result, TenantId,
 };
 
-use crate::apply::paused::Change;
-use crate::writer::{Reply, Work};
+use crate::apply::paused::PausedRecordChange;
+use crate::writer::{WriteOperation, WriteReply};
 use crate::{SqliteStore, read};
 
 impl SqliteStore {
@@ -13,14 +13,14 @@ impl SqliteStore {
         &self,
         tenant: &TenantId,
         invocation: &InvocationId,
-        change: Change,
+        change: PausedRecordChange,
     ) -> BoxFuture<'static, Result<Option<PausedRecord>>> {
-        let work = Work::Pause { tenant: tenant.clone(), invocation: invocation.clone(), change };
+        let work = WriteOperation::Pause { tenant: tenant.clone(), invocation: invocation.clone(), change };
         let answer = self.hand_over(work);
         Box::pin(async move {
             Ok(match answer.await? {
-                Reply::Paused(record) => record,
-                Reply::Done | Reply::Count(_) | Reply::Fenced(_) => None,
+                WriteReply::Paused(record) => record,
+                WriteReply::Done | WriteReply::Count(_) | WriteReply::Fenced(_) => None,
             })
         })
     }
@@ -33,7 +33,7 @@ impl PausedStore for SqliteStore {
         invocation: &'a InvocationId,
         record: &'a PausedRecord,
     ) -> BoxFuture<'a, Result<()>> {
-        let answer = self.pause(tenant, invocation, Change::Save(record.clone()));
+        let answer = self.pause(tenant, invocation, PausedRecordChange::Save(record.clone()));
         Box::pin(async move { answer.await.map(drop) })
     }
 
@@ -51,7 +51,7 @@ impl PausedStore for SqliteStore {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        self.pause(tenant, invocation, Change::Claim)
+        self.pause(tenant, invocation, PausedRecordChange::Claim)
     }
 
     fn close<'a>(
@@ -60,12 +60,12 @@ impl PausedStore for SqliteStore {
         invocation: &'a InvocationId,
         status: PausedStatus,
     ) -> BoxFuture<'a, Result<()>> {
-        let answer = self.pause(tenant, invocation, Change::Close(status));
+        let answer = self.pause(tenant, invocation, PausedRecordChange::Close(status));
         Box::pin(async move { answer.await.map(drop) })
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
-        let answer = self.pause(tenant, invocation, Change::Delete);
+        let answer = self.pause(tenant, invocation, PausedRecordChange::Delete);
         Box::pin(async move { answer.await.map(drop) })
     }
 }

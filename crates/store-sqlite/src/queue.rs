@@ -9,44 +9,44 @@ const PAUSES: u32 = 16;
 
 /// Why nothing was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rejected {
+pub(crate) enum QueueRejection {
     /// The queue is at its limit.
     Full,
     /// The queue was closed.
     Closed,
 }
 
-/// First in, first out; the place is taken by [`Queue::push`].
+/// First in, first out; the place is taken by [`BoundedQueue::push`].
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
-    state: Mutex<State<T>>,
+pub(crate) struct BoundedQueue<T> {
+    state: Mutex<BoundedQueueState<T>>,
     ready: Condvar,
     limit: usize,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct BoundedQueueState<T> {
     waiting: VecDeque<T>,
     /// How many threads wait for work: nobody else is woken.
     idle: usize,
     open: bool,
 }
 
-impl<T> Queue<T> {
+impl<T> BoundedQueue<T> {
     /// Makes an empty queue for at most `limit` elements.
     pub(crate) fn new(limit: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), idle: 0, open: true };
+        let state = BoundedQueueState { waiting: VecDeque::new(), idle: 0, open: true };
         Self { state: Mutex::new(state), ready: Condvar::new(), limit }
     }
 
     /// Adds an element at the end.
-    pub(crate) fn push(&self, element: T) -> Result<(), Rejected> {
+    pub(crate) fn push(&self, element: T) -> Result<(), QueueRejection> {
         let mut state = self.state();
         if !state.open {
-            return Err(Rejected::Closed);
+            return Err(QueueRejection::Closed);
         }
         if state.waiting.len() >= self.limit {
-            return Err(Rejected::Full);
+            return Err(QueueRejection::Full);
         }
         state.waiting.push_back(element);
         let is_awaited = state.idle > 0;
@@ -126,7 +126,7 @@ impl<T> Queue<T> {
         self.ready.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, BoundedQueueState<T>> {
         // A state is whole between any two statements, so that a panic elsewhere leaves nothing half done here.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,9 +134,9 @@ impl<T> Queue<T> {
 
 /// Abandons a queue when its last worker ends, so that nobody waits for an answer that cannot come.
 #[derive(Debug)]
-pub(crate) struct Attended<T>(pub(crate) std::sync::Arc<Queue<T>>);
+pub(crate) struct QueueWorkerGuard<T>(pub(crate) std::sync::Arc<BoundedQueue<T>>);
 
-impl<T> Drop for Attended<T> {
+impl<T> Drop for QueueWorkerGuard<T> {
     fn drop(&mut self) {
         self.0.abandon();
     }
@@ -149,19 +149,19 @@ mod tests {
     #[test]
     fn a_queue_is_first_in_first_out_up_to_its_limit_and_drains_after_closing() {
         // INV-12
-        let queue = Queue::new(3);
+        let queue = BoundedQueue::new(3);
         let pushed: Vec<_> = (0..4).map(|it| queue.push(it)).collect();
-        assert_eq!(pushed, [Ok(()), Ok(()), Ok(()), Err(Rejected::Full)]);
+        assert_eq!(pushed, [Ok(()), Ok(()), Ok(()), Err(QueueRejection::Full)]);
         assert_eq!(queue.take_awake(2, u32::MAX), [0, 1]);
         queue.close();
-        assert_eq!(queue.push(9), Err(Rejected::Closed));
+        assert_eq!(queue.push(9), Err(QueueRejection::Closed));
         assert_eq!((queue.take(2), queue.take_awake(2, 3)), (vec![2], vec![]));
         assert_eq!(queue.take_within(2, Duration::MAX), Some(vec![]));
     }
 
     #[test]
     fn a_wait_of_bounded_length_ends_with_nothing_and_tells_that_from_the_end_of_the_queue() {
-        let queue = Queue::new(3);
+        let queue = BoundedQueue::new(3);
         assert_eq!(queue.take_within(2, Duration::ZERO), None);
         assert_eq!(queue.push(0), Ok(()));
         assert_eq!(queue.take_within(2, Duration::ZERO), Some(vec![0]));

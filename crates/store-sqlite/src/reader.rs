@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::error::{translate, unavailable};
 use crate::open;
-use crate::queue::{Attended, Queue, Rejected};
+use crate::queue::{BoundedQueue, QueueRejection, QueueWorkerGuard};
 
 /// How many threads read.
 const THREADS: usize = 2;
@@ -19,11 +19,11 @@ const THREADS: usize = 2;
 pub(crate) const WAITING: usize = 16_384;
 
 /// One read: it gets the thread's connection, or why there is none.
-pub(crate) type Query = Box<dyn FnOnce(Result<&mut Connection>) -> Fate + Send>;
+pub(crate) type Query = Box<dyn FnOnce(Result<&mut Connection>) -> ConnectionReuse + Send>;
 
 /// Whether a connection is used again after a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ConnectionReuse {
     /// It goes on.
     Keep,
     /// The next query opens another.
@@ -33,10 +33,10 @@ pub(crate) enum Fate {
 /// Starts the threads. Each holds `alive` until it ends; connections are opened by the first query.
 pub(crate) fn start(
     path: &Path,
-    queue: &Arc<Queue<Query>>,
+    queue: &Arc<BoundedQueue<Query>>,
     alive: &watch::Receiver<()>,
 ) -> Result<Vec<JoinHandle<()>>> {
-    let attended = Arc::new(Attended(Arc::clone(queue)));
+    let attended = Arc::new(QueueWorkerGuard(Arc::clone(queue)));
     let mut threads = Vec::with_capacity(THREADS);
     for _ in 0..THREADS {
         let (path, attended, alive) = (path.to_owned(), Arc::clone(&attended), alive.clone());
@@ -53,7 +53,7 @@ pub(crate) fn start(
     Ok(threads)
 }
 
-fn run(path: &Path, queue: &Queue<Query>) {
+fn run(path: &Path, queue: &BoundedQueue<Query>) {
     let mut connection = None;
     while let Some(query) = queue.take(1).pop() {
         if connection.is_none() {
@@ -66,7 +66,7 @@ fn run(path: &Path, queue: &Queue<Query>) {
             };
         }
         let opened = connection.as_mut().expect("it was opened above");
-        if query(Ok(opened)) == Fate::Drop {
+        if query(Ok(opened)) == ConnectionReuse::Drop {
             connection = None;
         }
     }
@@ -77,14 +77,14 @@ fn run(path: &Path, queue: &Queue<Query>) {
 /// # Cancellation
 /// A dropped future drops the answer; the query may still run.
 pub(crate) async fn ask<T: Send + 'static>(
-    queue: &Queue<Query>,
+    queue: &BoundedQueue<Query>,
     query: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
 ) -> Result<T> {
     let (answer, answered) = oneshot::channel();
     let job: Query = Box::new(move |connection| {
         let result = connection
             .and_then(|connection| snapshot(connection, query).map_err(|error| translate(error, "read")));
-        let fate = if result.is_ok() { Fate::Keep } else { Fate::Drop };
+        let fate = if result.is_ok() { ConnectionReuse::Keep } else { ConnectionReuse::Drop };
         // Whoever dropped the future does not want to know.
         drop(answer.send(result));
         fate
@@ -94,10 +94,10 @@ pub(crate) async fn ask<T: Send + 'static>(
 }
 
 /// Says why a queue took no more.
-pub(crate) fn rejection(rejected: Rejected, doing: &'static str) -> Error {
+pub(crate) fn rejection(rejected: QueueRejection, doing: &'static str) -> Error {
     match rejected {
-        Rejected::Full => unavailable(doing, "its queue is full"),
-        Rejected::Closed => Error::Closed,
+        QueueRejection::Full => unavailable(doing, "its queue is full"),
+        QueueRejection::Closed => Error::Closed,
     }
 }
 

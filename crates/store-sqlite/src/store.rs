@@ -13,15 +13,15 @@ use tokio::sync::{oneshot, watch};
 use crate::erasure_list::{ErasedName, ErasureList, ErasureListWriter};
 use crate::error::{translate, unavailable};
 use crate::file_identity::FileIdentity;
-use crate::format::{self, Meta};
-use crate::lock::Lock;
-use crate::meter::Meter;
-use crate::name::Names;
-use crate::queue::{Attended, Queue};
+use crate::format::{self, DatabaseMetadata};
+use crate::lock::DatabaseLock;
+use crate::meter::CommitMetrics;
+use crate::name::NameIdCache;
+use crate::queue::{BoundedQueue, QueueWorkerGuard};
 use crate::reader::{self, Query};
-use crate::tail::Tail;
-use crate::writer::{self, Job, Reply, Residue, Work, Writer};
-use crate::{Options, open};
+use crate::tail::EventLogTail;
+use crate::writer::{self, WalResidue, WriteJob, WriteOperation, WriteReply, WriterThread};
+use crate::{SqliteOptions, open};
 
 /// A database file, open. Clones are the same store.
 ///
@@ -29,35 +29,35 @@ use crate::{Options, open};
 /// without blocking a thread of the runtime.
 #[derive(Clone)]
 pub struct SqliteStore {
-    inner: Arc<Inner>,
+    inner: Arc<SqliteStoreInner>,
 }
 
-struct Inner {
+struct SqliteStoreInner {
     path: PathBuf,
-    doors: Doors,
-    meter: Arc<Meter>,
-    meta: Meta,
+    doors: SubmissionQueues,
+    meter: Arc<CommitMetrics>,
+    meta: DatabaseMetadata,
     /// Closed once every thread has ended: each holds a receiver.
     alive: watch::Sender<()>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl SqliteStore {
-    /// Opens a file for writing with the default options. See [`Options::open`].
+    /// Opens a file for writing with the default options. See [`SqliteOptions::open`].
     ///
     /// # Errors
-    /// As [`Options::open`].
+    /// As [`SqliteOptions::open`].
     ///
     /// # Cancellation
-    /// As [`Options::open`].
+    /// As [`SqliteOptions::open`].
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self> {
         Self::options(path).open().await
     }
 
     /// Returns the options of opening a file for writing.
     #[must_use]
-    pub fn options(path: impl Into<PathBuf>) -> Options {
-        Options::new(path.into())
+    pub fn options(path: impl Into<PathBuf>) -> SqliteOptions {
+        SqliteOptions::new(path.into())
     }
 
     /// Returns the process that has a file open for writing, and its command; none where nobody has. One that opens the
@@ -66,7 +66,7 @@ impl SqliteStore {
     /// # Errors
     /// `store_unavailable` when the file is not there, or the side file of its lock cannot be read.
     pub fn writer(path: impl AsRef<Path>) -> Result<Option<(u32, String)>> {
-        match Lock::look(&open::real(path.as_ref())?) {
+        match DatabaseLock::look(&open::real(path.as_ref())?) {
             Ok(()) => Ok(None),
             Err(Error::Locked { pid, command }) => Ok(Some((pid, command))),
             Err(error) => Err(error),
@@ -78,29 +78,29 @@ impl SqliteStore {
     /// is answered with `store_closed`.
     ///
     /// # Errors
-    /// `store_format_unsupported`, `store_corrupt` and `store_unavailable`, as [`Options::open`].
+    /// `store_format_unsupported`, `store_corrupt` and `store_unavailable`, as [`SqliteOptions::open`].
     ///
     /// # Cancellation
     /// Nothing is left behind.
     pub async fn read_only(path: impl AsRef<Path>) -> Result<Self> {
         let path = open::real(path.as_ref())?;
         let (alive, living) = watch::channel(());
-        let doors = Doors { writes: None, reads: Arc::new(Queue::new(reader::WAITING)) };
+        let doors = SubmissionQueues { writes: None, reads: Arc::new(BoundedQueue::new(reader::WAITING)) };
         let threads = Mutex::new(reader::start(&path, &doors.reads, &living)?);
         drop(living);
         let meta = reader::ask(&doors.reads, |snapshot| format::read(snapshot)).await?;
-        let inner = Inner { path, doors, meter: Arc::default(), meta, alive, threads };
+        let inner = SqliteStoreInner { path, doors, meter: Arc::default(), meta, alive, threads };
         Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Opens a file for writing.
-    pub(crate) async fn open_with(options: Options) -> Result<Self> {
+    pub(crate) async fn open_with(options: SqliteOptions) -> Result<Self> {
         let (answer, opened) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || serve(&options, answer))
             .map_err(|error| unavailable("start its writer", error))?;
-        let inner: Inner = opened.await.unwrap_or(Err(Error::Closed))?;
+        let inner: SqliteStoreInner = opened.await.unwrap_or(Err(Error::Closed))?;
         inner.threads().push(thread);
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -125,7 +125,7 @@ impl SqliteStore {
     /// Adds names to the erasure list; it is synced when the future is ready. The store adds deleted sessions itself;
     /// this is for names that it does not know, such as revoked keys.
     ///
-    /// Without [`Options::list_erasures`] nothing is listed.
+    /// Without [`SqliteOptions::list_erasures`] nothing is listed.
     ///
     /// # Errors
     /// `store_unavailable`: then nothing must be erased yet; `store_closed`.
@@ -137,7 +137,7 @@ impl SqliteStore {
         names: Vec<ErasedName>,
         at: Timestamp,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
-        let listed = self.hand_over(Work::List { names, at });
+        let listed = self.hand_over(WriteOperation::List { names, at });
         async move { listed.await.map(drop) }
     }
 
@@ -179,17 +179,17 @@ impl SqliteStore {
     }
 
     /// Returns the fence and the epoch.
-    pub(crate) fn meta(&self) -> &Meta {
+    pub(crate) fn meta(&self) -> &DatabaseMetadata {
         &self.inner.meta
     }
 
     /// Hands over a write, now, and returns the future of its answer.
-    pub(crate) fn hand_over(&self, work: Work) -> BoxFuture<'static, Result<Reply>> {
+    pub(crate) fn hand_over(&self, work: WriteOperation) -> BoxFuture<'static, Result<WriteReply>> {
         let (answer, answered) = oneshot::channel();
         let pushed = match &self.inner.doors.writes {
             None => Err(Error::Closed),
             Some(queue) => {
-                queue.push(Job { work, answer }).map_err(|rejected| reader::rejection(rejected, "write"))
+                queue.push(WriteJob { work, answer }).map_err(|rejected| reader::rejection(rejected, "write"))
             }
         };
         Box::pin(async move {
@@ -215,13 +215,13 @@ impl fmt::Debug for SqliteStore {
 }
 
 /// The queues of submitted work; work that waits in them when they are closed is still done.
-struct Doors {
+struct SubmissionQueues {
     /// The waiting writes; none for a handle that only reads.
-    writes: Option<Arc<Queue<Job>>>,
-    reads: Arc<Queue<Query>>,
+    writes: Option<Arc<BoundedQueue<WriteJob>>>,
+    reads: Arc<BoundedQueue<Query>>,
 }
 
-impl Doors {
+impl SubmissionQueues {
     fn shut(&self) {
         self.reads.close();
         if let Some(writes) = &self.writes {
@@ -230,19 +230,19 @@ impl Doors {
     }
 }
 
-impl Drop for Doors {
+impl Drop for SubmissionQueues {
     fn drop(&mut self) {
         self.shut();
     }
 }
 
-impl Inner {
+impl SqliteStoreInner {
     fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Inner {
+impl Drop for SqliteStoreInner {
     fn drop(&mut self) {
         self.doors.shut();
         for thread in self.threads().drain(..) {
@@ -253,17 +253,17 @@ impl Drop for Inner {
 }
 
 /// The life of the writer's thread: opens, says how that went, and works.
-fn serve(options: &Options, answer: oneshot::Sender<Result<Inner>>) {
+fn serve(options: &SqliteOptions, answer: oneshot::Sender<Result<SqliteStoreInner>>) {
     let (alive, living) = watch::channel(());
     let (writer, meta, reads) = match prepare(options, &living) {
         Ok(prepared) => prepared,
         // Whoever dropped the future does not want to know.
         Err(error) => return drop(answer.send(Err(error))),
     };
-    let writes = Attended(Arc::new(Queue::new(writer::WAITING)));
-    let inner = Inner {
+    let writes = QueueWorkerGuard(Arc::new(BoundedQueue::new(writer::WAITING)));
+    let inner = SqliteStoreInner {
         path: writer.path.clone(),
-        doors: Doors { writes: Some(Arc::clone(&writes.0)), reads },
+        doors: SubmissionQueues { writes: Some(Arc::clone(&writes.0)), reads },
         meter: Arc::clone(&writer.meter),
         meta,
         alive,
@@ -275,21 +275,21 @@ fn serve(options: &Options, answer: oneshot::Sender<Result<Inner>>) {
     drop((writes, living));
 }
 
-type Prepared = (Writer, Meta, Arc<Queue<Query>>);
+type Prepared = (WriterThread, DatabaseMetadata, Arc<BoundedQueue<Query>>);
 
-fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> {
+fn prepare(options: &SqliteOptions, living: &watch::Receiver<()>) -> Result<Prepared> {
     let path = open::create(&options.path)?;
-    let lock = Lock::take(&path, &options.command)?;
+    let lock = DatabaseLock::take(&path, &options.command)?;
     let mut connection = open::writer(&path)?;
     let take_over = |error| translate(error, "take over its file");
     let meta = format::take_over(&mut connection).map_err(take_over)?;
     open::relax(&connection, options.durability).map_err(take_over)?;
-    let reads = Arc::new(Queue::new(reader::WAITING));
+    let reads = Arc::new(BoundedQueue::new(reader::WAITING));
     let readers = reader::start(&path, &reads, living)?;
     let identity = FileIdentity::of(&path).map_err(|error| unavailable("find its file", error))?;
     let list = || ErasureListWriter::open(ErasureList::path_beside(&path));
     let erasures = options.lists_erasures.then(list).transpose()?;
-    let writer = Writer {
+    let writer = WriterThread {
         connection: Some(connection),
         path,
         identity,
@@ -297,10 +297,10 @@ fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> 
         is_starved: false,
         durability: options.durability,
         erasures,
-        names: Names::default(),
+        names: NameIdCache::default(),
         meter: Arc::default(),
-        residue: Residue::None,
-        tail: Tail::Sound,
+        residue: WalResidue::None,
+        tail: EventLogTail::Sound,
         held: Vec::new(),
         readers,
         _lock: lock,

@@ -9,11 +9,11 @@
 use rusqlite::Connection;
 
 use crate::meter::control;
-use crate::{Durability, open};
+use crate::{CommitDurability, open};
 
 /// The end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tail {
+pub(crate) enum EventLogTail {
     /// It contains successful commits only.
     Sound,
     /// It may hold a commit that failed.
@@ -21,11 +21,11 @@ pub(crate) enum Tail {
 }
 
 /// Replaces the remains of a failed commit at the end of the log, and syncs the replacement at every durability.
-pub(crate) fn replace(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
+pub(crate) fn replace(connection: &Connection, durability: CommitDurability) -> rusqlite::Result<()> {
     if !connection.is_autocommit() {
         control(connection, "ROLLBACK")?;
     }
-    open::relax(connection, Durability::Full)?;
+    open::relax(connection, CommitDurability::Full)?;
     // No batch writes this row, so that the first frame differs from the one that it replaces.
     let replaced = connection.execute("UPDATE meta SET failed_commits = failed_commits + 1", []);
     if !connection.is_autocommit() {

@@ -1,10 +1,12 @@
 //! The calls across tenants: the sweep's and the deadlines'.
 
-use singletree_durable::{BoxFuture, Result, SessionKey, TenantId, Timestamp, TurnRow, Upkeep, WaitRow};
+use singletree_durable::{
+    BoxFuture, JournalMaintenance, Result, SessionKey, TenantId, Timestamp, TurnRow, WaitRow,
+};
 
 use crate::{SqliteStore, read};
 
-impl Upkeep for SqliteStore {
+impl JournalMaintenance for SqliteStore {
     fn ownerless<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,

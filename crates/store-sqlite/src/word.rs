@@ -1,9 +1,9 @@
 //! The words under which closed sets are stored.
 
-use singletree_durable::{PausedStatus, TurnKind, TurnStatus, WaitStatus};
+use singletree_durable::{PausedStatus, StoredTurnKind, StoredTurnStatus, StoredWaitStatus};
 
 /// A closed set with one word for each of its members.
-pub(crate) trait Word: Copy + 'static {
+pub(crate) trait ColumnKeyword: Copy + 'static {
     /// All members.
     const ALL: &'static [Self];
 
@@ -16,7 +16,7 @@ pub(crate) trait Word: Copy + 'static {
     }
 }
 
-impl Word for TurnKind {
+impl ColumnKeyword for StoredTurnKind {
     const ALL: &'static [Self] = &[Self::Message, Self::Resume, Self::Close];
 
     fn word(self) -> &'static str {
@@ -28,7 +28,7 @@ impl Word for TurnKind {
     }
 }
 
-impl Word for TurnStatus {
+impl ColumnKeyword for StoredTurnStatus {
     const ALL: &'static [Self] = &[Self::Accepted, Self::Suspended, Self::Completed, Self::Errored];
 
     fn word(self) -> &'static str {
@@ -41,7 +41,7 @@ impl Word for TurnStatus {
     }
 }
 
-impl Word for WaitStatus {
+impl ColumnKeyword for StoredWaitStatus {
     const ALL: &'static [Self] = &[Self::Pending, Self::Consumed, Self::Cancelled, Self::Expired];
 
     fn word(self) -> &'static str {
@@ -54,7 +54,7 @@ impl Word for WaitStatus {
     }
 }
 
-impl Word for PausedStatus {
+impl ColumnKeyword for PausedStatus {
     const ALL: &'static [Self] = &[Self::Suspended, Self::Resuming, Self::Completed, Self::Errored];
 
     fn word(self) -> &'static str {

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use singletree_durable::{
-    Batch, Blob, BoxError, Change, Error, Fence, InvocationId, PausedRecord, Put, Result, SessionKey,
-    TenantId, Timestamp,
+    Batch, BoxError, DocumentChange, Error, FencingToken, InvocationId, PausedRecord, Result, RowMutation,
+    SessionKey, StoredBlob, TenantId, Timestamp,
 };
 use tokio::sync::oneshot;
 
 use crate::apply::{self, blob, checkpoint, document, paused, probe};
 use crate::erasure_list::{ErasedName, ErasureListWriter};
-use crate::error::{Failure, share, translate};
+use crate::error::{BatchFailure, share, translate};
 use crate::file_identity::FileIdentity;
 use crate::format;
-use crate::lock::Lock;
-use crate::meter::{Meter, Scribe, control};
-use crate::name::Names;
-use crate::queue::Queue;
-use crate::tail::{self, Tail};
-use crate::{Durability, open};
+use crate::lock::DatabaseLock;
+use crate::meter::{CommitMetrics, WriteTransaction, control};
+use crate::name::NameIdCache;
+use crate::queue::BoundedQueue;
+use crate::tail::{self, EventLogTail};
+use crate::{CommitDurability, open};
 
 /// How many writes may wait; one more is told that the store is unavailable (INV-12).
 pub(crate) const WAITING: usize = 16_384;
@@ -47,11 +47,11 @@ const RETRY_LATER: Duration = Duration::from_secs(1);
 const DOING: &str = "write";
 
 /// How one write ended.
-pub(crate) type Verdict = Result<Reply>;
+pub(crate) type Verdict = Result<WriteReply>;
 
 /// The reply to a successful write.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum WriteReply {
     /// No further data.
     Done,
     /// The paused record as it was when it was claimed.
@@ -59,56 +59,56 @@ pub(crate) enum Reply {
     /// How many rows it was about.
     Count(u64),
     /// The fence of the file, which is not the writer's own: nothing was written.
-    Fenced(Fence),
+    Fenced(FencingToken),
 }
 
 /// One write.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum WriteOperation {
     /// A batch of the journal.
     Apply(Batch),
     /// A change of a paused record.
-    Pause { tenant: TenantId, invocation: InvocationId, change: paused::Change },
+    Pause { tenant: TenantId, invocation: InvocationId, change: paused::PausedRecordChange },
     /// A change of a checkpoint.
-    Checkpoint { tenant: TenantId, change: checkpoint::Change },
+    Checkpoint { tenant: TenantId, change: checkpoint::CheckpointChange },
     /// Changes of documents.
-    Documents(Vec<Change>),
+    Documents(Vec<DocumentChange>),
     /// A removal of documents whose time is over.
     Expire { before: Timestamp, limit: u64 },
     /// A blob.
-    Keep { key: SessionKey, blob: Blob, holder: Option<String> },
+    Keep { key: SessionKey, blob: StoredBlob, holder: Option<String> },
     /// A commit that changes nothing, by the writer of this fence.
-    Probe { held: Fence },
+    Probe { held: FencingToken },
     /// Names for the erasure list.
     List { names: Vec<ErasedName>, at: Timestamp },
 }
 
 /// One write and who waits for it.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) work: Work,
-    pub(crate) answer: oneshot::Sender<Done>,
+pub(crate) struct WriteJob {
+    pub(crate) work: WriteOperation,
+    pub(crate) answer: oneshot::Sender<CompletedWrite>,
 }
 
-impl Job {
+impl WriteJob {
     /// Answers; whoever dropped the future does not want to know.
     fn tell(self, verdict: Verdict) {
-        drop(self.answer.send(Done { verdict, _spent: self.work }));
+        drop(self.answer.send(CompletedWrite { verdict, _spent: self.work }));
     }
 }
 
 /// The end of one write.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct CompletedWrite {
     pub(crate) verdict: Verdict,
     /// The submitted work, which returns to the thread that submitted it and is freed there. If the writer's thread
     /// freed it, the allocator would accumulate memory at every turn.
-    pub(crate) _spent: Work,
+    pub(crate) _spent: WriteOperation,
 }
 
 /// Everything the thread owns. Fields drop in order: the lock is freed when the file is closed.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct WriterThread {
     /// The connection; none after a failure, until the next write opens it again.
     pub(crate) connection: Option<Connection>,
     /// The file.
@@ -118,37 +118,37 @@ pub(crate) struct Writer {
     /// Whether the last probe found another file at the path, or none: nothing is written then.
     pub(crate) is_displaced: bool,
     /// The failures that a commit survives.
-    pub(crate) durability: Durability,
+    pub(crate) durability: CommitDurability,
     /// The list of erased sessions, where one is kept.
     pub(crate) erasures: Option<ErasureListWriter>,
     /// The ids of names that were met.
-    pub(crate) names: Names,
+    pub(crate) names: NameIdCache,
     /// Where commits are counted.
-    pub(crate) meter: Arc<Meter>,
+    pub(crate) meter: Arc<CommitMetrics>,
     /// Whether a commit has failed for want of space since the last probe that succeeded.
     pub(crate) is_starved: bool,
     /// Whether the log may still hold something that was deleted.
-    pub(crate) residue: Residue,
+    pub(crate) residue: WalResidue,
     /// Whether the log may end with a commit that failed.
-    pub(crate) tail: Tail,
+    pub(crate) tail: EventLogTail,
     /// Deletions that are committed and not answered: their rows are still in the log.
-    pub(crate) held: Vec<(Job, Verdict)>,
+    pub(crate) held: Vec<(WriteJob, Verdict)>,
     /// The threads that read the same file.
     pub(crate) readers: Vec<JoinHandle<()>>,
     /// The right to write.
-    pub(crate) _lock: Lock,
+    pub(crate) _lock: DatabaseLock,
 }
 
-impl Writer {
+impl WriterThread {
     /// Works until the queue is closed and empty, then closes the file so that it can be copied alone.
-    pub(crate) fn run(mut self, queue: &Queue<Job>) {
+    pub(crate) fn run(mut self, queue: &BoundedQueue<WriteJob>) {
         // Without a sync a write takes as long as going to sleep and being woken.
-        let looks = if self.durability == Durability::Normal { LOOKS } else { 0 };
+        let looks = if self.durability == CommitDurability::Normal { LOOKS } else { 0 };
         loop {
             let jobs = match self.residue {
-                Residue::None => Some(queue.take_awake(TOGETHER, looks)),
-                Residue::Fresh(_) => queue.take_within(TOGETHER, RETRY),
-                Residue::Old => queue.take_within(TOGETHER, RETRY_LATER),
+                WalResidue::None => Some(queue.take_awake(TOGETHER, looks)),
+                WalResidue::Fresh(_) => queue.take_within(TOGETHER, RETRY),
+                WalResidue::Old => queue.take_within(TOGETHER, RETRY_LATER),
             };
             match jobs {
                 Some(jobs) if jobs.is_empty() => break,
@@ -167,11 +167,11 @@ impl Writer {
         }
     }
 
-    fn group(&mut self, jobs: Vec<Job>) {
+    fn group(&mut self, jobs: Vec<WriteJob>) {
         let verdicts = match self.commit(&jobs) {
             Ok(verdicts) => verdicts,
             Err(cause) => {
-                if self.tail == Tail::Sound && !matches!(cause, Cause::Replaced(_)) {
+                if self.tail == EventLogTail::Sound && !matches!(cause, GroupFailure::Replaced(_)) {
                     // Dropping the connection rolls back its transaction.
                     self.connection = None;
                 }
@@ -180,7 +180,7 @@ impl Writer {
                 jobs.iter().map(|_| Err(cause.tell())).collect()
             }
         };
-        let waits = matches!(self.residue, Residue::Fresh(_));
+        let waits = matches!(self.residue, WalResidue::Fresh(_));
         let (held, done): (Vec<_>, Vec<_>) = (jobs.into_iter().zip(verdicts))
             .partition(|(job, verdict)| waits && verdict.is_ok() && job.work.deletes());
         self.held.extend(held);
@@ -193,8 +193,8 @@ impl Writer {
     }
 
     /// Commits a group: an error means that nothing of it stands.
-    fn commit(&mut self, jobs: &[Job]) -> std::result::Result<Vec<Verdict>, Cause> {
-        if self.is_displaced || jobs.iter().any(|job| matches!(job.work, Work::Probe { .. })) {
+    fn commit(&mut self, jobs: &[WriteJob]) -> std::result::Result<Vec<Verdict>, GroupFailure> {
+        if self.is_displaced || jobs.iter().any(|job| matches!(job.work, WriteOperation::Probe { .. })) {
             self.is_displaced = FileIdentity::of(&self.path).ok() != Some(self.identity);
         }
         if self.is_displaced {
@@ -205,20 +205,20 @@ impl Writer {
             Some(connection) => connection,
             closed @ None => closed.insert(reopen(&self.path, self.durability)?),
         };
-        if self.tail == Tail::InDoubt {
+        if self.tail == EventLogTail::InDoubt {
             tail::replace(connection, self.durability)?;
-            self.tail = Tail::Sound;
+            self.tail = EventLogTail::Sound;
         }
-        let group = Group { connection, names: &self.names, jobs, is_starved: self.is_starved };
+        let group = WriteGroup { connection, names: &self.names, jobs, is_starved: self.is_starved };
         control(connection, BEGIN)?;
-        let (verdicts, bytes) = match group.run(Guard::None)? {
+        let (verdicts, bytes) = match group.run(MemberRollback::None)? {
             Some(done) => done,
             None => {
                 // Rare: a member failed half way. The group is undone and runs again, each member under its own
                 // savepoint.
                 group.undo()?;
                 control(connection, BEGIN)?;
-                group.run(Guard::Savepoints)?.expect("with savepoints nothing has to be done again")
+                group.run(MemberRollback::Savepoints)?.expect("with savepoints nothing has to be done again")
             }
         };
         if let Some(list) = &mut self.erasures
@@ -235,20 +235,20 @@ impl Writer {
         if let Err(error) = control(connection, "COMMIT") {
             let error = Arc::new(error);
             return Err(match tail::replace(connection, self.durability) {
-                Ok(()) => Cause::Replaced(error),
+                Ok(()) => GroupFailure::Replaced(error),
                 Err(_) => {
-                    self.tail = Tail::InDoubt;
-                    Cause::Unknown(error)
+                    self.tail = EventLogTail::InDoubt;
+                    GroupFailure::Unknown(error)
                 }
             });
         }
         self.meter.committed(bytes);
-        if jobs.iter().any(|job| matches!(job.work, Work::Probe { .. })) {
+        if jobs.iter().any(|job| matches!(job.work, WriteOperation::Probe { .. })) {
             self.is_starved = false;
         }
         let deleted = jobs.iter().zip(&verdicts).any(|(job, it)| it.is_ok() && job.work.deletes());
-        if deleted && !matches!(self.residue, Residue::Fresh(_)) {
-            self.residue = Residue::Fresh(TRIES);
+        if deleted && !matches!(self.residue, WalResidue::Fresh(_)) {
+            self.residue = WalResidue::Fresh(TRIES);
         }
         Ok(verdicts)
     }
@@ -259,17 +259,17 @@ impl Writer {
     /// tried again after every group and whenever there is nothing to write.
     fn purge(&mut self) {
         let left = match self.residue {
-            Residue::None => return,
-            Residue::Fresh(tries) => tries - 1,
-            Residue::Old => 0,
+            WalResidue::None => return,
+            WalResidue::Fresh(tries) => tries - 1,
+            WalResidue::Old => 0,
         };
         let emptied = self.connection.as_ref().is_some_and(|connection| purge(connection).unwrap_or(false));
         self.residue = match left {
-            _ if emptied => Residue::None,
-            0 => Residue::Old,
-            tries => Residue::Fresh(tries),
+            _ if emptied => WalResidue::None,
+            0 => WalResidue::Old,
+            tries => WalResidue::Fresh(tries),
         };
-        if !matches!(self.residue, Residue::Fresh(_)) {
+        if !matches!(self.residue, WalResidue::Fresh(_)) {
             self.answer_held();
         }
     }
@@ -277,7 +277,7 @@ impl Writer {
 
 /// The deleted data that the log may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Residue {
+pub(crate) enum WalResidue {
     /// None.
     None,
     /// Data of deletions that are not answered yet; they wait for so many more attempts, at least one.
@@ -291,7 +291,7 @@ const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// How the effects of a member that fails half way are kept out of the commit of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Guard {
+enum MemberRollback {
     /// No guard, at no cost: most refusals come before the first write of a member.
     None,
     /// A savepoint for each.
@@ -299,31 +299,33 @@ enum Guard {
 }
 
 /// The writes that share a transaction.
-struct Group<'a> {
+struct WriteGroup<'a> {
     connection: &'a Connection,
-    names: &'a Names,
-    jobs: &'a [Job],
+    names: &'a NameIdCache,
+    jobs: &'a [WriteJob],
     is_starved: bool,
 }
 
-impl Group<'_> {
+impl WriteGroup<'_> {
     /// Runs all members and returns their results and the bytes bound by the successful ones; `None` when a member
     /// without a guard was refused after it had written, so that the whole group must be undone.
-    fn run(&self, guard: Guard) -> rusqlite::Result<Option<(Vec<Verdict>, u64)>> {
+    fn run(&self, guard: MemberRollback) -> rusqlite::Result<Option<(Vec<Verdict>, u64)>> {
         let mut verdicts = Vec::with_capacity(self.jobs.len());
         let mut bytes = 0;
         let fence = format::fence(self.connection)?;
         for job in self.jobs {
-            let scribe = Scribe::new(self.connection, self.names, fence);
+            let scribe = WriteTransaction::new(self.connection, self.names, fence);
             let answer = match guard {
-                Guard::None => job.work.run(&scribe, self.is_starved),
-                Guard::Savepoints => scribe.alone(|| job.work.run(&scribe, self.is_starved)),
+                MemberRollback::None => job.work.run(&scribe, self.is_starved),
+                MemberRollback::Savepoints => scribe.alone(|| job.work.run(&scribe, self.is_starved)),
             };
             verdicts.push(match answer {
                 Ok(answer) => Ok(answer),
-                Err(Failure::Store(error)) => return Err(error),
-                Err(Failure::Refused(_)) if guard == Guard::None && scribe.has_written() => return Ok(None),
-                Err(Failure::Refused(requirement)) => Err(Error::Refused { requirement }),
+                Err(BatchFailure::Store(error)) => return Err(error),
+                Err(BatchFailure::Refused(_)) if guard == MemberRollback::None && scribe.has_written() => {
+                    return Ok(None);
+                }
+                Err(BatchFailure::Refused(requirement)) => Err(Error::Refused { requirement }),
             });
             bytes += scribe.bytes();
         }
@@ -336,29 +338,33 @@ impl Group<'_> {
     }
 }
 
-impl Work {
-    fn run(&self, scribe: &Scribe<'_>, is_starved: bool) -> std::result::Result<Reply, Failure> {
+impl WriteOperation {
+    fn run(
+        &self,
+        scribe: &WriteTransaction<'_>,
+        is_starved: bool,
+    ) -> std::result::Result<WriteReply, BatchFailure> {
         let done = match self {
             Self::Apply(batch) => apply::batch(scribe, batch),
             Self::Pause { tenant, invocation, change } => {
-                return paused::change(scribe, tenant, invocation, change).map(Reply::Paused);
+                return paused::change(scribe, tenant, invocation, change).map(WriteReply::Paused);
             }
             Self::Checkpoint { tenant, change } => checkpoint::change(scribe, tenant, change),
             Self::Documents(changes) => document::change(scribe, changes),
             Self::Expire { before, limit } => {
-                return document::expire(scribe, *before, *limit).map(Reply::Count);
+                return document::expire(scribe, *before, *limit).map(WriteReply::Count);
             }
             Self::Keep { key, blob, holder } => blob::keep(scribe, key, (blob, holder.as_deref())),
             // The list is no part of the database.
             Self::List { .. } => Ok(()),
             Self::Probe { held } => return probe::commit_nothing(scribe, *held, is_starved),
         };
-        done.map(|()| Reply::Done)
+        done.map(|()| WriteReply::Done)
     }
 
     fn deletes(&self) -> bool {
         match self {
-            Self::Apply(batch) => batch.puts.iter().any(|put| matches!(put, Put::Delete)),
+            Self::Apply(batch) => batch.puts.iter().any(|put| matches!(put, RowMutation::Delete)),
             // The removal of a document alone deletes no conversation: its remains leave the log with the next
             // checkpoint.
             Self::Pause { .. }
@@ -367,22 +373,22 @@ impl Work {
             | Self::Keep { .. }
             | Self::List { .. }
             | Self::Probe { .. } => false,
-            Self::Checkpoint { change, .. } => matches!(change, checkpoint::Change::Delete(_)),
+            Self::Checkpoint { change, .. } => matches!(change, checkpoint::CheckpointChange::Delete(_)),
         }
     }
 }
 
 /// Lists the sessions that were deleted, and other names that were handed over, before any of it is committed.
-fn list_erasures(list: &mut ErasureListWriter, jobs: &[Job], verdicts: &[Verdict]) -> Result<()> {
+fn list_erasures(list: &mut ErasureListWriter, jobs: &[WriteJob], verdicts: &[Verdict]) -> Result<()> {
     let done = jobs.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());
     let mut erased = Vec::new();
     for (job, _) in done {
         match &job.work {
-            Work::List { names, at } => erased.extend(names.iter().map(|name| (name.clone(), *at))),
-            Work::Apply(batch) if job.work.deletes() => {
+            WriteOperation::List { names, at } => erased.extend(names.iter().map(|name| (name.clone(), *at))),
+            WriteOperation::Apply(batch) if job.work.deletes() => {
                 // Without an entry in the audit there was no session.
                 let deleted_at = batch.puts.iter().find_map(|put| match put {
-                    Put::Audit(row) => Some(row.at),
+                    RowMutation::Audit(row) => Some(row.at),
                     _ => None,
                 });
                 erased.extend(deleted_at.map(|at| (ErasedName::Session(batch.key.clone()), at)));
@@ -395,7 +401,7 @@ fn list_erasures(list: &mut ErasureListWriter, jobs: &[Job], verdicts: &[Verdict
 }
 
 /// Why a whole group failed.
-enum Cause {
+enum GroupFailure {
     /// SQLite reported an error in the transaction: nothing of the group is in the log.
     Group(Arc<rusqlite::Error>),
     /// The commit failed, and its remains in the log were replaced.
@@ -406,7 +412,7 @@ enum Cause {
     Reopen(Arc<Error>),
 }
 
-impl Cause {
+impl GroupFailure {
     /// Returns the error for one member.
     fn tell(&self) -> Error {
         match self {
@@ -428,20 +434,20 @@ impl Cause {
     }
 }
 
-impl From<rusqlite::Error> for Cause {
+impl From<rusqlite::Error> for GroupFailure {
     fn from(error: rusqlite::Error) -> Self {
         Self::Group(Arc::new(error))
     }
 }
 
-impl From<Error> for Cause {
+impl From<Error> for GroupFailure {
     fn from(error: Error) -> Self {
         Self::Reopen(Arc::new(error))
     }
 }
 
 /// Opens the file again after a failure; the lock was held all the time, so that it is as it was.
-fn reopen(path: &std::path::Path, durability: Durability) -> Result<Connection> {
+fn reopen(path: &std::path::Path, durability: CommitDurability) -> Result<Connection> {
     let connection = open::writer(path)?;
     open::relax(&connection, durability).map_err(|error| translate(error, "open"))?;
     Ok(connection)

@@ -13,12 +13,12 @@ use crate::output::Output;
 use crate::tool::{Invocation, Tool};
 
 /// Tells the time, in UTC, as RFC 3339, to the second.
-pub struct Clock {
+pub struct ClockTool {
     definition: ToolDefinition,
     now: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
-impl Clock {
+impl ClockTool {
     /// Makes the tool `clock` over a source of time.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-impl Tool for Clock {
+impl Tool for ClockTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
@@ -58,7 +58,7 @@ impl Tool for Clock {
     }
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for ClockTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Clock").finish_non_exhaustive()
     }

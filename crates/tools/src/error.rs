@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use singletree_llm::Mismatch;
+use singletree_llm::SchemaMismatch;
 
 /// An error of anyone, kept as the source of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -45,7 +45,7 @@ pub enum Error {
     #[error("the arguments do not fit the schema: {mismatch}")]
     Mismatched {
         /// Where, and why.
-        mismatch: Mismatch,
+        mismatch: SchemaMismatch,
     },
     /// The arguments fit the schema, but not the tool.
     #[error("the arguments cannot be used: {problem}")]

@@ -13,8 +13,8 @@ mod shell;
 mod windows;
 mod wrappers;
 
-use command::Script;
-use rules::Test;
+use command::ParsedCommandLine;
+use rules::RuleMatcher;
 
 /// How long a command may be, in bytes, to be read at all.
 const BYTES_MAX: usize = 64 * 1024;
@@ -55,7 +55,7 @@ pub enum Platform {
 
 /// A rule of the table.
 #[derive(Debug)]
-pub struct Rule {
+pub struct GradingRule {
     /// Names it for ever.
     pub id: &'static str,
     /// In a few words.
@@ -68,26 +68,26 @@ pub struct Rule {
     pub severity: Severity,
     /// Where it holds.
     pub platform: Platform,
-    test: Test,
+    test: RuleMatcher,
 }
 
 /// How dangerous a command looks, and why.
 #[derive(Debug, Clone)]
-pub struct Grade {
+pub struct CommandGrade {
     /// The highest severity of the matched rules; safe when none matched.
     pub severity: Severity,
     /// The matched rules, in the order of the table.
-    pub matched: Vec<&'static Rule>,
+    pub matched: Vec<&'static GradingRule>,
 }
 
 /// Returns the table.
-pub fn rules() -> impl Iterator<Item = &'static Rule> {
+pub fn rules() -> impl Iterator<Item = &'static GradingRule> {
     rules::all()
 }
 
 /// Grades a command. Pure; the work is bounded.
 #[must_use]
-pub fn grade(command: &str, platform: Platform) -> Grade {
+pub fn grade(command: &str, platform: Platform) -> CommandGrade {
     let (unix, windows) = match platform {
         Platform::All => (true, true),
         Platform::Unix => (true, false),
@@ -95,7 +95,7 @@ pub fn grade(command: &str, platform: Platform) -> Grade {
     };
     let read =
         if command.len() > BYTES_MAX { &command[..command.floor_char_boundary(BYTES_MAX)] } else { command };
-    let mut scripts: Vec<(Platform, Script)> = Vec::new();
+    let mut scripts: Vec<(Platform, ParsedCommandLine)> = Vec::new();
     if unix {
         scripts.push((Platform::Unix, shell::read(read)));
     }
@@ -106,13 +106,13 @@ pub fn grade(command: &str, platform: Platform) -> Grade {
         script.unreadable |= read.len() < command.len();
         script.disguised |= command.chars().any(is_disguise);
     }
-    let matches = |rule: &&Rule| {
+    let matches = |rule: &&GradingRule| {
         let here = |platform: Platform| rule.platform == Platform::All || rule.platform == platform;
         scripts.iter().any(|(platform, script)| here(*platform) && rule.test.holds(script))
     };
-    let matched: Vec<&'static Rule> = rules::all().filter(matches).collect();
+    let matched: Vec<&'static GradingRule> = rules::all().filter(matches).collect();
     let severity = matched.iter().map(|it| it.severity).max().unwrap_or(Severity::Safe);
-    Grade { severity, matched }
+    CommandGrade { severity, matched }
 }
 
 /// Says whether a character can make a command look like another: one that is not seen, that turns the direction, or

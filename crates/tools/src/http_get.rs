@@ -18,7 +18,7 @@ use crate::output::Output;
 use crate::tool::{Invocation, Tool};
 use crate::typed::TypedTool;
 
-use allowed::Allowed;
+use allowed::AllowedHostsTransport;
 
 /// How many redirects are followed.
 const HOPS_MAX: usize = 5;
@@ -61,7 +61,7 @@ impl HttpGet {
     ///
     /// As [`new`](Self::new).
     pub fn only<H: Into<String>>(hosts: impl IntoIterator<Item = H>) -> Result<Self> {
-        Self::over(Arc::new(Allowed::new(Arc::new(guarded()?), hosts)))
+        Self::over(Arc::new(AllowedHostsTransport::new(Arc::new(guarded()?), hosts)))
     }
 
     /// Makes the tool `http_get` over a transport. Where it may go is the transport's to say: give it one that is

@@ -17,12 +17,12 @@ use crate::toolset::{Offer, Toolset};
 pub struct LiveToolbox {
     fixed: Toolbox,
     sets: Arc<[Arc<dyn Toolset>]>,
-    last: Arc<Mutex<Option<Last>>>,
+    last: Arc<Mutex<Option<OfferedToolbox>>>,
 }
 
 /// The last toolbox that was given out, and the offers it was made of.
 #[derive(Debug)]
-struct Last {
+struct OfferedToolbox {
     offers: Vec<Arc<[Arc<dyn crate::Tool>]>>,
     toolbox: Toolbox,
 }
@@ -53,7 +53,7 @@ impl LiveToolbox {
         }
         let names = self.sets.iter().map(|set| set.name().to_owned());
         let toolbox = self.fixed.joined(names.zip(offers));
-        *self.last() = whole.map(|offers| Last { offers, toolbox: toolbox.clone() });
+        *self.last() = whole.map(|offers| OfferedToolbox { offers, toolbox: toolbox.clone() });
         toolbox
     }
 
@@ -66,7 +66,7 @@ impl LiveToolbox {
         known.chain(self.sets.iter().map(|_| Effect::Destructive)).collect()
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<Last>> {
+    fn last(&self) -> MutexGuard<'_, Option<OfferedToolbox>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -60,9 +60,9 @@ pub struct OutboxMessage {
 /// [`Effect::Destructive`], because a sent message cannot be taken back. A call that is run again under its
 /// idempotency key has one effect. A call outside of a session is refused.
 #[derive(Debug)]
-pub struct Outbox(TypedTool);
+pub struct OutboxTool(TypedTool);
 
-impl Outbox {
+impl OutboxTool {
     /// Makes the tool `send_message` over a store.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Outbox {
     }
 }
 
-impl Tool for Outbox {
+impl Tool for OutboxTool {
     fn definition(&self) -> &ToolDefinition {
         self.0.definition()
     }

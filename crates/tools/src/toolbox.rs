@@ -13,7 +13,7 @@ use crate::limits::ToolLimits;
 use crate::origin::CallOrigin;
 use crate::output::Output;
 use crate::tool::{Invocation, Tool};
-use crate::toolset::{Missing, Offer};
+use crate::toolset::{Offer, UnavailableToolset};
 
 /// How many calls run at once, unless a toolbox is told otherwise.
 const CONCURRENCY: usize = 8;
@@ -27,7 +27,7 @@ pub struct Toolbox {
     definitions: Arc<[ToolDefinition]>,
     limits: ToolLimits,
     concurrency: usize,
-    missing: Arc<[Missing]>,
+    missing: Arc<[UnavailableToolset]>,
 }
 
 impl Toolbox {
@@ -64,7 +64,7 @@ impl Toolbox {
         let mut missing = Vec::new();
         for (set, offer) in sets {
             let offered = offer.unwrap_or_else(|error| {
-                missing.push(Missing { set: set.clone(), error: Arc::new(error) });
+                missing.push(UnavailableToolset { set: set.clone(), error: Arc::new(error) });
                 Arc::default()
             });
             for tool in offered.iter() {
@@ -72,7 +72,7 @@ impl Toolbox {
                 let name = definition.name().to_owned();
                 if tools.contains_key(&name) {
                     let error = Arc::new(Error::Duplicate { name });
-                    missing.push(Missing { set: set.clone(), error });
+                    missing.push(UnavailableToolset { set: set.clone(), error });
                     continue;
                 }
                 definitions.push(definition.clone());
@@ -86,7 +86,7 @@ impl Toolbox {
     /// Returns the sets and tools that could not be offered, and why: sets out of reach, tools whose names were
     /// taken.
     #[must_use]
-    pub fn missing(&self) -> &[Missing] {
+    pub fn missing(&self) -> &[UnavailableToolset] {
         &self.missing
     }
 

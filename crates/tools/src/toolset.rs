@@ -36,7 +36,7 @@ pub trait Toolset: fmt::Debug + Send + Sync {
 
 /// A set or a tool that could not be offered, and why.
 #[derive(Debug, Clone)]
-pub struct Missing {
+pub struct UnavailableToolset {
     /// The name of the set.
     pub set: String,
     /// Why not.

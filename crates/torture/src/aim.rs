@@ -2,31 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::dice::Dice;
-use crate::phase::Phase;
-use crate::verdict::Kills;
-use crate::wire::{Line, Moment};
+use crate::dice::TortureRandom;
+use crate::phase::BatchPurpose;
+use crate::verdict::KillStatistics;
+use crate::wire::{ChildReport, CommitSide};
 
 /// The trigger of the next kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum KillTrigger {
     /// So many milliseconds of load.
     After(i64),
     /// A commit of this kind being under way, after so many of them.
-    Phase(Phase, u64),
+    Phase(BatchPurpose, u64),
 }
 
 /// How long to wait for a phase that does not come, in milliseconds.
 const PATIENCE: i64 = 3_000;
 
-impl Aim {
+impl KillTrigger {
     /// Chooses the trigger: alternately a delay, and the phase in which the fewest kills have landed.
-    pub(crate) fn choose(dice: &mut Dice, kills: &Kills) -> Self {
+    pub(crate) fn choose(dice: &mut TortureRandom, kills: &KillStatistics) -> Self {
         if kills.total.is_multiple_of(2) {
             return Self::After(i64::try_from(dice.below(120)).unwrap_or_default() + 5);
         }
-        let rarest = Phase::AIMED.into_iter().min_by_key(|it| kills.landed.get(it).copied().unwrap_or(0));
-        Self::Phase(rarest.unwrap_or(Phase::Step), dice.below(3))
+        let rarest =
+            BatchPurpose::AIMED.into_iter().min_by_key(|it| kills.landed.get(it).copied().unwrap_or(0));
+        Self::Phase(rarest.unwrap_or(BatchPurpose::Step), dice.below(3))
     }
 
     /// Returns after how many milliseconds to kill in any case.
@@ -38,10 +39,10 @@ impl Aim {
     }
 
     /// Tells whether it is time, now that this line was heard.
-    pub(crate) fn is_met(&mut self, line: &Line) -> bool {
+    pub(crate) fn is_met(&mut self, line: &ChildReport) -> bool {
         let Self::Phase(wanted, left) = self else { return false };
         match line {
-            Line::Commit { phase, at: Moment::Begin, .. } if phase == wanted => {
+            ChildReport::Commit { phase, at: CommitSide::Begin, .. } if phase == wanted => {
                 let now = *left == 0;
                 *left = left.saturating_sub(1);
                 now
@@ -51,7 +52,7 @@ impl Aim {
     }
 
     /// Returns the phase that is waited for.
-    pub(crate) fn phase(self) -> Option<Phase> {
+    pub(crate) fn phase(self) -> Option<BatchPurpose> {
         match self {
             Self::After(_) => None,
             Self::Phase(phase, _) => Some(phase),
@@ -61,45 +62,47 @@ impl Aim {
 
 /// The work under way in the child, as far as the child reported it.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay {
-    commits: BTreeMap<u64, Phase>,
+pub(crate) struct WorkInProgress {
+    commits: BTreeMap<u64, BatchPurpose>,
     turns: BTreeSet<(String, u64)>,
 }
 
-impl UnderWay {
-    pub(crate) fn note(&mut self, line: &Line) {
-        let Line::Commit { n, phase, session, turn, at } = line else { return };
+impl WorkInProgress {
+    pub(crate) fn note(&mut self, line: &ChildReport) {
+        let ChildReport::Commit { n, phase, session, turn, at } = line else { return };
         match at {
-            Moment::Begin => {
+            CommitSide::Begin => {
                 self.commits.insert(*n, *phase);
             }
-            Moment::End => {
+            CommitSide::End => {
                 self.commits.remove(n);
                 self.landed(*phase, session, *turn);
             }
         }
     }
 
-    fn landed(&mut self, phase: Phase, session: &str, turn: Option<u64>) {
+    fn landed(&mut self, phase: BatchPurpose, session: &str, turn: Option<u64>) {
         let of = turn.map(|turn| (session.to_owned(), turn));
         match phase {
-            Phase::Accept | Phase::Resume | Phase::Step | Phase::TakeOver => self.turns.extend(of),
-            Phase::Suspend | Phase::Cancel | Phase::Finish | Phase::Fail => {
+            BatchPurpose::Accept | BatchPurpose::Resume | BatchPurpose::Step | BatchPurpose::TakeOver => {
+                self.turns.extend(of)
+            }
+            BatchPurpose::Suspend | BatchPurpose::Cancel | BatchPurpose::Finish | BatchPurpose::Fail => {
                 of.map(|it| self.turns.remove(&it)).unwrap_or_default();
             }
-            Phase::Delete => self.turns.retain(|(it, _)| it != session),
-            Phase::Other => {}
+            BatchPurpose::Delete => self.turns.retain(|(it, _)| it != session),
+            BatchPurpose::Other => {}
         }
     }
 
     /// Counts a kill that found this under way: in the phase that it was aimed at, if that was hit, else in any other.
-    pub(crate) fn count(self, aimed: Option<Phase>, kills: &mut Kills) {
+    pub(crate) fn count(self, aimed: Option<BatchPurpose>, kills: &mut KillStatistics) {
         kills.total += 1;
         kills.running += u64::from(!self.turns.is_empty());
         let mut phases = self.commits.into_values();
         let hit = match aimed {
             Some(aimed) => {
-                let all: BTreeSet<Phase> = phases.collect();
+                let all: BTreeSet<BatchPurpose> = phases.collect();
                 if all.contains(&aimed) { Some(aimed) } else { all.into_iter().next() }
             }
             None => phases.next(),
@@ -114,33 +117,33 @@ impl UnderWay {
 mod tests {
     use super::*;
 
-    fn commit(n: u64, phase: Phase, at: Moment) -> Line {
-        Line::Commit { n, phase, session: "s".into(), turn: Some(1), at }
+    fn commit(n: u64, phase: BatchPurpose, at: CommitSide) -> ChildReport {
+        ChildReport::Commit { n, phase, session: "s".into(), turn: Some(1), at }
     }
 
     #[test]
     fn a_kill_counts_for_the_commit_that_was_under_way() {
-        let mut way = UnderWay::default();
-        way.note(&commit(0, Phase::Accept, Moment::Begin));
-        way.note(&commit(0, Phase::Accept, Moment::End));
-        way.note(&commit(1, Phase::Step, Moment::Begin));
-        let mut kills = Kills::default();
-        way.count(Some(Phase::Cancel), &mut kills);
+        let mut way = WorkInProgress::default();
+        way.note(&commit(0, BatchPurpose::Accept, CommitSide::Begin));
+        way.note(&commit(0, BatchPurpose::Accept, CommitSide::End));
+        way.note(&commit(1, BatchPurpose::Step, CommitSide::Begin));
+        let mut kills = KillStatistics::default();
+        way.count(Some(BatchPurpose::Cancel), &mut kills);
         assert_eq!((kills.total, kills.running), (1, 1));
-        assert_eq!(kills.landed, BTreeMap::from([(Phase::Step, 1)]));
-        let mut way = UnderWay::default();
-        way.note(&commit(0, Phase::Accept, Moment::End));
-        way.note(&commit(1, Phase::Finish, Moment::End));
+        assert_eq!(kills.landed, BTreeMap::from([(BatchPurpose::Step, 1)]));
+        let mut way = WorkInProgress::default();
+        way.note(&commit(0, BatchPurpose::Accept, CommitSide::End));
+        way.note(&commit(1, BatchPurpose::Finish, CommitSide::End));
         way.count(None, &mut kills);
         assert_eq!((kills.total, kills.running), (2, 1), "nothing ran any more");
     }
 
     #[test]
     fn an_aim_is_met_by_the_commit_that_it_waits_for() {
-        let mut aim = Aim::Phase(Phase::Cancel, 1);
-        assert!(!aim.is_met(&commit(0, Phase::Step, Moment::Begin)));
-        assert!(!aim.is_met(&commit(1, Phase::Cancel, Moment::Begin)));
-        assert!(!aim.is_met(&commit(1, Phase::Cancel, Moment::End)));
-        assert!(aim.is_met(&commit(2, Phase::Cancel, Moment::Begin)));
+        let mut aim = KillTrigger::Phase(BatchPurpose::Cancel, 1);
+        assert!(!aim.is_met(&commit(0, BatchPurpose::Step, CommitSide::Begin)));
+        assert!(!aim.is_met(&commit(1, BatchPurpose::Cancel, CommitSide::Begin)));
+        assert!(!aim.is_met(&commit(1, BatchPurpose::Cancel, CommitSide::End)));
+        assert!(aim.is_met(&commit(2, BatchPurpose::Cancel, CommitSide::Begin)));
     }
 }

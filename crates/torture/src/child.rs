@@ -14,21 +14,21 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use singletree_audit::{Deed, End};
-use singletree_durable::{Journal, Upkeep};
+use singletree_audit::{AuditedOutcome, ClientOperation};
+use singletree_durable::{Journal, JournalMaintenance};
 use singletree_harness::{
     Agent, Answer, Chat, ChatTurnOutcome, ErroredTurn, ForkOptions, SendOptions, SignalAddress, Turn, TurnId,
 };
-use singletree_llm::{ChatMessage, Pace, Role};
+use singletree_llm::{AsyncSleep, ChatMessage, Role};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::{Error, Result};
 use crate::fault::CommitFaults;
 use crate::heartbeat::{ChildPhase, Heartbeat};
-use crate::wire::{Ask, Line};
-pub(crate) use effects::Happened;
+use crate::wire::{ChildReport, ChildRequest};
+pub(crate) use effects::LoggedEffect;
 use finish::finish;
-use watched::Watched;
+use watched::ReportingStore;
 
 /// How long turns may take to end when the parent asks no more.
 const GRACE: Duration = Duration::from_secs(60);
@@ -37,22 +37,22 @@ const GRACE: Duration = Duration::from_secs(60);
 const EVENTS: Duration = Duration::from_secs(20);
 
 /// Where the child says its lines; each call writes one line, at once.
-pub type Say = Arc<dyn Fn(&Line) + Send + Sync>;
+pub type Say = Arc<dyn Fn(&ChildReport) + Send + Sync>;
 
 /// The parts of a child.
 pub struct ChildParts {
     /// The store.
     pub journal: Arc<dyn Journal>,
     /// The same store.
-    pub upkeep: Arc<dyn Upkeep>,
+    pub upkeep: Arc<dyn JournalMaintenance>,
     /// The file to which tools write their effects.
     pub effects: PathBuf,
     /// Performs the model's pauses.
-    pub pace: Arc<dyn Pace>,
+    pub pace: Arc<dyn AsyncSleep>,
     /// Where lines are said.
     pub say: Say,
     /// The requests of the parent; the child ends when the sender is dropped.
-    pub asks: UnboundedReceiver<Ask>,
+    pub asks: UnboundedReceiver<ChildRequest>,
     /// Says that the child lives.
     pub heartbeat: Heartbeat,
     /// Which release of the second agent it has: each second one has a list field that the others do not have.
@@ -68,7 +68,7 @@ impl std::fmt::Debug for ChildParts {
 }
 
 /// Makes the agents of the load, the default one first.
-pub(crate) fn load_agents(effects: PathBuf, pace: Arc<dyn Pace>, release: u32) -> Result<[Agent; 2]> {
+pub(crate) fn load_agents(effects: PathBuf, pace: Arc<dyn AsyncSleep>, release: u32) -> Result<[Agent; 2]> {
     let agent = agent::agent(effects, pace).map_err(|source| Error::Agent { source })?;
     let office = office::agent(release).map_err(|error| Error::Harness(error.into()))?;
     Ok([agent, office])
@@ -83,19 +83,19 @@ pub(crate) fn load_agents(effects: PathBuf, pace: Arc<dyn Pace>, release: u32) -
 /// As the end of the process: accepted messages are kept.
 pub async fn serve(parts: ChildParts) -> Result<()> {
     let ChildParts { journal, upkeep, effects, pace, say, mut asks, heartbeat, release, faults } = parts;
-    let watched = Arc::new(Watched::new((journal, upkeep), say.clone(), faults));
+    let watched = Arc::new(ReportingStore::new((journal, upkeep), say.clone(), faults));
     let [agent, office] = load_agents(effects, pace, release)?;
     let chat = Chat::builder().agent(agent).agent(office).open_shared(watched.clone(), watched.clone())?;
     heartbeat.enter(ChildPhase::Sweeping);
     let taken = chat.sweep().await?.len() as u64;
     heartbeat.enter(ChildPhase::Serving);
-    say(&Line::Ready { taken });
+    say(&ChildReport::Ready { taken });
     let mut tasks = tokio::task::JoinSet::new();
     while let Some(ask) = asks.recv().await {
         let (chat, say) = (chat.clone(), say.clone());
         tasks.spawn(async move {
             match ask {
-                Ask::Disconnect { after, asked } => answer(&chat, &say, *asked, Some(after)).await,
+                ChildRequest::Disconnect { after, asked } => answer(&chat, &say, *asked, Some(after)).await,
                 ask => answer(&chat, &say, ask, None).await,
             }
         });
@@ -115,11 +115,14 @@ const STEERS: &str = "aside ";
 const DISCONNECTED: &str = "disconnected";
 
 /// Polls a call until it ends, or so many times: then it is dropped, as a server drops it whose client goes away.
-async fn polled<T>(call: impl Future<Output = Result<T, Refused>>, polls: Option<u32>) -> Result<T, Refused> {
+async fn polled<T>(
+    call: impl Future<Output = Result<T, RefusedOperation>>,
+    polls: Option<u32>,
+) -> Result<T, RefusedOperation> {
     let mut call = pin!(call);
     let mut left = polls;
     poll_fn(|cx| match &mut left {
-        Some(0) => Poll::Ready(Err(Refused::Bare(DISCONNECTED.to_owned()))),
+        Some(0) => Poll::Ready(Err(RefusedOperation::Bare(DISCONNECTED.to_owned()))),
         Some(left) => {
             *left -= 1;
             call.as_mut().poll(cx)
@@ -129,45 +132,56 @@ async fn polled<T>(call: impl Future<Output = Result<T, Refused>>, polls: Option
     .await
 }
 
-async fn answer(chat: &Chat, say: &Say, ask: Ask, polls: Option<u32>) {
-    let is_new =
-        matches!(ask, Ask::Branch { .. } | Ask::Do { deed: Deed::Send { .. } | Deed::Answer { .. }, .. });
+async fn answer(chat: &Chat, say: &Say, ask: ChildRequest, polls: Option<u32>) {
+    let is_new = matches!(
+        ask,
+        ChildRequest::Branch { .. }
+            | ChildRequest::Do { deed: ClientOperation::Send { .. } | ClientOperation::Answer { .. }, .. }
+    );
     let (call, asked) = match ask {
-        Ask::Outcome { call, turn } => (call, outcome_of(chat, &turn).await),
-        Ask::Branch { call, from, to, text, edits } => {
+        ChildRequest::Outcome { call, turn } => (call, outcome_of(chat, &turn).await),
+        ChildRequest::Branch { call, from, to, text, edits } => {
             (call, polled(branch(chat, (&from, &to), text, edits), polls).await)
         }
-        Ask::Do { call, session, deed: Deed::Delete, .. } => {
+        ChildRequest::Do { call, session, deed: ClientOperation::Delete, .. } => {
             let deleted = chat.delete_session(&session, Some("torture"));
-            let deleted = async { deleted.await.map_err(|error| Refused::Bare(error.category().to_owned())) };
+            let deleted =
+                async { deleted.await.map_err(|error| RefusedOperation::Bare(error.category().to_owned())) };
             match polled(deleted, polls).await {
-                Ok(()) => return say(&Line::Done { call }),
+                Ok(()) => return say(&ChildReport::Done { call }),
                 Err(refused) => (call, Err(refused)),
             }
         }
-        Ask::Do { call, session, deed, to } => (call, polled(done(chat, &session, deed, to), polls).await),
+        ChildRequest::Do { call, session, deed, to } => {
+            (call, polled(done(chat, &session, deed, to), polls).await)
+        }
         // One client goes away once.
-        Ask::Disconnect { .. } => return,
+        ChildRequest::Disconnect { .. } => return,
     };
     match asked {
         Ok(turn) => {
             if is_new {
-                say(&Line::Given { call, turn: turn.id().to_string() });
+                say(&ChildReport::Given { call, turn: turn.id().to_string() });
             }
             follow(say, call, &turn).await;
         }
-        Err(Refused::Turn(errored)) => {
+        Err(RefusedOperation::Turn(errored)) => {
             let turn = errored.turn.as_ref().map(ToString::to_string);
-            say(&Line::Told { call, turn, end: errored.as_ref().into(), action: None });
+            say(&ChildReport::Told { call, turn, end: errored.as_ref().into(), action: None });
         }
-        Err(Refused::Bare(category)) => say(&Line::Failed { call, category }),
+        Err(RefusedOperation::Bare(category)) => say(&ChildReport::Failed { call, category }),
     }
 }
 
 /// Makes the call that leads to a turn.
-async fn done(chat: &Chat, session: &str, deed: Deed, to: Option<(u64, String)>) -> Result<Turn, Refused> {
+async fn done(
+    chat: &Chat,
+    session: &str,
+    deed: ClientOperation,
+    to: Option<(u64, String)>,
+) -> Result<Turn, RefusedOperation> {
     match deed {
-        Deed::Send { text, key } => {
+        ClientOperation::Send { text, key } => {
             let options = key.into_iter().fold(SendOptions::new().listen(), |it, key| it.key(key));
             let options = if session.starts_with('o') { options.agent(office::OFFICE) } else { options };
             let steers = text.starts_with(STEERS);
@@ -176,19 +190,19 @@ async fn done(chat: &Chat, session: &str, deed: Deed, to: Option<(u64, String)>)
                 true => chat.steer(session, message, options).await,
                 false => chat.submit(session, message, options).await,
             };
-            submitted.map_err(Refused::Turn)
+            submitted.map_err(RefusedOperation::Turn)
         }
-        Deed::Answer { signal, payload } => {
+        ClientOperation::Answer { signal, payload } => {
             let payload = payload.as_object().cloned().unwrap_or_default();
             let answer = to.into_iter().fold(Answer::new(payload), |it, (no, action)| it.to(no, action));
             let address = SignalAddress::Session { session: session.to_owned(), signal };
-            chat.answer(address, answer).await.map_err(Refused::Turn)
+            chat.answer(address, answer).await.map_err(RefusedOperation::Turn)
         }
-        Deed::Cancel { turn } => {
+        ClientOperation::Cancel { turn } => {
             let id: TurnId = turn.parse().map_err(bare)?;
             chat.cancel(&id).await.map_err(bare)
         }
-        Deed::Delete => Err(Refused::Bare("a deletion has no turn".to_owned())),
+        ClientOperation::Delete => Err(RefusedOperation::Bare("a deletion has no turn".to_owned())),
     }
 }
 
@@ -198,34 +212,34 @@ async fn branch(
     (from, to): (&str, &str),
     text: String,
     edits: Option<u64>,
-) -> Result<Turn, Refused> {
+) -> Result<Turn, RefusedOperation> {
     let message = ChatMessage::user(text);
     let Some(edits) = edits else {
         chat.fork(from, ForkOptions::new().session(to)).await.map_err(bare)?;
-        return chat.submit(to, message, SendOptions::new()).await.map_err(Refused::Turn);
+        return chat.submit(to, message, SendOptions::new()).await.map_err(RefusedOperation::Turn);
     };
     let history = chat.history(from, 0, HISTORY).await.map_err(bare)?;
     let asked = (0_u64..).zip(&history).filter(|(_, it)| it.message.role == Role::User);
     let places: Vec<u64> = asked.map(|(at, _)| at).collect();
-    let nothing = || Refused::Bare("there is nothing to edit".to_owned());
+    let nothing = || RefusedOperation::Bare("there is nothing to edit".to_owned());
     let at = edits.checked_rem(places.len() as u64).and_then(|checked_rem| usize::try_from(checked_rem).ok());
     let at = at.and_then(|it| places.get(it)).copied().ok_or_else(nothing)?;
-    chat.edit(from, at, message, Some(to)).await.map_err(Refused::Turn)
+    chat.edit(from, at, message, Some(to)).await.map_err(RefusedOperation::Turn)
 }
 
 /// How many messages are looked through for one to edit.
 const HISTORY: u64 = 10_000;
 
-fn bare(error: singletree_harness::Error) -> Refused {
-    Refused::Bare(error.category().to_owned())
+fn bare(error: singletree_harness::Error) -> RefusedOperation {
+    RefusedOperation::Bare(error.category().to_owned())
 }
 
-enum Refused {
+enum RefusedOperation {
     Turn(Box<ErroredTurn>),
     Bare(String),
 }
 
-async fn outcome_of(chat: &Chat, turn: &str) -> Result<Turn, Refused> {
+async fn outcome_of(chat: &Chat, turn: &str) -> Result<Turn, RefusedOperation> {
     let id: TurnId = turn.parse().map_err(bare)?;
     chat.turn(&id).await.map_err(bare)
 }
@@ -238,7 +252,7 @@ async fn follow(say: &Say, call: u64, turn: &Turn) {
         while let Some(Ok(event)) = events.next().await {
             if let Some(name) = event.id {
                 let kind = event.what.as_str().to_owned();
-                say(&Line::Event { session: session.clone(), seq: name.seq, turn: id.clone(), kind });
+                say(&ChildReport::Event { session: session.clone(), seq: name.seq, turn: id.clone(), kind });
             }
         }
     };
@@ -248,8 +262,8 @@ async fn follow(say: &Say, call: u64, turn: &Turn) {
             ChatTurnOutcome::Suspended(it) => it.wait.action.clone(),
             ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => None,
         };
-        let end: End = outcome.as_ref().into();
-        say(&Line::Told { call, turn: Some(id.clone()), end, action });
+        let end: AuditedOutcome = outcome.as_ref().into();
+        say(&ChildReport::Told { call, turn: Some(id.clone()), end, action });
     };
     // The last event is the outcome; where the log does not tell one, the turn does.
     tokio::join!(outcome, async { tokio::time::timeout(EVENTS, events).await.unwrap_or_default() });

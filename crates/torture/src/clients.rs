@@ -5,19 +5,19 @@ mod choice;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use singletree_audit::{Deed, End, Record, Recorder, What};
+use singletree_audit::{AuditedOutcome, ClientOperation, HistoryEvent, HistoryRecord, HistoryRecorder};
 
-use crate::dice::Dice;
-use crate::mix::{Mix, SUSPENDED};
-use crate::phase::Phase;
-use crate::wire::{Ask, Line};
+use crate::dice::TortureRandom;
+use crate::mix::{LoadComposition, SUSPENDED};
+use crate::phase::BatchPurpose;
+use crate::wire::{ChildReport, ChildRequest};
 
 /// All clients and their log.
-pub(crate) struct Clients {
-    dice: Dice,
-    log: Recorder,
-    pub(crate) mix: Mix,
-    clients: Vec<Client>,
+pub(crate) struct LoadClients {
+    dice: TortureRandom,
+    log: HistoryRecorder,
+    pub(crate) mix: LoadComposition,
+    clients: Vec<LoadClient>,
     sessions: Vec<String>,
     /// The forks that were asked for.
     forks: BTreeSet<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Clients {
     /// In which session a text was sent; each text is sent in one only.
     texts: BTreeMap<String, String>,
     /// The pending waits of sessions, as far as clients were told of them.
-    waiting: BTreeMap<String, Awaited>,
+    waiting: BTreeMap<String, AwaitedSignal>,
     /// Until when nothing is said in a session that was found waiting.
     blocked: BTreeMap<String, i64>,
     sent: u64,
@@ -44,41 +44,41 @@ pub(crate) struct Clients {
 
 /// The pending wait of a session.
 #[derive(Debug, Clone)]
-struct Awaited {
+struct AwaitedSignal {
     signal: String,
     to: Option<(u64, String)>,
 }
 
 /// One client: it waits for one answer at a time.
 #[derive(Default)]
-struct Client {
-    open: Option<Open>,
+struct LoadClient {
+    open: Option<OpenClientCall>,
     /// The next step that follows from the last answer, and the earliest time for it.
-    next: Option<(i64, Next)>,
+    next: Option<(i64, FollowUpStep)>,
 }
 
 /// A call without its answer.
 #[derive(Debug)]
-struct Open {
+struct OpenClientCall {
     call: u64,
     session: String,
-    deed: Deed,
+    deed: ClientOperation,
     to: Option<(u64, String)>,
     turn: Option<String>,
 }
 
 /// A step that follows from an answer.
 #[derive(Clone)]
-enum Next {
+enum FollowUpStep {
     /// A new call.
-    New { session: String, deed: Deed, to: Option<(u64, String)> },
+    New { session: String, deed: ClientOperation, to: Option<(u64, String)> },
     /// The outcome of a turn that was given before the child died.
     Outcome { call: u64, turn: String },
 }
 
 /// The call that a client has decided on.
-enum Choice {
-    Do { session: String, deed: Deed, to: Option<(u64, String)> },
+enum ClientChoice {
+    Do { session: String, deed: ClientOperation, to: Option<(u64, String)> },
     Branch { from: String, to: String, text: String, edits: Option<u64> },
 }
 
@@ -99,16 +99,16 @@ const UNEXPECTED: [&str; 7] = [
     "chat_accept_failed",
 ];
 
-impl Clients {
+impl LoadClients {
     pub(crate) fn new(seed: u64, clients: usize, sessions: usize) -> Self {
         // Beside them those of the second agent, and one that is deleted now and then.
         let names = (0..sessions).map(|it| format!("s{it}"));
         let others = ["o0", "o1", DELETED].map(str::to_owned);
         Self {
-            dice: Dice::new(seed),
-            log: Recorder::new(),
-            mix: Mix::default(),
-            clients: (0..clients).map(|_| Client::default()).collect(),
+            dice: TortureRandom::new(seed),
+            log: HistoryRecorder::new(),
+            mix: LoadComposition::default(),
+            clients: (0..clients).map(|_| LoadClient::default()).collect(),
             sessions: names.chain(others).collect(),
             forks: BTreeSet::new(),
             keyed: Vec::new(),
@@ -124,11 +124,11 @@ impl Clients {
         }
     }
 
-    pub(crate) fn dice(&mut self) -> &mut Dice {
+    pub(crate) fn dice(&mut self) -> &mut TortureRandom {
         &mut self.dice
     }
 
-    pub(crate) fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<HistoryRecord> {
         self.log.records()
     }
 
@@ -165,23 +165,28 @@ impl Clients {
 
     /// Returns the next requests of the idle clients, with more of those that lead to a wanted phase. While the
     /// clients settle, they ask only for outcomes of turns that they were given.
-    pub(crate) fn asks(&mut self, wanted: Option<Phase>, now: i64, settle: bool) -> Vec<Ask> {
+    pub(crate) fn asks(&mut self, wanted: Option<BatchPurpose>, now: i64, settle: bool) -> Vec<ChildRequest> {
         (0..self.clients.len()).filter_map(|at| self.ask(at, wanted, (now, settle))).collect()
     }
 
-    fn ask(&mut self, at: usize, wanted: Option<Phase>, (now, settle): (i64, bool)) -> Option<Ask> {
+    fn ask(
+        &mut self,
+        at: usize,
+        wanted: Option<BatchPurpose>,
+        (now, settle): (i64, bool),
+    ) -> Option<ChildRequest> {
         let client = self.clients.get(at)?;
         let due = client.next.as_ref().filter(|(from, _)| *from <= now).map(|(_, next)| next.clone());
         match (client.open.is_some(), due) {
-            (true, Some(Next::Outcome { call, turn })) => {
+            (true, Some(FollowUpStep::Outcome { call, turn })) => {
                 self.clients.get_mut(at)?.next = None;
-                Some(Ask::Outcome { call, turn })
+                Some(ChildRequest::Outcome { call, turn })
             }
             (true, _) => None,
             (false, _) if self.ending || settle => None,
-            (false, Some(Next::New { session, deed, to })) => {
+            (false, Some(FollowUpStep::New { session, deed, to })) => {
                 self.clients.get_mut(at)?.next = None;
-                Some(self.call(at, Choice::Do { session, deed, to }))
+                Some(self.call(at, ClientChoice::Do { session, deed, to }))
             }
             (false, _) => {
                 let choice = self.choose(at, wanted, now);
@@ -190,89 +195,93 @@ impl Clients {
         }
     }
 
-    fn call(&mut self, at: usize, choice: Choice) -> Ask {
+    fn call(&mut self, at: usize, choice: ClientChoice) -> ChildRequest {
         let (session, deed, to) = match &choice {
-            Choice::Do { session, deed, to } => (session.clone(), deed.clone(), to.clone()),
-            Choice::Branch { to, text, .. } => {
-                (to.clone(), Deed::Send { text: text.clone(), key: None }, None)
+            ClientChoice::Do { session, deed, to } => (session.clone(), deed.clone(), to.clone()),
+            ClientChoice::Branch { to, text, .. } => {
+                (to.clone(), ClientOperation::Send { text: text.clone(), key: None }, None)
             }
         };
         let call = self.log.call(&session, deed.clone());
         self.next_call = call + 1;
-        if let Deed::Send { text, key } = &deed {
+        if let ClientOperation::Send { text, key } = &deed {
             self.texts.insert(text.clone(), session.clone());
             if let Some(key) = key {
                 self.keyed.push((session.clone(), text.clone(), key.clone()));
             }
         }
         let ask = match choice {
-            Choice::Do { session, deed, to } => Ask::Do { call, session, deed, to },
-            Choice::Branch { from, to, text, edits } => Ask::Branch { call, from, to, text, edits },
+            ClientChoice::Do { session, deed, to } => ChildRequest::Do { call, session, deed, to },
+            ClientChoice::Branch { from, to, text, edits } => {
+                ChildRequest::Branch { call, from, to, text, edits }
+            }
         };
         let goes = self.goes_away(&session, &deed);
         if let Some(client) = self.clients.get_mut(at) {
-            client.open = Some(Open { call, session, deed, to, turn: None });
+            client.open = Some(OpenClientCall { call, session, deed, to, turn: None });
         }
         match goes {
-            Some(after) => Ask::Disconnect { after, asked: Box::new(ask) },
+            Some(after) => ChildRequest::Disconnect { after, asked: Box::new(ask) },
             None => ask,
         }
     }
 
     /// Takes a line down, and lets the client that it is for go on.
-    pub(crate) fn hear(&mut self, line: &Line, now: i64) {
+    pub(crate) fn hear(&mut self, line: &ChildReport, now: i64) {
         match line {
-            Line::Event { session, seq, turn, kind } => {
-                let what = What::Event { seq: *seq, turn: turn.clone(), kind: kind.clone() };
+            ChildReport::Event { session, seq, turn, kind } => {
+                let what = HistoryEvent::Event { seq: *seq, turn: turn.clone(), kind: kind.clone() };
                 self.log.note(session, what);
             }
-            Line::Given { call, turn } => {
+            ChildReport::Given { call, turn } => {
                 let Some(open) = self.open(*call) else { return };
                 open.turn = Some(turn.clone());
                 let session = open.session.clone();
-                self.log.note(&session, What::Given { call: *call, turn: turn.clone() });
+                self.log.note(&session, HistoryEvent::Given { call: *call, turn: turn.clone() });
             }
-            Line::Told { call, turn, end, action } => {
+            ChildReport::Told { call, turn, end, action } => {
                 let Some((at, open)) = self.close(*call) else { return };
-                let told = What::Told { call: *call, turn: turn.clone(), end: end.clone() };
+                let told = HistoryEvent::Told { call: *call, turn: turn.clone(), end: end.clone() };
                 self.log.note(&open.session, told);
                 self.mix.ended(end);
                 self.look_at(&open, end, now);
                 self.follow(at, open, turn.as_deref(), (end, action.as_deref(), now));
             }
-            Line::Done { call } => {
+            ChildReport::Done { call } => {
                 let Some((_, open)) = self.close(*call) else { return };
                 self.waiting.remove(&open.session);
-                self.log.note(&open.session, What::Done { call: *call });
+                self.log.note(&open.session, HistoryEvent::Done { call: *call });
             }
-            Line::Failed { call, category } => {
+            ChildReport::Failed { call, category } => {
                 let Some((_, open)) = self.close(*call) else { return };
                 self.expect(&open, category);
-                self.log.note(&open.session, What::Gone { call: *call });
+                self.log.note(&open.session, HistoryEvent::Gone { call: *call });
             }
-            Line::Ready { .. } | Line::Commit { .. } | Line::Alive { .. } => {}
+            ChildReport::Ready { .. } | ChildReport::Commit { .. } | ChildReport::Alive { .. } => {}
         }
     }
 
     /// Notes whether a session waits, as far as an outcome says so.
-    fn look_at(&mut self, open: &Open, end: &End, now: i64) {
+    fn look_at(&mut self, open: &OpenClientCall, end: &AuditedOutcome, now: i64) {
         match end {
-            End::Errored { category, .. } if category == SUSPENDED => {
+            AuditedOutcome::Errored { category, .. } if category == SUSPENDED => {
                 self.blocked.insert(open.session.clone(), now + BLOCKED);
             }
-            End::Completed { .. } | End::Errored { .. } => drop(self.waiting.remove(&open.session)),
-            End::Suspended { .. } => {}
+            AuditedOutcome::Completed { .. } | AuditedOutcome::Errored { .. } => {
+                drop(self.waiting.remove(&open.session))
+            }
+            AuditedOutcome::Suspended { .. } => {}
         }
-        if let End::Errored { category, .. } = end {
+        if let AuditedOutcome::Errored { category, .. } = end {
             self.expect(open, category);
         }
     }
 
-    fn expect(&mut self, open: &Open, category: &str) {
+    fn expect(&mut self, open: &OpenClientCall, category: &str) {
         // A key that an earlier process was given names the turn of then, and that turn may have met a store that
         // failed.
         let is_of_earlier = match &open.deed {
-            Deed::Send { key: Some(key), .. } => self.keys_of_earlier.contains(key),
+            ClientOperation::Send { key: Some(key), .. } => self.keys_of_earlier.contains(key),
             _ => false,
         };
         if open.call >= self.first_call && !is_of_earlier && UNEXPECTED.contains(&category) {
@@ -286,28 +295,30 @@ impl Clients {
     fn follow(
         &mut self,
         at: usize,
-        open: Open,
+        open: OpenClientCall,
         turn: Option<&str>,
-        (end, action, now): (&End, Option<&str>, i64),
+        (end, action, now): (&AuditedOutcome, Option<&str>, i64),
     ) {
-        let (End::Suspended { signal, wait, .. }, Deed::Send { .. } | Deed::Answer { .. }) =
-            (end, &open.deed)
+        let (
+            AuditedOutcome::Suspended { signal, wait, .. },
+            ClientOperation::Send { .. } | ClientOperation::Answer { .. },
+        ) = (end, &open.deed)
         else {
             return;
         };
         let session = open.session;
         let to = action.map(|action| (*wait, action.to_owned()));
-        self.waiting.insert(session.clone(), Awaited { signal: signal.clone(), to: to.clone() });
+        self.waiting.insert(session.clone(), AwaitedSignal { signal: signal.clone(), to: to.clone() });
         if self.dice.percent(8)
             && let Some(turn) = turn
         {
-            let deed = Deed::Cancel { turn: turn.to_owned() };
-            self.then(at, now, Next::New { session, deed, to: None });
+            let deed = ClientOperation::Cancel { turn: turn.to_owned() };
+            self.then(at, now, FollowUpStep::New { session, deed, to: None });
             return;
         }
         let payload = json!({ "approved": self.dice.percent(75) });
-        let deed = Deed::Answer { signal: signal.clone(), payload };
-        let next = Next::New { session, deed, to };
+        let deed = ClientOperation::Answer { signal: signal.clone(), payload };
+        let next = FollowUpStep::New { session, deed, to };
         let late = self.dice.percent(15);
         let from = if late { now + self.delay() } else { now };
         self.mix.late_answers += u64::from(late);
@@ -332,17 +343,17 @@ impl Clients {
         i64::try_from(self.dice.below(1_800)).unwrap_or(0)
     }
 
-    fn then(&mut self, at: usize, from: i64, next: Next) {
+    fn then(&mut self, at: usize, from: i64, next: FollowUpStep) {
         if let Some(client) = self.clients.get_mut(at) {
             client.next = Some((from, next));
         }
     }
 
-    fn open(&mut self, call: u64) -> Option<&mut Open> {
+    fn open(&mut self, call: u64) -> Option<&mut OpenClientCall> {
         self.clients.iter_mut().filter_map(|client| client.open.as_mut()).find(|client| client.call == call)
     }
 
-    fn close(&mut self, call: u64) -> Option<(usize, Open)> {
+    fn close(&mut self, call: u64) -> Option<(usize, OpenClientCall)> {
         let at = self
             .clients
             .iter()
@@ -353,7 +364,7 @@ impl Clients {
     /// Notes effects that were found in their log, by the text of the message that asked for them.
     pub(crate) fn happened(&mut self, text: &str, key: &str) {
         let session = self.texts.get(text).cloned().unwrap_or_default();
-        self.log.note(&session, What::Effect { key: key.to_owned() });
+        self.log.note(&session, HistoryEvent::Effect { key: key.to_owned() });
     }
 
     /// Returns in which session a text was sent.
@@ -364,24 +375,30 @@ impl Clients {
     /// The child has died: no open call will be answered any more. A client that has the name of a turn asks for its
     /// outcome; another client makes the same call again, or gives up.
     pub(crate) fn died(&mut self) {
-        self.log.note("", What::Died);
+        self.log.note("", HistoryEvent::Died);
         for at in 0..self.clients.len() {
             let Some(open) = self.clients.get_mut(at).and_then(|client| client.open.take()) else { continue };
-            if let Some(turn) = open.turn.clone().filter(|_| !matches!(open.deed, Deed::Cancel { .. })) {
-                let next = Next::Outcome { call: open.call, turn };
+            if let Some(turn) =
+                open.turn.clone().filter(|_| !matches!(open.deed, ClientOperation::Cancel { .. }))
+            {
+                let next = FollowUpStep::Outcome { call: open.call, turn };
                 if let Some(client) = self.clients.get_mut(at) {
                     (client.open, client.next) = (Some(open), Some((i64::MIN, next)));
                 }
                 continue;
             }
-            self.log.note(&open.session, What::Gone { call: open.call });
+            self.log.note(&open.session, HistoryEvent::Gone { call: open.call });
             let again = match &open.deed {
-                Deed::Send { key, .. } => key.is_some() && self.dice.percent(80),
-                Deed::Answer { .. } | Deed::Delete => self.dice.percent(60),
-                Deed::Cancel { .. } => self.dice.percent(30),
+                ClientOperation::Send { key, .. } => key.is_some() && self.dice.percent(80),
+                ClientOperation::Answer { .. } | ClientOperation::Delete => self.dice.percent(60),
+                ClientOperation::Cancel { .. } => self.dice.percent(30),
             };
             if again {
-                self.then(at, i64::MIN, Next::New { session: open.session, deed: open.deed, to: open.to });
+                self.then(
+                    at,
+                    i64::MIN,
+                    FollowUpStep::New { session: open.session, deed: open.deed, to: open.to },
+                );
             }
         }
     }

@@ -2,9 +2,9 @@
 
 /// SplitMix64: small, and good enough to choose by.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct TortureRandom(u64);
 
-impl Dice {
+impl TortureRandom {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -41,11 +41,11 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_numbers_again() {
         let draw = |seed| {
-            let mut dice = Dice::new(seed);
+            let mut dice = TortureRandom::new(seed);
             (0..5).map(|_| dice.below(1000)).collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
-        assert_eq!(Dice::new(1).below(0), 0);
+        assert_eq!(TortureRandom::new(1).below(0), 0);
     }
 }

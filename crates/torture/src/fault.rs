@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use singletree_durable::Land;
+use singletree_durable::FailedWriteEffect;
 
 /// Which commits of a process fail, counted from 0, and whether they land all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct CommitFaults {
     /// How many fail.
     pub count: u64,
     /// Whether the failed commit is stored all the same.
-    pub land: Land,
+    pub land: FailedWriteEffect,
 }
 
 impl CommitFaults {
@@ -26,7 +26,7 @@ impl CommitFaults {
 
 impl fmt::Display for CommitFaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let land = if self.land == Land::After { "after" } else { "before" };
+        let land = if self.land == FailedWriteEffect::After { "after" } else { "before" };
         write!(f, "{}:{}:{land}", self.from, self.count)
     }
 }
@@ -40,8 +40,8 @@ impl FromStr for CommitFaults {
         let mut number = || parts.next().and_then(|part| part.parse().ok()).ok_or_else(unfit);
         let (from, count) = (number()?, number()?);
         let land = match (parts.next(), parts.next()) {
-            (Some("before"), None) => Land::Before,
-            (Some("after"), None) => Land::After,
+            (Some("before"), None) => FailedWriteEffect::Before,
+            (Some("after"), None) => FailedWriteEffect::After,
             _ => return Err(unfit()),
         };
         Ok(Self { from, count, land })
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn faults_are_read_as_they_are_written() {
-        for land in [Land::Before, Land::After] {
+        for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
             let faults = CommitFaults { from: 3, count: 2, land };
             assert_eq!(faults.to_string().parse(), Ok(faults));
             let hit: Vec<u64> = (0..9).filter(|it| faults.hits(*it)).collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::child::Say;
-use crate::wire::Line;
+use crate::wire::ChildReport;
 
 /// How often it is said.
 const EVERY: Duration = Duration::from_secs(2);
@@ -69,7 +69,7 @@ impl Heartbeat {
                 beats += 1;
                 let at = usize::from(shared.load(Ordering::Relaxed));
                 let phase = ChildPhase::ALL.get(at).copied().unwrap_or(ChildPhase::Starting);
-                say(&Line::Alive { phase, beats });
+                say(&ChildReport::Alive { phase, beats });
             }
         })?;
         Ok(Self { phase, _running: running })

@@ -5,27 +5,27 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_audit::{Rule, StoredSession, Violation, audit};
-use singletree_durable::{Journal, Land, SessionId, SessionKey, TenantId, Upkeep};
+use singletree_audit::{AuditRule, RuleViolation, StoredSession, audit};
+use singletree_durable::{FailedWriteEffect, Journal, JournalMaintenance, SessionId, SessionKey, TenantId};
 use singletree_engine::Clock;
-use singletree_harness::{Chat, Doctor};
-use singletree_llm::NoPause;
+use singletree_harness::{Chat, StoreDoctor};
+use singletree_llm::InstantSleep;
 
-use crate::aim::{Aim, UnderWay};
-use crate::child::{Happened, load_agents};
-use crate::clients::Clients;
+use crate::aim::{KillTrigger, WorkInProgress};
+use crate::child::{LoggedEffect, load_agents};
+use crate::clients::LoadClients;
 use crate::error::{Error, Result};
 use crate::fault::CommitFaults;
-use crate::process::{Heard, Process};
-use crate::verdict::{Kills, Verdict, answered_too_late, check_effects};
-use crate::wire::Line;
+use crate::process::{ChildProcess, ReceivedLine};
+use crate::verdict::{KillStatistics, TortureVerdict, answered_too_late, check_effects};
+use crate::wire::ChildReport;
 
 /// How long the child may say nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
+pub enum StopCondition {
     /// After so many kills.
     Kills(u64),
     /// After so long.
@@ -34,11 +34,11 @@ pub enum Until {
 
 /// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct TorturePlan {
     /// The seed of the load: the same seed makes the same calls.
     pub seed: u64,
     /// When to stop.
-    pub until: Until,
+    pub until: StopCondition,
     /// How many clients ask at once.
     pub clients: usize,
     /// In how many sessions.
@@ -49,11 +49,11 @@ pub struct Plan {
 
 /// The store, opened again.
 #[derive(Debug, Clone)]
-pub struct Opened {
+pub struct ReopenedStore {
     /// The store.
     pub journal: Arc<dyn Journal>,
     /// The same store.
-    pub upkeep: Arc<dyn Upkeep>,
+    pub upkeep: Arc<dyn JournalMaintenance>,
 }
 
 /// Tortures a child: load, kills, restarts, until the plan says stop; then lets everything end, opens the store and
@@ -67,30 +67,30 @@ pub struct Opened {
 /// # Cancellation
 /// The child is killed.
 pub async fn torture<F, O>(
-    plan: &Plan,
+    plan: &TorturePlan,
     start: impl Fn() -> Command,
     clock: &dyn Clock,
-    tell: &mut dyn FnMut(&Kills),
+    tell: &mut dyn FnMut(&KillStatistics),
     open: F,
-) -> Result<Verdict>
+) -> Result<TortureVerdict>
 where
     F: Fn() -> O,
-    O: Future<Output = Result<Opened>>,
+    O: Future<Output = Result<ReopenedStore>>,
 {
-    let mut run = Run {
+    let mut run = TortureRun {
         plan,
         clock,
-        clients: Clients::new(plan.seed, plan.clients, plan.sessions),
-        kills: Kills::default(),
+        clients: LoadClients::new(plan.seed, plan.clients, plan.sessions),
+        kills: KillStatistics::default(),
         effects: Vec::new(),
         read: 0,
         release: 1,
         found: Vec::new(),
     };
     let began = clock.now();
-    let goes_on = |run: &Run<'_>| match plan.until {
-        Until::Kills(kills) => run.kills.total < kills,
-        Until::Time(time) => clock.now().since(began) < time,
+    let goes_on = |run: &TortureRun<'_>| match plan.until {
+        StopCondition::Kills(kills) => run.kills.total < kills,
+        StopCondition::Time(time) => clock.now().since(began) < time,
     };
     while goes_on(&run) {
         run.life(start())?;
@@ -112,61 +112,61 @@ const RELEASED: u64 = 10;
 /// How long a call may go without its answer in a process that is left alone, while nothing else happens.
 const STUCK: Duration = Duration::from_secs(20);
 
-struct Run<'a> {
-    plan: &'a Plan,
+struct TortureRun<'a> {
+    plan: &'a TorturePlan,
     clock: &'a dyn Clock,
-    clients: Clients,
-    kills: Kills,
-    effects: Vec<(Option<String>, Happened)>,
+    clients: LoadClients,
+    kills: KillStatistics,
+    effects: Vec<(Option<String>, LoggedEffect)>,
     /// How many lines of the effects' log were read.
     read: usize,
     /// Which release of the second agent the process has.
     release: u32,
     /// Violations that were found before the end.
-    found: Vec<Violation>,
+    found: Vec<RuleViolation>,
 }
 
 /// The decisions about a process before it is started.
-struct Life {
-    aim: Aim,
+struct ProcessPlan {
+    aim: KillTrigger,
     /// Whether its commits fail for a while.
     faults: Option<CommitFaults>,
     /// Whether it is left alone for a while before it is killed, until every call is answered.
     settles: bool,
 }
 
-impl Run<'_> {
+impl TortureRun<'_> {
     fn now(&self) -> i64 {
         self.clock.now().as_millis()
     }
 
-    fn choose(&mut self, command: &mut Command) -> Life {
+    fn choose(&mut self, command: &mut Command) -> ProcessPlan {
         if (self.kills.total + 1).is_multiple_of(RELEASED) {
             self.release += 1;
             self.clients.mix.releases += 1;
         }
         command.arg("--release").arg(self.release.to_string());
-        let aim = Aim::choose(self.clients.dice(), &self.kills);
+        let aim = KillTrigger::choose(self.clients.dice(), &self.kills);
         let dice = self.clients.dice();
         let faults = dice.percent(8).then(|| CommitFaults {
             from: dice.below(60),
             count: dice.below(6) + 1,
-            land: if dice.percent(50) { Land::Before } else { Land::After },
+            land: if dice.percent(50) { FailedWriteEffect::Before } else { FailedWriteEffect::After },
         });
         let settles = faults.is_none() && dice.percent(25);
         if let Some(faults) = &faults {
             command.arg("--fail-commits").arg(faults.to_string());
         }
         self.clients.mix.commit_faults += u64::from(faults.is_some());
-        Life { aim, faults, settles }
+        ProcessPlan { aim, faults, settles }
     }
 
     /// One process, from its start to its kill.
     fn life(&mut self, mut command: Command) -> Result<()> {
-        let Life { mut aim, faults, settles } = self.choose(&mut command);
-        let mut process = Process::start(command)?;
+        let ProcessPlan { mut aim, faults, settles } = self.choose(&mut command);
+        let mut process = ChildProcess::start(command)?;
         let aimed = aim.phase();
-        let mut way = UnderWay::default();
+        let mut way = WorkInProgress::default();
         self.clients.begin_life();
         // A process whose commits fail may end by itself before it serves: a death like the others.
         let serves = match self.until_ready(&mut process, &mut way) {
@@ -182,7 +182,7 @@ impl Run<'_> {
         }
         process.kill()?;
         // Lines that the child wrote before it died still count.
-        while let Heard::Line(line) = process.hear(SILENCE)? {
+        while let ReceivedLine::Line(line) = process.hear(SILENCE)? {
             self.take(&line, &mut way);
         }
         process.wait()?;
@@ -190,7 +190,7 @@ impl Run<'_> {
         self.read_effects()?;
         if faults.is_none() {
             for (session, why) in self.clients.take_unexpected() {
-                self.found.push(Violation { rule: Rule::Contradicted, session, why });
+                self.found.push(RuleViolation { rule: AuditRule::Contradicted, session, why });
             }
         }
         self.clients.died();
@@ -200,9 +200,9 @@ impl Run<'_> {
     /// Lets the clients ask until it is time to kill, or a process whose commits fail is gone.
     fn ask_until(
         &mut self,
-        aim: &mut Aim,
-        process: &mut Process,
-        way: &mut UnderWay,
+        aim: &mut KillTrigger,
+        process: &mut ChildProcess,
+        way: &mut WorkInProgress,
         may_end: bool,
     ) -> Result<()> {
         let (aimed, ready_at) = (aim.phase(), self.clock.now());
@@ -216,7 +216,7 @@ impl Run<'_> {
                 return Ok(());
             }
             match process.hear(left.min(TICK))? {
-                Heard::Line(line) => {
+                ReceivedLine::Line(line) => {
                     let is_met = aim.is_met(&line);
                     if is_met {
                         // At once: the commit is under way right now.
@@ -227,15 +227,15 @@ impl Run<'_> {
                         return Ok(());
                     }
                 }
-                Heard::Nothing => {}
-                Heard::Closed if may_end => return Ok(()),
-                Heard::Closed => return Err(ended(process)),
+                ReceivedLine::Nothing => {}
+                ReceivedLine::Closed if may_end => return Ok(()),
+                ReceivedLine::Closed => return Err(ended(process)),
             }
         }
     }
 
     /// Lets the clients ask for a moment.
-    fn warm_up(&mut self, process: &mut Process, way: &mut UnderWay) -> Result<()> {
+    fn warm_up(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
         let began = self.clock.now();
         loop {
             let now = self.now();
@@ -247,43 +247,43 @@ impl Run<'_> {
                 return Ok(());
             }
             match process.hear(left.min(TICK))? {
-                Heard::Line(line) => self.take(&line, way),
-                Heard::Nothing => {}
-                Heard::Closed => return Err(ended(process)),
+                ReceivedLine::Line(line) => self.take(&line, way),
+                ReceivedLine::Nothing => {}
+                ReceivedLine::Closed => return Err(ended(process)),
             }
         }
     }
 
     /// Waits until the child serves. A sign of life is no progress.
-    fn until_ready(&mut self, process: &mut Process, way: &mut UnderWay) -> Result<()> {
+    fn until_ready(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
         let (mut since, mut alive) = (self.clock.now(), "starting, as far as it said".to_owned());
         loop {
             match process.hear(SILENCE.saturating_sub(self.clock.now().since(since)))? {
-                Heard::Line(Line::Alive { phase, beats }) => {
+                ReceivedLine::Line(ChildReport::Alive { phase, beats }) => {
                     alive = format!("{}, and said so {beats} times", phase.as_str());
                 }
-                Heard::Line(line) => {
+                ReceivedLine::Line(line) => {
                     since = self.clock.now();
                     self.take(&line, way);
-                    if matches!(line, Line::Ready { .. }) {
+                    if matches!(line, ChildReport::Ready { .. }) {
                         return Ok(());
                     }
                 }
-                Heard::Nothing => {
+                ReceivedLine::Nothing => {
                     return Err(Error::Silent {
                         seconds: SILENCE.as_secs(),
                         phase: alive,
                         state: process.state(),
                     });
                 }
-                Heard::Closed => return Err(ended(process)),
+                ReceivedLine::Closed => return Err(ended(process)),
             }
         }
     }
 
     /// Leaves the child alone until every call is answered. A call without an answer when nothing happens any more is
     /// stuck: no kill may cure it unseen (INV-8).
-    fn settle(&mut self, process: &mut Process, way: &mut UnderWay) -> Result<()> {
+    fn settle(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
         self.clients.mix.settled += 1;
         let mut since = self.clock.now();
         loop {
@@ -296,27 +296,27 @@ impl Run<'_> {
                 return Ok(());
             }
             match process.hear(STUCK.saturating_sub(self.clock.now().since(since)))? {
-                Heard::Line(line) => {
-                    if !matches!(line, Line::Alive { .. }) {
+                ReceivedLine::Line(line) => {
+                    if !matches!(line, ChildReport::Alive { .. }) {
                         since = self.clock.now();
                     }
                     self.take(&line, way);
                 }
-                Heard::Nothing => {
+                ReceivedLine::Nothing => {
                     for (session, call) in unanswered {
                         let why = format!(
                             "{call} had no answer before the kill, {STUCK:?} after anything happened"
                         );
-                        self.found.push(Violation { rule: Rule::Stuck, session, why });
+                        self.found.push(RuleViolation { rule: AuditRule::Stuck, session, why });
                     }
                     return Ok(());
                 }
-                Heard::Closed => return Err(ended(process)),
+                ReceivedLine::Closed => return Err(ended(process)),
             }
         }
     }
 
-    fn take(&mut self, line: &Line, way: &mut UnderWay) {
+    fn take(&mut self, line: &ChildReport, way: &mut WorkInProgress) {
         way.note(line);
         let now = self.now();
         self.clients.hear(line, now);
@@ -326,8 +326,8 @@ impl Run<'_> {
     fn last_life(&mut self, mut command: Command) -> Result<()> {
         self.clients.end();
         command.arg("--release").arg(self.release.to_string());
-        let mut process = Process::start(command)?;
-        let mut way = UnderWay::default();
+        let mut process = ChildProcess::start(command)?;
+        let mut way = WorkInProgress::default();
         self.clients.begin_life();
         self.until_ready(&mut process, &mut way)?;
         self.settle(&mut process, &mut way)?;
@@ -335,16 +335,16 @@ impl Run<'_> {
         let mut since = self.clock.now();
         loop {
             match process.hear(SILENCE.saturating_sub(self.clock.now().since(since)))? {
-                Heard::Line(Line::Alive { .. }) => {}
-                Heard::Line(line) => {
+                ReceivedLine::Line(ChildReport::Alive { .. }) => {}
+                ReceivedLine::Line(line) => {
                     since = self.clock.now();
                     self.take(&line, &mut way);
                 }
-                Heard::Nothing => {
+                ReceivedLine::Nothing => {
                     let (seconds, state) = (SILENCE.as_secs(), process.state());
                     return Err(Error::Silent { seconds, phase: "ending".to_owned(), state });
                 }
-                Heard::Closed => break,
+                ReceivedLine::Closed => break,
             }
         }
         let status = process.wait()?;
@@ -362,7 +362,7 @@ impl Run<'_> {
             Err(source) => return Err(Error::Effects { source }),
         };
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')).skip(self.read) {
-            let happened: Happened = serde_json::from_str(line)
+            let happened: LoggedEffect = serde_json::from_str(line)
                 .map_err(|source| Error::Line { line: line.trim_end().to_owned(), source })?;
             self.clients.happened(&happened.text, &happened.key);
             let session = self.clients.session_of(&happened.text).map(str::to_owned);
@@ -373,21 +373,21 @@ impl Run<'_> {
     }
 
     /// Runs the doctor on the store of a dead process, so that a fault which a later process repairs is found, too.
-    async fn examine(&mut self, opened: Opened) -> Result<()> {
+    async fn examine(&mut self, opened: ReopenedStore) -> Result<()> {
         self.clients.mix.examinations += 1;
-        let examination = Doctor::new(opened.journal, opened.upkeep).examine().await?;
+        let examination = StoreDoctor::new(opened.journal, opened.upkeep).examine().await?;
         let kills = self.kills.total;
         for finding in examination.findings {
             let (session, code) = (finding.session.session.to_string(), finding.symptom.code());
             let why = format!("the doctor finds {code} after {kills} kills: {}", finding.what);
-            self.found.push(Violation { rule: Rule::Contradicted, session, why });
+            self.found.push(RuleViolation { rule: AuditRule::Contradicted, session, why });
         }
         Ok(())
     }
 
-    async fn verdict(self, opened: Opened) -> Result<Verdict> {
-        let Opened { journal, upkeep } = opened;
-        let agents = load_agents(self.plan.effects.clone(), Arc::new(NoPause), self.release)?;
+    async fn verdict(self, opened: ReopenedStore) -> Result<TortureVerdict> {
+        let ReopenedStore { journal, upkeep } = opened;
+        let agents = load_agents(self.plan.effects.clone(), Arc::new(InstantSleep), self.release)?;
         let chat = Chat::builder();
         let chat = agents.into_iter().fold(chat, singletree_harness::ChatBuilder::agent);
         let chat = chat.open_shared(journal.clone(), upkeep.clone())?;
@@ -405,9 +405,9 @@ impl Run<'_> {
         report.violations.extend(check_effects(&self.effects, &records, &stored));
         report.violations.extend(late);
         report.violations.extend(self.found);
-        let examination = Doctor::new(journal, upkeep).examine().await?;
+        let examination = StoreDoctor::new(journal, upkeep).examine().await?;
         let (seed, kills, mix) = (self.plan.seed, self.kills, self.clients.mix);
-        Ok(Verdict { seed, kills, mix, report, examination })
+        Ok(TortureVerdict { seed, kills, mix, report, examination })
     }
 }
 
@@ -421,7 +421,7 @@ fn millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-fn ended(process: &mut Process) -> Error {
+fn ended(process: &mut ChildProcess) -> Error {
     match process.wait() {
         Ok(status) => Error::Ended { status: status.to_string() },
         Err(error) => error,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use singletree_audit::End;
+use singletree_audit::AuditedOutcome;
 
 /// The composition of the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Mix {
+pub struct LoadComposition {
     /// Messages in a fork of a whole session.
     pub forks: u64,
     /// Messages said otherwise.
@@ -32,12 +32,12 @@ pub struct Mix {
     pub ends: BTreeMap<String, u64>,
 }
 
-impl Mix {
+impl LoadComposition {
     /// Counts an outcome that was told.
-    pub(crate) fn ended(&mut self, end: &End) {
+    pub(crate) fn ended(&mut self, end: &AuditedOutcome) {
         let name = match end {
-            End::Errored { category, .. } => category.as_str(),
-            End::Completed { .. } | End::Suspended { .. } => end.as_str(),
+            AuditedOutcome::Errored { category, .. } => category.as_str(),
+            AuditedOutcome::Completed { .. } | AuditedOutcome::Suspended { .. } => end.as_str(),
         };
         *self.ends.entry(name.to_owned()).or_default() += 1;
     }

@@ -1,12 +1,12 @@
 //! Which part of a turn's life a commit is.
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{Batch, Json, Put, TurnStatus};
+use singletree_durable::{Batch, JsonDocument, RowMutation, StoredTurnStatus};
 
 /// The purpose of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum BatchPurpose {
     /// A message is accepted.
     Accept,
     /// A node's step, or one fact of it.
@@ -29,7 +29,7 @@ pub enum Phase {
     Other,
 }
 
-impl Phase {
+impl BatchPurpose {
     /// The phases in which a crash must have been seen.
     pub const AIMED: [Self; 6] =
         [Self::Accept, Self::Step, Self::Suspend, Self::Resume, Self::Cancel, Self::Finish];
@@ -37,23 +37,27 @@ impl Phase {
     /// Determines the phase of a batch from its puts.
     #[must_use]
     pub fn of(batch: &Batch) -> Self {
-        let told =
-            |kind: &str| batch.puts.iter().any(|put| matches!(put, Put::Event(row) if row.kind == kind));
-        let has = |put: fn(&Put) -> bool| batch.puts.iter().any(put);
+        let told = |kind: &str| {
+            batch.puts.iter().any(|put| matches!(put, RowMutation::Event(row) if row.kind == kind))
+        };
+        let has = |put: fn(&RowMutation) -> bool| batch.puts.iter().any(put);
         let cancelled = batch.puts.iter().any(|put| match put {
-            Put::Turn(row) => row.outcome.as_ref().is_some_and(is_cancelled),
+            RowMutation::Turn(row) => row.outcome.as_ref().is_some_and(is_cancelled),
             _ => false,
         });
         match () {
-            () if has(|it| matches!(it, Put::Delete)) => Self::Delete,
+            () if has(|it| matches!(it, RowMutation::Delete)) => Self::Delete,
             () if cancelled => Self::Cancel,
             () if told("turn.errored") => Self::Fail,
             () if told("turn.suspended") => Self::Suspend,
             () if told("turn.completed") => Self::Finish,
             () if told("signal.received") => Self::Resume,
             () if told("turn.accepted") => Self::Accept,
-            () if has(|it| matches!(it, Put::Position(_) | Put::Record(_))) => Self::Step,
-            () if has(|it| matches!(it, Put::Turn(row) if row.status == TurnStatus::Accepted)) => {
+            () if has(|it| matches!(it, RowMutation::Position(_) | RowMutation::Record(_))) => Self::Step,
+            () if has(
+                |it| matches!(it, RowMutation::Turn(row) if row.status == StoredTurnStatus::Accepted),
+            ) =>
+            {
                 Self::TakeOver
             }
             () => Self::Other,
@@ -78,7 +82,7 @@ impl Phase {
     }
 }
 
-fn is_cancelled(outcome: &Json) -> bool {
+fn is_cancelled(outcome: &JsonDocument) -> bool {
     let outcome: Result<serde_json::Value, _> = outcome.decode();
     outcome.is_ok_and(|outcome| outcome["category"] == "chat_turn_cancelled")
 }

@@ -6,18 +6,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::wire::{Ask, Line};
+use crate::wire::{ChildReport, ChildRequest};
 
 /// A child that runs.
-pub(crate) struct Process {
+pub(crate) struct ChildProcess {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: Receiver<Result<Line>>,
+    lines: Receiver<Result<ChildReport>>,
 }
 
 /// The result of waiting for a line.
-pub(crate) enum Heard {
-    Line(Line),
+pub(crate) enum ReceivedLine {
+    Line(ChildReport),
     /// Nothing in time.
     Nothing,
     /// The child is gone.
@@ -28,7 +28,7 @@ fn failed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::Child { doing, source }
 }
 
-impl Process {
+impl ChildProcess {
     pub(crate) fn start(mut command: Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed("start"))?;
@@ -42,7 +42,7 @@ impl Process {
     }
 
     /// Asks for something. A child that is gone hears nothing.
-    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<()> {
+    pub(crate) fn ask(&mut self, ask: &ChildRequest) -> Result<()> {
         let mut line = serde_json::to_string(ask).map_err(|error| failed("ask")(error.into()))?;
         line.push('\n');
         if let Some(stdin) = &mut self.stdin
@@ -54,11 +54,11 @@ impl Process {
     }
 
     /// Waits for the next line.
-    pub(crate) fn hear(&self, within: Duration) -> Result<Heard> {
+    pub(crate) fn hear(&self, within: Duration) -> Result<ReceivedLine> {
         match self.lines.recv_timeout(within) {
-            Ok(line) => line.map(Heard::Line),
-            Err(RecvTimeoutError::Timeout) => Ok(Heard::Nothing),
-            Err(RecvTimeoutError::Disconnected) => Ok(Heard::Closed),
+            Ok(line) => line.map(ReceivedLine::Line),
+            Err(RecvTimeoutError::Timeout) => Ok(ReceivedLine::Nothing),
+            Err(RecvTimeoutError::Disconnected) => Ok(ReceivedLine::Closed),
         }
     }
 
@@ -99,7 +99,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // Only when something went wrong it still runs; nobody would end it otherwise.
         self.child.kill().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Drop for Process {
     }
 }
 
-fn read(stdout: ChildStdout, tell: &Sender<Result<Line>>) {
+fn read(stdout: ChildStdout, tell: &Sender<Result<ChildReport>>) {
     let mut stdout = BufReader::new(stdout);
     loop {
         let mut text = String::new();

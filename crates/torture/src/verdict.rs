@@ -4,54 +4,59 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
-use singletree_audit::{Deed, Record, Report, Rule, StoredSession, Violation, What};
-use singletree_durable::{InvocationId, Journal, SessionKey, WaitQuery, WaitStatus};
+use singletree_audit::{
+    AuditReport, AuditRule, ClientOperation, HistoryEvent, HistoryRecord, RuleViolation, StoredSession,
+};
+use singletree_durable::{InvocationId, Journal, SessionKey, StoredWaitStatus, WaitRowQuery};
 use singletree_harness::Examination;
 
-use crate::child::Happened;
-use crate::mix::Mix;
-use crate::phase::Phase;
+use crate::child::LoggedEffect;
+use crate::mix::LoadComposition;
+use crate::phase::BatchPurpose;
 
 /// Where the kills landed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Kills {
+pub struct KillStatistics {
     /// How many there were.
     pub total: u64,
     /// How many of them found a turn running.
     pub running: u64,
     /// How many found a commit of this kind under way.
-    pub landed: BTreeMap<Phase, u64>,
+    pub landed: BTreeMap<BatchPurpose, u64>,
 }
 
 /// The result of a torture run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct TortureVerdict {
     /// The seed of the load.
     pub seed: u64,
     /// Where the kills landed.
-    pub kills: Kills,
+    pub kills: KillStatistics,
     /// The composition of the load.
-    pub mix: Mix,
+    pub mix: LoadComposition,
     /// The audit of the logs against the stored data, with the violations that were found before a kill.
-    pub report: Report,
+    pub report: AuditReport,
     /// The findings of the doctor.
     pub examination: Examination,
 }
 
-impl Verdict {
+impl TortureVerdict {
     /// Counts broken promises under the names of the report: lost, doubled, orphaned, contradicted, stuck.
     #[must_use]
     pub fn counts(&self) -> [(&'static str, usize); 5] {
-        let count = |rules: &[Rule]| rules.iter().map(|rule| self.report.count(*rule)).sum::<usize>();
+        let count = |rules: &[AuditRule]| rules.iter().map(|rule| self.report.count(*rule)).sum::<usize>();
         let findings = |of: fn(u32) -> bool| {
             self.examination.findings.iter().filter(|finding| of(finding.symptom.invariant())).count()
         };
         [
-            ("lost", count(&[Rule::Lost]) + findings(|it| it == 2)),
-            ("doubled", count(&[Rule::Doubled, Rule::Repeated])),
-            ("orphaned", count(&[Rule::Orphaned, Rule::Invented]) + findings(|it| it == 4 || it == 6)),
-            ("contradicted", count(&[Rule::Contradicted, Rule::Reordered, Rule::Overtaken])),
-            ("stuck", count(&[Rule::Stuck]) + findings(|it| it == 8) + self.examination.busy.len()),
+            ("lost", count(&[AuditRule::Lost]) + findings(|it| it == 2)),
+            ("doubled", count(&[AuditRule::Doubled, AuditRule::Repeated])),
+            (
+                "orphaned",
+                count(&[AuditRule::Orphaned, AuditRule::Invented]) + findings(|it| it == 4 || it == 6),
+            ),
+            ("contradicted", count(&[AuditRule::Contradicted, AuditRule::Reordered, AuditRule::Overtaken])),
+            ("stuck", count(&[AuditRule::Stuck]) + findings(|it| it == 8) + self.examination.busy.len()),
         ]
     }
 
@@ -62,18 +67,26 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for TortureVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Kills { total, running, landed } = &self.kills;
+        let KillStatistics { total, running, landed } = &self.kills;
         write!(f, "seed {}: {total} kills, {running} of them in a running turn", self.seed)?;
         for (phase, count) in landed {
             write!(f, ", {count} in {}", phase.as_str())?;
         }
-        let Report { sessions, calls, given, told, stored, effects, .. } = &self.report;
+        let AuditReport { sessions, calls, given, told, stored, effects, .. } = &self.report;
         write!(f, "\n{sessions} sessions, {calls} calls, {given} turns given, {told} outcomes told, ")?;
         write!(f, "{stored} turns stored, {effects} effects")?;
-        let Mix { forks, edits, late_answers, double_answers, disconnects, releases, commit_faults, .. } =
-            &self.mix;
+        let LoadComposition {
+            forks,
+            edits,
+            late_answers,
+            double_answers,
+            disconnects,
+            releases,
+            commit_faults,
+            ..
+        } = &self.mix;
         write!(
             f,
             "\n{forks} forks, {edits} edits, {late_answers} late and {double_answers} double answers, "
@@ -93,16 +106,17 @@ impl fmt::Display for Verdict {
 /// Compares the log of effects with the stored data: each effect happened once, for a stored message, and each effect
 /// that a tool result names did happen (D7). None of the load's tools is run again by itself.
 pub(crate) fn check_effects(
-    effects: &[(Option<String>, Happened)],
-    records: &[Record],
+    effects: &[(Option<String>, LoggedEffect)],
+    records: &[HistoryRecord],
     stored: &[StoredSession],
-) -> Vec<Violation> {
+) -> Vec<RuleViolation> {
     let mut found = Vec::new();
     let mut find =
-        |rule, session: &str, why| found.push(Violation { rule, session: session.to_owned(), why });
+        |rule, session: &str, why| found.push(RuleViolation { rule, session: session.to_owned(), why });
     // The expected content of a deleted session is unknown.
-    let deleted =
-        records.iter().filter(|record| matches!(record.what, What::Call { deed: Deed::Delete, .. }));
+    let deleted = records
+        .iter()
+        .filter(|record| matches!(record.what, HistoryEvent::Call { deed: ClientOperation::Delete, .. }));
     let deleted: BTreeSet<&str> = deleted.map(|deleted| deleted.session.as_str()).collect();
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
     for (session, happened) in effects {
@@ -111,12 +125,16 @@ pub(crate) fn check_effects(
         *count += 1;
         let session = session.as_deref().unwrap_or_default();
         if *count == 2 {
-            find(Rule::Doubled, session, format!("the effect of '{text}' happened again"));
+            find(AuditRule::Doubled, session, format!("the effect of '{text}' happened again"));
         }
         let asked = stored.iter().filter(|item| item.session == session);
         let asked = asked.flat_map(|it| &it.turns).any(|it| it.text.as_deref() == Some(text));
         if !asked && !deleted.contains(session) {
-            find(Rule::Orphaned, session, format!("there was an effect of '{text}', which is not stored"));
+            find(
+                AuditRule::Orphaned,
+                session,
+                format!("there was an effect of '{text}', which is not stored"),
+            );
         }
     }
     for session in stored {
@@ -124,7 +142,7 @@ pub(crate) fn check_effects(
             let done = message.brief.strip_prefix("tool:did ").and_then(|brief| brief.split(' ').next());
             if let Some(key) = done.filter(|done| !times.contains_key(done)) {
                 let why = format!("the effect {key} is told of, and did not happen");
-                find(Rule::Lost, &session.session, why);
+                find(AuditRule::Lost, &session.session, why);
             }
         }
     }
@@ -136,18 +154,24 @@ pub(crate) async fn answered_too_late(
     journal: &dyn Journal,
     key: &SessionKey,
     stored: &StoredSession,
-) -> singletree_durable::Result<Vec<Violation>> {
+) -> singletree_durable::Result<Vec<RuleViolation>> {
     let mut found = Vec::new();
     let invocations: BTreeSet<&str> = stored.waits.iter().map(|wait| wait.invocation.as_str()).collect();
     for invocation in invocations {
         let Ok(invocation) = InvocationId::parse(invocation) else { continue };
-        let waits = journal.waits(&WaitQuery::Invocation(key.tenant.clone(), invocation)).await?;
-        for (_, wait) in waits.into_iter().filter(|(of, it)| of == key && it.status == WaitStatus::Consumed) {
+        let waits = journal.waits(&WaitRowQuery::Invocation(key.tenant.clone(), invocation)).await?;
+        for (_, wait) in
+            waits.into_iter().filter(|(of, it)| of == key && it.status == StoredWaitStatus::Consumed)
+        {
             let (Some(deadline), Some(ended)) = (wait.deadline, wait.ended_at) else { continue };
             if ended >= deadline {
                 let late = ended.since(deadline).as_millis();
                 let why = format!("wait {} was answered {late} ms after its deadline", wait.no);
-                found.push(Violation { rule: Rule::Contradicted, session: stored.session.clone(), why });
+                found.push(RuleViolation {
+                    rule: AuditRule::Contradicted,
+                    session: stored.session.clone(),
+                    why,
+                });
             }
         }
     }

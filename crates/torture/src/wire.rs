@@ -1,15 +1,15 @@
 //! The protocol on the pipes: one JSON document a line.
 
 use serde::{Deserialize, Serialize};
-use singletree_audit::{Deed, End};
+use singletree_audit::{AuditedOutcome, ClientOperation};
 
 use crate::heartbeat::ChildPhase;
-use crate::phase::Phase;
+use crate::phase::BatchPurpose;
 
 /// A request of a client to the child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
-pub enum Ask {
+pub enum ChildRequest {
     /// Something new.
     Do {
         /// The call's number.
@@ -17,7 +17,7 @@ pub enum Ask {
         /// In which session.
         session: String,
         /// The operation.
-        deed: Deed,
+        deed: ClientOperation,
         /// The number of the wait and the digest of the action that an answer is about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<(u64, String)>,
@@ -55,7 +55,7 @@ pub enum Ask {
 /// Which side of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Moment {
+pub enum CommitSide {
     /// It is about to be handed to the store.
     Begin,
     /// The store has answered.
@@ -65,7 +65,7 @@ pub enum Moment {
 /// A line of the child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
-pub enum Line {
+pub enum ChildReport {
     /// It serves from here on.
     Ready {
         /// How many turns of dead processes it has taken over.
@@ -92,7 +92,7 @@ pub enum Line {
         /// The turn that the outcome is of.
         turn: Option<String>,
         /// The outcome.
-        end: End,
+        end: AuditedOutcome,
         /// The digest of the action that is asked about.
         action: Option<String>,
     },
@@ -124,12 +124,12 @@ pub enum Line {
         /// Its number in this process.
         n: u64,
         /// The phase of the commit.
-        phase: Phase,
+        phase: BatchPurpose,
         /// In which session.
         session: String,
         /// Of which turn, by its number.
         turn: Option<u64>,
         /// Which side.
-        at: Moment,
+        at: CommitSide,
     },
 }

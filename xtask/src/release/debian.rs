@@ -9,14 +9,14 @@ use std::process::Command;
 use super::{READ, RUN, place, run, said, write};
 
 /// The released version.
-pub(super) struct Release<'a> {
+pub(super) struct DebianRelease<'a> {
     pub(super) version: &'a str,
     /// Seconds since 1970; nothing in the package is newer.
     pub(super) time: &'a str,
 }
 
 /// Packs the content of an archive as a Debian package beside it, and returns the name of the file.
-pub(super) fn pack(root: &Path, archive: &Path, release: &Release<'_>) -> io::Result<String> {
+pub(super) fn pack(root: &Path, archive: &Path, release: &DebianRelease<'_>) -> io::Result<String> {
     let out = archive.parent().unwrap_or(root);
     let tree = out.join("debian");
     stage(root, archive, &tree)?;

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use super::{cargo, said};
 
 #[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
+struct LicenceMetadata {
+    packages: Vec<LicensedPackage>,
 }
 
 #[derive(Deserialize)]
-struct Package {
+struct LicensedPackage {
     name: String,
     version: String,
     license: Option<String>,
@@ -37,7 +37,7 @@ pub(super) fn notices(root: &Path) -> io::Result<String> {
         })
         .collect();
     let metadata = said(cargo(root).args(["metadata", "--format-version", "1", "--locked"]))?;
-    let metadata: Metadata = serde_json::from_str(&metadata)?;
+    let metadata: LicenceMetadata = serde_json::from_str(&metadata)?;
     let mut list = String::new();
     let mut texts = BTreeMap::new();
     for it in &metadata.packages {

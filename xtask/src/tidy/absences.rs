@@ -1,7 +1,7 @@
 //! The workspace has no global state, and reads no environment below the binary.
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 use crate::rust_source::RustSource;
 use crate::std_paths::std_modules;
 
@@ -13,7 +13,7 @@ const PROGRAMS: &[&str] =
 /// type is checked too.
 const STATE: &[&str] = &["Mutex", "RwLock", "OnceLock", "OnceCell", "Cell", "RefCell", "UnsafeCell"];
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (file, source) in repo.rust() {
         let tests_from = file.tests_from().unwrap_or(usize::MAX);
@@ -24,7 +24,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         for (at, what) in found {
             let line = source.line(at);
             if line < tests_from {
-                findings.push(Finding::at("absences", file, line, what));
+                findings.push(TidyFinding::at("absences", file, line, what));
             }
         }
     }
@@ -61,7 +61,7 @@ mod tests {
     fn finds(path: &str, code: &str, what: Option<&str>) {
         let expect: Vec<String> = what.iter().map(|what| format!("{path}:1: {what}")).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repo::of(&[(path, code)]), &expect);
+        assert_finds(check, &Repository::of(&[(path, code)]), &expect);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
-use crate::Repo;
-use crate::packages::Package;
+use super::TidyFinding;
+use crate::Repository;
+use crate::packages::WorkspacePackage;
 
 /// The permitted dependencies of each crate. An edge that is not here is forbidden.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -41,7 +41,7 @@ const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];
 
 type Levels<'a> = BTreeMap<&'a str, usize>;
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for package in &repo.packages {
         if !ROOTS.contains(&package.folder.as_str()) && row(&package.folder).is_none() {
@@ -53,19 +53,19 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     }
     match levels(&repo.packages) {
         Ok(levels) => findings.extend(tests_reach_up(&repo.packages, &levels)),
-        Err(circle) => findings.push(Finding::new("edges", circle, "is a circle")),
+        Err(circle) => findings.push(TidyFinding::new("edges", circle, "is a circle")),
     }
     findings
 }
 
 /// Prints the edges between crates as they are, the highest crate first.
 #[must_use]
-pub fn edges(repo: &Repo) -> String {
+pub fn edges(repo: &Repository) -> String {
     let levels = match levels(&repo.packages) {
         Ok(levels) => levels,
         Err(circle) => return format!("a circle: {circle}\n"),
     };
-    let mut packages: Vec<&Package> = repo.packages.iter().collect();
+    let mut packages: Vec<&WorkspacePackage> = repo.packages.iter().collect();
     packages.sort_by_key(|p| (std::cmp::Reverse(levels[p.folder.as_str()]), &p.folder));
     let mut text = String::from("crate edges, one way down:\n");
     for package in packages {
@@ -78,8 +78,8 @@ pub fn edges(repo: &Repo) -> String {
     text
 }
 
-fn edge(package: &Package, what: &str) -> Finding {
-    Finding::new("edges", &package.folder, what)
+fn edge(package: &WorkspacePackage, what: &str) -> TidyFinding {
+    TidyFinding::new("edges", &package.folder, what)
 }
 
 fn row(folder: &str) -> Option<&'static [&'static str]> {
@@ -94,7 +94,7 @@ fn allowed(from: &str, to: &str) -> bool {
 }
 
 /// A test may use the dependencies of its crate, and every crate that stands no higher than its own.
-fn tests_reach_up(packages: &[Package], levels: &Levels<'_>) -> Vec<Finding> {
+fn tests_reach_up(packages: &[WorkspacePackage], levels: &Levels<'_>) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for package in packages {
         let from = package.folder.as_str();
@@ -107,7 +107,7 @@ fn tests_reach_up(packages: &[Package], levels: &Levels<'_>) -> Vec<Finding> {
 }
 
 /// Gives every crate a level above all it depends on, or names a circle.
-fn levels(packages: &[Package]) -> Result<Levels<'_>, String> {
+fn levels(packages: &[WorkspacePackage]) -> Result<Levels<'_>, String> {
     let mut levels = Levels::new();
     while levels.len() < packages.len() {
         let before = levels.len();
@@ -126,7 +126,7 @@ fn levels(packages: &[Package]) -> Result<Levels<'_>, String> {
 }
 
 /// Follows the edges between crates without a level until one comes again.
-fn circle(packages: &[Package], levels: &Levels<'_>) -> String {
+fn circle(packages: &[WorkspacePackage], levels: &Levels<'_>) -> String {
     let stuck = |folder: &&str| !levels.contains_key(*folder);
     let mut at = packages.iter().map(|package| package.folder.as_str()).find(stuck);
     let mut path: Vec<&str> = Vec::new();
@@ -145,19 +145,19 @@ fn circle(packages: &[Package], levels: &Levels<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packages::Dependency;
+    use crate::packages::PackageDependency;
     use crate::tidy::assert_finds;
 
-    fn repo(packages: &[(&str, &[&str], &[&str])]) -> Repo {
+    fn repo(packages: &[(&str, &[&str], &[&str])]) -> Repository {
         let to = |names: &[&str], dev| {
-            let new = |name: &&str| Dependency { name: (*name).into(), internal: true, dev };
+            let new = |name: &&str| PackageDependency { name: (*name).into(), internal: true, dev };
             names.iter().map(new).collect::<Vec<_>>()
         };
-        let packages = packages.iter().map(|(folder, normal, tests)| Package {
+        let packages = packages.iter().map(|(folder, normal, tests)| WorkspacePackage {
             folder: (*folder).into(),
             dependencies: [to(normal, false), to(tests, true)].concat(),
         });
-        Repo { packages: packages.collect(), ..Repo::default() }
+        Repository { packages: packages.collect(), ..Repository::default() }
     }
 
     #[test]

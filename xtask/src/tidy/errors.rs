@@ -2,29 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 use crate::repo::SourceFile;
 use crate::rust_source::RustSource;
 
 const PAGES: &str = "docs/errors/";
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let categories = categories(repo);
     let mut findings = Vec::new();
     for (category, place) in &categories {
         if !is_snake_case(category) {
             let what = format!("the category `{category}` is not snake_case");
-            findings.push(Finding::new("errors", place, what));
+            findings.push(TidyFinding::new("errors", place, what));
         } else if repo.file(&page(category)).is_none() {
             let what = format!("the category has no page {}", page(category));
-            findings.push(Finding::new("errors", place, what));
+            findings.push(TidyFinding::new("errors", place, what));
         }
     }
     for file in repo.files.iter().filter(|file| file.folder() == PAGES.trim_end_matches('/')) {
         let category = file.name().trim_end_matches(".md");
         if file.name() != "README.md" && !categories.contains_key(category) {
-            findings.push(Finding::new("errors", &file.path, "no code returns this category"));
+            findings.push(TidyFinding::new("errors", &file.path, "no code returns this category"));
         }
     }
     findings
@@ -32,7 +32,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
 
 /// Returns the pages that categories in the code lack.
 #[must_use]
-pub fn missing_pages(repo: &Repo) -> Vec<String> {
+pub fn missing_pages(repo: &Repository) -> Vec<String> {
     categories(repo).into_keys().map(page).filter(|path| repo.file(path).is_none()).collect()
 }
 
@@ -46,7 +46,7 @@ fn is_snake_case(text: &str) -> bool {
 }
 
 /// Returns the categories that functions named `category` or `…_category` return, each with one place.
-fn categories(repo: &Repo) -> BTreeMap<&str, String> {
+fn categories(repo: &Repository) -> BTreeMap<&str, String> {
     let mut found = BTreeMap::new();
     for (file, source) in repo.rust() {
         let tests_from = file.tests_from().unwrap_or(usize::MAX);
@@ -103,12 +103,12 @@ impl Error {
     #[test]
     fn categories_with_their_pages_pass() {
         let files = [("a/src/e.rs", CODE), PAGE_A, PAGE_B, ("docs/errors/README.md", "")];
-        assert_finds(check, &Repo::of(&files), &[]);
+        assert_finds(check, &Repository::of(&files), &[]);
     }
 
     #[test]
     fn a_category_without_a_page_is_found_and_listed() {
-        let repo = Repo::of(&[("a/src/e.rs", CODE), PAGE_A]);
+        let repo = Repository::of(&[("a/src/e.rs", CODE), PAGE_A]);
         let expect = ["a/src/e.rs:7: the category has no page docs/errors/conflict.md"];
         assert_finds(check, &repo, &expect);
         assert_eq!(missing_pages(&repo), ["docs/errors/conflict.md"]);
@@ -119,14 +119,14 @@ impl Error {
         let old = ("docs/errors/old.md", "");
         let files = [("a/src/e.rs", CODE), PAGE_A, PAGE_B, old];
         let expect = ["docs/errors/old.md: no code returns this category"];
-        assert_finds(check, &Repo::of(&files), &expect);
+        assert_finds(check, &Repository::of(&files), &expect);
     }
 
     #[test]
     fn a_category_out_of_shape_is_found_and_tests_have_none() {
         let code = r#"fn category() -> &'static str { "Not-Snake" }"#;
         let expect = ["a/src/e.rs:1: the category `Not-Snake` is not snake_case"];
-        assert_finds(check, &Repo::of(&[("a/src/e.rs", code)]), &expect);
-        assert_finds(check, &Repo::of(&[("a/src/e/tests.rs", code)]), &[]);
+        assert_finds(check, &Repository::of(&[("a/src/e.rs", code)]), &expect);
+        assert_finds(check, &Repository::of(&[("a/src/e/tests.rs", code)]), &[]);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 
 /// The packages that a crate must never see, however far down. Tests are free.
 const NEVER: &[(&str, &[&str])] = &[
@@ -32,12 +32,12 @@ const HOMES: &[(&str, &[&str], &[&str])] = &[
     ("syn", &["macros"], &[]),
 ];
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (folder, never) in NEVER {
         let seen = seen(repo, folder);
         for path in never.iter().filter_map(|name| seen.get(name)) {
-            findings.push(Finding::new("external", path, "is a path that must not be"));
+            findings.push(TidyFinding::new("external", path, "is a path that must not be"));
         }
     }
     for package in &repo.packages {
@@ -47,7 +47,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
             let tests = package.external(true).any(|to| to == *name) && !home(homes) && !home(in_tests);
             if normal || tests {
                 let what = format!("may not name {name}");
-                findings.push(Finding::new("external", &package.folder, what));
+                findings.push(TidyFinding::new("external", &package.folder, what));
             }
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
 ///
 /// Beyond the crate's manifest the lock file lists the dependencies. It takes the features and platforms of the whole
 /// workspace together, so this may see more than one build does, never less.
-fn seen<'a>(repo: &'a Repo, folder: &'a str) -> BTreeMap<&'a str, String> {
+fn seen<'a>(repo: &'a Repository, folder: &'a str) -> BTreeMap<&'a str, String> {
     let mut seen = BTreeMap::new();
     let mut next = vec![(folder, true, folder.to_owned())];
     while let Some((name, internal, path)) = next.pop() {
@@ -84,22 +84,22 @@ fn seen<'a>(repo: &'a Repo, folder: &'a str) -> BTreeMap<&'a str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::Lock;
-    use crate::packages::{Dependency, Package};
+    use crate::lock::CargoLockfile;
+    use crate::packages::{PackageDependency, WorkspacePackage};
     use crate::tidy::assert_finds;
 
     /// `to` names foreign packages; `crates/x` is one of ours, `test:x` is for tests.
-    fn package(folder: &str, to: &[&str]) -> Package {
-        let dependency = |text: &&str| Dependency {
+    fn package(folder: &str, to: &[&str]) -> WorkspacePackage {
+        let dependency = |text: &&str| PackageDependency {
             name: text.trim_start_matches("test:").trim_start_matches("crates/").into(),
             internal: text.contains("crates/"),
             dev: text.starts_with("test:"),
         };
-        Package { folder: folder.into(), dependencies: to.iter().map(dependency).collect() }
+        WorkspacePackage { folder: folder.into(), dependencies: to.iter().map(dependency).collect() }
     }
 
-    fn repo(packages: Vec<Package>, lock: &str) -> Repo {
-        Repo { packages, lock: Lock::parse(lock), ..Repo::default() }
+    fn repo(packages: Vec<WorkspacePackage>, lock: &str) -> Repository {
+        Repository { packages, lock: CargoLockfile::parse(lock), ..Repository::default() }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 
 /// The crate that reads narration.
 const READER: &str = "server";
@@ -17,12 +17,12 @@ const NAMES: &[&str] = &["NarrationView", "NarrationLog"];
 /// The places that may take emitted narration: the sink that drops it, and the reader's.
 const SINKS: &[&str] = &["crates/narration/", "crates/server/"];
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for package in repo.packages.iter().filter(|package| !ROOTS.contains(&package.folder.as_str())) {
         if package.folder != READER && reachable(repo, &package.folder).contains(READER) {
             let what = format!("reaches {READER}, where narration is read");
-            findings.push(Finding::new("inert", &package.folder, what));
+            findings.push(TidyFinding::new("inert", &package.folder, what));
         }
     }
     for (file, source) in repo.rust() {
@@ -30,7 +30,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         let mut find = |at: usize, what: String| {
             let line = source.line(at);
             if line < tests_from {
-                findings.push(Finding::at("inert", file, line, what));
+                findings.push(TidyFinding::at("inert", file, line, what));
             }
         };
         let is_root = |root: &str| file.path.starts_with(&format!("crates/{root}/"));
@@ -58,7 +58,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
 }
 
 /// Returns the crates of the house that a crate depends on, over any number of others.
-fn reachable<'a>(repo: &'a Repo, from: &'a str) -> BTreeSet<&'a str> {
+fn reachable<'a>(repo: &'a Repository, from: &'a str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut next = vec![from];
     while let Some(folder) = next.pop() {
@@ -72,23 +72,23 @@ fn reachable<'a>(repo: &'a Repo, from: &'a str) -> BTreeSet<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packages::{Dependency, Package};
+    use crate::packages::{PackageDependency, WorkspacePackage};
     use crate::tidy::assert_finds;
 
-    fn packages(edges: &[(&str, &[&str])]) -> Repo {
-        let to = |name: &&str| Dependency { name: (*name).into(), internal: true, dev: false };
-        let package = |(folder, names): &(&str, &[&str])| Package {
+    fn packages(edges: &[(&str, &[&str])]) -> Repository {
+        let to = |name: &&str| PackageDependency { name: (*name).into(), internal: true, dev: false };
+        let package = |(folder, names): &(&str, &[&str])| WorkspacePackage {
             folder: (*folder).into(),
             dependencies: names.iter().map(to).collect(),
         };
-        Repo { packages: edges.iter().map(package).collect(), ..Repo::default() }
+        Repository { packages: edges.iter().map(package).collect(), ..Repository::default() }
     }
 
     // The plants are put together here, else they would be found.
     fn finds(path: &str, code: &str, expect: &[&str]) {
         let expect: Vec<String> = expect.iter().map(|what| format!("{path}:1: {what}")).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repo::of(&[(path, code)]), &expect);
+        assert_finds(check, &Repository::of(&[(path, code)]), &expect);
     }
 
     #[test]

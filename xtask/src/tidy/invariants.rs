@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 
 const PAGE: &str = "ARCHITECTURE.md";
 
 /// The mark of an invariant that is checked by something other than a test of this tree.
 const ELSEWHERE: &str = "(checked by: ";
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let Some(page) = repo.file(PAGE) else {
-        return vec![Finding::new("invariants", PAGE, "is missing, and no invariant is listed")];
+        return vec![TidyFinding::new("invariants", PAGE, "is missing, and no invariant is listed")];
     };
     let listed = listed(&page.text);
     let mut findings = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
             for cited in cited(line) {
                 if !listed.contains_key(&cited) {
                     let what = format!("INV-{cited} is not listed in {PAGE}");
-                    findings.push(Finding::at("invariants", file, number, what));
+                    findings.push(TidyFinding::at("invariants", file, number, what));
                 } else if number >= tests_from {
                     tested.insert(cited);
                 }
@@ -33,26 +33,26 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     for (invariant, entry) in listed {
         if !tested.contains(&invariant) && !entry.text.contains(ELSEWHERE) {
             let what = format!("no test cites INV-{invariant}");
-            findings.push(Finding::at("invariants", page, entry.line, what));
+            findings.push(TidyFinding::at("invariants", page, entry.line, what));
         }
     }
     findings
 }
 
-struct Entry {
+struct InvariantEntry {
     line: usize,
     text: String,
 }
 
 /// Returns the entries: each begins with its number and goes on to the next or a blank line.
-fn listed(page: &str) -> BTreeMap<usize, Entry> {
-    let mut entries: BTreeMap<usize, Entry> = BTreeMap::new();
+fn listed(page: &str) -> BTreeMap<usize, InvariantEntry> {
+    let mut entries: BTreeMap<usize, InvariantEntry> = BTreeMap::new();
     let mut current = None;
     for (line, text) in (1..).zip(page.lines()) {
         let start = text.trim_start_matches(['-', '*', '#', '|', ' ']);
         let marked = start.len() < text.len();
         if let Some(number) = cited(start).next().filter(|_| marked && start.starts_with("INV-")) {
-            entries.entry(number).or_insert(Entry { line, text: String::new() });
+            entries.entry(number).or_insert(InvariantEntry { line, text: String::new() });
             current = Some(number);
         } else if text.trim().is_empty() {
             current = None;
@@ -88,7 +88,7 @@ mod tests {
         let expect: Vec<String> = expect.iter().map(|text| named(text)).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
         let files = [("a/src/x.rs", code.as_str()), (PAGE, page.as_str())];
-        assert_finds(check, &Repo::of(&files), &expect);
+        assert_finds(check, &Repository::of(&files), &expect);
     }
 
     const TESTED: &str = "// @1\n#[cfg(test)]\nmod tests {\n    // @1, @2\n}\n";
@@ -119,6 +119,6 @@ mod tests {
     #[test]
     fn a_missing_page_is_one_finding() {
         let expect = ["ARCHITECTURE.md: is missing, and no invariant is listed"];
-        assert_finds(check, &Repo::of(&[("a/src/x.rs", TESTED)]), &expect);
+        assert_finds(check, &Repository::of(&[("a/src/x.rs", TESTED)]), &expect);
     }
 }

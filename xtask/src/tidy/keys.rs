@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 use crate::repo::SourceFile;
 use crate::rust_source::RustSource;
 
@@ -17,12 +17,12 @@ const READERS: &[&str] = &[
     "section", "named", "object",
 ];
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let Some(page) = repo.file(PAGE) else { return Vec::new() };
     let shown = shown(&page.text);
     let missing = keys(repo).into_iter().filter(|(key, _)| !shown.contains(key));
     missing
-        .map(|(key, place)| Finding::new("keys", place, format!("{PAGE} does not show the key `{key}`")))
+        .map(|(key, place)| TidyFinding::new("keys", place, format!("{PAGE} does not show the key `{key}`")))
         .collect()
 }
 
@@ -41,7 +41,7 @@ fn shown(page: &str) -> Vec<&str> {
 }
 
 /// Returns the keys that are read, each with one place.
-fn keys(repo: &Repo) -> BTreeMap<&str, String> {
+fn keys(repo: &Repository) -> BTreeMap<&str, String> {
     let mut found = BTreeMap::new();
     for (file, source) in repo.rust().filter(|(file, _)| file.path.starts_with(CODE)) {
         let tests_from = file.tests_from().unwrap_or(usize::MAX);
@@ -83,7 +83,7 @@ fn read(section: &mut Section<'_>) {
 "#;
 
     fn finds(page: &str, expect: &[&str]) {
-        assert_finds(check, &Repo::of(&[("crates/config/src/a.rs", READER), (PAGE, page)]), expect);
+        assert_finds(check, &Repository::of(&[("crates/config/src/a.rs", READER), (PAGE, page)]), expect);
     }
 
     #[test]

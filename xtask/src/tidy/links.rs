@@ -1,7 +1,7 @@
 //! The pages of the repository: a link leads to a file, and to a heading of it; links in the book stay in the book.
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 use crate::repo::SourceFile;
 
 /// Where the book is.
@@ -10,24 +10,24 @@ const BOOK: &str = "docs";
 /// Its contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let pages =
         repo.files.iter().filter(|file| file.path.ends_with(".md") && !file.path.starts_with("web/vendor/"));
     for page in pages {
         for (line, target) in targets(repo, page) {
             let wrong = wrong(repo, page, &target);
-            findings.extend(wrong.map(|wrong| Finding::at("links", page, line, wrong)));
+            findings.extend(wrong.map(|wrong| TidyFinding::at("links", page, line, wrong)));
         }
         if is_in_book(&page.path) && page.path != SUMMARY && !is_listed(repo, &page.path) {
-            findings.push(Finding::at("links", page, 1, format!("the page does not stand in {SUMMARY}")));
+            findings.push(TidyFinding::at("links", page, 1, format!("the page does not stand in {SUMMARY}")));
         }
     }
     findings
 }
 
 /// Describes the fault of a link, if it has one.
-fn wrong(repo: &Repo, page: &SourceFile, target: &str) -> Option<String> {
+fn wrong(repo: &Repository, page: &SourceFile, target: &str) -> Option<String> {
     let (path, heading) = target.split_once('#').map_or((target, None), |it| (it.0, Some(it.1)));
     let path = if path.is_empty() { page.path.clone() } else { resolved(page.folder(), path) };
     if is_in_book(&page.path) && !is_in_book(&path) {
@@ -47,13 +47,13 @@ fn is_in_book(path: &str) -> bool {
     path.starts_with(&format!("{BOOK}/"))
 }
 
-fn is_listed(repo: &Repo, path: &str) -> bool {
+fn is_listed(repo: &Repository, path: &str) -> bool {
     let Some(summary) = repo.file(SUMMARY) else { return false };
     targets(repo, summary).iter().any(|(_, it)| resolved(BOOK, it) == path)
 }
 
 /// Returns the text of a page as the book shows it: with the text of included pages.
-fn text_of(repo: &Repo, page: &SourceFile) -> String {
+fn text_of(repo: &Repository, page: &SourceFile) -> String {
     let included = |line: &str| {
         let path = line.strip_prefix("{{#include ")?.strip_suffix("}}")?.split(':').next()?;
         Some(repo.file(&resolved(page.folder(), path))?.text.clone())
@@ -66,7 +66,7 @@ fn text_of(repo: &Repo, page: &SourceFile) -> String {
 
 /// Returns the links of a page that lead to files, with their lines; a page that cannot be included is a link that
 /// leads nowhere.
-fn targets(repo: &Repo, page: &SourceFile) -> Vec<(usize, String)> {
+fn targets(repo: &Repository, page: &SourceFile) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (line, text) in prose(&text_of(repo, page)) {
         if let Some(path) = text.strip_prefix("{{#include ") {
@@ -123,7 +123,7 @@ mod tests {
     fn finds(text: &str, expect: &[&str]) {
         let page = ("docs/a.md", text);
         let outside = ("bench/README.md", "# Costs\n");
-        assert_finds(check, &Repo::of(&[CONTENTS, OTHER, outside, page]), expect);
+        assert_finds(check, &Repository::of(&[CONTENTS, OTHER, outside, page]), expect);
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         finds("# A\n[x](b/c.md#gone)\n", &["docs/a.md:2: 'b/c.md#gone' names no heading of docs/b/c.md"]);
         finds("# A\n[x](#b)\n", &["docs/a.md:2: '#b' names no heading of docs/a.md"]);
         let files = [("README.md", "# R\n[x](docs/x.md)\n")];
-        assert_finds(check, &Repo::of(&files), &["README.md:2: 'docs/x.md' leads nowhere"]);
+        assert_finds(check, &Repository::of(&files), &["README.md:2: 'docs/x.md' leads nowhere"]);
     }
 
     #[test]
@@ -146,13 +146,17 @@ mod tests {
         finds("# A\n[x](../bench/README.md)\n", &["docs/a.md:2: '../bench/README.md' leads out of the book"]);
         let files =
             [CONTENTS, OTHER, ("docs/a.md", "# A\n"), ("README.md", "# R\n[a](docs/a.md) [d](docs/)\n")];
-        assert_finds(check, &Repo::of(&files), &[]);
+        assert_finds(check, &Repository::of(&files), &[]);
     }
 
     #[test]
     fn a_page_that_is_not_in_the_contents_is_found() {
         let files = [CONTENTS, OTHER, ("docs/a.md", "# A\n"), ("docs/d.md", "# D\n")];
-        assert_finds(check, &Repo::of(&files), &["docs/d.md:1: the page does not stand in docs/SUMMARY.md"]);
+        assert_finds(
+            check,
+            &Repository::of(&files),
+            &["docs/d.md:1: the page does not stand in docs/SUMMARY.md"],
+        );
     }
 
     #[test]
@@ -163,7 +167,7 @@ mod tests {
             "bench/README.md:3: 'gone.md' leads nowhere",
             "docs/a.md:4: 'gone.md' leads nowhere",
         ];
-        assert_finds(check, &Repo::of(&[OUTSIDE, CONTENTS, OTHER, page]), &expect);
+        assert_finds(check, &Repository::of(&[OUTSIDE, CONTENTS, OTHER, page]), &expect);
         finds("# A\n{{#include ../gone.md}}\n", &["docs/a.md:2: '../gone.md' leads out of the book"]);
     }
 }

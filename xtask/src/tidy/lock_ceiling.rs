@@ -1,7 +1,7 @@
 //! Dependencies are a budget: the lock file may not outgrow its ceiling.
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 
 /// Packages in `Cargo.lock`: 177 when the workspace was first complete (165 for the frame, twelve of our own crate
 /// and of the packages that read fixtures and name their cases); 315 since it speaks HTTP (reqwest with rustls and
@@ -10,23 +10,25 @@ use crate::Repo;
 /// to grow. Raise it only in a commit that says here why the new ones are needed.
 const CEILING: usize = 354;
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let count = repo.lock.count;
     let over = count > CEILING;
     let what = format!("{count} packages, {CEILING} is the ceiling");
-    over.then(|| Finding::new("lock", "Cargo.lock", what)).into_iter().collect()
+    over.then(|| TidyFinding::new("lock", "Cargo.lock", what)).into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::Lock;
+    use crate::lock::CargoLockfile;
     use crate::tidy::assert_finds;
 
     #[test]
     fn one_package_too_many_is_found() {
-        let repo =
-            |packages| Repo { lock: Lock::parse(&"[[package]]\n".repeat(packages)), ..Repo::default() };
+        let repo = |packages| Repository {
+            lock: CargoLockfile::parse(&"[[package]]\n".repeat(packages)),
+            ..Repository::default()
+        };
         assert_finds(check, &repo(354), &[]);
         assert_finds(check, &repo(355), &["Cargo.lock: 355 packages, 354 is the ceiling"]);
     }

@@ -1,7 +1,7 @@
 //! Marks that do not belong in the repository: loose ends, muted lints, machine paths.
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 use crate::repo::SourceFile;
 use crate::rust_source::RustSource;
 
@@ -28,7 +28,7 @@ const HOSTS: &[&str] = &[
     concat!("py", "pi"),
 ];
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     // The lock file is cargo's, and names the registry.
     // So are the page's libraries whole releases of somebody else.
@@ -39,7 +39,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
             // A recording holds the bytes of the wire unchanged.
             let line = if file.path.ends_with(".sse") { line.trim_end() } else { line };
             for what in in_text(line) {
-                findings.push(Finding::at("marks", file, number, what));
+                findings.push(TidyFinding::at("marks", file, number, what));
             }
         }
         findings.extend(file.rust.iter().flat_map(|source| in_code(file, source)));
@@ -75,25 +75,25 @@ fn stands_alone(line: &str, mark: &str) -> bool {
     })
 }
 
-fn in_code(file: &SourceFile, source: &RustSource) -> Vec<Finding> {
+fn in_code(file: &SourceFile, source: &RustSource) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for name in LOOSE_MACROS {
         for at in source.words(name).filter(|at| source.code[at + name.len()..].starts_with('!')) {
-            found.push(Finding::at("marks", file, source.line(at), format!("{name}! left behind")));
+            found.push(TidyFinding::at("marks", file, source.line(at), format!("{name}! left behind")));
         }
     }
     for (number, line) in (1..).zip(source.code.lines()) {
         let packed: String = line.split_whitespace().collect();
         for attribute in ATTRIBUTES.iter().filter(|attribute| packed.contains(*attribute)) {
             let what = format!("{attribute} is not for us: expect with a reason, or mend it");
-            found.push(Finding::at("marks", file, number, what));
+            found.push(TidyFinding::at("marks", file, number, what));
         }
     }
     found
 }
 
 /// A Markdown file has one title. Lines between fences are not headings.
-fn titles(file: &SourceFile) -> Option<Finding> {
+fn titles(file: &SourceFile) -> Option<TidyFinding> {
     let mut fenced = false;
     let mut titles = 0;
     for line in file.text.lines() {
@@ -103,7 +103,7 @@ fn titles(file: &SourceFile) -> Option<Finding> {
             titles += 1;
         }
     }
-    (titles != 1).then(|| Finding::at("marks", file, 1, format!("{titles} titles, one is right")))
+    (titles != 1).then(|| TidyFinding::at("marks", file, 1, format!("{titles} titles, one is right")))
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     fn finds(path: &str, text: &str, expect: &[String]) {
         let expect: Vec<String> = expect.iter().map(|what| format!("{path}:{what}")).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repo::of(&[(path, text)]), &expect);
+        assert_finds(check, &Repository::of(&[(path, text)]), &expect);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How modules are named, begun and declared, and the permitted content of a crate's root.
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 use crate::repo::SourceFile;
 use crate::rust_source::RustSource;
 
@@ -14,10 +14,10 @@ const ROOT_LINES: usize = 150;
 /// Lines of a function that a procedural macro must have in its crate's root.
 const MACRO_LINES: usize = 10;
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (file, source) in repo.rust() {
-        let mut find = |line, what: String| findings.push(Finding::at("modules", file, line, what));
+        let mut find = |line, what: String| findings.push(TidyFinding::at("modules", file, line, what));
         if in_folder(file, "src") && !file.text.starts_with("//! ") {
             find(1, "a module begins with a line `//! `".to_owned());
         }
@@ -50,7 +50,7 @@ fn in_folder(file: &SourceFile, folder: &str) -> bool {
 }
 
 /// Tells whether a parent has `mod name;` for this file. Roots need none.
-fn declared(repo: &Repo, file: &SourceFile) -> bool {
+fn declared(repo: &Repository, file: &SourceFile) -> bool {
     let folder = file.folder();
     let modules = in_folder(file, "src") || folder.contains("/tests/it") || folder == "tests/it";
     if !modules || matches!(file.name(), "lib.rs" | "main.rs") || folder.ends_with("src/bin") {
@@ -107,7 +107,7 @@ mod tests {
             ("a/tests/it/main.rs", "mod z;\n"),
             ("a/tests/it/z.rs", ""),
         ];
-        assert_finds(check, &Repo::of(&files), &[]);
+        assert_finds(check, &Repository::of(&files), &[]);
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
             "a/src/y/utils.rs:1: `utils` does not say what is inside",
         ];
         let utils = ("a/src/y/utils.rs", "//! U.\n");
-        assert_finds(check, &Repo::of(&[&files[..], &[utils]].concat()), &expect);
+        assert_finds(check, &Repository::of(&[&files[..], &[utils]].concat()), &expect);
     }
 
     #[test]
@@ -135,13 +135,13 @@ mod tests {
             "a/tests/it/lost.rs:1: no module declares this file, so nothing compiles it",
             "a/tests/other.rs:1: integration tests live in one binary, tests/it",
         ];
-        assert_finds(check, &Repo::of(&files), &expect);
+        assert_finds(check, &Repository::of(&files), &expect);
     }
 
     #[test]
     fn code_in_a_root_is_found() {
         let root = |text: &str, expect: &[&str]| {
-            assert_finds(check, &Repo::of(&[("a/src/lib.rs", text)]), expect);
+            assert_finds(check, &Repository::of(&[("a/src/lib.rs", text)]), expect);
         };
         root("//! A.\nfn f() {}\n", &["a/src/lib.rs:2: lib.rs holds the body of fn f"]);
         root("//! A.\n#[proc_macro_derive(State)]\npub fn state(i: T) -> T {\n    x(i)\n}\n", &[]);

@@ -1,7 +1,7 @@
 //! The plan half of the engine is pure: no runtime, no clock, no I/O.
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 use crate::std_paths::std_modules;
 
 /// Names that may not stand in the code of the plan.
@@ -10,7 +10,7 @@ const NAMES: &[&str] = &["tokio", "async", "await", "SystemTime", "Instant"];
 /// Modules of the standard library that it may not use, alone or in a group.
 const MODULES: &[&str] = &["time", "fs", "net", "io", "thread", "env", "process"];
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (file, source) in repo.rust() {
         if file.path != "crates/engine/src/plan.rs" && !file.path.starts_with("crates/engine/src/plan/") {
@@ -23,7 +23,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
             .map(|(at, name)| (at, format!("std::{name}")));
         for (at, name) in names.chain(modules) {
             let what = format!("the plan is pure, and this uses {name}");
-            findings.push(Finding::at("plan", file, source.line(at), what));
+            findings.push(TidyFinding::at("plan", file, source.line(at), what));
         }
     }
     findings
@@ -40,7 +40,7 @@ mod tests {
             .map(|name| format!("crates/engine/src/plan/x.rs:1: the plan is pure, and this uses {name}"))
             .collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repo::of(&[("crates/engine/src/plan/x.rs", code)]), &expect);
+        assert_finds(check, &Repository::of(&[("crates/engine/src/plan/x.rs", code)]), &expect);
     }
 
     #[test]
@@ -61,6 +61,6 @@ mod tests {
     fn pure_code_and_words_about_impure_things_pass() {
         finds("// no tokio, no std::fs\nuse std::sync::Arc; fn instant() { \"Instant\" }", &[]);
         let elsewhere = [("crates/engine/src/run/x.rs", "use tokio::sync::mpsc;")];
-        assert_finds(check, &Repo::of(&elsewhere), &[]);
+        assert_finds(check, &Repository::of(&elsewhere), &[]);
     }
 }

@@ -1,7 +1,7 @@
 //! Files and functions that fit the head.
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 
 /// Lines of a file without its tests.
 const FILE: usize = 500;
@@ -12,7 +12,7 @@ const TEST_FILE: usize = 600;
 /// Lines of a function, tests included.
 const FUNCTION: usize = 70;
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (file, source) in repo.rust() {
         let all = file.text.lines().count();
@@ -22,7 +22,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         let mut limit = |line, what: &str, size: usize, max: usize| {
             if size > max {
                 let what = format!("{what} of {size} lines, {max} is the limit");
-                findings.push(Finding::at("sizes", file, line, what));
+                findings.push(TidyFinding::at("sizes", file, line, what));
             }
         };
         limit(1, "a file", all - tests, FILE);
@@ -40,7 +40,7 @@ mod tests {
     use crate::tidy::assert_finds;
 
     fn finds(path: &str, text: &str, expect: &[&str]) {
-        assert_finds(check, &Repo::of(&[(path, text)]), expect);
+        assert_finds(check, &Repository::of(&[(path, text)]), expect);
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! The list of rules that no fixture exercises: each entry names tests of ours, and each of them exists.
 
-use super::Finding;
-use crate::Repo;
+use super::TidyFinding;
+use crate::Repository;
 use crate::repo::SourceFile;
 
 const PAGE: &str = "docs/unexercised.md";
 
-pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     let Some(page) = repo.file(PAGE) else {
-        return vec![Finding::new("unexercised", PAGE, "is missing, and no test is named")];
+        return vec![TidyFinding::new("unexercised", PAGE, "is missing, and no test is named")];
     };
     let mut findings = Vec::new();
     for (line, row) in (1..).zip(page.text.lines()).filter(|(_, row)| row.starts_with("| ")) {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         let (Some(entry), Some(tests)) = (cells.first(), cells.get(2)) else {
-            findings.push(Finding::at("unexercised", page, line, "a row has an entry, a section and tests"));
+            findings.push(TidyFinding::at(
+                "unexercised",
+                page,
+                line,
+                "a row has an entry, a section and tests",
+            ));
             continue;
         };
         // The head of the table.
@@ -23,19 +28,18 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         }
         let found = named(repo, tests);
         if found.is_empty() {
-            findings.push(Finding::at("unexercised", page, line, format!("'{entry}' names no test")));
+            findings.push(TidyFinding::at("unexercised", page, line, format!("'{entry}' names no test")));
         }
         let missing = found.into_iter().filter_map(|(test, exists)| (!exists).then_some(test));
-        findings
-            .extend(missing.map(|missing| {
-                Finding::at("unexercised", page, line, format!("there is no test {missing}"))
-            }));
+        findings.extend(missing.map(|missing| {
+            TidyFinding::at("unexercised", page, line, format!("there is no test {missing}"))
+        }));
     }
     findings
 }
 
 /// Returns the tests that a cell names, each after its file, and whether they exist.
-fn named(repo: &Repo, cell: &str) -> Vec<(String, bool)> {
+fn named(repo: &Repository, cell: &str) -> Vec<(String, bool)> {
     let mut path = "";
     let mut tests = Vec::new();
     for name in cell.split('`').skip(1).step_by(2) {
@@ -72,7 +76,7 @@ mod tests {
         let page = format!("# A\n\n| what | section | tests |\n|---|---|---|\n{row}\n");
         let expect: Vec<_> = expect.iter().map(|it| format!("{PAGE}:5: {it}")).collect();
         let expect: Vec<_> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repo::of(&[("a/it.rs", CODE), (PAGE, &page)]), &expect);
+        assert_finds(check, &Repository::of(&[("a/it.rs", CODE), (PAGE, &page)]), &expect);
     }
 
     #[test]
@@ -97,6 +101,6 @@ mod tests {
     #[test]
     fn a_missing_page_is_one_finding() {
         let expect = ["docs/unexercised.md: is missing, and no test is named"];
-        assert_finds(check, &Repo::of(&[("a/it.rs", CODE)]), &expect);
+        assert_finds(check, &Repository::of(&[("a/it.rs", CODE)]), &expect);
     }
 }

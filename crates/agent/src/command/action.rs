@@ -12,7 +12,7 @@ const EARLIER_BYTES: usize = 1_000;
 /// One action that was carried out, or was not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Action {
+pub struct CommandAction {
     /// The tool.
     pub tool: String,
     /// The arguments; none where they could not be read.
@@ -21,7 +21,7 @@ pub struct Action {
     pub result: String,
 }
 
-impl Action {
+impl CommandAction {
     /// Makes the record of a call and its answer.
     pub(crate) fn of(call: &ToolCall, result: &str) -> Self {
         Self { tool: call.name.clone(), arguments: call.arguments.clone(), result: result.to_owned() }
@@ -31,18 +31,18 @@ impl Action {
 /// The last actions of the running command, the latest last: part of the state, kept with it, and gone with the turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Actions(Vec<Action>);
+pub struct CommandActions(Vec<CommandAction>);
 
-impl Actions {
+impl CommandActions {
     /// Returns them, the latest last.
     #[must_use]
-    pub fn as_slice(&self) -> &[Action] {
+    pub fn as_slice(&self) -> &[CommandAction] {
         &self.0
     }
 
     /// Adds actions. The last one is kept whole; earlier ones keep only the beginning of their result.
-    pub(crate) fn with(&self, done: impl IntoIterator<Item = Action>) -> Self {
-        let mut all: Vec<Action> = self.0.iter().cloned().chain(done).collect();
+    pub(crate) fn with(&self, done: impl IntoIterator<Item = CommandAction>) -> Self {
+        let mut all: Vec<CommandAction> = self.0.iter().cloned().chain(done).collect();
         all.drain(..all.len().saturating_sub(KEPT));
         let earlier = all.len().saturating_sub(1);
         for action in
@@ -59,22 +59,22 @@ impl Actions {
 mod tests {
     use super::*;
 
-    fn action(result: &str) -> Action {
-        Action { tool: "look".into(), arguments: None, result: result.into() }
+    fn action(result: &str) -> CommandAction {
+        CommandAction { tool: "look".into(), arguments: None, result: result.into() }
     }
 
     #[test]
     fn the_last_five_are_kept_and_the_last_one_whole() {
         let long = "é".repeat(1_000);
-        let mut actions = Actions::default().with([action(&long)]);
+        let mut actions = CommandActions::default().with([action(&long)]);
         assert_eq!(actions.as_slice(), [action(&long)]);
         for no in 0..5 {
             actions = actions.with([action(&no.to_string())]);
         }
-        let expected: Vec<Action> = (0..5).map(|it| action(&it.to_string())).collect();
+        let expected: Vec<CommandAction> = (0..5).map(|it| action(&it.to_string())).collect();
         assert_eq!(actions.as_slice(), expected);
         let cut = action(&format!("{}…", "é".repeat(500)));
-        let two = Actions::default().with([action(&long)]).with([action(&long)]);
+        let two = CommandActions::default().with([action(&long)]).with([action(&long)]);
         assert_eq!(two.as_slice(), [cut.clone(), action(&long)]);
         // Cut once: a result that is cut already stays the same.
         assert_eq!(two.with([action("a")]).as_slice(), [cut.clone(), cut, action("a")]);

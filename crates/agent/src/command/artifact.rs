@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use singletree_durable::{Document, Timestamp};
+use singletree_durable::{StoredDocument, Timestamp};
 
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ pub struct ArtifactName {
 /// Who made an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ArtifactSource {
+pub enum ArtifactOrigin {
     /// A person.
     User,
     /// The agent.
@@ -36,11 +36,11 @@ pub enum ArtifactSource {
 
 /// An artifact as it is stored. Its content never changes; another content is another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Artifact {
+pub struct SessionArtifact {
     /// Its name.
     pub name: ArtifactName,
     /// Who made it.
-    pub source: ArtifactSource,
+    pub source: ArtifactOrigin,
     /// Its content.
     pub content: String,
     /// The SHA-256 of the content, in lower-case hexadecimal: an approval refers to this digest.
@@ -63,30 +63,30 @@ pub struct Artifact {
 /// ```
 ///
 /// ```compile_fail,E0277
-/// fn forged(artifact: singletree_agent::Artifact) -> singletree_agent::ApprovedArtifact {
+/// fn forged(artifact: singletree_agent::SessionArtifact) -> singletree_agent::ApprovedArtifact {
 ///     artifact.into()
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovedArtifact {
-    artifact: Artifact,
+    artifact: SessionArtifact,
 }
 
 /// The stored form of an artifact.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Stored {
+pub(super) struct StoredArtifact {
     pub(super) name: ArtifactName,
-    pub(super) source: ArtifactSource,
+    pub(super) source: ArtifactOrigin,
     pub(super) content: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) approval: Option<Approval>,
+    pub(super) approval: Option<StoredApproval>,
 }
 
 /// That a person has approved it: exactly this content.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Approval {
+pub(super) struct StoredApproval {
     pub(super) digest: String,
     pub(super) by: String,
     pub(super) at: Timestamp,
@@ -113,18 +113,18 @@ impl fmt::Display for ArtifactName {
     }
 }
 
-impl Artifact {
+impl SessionArtifact {
     /// Reads a stored artifact.
     ///
     /// # Errors
     /// `store_corrupt`, also when the approved content is not the stored content.
-    pub(super) fn stored(document: &Document) -> Result<Self> {
+    pub(super) fn stored(document: &StoredDocument) -> Result<Self> {
         let corrupt = |source: Option<serde_json::Error>| {
             let what = format!("the artifact '{}'", document.key.id);
             let source = source.map(Into::into);
             Error::Store { source: singletree_durable::Error::Corrupt { what, source } }
         };
-        let Stored { name, source, content, approval } =
+        let StoredArtifact { name, source, content, approval } =
             document.body.decode().map_err(|error| corrupt(Some(error)))?;
         let digest = digest(&content);
         if approval.as_ref().is_some_and(|approval| approval.digest != digest) {
@@ -137,8 +137,8 @@ impl Artifact {
 
 impl ApprovedArtifact {
     /// Takes a stored artifact, if it is approved.
-    pub(super) fn of(document: &Document) -> Result<Option<Self>> {
-        let artifact = Artifact::stored(document)?;
+    pub(super) fn of(document: &StoredDocument) -> Result<Option<Self>> {
+        let artifact = SessionArtifact::stored(document)?;
         Ok(artifact.approved_by.is_some().then_some(Self { artifact }))
     }
 
@@ -156,7 +156,7 @@ impl ApprovedArtifact {
 
     /// Returns the JSON that a model is shown of it.
     pub(super) fn shown(&self) -> Value {
-        let Artifact { name, source, content, .. } = &self.artifact;
+        let SessionArtifact { name, source, content, .. } = &self.artifact;
         json!({ "kind": name.kind, "key": name.key, "version": name.version, "source": source, "content": content })
     }
 }

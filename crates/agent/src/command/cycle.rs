@@ -3,30 +3,30 @@
 use serde_json::json;
 use singletree_durable::SessionKey;
 use singletree_engine::{Ctx, NodeError};
-use singletree_harness::PromptPolicy;
+use singletree_harness::TurnPromptPolicy;
 use singletree_llm::ChatMessage;
 
-use super::action::Actions;
+use super::action::CommandActions;
 use super::prompt::CommandPrompt;
 use super::snapshot::{self, READ_TIME};
-use crate::kit::Kit;
-use crate::member::Member;
+use crate::kit::AgentToolbox;
+use crate::member::AgentMember;
 use crate::state::AgentState;
 
 /// The data of a command for a request to a model: every part of the state that may be in a prompt, and not the
 /// conversation.
 #[derive(Debug)]
-pub(crate) struct Cycle<'a> {
+pub(crate) struct CommandCycle<'a> {
     command: &'a str,
     /// Which cycle it is, from 1.
     number: u64,
-    done: &'a Actions,
+    done: &'a CommandActions,
     session: SessionKey,
 }
 
 /// The kind of a message of the model, which decides how the loop continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ProposalVerdict {
     /// It proposes one action that can be carried out.
     Proposal,
     /// It asks for one action that nobody can carry out; the tool's answer says why.
@@ -39,10 +39,10 @@ pub(crate) enum Verdict {
 
 /// Tells whether the running session is one of commands.
 pub(crate) fn is_command(cx: &Ctx<AgentState>) -> bool {
-    cx.extension::<PromptPolicy>().is_some_and(|extension| *extension == PromptPolicy::Command)
+    cx.extension::<TurnPromptPolicy>().is_some_and(|extension| *extension == TurnPromptPolicy::Command)
 }
 
-impl<'a> Cycle<'a> {
+impl<'a> CommandCycle<'a> {
     /// Looks at the state, where the session is one of commands.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl<'a> Cycle<'a> {
     }
 
     /// Makes the prompt: everything is read anew.
-    pub(crate) async fn prompt(&self, member: &Member) -> Result<CommandPrompt, NodeError> {
+    pub(crate) async fn prompt(&self, member: &AgentMember) -> Result<CommandPrompt, NodeError> {
         let state = snapshot::read(member.snapshots.as_ref(), &self.session).await?;
         let snapshot = json!({ "cycle": self.number, "done": self.done, "state": state });
         let prompt = CommandPrompt::new(self.command, snapshot);
@@ -86,9 +86,9 @@ impl<'a> Cycle<'a> {
     }
 }
 
-impl Verdict {
+impl ProposalVerdict {
     /// Judges a message of the model: one proposal a cycle.
-    pub(crate) fn of(message: &ChatMessage, kit: &Kit<'_>) -> Self {
+    pub(crate) fn of(message: &ChatMessage, kit: &AgentToolbox<'_>) -> Self {
         match message.tool_calls.as_slice() {
             [] => Self::Answer,
             [call] if kit.runnable(call).is_some() || kit.hand_off(call).is_some() => Self::Proposal,

@@ -10,9 +10,9 @@ mod prompt;
 mod shelf;
 mod snapshot;
 
-pub use action::{Action, Actions};
-pub use artifact::{ApprovedArtifact, Artifact, ArtifactName, ArtifactSource};
-pub(crate) use cycle::{Cycle, Verdict, is_command};
+pub use action::{CommandAction, CommandActions};
+pub use artifact::{ApprovedArtifact, ArtifactName, ArtifactOrigin, SessionArtifact};
+pub(crate) use cycle::{CommandCycle, ProposalVerdict, is_command};
 pub use prompt::CommandPrompt;
 pub use shelf::Artifacts;
 pub use snapshot::SnapshotSource;

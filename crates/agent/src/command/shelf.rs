@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, Json, SessionKey, TenantId};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, JsonDocument, SessionKey,
+    StoredDocument, TenantId,
+};
 use singletree_engine::Clock;
 
-use super::artifact::{Approval, ApprovedArtifact, Artifact, ArtifactName, ArtifactSource, Stored, digest};
+use super::artifact::{
+    ApprovedArtifact, ArtifactName, ArtifactOrigin, SessionArtifact, StoredApproval, StoredArtifact, digest,
+};
 use crate::error::{Error, Result};
 
 /// The kind of the documents.
@@ -21,14 +26,14 @@ const SHOWN_BYTES: usize = 256 << 10;
 /// Keeps the artifacts of sessions. A model is shown only artifacts that a person has approved.
 #[derive(Debug, Clone)]
 pub struct Artifacts {
-    documents: Arc<dyn Documents>,
+    documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
 }
 
 impl Artifacts {
     /// Keeps artifacts in a store.
     #[must_use]
-    pub fn new(documents: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(documents: Arc<dyn DocumentStore>, clock: Arc<dyn Clock>) -> Self {
         Self { documents, clock }
     }
 
@@ -44,9 +49,9 @@ impl Artifacts {
         &self,
         session: &SessionKey,
         (kind, key): (&str, &str),
-        source: ArtifactSource,
+        source: ArtifactOrigin,
         content: &str,
-    ) -> Result<Artifact> {
+    ) -> Result<SessionArtifact> {
         ArtifactName::check(kind, key)?;
         if content.len() > CONTENT_BYTES {
             let why = format!("it has {} bytes, and {CONTENT_BYTES} are allowed", content.len());
@@ -59,10 +64,11 @@ impl Artifacts {
         let versions = all.iter().map(|item| &item.name).filter(|it| it.kind == kind && it.key == key);
         let version = versions.map(|it| it.version).max().unwrap_or_default() + 1;
         let name = ArtifactName { kind: kind.to_owned(), key: key.to_owned(), version };
-        let stored = Stored { name: name.clone(), source, content: content.to_owned(), approval: None };
-        self.documents.change(vec![written(session, &stored, Expect::Absent)?]).await?;
+        let stored =
+            StoredArtifact { name: name.clone(), source, content: content.to_owned(), approval: None };
+        self.documents.change(vec![written(session, &stored, DocumentPrecondition::Absent)?]).await?;
         let (content, digest) = (content.to_owned(), digest(content));
-        Ok(Artifact { name, source, content, digest, approved_by: None, approved_at: None })
+        Ok(SessionArtifact { name, source, content, digest, approved_by: None, approved_at: None })
     }
 
     /// Records that a person has approved an artifact: the one with exactly this digest. Approving it again changes
@@ -97,21 +103,21 @@ impl Artifacts {
         session: &SessionKey,
         (name, digest): (&ArtifactName, &str),
         by: &str,
-        mut changes: Vec<Change>,
+        mut changes: Vec<DocumentChange>,
     ) -> Result<()> {
         let found = self.documents.document(&document_key(session, name)).await?;
         let document = found.ok_or_else(|| Error::Artifact { why: format!("there is no {name}") })?;
-        let artifact = Artifact::stored(&document)?;
+        let artifact = SessionArtifact::stored(&document)?;
         if artifact.digest != digest {
             return Err(Error::Artifact { why: format!("{name} says something else than was approved") });
         }
         if artifact.approved_by.is_some() {
             return Ok(());
         }
-        let Artifact { name, source, content, digest, .. } = artifact;
-        let approval = Some(Approval { digest, by: by.to_owned(), at: self.clock.now() });
-        let stored = Stored { name, source, content, approval };
-        changes.push(written(session, &stored, Expect::Version(document.version))?);
+        let SessionArtifact { name, source, content, digest, .. } = artifact;
+        let approval = Some(StoredApproval { digest, by: by.to_owned(), at: self.clock.now() });
+        let stored = StoredArtifact { name, source, content, approval };
+        changes.push(written(session, &stored, DocumentPrecondition::Version(document.version))?);
         Ok(self.documents.change(changes).await?)
     }
 
@@ -119,8 +125,8 @@ impl Artifacts {
     ///
     /// # Errors
     /// `store_unavailable` and its kin.
-    pub async fn all(&self, session: &SessionKey) -> Result<Vec<Artifact>> {
-        self.documents(session).await?.iter().map(Artifact::stored).collect()
+    pub async fn all(&self, session: &SessionKey) -> Result<Vec<SessionArtifact>> {
+        self.documents(session).await?.iter().map(SessionArtifact::stored).collect()
     }
 
     /// Returns the artifacts that a model may be shown: the latest approved version of each, ordered by kind and key.
@@ -144,7 +150,7 @@ impl Artifacts {
         Ok(latest.into_values().collect())
     }
 
-    async fn documents(&self, session: &SessionKey) -> Result<Vec<Document>> {
+    async fn documents(&self, session: &SessionKey) -> Result<Vec<StoredDocument>> {
         let prefix = prefix(session);
         let found = self.documents.documents(&session.tenant, KIND, Some(&prefix), ARTIFACTS + 1).await?;
         Ok(found.into_iter().filter(|item| item.key.id.starts_with(&prefix)).collect())
@@ -152,13 +158,17 @@ impl Artifacts {
 }
 
 /// Returns the change that keeps an artifact.
-fn written(session: &SessionKey, stored: &Stored, expect: Expect) -> Result<Change> {
-    let body = Json::of(stored).map_err(|error| {
+fn written(
+    session: &SessionKey,
+    stored: &StoredArtifact,
+    expect: DocumentPrecondition,
+) -> Result<DocumentChange> {
+    let body = JsonDocument::of(stored).map_err(|error| {
         let what = "an artifact that JSON cannot represent".to_owned();
         singletree_durable::Error::Corrupt { what, source: Some(error.into()) }
     })?;
     let key = document_key(session, &stored.name);
-    Ok(Change::Write { key, expect, session: Some(session.session.clone()), body, expires_at: None })
+    Ok(DocumentChange::Write { key, expect, session: Some(session.session.clone()), body, expires_at: None })
 }
 
 /// Begins the ids of a session's artifacts. The length tells where the session's name ends, whatever is in it.

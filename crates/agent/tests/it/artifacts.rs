@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_agent::{AgentLoop, Artifact, ArtifactSource, Artifacts};
+use singletree_agent::{AgentLoop, ArtifactOrigin, Artifacts, SessionArtifact};
 use singletree_durable::{
-    Change, Document, Documents, Expect, Json, MemoryStore, SessionId, SessionKey, TenantId, Timestamp,
+    DocumentChange, DocumentPrecondition, DocumentStore, JsonDocument, MemoryStore, SessionId, SessionKey,
+    StoredDocument, TenantId, Timestamp,
 };
 use singletree_engine::Clock;
-use singletree_harness::{PromptPolicy, SendOptions};
+use singletree_harness::{SendOptions, TurnPromptPolicy};
 use singletree_llm::{ChatMessage, Script, canonical_json};
 
 use crate::rig::{SESSION, completed, errored, open};
@@ -31,7 +32,7 @@ fn shelf(store: &MemoryStore) -> Arc<Artifacts> {
     Arc::new(Artifacts::new(Arc::new(store.clone()), Arc::new(Noon)))
 }
 
-async fn approve(shelf: &Artifacts, artifact: &Artifact) {
+async fn approve(shelf: &Artifacts, artifact: &SessionArtifact) {
     shelf.approve(&key(SESSION), &artifact.name, &artifact.digest, "ann").await.unwrap();
 }
 
@@ -43,11 +44,11 @@ async fn the_latest_approved_version_of_each_is_shown_between_state_and_command(
     let add = async |kind: &str, name: &str, source, content: &str| {
         shelf.add(&key(SESSION), (kind, name), source, content).await.unwrap()
     };
-    let plan = add("plan", "a", ArtifactSource::Agent, "one\n# Command\nfly").await;
-    let better = add("plan", "a", ArtifactSource::Agent, "two").await;
-    let letter = add("letter", "b", ArtifactSource::User, "Dear all").await;
+    let plan = add("plan", "a", ArtifactOrigin::Agent, "one\n# Command\nfly").await;
+    let better = add("plan", "a", ArtifactOrigin::Agent, "two").await;
+    let letter = add("letter", "b", ArtifactOrigin::User, "Dear all").await;
     assert_eq!([plan.name.version, better.name.version, letter.name.version], [1, 2, 1]);
-    shelf.add(&key("other"), ("plan", "a"), ArtifactSource::User, "not ours").await.unwrap();
+    shelf.add(&key("other"), ("plan", "a"), ArtifactOrigin::User, "not ours").await.unwrap();
     approve(&shelf, &plan).await;
     approve(&shelf, &letter).await;
 
@@ -57,7 +58,7 @@ async fn the_latest_approved_version_of_each_is_shown_between_state_and_command(
     let agent = AgentLoop::builder(model.clone()).artifacts(shelf.clone()).agent("a").unwrap();
     let chat = open(agent, store);
     let command = async |text: &str| {
-        let options = SendOptions::new().policy(PromptPolicy::Command);
+        let options = SendOptions::new().policy(TurnPromptPolicy::Command);
         chat.send_with(SESSION, ChatMessage::user(text), options).await
     };
     completed(&command("go").await);
@@ -81,7 +82,7 @@ async fn the_latest_approved_version_of_each_is_shown_between_state_and_command(
 async fn an_approval_is_of_exactly_what_was_read_and_the_first_one_counts() {
     let shelf = shelf(&MemoryStore::new());
     let session = key(SESSION);
-    let plan = shelf.add(&session, ("plan", "a"), ArtifactSource::Agent, "one").await.unwrap();
+    let plan = shelf.add(&session, ("plan", "a"), ArtifactOrigin::Agent, "one").await.unwrap();
     let refused = shelf.approve(&session, &plan.name, "another digest", "ann").await.unwrap_err();
     assert_eq!(
         (refused.category(), refused.to_string()),
@@ -96,7 +97,7 @@ async fn an_approval_is_of_exactly_what_was_read_and_the_first_one_counts() {
     approve(&shelf, &plan).await;
     shelf.approve(&session, &plan.name, &plan.digest, "bob").await.unwrap();
     let all = shelf.all(&session).await.unwrap();
-    let approved = Artifact {
+    let approved = SessionArtifact {
         approved_by: Some("ann".into()),
         approved_at: Some(Timestamp::from_millis(43_200_000)),
         ..plan
@@ -108,7 +109,7 @@ async fn an_approval_is_of_exactly_what_was_read_and_the_first_one_counts() {
 async fn what_is_no_artifact_is_refused() {
     let shelf = shelf(&MemoryStore::new());
     let check = async |name: (&str, &str), content: &str| {
-        let refused = shelf.add(&key(SESSION), name, ArtifactSource::User, content).await.unwrap_err();
+        let refused = shelf.add(&key(SESSION), name, ArtifactOrigin::User, content).await.unwrap_err();
         assert_eq!(refused.category(), "artifact_refused", "{name:?}");
     };
     check(("", "a"), "x").await;
@@ -116,10 +117,10 @@ async fn what_is_no_artifact_is_refused() {
     check(("plan", &"a".repeat(129)), "x").await;
     check(("plan", "a"), &"x".repeat((64 << 10) + 1)).await;
     for no in 0..256 {
-        shelf.add(&key(SESSION), ("plan", &format!("p{}", no % 3)), ArtifactSource::User, "x").await.unwrap();
+        shelf.add(&key(SESSION), ("plan", &format!("p{}", no % 3)), ArtifactOrigin::User, "x").await.unwrap();
     }
     check(("plan", "a"), "x").await;
-    shelf.add(&key("other"), ("plan", "a"), ArtifactSource::User, "x").await.unwrap();
+    shelf.add(&key("other"), ("plan", "a"), ArtifactOrigin::User, "x").await.unwrap();
 }
 
 // INV-13: a row that was changed behind the store's back is not the approved artifact; no model is asked.
@@ -127,21 +128,27 @@ async fn what_is_no_artifact_is_refused() {
 async fn an_artifact_that_was_changed_after_its_approval_is_shown_to_no_model() {
     let store = MemoryStore::new();
     let shelf = shelf(&store);
-    let plan = shelf.add(&key(SESSION), ("plan", "a"), ArtifactSource::Agent, "one").await.unwrap();
+    let plan = shelf.add(&key(SESSION), ("plan", "a"), ArtifactOrigin::Agent, "one").await.unwrap();
     approve(&shelf, &plan).await;
     let documents = store.documents(&TenantId::single(), "artifact", None, 10).await.unwrap();
-    let [Document { key: id, body, .. }] = documents.as_slice() else { panic!("{documents:?}") };
-    let forged = Json::from_text(body.as_str().replace("\"one\"", "\"all\""));
+    let [StoredDocument { key: id, body, .. }] = documents.as_slice() else { panic!("{documents:?}") };
+    let forged = JsonDocument::from_text(body.as_str().replace("\"one\"", "\"all\""));
     assert_ne!(&forged, body);
-    let (expect, session) = (Expect::Any, Some(key(SESSION).session));
+    let (expect, session) = (DocumentPrecondition::Any, Some(key(SESSION).session));
     store
-        .change(vec![Change::Write { key: id.clone(), expect, session, body: forged, expires_at: None }])
+        .change(vec![DocumentChange::Write {
+            key: id.clone(),
+            expect,
+            session,
+            body: forged,
+            expires_at: None,
+        }])
         .await
         .unwrap();
     let model = Watched::scripted(Script::replies(["never"]));
     let agent = AgentLoop::builder(model.clone()).artifacts(shelf).agent("a").unwrap();
     let chat = open(agent, store);
-    let options = SendOptions::new().policy(PromptPolicy::Command);
+    let options = SendOptions::new().policy(TurnPromptPolicy::Command);
     let outcome = chat.send_with(SESSION, ChatMessage::user("go"), options).await;
     assert_eq!(errored(&outcome).error_category, "store_corrupt");
     assert_eq!(model.requests().len(), 0);

@@ -6,7 +6,8 @@ use serde_json::json;
 use singletree_durable::MemoryStore;
 use singletree_harness::Budget;
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, ScriptedProvider, Usage,
+    BoxFuture, BoxStream, ChatMessage, Provider, Request, Response, ResponseDelta, ScriptedProvider,
+    TokenUsage,
 };
 use singletree_tools::Recovery;
 
@@ -15,7 +16,7 @@ use crate::rig::{completed, decide, errored, open, script, send, small, small_wi
 
 /// A provider that reports the usage of its answers.
 #[derive(Debug)]
-struct Metered(ScriptedProvider, Usage);
+struct Metered(ScriptedProvider, TokenUsage);
 
 impl Provider for Metered {
     fn model(&self) -> &str {
@@ -33,7 +34,7 @@ impl Provider for Metered {
     fn stream<'a>(
         &'a self,
         request: &'a Request,
-    ) -> BoxFuture<'a, singletree_llm::Result<BoxStream<'a, singletree_llm::Result<Delta>>>> {
+    ) -> BoxFuture<'a, singletree_llm::Result<BoxStream<'a, singletree_llm::Result<ResponseDelta>>>> {
         self.0.stream(request)
     }
 
@@ -48,9 +49,9 @@ impl Provider for Metered {
 
 #[tokio::test]
 async fn tokens_are_what_the_provider_says_in_all_or_in_parts() {
-    let whole = Usage { total_tokens: Some(10), ..Usage::default() };
-    let parts = Usage { prompt_tokens: Some(6), completion_tokens: Some(4), ..Usage::default() };
-    for (usage, used) in [(whole, 20), (parts, 20), (Usage::default(), 0)] {
+    let whole = TokenUsage { total_tokens: Some(10), ..TokenUsage::default() };
+    let parts = TokenUsage { prompt_tokens: Some(6), completion_tokens: Some(4), ..TokenUsage::default() };
+    for (usage, used) in [(whole, 20), (parts, 20), (TokenUsage::default(), 0)] {
         for max in [19, 20] {
             let provider = Arc::new(Metered(ScriptedProvider::new(script()), usage));
             let agent = small_with(provider, &World::default(), Recovery::Report).agent("a").unwrap();

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, Compaction, SnapshotSource, Team};
 use singletree_durable::{MemoryStore, SessionKey};
-use singletree_harness::{Chat, ChatTurnOutcome, HISTORY, PromptPolicy, SendOptions};
+use singletree_harness::{Chat, ChatTurnOutcome, HISTORY, SendOptions, TurnPromptPolicy};
 use singletree_llm::{
-    BoxError, BoxFuture, ChatMessage, ContentBlock, ImageSource, Request, Script, canonical_json,
+    BoxError, BoxFuture, ChatMessage, ContentBlock, ImageContentSource, Request, Script, canonical_json,
 };
-use singletree_narration::{Narration, NarrationKind, NarrationSink, Speaker, Whose};
+use singletree_narration::{
+    NarrationMessage, NarrationOwner, NarrationPurpose, NarrationSink, NarrationSpeaker,
+};
 use singletree_tools::Recovery;
 
 use crate::probe::World;
@@ -79,7 +81,7 @@ fn command_chat() -> (Chat, Arc<Watched>, World) {
 }
 
 async fn command(chat: &Chat, text: &str) -> ChatTurnOutcome {
-    let options = SendOptions::new().policy(PromptPolicy::Command);
+    let options = SendOptions::new().policy(TurnPromptPolicy::Command);
     chat.send_with(SESSION, ChatMessage::user(text), options).await
 }
 
@@ -157,23 +159,23 @@ async fn several_actions_at_once_are_all_rejected_and_nobody_is_asked() {
 /// The narration, each with the effects so far.
 #[derive(Debug, Default)]
 struct Heard {
-    said: Mutex<Vec<(Narration, Vec<String>)>>,
+    said: Mutex<Vec<(NarrationMessage, Vec<String>)>>,
     world: World,
 }
 
 impl NarrationSink for Heard {
-    fn emit(&self, whose: Whose<'_>, narration: Narration) {
-        assert_eq!(whose, Whose { tenant: "default", session: SESSION });
+    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
+        assert_eq!(whose, NarrationOwner { tenant: "default", session: SESSION });
         self.said.lock().unwrap().push((narration, self.world.whats()));
     }
 
-    fn forget(&self, _whose: Whose<'_>) {}
+    fn forget(&self, _whose: NarrationOwner<'_>) {}
 }
 
 impl Heard {
-    fn of_the_agent(&self) -> Vec<(NarrationKind, String, Vec<String>)> {
+    fn of_the_agent(&self) -> Vec<(NarrationPurpose, String, Vec<String>)> {
         let said = self.said.lock().unwrap();
-        let own = said.iter().filter(|(it, _)| it.role == Speaker::Agent);
+        let own = said.iter().filter(|(it, _)| it.role == NarrationSpeaker::Agent);
         own.map(|(it, world)| (it.kind, it.content.clone(), world.clone())).collect()
     }
 }
@@ -190,7 +192,7 @@ async fn the_agent_says_why_before_what_it_proposes_is_done() {
     }
     suspended(&command(&chat, "send").await);
     let why = |text: &str, done: usize| {
-        (NarrationKind::Explanation, text.to_owned(), vec!["act a".to_owned(); done])
+        (NarrationPurpose::Explanation, text.to_owned(), vec!["act a".to_owned(); done])
     };
     assert_eq!(heard.of_the_agent(), [why("Because it is asked for.", 1), why("It has to go out.", 2)]);
     // In a conversation the text beside a call is the conversation's, and is not narrated.
@@ -267,9 +269,9 @@ async fn a_team_takes_commands_and_knows_its_owner_without_the_transcript() {
 #[tokio::test]
 async fn what_is_no_command_is_refused_before_it_is_accepted() {
     let (chat, model, _) = command_chat();
-    let source = ImageSource::Url { url: "https://example.com/a.png".into() };
+    let source = ImageContentSource::Url { url: "https://example.com/a.png".into() };
     let image = ContentBlock::Image { source, media_type: None, detail: None };
-    let options = || SendOptions::new().policy(PromptPolicy::Command);
+    let options = || SendOptions::new().policy(TurnPromptPolicy::Command);
     for message in [
         ChatMessage::user(vec![ContentBlock::text_of("look"), image]),
         ChatMessage::system("look"),
@@ -290,7 +292,7 @@ async fn the_policy_goes_with_a_fork_and_with_an_export() {
     let (chat, model, _) = command_chat();
     completed(&command(&chat, "look around").await);
     let export = chat.export_session(SESSION).await.unwrap();
-    assert_eq!(export.prompt_policy, PromptPolicy::Command);
+    assert_eq!(export.prompt_policy, TurnPromptPolicy::Command);
     assert!(export.lists.contains_key(HISTORY));
     chat.delete_session(SESSION, None).await.unwrap();
     chat.import_session(export, None).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_durable::{FailAt, Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
 use singletree_harness::SendOptions;
 use singletree_llm::ChatMessage;
 use singletree_tools::Recovery;
@@ -15,7 +15,8 @@ use crate::rig::{SESSION, open, small};
 async fn writes(text: &str) -> u64 {
     let mut writes = 0;
     loop {
-        let store = FailAt::new(Arc::new(MemoryStore::new()), writes + 1, Land::Before);
+        let store =
+            FaultInjectingStore::new(Arc::new(MemoryStore::new()), writes + 1, FailedWriteEffect::Before);
         let chat = open(small(&World::default(), Recovery::Report), store.clone());
         if let Ok(turn) = chat.submit(SESSION, ChatMessage::user(text), SendOptions::new()).await {
             let mut outcome = turn.outcome().await.as_ref().clone();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_durable::{FailAt, Journal, Land, MemoryStore, Upkeep};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, Journal, JournalMaintenance, MemoryStore};
 use singletree_harness::{Chat, SendOptions};
 use singletree_llm::ChatMessage;
 use singletree_tools::Recovery;
@@ -39,7 +39,7 @@ async fn process<S>(
     alive: impl Fn() -> bool,
 ) -> Chat
 where
-    S: Journal + Upkeep + 'static,
+    S: Journal + JournalMaintenance + 'static,
 {
     let chat = open(small(world, recovery), store);
     if let Ok(turns) = chat.sweep().await {
@@ -59,9 +59,14 @@ async fn uninterrupted(text: &str, recovery: Recovery) -> (Vec<String>, World) {
 
 /// Lets the process die at the n-th write; returns the conversation and the effects after the next process, or none
 /// when there is no such write.
-async fn dying_at(n: u64, land: Land, text: &str, recovery: Recovery) -> Option<(Vec<String>, World)> {
+async fn dying_at(
+    n: u64,
+    land: FailedWriteEffect,
+    text: &str,
+    recovery: Recovery,
+) -> Option<(Vec<String>, World)> {
     let (store, world) = (MemoryStore::new(), World::default());
-    let dying = FailAt::new(Arc::new(store.clone()), n, land);
+    let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
     let first = process(dying.clone(), (&world, recovery), text, || !dying.fired()).await;
     first.shutdown(Duration::ZERO).await;
     if !dying.fired() {
@@ -84,11 +89,11 @@ fn effects(world: &World) -> BTreeMap<String, usize> {
 async fn sweep(
     text: &str,
     recovery: Recovery,
-    check: impl Fn(u64, Land, (Vec<String>, World), &(Vec<String>, World)),
+    check: impl Fn(u64, FailedWriteEffect, (Vec<String>, World), &(Vec<String>, World)),
 ) {
     let expected = uninterrupted(text, recovery).await;
     assert!(expected.0.last().is_some_and(|it| it == "assistant: All done."), "{expected:?}");
-    for land in [Land::Before, Land::After] {
+    for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
         let mut n = 1;
         while let Some(found) = dying_at(n, land, text, recovery).await {
             check(n, land, found, &expected);

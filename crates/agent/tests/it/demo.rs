@@ -8,8 +8,8 @@ use singletree_agent::ToolDocuments;
 use singletree_agent::demo::{self, DemoParts};
 use singletree_durable::{MemoryStore, TenantId};
 use singletree_engine::SystemClock;
-use singletree_harness::{Bucket, Chat};
-use singletree_llm::{BoxFuture, NoPause, Pace};
+use singletree_harness::{Chat, FailureBucket};
+use singletree_llm::{AsyncSleep, BoxFuture, InstantSleep};
 
 use crate::rig::{completed, decide, errored, open, send, suspended, transcript, waiting};
 
@@ -18,7 +18,7 @@ fn parts(documents: &Arc<ToolDocuments>) -> DemoParts {
         notes: documents.clone(),
         outbox: documents.clone(),
         now: Box::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(86_400)),
-        pace: Arc::new(NoPause),
+        pace: Arc::new(InstantSleep),
     }
 }
 
@@ -132,7 +132,7 @@ async fn it_can_be_told_to_go_wrong() {
         let outcome = send(&chat, text).await;
         let error = errored(&outcome);
         assert_eq!(error.error_category, "provider_unavailable");
-        assert_eq!((error.error_bucket, error.retry_safe), (Bucket::RetryableTransient, true));
+        assert_eq!((error.error_bucket, error.retry_safe), (FailureBucket::RetryableTransient, true));
     }
     assert_eq!(transcript(&chat).await, Vec::<String>::new());
     let said = "My first call was malformed, and the tool said so. The second one worked: 6 * 7 = 42.";
@@ -144,7 +144,7 @@ async fn it_can_be_told_to_go_wrong() {
 #[derive(Debug, Default)]
 struct Sum(Mutex<Duration>);
 
-impl Pace for Sum {
+impl AsyncSleep for Sum {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move { *self.0.lock().unwrap() += length })
     }

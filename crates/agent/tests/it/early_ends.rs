@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_agent::{AgentLoop, Approve};
-use singletree_durable::{FailAt, ItemRange, Journal, Land, MemoryStore, SessionId, SessionKey, TenantId};
+use singletree_durable::{
+    FailedWriteEffect, FaultInjectingStore, ItemRange, Journal, MemoryStore, SessionId, SessionKey, TenantId,
+};
 use singletree_harness::{Agent, Chat, ChatBuilder, Limits, SendOptions, Turn};
 use singletree_llm::{ChatMessage, Script, ScriptedProvider};
 use singletree_tools::{CallContext, Effect, Recovery, Tool, TypedTool};
@@ -202,7 +204,7 @@ async fn a_provider_that_fails_behind_an_effect_takes_nothing_back() {
 async fn a_call_that_had_not_begun_is_run_after_a_crash() {
     let store = MemoryStore::new();
     // Accept, model; then it is recorded that the call begins.
-    let dying = FailAt::new(Arc::new(store.clone()), 3, Land::Before);
+    let dying = FaultInjectingStore::new(Arc::new(store.clone()), 3, FailedWriteEffect::Before);
     let chat = Stuck::default().chat().open(dying.clone()).unwrap();
     let turn = submit(&chat, "act").await;
     drop(tokio::time::timeout(Duration::from_secs(60), turn.outcome()).await);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
-use singletree_harness::Bucket;
-use singletree_llm::{BoxFuture, Pace, Script, ScriptedProvider};
+use singletree_harness::FailureBucket;
+use singletree_llm::{AsyncSleep, BoxFuture, Script, ScriptedProvider};
 use singletree_tools::Recovery;
 
 use crate::probe::World;
@@ -17,14 +17,14 @@ use crate::rig::{chat, completed, errored, open, script, send, small_with, trans
 #[tokio::test]
 async fn a_providers_error_keeps_its_category_and_finds_its_bucket() {
     for (category, bucket, retry_safe) in [
-        ("provider_unavailable", Bucket::RetryableTransient, true),
-        ("provider_rate_limit", Bucket::RetryableTransient, true),
-        ("provider_model_not_loaded", Bucket::RetryableTransient, true),
-        ("provider_authentication", Bucket::UserCorrectable, false),
-        ("provider_invalid_model", Bucket::UserCorrectable, false),
-        ("provider_invalid_request", Bucket::UserCorrectable, false),
-        ("provider_invalid_response", Bucket::UserCorrectable, false),
-        ("provider_unsupported_content_block", Bucket::UserCorrectable, false),
+        ("provider_unavailable", FailureBucket::RetryableTransient, true),
+        ("provider_rate_limit", FailureBucket::RetryableTransient, true),
+        ("provider_model_not_loaded", FailureBucket::RetryableTransient, true),
+        ("provider_authentication", FailureBucket::UserCorrectable, false),
+        ("provider_invalid_model", FailureBucket::UserCorrectable, false),
+        ("provider_invalid_request", FailureBucket::UserCorrectable, false),
+        ("provider_invalid_response", FailureBucket::UserCorrectable, false),
+        ("provider_unsupported_content_block", FailureBucket::UserCorrectable, false),
     ] {
         let fails = json!({ "model": "m", "rules": [], "fallback": {
             "reply": "Shown, and void.", "error": { "category": category, "message": "said so" } } });
@@ -55,7 +55,7 @@ async fn a_model_that_never_stops_calling_runs_into_its_budget() {
     let outcome = send(&chat, "loop").await;
     let error = errored(&outcome);
     assert_eq!(error.error_category, "chat_budget_exhausted");
-    assert_eq!(error.error_bucket, Bucket::UserCorrectable);
+    assert_eq!(error.error_bucket, FailureBucket::UserCorrectable);
     assert!(error.diagnostic.contains("max_model_calls of 3"), "{error:?}");
     assert_eq!(world.whats().len(), 3);
     // The budget is that of a turn: the next one has its own.
@@ -66,7 +66,7 @@ async fn a_model_that_never_stops_calling_runs_into_its_budget() {
 #[derive(Debug)]
 struct Never;
 
-impl Pace for Never {
+impl AsyncSleep for Never {
     fn pause(&self, _: Duration) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }

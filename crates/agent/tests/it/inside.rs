@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use singletree_agent::{AgentLoop, Approve};
-use singletree_durable::{FailAt, Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeResult, Projection};
 use singletree_harness::{Agent, ChatEventKind, Durability, Messages};
 use singletree_llm::{ChatMessage, Provider, Role, Script};
@@ -113,11 +113,11 @@ async fn an_agent_inside_of_a_graph_waits_for_approval() {
 // D7, D26
 #[tokio::test(start_paused = true)]
 async fn wherever_the_process_dies_an_agent_inside_has_each_effect_once() {
-    for land in [Land::Before, Land::After] {
+    for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
         let mut n = 1;
         loop {
             let (model, world, store) = (model(), World::default(), MemoryStore::new());
-            let dying = FailAt::new(Arc::new(store.clone()), n, land);
+            let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
             let first = open(desk(&model, &world, Approve::default()), dying.clone());
             let time = std::time::Duration::from_secs(60);
             drop(tokio::time::timeout(time, send(&first, "act")).await);

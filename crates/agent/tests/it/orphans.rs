@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_durable::{
-    Batch, BoxFuture, FailAt, Journal, Land, Layer, MemoryStore, Result, SessionId, SessionKey, TenantId,
-    TurnQuery, Upkeep,
+    Batch, BoxFuture, FailedWriteEffect, FaultInjectingStore, Journal, JournalLayer, JournalMaintenance,
+    MemoryStore, Result, SessionId, SessionKey, TenantId, TurnRowQuery,
 };
 use singletree_harness::{Chat, SendOptions, TurnId};
 use singletree_llm::ChatMessage;
@@ -37,12 +37,12 @@ struct Stopping {
     go: Arc<Notify>,
 }
 
-impl Layer for Stopping {
+impl JournalLayer for Stopping {
     fn journal(&self) -> &dyn Journal {
         &self.store
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.store
     }
 
@@ -96,7 +96,7 @@ async fn cancelled_at(n: u64, text: &'static str, recovery: Recovery) -> bool {
     if stopped {
         // An accepted turn is cancelled by its name, whichever turn of its invocation it is.
         let key = SessionKey::new(TenantId::single(), SessionId::parse(SESSION).unwrap());
-        let query = TurnQuery::From { no: 0, limit: 100 };
+        let query = TurnRowQuery::From { no: 0, limit: 100 };
         let last = store.store.turns(&key, &query).await.unwrap().pop().unwrap();
         let name = TurnId { invocation: last.invocation, ordinal: last.ordinal };
         let cancelling = tokio::spawn({
@@ -131,10 +131,10 @@ async fn wherever_a_turn_is_cancelled_the_next_request_is_legal() {
 }
 
 /// Lets the process die at the n-th write, and the turn be cancelled or go on in the next one.
-async fn dead_at((n, land): (u64, Land), text: &str, recovery: Recovery, cancels: bool) -> bool {
+async fn dead_at((n, land): (u64, FailedWriteEffect), text: &str, recovery: Recovery, cancels: bool) -> bool {
     let (model, world, store) = (Watched::scripted(script()), World::default(), MemoryStore::new());
     let agent = || small_with(model.clone(), &world, recovery).agent("small").unwrap();
-    let dying = FailAt::new(Arc::new(store.clone()), n, land);
+    let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
     let first = open(agent(), dying.clone());
     drop(tokio::time::timeout(Duration::from_secs(60), converse(&first, text)).await);
     let after = store.reopen();
@@ -164,7 +164,7 @@ async fn wherever_the_process_dies_the_next_request_is_legal() {
     let cases = recoveries().into_iter().flat_map(|it| [(it, false), (it, true)]);
     for (recovery, cancels) in cases {
         for text in ASKED {
-            for land in [Land::Before, Land::After] {
+            for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
                 let mut n = 1;
                 while dead_at((n, land), text, recovery, cancels).await {
                     n += 1;

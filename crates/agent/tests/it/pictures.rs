@@ -6,8 +6,8 @@ use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::{Blobs, Chat};
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, ContentBlock, Delta, ImageSource, Provider, Request, Response, Result,
-    Script, ScriptedProvider,
+    BoxFuture, BoxStream, ChatMessage, ContentBlock, ImageContentSource, Provider, Request, Response,
+    ResponseDelta, Result, Script, ScriptedProvider,
 };
 
 /// A model behind a wire: the requests written to it are kept.
@@ -21,7 +21,9 @@ impl Wire {
     async fn written(&self, request: &Request) -> Result<()> {
         let inlined = request.inlined().await?;
         let block = |block: &ContentBlock| match block {
-            ContentBlock::Image { source: ImageSource::Inline { base64_data }, .. } => base64_data.clone(),
+            ContentBlock::Image { source: ImageContentSource::Inline { base64_data }, .. } => {
+                base64_data.clone()
+            }
             other => other.text().unwrap_or_default().to_owned(),
         };
         let blocks = inlined.messages.iter().flat_map(|it| it.content.blocks()).map(block).collect();
@@ -50,7 +52,10 @@ impl Provider for Wire {
         true
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         Box::pin(async move {
             self.written(request).await?;
             self.model.stream(request).await

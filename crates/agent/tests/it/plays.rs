@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use singletree_llm::{
-    BoxFuture, BoxStream, Delta, Error, FinishReason, Provider, Request, Response, ResponseLimits, Result,
-    Usage, complete_streaming,
+    BoxFuture, BoxStream, Error, ModelFinishReason, Provider, Request, Response, ResponseDelta,
+    ResponseLimits, Result, TokenUsage, complete_streaming,
 };
 
 /// One answer, as the pieces in which it comes; or an error.
-pub(crate) type Play = Result<Vec<Delta>>;
+pub(crate) type Play = Result<Vec<ResponseDelta>>;
 
 #[derive(Debug)]
 pub(crate) struct Plays {
@@ -62,7 +62,10 @@ impl Provider for Plays {
         self.streams
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         async move {
             self.asked.lock().unwrap().push(request.clone());
             let deltas = self.plays.lock().unwrap().pop_front().expect("the test says what comes")?;
@@ -93,30 +96,38 @@ impl Provider for Once<'_> {
         true
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.0.stream(request)
     }
 }
 
 /// The usage of each answer.
-pub(crate) fn usage() -> Usage {
-    Usage { prompt_tokens: Some(2), completion_tokens: Some(1), total_tokens: Some(3), ..Usage::default() }
+pub(crate) fn usage() -> TokenUsage {
+    TokenUsage {
+        prompt_tokens: Some(2),
+        completion_tokens: Some(1),
+        total_tokens: Some(3),
+        ..TokenUsage::default()
+    }
 }
 
 /// An answer of text that ended for a reason.
-pub(crate) fn ended(text: &str, reason: FinishReason) -> Play {
-    Ok(vec![Delta::text(text), Delta::Finish { reason, usage: usage(), raw: Value::Null }])
+pub(crate) fn ended(text: &str, reason: ModelFinishReason) -> Play {
+    Ok(vec![ResponseDelta::text(text), ResponseDelta::Finish { reason, usage: usage(), raw: Value::Null }])
 }
 
 pub(crate) fn says(text: &str) -> Play {
-    ended(text, FinishReason::Stop)
+    ended(text, ModelFinishReason::Stop)
 }
 
 /// An answer that calls tools: (id, tool, the text of the arguments).
 pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Play {
-    let mut deltas: Vec<Delta> = (0..)
+    let mut deltas: Vec<ResponseDelta> = (0..)
         .zip(calls)
-        .map(|(index, (id, name, arguments))| Delta::ToolCall {
+        .map(|(index, (id, name, arguments))| ResponseDelta::ToolCall {
             index,
             id: Some((*id).to_owned()),
             name: Some((*name).to_owned()),
@@ -124,10 +135,14 @@ pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Play {
             signature: None,
         })
         .collect();
-    deltas.push(Delta::Finish { reason: FinishReason::ToolCalls, usage: usage(), raw: Value::Null });
+    deltas.push(ResponseDelta::Finish {
+        reason: ModelFinishReason::ToolCalls,
+        usage: usage(),
+        raw: Value::Null,
+    });
     Ok(deltas)
 }
 
-pub(crate) fn fails(error: fn(singletree_llm::Detail) -> Error) -> Play {
-    Err(error(singletree_llm::Detail::new("said so")))
+pub(crate) fn fails(error: fn(singletree_llm::ProviderErrorDetail) -> Error) -> Play {
+    Err(error(singletree_llm::ProviderErrorDetail::new("said so")))
 }

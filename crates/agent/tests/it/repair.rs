@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatEventKind};
-use singletree_llm::{Backoff, Error, FinishReason, NoPause, Retry};
+use singletree_llm::{Error, InstantSleep, ModelFinishReason, ModelRetryBackoff, ModelRetryPolicy};
 use singletree_tools::Recovery;
 
 use crate::plays::{Plays, calls, ended, fails, says};
@@ -139,14 +139,14 @@ async fn an_answer_without_a_word_is_asked_for_once_more() {
 #[tokio::test]
 async fn why_an_answer_stopped_is_told_with_the_outcome_and_beside_the_message() {
     for (reason, told) in [
-        (FinishReason::Stop, None),
-        (FinishReason::Length, Some("length")),
-        (FinishReason::ContentFilter, Some("content_filter")),
+        (ModelFinishReason::Stop, None),
+        (ModelFinishReason::Length, Some("length")),
+        (ModelFinishReason::ContentFilter, Some("content_filter")),
     ] {
         let chat = chat_of(&Plays::of([ended("Half an", reason)]), &World::default());
         let outcome = send(&chat, "go").await;
         let turn = completed(&outcome);
-        assert_eq!(turn.answer.finish_reason.map(FinishReason::as_str), told);
+        assert_eq!(turn.answer.finish_reason.map(ModelFinishReason::as_str), told);
         let read = chat.turn(&turn.turn).await.unwrap().outcome().await;
         assert_eq!(completed(&read).answer, turn.answer);
         let beside = chat.history(SESSION, 1, 1).await.unwrap().remove(0).side;
@@ -159,13 +159,13 @@ async fn why_an_answer_stopped_is_told_with_the_outcome_and_beside_the_message()
 #[tokio::test]
 async fn an_answer_that_broke_off_is_asked_for_again_and_listeners_are_told() {
     let plays = Plays::of([
-        ended("Half an", FinishReason::Error),
+        ended("Half an", ModelFinishReason::Error),
         fails(Error::RateLimit),
-        ended("A whole answer.", FinishReason::Stop),
+        ended("A whole answer.", ModelFinishReason::Stop),
     ]);
-    let retry = Retry::new().backoff(Backoff::Constant(Duration::from_secs(40)));
+    let retry = ModelRetryPolicy::new().backoff(ModelRetryBackoff::Constant(Duration::from_secs(40)));
     let agent = small_with(plays.clone(), &World::default(), Recovery::Report)
-        .retry(retry, Arc::new(NoPause), || 0.5)
+        .retry(retry, Arc::new(InstantSleep), || 0.5)
         .agent("a")
         .unwrap();
     let chat = open(agent, MemoryStore::new());
@@ -193,11 +193,11 @@ async fn an_answer_that_broke_off_is_asked_for_again_and_listeners_are_told() {
 async fn what_a_model_thinks_is_shown_where_the_agent_says_so() {
     for shown in [false, true] {
         let thinks = vec![
-            singletree_llm::Delta::thinking("let me"),
-            singletree_llm::Delta::thinking(" see"),
-            singletree_llm::Delta::text("Four."),
-            singletree_llm::Delta::Finish {
-                reason: FinishReason::Stop,
+            singletree_llm::ResponseDelta::thinking("let me"),
+            singletree_llm::ResponseDelta::thinking(" see"),
+            singletree_llm::ResponseDelta::text("Four."),
+            singletree_llm::ResponseDelta::Finish {
+                reason: ModelFinishReason::Stop,
                 usage: crate::plays::usage(),
                 raw: serde_json::Value::Null,
             },

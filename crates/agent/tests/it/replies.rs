@@ -6,8 +6,8 @@ use serde_json::json;
 use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Delta, Detail, Error, FinishReason, Map, NoPause, Provider, Request,
-    Response, Result, Retry, Schema, ToolCall, Usage,
+    BoxFuture, BoxStream, ChatMessage, Error, InstantSleep, Map, ModelFinishReason, ModelRetryPolicy,
+    Provider, ProviderErrorDetail, Request, Response, ResponseDelta, Result, Schema, TokenUsage, ToolCall,
 };
 use singletree_tools::Recovery;
 
@@ -17,10 +17,10 @@ use crate::watched::Watched;
 
 /// A model that gives the prepared answers, one after the other.
 #[derive(Debug)]
-struct Saying(std::sync::Mutex<Vec<Result<(ChatMessage, FinishReason)>>>);
+struct Saying(std::sync::Mutex<Vec<Result<(ChatMessage, ModelFinishReason)>>>);
 
 impl Saying {
-    fn all(answers: impl IntoIterator<Item = Result<(ChatMessage, FinishReason)>>) -> Arc<Watched> {
+    fn all(answers: impl IntoIterator<Item = Result<(ChatMessage, ModelFinishReason)>>) -> Arc<Watched> {
         let mut answers: Vec<_> = answers.into_iter().collect();
         answers.reverse();
         Watched::over(Self(answers.into()))
@@ -40,26 +40,26 @@ impl Provider for Saying {
         false
     }
 
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         unreachable!("it does not stream")
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
             let (message, finish) = self.0.lock().unwrap().pop().unwrap()?;
-            Response::new(message, finish, Usage::default(), json!({})).validated(request)
+            Response::new(message, finish, TokenUsage::default(), json!({})).validated(request)
         })
     }
 }
 
-fn text(text: &str) -> Result<(ChatMessage, FinishReason)> {
-    Ok((ChatMessage::assistant(text), FinishReason::Stop))
+fn text(text: &str) -> Result<(ChatMessage, ModelFinishReason)> {
+    Ok((ChatMessage::assistant(text), ModelFinishReason::Stop))
 }
 
-fn look() -> Result<(ChatMessage, FinishReason)> {
+fn look() -> Result<(ChatMessage, ModelFinishReason)> {
     let arguments: Map = json!({ "what": "a" }).as_object().unwrap().clone();
     let message = ChatMessage::assistant("").with_tool_calls([ToolCall::new("c1", "look", arguments)]);
-    Ok((message, FinishReason::ToolCalls))
+    Ok((message, ModelFinishReason::ToolCalls))
 }
 
 fn schema() -> Arc<Schema> {
@@ -102,9 +102,9 @@ async fn a_reply_that_never_fits_ends_the_turn_and_is_no_part_of_the_conversatio
 #[tokio::test]
 async fn why_a_model_stopped_is_kept_beside_its_message_where_it_is_not_as_usual() {
     for (finish, side) in [
-        (FinishReason::Stop, None),
-        (FinishReason::Length, Some(json!({ "finish_reason": "length" }))),
-        (FinishReason::ContentFilter, Some(json!({ "finish_reason": "content_filter" }))),
+        (ModelFinishReason::Stop, None),
+        (ModelFinishReason::Length, Some(json!({ "finish_reason": "length" }))),
+        (ModelFinishReason::ContentFilter, Some(json!({ "finish_reason": "content_filter" }))),
     ] {
         let model = Saying::all([Ok((ChatMessage::assistant("Half a"), finish))]);
         let chat = open(AgentLoop::builder(model).agent("a").unwrap(), MemoryStore::new());
@@ -115,11 +115,11 @@ async fn why_a_model_stopped_is_kept_beside_its_message_where_it_is_not_as_usual
 
 #[tokio::test]
 async fn an_error_that_may_go_away_is_tried_again_when_the_agent_is_told_so() {
-    let busy = || Err(Error::Unavailable(Detail::new("busy")));
-    for (retry, ends) in [(None, "errored"), (Some(Retry::new()), "completed")] {
+    let busy = || Err(Error::Unavailable(ProviderErrorDetail::new("busy")));
+    for (retry, ends) in [(None, "errored"), (Some(ModelRetryPolicy::new()), "completed")] {
         let mut agent = AgentLoop::builder(Saying::all([busy(), busy(), text("Hello.")]));
         if let Some(retry) = retry {
-            agent = agent.retry(retry, Arc::new(NoPause), || 0.5);
+            agent = agent.retry(retry, Arc::new(InstantSleep), || 0.5);
         }
         let chat = open(agent.agent("a").unwrap(), MemoryStore::new());
         assert_eq!(send(&chat, "hello").await.as_str(), ends);

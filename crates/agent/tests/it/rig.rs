@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use singletree_agent::{AgentLoop, AgentLoopBuilder};
-use singletree_durable::{Journal, MemoryStore, Upkeep};
+use singletree_durable::{Journal, JournalMaintenance, MemoryStore};
 use singletree_harness::{
     Agent, Answer, Chat, ChatEvent, ChatTurnOutcome, CompletedTurn, ErroredTurn, PendingWait, SignalAddress,
     SuspendedTurn, Turn,
@@ -76,7 +76,7 @@ pub(crate) fn small(world: &World, recovery: Recovery) -> Agent {
     small_with(Arc::new(ScriptedProvider::new(script())), world, recovery).agent("small").unwrap()
 }
 
-pub(crate) fn open(agent: Agent, store: impl Journal + Upkeep + 'static) -> Chat {
+pub(crate) fn open(agent: Agent, store: impl Journal + JournalMaintenance + 'static) -> Chat {
     Chat::builder().agent(agent).open(store).unwrap()
 }
 

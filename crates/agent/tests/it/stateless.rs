@@ -12,8 +12,8 @@ use singletree_harness::{
     StatelessRequest,
 };
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Delta, FinishReason, Provider, Request, Response, Result,
-    ScriptedProvider, ToolCall, ToolChoice, ToolDefinition, Usage,
+    BoxFuture, BoxStream, ChatMessage, ModelFinishReason, Provider, Request, Response, ResponseDelta, Result,
+    ScriptedProvider, TokenUsage, ToolCall, ToolChoicePolicy, ToolDefinition,
 };
 use singletree_tools::Recovery;
 
@@ -30,7 +30,7 @@ impl Asked {
     }
 
     /// Returns the messages, tools and tool choice of each request.
-    fn said(&self) -> Vec<(Vec<String>, Vec<String>, Option<ToolChoice>)> {
+    fn said(&self) -> Vec<(Vec<String>, Vec<String>, Option<ToolChoicePolicy>)> {
         let asked = self.1.lock().unwrap();
         let said = asked.iter().map(|it| {
             let tools = it.tools.iter().map(|it| it.name().to_owned()).collect();
@@ -54,7 +54,10 @@ impl Provider for Asked {
     fn streams(&self) -> bool {
         self.0.streams()
     }
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.1.lock().unwrap().push(request.clone());
         self.0.stream(request)
     }
@@ -177,12 +180,12 @@ async fn a_call_of_a_tool_that_the_caller_brought_ends_the_run_and_is_the_caller
     let agent = small_with(model.clone(), &world, Recovery::Report).agent("small").unwrap();
     let chat = open(agent, MemoryStore::new());
     // `act` is theirs; the agent's own that reads is offered, too.
-    let tools = theirs(&["act"]).choice(ToolChoice::Tool("act".into()));
+    let tools = theirs(&["act"]).choice(ToolChoicePolicy::Tool("act".into()));
     let ended = told(&chat, with(tools.clone(), "act")).await;
     assert_eq!(replies(&ended), ["assistant: [act{\"what\":\"a\"}]"]);
     assert!(tools.runs(&completed(outcome(&ended)).replies[0].tool_calls[0]));
     assert_eq!(model.said()[0].1, ["look", "act"]);
-    assert_eq!(model.said()[0].2, Some(ToolChoice::Tool("act".into())));
+    assert_eq!(model.said()[0].2, Some(ToolChoicePolicy::Tool("act".into())));
     // Of a message with calls of both none is run.
     assert_eq!(replies(&told(&chat, with(theirs(&["act"]), "mixed")).await).len(), 1);
     // In the place of the agent's own.
@@ -190,9 +193,9 @@ async fn a_call_of_a_tool_that_the_caller_brought_ends_the_run_and_is_the_caller
     assert_eq!(model.said().last().unwrap().1, ["look"]);
     assert!(world.whats().is_empty());
     // After an answer of the agent's own tool the choice is free again.
-    told(&chat, with(theirs(&["act"]).choice(ToolChoice::Required), "look")).await;
+    told(&chat, with(theirs(&["act"]).choice(ToolChoicePolicy::Required), "look")).await;
     let choices: Vec<_> = model.said().into_iter().rev().take(2).map(|it| it.2).collect();
-    assert_eq!(choices, [None, Some(ToolChoice::Required)]);
+    assert_eq!(choices, [None, Some(ToolChoicePolicy::Required)]);
 
     assert_eq!(ClientTools::new(twice()).unwrap_err().category(), "tool_duplicate");
 }
@@ -254,7 +257,7 @@ async fn what_fails_is_told_by_the_outcome() {
 async fn it_runs_no_longer_than_a_turn_may() {
     #[derive(Debug)]
     struct Slow;
-    impl singletree_llm::Pace for Slow {
+    impl singletree_llm::AsyncSleep for Slow {
         fn pause(&self, length: std::time::Duration) -> BoxFuture<'_, ()> {
             Box::pin(tokio::time::sleep(length))
         }
@@ -288,9 +291,13 @@ impl Provider for Flood {
     fn streams(&self) -> bool {
         true
     }
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
-        let end = Delta::Finish { reason: FinishReason::Stop, usage: Usage::default(), raw: Value::Null };
-        let pieces = (0..200).map(|it| Delta::text(format!("w{it} "))).chain([end]);
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
+        let end = ResponseDelta::Finish {
+            reason: ModelFinishReason::Stop,
+            usage: TokenUsage::default(),
+            raw: Value::Null,
+        };
+        let pieces = (0..200).map(|it| ResponseDelta::text(format!("w{it} "))).chain([end]);
         let stream = futures_util::stream::iter(pieces).enumerate().then(async |(at, piece)| {
             if at == 150 {
                 tokio::task::yield_now().await;

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use singletree_durable::MemoryStore;
 use singletree_harness::{ChatEvent, ChatEventKind};
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, Result, ScriptedProvider,
+    BoxFuture, BoxStream, ChatMessage, Provider, Request, Response, ResponseDelta, Result, ScriptedProvider,
 };
 use singletree_tools::Recovery;
 
@@ -76,7 +76,7 @@ impl Provider for Whole {
     fn streams(&self) -> bool {
         false
     }
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         panic!("it does not stream, and says so")
     }
 }

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, Team, TeamBuilder};
 use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatEvent, ChatEventKind, ForkOptions, SendOptions};
-use singletree_llm::{BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, Result, Script};
+use singletree_llm::{
+    BoxFuture, BoxStream, ChatMessage, Provider, Request, Response, ResponseDelta, Result, Script,
+};
 use singletree_tools::Recovery;
 
 use crate::probe::World;
@@ -199,7 +201,7 @@ impl Provider for Stuck {
         false
     }
 
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         Box::pin(std::future::pending())
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use singletree_agent::{ToolDocumentLimits, ToolDocuments};
 use singletree_durable::{
-    Batch, Documents, Journal, MemoryStore, Put, SessionId, SessionKey, TenantId, Timestamp,
+    Batch, DocumentStore, Journal, MemoryStore, RowMutation, SessionId, SessionKey, TenantId, Timestamp,
 };
 use singletree_engine::Clock;
 use singletree_tools::{CallOrigin, IdempotencyKey, NoteStore, OutboxMessage, OutboxStore};
@@ -19,7 +19,7 @@ impl Clock for StoppedClock {
 }
 
 fn documents(store: &MemoryStore, limits: ToolDocumentLimits) -> ToolDocuments {
-    let documents: Arc<dyn Documents> = Arc::new(store.clone());
+    let documents: Arc<dyn DocumentStore> = Arc::new(store.clone());
     ToolDocuments::new(documents, Arc::new(StoppedClock)).with_limits(limits)
 }
 
@@ -38,7 +38,7 @@ fn key(index: u64) -> IdempotencyKey {
 async fn delete(store: &MemoryStore, of: &str, session: &str) {
     let key = SessionKey::new(tenant(of), SessionId::parse(session).unwrap());
     let mut batch = Batch::new(key, store.fence());
-    batch.puts = vec![Put::Delete];
+    batch.puts = vec![RowMutation::Delete];
     store.apply(batch).await.unwrap();
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_agent::AgentLoop;
 use singletree_durable::{
-    BlobAccount, Documents, FailAt, Journal, Land, MemoryStore, SessionId, SessionKey, TenantId, Upkeep,
+    DocumentStore, FailedWriteEffect, FaultInjectingStore, Journal, JournalMaintenance, MemoryStore,
+    SessionId, SessionKey, TenantBlobTotals, TenantId,
 };
 use singletree_harness::{
     Admission, Agent, BlobLimits, Blobs, Chat, ForkOptions, QuotaExceeded, SendOptions, TurnPermit,
@@ -90,7 +91,7 @@ fn photographer(seen: &Seen, effect: Effect, what: &str) -> Agent {
     AgentLoop::builder(Arc::new(wire)).toolbox(toolbox(vec![camera, act])).agent("a").unwrap()
 }
 
-fn open<S: Journal + Upkeep + Documents + Clone + 'static>(agent: Agent, store: S) -> Chat {
+fn open<S: Journal + JournalMaintenance + DocumentStore + Clone + 'static>(agent: Agent, store: S) -> Chat {
     Chat::builder().agent(agent).blobs(Blobs::new(store.clone())).open(store).unwrap()
 }
 
@@ -151,10 +152,10 @@ async fn go_on(chat: &Chat) {
 #[tokio::test]
 async fn a_recorded_result_keeps_its_picture_wherever_the_process_dies() {
     let mut names = 0;
-    for land in [Land::Before, Land::After] {
+    for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
         for n in 1.. {
             let (store, seen) = (MemoryStore::new(), Seen::default());
-            let dying = FailAt::new(Arc::new(store.clone()), n, land);
+            let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
             let first = open(photographer(&seen, Effect::SafeWrite, "a"), dying.clone());
             tokio::time::timeout(Duration::from_secs(20), go_on(&first)).await.unwrap();
             first.shutdown(Duration::ZERO).await;
@@ -214,7 +215,7 @@ impl Admission for NoBlobs {
         "key"
     }
 
-    fn admit_blob(&self, _bytes: u64, _kept: BlobAccount) -> Result<(), QuotaExceeded> {
+    fn admit_blob(&self, _bytes: u64, _kept: TenantBlobTotals) -> Result<(), QuotaExceeded> {
         let (quota, scope, unit, retry_after) = ("blob_bytes", "key", "bytes", Duration::from_secs(1));
         Err(QuotaExceeded { quota, scope, limit: 0, unit, retry_after })
     }

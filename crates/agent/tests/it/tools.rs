@@ -5,7 +5,7 @@ use std::sync::Arc;
 use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::ChatEventKind;
-use singletree_llm::{BoxFuture, BoxStream, Delta, Provider, Request, Response, ScriptedProvider};
+use singletree_llm::{BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, ScriptedProvider};
 use singletree_tools::{CallContext, Effect, LiveToolbox, Offer, Recovery, Tool, Toolset, TypedTool};
 use tokio::sync::Barrier;
 
@@ -159,7 +159,7 @@ impl Provider for Then {
     fn stream<'a>(
         &'a self,
         request: &'a Request,
-    ) -> BoxFuture<'a, singletree_llm::Result<BoxStream<'a, singletree_llm::Result<Delta>>>> {
+    ) -> BoxFuture<'a, singletree_llm::Result<BoxStream<'a, singletree_llm::Result<ResponseDelta>>>> {
         self.0.stream(request)
     }
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, Result, Role, ScriptedProvider,
-    validate_messages,
+    BoxFuture, BoxStream, ChatMessage, Provider, Request, Response, ResponseDelta, Result, Role,
+    ScriptedProvider, validate_messages,
 };
 
 use crate::rig::line;
@@ -93,7 +93,10 @@ impl Provider for Watched {
         self.model.streams()
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.note(request);
         self.model.stream(request)
     }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::view::View;
-use crate::history::What;
-use crate::rule::Rule;
+use super::view::AuditedSession;
+use crate::history::HistoryEvent;
+use crate::rule::AuditRule;
 
-pub(super) fn check(view: &mut View<'_>) {
+pub(super) fn check(view: &mut AuditedSession<'_>) {
     let mut times: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for record in view.records {
-        if let What::Effect { key } = &record.what {
+        if let HistoryEvent::Effect { key } = &record.what {
             times.entry(key).or_default().push(record.at);
         }
     }
@@ -20,7 +20,7 @@ pub(super) fn check(view: &mut View<'_>) {
         if at.len() > 1 + deaths {
             let times = at.len();
             view.find(
-                Rule::Repeated,
+                AuditRule::Repeated,
                 format!("effect '{key}' happened {times} times, with {deaths} deaths between"),
             );
         }

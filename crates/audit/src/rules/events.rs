@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::view::View;
-use crate::end::End;
-use crate::history::What;
-use crate::rule::Rule;
+use super::view::AuditedSession;
+use crate::end::AuditedOutcome;
+use crate::history::HistoryEvent;
+use crate::rule::AuditRule;
 
-pub(super) fn check(view: &mut View<'_>) {
+pub(super) fn check(view: &mut AuditedSession<'_>) {
     let mut found = Vec::new();
     let stored = view.stored;
     let by_seq: BTreeMap<u64, _> = stored.events.iter().map(|event| (event.seq, event)).collect();
     // Retention may have removed the oldest.
     let oldest = by_seq.keys().next().copied();
     if stored.events.windows(2).any(|window| window[0].seq >= window[1].seq) {
-        found.push((Rule::Reordered, "the events are not in the order of their numbers".to_owned()));
+        found.push((AuditRule::Reordered, "the events are not in the order of their numbers".to_owned()));
     }
     for record in view.records {
-        let What::Event { seq, turn, kind } = &record.what else { continue };
+        let HistoryEvent::Event { seq, turn, kind } = &record.what else { continue };
         let same = by_seq.get(seq).map(|it| {
             let name = stored.turn(it.turn).map(|turn| turn.id.as_str());
             it.kind == *kind && name == Some(turn.as_str())
@@ -25,13 +25,13 @@ pub(super) fn check(view: &mut View<'_>) {
         match same {
             Some(true) => {}
             _ if view.may_be_deleted(record.at) => {}
-            Some(false) => {
-                found.push((Rule::Contradicted, format!("event {seq} was {kind} of {turn}, and is another")))
-            }
+            Some(false) => found
+                .push((AuditRule::Contradicted, format!("event {seq} was {kind} of {turn}, and is another"))),
             None if oldest.is_some_and(|oldest| *seq < oldest) => {}
-            None => {
-                found.push((Rule::Lost, format!("event {seq} ({kind} of {turn}) was seen and is not stored")))
-            }
+            None => found.push((
+                AuditRule::Lost,
+                format!("event {seq} ({kind} of {turn}) was seen and is not stored"),
+            )),
         }
     }
     let mut ends: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
@@ -45,25 +45,25 @@ pub(super) fn check(view: &mut View<'_>) {
         let kind = turn.end.as_ref().map(kind);
         match (kind, told.as_slice()) {
             (_, [_, _, ..]) => {
-                found.push((Rule::Doubled, format!("the log ends turn {id} {} times", told.len())))
+                found.push((AuditRule::Doubled, format!("the log ends turn {id} {} times", told.len())))
             }
             (Some(kind), [told]) if kind == *told => {}
             (None, []) => {}
             (Some(_), []) if !whole => {}
             (Some(kind), []) => {
-                found.push((Rule::Lost, format!("the log does not tell the end of turn {id} ({kind})")))
+                found.push((AuditRule::Lost, format!("the log does not tell the end of turn {id} ({kind})")))
             }
             (kind, [told]) => {
                 let kind = kind.unwrap_or("under way");
                 found.push((
-                    Rule::Contradicted,
+                    AuditRule::Contradicted,
                     format!("the log ends turn {id} as {told}, and it is {kind}"),
                 ));
             }
         }
     }
     for no in ends.keys().filter(|it| !known.contains(it)) {
-        found.push((Rule::Orphaned, format!("the log ends turn number {no}, which is not stored")));
+        found.push((AuditRule::Orphaned, format!("the log ends turn number {no}, which is not stored")));
     }
     for (rule, why) in found {
         view.find(rule, why);
@@ -72,10 +72,10 @@ pub(super) fn check(view: &mut View<'_>) {
 
 const ENDS: [&str; 3] = ["turn.completed", "turn.suspended", "turn.errored"];
 
-fn kind(end: &End) -> &'static str {
+fn kind(end: &AuditedOutcome) -> &'static str {
     match end {
-        End::Completed { .. } => ENDS[0],
-        End::Suspended { .. } => ENDS[1],
-        End::Errored { .. } => ENDS[2],
+        AuditedOutcome::Completed { .. } => ENDS[0],
+        AuditedOutcome::Suspended { .. } => ENDS[1],
+        AuditedOutcome::Errored { .. } => ENDS[2],
     }
 }

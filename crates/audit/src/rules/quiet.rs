@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::view::View;
-use crate::end::End;
-use crate::rule::Rule;
-use crate::stored::{StoredTurn, TurnSort, WaitState};
+use super::view::AuditedSession;
+use crate::end::AuditedOutcome;
+use crate::rule::AuditRule;
+use crate::stored::{AuditedTurnKind, AuditedWaitState, StoredTurn};
 
-pub(super) fn check(view: &mut View<'_>) {
+pub(super) fn check(view: &mut AuditedSession<'_>) {
     let mut found = Vec::new();
-    let parked = |it: &StoredTurn| it.end.is_none() && it.sort == TurnSort::Message && view.waits();
+    let parked = |it: &StoredTurn| it.end.is_none() && it.sort == AuditedTurnKind::Message && view.waits();
     let mut last: BTreeMap<&str, &StoredTurn> = BTreeMap::new();
     for turn in &view.stored.turns {
         if turn.end.is_none() && !parked(turn) {
@@ -19,8 +19,8 @@ pub(super) fn check(view: &mut View<'_>) {
     }
     for (invocation, turn) in last {
         let ours = view.stored.waits.iter().filter(|wait| wait.invocation == invocation);
-        let pending = ours.filter(|it| it.state == WaitState::Pending).count();
-        let suspended = matches!(turn.end, Some(End::Suspended { .. }));
+        let pending = ours.filter(|it| it.state == AuditedWaitState::Pending).count();
+        let suspended = matches!(turn.end, Some(AuditedOutcome::Suspended { .. }));
         if suspended && pending != 1 {
             found.push(format!("turn {} is suspended, and {pending} waits are pending for it", turn.id));
         }
@@ -35,6 +35,6 @@ pub(super) fn check(view: &mut View<'_>) {
         }
     }
     for why in found {
-        view.find(Rule::Stuck, why);
+        view.find(AuditRule::Stuck, why);
     }
 }

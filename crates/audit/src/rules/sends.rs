@@ -2,33 +2,38 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::view::View;
-use crate::history::Deed;
-use crate::rule::Rule;
-use crate::stored::{StoredTurn, TurnSort};
+use super::view::AuditedSession;
+use crate::history::ClientOperation;
+use crate::rule::AuditRule;
+use crate::stored::{AuditedTurnKind, StoredTurn};
 
 /// One call that sends: its text, its key, and the known facts about its turn.
 #[derive(Debug, Clone, Copy)]
-struct Send<'a> {
+struct SendOperation<'a> {
     text: &'a str,
     key: Option<&'a str>,
     turn: Option<&'a str>,
     unknown: bool,
 }
 
-pub(super) fn check(view: &mut View<'_>) {
+pub(super) fn check(view: &mut AuditedSession<'_>) {
     for call in view.calls.values().map(|call| (call.deed, call.given, call.begun)).collect::<Vec<_>>() {
-        let (Deed::Send { text, .. }, Some((turn, at)), begun) = call else { continue };
+        let (ClientOperation::Send { text, .. }, Some((turn, at)), begun) = call else { continue };
         match view.stored_turn(turn) {
             None if view.may_be_deleted(begun) => {}
-            None => view.find(Rule::Lost, format!("turn {turn} of '{text}' was accepted and is not stored")),
+            None => {
+                view.find(AuditRule::Lost, format!("turn {turn} of '{text}' was accepted and is not stored"))
+            }
             Some(_) if view.is_deleted(at) => {
-                view.find(Rule::Invented, format!("turn {turn} of '{text}' is stored after its deletion"));
+                view.find(
+                    AuditRule::Invented,
+                    format!("turn {turn} of '{text}' is stored after its deletion"),
+                );
             }
             Some(stored) if stored.text.as_deref() != Some(text) => {
                 let found = stored.text.as_deref().unwrap_or("no message");
                 view.find(
-                    Rule::Contradicted,
+                    AuditRule::Contradicted,
                     format!("turn {turn} was given for '{text}', and answers '{found}'"),
                 );
             }
@@ -36,39 +41,39 @@ pub(super) fn check(view: &mut View<'_>) {
         }
     }
     turns_are_unique(view);
-    let sends: Vec<Send<'_>> = view
+    let sends: Vec<SendOperation<'_>> = view
         .calls
         .values()
         .filter_map(|call| match call.deed {
-            Deed::Send { text, key } => {
+            ClientOperation::Send { text, key } => {
                 let (turn, unknown) = (call.turn(), call.is_unknown());
-                Some(Send { text, key: key.as_deref(), turn, unknown })
+                Some(SendOperation { text, key: key.as_deref(), turn, unknown })
             }
-            Deed::Answer { .. } | Deed::Cancel { .. } | Deed::Delete => None,
+            ClientOperation::Answer { .. } | ClientOperation::Cancel { .. } | ClientOperation::Delete => None,
         })
         .collect();
     messages_were_sent(view, &sends);
     keys_have_one_turn(view, &sends);
 }
 
-fn turns_are_unique(view: &mut View<'_>) {
+fn turns_are_unique(view: &mut AuditedSession<'_>) {
     let (mut ids, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for turn in &view.stored.turns {
         if !ids.insert(&turn.id) || !numbers.insert(turn.no) {
-            view.find(Rule::Doubled, format!("turn {} (number {}) is stored twice", turn.id, turn.no));
+            view.find(AuditRule::Doubled, format!("turn {} (number {}) is stored twice", turn.id, turn.no));
         }
     }
 }
 
 /// A stored turn that no call was given must be of a call whose answer is not known.
-fn messages_were_sent(view: &mut View<'_>, sends: &[Send<'_>]) {
-    let mut by_text: BTreeMap<&str, Vec<Send<'_>>> = BTreeMap::new();
+fn messages_were_sent(view: &mut AuditedSession<'_>, sends: &[SendOperation<'_>]) {
+    let mut by_text: BTreeMap<&str, Vec<SendOperation<'_>>> = BTreeMap::new();
     for send in sends {
         by_text.entry(send.text).or_default().push(*send);
     }
     let given: BTreeSet<&str> = sends.iter().filter_map(|send| send.turn).collect();
     let mut unclaimed: BTreeMap<&str, Vec<&StoredTurn>> = BTreeMap::new();
-    let ours = |it: &&StoredTurn| it.sort == TurnSort::Message && !given.contains(it.id.as_str());
+    let ours = |it: &&StoredTurn| it.sort == AuditedTurnKind::Message && !given.contains(it.id.as_str());
     for turn in view.stored.turns.iter().filter(ours) {
         unclaimed.entry(turn.text.as_deref().unwrap_or_default()).or_default().push(turn);
     }
@@ -84,9 +89,9 @@ fn messages_were_sent(view: &mut View<'_>, sends: &[Send<'_>]) {
             continue;
         }
         let rule = if sends.iter().any(|send| send.turn.is_some() || send.unknown) {
-            Rule::Doubled
+            AuditRule::Doubled
         } else {
-            Rule::Invented
+            AuditRule::Invented
         };
         let (times, calls) = (turns.len(), unknown.len());
         let why =
@@ -96,12 +101,12 @@ fn messages_were_sent(view: &mut View<'_>, sends: &[Send<'_>]) {
 }
 
 /// Tells whether the turn of a send is stored and still holds its key.
-fn holds_key(view: &View<'_>, send: &Send<'_>) -> bool {
+fn holds_key(view: &AuditedSession<'_>, send: &SendOperation<'_>) -> bool {
     let stored = send.turn.and_then(|turn| view.stored_turn(turn));
     stored.is_some_and(|stored| stored.end.as_ref().is_none_or(|end| !end.frees_key()))
 }
 
-fn keys_have_one_turn(view: &mut View<'_>, sends: &[Send<'_>]) {
+fn keys_have_one_turn(view: &mut AuditedSession<'_>, sends: &[SendOperation<'_>]) {
     let mut by_key: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for send in sends.iter().filter(|send| holds_key(view, send)) {
         if let (Some(key), Some(turn)) = (send.key, send.turn) {
@@ -109,6 +114,6 @@ fn keys_have_one_turn(view: &mut View<'_>, sends: &[Send<'_>]) {
         }
     }
     for (key, turns) in by_key.into_iter().filter(|(_, turns)| turns.len() > 1) {
-        view.find(Rule::Doubled, format!("key '{key}' has {} turns: {turns:?}", turns.len()));
+        view.find(AuditRule::Doubled, format!("key '{key}' has {} turns: {turns:?}", turns.len()));
     }
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use singletree_llm::Role;
 
-use super::view::View;
-use crate::end::End;
-use crate::rule::Rule;
-use crate::stored::{StoredMessage, StoredTurn, TurnSort};
+use super::view::AuditedSession;
+use crate::end::AuditedOutcome;
+use crate::rule::AuditRule;
+use crate::stored::{AuditedTurnKind, StoredMessage, StoredTurn};
 
-pub(super) fn check(view: &mut View<'_>) {
+pub(super) fn check(view: &mut AuditedSession<'_>) {
     let mut found = Vec::new();
     let stored = view.stored;
     let own: BTreeMap<u64, Vec<usize>> = stored.messages.iter().enumerate().filter(|(_, it)| it.own).fold(
@@ -19,7 +19,8 @@ pub(super) fn check(view: &mut View<'_>) {
             own
         },
     );
-    for turn in stored.turns.iter().filter(|turn| turn.sort == TurnSort::Message && !turn.over_history) {
+    for turn in stored.turns.iter().filter(|turn| turn.sort == AuditedTurnKind::Message && !turn.over_history)
+    {
         message_stands_once(turn, own.get(&turn.no).map_or(0, Vec::len), &mut found);
     }
     // A retry over the history answers a message of an earlier turn.
@@ -49,16 +50,15 @@ pub(super) fn check(view: &mut View<'_>) {
     }
 }
 
-type Found = Vec<(Rule, String)>;
+type FoundViolations = Vec<(AuditRule, String)>;
 
-fn message_stands_once(turn: &StoredTurn, times: usize, found: &mut Found) {
+fn message_stands_once(turn: &StoredTurn, times: usize, found: &mut FoundViolations) {
     let (id, text) = (&turn.id, turn.text.as_deref().unwrap_or_default());
     match (&turn.end, times) {
-        (_, 2..) => {
-            found.push((Rule::Doubled, format!("'{text}' of turn {id} stands {times} times in the history")))
-        }
-        (Some(End::Completed { .. } | End::Suspended { .. }), 0) => {
-            found.push((Rule::Lost, format!("'{text}' of turn {id} is not in the history")));
+        (_, 2..) => found
+            .push((AuditRule::Doubled, format!("'{text}' of turn {id} stands {times} times in the history"))),
+        (Some(AuditedOutcome::Completed { .. } | AuditedOutcome::Suspended { .. }), 0) => {
+            found.push((AuditRule::Lost, format!("'{text}' of turn {id} is not in the history")));
         }
         // A turn that failed adds its message only where it had been committed, or was cancelled (D10, D11).
         (Some(_) | None, _) => {}
@@ -70,11 +70,11 @@ fn reply_has_its_message(
     message: &StoredMessage,
     turn: Option<&StoredTurn>,
     begins: &BTreeMap<&str, usize>,
-    found: &mut Found,
+    found: &mut FoundViolations,
 ) {
     let brief = &message.brief;
     let Some(turn) = turn else {
-        found.push((Rule::Orphaned, format!("message {at} ({brief}) is of no turn that is stored")));
+        found.push((AuditRule::Orphaned, format!("message {at} ({brief}) is of no turn that is stored")));
         return;
     };
     let id = &turn.id;
@@ -82,26 +82,31 @@ fn reply_has_its_message(
         let text = brief.split_once(':').map(|(_, text)| text);
         if text != turn.text.as_deref() {
             found.push((
-                Rule::Contradicted,
+                AuditRule::Contradicted,
                 format!("message {at} ({brief}) is not the one that turn {id} answers"),
             ));
         }
         return;
     }
     // Results that close an earlier turn's calls stand before the message of the turn that writes them (D8).
-    let closes = message.role == Role::Tool && turn.sort == TurnSort::Message;
+    let closes = message.role == Role::Tool && turn.sort == AuditedTurnKind::Message;
     let begin = begins.get(turn.invocation.as_str());
     if begin.is_none_or(|begin| at < *begin && !closes) {
         found.push((
-            Rule::Orphaned,
+            AuditRule::Orphaned,
             format!("message {at} ({brief}) of turn {id} has no message that it answers"),
         ));
     }
 }
 
 /// The messages that an outcome names are those that the turn added to the history.
-fn said_is_kept(turn: &StoredTurn, messages: &[StoredMessage], own: Option<&usize>, found: &mut Found) {
-    let Some(said) = turn.end.as_ref().and_then(End::said) else { return };
+fn said_is_kept(
+    turn: &StoredTurn,
+    messages: &[StoredMessage],
+    own: Option<&usize>,
+    found: &mut FoundViolations,
+) {
+    let Some(said) = turn.end.as_ref().and_then(AuditedOutcome::said) else { return };
     // A message that was taken is answered by the turn that took it, with the replies that follow it.
     let taker = own.and_then(|own| messages[*own].taken_by);
     let (by, from) = (Some(taker.unwrap_or(turn.no)), own.map_or(0, |own| own + 1));
@@ -112,12 +117,12 @@ fn said_is_kept(turn: &StoredTurn, messages: &[StoredMessage], own: Option<&usiz
     let kept: Vec<&str> = ours.map(|it| it.brief.as_str()).collect();
     if kept != said {
         let why = format!("turn {} says that it added {said:?}, and the history has {kept:?}", turn.id);
-        found.push((Rule::Contradicted, why));
+        found.push((AuditRule::Contradicted, why));
     }
 }
 
 /// Messages stand in the order of their turns' numbers, and the messages of one invocation stand together.
-fn in_order(view: &View<'_>, found: &mut Found) {
+fn in_order(view: &AuditedSession<'_>, found: &mut FoundViolations) {
     let stored = view.stored;
     let (mut last, mut current, mut ended) = (None::<&StoredTurn>, None::<&str>, BTreeSet::new());
     for (at, message) in stored.messages.iter().enumerate() {
@@ -128,7 +133,7 @@ fn in_order(view: &View<'_>, found: &mut Found) {
                 let why = format!(
                     "the message of turn {after} was accepted before that of {before}, and stands behind it"
                 );
-                found.push((Rule::Reordered, why));
+                found.push((AuditRule::Reordered, why));
             }
             last = Some(turn);
         }
@@ -138,7 +143,7 @@ fn in_order(view: &View<'_>, found: &mut Found) {
         if current != Some(invocation) {
             if !ended.insert(invocation) {
                 let why = format!("message {at} ({}) stands inside another turn's", message.brief);
-                found.push((Rule::Reordered, why));
+                found.push((AuditRule::Reordered, why));
             }
             current = Some(invocation);
         }
@@ -146,36 +151,40 @@ fn in_order(view: &View<'_>, found: &mut Found) {
 }
 
 /// The turn of a message that was taken ends as the one that took it: completed also where that one waits.
-fn ends_with_its_taker(view: &View<'_>, found: &mut Found) {
+fn ends_with_its_taker(view: &AuditedSession<'_>, found: &mut FoundViolations) {
     let stored = view.stored;
     let turn = |no: Option<u64>| no.and_then(|it| stored.turn(it));
     for message in stored.messages.iter().filter(|message| message.own) {
         let (Some(taken), Some(taker)) = (turn(message.turn), turn(message.taken_by)) else { continue };
         let same = match (&taken.end, &taker.end) {
-            (Some(End::Completed { .. }), Some(End::Completed { .. } | End::Suspended { .. })) => true,
-            (Some(End::Errored { category: one, .. }), Some(End::Errored { category: other, .. })) => {
-                one == other
-            }
+            (
+                Some(AuditedOutcome::Completed { .. }),
+                Some(AuditedOutcome::Completed { .. } | AuditedOutcome::Suspended { .. }),
+            ) => true,
+            (
+                Some(AuditedOutcome::Errored { category: one, .. }),
+                Some(AuditedOutcome::Errored { category: other, .. }),
+            ) => one == other,
             (None, None) => true,
             (Some(_) | None, Some(_) | None) => false,
         };
         if !same {
             let (taken, taker) = (&taken.id, &taker.id);
             let why = format!("turn {taken} was taken by turn {taker}, and does not end as that one");
-            found.push((Rule::Contradicted, why));
+            found.push((AuditRule::Contradicted, why));
         }
     }
 }
 
 /// Every tool call is answered once, before any other message; only the calls of a pending wait may be open.
-fn pairs(view: &View<'_>, found: &mut Found) {
+fn pairs(view: &AuditedSession<'_>, found: &mut FoundViolations) {
     let (mut open, mut opened) = (Vec::<&str>::new(), 0);
     for (at, message) in view.stored.messages.iter().enumerate() {
         if let Some(call) = &message.answers {
             match open.iter().position(|item| item == call) {
                 Some(place) => drop(open.remove(place)),
                 None => found.push((
-                    Rule::Orphaned,
+                    AuditRule::Orphaned,
                     format!("message {at} answers tool call {call}, which is not open"),
                 )),
             }
@@ -183,7 +192,7 @@ fn pairs(view: &View<'_>, found: &mut Found) {
         }
         if !open.is_empty() {
             found.push((
-                Rule::Orphaned,
+                AuditRule::Orphaned,
                 format!("tool calls {open:?} are open before message {at} ({})", message.brief),
             ));
         }
@@ -193,6 +202,6 @@ fn pairs(view: &View<'_>, found: &mut Found) {
     let came = opened < view.stored.inherited;
     let still = came || view.waits() || view.stored.turns.iter().any(|turn| turn.end.is_none());
     if !open.is_empty() && !still {
-        found.push((Rule::Orphaned, format!("tool calls {open:?} are open at the end")));
+        found.push((AuditRule::Orphaned, format!("tool calls {open:?} are open at the end")));
     }
 }

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use crate::end::End;
-use crate::history::{Deed, Record, What};
-use crate::report::Report;
-use crate::rule::{Rule, Violation};
-use crate::stored::{StoredSession, StoredTurn, WaitState};
+use crate::end::AuditedOutcome;
+use crate::history::{ClientOperation, HistoryEvent, HistoryRecord};
+use crate::report::AuditReport;
+use crate::rule::{AuditRule, RuleViolation};
+use crate::stored::{AuditedWaitState, StoredSession, StoredTurn};
 
 /// A call with its answer.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct ObservedCall<'a> {
     pub(super) begun: u64,
-    pub(super) deed: &'a Deed,
+    pub(super) deed: &'a ClientOperation,
     /// The name of its turn, and when it was known.
     pub(super) given: Option<(&'a str, u64)>,
     /// The answer: which turn, and how it ended.
-    pub(super) told: Option<(Option<&'a str>, &'a End)>,
+    pub(super) told: Option<(Option<&'a str>, &'a AuditedOutcome)>,
     /// When it was answered.
     pub(super) over: Option<u64>,
     pub(super) gone: bool,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ObservedCall<'a> {
     /// Returns the name of its turn, as far as it was told that it was accepted.
     pub(super) fn turn(&self) -> Option<&'a str> {
         self.given.map(|(turn, _)| turn)
@@ -36,20 +36,20 @@ impl<'a> Call<'a> {
 
 /// One session.
 #[derive(Debug)]
-pub(super) struct View<'a> {
+pub(super) struct AuditedSession<'a> {
     session: &'a str,
     pub(super) stored: &'a StoredSession,
-    pub(super) calls: BTreeMap<u64, Call<'a>>,
-    pub(super) records: &'a [&'a Record],
+    pub(super) calls: BTreeMap<u64, ObservedCall<'a>>,
+    pub(super) records: &'a [&'a HistoryRecord],
     pub(super) deaths: &'a [u64],
     by_id: BTreeMap<&'a str, &'a StoredTurn>,
-    violations: Vec<Violation>,
+    violations: Vec<RuleViolation>,
 }
 
-impl<'a> View<'a> {
+impl<'a> AuditedSession<'a> {
     pub(super) fn new(
         session: &'a str,
-        records: &'a [&'a Record],
+        records: &'a [&'a HistoryRecord],
         stored: &'a StoredSession,
         deaths: &'a [u64],
     ) -> Self {
@@ -62,52 +62,55 @@ impl<'a> View<'a> {
         view
     }
 
-    fn take_in(&mut self, record: &'a Record) {
+    fn take_in(&mut self, record: &'a HistoryRecord) {
         let (at, call) = match &record.what {
-            What::Call { call, deed } => {
+            HistoryEvent::Call { call, deed } => {
                 let (begun, gone) = (record.at, false);
-                let made = Call { begun, deed, given: None, told: None, over: None, gone };
+                let made = ObservedCall { begun, deed, given: None, told: None, over: None, gone };
                 self.calls.insert(*call, made);
                 return;
             }
-            What::Event { .. } | What::Effect { .. } | What::Died => return,
-            What::Given { call, .. }
-            | What::Told { call, .. }
-            | What::Done { call }
-            | What::Gone { call } => (record.at, *call),
+            HistoryEvent::Event { .. } | HistoryEvent::Effect { .. } | HistoryEvent::Died => return,
+            HistoryEvent::Given { call, .. }
+            | HistoryEvent::Told { call, .. }
+            | HistoryEvent::Done { call }
+            | HistoryEvent::Gone { call } => (record.at, *call),
         };
         let Some(made) = self.calls.get_mut(&call) else {
             let why = format!("the log answers call {call}, which it does not make");
-            return self.find(Rule::Contradicted, why);
+            return self.find(AuditRule::Contradicted, why);
         };
         let mut two = None;
         match &record.what {
-            What::Given { turn, .. } => made.given = Some((turn, at)),
-            What::Told { turn, end, .. } => {
+            HistoryEvent::Given { turn, .. } => made.given = Some((turn, at)),
+            HistoryEvent::Told { turn, end, .. } => {
                 let turn = turn.as_deref();
                 two = made.given.map(|(it, _)| it).filter(|it| Some(*it) != turn).map(|it| (it, turn));
                 // A turn whose acceptance was in doubt was not given (D20).
-                let doubtful = matches!(end, End::Errored { recorded: false, .. });
+                let doubtful = matches!(end, AuditedOutcome::Errored { recorded: false, .. });
                 made.given = made.given.or(turn.filter(|_| !doubtful).map(|turn| (turn, at)));
                 (made.told, made.over) = (Some((turn, end)), Some(at));
             }
-            What::Gone { .. } => made.gone = true,
-            What::Done { .. } => made.over = Some(at),
-            What::Call { .. } | What::Event { .. } | What::Effect { .. } | What::Died => {}
+            HistoryEvent::Gone { .. } => made.gone = true,
+            HistoryEvent::Done { .. } => made.over = Some(at),
+            HistoryEvent::Call { .. }
+            | HistoryEvent::Event { .. }
+            | HistoryEvent::Effect { .. }
+            | HistoryEvent::Died => {}
         }
         if let Some((given, told)) = two {
             let told = told.unwrap_or("none");
             self.find(
-                Rule::Contradicted,
+                AuditRule::Contradicted,
                 format!("call {call} was given turn {given} and told of turn {told}"),
             );
         }
     }
 
-    pub(super) fn find(&mut self, rule: Rule, why: String) {
+    pub(super) fn find(&mut self, rule: AuditRule, why: String) {
         // One line, whatever the messages are.
         let why = why.replace(['\n', '\r'], " ");
-        self.violations.push(Violation { rule, session: self.session.to_owned(), why });
+        self.violations.push(RuleViolation { rule, session: self.session.to_owned(), why });
     }
 
     pub(super) fn stored_turn(&self, id: &str) -> Option<&'a StoredTurn> {
@@ -124,21 +127,23 @@ impl<'a> View<'a> {
         self.deletes().any(|delete| delete.over.is_some() && delete.begun > given)
     }
 
-    fn deletes(&self) -> impl Iterator<Item = &Call<'a>> {
-        self.calls.values().filter(|call| *call.deed == Deed::Delete)
+    fn deletes(&self) -> impl Iterator<Item = &ObservedCall<'a>> {
+        self.calls.values().filter(|call| *call.deed == ClientOperation::Delete)
     }
 
     /// Tells whether a wait is pending.
     pub(super) fn waits(&self) -> bool {
-        self.stored.waits.iter().any(|wait| wait.state == WaitState::Pending)
+        self.stored.waits.iter().any(|wait| wait.state == AuditedWaitState::Pending)
     }
 
-    pub(super) fn into_report(self) -> Report {
-        let count =
-            |passes: fn(&Call<'_>) -> bool| self.calls.values().filter(|call| passes(call)).count() as u64;
+    pub(super) fn into_report(self) -> AuditReport {
+        let count = |passes: fn(&ObservedCall<'_>) -> bool| {
+            self.calls.values().filter(|call| passes(call)).count() as u64
+        };
         let effects =
-            self.records.iter().filter(|record| matches!(record.what, What::Effect { .. })).count() as u64;
-        Report {
+            self.records.iter().filter(|record| matches!(record.what, HistoryEvent::Effect { .. })).count()
+                as u64;
+        AuditReport {
             sessions: 1,
             calls: self.calls.len() as u64,
             given: count(|it| it.given.is_some()),

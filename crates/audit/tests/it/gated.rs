@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
-    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ItemRange, Journal,
+    JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage,
+    SessionRow, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 use singletree_store_sqlite::SqliteStore;
 
@@ -48,7 +48,7 @@ async fn held<T: Send + 'static>(place: Option<Place>, work: impl Future<Output 
 }
 
 impl Journal for Gated {
-    fn fence(&self) -> Fence {
+    fn fence(&self) -> FencingToken {
         self.store.fence()
     }
 
@@ -94,13 +94,21 @@ impl Journal for Gated {
         self.read("recent", async move { store.recent(&tenant, past.as_ref(), limit).await })
     }
 
-    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+    fn items<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        range: &'a ItemRange,
+    ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
         let store = self.store.clone();
         let (key, range) = (key.clone(), range.clone());
         self.read("items", async move { store.items(&key, &range).await })
     }
 
-    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+    fn turns<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        query: &'a TurnRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
         let store = self.store.clone();
         let (key, query) = (key.clone(), query.clone());
         self.read("turns", async move { store.turns(&key, &query).await })
@@ -116,7 +124,7 @@ impl Journal for Gated {
         self.read("session_of", async move { store.session_of(&tenant, &invocation).await })
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         let store = self.store.clone();
         let query = query.clone();
         self.read("waits", async move { store.waits(&query).await })
@@ -132,7 +140,7 @@ impl Journal for Gated {
         self.read("position", async move { store.position(&key, &invocation).await })
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
         let store = self.store.clone();
         let key = key.clone();
         self.read("mail", async move { store.mail(&key).await })
@@ -161,13 +169,13 @@ impl Journal for Gated {
         self.read("events", async move { store.events(&key, from, limit).await })
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
         let (store, of) = (self.store.clone(), of.clone());
         self.read("usage", async move { store.usage(&of).await })
     }
 }
 
-impl Upkeep for Gated {
+impl JournalMaintenance for Gated {
     fn ownerless<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,

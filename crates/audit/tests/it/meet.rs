@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_audit::{Report, StoredSession, Tally, audit};
+use singletree_audit::{AuditReport, RaceStatistics, StoredSession, audit};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::race::{Ground, Race, Said};
@@ -30,14 +30,14 @@ pub(crate) struct Rounds<'a> {
     race: &'a Race,
     how: &'static str,
     seed: u64,
-    pub(crate) tally: Tally,
-    report: Report,
+    pub(crate) tally: RaceStatistics,
+    report: AuditReport,
 }
 
 impl<'a> Rounds<'a> {
     pub(crate) fn new(race: &'a Race, how: &'static str, seed: u64) -> Self {
-        let tally = Tally::new(race.name, race.sides);
-        Self { race, how, seed, tally, report: Report::default() }
+        let tally = RaceStatistics::new(race.name, race.sides);
+        Self { race, how, seed, tally, report: AuditReport::default() }
     }
 
     /// Looks at a round when nothing runs any more; returns whether the first side won.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use singletree_audit::{End, WaitState};
+use singletree_audit::{AuditedOutcome, AuditedWaitState};
 use singletree_harness::WhileSuspended;
 
 use crate::rig::acted;
@@ -81,7 +81,7 @@ pub(crate) enum Names {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expected {
     pub(crate) turn: Option<usize>,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<AuditedOutcome>,
 }
 
 #[derive(Debug, Clone)]
@@ -90,7 +90,7 @@ pub(crate) struct Turn {
     /// The first turn of its invocation, and which of it this is.
     pub(crate) root: usize,
     pub(crate) ordinal: u32,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<AuditedOutcome>,
     /// Whether a turn that runs may take its message.
     steers: bool,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Turn {
 struct Wait {
     no: u64,
     turn: usize,
-    state: WaitState,
+    state: AuditedWaitState,
     answer: Option<bool>,
     ended_by: Option<usize>,
 }
@@ -119,9 +119,9 @@ pub(crate) struct Session {
     next_wait: u64,
 }
 
-pub(crate) fn error(category: &str) -> End {
+pub(crate) fn error(category: &str) -> AuditedOutcome {
     let retry_safe = category == "provider_unavailable";
-    End::Errored { category: category.to_owned(), retry_safe, recorded: true }
+    AuditedOutcome::Errored { category: category.to_owned(), retry_safe, recorded: true }
 }
 
 /// The message that calls a tool.
@@ -165,7 +165,7 @@ impl Session {
             match (self.pending().is_some(), policy) {
                 (true, WhileSuspended::Queue) => break,
                 (true, WhileSuspended::Supersede) => {
-                    self.close(WaitState::Cancelled);
+                    self.close(AuditedWaitState::Cancelled);
                     continue;
                 }
                 (true, WhileSuspended::Reject) => self.end(at, error("chat_session_suspended")),
@@ -192,17 +192,17 @@ impl Session {
         };
         self.history.push(said.clone());
         if kind == Kind::Plain {
-            return self.end(at, End::Completed { replies: vec![said] });
+            return self.end(at, AuditedOutcome::Completed { replies: vec![said] });
         }
         self.open = kind.calls();
         let wait = self.next_wait;
         self.next_wait += 1;
-        let state = WaitState::Pending;
+        let state = AuditedWaitState::Pending;
         self.waits.push(Wait { no: wait, turn: at, state, answer: None, ended_by: None });
-        self.end(at, End::Suspended { signal: "ok".into(), wait, pending: vec![said] });
+        self.end(at, AuditedOutcome::Suspended { signal: "ok".into(), wait, pending: vec![said] });
     }
 
-    fn resume(&mut self, state: WaitState, approved: bool) -> usize {
+    fn resume(&mut self, state: AuditedWaitState, approved: bool) -> usize {
         let kind = self.waiting_for().unwrap();
         let at = self.end_wait(state, Some(approved));
         if kind == Kind::Brittle {
@@ -224,17 +224,17 @@ impl Session {
         // Messages that the turn took end with this turn, each with the replies after it.
         for (place, taken) in heard.into_iter().enumerate() {
             let replies = replies[before + place + 1..].to_vec();
-            self.end(taken, End::Completed { replies });
+            self.end(taken, AuditedOutcome::Completed { replies });
         }
-        self.end(at, End::Completed { replies });
+        self.end(at, AuditedOutcome::Completed { replies });
         at
     }
 
-    fn close(&mut self, state: WaitState) -> usize {
+    fn close(&mut self, state: AuditedWaitState) -> usize {
         let at = self.end_wait(state, None);
         let (status, reason, category) = match state {
             // None of these is an approval, whose calls would be denied.
-            WaitState::Expired => ("failed", "expired", "chat_signal_expired"),
+            AuditedWaitState::Expired => ("failed", "expired", "chat_signal_expired"),
             _ => ("cancelled", "cancelled", "chat_turn_cancelled"),
         };
         self.answer_open(status, reason);
@@ -242,10 +242,10 @@ impl Session {
         at
     }
 
-    fn end_wait(&mut self, state: WaitState, answer: Option<bool>) -> usize {
+    fn end_wait(&mut self, state: AuditedWaitState, answer: Option<bool>) -> usize {
         let root = self.pending().unwrap().turn;
         let at = self.add("", root, 1);
-        let wait = self.waits.iter_mut().find(|it| it.state == WaitState::Pending).unwrap();
+        let wait = self.waits.iter_mut().find(|it| it.state == AuditedWaitState::Pending).unwrap();
         (wait.state, wait.answer, wait.ended_by) = (state, answer, Some(at));
         at
     }
@@ -258,24 +258,26 @@ impl Session {
 
     pub(crate) fn answer(&mut self, approved: bool, names: Names, policy: WhileSuspended) -> Expected {
         // An answer that names no wait is the duplicate of the last one that it ended, whatever came after that.
-        let ended = |it: &&Wait| it.state == WaitState::Consumed && it.answer == Some(approved);
+        let ended = |it: &&Wait| it.state == AuditedWaitState::Consumed && it.answer == Some(approved);
         let duplicate = self.waits.iter().rev().find(ended).filter(|_| names == Names::Nothing);
         let Some(wait) = self.pending().or(duplicate).or(self.waits.last()).cloned() else {
             return refused("harness_signal_correlation_failed");
         };
         match wait.state {
-            WaitState::Pending | WaitState::Consumed if names == Names::Another => {
+            AuditedWaitState::Pending | AuditedWaitState::Consumed if names == Names::Another => {
                 refused("chat_signal_mismatch")
             }
-            WaitState::Pending => {
-                let at = self.resume(WaitState::Consumed, approved);
+            AuditedWaitState::Pending => {
+                let at = self.resume(AuditedWaitState::Consumed, approved);
                 self.go_on(policy);
                 self.expect(at)
             }
-            WaitState::Consumed if wait.answer == Some(approved) => self.expect(wait.ended_by.unwrap()),
-            WaitState::Consumed => refused("chat_signal_conflict"),
-            WaitState::Expired => refused("chat_signal_expired"),
-            WaitState::Cancelled => refused("harness_signal_correlation_failed"),
+            AuditedWaitState::Consumed if wait.answer == Some(approved) => {
+                self.expect(wait.ended_by.unwrap())
+            }
+            AuditedWaitState::Consumed => refused("chat_signal_conflict"),
+            AuditedWaitState::Expired => refused("chat_signal_expired"),
+            AuditedWaitState::Cancelled => refused("harness_signal_correlation_failed"),
         }
     }
 
@@ -288,7 +290,7 @@ impl Session {
         if self.pending().is_none_or(|it| it.turn != self.turns[at].root) {
             return self.expect(at);
         }
-        let closing = self.close(WaitState::Cancelled);
+        let closing = self.close(AuditedWaitState::Cancelled);
         self.go_on(policy);
         self.expect(closing)
     }
@@ -296,8 +298,8 @@ impl Session {
     /// All deadlines that there are pass.
     pub(crate) fn expire(&mut self, policy: WhileSuspended) {
         match self.waiting_for() {
-            Some(Kind::Valued) => drop(self.resume(WaitState::Expired, false)),
-            Some(kind) if kind.has_deadline() => drop(self.close(WaitState::Expired)),
+            Some(Kind::Valued) => drop(self.resume(AuditedWaitState::Expired, false)),
+            Some(kind) if kind.has_deadline() => drop(self.close(AuditedWaitState::Expired)),
             _ => return,
         }
         self.go_on(policy);
@@ -339,7 +341,7 @@ impl Session {
         self.turns.len() - 1
     }
 
-    fn end(&mut self, at: usize, end: End) {
+    fn end(&mut self, at: usize, end: AuditedOutcome) {
         if end.frees_key() {
             self.keys.retain(|_, (_, turn)| *turn != at);
         }
@@ -351,7 +353,7 @@ impl Session {
     }
 
     fn pending(&self) -> Option<&Wait> {
-        self.waits.iter().find(|it| it.state == WaitState::Pending)
+        self.waits.iter().find(|it| it.state == AuditedWaitState::Pending)
     }
 
     /// Returns the kind of the message that asked for the pending wait.

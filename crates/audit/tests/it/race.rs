@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use singletree_audit::{Client, End, Recorder, StoredSession, TurnSort, WaitState};
-use singletree_durable::{Journal, Upkeep};
+use singletree_audit::{
+    AuditedClient, AuditedOutcome, AuditedTurnKind, AuditedWaitState, HistoryRecorder, StoredSession,
+};
+use singletree_durable::{Journal, JournalMaintenance};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{Agent, Chat, Durability, Error, TurnId, WhileSuspended};
 use tokio::sync::Semaphore;
@@ -18,8 +20,8 @@ use crate::rig::{Effects, HandClock, MarkedIds, Talk, approve, asking, chain, ec
 pub(crate) struct Ground {
     pub(crate) session: String,
     pub(crate) journal: Arc<dyn Journal>,
-    pub(crate) upkeep: Arc<dyn Upkeep>,
-    pub(crate) log: Arc<Recorder>,
+    pub(crate) upkeep: Arc<dyn JournalMaintenance>,
+    pub(crate) log: Arc<HistoryRecorder>,
     pub(crate) ids: Arc<MarkedIds>,
     pub(crate) clock: Arc<HandClock>,
 }
@@ -28,7 +30,7 @@ pub(crate) struct Ground {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) turn: Option<String>,
-    pub(crate) end: End,
+    pub(crate) end: AuditedOutcome,
 }
 
 pub(crate) type Contender = BoxFuture<'static, Said>;
@@ -101,7 +103,11 @@ pub(crate) const RACES: [Race; 14] = [
 ];
 
 impl Ground {
-    pub(crate) fn new(session: String, journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>) -> Self {
+    pub(crate) fn new(
+        session: String,
+        journal: Arc<dyn Journal>,
+        upkeep: Arc<dyn JournalMaintenance>,
+    ) -> Self {
         let (log, ids, clock) = (Arc::default(), Arc::default(), HandClock::new());
         Self { session, journal, upkeep, log, ids, clock }
     }
@@ -119,8 +125,8 @@ impl Ground {
         Effects { log: self.log.clone(), session: self.session.clone() }
     }
 
-    pub(crate) fn client(&self, chat: &Chat, name: &str) -> (Client, String) {
-        (Client::new(chat.clone(), self.log.clone()).named(name), self.session.clone())
+    pub(crate) fn client(&self, chat: &Chat, name: &str) -> (AuditedClient, String) {
+        (AuditedClient::new(chat.clone(), self.log.clone()).named(name), self.session.clone())
     }
 
     /// Sends a message and returns its result.
@@ -167,7 +173,7 @@ pub(crate) fn must(holds: bool, what: &str, said: &[Said; 2]) -> Result<(), Stri
 }
 
 pub(crate) fn completed(said: &Said, reply: &str) -> bool {
-    said.end == End::Completed { replies: vec![format!("assistant:{reply}")] }
+    said.end == AuditedOutcome::Completed { replies: vec![format!("assistant:{reply}")] }
 }
 
 // Two sends on one session: none lost, none doubled, each with its own reply.
@@ -238,7 +244,8 @@ fn resume_or_send(ground: Ground, policy: WhileSuspended) -> BoxFuture<'static, 
 }
 
 fn suspended(said: &Said) -> bool {
-    said.end == End::Suspended { signal: "ok".into(), wait: 1, pending: vec!["assistant:ask".into()] }
+    said.end
+        == AuditedOutcome::Suspended { signal: "ok".into(), wait: 1, pending: vec!["assistant:ask".into()] }
 }
 
 fn judge_reject(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Result<bool, String> {
@@ -265,10 +272,10 @@ fn judge_supersede(ground: &Ground, said: &[Said; 2], stored: &StoredSession) ->
     let state = stored.waits[0].state;
     // The first wait is gone, or the send's own is there already, which the answer is not about.
     if ["harness_signal_correlation_failed", "chat_signal_mismatch"].contains(&said[0].end.as_str()) {
-        must(state == WaitState::Cancelled && ground.effects().count() == 0, "it was given up", said)?;
+        must(state == AuditedWaitState::Cancelled && ground.effects().count() == 0, "it was given up", said)?;
         return Ok(false);
     }
-    must(completed(&said[0], "done") && state == WaitState::Consumed, "the resume completes", said)?;
+    must(completed(&said[0], "done") && state == AuditedWaitState::Consumed, "the resume completes", said)?;
     must(ground.effects().count() == 1, "one effect", said)?;
     Ok(true)
 }
@@ -336,7 +343,7 @@ fn deadline(ground: Ground, signal: Signal) -> BoxFuture<'static, Pair> {
             over.acquire().await.unwrap().forget();
             drop(subscription);
             let category = Error::SignalExpired { signal: "ok".into() }.category().to_owned();
-            Said { turn: None, end: End::Errored { category, retry_safe: false, recorded: true } }
+            Said { turn: None, end: AuditedOutcome::Errored { category, retry_safe: false, recorded: true } }
         });
         let answers = ground.answer(&chat, "first", None);
         Pair { chat, contenders: [passes, answers] }
@@ -346,9 +353,9 @@ fn deadline(ground: Ground, signal: Signal) -> BoxFuture<'static, Pair> {
 fn judge_expiry(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Result<bool, String> {
     let ended = stored.turns.last().ok_or("no turn")?;
     if said[1].end.as_str() == "chat_signal_expired" {
-        let closed = ended.sort == TurnSort::Close
+        let closed = ended.sort == AuditedTurnKind::Close
             && ended.end.as_ref().is_some_and(|it| it.as_str() == "chat_signal_expired");
-        must(closed && stored.waits[0].state == WaitState::Expired, "the deadline ended it", said)?;
+        must(closed && stored.waits[0].state == AuditedWaitState::Expired, "the deadline ended it", said)?;
         must(ground.effects().count() == 0, "no effect", said)?;
         return Ok(true);
     }
@@ -358,8 +365,13 @@ fn judge_expiry(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Re
 fn judge_values(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Result<bool, String> {
     let ended = stored.turns.last().ok_or("no turn")?;
     if said[1].end.as_str() == "chat_signal_expired" {
-        let went_on = ended.end == Some(End::Completed { replies: vec!["assistant:not done".into()] });
-        must(went_on && stored.waits[0].state == WaitState::Expired, "it went on with its values", said)?;
+        let went_on =
+            ended.end == Some(AuditedOutcome::Completed { replies: vec!["assistant:not done".into()] });
+        must(
+            went_on && stored.waits[0].state == AuditedWaitState::Expired,
+            "it went on with its values",
+            said,
+        )?;
         must(ground.effects().count() == 0, "no effect", said)?;
         return Ok(true);
     }
@@ -368,7 +380,7 @@ fn judge_values(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Re
 
 fn answered(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Result<bool, String> {
     must(completed(&said[1], "done") && stored.turns.len() == 2, "the answer ended it", said)?;
-    must(stored.waits[0].state == WaitState::Consumed, "the wait is consumed", said)?;
+    must(stored.waits[0].state == AuditedWaitState::Consumed, "the wait is consumed", said)?;
     must(ground.effects().count() == 1, "one effect", said)?;
     Ok(false)
 }

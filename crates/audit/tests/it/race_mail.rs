@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use singletree_audit::{Client, End, StoredSession, TurnSort, WaitState};
+use singletree_audit::{AuditedClient, AuditedOutcome, AuditedTurnKind, AuditedWaitState, StoredSession};
 use singletree_engine::{Ctx, Graph, Signal};
-use singletree_harness::{Agent, Chat, ChatTurnOutcome, Delivered, Durability, Limits, SuspendedTurn, Turn};
+use singletree_harness::{
+    Agent, Chat, ChatTurnOutcome, Durability, Limits, SignalDelivery, SuspendedTurn, Turn,
+};
 use tokio::sync::Semaphore;
 
 use crate::race::{Contender, Ground, Pair, Race, Said, completed, must};
@@ -74,7 +76,7 @@ struct Meeting {
     ground: Ground,
     chat: Chat,
     door: Arc<Semaphore>,
-    sender: Client,
+    sender: AuditedClient,
     call: u64,
     turn: Turn,
 }
@@ -97,7 +99,7 @@ impl Meeting {
         let meeting = Self::new(ground).await;
         let (client, session) = meeting.ground.client(&meeting.chat, "kept");
         let (_, kept) = client.signal((&session, "ok"), approve(true)).await;
-        assert!(matches!(kept, Ok(Delivered::Kept { .. })), "{kept:?}");
+        assert!(matches!(kept, Ok(SignalDelivery::Kept { .. })), "{kept:?}");
         meeting
     }
 
@@ -117,8 +119,10 @@ impl Meeting {
         let (client, session) = self.ground.client(&self.chat, name);
         Box::pin(async move {
             match client.signal((&session, "ok"), approve(approved)).await {
-                (_, Ok(Delivered::Kept { .. })) => kept(),
-                (call, Ok(Delivered::Resumed(turn))) => Said::of(client.outcome(call, &turn).await.as_ref()),
+                (_, Ok(SignalDelivery::Kept { .. })) => kept(),
+                (call, Ok(SignalDelivery::Resumed(turn))) => {
+                    Said::of(client.outcome(call, &turn).await.as_ref())
+                }
                 (_, Err(errored)) => Said { turn: None, end: errored.as_ref().into() },
             }
         })
@@ -138,11 +142,12 @@ async fn resumed(chat: &Chat, outcome: &ChatTurnOutcome) {
 
 /// Returns the answer for a signal that is kept, and has no turn yet.
 fn kept() -> Said {
-    Said { turn: None, end: End::Completed { replies: Vec::new() } }
+    Said { turn: None, end: AuditedOutcome::Completed { replies: Vec::new() } }
 }
 
 fn suspended(said: &Said) -> bool {
-    said.end == End::Suspended { signal: "ok".into(), wait: 0, pending: vec!["assistant:ask".into()] }
+    said.end
+        == AuditedOutcome::Suspended { signal: "ok".into(), wait: 0, pending: vec!["assistant:ask".into()] }
 }
 
 /// Demands that the wait was answered by one of these, and that everything went on from there, once.
@@ -153,14 +158,18 @@ fn went_on(
     stored: &StoredSession,
 ) -> Result<(), String> {
     let [wait] = stored.waits.as_slice() else { return Err(format!("{} waits", stored.waits.len())) };
-    must(wait.state == WaitState::Consumed && wait.by.as_deref() == Some(by), "the signal ended it", said)?;
+    must(
+        wait.state == AuditedWaitState::Consumed && wait.by.as_deref() == Some(by),
+        "the signal ended it",
+        said,
+    )?;
     let [asked, resumed] = stored.turns.as_slice() else {
         return Err(format!("{} turns", stored.turns.len()));
     };
     let reply = format!("assistant:{}", acted(approved));
-    let ends = matches!(asked.end, Some(End::Suspended { .. }))
-        && resumed.sort == TurnSort::Resume
-        && resumed.end == Some(End::Completed { replies: vec![reply] });
+    let ends = matches!(asked.end, Some(AuditedOutcome::Suspended { .. }))
+        && resumed.sort == AuditedTurnKind::Resume
+        && resumed.end == Some(AuditedOutcome::Completed { replies: vec![reply] });
     must(ends, "it went on with it", said)?;
     must(ground.effects().count() == usize::from(approved), "as often as it was approved", said)
 }
@@ -252,7 +261,7 @@ fn age(ground: Ground) -> BoxFuture<'static, Pair> {
 
 fn judge_age(ground: &Ground, said: &[Said; 2], stored: &StoredSession) -> Result<bool, String> {
     must(suspended(&said[1]), "the turn suspends", said)?;
-    if stored.waits.iter().any(|it| it.state == WaitState::Pending) {
+    if stored.waits.iter().any(|it| it.state == AuditedWaitState::Pending) {
         must(stored.turns.len() == 1 && ground.effects().count() == 0, "nothing went on", said)?;
         return Ok(true);
     }

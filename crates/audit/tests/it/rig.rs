@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
-use singletree_audit::{Recorder, What};
+use singletree_audit::{HistoryEvent, HistoryRecorder};
 use singletree_durable::{SessionId, SessionKey, TenantId, Timestamp};
-use singletree_engine::{Clock, Ctx, END, Graph, GraphBuilder, Ids, RandomIds, Signal, Target};
+use singletree_engine::{Clock, Ctx, END, Graph, GraphBuilder, IdGenerator, RandomIds, Signal, Target};
 use singletree_harness::Messages;
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
@@ -67,17 +67,17 @@ pub(crate) fn acted(approved: bool) -> &'static str {
 /// The outside world: its effects, in the log of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Effects {
-    pub(crate) log: Arc<Recorder>,
+    pub(crate) log: Arc<HistoryRecorder>,
     pub(crate) session: String,
 }
 
 impl Effects {
     pub(crate) fn happen(&self) {
-        self.log.note(&self.session, What::Effect { key: "act".into() });
+        self.log.note(&self.session, HistoryEvent::Effect { key: "act".into() });
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.log.records().iter().filter(|it| matches!(it.what, What::Effect { .. })).count()
+        self.log.records().iter().filter(|it| matches!(it.what, HistoryEvent::Effect { .. })).count()
     }
 }
 
@@ -125,7 +125,7 @@ impl MarkedIds {
     }
 }
 
-impl Ids for MarkedIds {
+impl IdGenerator for MarkedIds {
     fn uuid(&self) -> String {
         let id = RandomIds.uuid();
         if let Ok(who) = WHO.try_with(|it| *it) {

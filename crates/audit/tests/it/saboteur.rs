@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use singletree_audit::{
-    Deed, End, Record, Rule, StoredEvent, StoredMessage, StoredSession, StoredTurn, TurnSort, WaitState, What,
+    AuditRule, AuditedOutcome, AuditedTurnKind, AuditedWaitState, ClientOperation, HistoryEvent,
+    HistoryRecord, StoredEvent, StoredMessage, StoredSession, StoredTurn,
 };
 
 use crate::told::{Case, completed, errored, good, message, send, turn};
@@ -22,10 +23,13 @@ fn a_history_in_which_all_is_well_passes() {
 fn a_log_is_lines_of_json() {
     for record in good().log {
         let line = serde_json::to_string(&record).unwrap();
-        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), record, "{line}");
+        assert_eq!(serde_json::from_str::<HistoryRecord>(&line).unwrap(), record, "{line}");
     }
-    let record =
-        Record { at: 1, session: "s".into(), what: What::Call { call: 2, deed: send("m", Some("k")) } };
+    let record = HistoryRecord {
+        at: 1,
+        session: "s".into(),
+        what: HistoryEvent::Call { call: 2, deed: send("m", Some("k")) },
+    };
     let line = r#"{"at":1,"session":"s","what":"call","call":2,"deed":"send","text":"m","key":"k"}"#;
     assert_eq!(serde_json::to_string(&record).unwrap(), line);
 }
@@ -145,21 +149,23 @@ const DAMAGES: &[(Damage, &[&str])] = &[
     ),
     (
         |it| {
-            let told = it.record(|it| matches!(it, What::Told { call: 0, .. }));
-            told.what = What::Told { call: 0, turn: Some("b".into()), end: completed(&["assistant:r1"]) };
+            let told = it.record(|it| matches!(it, HistoryEvent::Told { call: 0, .. }));
+            told.what =
+                HistoryEvent::Told { call: 0, turn: Some("b".into()), end: completed(&["assistant:r1"]) };
         },
         &["contradicted in s: turn b was told as completed [\"assistant:r1\"], and is stored as completed \
              [\"assistant:r2\"]"],
     ),
     (
         |it| {
-            let told = it.record(|it| matches!(it, What::Told { call: 0, .. }));
-            told.what = What::Told { call: 0, turn: Some("a".into()), end: completed(&["assistant:r1"]) };
+            let told = it.record(|it| matches!(it, HistoryEvent::Told { call: 0, .. }));
+            told.what =
+                HistoryEvent::Told { call: 0, turn: Some("a".into()), end: completed(&["assistant:r1"]) };
         },
         &["contradicted in s: call 0 was given turn b and told of turn a"],
     ),
     (
-        |it| it.note(What::Gone { call: 77 }),
+        |it| it.note(HistoryEvent::Gone { call: 77 }),
         &["contradicted in s: the log answers call 77, which it does not make"],
     ),
     (
@@ -208,8 +214,8 @@ const DAMAGES: &[(Damage, &[&str])] = &[
     ),
     (
         |it| {
-            it.call(10, Deed::Delete);
-            it.note(What::Done { call: 10 });
+            it.call(10, ClientOperation::Delete);
+            it.note(HistoryEvent::Done { call: 10 });
             let stored = std::mem::take(&mut it.stored);
             let first = |it: &StoredTurn| it.no == 0;
             it.stored = StoredSession {
@@ -241,11 +247,11 @@ const DAMAGES: &[(Damage, &[&str])] = &[
     ),
     (|it| it.stored.waits[0].ended_by = Some(44), &["lost in s: wait 0 has ended, and no turn has ended it"]),
     (
-        |it| it.turn("d.1").sort = TurnSort::Close,
+        |it| it.turn("d.1").sort = AuditedTurnKind::Close,
         &["contradicted in s: wait 0 was answered, and turn d.1 does not resume"],
     ),
     (
-        |it| it.stored.waits[0].state = WaitState::Pending,
+        |it| it.stored.waits[0].state = AuditedWaitState::Pending,
         &[
             "contradicted in s: wait 0 is pending, and a turn has ended it",
             "contradicted in s: answer 5 was given turn d.1, which does not go on with {\"approved\":true}",
@@ -265,9 +271,9 @@ const DAMAGES: &[(Damage, &[&str])] = &[
     (
         |it| {
             it.forget("d.1");
-            it.log.retain(|it| !matches!(it.what, What::Told { call: 5 | 6, .. }));
-            it.note(What::Gone { call: 5 });
-            it.note(What::Gone { call: 6 });
+            it.log.retain(|it| !matches!(it.what, HistoryEvent::Told { call: 5 | 6, .. }));
+            it.note(HistoryEvent::Gone { call: 5 });
+            it.note(HistoryEvent::Gone { call: 6 });
         },
         &[
             "lost in s: wait 0 has ended, and no turn has ended it",
@@ -296,20 +302,20 @@ const DAMAGES: &[(Damage, &[&str])] = &[
         &["orphaned in s: the log ends turn number 17, which is not stored"],
     ),
     (
-        |it| it.note(What::Event { seq: 2, turn: "b".into(), kind: "turn.completed".into() }),
+        |it| it.note(HistoryEvent::Event { seq: 2, turn: "b".into(), kind: "turn.completed".into() }),
         &["contradicted in s: event 2 was turn.completed of b, and is another"],
     ),
     (
-        |it| it.note(What::Event { seq: 20, turn: "b".into(), kind: "message.appended".into() }),
+        |it| it.note(HistoryEvent::Event { seq: 20, turn: "b".into(), kind: "message.appended".into() }),
         &["lost in s: event 20 (message.appended of b) was seen and is not stored"],
     ),
     // Effects and rows.
     (
-        |it| it.note(What::Effect { key: "x".into() }),
+        |it| it.note(HistoryEvent::Effect { key: "x".into() }),
         &["repeated in s: effect 'x' happened 3 times, with 1 deaths between"],
     ),
     (
-        |it| it.log.retain(|it| it.what != What::Died),
+        |it| it.log.retain(|it| it.what != HistoryEvent::Died),
         &["repeated in s: effect 'x' happened 2 times, with 0 deaths between"],
     ),
     (
@@ -339,7 +345,7 @@ fn each_damage_is_found_and_explained() {
         rules.extend(report.violations.into_iter().map(|it| it.rule));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let missed: Vec<Rule> = Rule::ALL.into_iter().filter(|it| !rules.contains(it)).collect();
+    let missed: Vec<AuditRule> = AuditRule::ALL.into_iter().filter(|it| !rules.contains(it)).collect();
     assert_eq!(missed, [], "each rule is broken by some damage");
 }
 
@@ -348,15 +354,19 @@ const EXCUSES: &[Damage] = &[
     // A call whose answer was lost may have been accepted, or not.
     |it| {
         it.unanswer(0);
-        it.note(What::Gone { call: 0 });
+        it.note(HistoryEvent::Gone { call: 0 });
     },
     |it| {
         it.call(10, send("m9", None));
-        it.note(What::Gone { call: 10 });
+        it.note(HistoryEvent::Gone { call: 10 });
     },
     // A key that is free again has another turn (D3).
     |it| {
-        let end = End::Errored { category: "provider_unavailable".into(), retry_safe: true, recorded: true };
+        let end = AuditedOutcome::Errored {
+            category: "provider_unavailable".into(),
+            retry_safe: true,
+            recorded: true,
+        };
         it.stored.turns.push(turn(6, "f", Some("m3"), end));
         it.stored.events.push(StoredEvent { seq: 6, turn: 6, kind: "turn.errored".into() });
         it.call(10, send("m3", Some("k")));
@@ -364,8 +374,8 @@ const EXCUSES: &[Damage] = &[
     },
     // A deleted session is not there (D25).
     |it| {
-        it.call(10, Deed::Delete);
-        it.note(What::Done { call: 10 });
+        it.call(10, ClientOperation::Delete);
+        it.note(HistoryEvent::Done { call: 10 });
         it.stored = StoredSession::default();
     },
     // A turn that is parked behind a wait has no outcome, and who sent it none yet (D1).
@@ -375,13 +385,13 @@ const EXCUSES: &[Damage] = &[
                 it.forget(gone);
             }
             it.log.retain(|it| match &it.what {
-                What::Call { call: of, .. } | What::Given { call: of, .. } | What::Told { call: of, .. } => {
-                    *of != call && *of != 8
-                }
+                HistoryEvent::Call { call: of, .. }
+                | HistoryEvent::Given { call: of, .. }
+                | HistoryEvent::Told { call: of, .. } => *of != call && *of != 8,
                 _ => true,
             });
         }
-        it.stored.waits[0].state = WaitState::Pending;
+        it.stored.waits[0].state = AuditedWaitState::Pending;
         (it.stored.waits[0].ended_by, it.stored.waits[0].answer) = (None, None);
         it.stored.turns.push(StoredTurn { end: None, ..turn(6, "f", Some("m9"), completed(&[])) });
         it.call(10, send("m9", None));
@@ -389,9 +399,13 @@ const EXCUSES: &[Damage] = &[
     },
     // The client was told that this outcome could not be recorded (D20).
     |it| {
-        let told = it.record(|it| matches!(it, What::Told { call: 0, .. }));
-        let end = End::Errored { category: "session_save_failed".into(), retry_safe: false, recorded: false };
-        told.what = What::Told { call: 0, turn: Some("b".into()), end };
+        let told = it.record(|it| matches!(it, HistoryEvent::Told { call: 0, .. }));
+        let end = AuditedOutcome::Errored {
+            category: "session_save_failed".into(),
+            retry_safe: false,
+            recorded: false,
+        };
+        told.what = HistoryEvent::Told { call: 0, turn: Some("b".into()), end };
     },
     // The oldest events were given up by retention.
     |it| drop(it.stored.events.drain(..4)),

@@ -1,6 +1,6 @@
 //! Messages that steer: the checker knows where they belong, and finds those that do not stand there.
 
-use singletree_audit::{End, StoredMessage, What};
+use singletree_audit::{AuditedOutcome, HistoryEvent, StoredMessage};
 
 use crate::told::{Case, completed, errored, good};
 
@@ -17,10 +17,10 @@ fn steered() -> Case {
 }
 
 /// Lets a turn end so, and everybody be told so.
-fn ends(case: &mut Case, id: &str, how: &End) {
+fn ends(case: &mut Case, id: &str, how: &AuditedOutcome) {
     case.turn(id).end = Some(how.clone());
     for record in &mut case.log {
-        if let What::Told { turn: Some(turn), end, .. } = &mut record.what
+        if let HistoryEvent::Told { turn: Some(turn), end, .. } = &mut record.what
             && turn == id
         {
             *end = how.clone();

@@ -2,49 +2,49 @@
 
 use serde_json::json;
 use singletree_audit::{
-    Deed, End, Record, Report, StoredEvent, StoredMessage, StoredSession, StoredTurn, StoredWait, TurnSort,
-    WaitState, What, audit,
+    AuditReport, AuditedOutcome, AuditedTurnKind, AuditedWaitState, ClientOperation, HistoryEvent,
+    HistoryRecord, StoredEvent, StoredMessage, StoredSession, StoredTurn, StoredWait, audit,
 };
 use singletree_llm::Role;
 
 /// The clients' log and the stored data of one session.
 pub(crate) struct Case {
-    pub(crate) log: Vec<Record>,
+    pub(crate) log: Vec<HistoryRecord>,
     pub(crate) stored: StoredSession,
 }
 
 impl Case {
-    pub(crate) fn note(&mut self, what: What) {
+    pub(crate) fn note(&mut self, what: HistoryEvent) {
         let at = self.log.len() as u64;
-        self.log.push(Record { at, session: "s".into(), what });
+        self.log.push(HistoryRecord { at, session: "s".into(), what });
     }
 
-    pub(crate) fn call(&mut self, call: u64, deed: Deed) {
-        self.note(What::Call { call, deed });
+    pub(crate) fn call(&mut self, call: u64, deed: ClientOperation) {
+        self.note(HistoryEvent::Call { call, deed });
     }
 
     pub(crate) fn given(&mut self, call: u64, turn: &str) {
-        self.note(What::Given { call, turn: turn.into() });
+        self.note(HistoryEvent::Given { call, turn: turn.into() });
     }
 
     pub(crate) fn told(&mut self, call: u64, turn: &str) {
         let stored = self.stored.turns.iter().find(|it| it.id == turn).unwrap();
         let end = stored.end.clone().unwrap();
-        self.note(What::Told { call, turn: Some(turn.into()), end });
+        self.note(HistoryEvent::Told { call, turn: Some(turn.into()), end });
     }
 
-    pub(crate) fn audit(&self) -> Report {
+    pub(crate) fn audit(&self) -> AuditReport {
         audit(&self.log, std::slice::from_ref(&self.stored))
     }
 
-    pub(crate) fn record(&mut self, passes: impl Fn(&What) -> bool) -> &mut Record {
+    pub(crate) fn record(&mut self, passes: impl Fn(&HistoryEvent) -> bool) -> &mut HistoryRecord {
         self.log.iter_mut().find(|it| passes(&it.what)).unwrap()
     }
 
     /// Forgets the answers to a call.
     pub(crate) fn unanswer(&mut self, of: u64) {
         self.log.retain(
-            |it| !matches!(&it.what, What::Given { call, .. } | What::Told { call, .. } if *call == of),
+            |it| !matches!(&it.what, HistoryEvent::Given { call, .. } | HistoryEvent::Told { call, .. } if *call == of),
         );
     }
 
@@ -61,21 +61,22 @@ impl Case {
     }
 }
 
-pub(crate) fn send(text: &str, key: Option<&str>) -> Deed {
-    Deed::Send { text: text.into(), key: key.map(Into::into) }
+pub(crate) fn send(text: &str, key: Option<&str>) -> ClientOperation {
+    ClientOperation::Send { text: text.into(), key: key.map(Into::into) }
 }
 
-pub(crate) fn completed(replies: &[&str]) -> End {
-    End::Completed { replies: replies.iter().map(|it| (*it).to_owned()).collect() }
+pub(crate) fn completed(replies: &[&str]) -> AuditedOutcome {
+    AuditedOutcome::Completed { replies: replies.iter().map(|it| (*it).to_owned()).collect() }
 }
 
-pub(crate) fn errored(category: &str) -> End {
-    End::Errored { category: category.into(), retry_safe: false, recorded: true }
+pub(crate) fn errored(category: &str) -> AuditedOutcome {
+    AuditedOutcome::Errored { category: category.into(), retry_safe: false, recorded: true }
 }
 
-pub(crate) fn turn(no: u64, id: &str, text: Option<&str>, end: End) -> StoredTurn {
+pub(crate) fn turn(no: u64, id: &str, text: Option<&str>, end: AuditedOutcome) -> StoredTurn {
     let invocation = id.split('.').next().unwrap().to_owned();
-    let (sort, wait) = if text.is_some() { (TurnSort::Message, None) } else { (TurnSort::Resume, Some(0)) };
+    let (sort, wait) =
+        if text.is_some() { (AuditedTurnKind::Message, None) } else { (AuditedTurnKind::Resume, Some(0)) };
     StoredTurn {
         no,
         id: id.into(),
@@ -100,7 +101,8 @@ pub(crate) fn message(turn: u64, brief: &str) -> StoredMessage {
 
 /// Returns the stored data that matches [`good`].
 pub(crate) fn stored() -> StoredSession {
-    let suspended = End::Suspended { signal: "ok".into(), wait: 0, pending: vec!["assistant:ask".into()] };
+    let suspended =
+        AuditedOutcome::Suspended { signal: "ok".into(), wait: 0, pending: vec!["assistant:ask".into()] };
     let turns = vec![
         turn(0, "a", Some("m1"), completed(&["assistant:r1"])),
         turn(1, "b", Some("m2"), completed(&["assistant:r2"])),
@@ -136,7 +138,7 @@ pub(crate) fn stored() -> StoredSession {
             no: 0,
             invocation: "d".into(),
             signal: "ok".into(),
-            state: WaitState::Consumed,
+            state: AuditedWaitState::Consumed,
             ended_by: Some(4),
             answer: Some(json!({ "approved": true })),
             by: None,
@@ -155,10 +157,10 @@ pub(crate) fn good() -> Case {
     case.told(1, "a");
     case.told(0, "b");
     case.call(2, send("m3", Some("k")));
-    case.note(What::Gone { call: 2 });
-    case.note(What::Effect { key: "x".into() });
-    case.note(What::Died);
-    case.note(What::Effect { key: "x".into() });
+    case.note(HistoryEvent::Gone { call: 2 });
+    case.note(HistoryEvent::Effect { key: "x".into() });
+    case.note(HistoryEvent::Died);
+    case.note(HistoryEvent::Effect { key: "x".into() });
     case.call(3, send("m3", Some("k")));
     case.told(3, "c");
     case.call(4, send("m4", None));
@@ -166,18 +168,18 @@ pub(crate) fn good() -> Case {
     case.told(4, "d");
     for call in [5, 6] {
         let payload = json!({ "approved": true });
-        case.call(call, Deed::Answer { signal: "ok".into(), payload });
+        case.call(call, ClientOperation::Answer { signal: "ok".into(), payload });
     }
     case.given(6, "d.1");
     case.told(5, "d.1");
     case.told(6, "d.1");
     case.call(7, send("m5", None));
     case.given(7, "e");
-    case.call(8, Deed::Cancel { turn: "e".into() });
+    case.call(8, ClientOperation::Cancel { turn: "e".into() });
     case.told(8, "e");
     case.told(7, "e");
     case.call(9, send("m6", None));
-    case.note(What::Told { call: 9, turn: None, end: errored("chat_queue_full") });
-    case.note(What::Event { seq: 3, turn: "d".into(), kind: "turn.suspended".into() });
+    case.note(HistoryEvent::Told { call: 9, turn: None, end: errored("chat_queue_full") });
+    case.note(HistoryEvent::Event { seq: 3, turn: "d".into(), kind: "turn.suspended".into() });
     case
 }

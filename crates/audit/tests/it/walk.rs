@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use singletree_audit::{Client, End, Recorder, StoredSession, audit};
+use singletree_audit::{AuditedClient, AuditedOutcome, HistoryRecorder, StoredSession, audit};
 use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, Chat, Durability, Error, ErroredTurn, ForkOptions, Result, Steering, Turn, TurnId, WhileSuspended,
+    Agent, Chat, Durability, Error, ErroredTurn, ForkOptions, Result, SteeringInbox, Turn, TurnId,
+    WhileSuspended,
 };
 use singletree_llm::{ChatMessage, Role, ToolCall};
 use singletree_store_sqlite::SqliteStore;
@@ -53,7 +54,7 @@ fn obedient() -> Graph<Talk> {
                 return Err(NodeError::new("it broke").with_category("provider_unavailable"));
             }
             // Steering messages are taken here, and nowhere else.
-            let heard = cx.extension::<Steering>().unwrap().take(&cx.state().messages);
+            let heard = cx.extension::<SteeringInbox>().unwrap().take(&cx.state().messages);
             let result = (kind == Kind::Call).then(|| ChatMessage::tool("c1", "ok"));
             let messages = result.into_iter().chain(heard).chain([said]);
             Ok(Talk::update().approved(false).messages(messages))
@@ -110,7 +111,7 @@ impl Ground {
 
 async fn open_file(folder: &tempfile::TempDir) -> SqliteStore {
     let options = SqliteStore::options(folder.path().join("walk.db"));
-    options.durability(singletree_store_sqlite::Durability::Normal).open().await.unwrap()
+    options.durability(singletree_store_sqlite::CommitDurability::Normal).open().await.unwrap()
 }
 
 /// The chat and the model, side by side.
@@ -118,10 +119,10 @@ struct Walk {
     ground: Ground,
     graph: Graph<Talk>,
     clock: Arc<HandClock>,
-    log: Arc<Recorder>,
+    log: Arc<HistoryRecorder>,
     policy: WhileSuspended,
     level: Durability,
-    client: Client,
+    client: AuditedClient,
     model: [Session; SESSIONS.len()],
     /// The names of the sessions' turns, by their place in the model.
     ids: [BTreeMap<usize, TurnId>; SESSIONS.len()],
@@ -146,10 +147,10 @@ fn open(
 
 impl Walk {
     async fn begin(ground: Ground, policy: WhileSuspended, level: Durability) -> Self {
-        let (graph, clock, log) = (obedient(), HandClock::new(), Arc::<Recorder>::default());
+        let (graph, clock, log) = (obedient(), HandClock::new(), Arc::<HistoryRecorder>::default());
         let chat = open(&ground, &graph, (policy, level), &clock);
         chat.sweep().await.unwrap();
-        let client = Client::new(chat, log.clone());
+        let client = AuditedClient::new(chat, log.clone());
         let (model, ids, parked) = Default::default();
         Self { ground, graph, clock, log, policy, level, client, model, ids, parked, texts: 0 }
     }
@@ -263,7 +264,7 @@ impl Walk {
         (self.policy, self.level) = (policy, level);
         let chat = open(&self.ground, &self.graph, (policy, level), &self.clock);
         chat.sweep().await.unwrap();
-        self.client = Client::new(chat, self.log.clone());
+        self.client = AuditedClient::new(chat, self.log.clone());
         for session in &mut self.model {
             session.restart(policy);
         }
@@ -364,7 +365,7 @@ impl Walk {
         assert_eq!(known, id);
     }
 
-    fn told(&mut self, session: usize, expected: Expected, (id, end): (TurnId, End)) {
+    fn told(&mut self, session: usize, expected: Expected, (id, end): (TurnId, AuditedOutcome)) {
         let at = expected.turn.unwrap_or_else(|| panic!("{id} was told as {end}, instead of {expected:?}"));
         self.named(session, at, &id);
         assert_eq!(Some(end), expected.end);
@@ -391,10 +392,16 @@ impl Walk {
                         Err(error) => panic!("{error}"),
                     }
                 };
-                assert_eq!(&End::from(turn.outcome().await.as_ref()), end, "{id} in {}", SESSIONS[at]);
+                assert_eq!(
+                    &AuditedOutcome::from(turn.outcome().await.as_ref()),
+                    end,
+                    "{id} in {}",
+                    SESSIONS[at]
+                );
             }
             let history = chat.history(SESSIONS[at], 0, 1_000).await;
-            let history = history.map(|it| it.iter().map(|it| End::brief(&it.message)).collect::<Vec<_>>());
+            let history =
+                history.map(|it| it.iter().map(|it| AuditedOutcome::brief(&it.message)).collect::<Vec<_>>());
             assert_eq!(history.is_ok(), model.exists, "{}", SESSIONS[at]);
             assert_eq!(history.unwrap_or_default(), model.history, "{}", SESSIONS[at]);
             let pending = chat.pending(Some(SESSIONS[at]), 10).await.unwrap();

@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use singletree::{ChatTurnOutcome, SignalAddress, Turn};
 
-use crate::args::{Answer, Reply};
+use crate::args::{Answer, AnswerArgument};
 use crate::ask;
 use crate::error::{Error, Result};
-use crate::follow::{Interrupt, follow};
-use crate::place::Place;
-use crate::print::Screen;
-use crate::served::{self, Reached};
+use crate::follow::{InterruptEffect, follow};
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
+use crate::served::{self, ChatLocation};
 use crate::turn_view::TurnView;
-use crate::wire::House;
+use crate::wire::Workspace;
 
 /// Runs the command.
 pub(crate) async fn run(args: Answer) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
-    let open = House::open(&place, &args.who, "answer");
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+    let open = Workspace::open(&place, &args.who, "answer");
     let house = match served::reach(&place, &args.server, open).await? {
-        Reached::Here(house) => *house,
-        Reached::There(served) => {
-            let (waits, mut screen) = ((args.signal, args.session), Screen::out());
+        ChatLocation::Here(house) => *house,
+        ChatLocation::There(served) => {
+            let (waits, mut screen) = ((args.signal, args.session), TerminalOutput::out());
             return served.answer(waits, args.reply, (args.common.json, &mut screen)).await;
         }
     };
@@ -31,21 +31,21 @@ pub(crate) async fn run(args: Answer) -> Result<u8> {
     code
 }
 
-async fn answer(args: Answer, place: &Place, house: &House) -> Result<u8> {
+async fn answer(args: Answer, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
     let Answer { signal, reply, session, from, who: _, server: _, common } = args;
     house.chat.sweep().await?;
     let turn = take(house, (signal, session), reply, from).await.map_err(|error| searched(error, place))?;
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     let outcome: Arc<ChatTurnOutcome> = if common.json {
         turn.outcome().await
     } else {
-        follow(&house.chat, &turn, TurnView::default(), &mut screen, Interrupt::EndsProcess).await?
+        follow(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess).await?
     };
     super::tell(house, turn.session(), &outcome, (common.json, &mut screen)).await
 }
 
 /// Says in which database was looked, where nothing waits for an answer: it may wait in another one.
-fn searched(error: Error, place: &Place) -> Error {
+fn searched(error: Error, place: &DatabaseLocation) -> Error {
     match error {
         Error::Refused(turn) if turn.error_category == "harness_signal_correlation_failed" => {
             Error::Unawaited { turn, db: place.db().to_owned() }
@@ -57,9 +57,9 @@ fn searched(error: Error, place: &Place) -> Error {
 /// Answers the one wait of this name. Where no wait has the name, it was answered already, or several have it, the
 /// harness returns the result or the error.
 async fn take(
-    house: &House,
+    house: &Workspace,
     (signal, session): (Option<String>, Option<String>),
-    reply: Reply,
+    reply: AnswerArgument,
     from: Option<String>,
 ) -> Result<Turn> {
     let mut waits = ask::waiting(&house.chat, session.as_deref()).await?;

@@ -7,13 +7,13 @@ use singletree::SqliteStore;
 use crate::args::Backup;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
-use crate::json::{self, Done};
-use crate::place::Place;
-use crate::print::Screen;
+use crate::json::{self, PrintedCommandEffect};
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
 
 /// Runs the command, beside a writer or alone.
 pub(crate) async fn run(args: Backup) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
     if args.file.exists() {
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
         return Err(Error::Place { doing: "make the backup", path: args.file, source });
@@ -23,9 +23,9 @@ pub(crate) async fn run(args: Backup) -> Result<u8> {
     store.backup(&args.file).await.map_err(failed)?;
     store.close().await;
     let file = args.file.display().to_string();
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     match args.common.json {
-        true => json::print(&mut screen, &Done::Backup(&file))?,
+        true => json::print(&mut screen, &PrintedCommandEffect::Backup(&file))?,
         false => screen.line(&format!("copied to {file}"))?,
     }
     Ok(COMPLETED)

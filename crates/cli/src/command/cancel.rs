@@ -6,25 +6,27 @@ use crate::args::Cancel;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED};
 use crate::json;
-use crate::place::Place;
-use crate::print::Screen;
-use crate::served::{self, Reached};
-use crate::wire::House;
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
+use crate::served::{self, ChatLocation};
+use crate::wire::Workspace;
 
 /// Runs the command: it succeeds when the turn ended by it, or by an earlier one.
 pub(crate) async fn run(args: Cancel) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
-    let open = House::open(&place, &args.who, "cancel");
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+    let open = Workspace::open(&place, &args.who, "cancel");
     let house = match served::reach(&place, &args.server, open).await? {
-        Reached::Here(house) => *house,
-        Reached::There(served) => {
+        ChatLocation::Here(house) => *house,
+        ChatLocation::There(served) => {
             let session = match (&args.session, &args.server.url) {
                 (Some(session), _) => session.clone(),
-                (None, None) => House::look(&place).await?.chat.turn(&args.turn).await?.session().to_owned(),
+                (None, None) => {
+                    Workspace::look(&place).await?.chat.turn(&args.turn).await?.session().to_owned()
+                }
                 (None, Some(_)) => return Err(Error::Usage("with --url, name the --session".to_owned())),
             };
             let turn = args.turn.to_string();
-            let mut screen = Screen::out();
+            let mut screen = TerminalOutput::out();
             return served.cancel((&session, &turn), (args.common.json, &mut screen)).await;
         }
     };
@@ -34,16 +36,16 @@ pub(crate) async fn run(args: Cancel) -> Result<u8> {
     code
 }
 
-async fn cancel(args: &Cancel, house: &House) -> Result<u8> {
+async fn cancel(args: &Cancel, house: &Workspace) -> Result<u8> {
     let turn = house.chat.cancel(&args.turn).await?;
     let outcome = turn.outcome().await;
     let cancelled = matches!(
         outcome.as_ref(),
         ChatTurnOutcome::Errored(it) if it.error_category == "chat_turn_cancelled"
     );
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     if args.common.json {
-        json::print(&mut screen, &json::Ended::of(turn.session(), &outcome))?;
+        json::print(&mut screen, &json::PrintedOutcome::of(turn.session(), &outcome))?;
     } else if cancelled {
         screen.line(&format!("cancelled: {}", args.turn))?;
     } else {

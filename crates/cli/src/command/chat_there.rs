@@ -4,51 +4,51 @@ use std::io::{self, IsTerminal};
 
 use singletree_protocol::native::Wait;
 
-use super::chat::{Decision, OPEN_QUESTION, QUESTION, decision};
+use super::chat::{OPEN_QUESTION, QUESTION, TypedDecision, decision};
 use crate::args;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, SUSPENDED};
-use crate::place::Place;
-use crate::print::{Screen, Style};
-use crate::prompt::{Prompt, Said, next_line};
+use crate::place::DatabaseLocation;
+use crate::print::{TerminalOutput, TextStyle};
+use crate::prompt::{PromptEditor, PromptInput, next_line};
 use crate::served::{ServedChat, show_wait};
 use crate::turn_view::PROMPT;
 use crate::wire::fresh;
 
 /// Runs the command.
-pub(super) async fn run(args: args::Chat, place: &Place, served: &ServedChat) -> Result<u8> {
+pub(super) async fn run(args: args::Chat, place: &DatabaseLocation, served: &ServedChat) -> Result<u8> {
     let is_beside = args.server.url.is_none();
     let last = place.last_session().filter(|_| is_beside && !args.new);
     let session = args.session.or(last).unwrap_or_else(fresh);
     if is_beside {
         place.remember(&session)?;
     }
-    let mut talk = Talk { served, session, agent: args.agent };
+    let mut talk = RemoteConversation { served, session, agent: args.agent };
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return talk.read_lines().await;
     }
-    let mut screen = Screen::out().live();
-    screen.styled(Style::Dim, &format!("singletree {}. /quit leaves.", env!("CARGO_PKG_VERSION")))?;
-    screen.styled(Style::Dim, &format!("server:   {}", served.url()))?;
-    screen.styled(Style::Dim, &format!("session:  {}", talk.session))?;
+    let mut screen = TerminalOutput::out().live();
+    screen.styled(TextStyle::Dim, &format!("singletree {}. /quit leaves.", env!("CARGO_PKG_VERSION")))?;
+    screen.styled(TextStyle::Dim, &format!("server:   {}", served.url()))?;
+    screen.styled(TextStyle::Dim, &format!("session:  {}", talk.session))?;
     place.make()?;
-    let mut prompt = Prompt::new(place.typed())?;
+    let mut prompt = PromptEditor::new(place.typed())?;
     talk.ask_all(&mut prompt, &mut screen).await?;
     talk.converse(&mut prompt, &mut screen).await?;
     Ok(COMPLETED)
 }
 
 /// A conversation behind a server.
-struct Talk<'a> {
+struct RemoteConversation<'a> {
     served: &'a ServedChat,
     session: String,
     agent: Option<String>,
 }
 
-impl Talk<'_> {
+impl RemoteConversation<'_> {
     /// Sends each line of the input as a message; returns the code of the last turn.
     async fn read_lines(&mut self) -> Result<u8> {
-        let mut screen = Screen::out();
+        let mut screen = TerminalOutput::out();
         let mut code = COMPLETED;
         while let Some(line) = next_line().await? {
             if !line.trim().is_empty() {
@@ -58,12 +58,12 @@ impl Talk<'_> {
         Ok(code)
     }
 
-    async fn send(&self, text: &str, screen: &mut Screen) -> Result<u8> {
+    async fn send(&self, text: &str, screen: &mut TerminalOutput) -> Result<u8> {
         let message = (text.to_owned(), self.agent.clone(), None);
         self.served.send(&self.session, message, (false, screen)).await
     }
 
-    async fn retry(&self, screen: &mut Screen) -> Result<u8> {
+    async fn retry(&self, screen: &mut TerminalOutput) -> Result<u8> {
         let failed = match self.served.last_failed(&self.session).await {
             Ok(failed) => failed,
             Err(Error::Client(error)) if error.category() == "chat_session_unknown" => {
@@ -75,10 +75,10 @@ impl Talk<'_> {
         self.served.retry((&self.session, &failed), None, (false, screen)).await
     }
 
-    async fn converse(&mut self, prompt: &mut Prompt, screen: &mut Screen) -> Result<()> {
+    async fn converse(&mut self, prompt: &mut PromptEditor, screen: &mut TerminalOutput) -> Result<()> {
         loop {
-            let coloured = screen.paint(Style::Strong, PROMPT);
-            let Said::Line(line) = prompt.read(PROMPT, coloured).await? else { return Ok(()) };
+            let coloured = screen.paint(TextStyle::Strong, PROMPT);
+            let PromptInput::Line(line) = prompt.read(PROMPT, coloured).await? else { return Ok(()) };
             match line.as_str() {
                 "" => continue,
                 "/quit" => return Ok(()),
@@ -112,13 +112,18 @@ impl Talk<'_> {
     }
 
     /// Shows and asks about each pending wait of this session, until there is none or the user puts it off.
-    async fn ask_all(&mut self, prompt: &mut Prompt, screen: &mut Screen) -> Result<()> {
+    async fn ask_all(&mut self, prompt: &mut PromptEditor, screen: &mut TerminalOutput) -> Result<()> {
         self.decide_all(false, prompt, screen).await
     }
 
     /// Asks about each pending wait, until there is none or the user puts it off. With `is_shown`, a single wait is
     /// already on the screen; of several, each is shown before its question, so that nobody approves the wrong one.
-    async fn decide_all(&mut self, is_shown: bool, prompt: &mut Prompt, screen: &mut Screen) -> Result<()> {
+    async fn decide_all(
+        &mut self,
+        is_shown: bool,
+        prompt: &mut PromptEditor,
+        screen: &mut TerminalOutput,
+    ) -> Result<()> {
         let mut is_shown = is_shown;
         loop {
             let waits = match self.served.waiting(&self.session).await {
@@ -142,17 +147,24 @@ impl Talk<'_> {
         }
     }
 
-    async fn decide(&mut self, wait: &Wait, prompt: &mut Prompt, screen: &mut Screen) -> Result<u8> {
+    async fn decide(
+        &mut self,
+        wait: &Wait,
+        prompt: &mut PromptEditor,
+        screen: &mut TerminalOutput,
+    ) -> Result<u8> {
         let question = if wait.action.is_some() { QUESTION } else { OPEN_QUESTION };
         loop {
-            let coloured = screen.paint(Style::Strong, question);
-            let Said::Line(line) = prompt.read(question, coloured).await? else { return Ok(COMPLETED) };
+            let coloured = screen.paint(TextStyle::Strong, question);
+            let PromptInput::Line(line) = prompt.read(question, coloured).await? else {
+                return Ok(COMPLETED);
+            };
             match decision(&line) {
-                Decision::Later => {
-                    screen.styled(Style::Dim, "  later: /pending asks again")?;
+                TypedDecision::Later => {
+                    screen.styled(TextStyle::Dim, "  later: /pending asks again")?;
                     return Ok(COMPLETED);
                 }
-                Decision::Now(reply) => match self.served.decide(wait, reply, screen).await {
+                TypedDecision::Now(reply) => match self.served.decide(wait, reply, screen).await {
                     // The wait may have expired, or somebody else answered it: the chat goes on.
                     Err(error @ Error::Client(_)) => {
                         error.show(screen)?;
@@ -160,7 +172,7 @@ impl Talk<'_> {
                     }
                     decided => return decided,
                 },
-                Decision::Unclear => {}
+                TypedDecision::Unclear => {}
             }
         }
     }

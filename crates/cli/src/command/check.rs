@@ -1,38 +1,38 @@
 //! `singletree check`: reports the mistakes in a file of agents.
 
 use serde::Serialize;
-use singletree::config::{self, Depth, Report};
+use singletree::config::{self, ConfigReport, InspectionDepth};
 
 use crate::args::Check;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED};
 use crate::json;
-use crate::print::Screen;
+use crate::print::TerminalOutput;
 use crate::who;
 
 /// The output of `--json`.
 #[derive(Serialize)]
-struct Document<'a> {
+struct PrintedConfigCheck<'a> {
     /// The agents, when nothing is wrong.
     agents: Vec<&'a str>,
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a ConfigReport,
 }
 
 /// Runs the command. No model is asked, and an MCP server only where that is wanted.
 pub(crate) async fn run(args: &Check) -> Result<u8> {
-    let mut screen = Screen::out();
-    let depth = if args.connect { Depth::Servers } else { Depth::Programs };
+    let mut screen = TerminalOutput::out();
+    let depth = if args.connect { InspectionDepth::Servers } else { InspectionDepth::Programs };
     let (config, report) = match who::inspect(&args.file, depth).await {
         Ok(config) => (Some(config), None),
         Err(Error::Config(config::Error::Invalid(report))) => (None, Some(report)),
         Err(error) => return Err(error),
     };
     let agents = config.as_ref().map(config::Config::agents).unwrap_or_default();
-    let sound = Report::sound(&args.file.display().to_string());
+    let sound = ConfigReport::sound(&args.file.display().to_string());
     let found = report.as_deref().unwrap_or(&sound);
     match (args.json, &report) {
-        (true, _) => json::print(&mut screen, &Document { agents, report: found })?,
+        (true, _) => json::print(&mut screen, &PrintedConfigCheck { agents, report: found })?,
         (false, Some(report)) => screen.report("config_invalid", report)?,
         (false, None) => {
             screen.line(&format!("{}: nothing is wrong; agents: {}", found.file, agents.join(", ")))?

@@ -5,12 +5,12 @@ use clap::CommandFactory;
 use crate::args::{Args, Completions};
 use crate::error::Result;
 use crate::exit::COMPLETED;
-use crate::print::Screen;
+use crate::print::TerminalOutput;
 
 /// Prints the script that makes a shell complete this command line.
 pub(super) fn run(args: &Completions) -> Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "singletree", &mut script);
-    Screen::out().line(String::from_utf8_lossy(&script).trim_end())?;
+    TerminalOutput::out().line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(COMPLETED)
 }

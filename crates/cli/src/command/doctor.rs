@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use singletree::harness::{Doctor as Physician, Examination, Finding};
+use singletree::harness::{DoctorFinding, Examination, StoreDoctor};
 use singletree::{Damage, SqliteStore};
 
 use crate::args::Doctor;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, UNREADABLE};
 use crate::json;
-use crate::place::Place;
-use crate::print::{Screen, Style};
+use crate::place::DatabaseLocation;
+use crate::print::{TerminalOutput, TextStyle};
 
 /// Runs the command; without `--repair` beside a writer or alone.
 pub(crate) async fn run(args: Doctor) -> Result<u8> {
@@ -27,7 +27,7 @@ pub(crate) async fn run(args: Doctor) -> Result<u8> {
 }
 
 async fn examine(args: Doctor) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
     let open = |source| Error::Open { source };
     // Also before a repair: the doctor creates no database where none exists.
     let store = SqliteStore::read_only(place.db()).await.map_err(open)?;
@@ -50,8 +50,8 @@ async fn examine(args: Doctor) -> Result<u8> {
     } else {
         physician(&store).examine().await?
     };
-    let told = Told { damage: &damage, unchecked, mended: &mended, examination: &examination };
-    let mut screen = Screen::out();
+    let told = DoctorReport { damage: &damage, unchecked, mended: &mended, examination: &examination };
+    let mut screen = TerminalOutput::out();
     match args.common.json {
         true => json::print(&mut screen, &told.document())?,
         false => told.show(&mut screen)?,
@@ -59,34 +59,34 @@ async fn examine(args: Doctor) -> Result<u8> {
     Ok(if damage.is_empty() && examination.is_sound() { COMPLETED } else { ERRORED })
 }
 
-fn physician(store: &SqliteStore) -> Physician {
+fn physician(store: &SqliteStore) -> StoreDoctor {
     let store = Arc::new(store.clone());
-    Physician::new(store.clone(), store)
+    StoreDoctor::new(store.clone(), store)
 }
 
 /// Everything that is told.
-struct Told<'a> {
+struct DoctorReport<'a> {
     /// The damage that the store reports about its file.
     damage: &'a [String],
     /// How many rows have no checksum.
     unchecked: Option<u64>,
-    mended: &'a [Finding],
+    mended: &'a [DoctorFinding],
     examination: &'a Examination,
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct PrintedDoctorReport<'a> {
     sessions: u64,
     file: &'a [String],
     /// How many rows have no checksum, since an older version wrote them; null when no row of the file has one.
     unchecked: Option<u64>,
-    findings: Vec<Wrong<'a>>,
-    mended: Vec<Wrong<'a>>,
+    findings: Vec<PrintedFinding<'a>>,
+    mended: Vec<PrintedFinding<'a>>,
     busy: Vec<&'a str>,
 }
 
 #[derive(Serialize)]
-struct Wrong<'a> {
+struct PrintedFinding<'a> {
     tenant: &'a str,
     session: &'a str,
     code: &'static str,
@@ -96,8 +96,8 @@ struct Wrong<'a> {
     repair: Option<&'static str>,
 }
 
-impl<'a> Wrong<'a> {
-    fn of(finding: &'a Finding) -> Self {
+impl<'a> PrintedFinding<'a> {
+    fn of(finding: &'a DoctorFinding) -> Self {
         Self {
             tenant: finding.session.tenant.as_str(),
             session: finding.session.session.as_str(),
@@ -110,32 +110,32 @@ impl<'a> Wrong<'a> {
     }
 }
 
-impl<'a> Told<'a> {
-    fn document(&self) -> Document<'a> {
-        Document {
+impl<'a> DoctorReport<'a> {
+    fn document(&self) -> PrintedDoctorReport<'a> {
+        PrintedDoctorReport {
             sessions: self.examination.sessions,
             file: self.damage,
             unchecked: self.unchecked,
-            findings: self.examination.findings.iter().map(Wrong::of).collect(),
-            mended: self.mended.iter().map(Wrong::of).collect(),
+            findings: self.examination.findings.iter().map(PrintedFinding::of).collect(),
+            mended: self.mended.iter().map(PrintedFinding::of).collect(),
             busy: self.examination.busy.iter().map(|it| it.session.as_str()).collect(),
         }
     }
 
-    fn show(&self, screen: &mut Screen) -> Result<()> {
+    fn show(&self, screen: &mut TerminalOutput) -> Result<()> {
         for damage in self.damage {
-            screen.styled(Style::Wrong, &format!("the file: {damage}"))?;
+            screen.styled(TextStyle::Wrong, &format!("the file: {damage}"))?;
         }
         if !self.damage.is_empty() {
-            screen.styled(Style::Dim, "  nothing here can mend that: go back to a backup")?;
+            screen.styled(TextStyle::Dim, "  nothing here can mend that: go back to a backup")?;
         }
         for finding in self.mended {
-            head(screen, Style::Plain, finding)?;
-            screen.styled(Style::Dim, &format!("  mended: {}", finding.repair().unwrap_or_default()))?;
+            head(screen, TextStyle::Plain, finding)?;
+            screen.styled(TextStyle::Dim, &format!("  mended: {}", finding.repair().unwrap_or_default()))?;
         }
         for finding in &self.examination.findings {
-            head(screen, Style::Wrong, finding)?;
-            screen.styled(Style::Dim, &format!("  why it matters: {}", finding.symptom.why()))?;
+            head(screen, TextStyle::Wrong, finding)?;
+            screen.styled(TextStyle::Dim, &format!("  why it matters: {}", finding.symptom.why()))?;
             let repair = finding.repair().map_or_else(
                 || {
                     "  --repair: nothing, without losing something; go back to a backup if it matters"
@@ -143,7 +143,7 @@ impl<'a> Told<'a> {
                 },
                 |repair| format!("  --repair: {repair}"),
             );
-            screen.styled(Style::Dim, &repair)?;
+            screen.styled(TextStyle::Dim, &repair)?;
         }
         for key in &self.examination.busy {
             screen.line(&format!("session {}: changed whenever it was read; look again", key.session))?;
@@ -157,7 +157,7 @@ impl<'a> Told<'a> {
     }
 }
 
-fn head(screen: &mut Screen, style: Style, finding: &Finding) -> Result<()> {
+fn head(screen: &mut TerminalOutput, style: TextStyle, finding: &DoctorFinding) -> Result<()> {
     let (session, code) = (&finding.session.session, finding.symptom.code());
     let invariant = finding.symptom.invariant();
     Ok(screen.styled(style, &format!("session {session}: {code} (INV-{invariant}): {}", finding.what))?)

@@ -3,23 +3,23 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use singletree::durable::{Result as StoreResult, SessionKey, SubjectId, TenantId, Upkeep};
+use singletree::durable::{JournalMaintenance, Result as StoreResult, SessionKey, SubjectId, TenantId};
 use singletree::engine::{Clock, SystemClock};
 use singletree::harness::{self, ErasureScope};
 use singletree::http::Redactor;
-use singletree::narration::Whose;
+use singletree::narration::NarrationOwner;
 use singletree::{ErasedName, SqliteStore};
 use singletree_server::NarrationLog;
 
 use crate::args::{Erase, Switch};
 use crate::error::Result;
 use crate::exit::COMPLETED;
-use crate::json::{self, Done};
-use crate::place::Place;
-use crate::print::Screen;
+use crate::json::{self, PrintedCommandEffect};
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
 use crate::serving::narration;
 use crate::who::{FILE, load};
-use crate::wire::House;
+use crate::wire::Workspace;
 
 /// Who erases on the command line, as it is recorded.
 pub(super) const BY: &str = "operator";
@@ -29,16 +29,16 @@ const PAGE: u64 = 256;
 
 /// Runs the command. It needs exclusive access to the database; running it again finishes an interrupted erasure.
 pub(crate) async fn run(args: Erase) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
     // An unreadable file is reported before anything is erased.
     let narration = narration_file(args.config.as_deref()).await?;
-    let house = House::open_empty(&place, "erase").await?;
+    let house = Workspace::open_empty(&place, "erase").await?;
     let erased = erase(&house, &place, &narration, (args.tenant, args.subject)).await;
     house.close().await;
     let count = erased?;
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     match (args.common.json, count) {
-        (true, _) => json::print(&mut screen, &Done::Erased(count))?,
+        (true, _) => json::print(&mut screen, &PrintedCommandEffect::Erased(count))?,
         (false, 1) => screen.line("erased: 1 conversation")?,
         (false, _) => screen.line(&format!("erased: {count} conversations"))?,
     }
@@ -46,8 +46,8 @@ pub(crate) async fn run(args: Erase) -> Result<u8> {
 }
 
 async fn erase(
-    house: &House,
-    place: &Place,
+    house: &Workspace,
+    place: &DatabaseLocation,
     narration: &NarrationLog,
     (tenant, subject): (Option<TenantId>, Option<SubjectId>),
 ) -> Result<u64> {
@@ -70,7 +70,7 @@ async fn erase(
         let names = keys.iter().cloned().map(ErasedName::Session).chain([whom]).collect();
         house.store.list_erased(names, SystemClock.now()).await.map_err(harness::Error::from)?;
         for key in &keys {
-            let owner = Whose { tenant: tenant.as_str(), session: key.session.as_str() };
+            let owner = NarrationOwner { tenant: tenant.as_str(), session: key.session.as_str() };
             narration.sink().forget(owner);
         }
         count += chat.erase(&scope, Some(BY)).await?;

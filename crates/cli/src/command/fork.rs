@@ -5,18 +5,18 @@ use singletree::harness::ForkOptions;
 use crate::args::Fork;
 use crate::error::Result;
 use crate::exit::COMPLETED;
-use crate::json::{self, Done};
-use crate::place::Place;
-use crate::print::Screen;
-use crate::served::{self, Reached};
-use crate::wire::House;
+use crate::json::{self, PrintedCommandEffect};
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
+use crate::served::{self, ChatLocation};
+use crate::wire::Workspace;
 
 /// Runs the command.
 pub(crate) async fn run(args: Fork) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
-    let fork = match served::reach(&place, &args.server, House::open_empty(&place, "fork")).await? {
-        Reached::There(served) => served.fork(&args.session, args.at, args.to).await?,
-        Reached::Here(house) => {
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+    let fork = match served::reach(&place, &args.server, Workspace::open_empty(&place, "fork")).await? {
+        ChatLocation::There(served) => served.fork(&args.session, args.at, args.to).await?,
+        ChatLocation::Here(house) => {
             let mut options = ForkOptions::new();
             if let Some(at) = args.at {
                 options = options.at(at);
@@ -29,9 +29,9 @@ pub(crate) async fn run(args: Fork) -> Result<u8> {
             forked?.session
         }
     };
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     match args.common.json {
-        true => json::print(&mut screen, &Done::Forked(&fork))?,
+        true => json::print(&mut screen, &PrintedCommandEffect::Forked(&fork))?,
         false => screen.line(&fork)?,
     }
     Ok(COMPLETED)

@@ -6,7 +6,7 @@ use crate::args::{Graph, GraphFormat};
 use crate::error::Result;
 use crate::exit::COMPLETED;
 use crate::json;
-use crate::print::Screen;
+use crate::print::TerminalOutput;
 use crate::wire;
 
 /// Runs the command. It needs no database.
@@ -15,7 +15,7 @@ pub(crate) async fn run(args: Graph) -> Result<u8> {
     let format = if json { GraphFormat::Json } else { format };
     let outline = wire::outline(&agent, &who).await?;
     let picture = GraphPicture::new(&agent, &outline);
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     match format {
         GraphFormat::Mermaid => screen.line(&picture.mermaid())?,
         GraphFormat::Dot => screen.line(&picture.dot())?,

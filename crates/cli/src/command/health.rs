@@ -6,19 +6,19 @@ use singletree_protocol::native::Ready;
 use crate::args::Health;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED};
-use crate::operator::Remote;
-use crate::place::Place;
-use crate::print::Screen;
+use crate::operator::OperatorClient;
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
 
 /// Runs the command. Container engines know two results, 0 and 1, so that every failure is 1.
 pub(crate) async fn run(args: Health) -> Result<u8> {
     match ask_ready(&args).await {
         Ok(()) => {
-            Screen::out().line("ready")?;
+            TerminalOutput::out().line("ready")?;
             Ok(COMPLETED)
         }
         Err(error) => {
-            Screen::err().line(&format!("not ready: {error}"))?;
+            TerminalOutput::err().line(&format!("not ready: {error}"))?;
             Ok(ERRORED)
         }
     }
@@ -27,11 +27,11 @@ pub(crate) async fn run(args: Health) -> Result<u8> {
 async fn ask_ready(args: &Health) -> Result<()> {
     let server = match &args.url {
         // The route asks nobody for a key.
-        Some(url) => Remote::new(url, Secret::new(""))?,
+        Some(url) => OperatorClient::new(url, Secret::new(""))?,
         None => {
-            let place = Place::of(args.db.db.as_deref())?;
+            let place = DatabaseLocation::of(args.db.db.as_deref())?;
             let nobody = || Error::Usage(format!("no server runs over {}", place.db().display()));
-            Remote::beside(&place)?.ok_or_else(nobody)?
+            OperatorClient::beside(&place)?.ok_or_else(nobody)?
         }
     };
     let answer: Ready = server.ask(Method::Get, "/readyz", None::<&()>).await?;

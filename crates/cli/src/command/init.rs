@@ -8,8 +8,8 @@ use singletree::config::SAMPLE;
 use crate::args::Init;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
-use crate::json::{self, Done};
-use crate::print::{Screen, Style};
+use crate::json::{self, PrintedCommandEffect};
+use crate::print::{TerminalOutput, TextStyle};
 
 /// Runs the command. An existing file stays as it is.
 pub(crate) fn run(args: &Init) -> Result<u8> {
@@ -23,15 +23,15 @@ pub(crate) fn run(args: &Init) -> Result<u8> {
     };
     let written = file.write_all(SAMPLE.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|source| Error::Place { doing: "write", path: path.clone(), source })?;
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     let shown = path.display().to_string();
     if args.json {
-        json::print(&mut screen, &Done::Written(&shown))?;
+        json::print(&mut screen, &PrintedCommandEffect::Written(&shown))?;
         return Ok(COMPLETED);
     }
     screen.line(&format!("written: {shown}"))?;
     screen.styled(
-        Style::Dim,
+        TextStyle::Dim,
         "  next: set OPENAI_API_KEY, or choose another model in the file; then singletree check",
     )?;
     Ok(COMPLETED)

@@ -16,11 +16,11 @@ use crate::erasure_log::ErasureLog;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json;
-use crate::operator::Remote;
-use crate::place::Place;
-use crate::print::{Screen, Style};
+use crate::operator::OperatorClient;
+use crate::place::DatabaseLocation;
+use crate::print::{TerminalOutput, TextStyle};
 use crate::who::variable;
-use crate::wire::House;
+use crate::wire::Workspace;
 
 /// Who changes keys on the command line, as audits have it.
 const BY: &str = "operator";
@@ -30,8 +30,8 @@ const PAGE: u64 = 1000;
 /// Runs the command.
 pub(crate) async fn run(args: Keys) -> Result<u8> {
     let of = args.of().clone();
-    let mut screen = Screen::out();
-    match (args, Where::find(&of).await?) {
+    let mut screen = TerminalOutput::out();
+    match (args, KeyringAccess::find(&of).await?) {
         (Keys::Create { name, scopes, expires, .. }, place) => {
             let made = place.create(name, scopes, expires).await?;
             tell_secret(&mut screen, &made, of.common.json)?;
@@ -61,26 +61,26 @@ pub(crate) async fn run(args: Keys) -> Result<u8> {
 }
 
 /// Where the keys are.
-enum Where {
+enum KeyringAccess {
     /// In a database that nobody else has open.
-    Here { house: Box<House>, keyring: Keyring, tenant: TenantId },
+    Here { house: Box<Workspace>, keyring: Keyring, tenant: TenantId },
     /// Behind a server.
-    There { remote: Remote, tenant: Option<String> },
+    There { remote: OperatorClient, tenant: Option<String> },
 }
 
-impl Where {
+impl KeyringAccess {
     async fn find(of: &KeysOf) -> Result<Self> {
         if let Some(url) = &of.url {
             let key = of.key_env.as_deref().and_then(variable).filter(|it| !it.trim().is_empty());
             // It may be the key itself: its name is not told.
             let missing = || Error::Usage("the variable that --key-env names is not set".to_owned());
-            let remote = Remote::new(url, Secret::new(key.ok_or_else(missing)?.trim()))?;
+            let remote = OperatorClient::new(url, Secret::new(key.ok_or_else(missing)?.trim()))?;
             return Ok(Self::There { remote, tenant: of.tenant.clone() });
         }
         let name = of.tenant.clone().unwrap_or_else(|| TenantId::single().to_string());
         let tenant = singletree_server::tenant(&name)?;
-        let place = Place::of(of.common.db.db.as_deref())?;
-        match House::open_empty(&place, "keys").await {
+        let place = DatabaseLocation::of(of.common.db.db.as_deref())?;
+        match Workspace::open_empty(&place, "keys").await {
             Ok(house) => {
                 let documents = Arc::new(house.store.clone());
                 let (clock, ids, entropy) =
@@ -91,7 +91,7 @@ impl Where {
                 Ok(Self::Here { house: Box::new(house), keyring, tenant })
             }
             Err(Error::Open { source: source @ StoreError::Locked { .. } }) => {
-                match Remote::beside(&place)? {
+                match OperatorClient::beside(&place)? {
                     Some(remote) => Ok(Self::There { remote, tenant: Some(name) }),
                     None => Err(Error::Open { source }),
                 }
@@ -173,15 +173,15 @@ impl Where {
 }
 
 /// Prints a secret alone on the standard output, for scripts, and its description on the standard error, for people.
-fn tell_secret(screen: &mut Screen, key: &KeyWithSecret, as_json: bool) -> Result<()> {
+fn tell_secret(screen: &mut TerminalOutput, key: &KeyWithSecret, as_json: bool) -> Result<()> {
     if as_json {
         json::print(screen, key)?;
         return Ok(());
     }
     screen.line(&key.secret)?;
-    let mut beside = Screen::err();
-    beside.styled(Style::Dim, &line(&key.key))?;
-    beside.styled(Style::Dim, "this is the only time that the key is shown")?;
+    let mut beside = TerminalOutput::err();
+    beside.styled(TextStyle::Dim, &line(&key.key))?;
+    beside.styled(TextStyle::Dim, "this is the only time that the key is shown")?;
     Ok(())
 }
 

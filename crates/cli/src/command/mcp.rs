@@ -6,10 +6,10 @@ use crate::args::Mcp;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json;
-use crate::place::Place;
-use crate::print::Screen;
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
 use crate::who::definition_pins;
-use crate::wire::House;
+use crate::wire::Workspace;
 
 #[derive(Debug, Serialize)]
 struct PrintedAcceptance<'a> {
@@ -20,11 +20,11 @@ struct PrintedAcceptance<'a> {
 /// Runs the command.
 pub(crate) async fn run(args: Mcp) -> Result<u8> {
     let Mcp::Accept { server, common } = args;
-    let house = House::open_empty(&Place::of(common.db.db.as_deref())?, "mcp").await?;
+    let house = Workspace::open_empty(&DatabaseLocation::of(common.db.db.as_deref())?, "mcp").await?;
     let removed = definition_pins(&house.store).remove_pins(&server).await;
     house.close().await;
     let tools = removed.map_err(|source| Error::Agent { source })?;
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     match common.json {
         true => json::print(&mut screen, &PrintedAcceptance { server: &server, tools })?,
         false => {

@@ -39,8 +39,8 @@ use singletree::ChatTurnOutcome;
 
 use crate::args::Command;
 use crate::error::Result;
-use crate::print::Screen;
-use crate::wire::House;
+use crate::print::TerminalOutput;
+use crate::wire::Workspace;
 use crate::{ask, exit, json};
 
 /// Runs a command and returns the exit code.
@@ -78,13 +78,13 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
 
 /// Prints how a turn of a script ended, without the parts that were already shown while it ran.
 async fn tell(
-    house: &House,
+    house: &Workspace,
     session: &str,
     outcome: &Arc<ChatTurnOutcome>,
-    (as_json, screen): (bool, &mut Screen),
+    (as_json, screen): (bool, &mut TerminalOutput),
 ) -> Result<u8> {
     if as_json {
-        json::print(screen, &json::Ended::of(session, outcome))?;
+        json::print(screen, &json::PrintedOutcome::of(session, outcome))?;
     } else if let ChatTurnOutcome::Suspended(turn) = outcome.as_ref() {
         let waits = ask::waiting(&house.chat, Some(session)).await?;
         for wait in waits.iter().filter(|wait| wait.invocation == turn.invocation_id) {

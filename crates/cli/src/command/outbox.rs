@@ -9,10 +9,10 @@ use crate::args::Outbox;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json;
-use crate::place::Place;
-use crate::print::{Screen, Style};
+use crate::place::DatabaseLocation;
+use crate::print::{TerminalOutput, TextStyle};
 use crate::who::tool_documents;
-use crate::wire::House;
+use crate::wire::Workspace;
 
 /// How many messages are listed at most; those that follow are listed when some were delivered.
 const LISTED_MAX: usize = 1000;
@@ -52,7 +52,7 @@ impl<'a> PrintedMessage<'a> {
 pub(crate) async fn run(args: Outbox) -> Result<u8> {
     match args {
         Outbox::List { tenant, common } => {
-            let house = House::look(&Place::of(common.db.db.as_deref())?).await?;
+            let house = Workspace::look(&DatabaseLocation::of(common.db.db.as_deref())?).await?;
             let tenant = tenant_named(tenant)?;
             let waiting = tool_documents(&house.store).waiting_messages(&tenant, None, LISTED_MAX).await;
             let mut waiting = waiting.map_err(|source| Error::Agent { source })?;
@@ -60,19 +60,20 @@ pub(crate) async fn run(args: Outbox) -> Result<u8> {
             print_list(&waiting, common.json)?;
         }
         Outbox::Show { id, tenant, common } => {
-            let house = House::look(&Place::of(common.db.db.as_deref())?).await?;
+            let house = Workspace::look(&DatabaseLocation::of(common.db.db.as_deref())?).await?;
             let waiting = tool_documents(&house.store).waiting_message(&tenant_named(tenant)?, &id).await;
             let waiting = waiting.map_err(|source| Error::Agent { source })?.ok_or_else(|| unknown(&id))?;
             print_message(&waiting, common.json)?;
         }
         Outbox::Delivered { id, tenant, common } => {
-            let house = House::open_empty(&Place::of(common.db.db.as_deref())?, "outbox").await?;
+            let house =
+                Workspace::open_empty(&DatabaseLocation::of(common.db.db.as_deref())?, "outbox").await?;
             let delivered = tool_documents(&house.store).mark_delivered(&tenant_named(tenant)?, &id).await;
             house.close().await;
             if !delivered.map_err(|source| Error::Agent { source })? {
                 return Err(unknown(&id));
             }
-            let mut screen = Screen::out();
+            let mut screen = TerminalOutput::out();
             match common.json {
                 true => json::print(&mut screen, &PrintedDelivery { delivered: &id })?,
                 false => screen.line(&format!("delivered: {id}"))?,
@@ -83,7 +84,7 @@ pub(crate) async fn run(args: Outbox) -> Result<u8> {
 }
 
 fn print_list(waiting: &[WaitingMessage], as_json: bool) -> Result<()> {
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     if as_json {
         let messages = waiting.iter().map(PrintedMessage::of).collect();
         json::print(&mut screen, &PrintedOutbox { messages })?;
@@ -101,13 +102,14 @@ fn print_list(waiting: &[WaitingMessage], as_json: bool) -> Result<()> {
 }
 
 fn print_message(waiting: &WaitingMessage, as_json: bool) -> Result<()> {
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     if as_json {
         json::print(&mut screen, &PrintedMessage::of(waiting))?;
         return Ok(());
     }
     let OutboxMessage { to, subject, body } = &waiting.message;
-    screen.styled(Style::Dim, &format!("{}  {}", json::time(waiting.sent_at), waiting.session.as_str()))?;
+    screen
+        .styled(TextStyle::Dim, &format!("{}  {}", json::time(waiting.sent_at), waiting.session.as_str()))?;
     screen.line(&format!("to: {to}"))?;
     if let Some(subject) = subject {
         screen.line(&format!("subject: {subject}"))?;

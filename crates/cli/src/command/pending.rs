@@ -3,21 +3,21 @@
 use crate::args::Pending;
 use crate::error::Result;
 use crate::exit::COMPLETED;
-use crate::place::Place;
-use crate::print::Screen;
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
 use crate::who::Who;
-use crate::wire::House;
+use crate::wire::Workspace;
 use crate::{ask, json};
 
 /// Runs the command, beside a writer or alone.
 pub(crate) async fn run(args: Pending) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
     let who = Who { config: args.config, ..Who::default() };
-    let house = House::look_as(&place, &who).await?;
+    let house = Workspace::look_as(&place, &who).await?;
     let waits = ask::waiting(&house.chat, args.session.as_deref()).await?;
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     if args.common.json {
-        json::print(&mut screen, &json::Pending::of(&waits))?;
+        json::print(&mut screen, &json::PrintedPendingWaits::of(&waits))?;
         return Ok(COMPLETED);
     }
     for wait in &waits {

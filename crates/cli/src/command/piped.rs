@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use singletree::{ChatMessage, ChatTurnOutcome, SendOptions};
 
-use super::chat::Conversation;
+use super::chat::TerminalConversation;
 use crate::error::Result;
 use crate::exit::COMPLETED;
-use crate::follow::{Interrupt, follow};
+use crate::follow::{InterruptEffect, follow};
 use crate::prompt::next_line;
 use crate::turn_view::TurnView;
 use crate::{ask, exit};
 
 /// Sends each line as a message and returns the code of the last turn.
-pub(super) async fn run(talk: &mut Conversation<'_>) -> Result<u8> {
+pub(super) async fn run(talk: &mut TerminalConversation<'_>) -> Result<u8> {
     let mut code = COMPLETED;
     while let Some(line) = next_line().await? {
         let text = line.trim();
@@ -30,7 +30,7 @@ pub(super) async fn run(talk: &mut Conversation<'_>) -> Result<u8> {
 }
 
 /// Prints the pending waits of the session, with their ids.
-pub(super) async fn show_waiting(talk: &mut Conversation<'_>) -> Result<()> {
+pub(super) async fn show_waiting(talk: &mut TerminalConversation<'_>) -> Result<()> {
     for wait in ask::waiting(talk.chat, Some(talk.session)).await? {
         ask::show(&wait, &mut talk.screen)?;
         ask::show_how(talk.chat, &wait, talk.here, &mut talk.screen).await?;
@@ -38,12 +38,12 @@ pub(super) async fn show_waiting(talk: &mut Conversation<'_>) -> Result<()> {
     Ok(())
 }
 
-async fn send(talk: &mut Conversation<'_>, text: &str) -> Result<Arc<ChatTurnOutcome>> {
+async fn send(talk: &mut TerminalConversation<'_>, text: &str) -> Result<Arc<ChatTurnOutcome>> {
     let options = SendOptions::new().listen();
     let options = match talk.agent {
         Some(agent) => options.agent(agent),
         None => options,
     };
     let turn = talk.chat.submit(talk.session, ChatMessage::user(text), options).await?;
-    follow(talk.chat, &turn, TurnView::default(), &mut talk.screen, Interrupt::EndsProcess).await
+    follow(talk.chat, &turn, TurnView::default(), &mut talk.screen, InterruptEffect::EndsProcess).await
 }

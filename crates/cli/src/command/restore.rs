@@ -15,10 +15,10 @@ use super::erase::{BY, all_tenants};
 use crate::args::Restore;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
-use crate::json::{self, Done};
-use crate::place::Place;
-use crate::print::Screen;
-use crate::wire::House;
+use crate::json::{self, PrintedCommandEffect};
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
+use crate::wire::Workspace;
 
 /// How many sessions are read at once.
 const PAGE: u64 = 256;
@@ -28,7 +28,7 @@ const KEYS: u64 = 1000;
 /// Runs the command. The copy comes under its name when everything was applied to it: a process that dies leaves a
 /// draft, which the next one begins anew.
 pub(crate) async fn run(args: Restore) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
     if place.db().exists() {
         let writer = SqliteStore::writer(place.db()).map_err(|source| Error::Open { source })?;
         return Err(Error::DatabaseExists { path: place.db().to_owned(), writer });
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Restore) -> Result<u8> {
     let copied = backup.backup(&draft).await;
     backup.close().await;
     copied.map_err(failed)?;
-    let house = House::open_empty(&Place::of(Some(&draft))?, "restore").await?;
+    let house = Workspace::open_empty(&DatabaseLocation::of(Some(&draft))?, "restore").await?;
     let applied = apply(&house, &lists).await;
     house.close().await;
     let count = applied?;
@@ -57,9 +57,9 @@ pub(crate) async fn run(args: Restore) -> Result<u8> {
         let path = place.db().to_owned();
         Error::Place { doing: "put the restored database in the place of", path, source }
     })?;
-    let (file, mut screen) = (place.db().display().to_string(), Screen::out());
+    let (file, mut screen) = (place.db().display().to_string(), TerminalOutput::out());
     match args.common.json {
-        true => json::print(&mut screen, &Done::Restored(&file))?,
+        true => json::print(&mut screen, &PrintedCommandEffect::Restored(&file))?,
         false => {
             screen.line(&format!("restored to {file}"))?;
             if count > 0 {
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Restore) -> Result<u8> {
 
 /// Removes from a restored database the data that was erased since its backup was made. Returns the number of removed
 /// conversations and keys.
-async fn apply(house: &House, lists: &[ErasureList]) -> Result<u64> {
+async fn apply(house: &Workspace, lists: &[ErasureList]) -> Result<u64> {
     let erased_at = |name: ErasedName| lists.iter().filter_map(|list| list.erased_at(&name)).max();
     let mut tenants = all_tenants(&house.store).await.map_err(harness::Error::from)?;
     tenants.extend(singletree_server::tenants_with_keys(&house.store).await?);

@@ -8,25 +8,25 @@ use crate::args::Retain;
 use crate::error::Result;
 use crate::exit::COMPLETED;
 use crate::json;
-use crate::place::Place;
-use crate::print::Screen;
-use crate::wire::House;
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
+use crate::wire::Workspace;
 
 /// How long a day is.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Runs the command.
 pub(crate) async fn run(args: Retain) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
     let age = args.days.map(|it| DAY.saturating_mul(it));
     let retention = Retention { turns: args.turns, events: args.events, age };
-    let house = House::open_empty(&place, "retain").await?;
+    let house = Workspace::open_empty(&place, "retain").await?;
     let forgotten = house.chat.retain(&retention).await;
     house.close().await;
     let forgotten = forgotten?;
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     match args.common.json {
-        true => json::print(&mut screen, &json::Forgotten::of(forgotten))?,
+        true => json::print(&mut screen, &json::PrintedRemovalCounts::of(forgotten))?,
         false => {
             let (turns, events) = (forgotten.turns, forgotten.events);
             screen.line(&format!("forgotten: {turns} turns, {events} events"))?;

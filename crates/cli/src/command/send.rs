@@ -6,20 +6,20 @@ use singletree::{ChatMessage, SendOptions};
 
 use crate::args::Send;
 use crate::error::{Error, Result};
-use crate::follow::{Interrupt, follow};
-use crate::place::Place;
-use crate::print::Screen;
-use crate::served::{self, Reached, ServedChat};
+use crate::follow::{InterruptEffect, follow};
+use crate::place::DatabaseLocation;
+use crate::print::TerminalOutput;
+use crate::served::{self, ChatLocation, ServedChat};
 use crate::turn_view::TurnView;
-use crate::wire::{House, fresh};
+use crate::wire::{Workspace, fresh};
 
 /// Runs the command.
 pub(crate) async fn run(args: Send) -> Result<u8> {
-    let place = Place::of(args.common.db.db.as_deref())?;
-    let open = House::open(&place, &args.who, "send");
+    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+    let open = Workspace::open(&place, &args.who, "send");
     let house = match served::reach(&place, &args.server, open).await? {
-        Reached::Here(house) => *house,
-        Reached::There(served) => return send_there(args, &place, &served).await,
+        ChatLocation::Here(house) => *house,
+        ChatLocation::There(served) => return send_there(args, &place, &served).await,
     };
     let code = send(args, &place, &house).await;
     let code = house.clean(code);
@@ -27,11 +27,11 @@ pub(crate) async fn run(args: Send) -> Result<u8> {
     code
 }
 
-async fn send_there(args: Send, place: &Place, served: &ServedChat) -> Result<u8> {
+async fn send_there(args: Send, place: &DatabaseLocation, served: &ServedChat) -> Result<u8> {
     let text = said(args.text).await?;
     let last = place.last_session().filter(|_| args.server.url.is_none());
     let session = args.session.or(last).unwrap_or_else(fresh);
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     let message = (text, args.agent, args.key.as_deref());
     let code = served.send(&session, message, (args.common.json, &mut screen)).await?;
     if args.server.url.is_none() {
@@ -51,7 +51,7 @@ async fn said(text: String) -> Result<String> {
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-async fn send(args: Send, place: &Place, house: &House) -> Result<u8> {
+async fn send(args: Send, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
     house.check_agent(args.agent.as_deref())?;
     let text = said(args.text).await?;
     let session = house.session(args.session, place.last_session(), args.agent.as_deref()).await?;
@@ -66,11 +66,11 @@ async fn send(args: Send, place: &Place, house: &House) -> Result<u8> {
     }
     let turn = house.chat.submit(&session, ChatMessage::user(text), options).await?;
     place.remember(&session)?;
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     let outcome = if args.common.json {
         turn.outcome().await
     } else {
-        follow(&house.chat, &turn, TurnView::default(), &mut screen, Interrupt::EndsProcess).await?
+        follow(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess).await?
     };
     super::tell(house, &session, &outcome, (args.common.json, &mut screen)).await
 }

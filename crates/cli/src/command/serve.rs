@@ -9,12 +9,12 @@ use crate::args::Serve;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED};
 use crate::log::say_soon;
-use crate::operator::{Sign, reachable};
-use crate::place::Place;
-use crate::ports::Ports;
-use crate::print::{Screen, Style};
-use crate::serving::Served;
-use crate::who::Cast;
+use crate::operator::{OperatorFile, reachable};
+use crate::place::DatabaseLocation;
+use crate::ports::ServerPorts;
+use crate::print::{TerminalOutput, TextStyle};
+use crate::serving::ConfiguredServer;
+use crate::who::AgentSelection;
 
 /// How long work of before may take to let go when the server begins anew.
 const LET_GO: Duration = Duration::from_secs(1);
@@ -35,23 +35,23 @@ pub(crate) async fn run(args: Serve) -> Result<u8> {
 /// Each server has its own runtime. Work that did not end in time ends with the runtime, as with a process, so that
 /// nothing of it runs beside the next server.
 fn serve_again_and_again(args: &Serve) -> Result<u8> {
-    let mut ports = Ports::default();
+    let mut ports = ServerPorts::default();
     loop {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|source| Error::Input { source })?;
         let end = runtime.block_on(serve_once(args, &mut ports));
         runtime.shutdown_timeout(LET_GO);
         match end? {
-            End::Graceful => return Ok(COMPLETED),
-            End::AtOnce => return Ok(ERRORED),
-            End::Reload => {}
+            ServingOutcome::Graceful => return Ok(COMPLETED),
+            ServingOutcome::AtOnce => return Ok(ERRORED),
+            ServingOutcome::Reload => {}
         }
     }
 }
 
 /// How serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ServingOutcome {
     /// It was asked to, and everything had its time.
     Graceful,
     /// It was asked twice.
@@ -60,24 +60,24 @@ enum End {
     Reload,
 }
 
-async fn serve_once(args: &Serve, ports: &mut Ports) -> Result<End> {
+async fn serve_once(args: &Serve, ports: &mut ServerPorts) -> Result<ServingOutcome> {
     // From here on no signal kills without a word.
-    let mut signals = Signals::new()?;
-    let place = Place::of(args.db.db.as_deref())?;
+    let mut signals = ProcessSignals::new()?;
+    let place = DatabaseLocation::of(args.db.db.as_deref())?;
     // A wrong file is told before anything is made.
-    let cast = Cast::of(&args.who).await?;
+    let cast = AgentSelection::of(&args.who).await?;
     let redactor = cast.redactor.clone();
     let ended = async {
-        let served = Served::open(&place, args, cast).await?;
+        let served = ConfiguredServer::open(&place, args, cast).await?;
         let end = serve(&served, (args, &place), ports, &mut signals).await?;
-        if end != End::AtOnce {
+        if end != ServingOutcome::AtOnce {
             served.close().await;
         }
-        if end == End::Reload {
+        if end == ServingOutcome::Reload {
             // The next server has other listeners for signals: a request to end that came meanwhile would be lost.
             tokio::select! {
                 biased;
-                asked = signals.next() => if asked == Asked::End { return Ok(End::Graceful) },
+                asked = signals.next() => if asked == ServerCommand::End { return Ok(ServingOutcome::Graceful) },
                 () = std::future::ready(()) => {}
             }
         }
@@ -87,16 +87,16 @@ async fn serve_once(args: &Serve, ports: &mut Ports) -> Result<End> {
 }
 
 async fn serve(
-    served: &Served,
-    (args, place): (&Serve, &Place),
-    ports: &mut Ports,
-    signals: &mut Signals,
-) -> Result<End> {
+    served: &ConfiguredServer,
+    (args, place): (&Serve, &DatabaseLocation),
+    ports: &mut ServerPorts,
+    signals: &mut ProcessSignals,
+) -> Result<ServingOutcome> {
     let is_first = ports.is_empty();
     let listeners = ports.listen(served).await?;
     let at = listeners.main.local_addr().map_err(|source| Error::Input { source })?;
     let admin = listeners.admin.local_addr().map_err(|source| Error::Input { source })?;
-    let sign = Sign::put_up(place, (at, admin), &served.server.operator_key())?;
+    let sign = OperatorFile::put_up(place, (at, admin), &served.server.operator_key())?;
     if is_first {
         greet(served, place, at)?;
         if let Some(limit) = served.descriptor_limit {
@@ -119,20 +119,20 @@ async fn serve(
     tokio::pin!(serving, beside);
     let end = loop {
         let asked = tokio::select! {
-            ended = &mut serving => return ended.map(|()| End::Graceful).map_err(Error::from),
+            ended = &mut serving => return ended.map(|()| ServingOutcome::Graceful).map_err(Error::from),
             () = &mut beside => continue,
             asked = signals.next() => asked,
         };
         match asked {
-            Asked::End => break End::Graceful,
-            Asked::Reload if is_sound(served, args, at).await => break End::Reload,
-            Asked::Reload => {}
+            ServerCommand::End => break ServingOutcome::Graceful,
+            ServerCommand::Reload if is_sound(served, args, at).await => break ServingOutcome::Reload,
+            ServerCommand::Reload => {}
         }
     };
-    if end == End::Graceful {
+    if end == ServingOutcome::Graceful {
         // Nobody waits at a port that nobody opens again.
         ports.close();
-        say_soon(|| drop(Screen::err().styled(Style::Dim, "ending; once more ends at once")));
+        say_soon(|| drop(TerminalOutput::err().styled(TextStyle::Dim, "ending; once more ends at once")));
     }
     drop(stop);
     let ended = loop {
@@ -140,7 +140,7 @@ async fn serve(
             ended = &mut serving => break ended.map(|()| end)?,
             // Until it has ended it can still be looked at.
             () = &mut beside => {}
-            asked = signals.next() => if asked == Asked::End { break End::AtOnce },
+            asked = signals.next() => if asked == ServerCommand::End { break ServingOutcome::AtOnce },
         }
     };
     drop(sign);
@@ -148,12 +148,12 @@ async fn serve(
 }
 
 /// Reads the configuration again, and tells in the log whether the server begins anew with it.
-async fn is_sound(served: &Served, args: &Serve, at: SocketAddr) -> bool {
+async fn is_sound(served: &ConfiguredServer, args: &Serve, at: SocketAddr) -> bool {
     let refuse = |why: &str| {
         served.telemetry.configuration_reloaded("refused", Some(why), &SystemClock);
         false
     };
-    match Cast::of(&args.who).await {
+    match AgentSelection::of(&args.who).await {
         Err(error) => refuse(&error.redacted(&served.redactor).text()),
         Ok(cast) if !(args.auth || cast.serving.key_required || at.ip().is_loopback()) => {
             refuse("others reach the server, and nobody would be asked for a key")
@@ -166,8 +166,8 @@ async fn is_sound(served: &Served, args: &Serve, at: SocketAddr) -> bool {
 }
 
 /// Says where the server is, who answers there, and how to talk to them.
-fn greet(served: &Served, place: &Place, at: SocketAddr) -> Result<()> {
-    let mut screen = Screen::out();
+fn greet(served: &ConfiguredServer, place: &DatabaseLocation, at: SocketAddr) -> Result<()> {
+    let mut screen = TerminalOutput::out();
     let url = reachable(at);
     let about = served.about.as_deref().unwrap_or("the demo agent, which needs no key and no network");
     screen.line(&format!("singletree listens at {url}"))?;
@@ -182,17 +182,17 @@ fn greet(served: &Served, place: &Place, at: SocketAddr) -> Result<()> {
         lines.push("a key:     KEY=$(singletree keys create)".to_owned());
     }
     lines.push(format!("try:       curl {url}/v1/sessions/hello/messages{key} --json '{say}'"));
-    lines.iter().try_for_each(|line| screen.styled(Style::Dim, &format!("  {line}")))?;
+    lines.iter().try_for_each(|line| screen.styled(TextStyle::Dim, &format!("  {line}")))?;
     if !at.ip().is_loopback() {
         let plain = "  others reach it, and it speaks plain HTTP: put a proxy with TLS before it";
-        screen.styled(Style::Strong, plain)?;
+        screen.styled(TextStyle::Strong, plain)?;
     }
     Ok(())
 }
 
 /// A request made by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum ServerCommand {
     /// To end.
     End,
     /// To read the configuration again.
@@ -200,7 +200,7 @@ enum Asked {
 }
 
 /// The signals that the process hears.
-struct Signals {
+struct ProcessSignals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -209,7 +209,7 @@ struct Signals {
     hangup: tokio::signal::unix::Signal,
 }
 
-impl Signals {
+impl ProcessSignals {
     fn new() -> Result<Self> {
         #[cfg(unix)]
         {
@@ -227,17 +227,17 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> ServerCommand {
         #[cfg(unix)]
         tokio::select! {
-            _ = self.interrupt.recv() => Asked::End,
-            _ = self.terminate.recv() => Asked::End,
-            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.interrupt.recv() => ServerCommand::End,
+            _ = self.terminate.recv() => ServerCommand::End,
+            _ = self.hangup.recv() => ServerCommand::Reload,
         }
         #[cfg(not(unix))]
         {
             drop(tokio::signal::ctrl_c().await);
-            Asked::End
+            ServerCommand::End
         }
     }
 }

@@ -5,19 +5,19 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use singletree::Chat;
-use singletree::agent::Summary;
-use singletree::durable::TurnStatus;
-use singletree::harness::{FailedTurn, SessionExport, SessionInfo};
+use singletree::agent::ConversationSummary;
+use singletree::durable::StoredTurnStatus;
+use singletree::harness::{ExportedSession, FailedTurnEntry, SessionInfo};
 
 use crate::args::Sessions;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
-use crate::json::{self, Done, Session, Shown};
-use crate::place::Place;
-use crate::print::{Screen, Style};
-use crate::served::{self, Reached};
+use crate::json::{self, PrintedCommandEffect, PrintedSession, PrintedSessionDetails};
+use crate::place::DatabaseLocation;
+use crate::print::{TerminalOutput, TextStyle};
+use crate::served::{self, ChatLocation};
 use crate::turn_view::{TurnView, hung};
-use crate::wire::House;
+use crate::wire::Workspace;
 
 /// The field of a session in which an agent keeps the summary of its beginning.
 const SUMMARY: &str = "summary";
@@ -30,26 +30,26 @@ const PAGE: u64 = 256;
 
 /// Runs the command; those that only read do it beside a writer or alone.
 pub(crate) async fn run(args: Sessions) -> Result<u8> {
-    let place = Place::of(args.common().db.db.as_deref())?;
-    let mut screen = Screen::out();
+    let place = DatabaseLocation::of(args.common().db.db.as_deref())?;
+    let mut screen = TerminalOutput::out();
     match args {
         Sessions::List { common } => {
-            let house = House::look(&place).await?;
+            let house = Workspace::look(&place).await?;
             list(&house.chat, common.json, &mut screen).await?;
         }
         Sessions::Show { session, common } => {
-            let house = House::look(&place).await?;
+            let house = Workspace::look(&place).await?;
             show(&house.chat, &session, common.json, &mut screen).await?;
         }
         Sessions::Export { session, .. } => {
-            let house = House::look(&place).await?;
+            let house = Workspace::look(&place).await?;
             json::print(&mut screen, &house.chat.export_session(&session).await?)?;
         }
         Sessions::Delete { session, server, common } => {
-            let open = House::open_empty(&place, "sessions delete");
+            let open = Workspace::open_empty(&place, "sessions delete");
             match served::reach(&place, &server, open).await? {
-                Reached::There(served) => served.delete(&session).await?,
-                Reached::Here(house) => {
+                ChatLocation::There(served) => served.delete(&session).await?,
+                ChatLocation::Here(house) => {
                     let deleted = house.chat.delete_session(&session, None).await;
                     house.close().await;
                     deleted?;
@@ -57,19 +57,19 @@ pub(crate) async fn run(args: Sessions) -> Result<u8> {
             }
             place.forget(&session)?;
             match common.json {
-                true => json::print(&mut screen, &Done::Deleted(&session))?,
+                true => json::print(&mut screen, &PrintedCommandEffect::Deleted(&session))?,
                 false => screen.line(&format!("deleted: {session}"))?,
             }
         }
         Sessions::Import { file, session, common } => {
             let document = read(&file)?;
             let id = session.unwrap_or_else(|| document.session.clone());
-            let house = House::open_empty(&place, "sessions import").await?;
+            let house = Workspace::open_empty(&place, "sessions import").await?;
             let imported = house.chat.import_session(document, Some(&id)).await;
             house.close().await;
             imported?;
             match common.json {
-                true => json::print(&mut screen, &Done::Imported(&id))?,
+                true => json::print(&mut screen, &PrintedCommandEffect::Imported(&id))?,
                 false => screen.line(&format!("imported: {id}"))?,
             }
         }
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: Sessions) -> Result<u8> {
 }
 
 /// Lists all sessions, ordered by id.
-pub(crate) async fn list(chat: &Chat, as_json: bool, screen: &mut Screen) -> Result<()> {
+pub(crate) async fn list(chat: &Chat, as_json: bool, screen: &mut TerminalOutput) -> Result<()> {
     let mut sessions: Vec<SessionInfo> = Vec::new();
     let mut from = None;
     loop {
@@ -90,8 +90,8 @@ pub(crate) async fn list(chat: &Chat, as_json: bool, screen: &mut Screen) -> Res
         }
     }
     if as_json {
-        let sessions = sessions.iter().map(Session::of).collect();
-        json::print(screen, &json::Sessions { sessions })?;
+        let sessions = sessions.iter().map(PrintedSession::of).collect();
+        json::print(screen, &json::PrintedSessionList { sessions })?;
         return Ok(());
     }
     for it in &sessions {
@@ -112,25 +112,28 @@ pub(crate) fn count(messages: u64) -> String {
     }
 }
 
-async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) -> Result<()> {
+async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut TerminalOutput) -> Result<()> {
     let info = chat.session(session).await?;
     let history = chat.history(session, 0, info.messages).await?;
     let summary = summary(chat, session).await?;
     let failed = chat.failed_turns(session, 0..u64::MAX, FAILED_TURNS).await?;
     let earlier = failed_before(chat, session, failed.first()).await?;
     if as_json {
-        json::print(screen, &Shown::of(&info, summary.as_ref(), &history, (&failed, earlier)))?;
+        json::print(
+            screen,
+            &PrintedSessionDetails::of(&info, summary.as_ref(), &history, (&failed, earlier)),
+        )?;
         return Ok(());
     }
     let (created, updated) = (json::time(info.created_at), json::time(info.updated_at));
     let about = format!("{session}  {}  made {created}, changed {updated}", info.agent);
-    screen.styled(Style::Dim, &about)?;
+    screen.styled(TextStyle::Dim, &about)?;
     if earlier > 0 {
         let text = match earlier {
             1 => "(1 failed turn before the ones below is not shown)".to_owned(),
             many => format!("({many} failed turns before the ones below are not shown)"),
         };
-        screen.styled(Style::Dim, &text)?;
+        screen.styled(TextStyle::Dim, &text)?;
     }
     let mut view = TurnView::echoing();
     let mut failed = failed.iter().peekable();
@@ -150,13 +153,13 @@ async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) ->
 }
 
 /// Counts the failed turns before the first one that is shown: the list of failed turns holds the newest only.
-async fn failed_before(chat: &Chat, session: &str, first: Option<&FailedTurn>) -> Result<u64> {
+async fn failed_before(chat: &Chat, session: &str, first: Option<&FailedTurnEntry>) -> Result<u64> {
     let Some(first) = first else { return Ok(0) };
     let (mut count, mut from) = (0, 0);
     loop {
         let page = chat.turns(session, from, PAGE).await?;
         let before = page.items.iter().take_while(|turn| turn.no < first.turn.no);
-        count += before.filter(|turn| turn.status == TurnStatus::Errored).count() as u64;
+        count += before.filter(|turn| turn.status == StoredTurnStatus::Errored).count() as u64;
         match page.next.filter(|next| *next < first.turn.no) {
             Some(next) => from = next,
             None => return Ok(count),
@@ -165,27 +168,30 @@ async fn failed_before(chat: &Chat, session: &str, first: Option<&FailedTurn>) -
 }
 
 /// Shows a turn that failed: its message and its answer, as far as they are no part of the history, and its error.
-fn show_failed(turn: &FailedTurn, view: &mut TurnView, screen: &mut Screen) -> io::Result<()> {
+fn show_failed(turn: &FailedTurnEntry, view: &mut TurnView, screen: &mut TerminalOutput) -> io::Result<()> {
     for (message, side) in turn.message.iter().chain(&turn.made) {
         view.message(None, message, side.as_ref(), screen)?;
     }
-    screen.styled(Style::Wrong, &format!("failed: {}", turn.error))
+    screen.styled(TextStyle::Wrong, &format!("failed: {}", turn.error))
 }
 
 /// Reads the summary that replaces the beginning of a session in the prompt, if there is one (D27).
-async fn summary(chat: &Chat, session: &str) -> Result<Option<Summary>> {
+async fn summary(chat: &Chat, session: &str) -> Result<Option<ConversationSummary>> {
     let value = chat.value(session, SUMMARY).await?;
     // An agent of another kind may keep anything under that name.
     Ok(value.and_then(|value| serde_json::from_value(value).ok()))
 }
 
 /// Shows a summary, before the messages that it does not stand for.
-fn told(summary: &Summary, screen: &mut Screen) -> io::Result<()> {
-    let Summary { from, to, text, .. } = summary;
-    screen.styled(Style::Dim, &hung(&format!("summary of messages {from}-{}: {text}", to.saturating_sub(1))))
+fn told(summary: &ConversationSummary, screen: &mut TerminalOutput) -> io::Result<()> {
+    let ConversationSummary { from, to, text, .. } = summary;
+    screen.styled(
+        TextStyle::Dim,
+        &hung(&format!("summary of messages {from}-{}: {text}", to.saturating_sub(1))),
+    )
 }
 
-fn read(file: &Path) -> Result<SessionExport> {
+fn read(file: &Path) -> Result<ExportedSession> {
     let text = if file == Path::new("-") {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).map(|_| text)

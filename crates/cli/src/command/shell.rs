@@ -8,20 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
-use singletree::engine::{Ids, RandomIds};
+use singletree::engine::{IdGenerator, RandomIds};
 use singletree::http::{HttpClient, HttpLimits, Secret};
 use singletree_client::{
-    Confirmation, Connection, Conversation, ConversationParts, Ended, EngineClient, NoHands, Note, Person,
-    Question, Retry, Shell, ShellProfile,
+    Confirmation, Connection, ConversationRound, DirectiveNote, EngineClient, EngineQuestion, EngineRetry,
+    NoActionExecutor, PersonInterface, ShellConversation, ShellConversationParts, ShellProfile, ShellSession,
 };
 use singletree_protocol::openharness::{Decision, RiskTier};
 
 use crate::args;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
-use crate::place::Place;
-use crate::print::{Screen, Style};
-use crate::prompt::{Prompt, Said, next_line};
+use crate::place::DatabaseLocation;
+use crate::print::{TerminalOutput, TextStyle};
+use crate::prompt::{PromptEditor, PromptInput, next_line};
 use crate::who::variable;
 
 /// The prompt before a line of input.
@@ -39,18 +39,18 @@ pub(crate) async fn run(args: args::Shell) -> Result<u8> {
     let key = args.key_env.as_deref().map(key).transpose()?;
     let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);
     let connection = Connection::new(transport, &args.url, key)?;
-    let retry = Retry::new(ATTEMPTS, FIRST_PAUSE, |span| Box::pin(tokio::time::sleep(span)));
+    let retry = EngineRetry::new(ATTEMPTS, FIRST_PAUSE, |span| Box::pin(tokio::time::sleep(span)));
     let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let lines = Lines::new(typed)?;
-    let mut terminal = Terminal { screen: Screen::out(), lines: lines.clone(), broken: None };
+    let lines = ShellLineSource::new(typed)?;
+    let mut terminal = ShellTerminal { screen: TerminalOutput::out(), lines: lines.clone(), broken: None };
     if typed {
         let about = format!("talking with {}. /quit leaves.", connection.base());
-        terminal.screen.styled(Style::Dim, &about)?;
+        terminal.screen.styled(TextStyle::Dim, &about)?;
     }
     let began = tokio::time::Instant::now();
     let (ids, clock) = (|| format!("req_{}", RandomIds.uuid()), || began.elapsed());
-    let mut hands = NoHands;
-    let mut talk = Conversation::new(ConversationParts {
+    let mut hands = NoActionExecutor;
+    let mut talk = ShellConversation::new(ShellConversationParts {
         engine: EngineClient::new(connection, retry),
         shell: shell(&args),
         person: &mut terminal,
@@ -72,11 +72,11 @@ fn key(name: &str) -> Result<Secret> {
     key.map(|key| Secret::new(key.trim())).ok_or_else(missing)
 }
 
-fn shell(args: &args::Shell) -> Shell {
+fn shell(args: &args::Shell) -> ShellSession {
     let profile = ShellProfile::text("dev.singletree.cli", env!("CARGO_PKG_VERSION"));
     // Without one, an engine may take each line for a conversation of its own.
     let session = args.session.clone().unwrap_or_else(|| format!("shell-{}", RandomIds.uuid()));
-    let shell = Shell::new(profile, Some(session));
+    let shell = ShellSession::new(profile, Some(session));
     let shell = match &args.conversation {
         Some(id) => shell.conversation(id),
         None => shell,
@@ -89,18 +89,18 @@ fn shell(args: &args::Shell) -> Shell {
 
 /// Where lines come from: a person who types, or the standard input as it is.
 #[derive(Clone)]
-struct Lines {
+struct ShellLineSource {
     typed: bool,
     /// There while no line is read, where somebody types.
-    prompt: Rc<RefCell<Option<Prompt>>>,
+    prompt: Rc<RefCell<Option<PromptEditor>>>,
 }
 
-impl Lines {
+impl ShellLineSource {
     fn new(typed: bool) -> Result<Self> {
         let prompt = if typed {
-            let place = Place::of(None)?;
+            let place = DatabaseLocation::of(None)?;
             place.make()?;
-            Some(Prompt::new(place.typed())?)
+            Some(PromptEditor::new(place.typed())?)
         } else {
             None
         };
@@ -114,22 +114,22 @@ impl Lines {
         }
         let Some(mut editor) = self.prompt.take() else { return Ok(None) };
         let said = editor.read(prompt, None).await;
-        if let Ok(Said::Line(line)) = &said
+        if let Ok(PromptInput::Line(line)) = &said
             && !line.is_empty()
         {
             editor.remember(line)?;
         }
         self.prompt.replace(Some(editor));
         match said? {
-            Said::Line(line) => Ok(Some(line)),
-            Said::Nothing => Ok(None),
+            PromptInput::Line(line) => Ok(Some(line)),
+            PromptInput::Nothing => Ok(None),
         }
     }
 }
 
 /// Reads the person's input until they leave; returns the exit code of the last round.
-async fn converse(talk: &mut Conversation<'_>, lines: &Lines) -> Result<u8> {
-    let mut open = VecDeque::<Question>::new();
+async fn converse(talk: &mut ShellConversation<'_>, lines: &ShellLineSource) -> Result<u8> {
+    let mut open = VecDeque::<EngineQuestion>::new();
     let mut code = COMPLETED;
     while let Some(line) = lines.read(PROMPT).await? {
         if matches!(line.as_str(), "/quit" | "/exit") {
@@ -139,12 +139,12 @@ async fn converse(talk: &mut Conversation<'_>, lines: &Lines) -> Result<u8> {
             continue;
         }
         code = match round(talk, &line, &mut open).await {
-            Ok(Ended { failed: Some(_), .. }) => ERRORED,
+            Ok(ConversationRound { failed: Some(_), .. }) => ERRORED,
             Ok(_) if !open.is_empty() => SUSPENDED,
             Ok(_) => COMPLETED,
             // A person can try again.
             Err(error @ (Error::Client(_) | Error::Usage(_))) if lines.typed => {
-                Screen::err().error(error.category(), &error.text())?;
+                TerminalOutput::err().error(error.category(), &error.text())?;
                 ERRORED
             }
             Err(error) => return Err(error),
@@ -154,7 +154,11 @@ async fn converse(talk: &mut Conversation<'_>, lines: &Lines) -> Result<u8> {
 }
 
 /// Runs one line of input: an intent, or a decision about the oldest open question.
-async fn round(talk: &mut Conversation<'_>, line: &str, open: &mut VecDeque<Question>) -> Result<Ended> {
+async fn round(
+    talk: &mut ShellConversation<'_>,
+    line: &str,
+    open: &mut VecDeque<EngineQuestion>,
+) -> Result<ConversationRound> {
     let decision = match line {
         "/approve" => Some(Decision::Approve),
         "/reject" => Some(Decision::Reject),
@@ -178,15 +182,15 @@ async fn round(talk: &mut Conversation<'_>, line: &str, open: &mut VecDeque<Ques
 }
 
 /// A person at a terminal, or whatever reads the output. From a pipe nobody is there to ask: questions stay open.
-struct Terminal {
-    screen: Screen,
-    lines: Lines,
+struct ShellTerminal {
+    screen: TerminalOutput,
+    lines: ShellLineSource,
     /// Why nothing can be shown any more.
     broken: Option<io::Error>,
 }
 
-impl Terminal {
-    fn line(&mut self, style: Style, text: &str) {
+impl ShellTerminal {
+    fn line(&mut self, style: TextStyle, text: &str) {
         if let Err(error) = self.screen.styled(style, text) {
             self.broken.get_or_insert(error);
         }
@@ -202,18 +206,18 @@ impl Terminal {
         }
     }
 
-    async fn decide(&mut self, question: &Question) -> Option<usize> {
-        self.line(Style::Strong, &format!("{} (risk: {})", question.title, risk(question.risk)));
-        self.line(Style::Plain, &question.prompt);
+    async fn decide(&mut self, question: &EngineQuestion) -> Option<usize> {
+        self.line(TextStyle::Strong, &format!("{} (risk: {})", question.title, risk(question.risk)));
+        self.line(TextStyle::Plain, &question.prompt);
         if let Some(until) = &question.expires_at {
-            self.line(Style::Dim, &format!("    until {until}"));
+            self.line(TextStyle::Dim, &format!("    until {until}"));
         }
         if question.options.is_empty() {
-            self.line(Style::Dim, &format!("    it is decided elsewhere, as {}", question.signal_id));
+            self.line(TextStyle::Dim, &format!("    it is decided elsewhere, as {}", question.signal_id));
             return None;
         }
         if !self.lines.typed {
-            self.line(Style::Dim, "    /approve or /reject");
+            self.line(TextStyle::Dim, "    /approve or /reject");
             return None;
         }
         let words = [Decision::Approve.as_str(), Decision::Reject.as_str(), "later"];
@@ -222,26 +226,26 @@ impl Terminal {
     }
 }
 
-impl Person for Terminal {
+impl PersonInterface for ShellTerminal {
     fn show(&mut self, text: &str) {
-        self.line(Style::Plain, text);
+        self.line(TextStyle::Plain, text);
     }
 
-    fn note(&mut self, note: &Note) {
-        let told = Screen::err().styled(Style::Dim, &words(note));
+    fn note(&mut self, note: &DirectiveNote) {
+        let told = TerminalOutput::err().styled(TextStyle::Dim, &words(note));
         if let Err(error) = told {
             self.broken.get_or_insert(error);
         }
     }
 
-    fn ask<'a>(&'a mut self, question: &'a Question) -> LocalBoxFuture<'a, Option<usize>> {
+    fn ask<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
         Box::pin(self.decide(question))
     }
 
     fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
         Box::pin(async {
-            self.line(Style::Strong, &format!("{} (risk: {})", asked.action, risk(asked.risk)));
-            self.line(Style::Plain, &asked.details);
+            self.line(TextStyle::Strong, &format!("{} (risk: {})", asked.action, risk(asked.risk)));
+            self.line(TextStyle::Plain, &asked.details);
             self.lines.typed && self.choose(CONFIRM, &["yes", "no"]).await == Some(0)
         })
     }
@@ -255,14 +259,14 @@ fn risk(risk: RiskTier) -> &'static str {
     }
 }
 
-fn words(note: &Note) -> String {
+fn words(note: &DirectiveNote) -> String {
     match note {
-        Note::UnknownActionType(name) => format!("unknown_action_type: {name}; nothing was done"),
-        Note::Denied(name) => format!("denied by the engine: {name}; nothing was done"),
-        Note::Malformed(name) => format!("not understood: {name}; nothing was done"),
-        Note::TooMany(count) => format!("too long: {count} directives were not looked at"),
-        Note::TooLate(name) => format!("too late: {name}; nothing was done"),
-        Note::Declined(name) => format!("declined: {name}"),
-        Note::Failed(why) => format!("failed: {why}"),
+        DirectiveNote::UnknownActionType(name) => format!("unknown_action_type: {name}; nothing was done"),
+        DirectiveNote::Denied(name) => format!("denied by the engine: {name}; nothing was done"),
+        DirectiveNote::Malformed(name) => format!("not understood: {name}; nothing was done"),
+        DirectiveNote::TooMany(count) => format!("too long: {count} directives were not looked at"),
+        DirectiveNote::TooLate(name) => format!("too late: {name}; nothing was done"),
+        DirectiveNote::Declined(name) => format!("declined: {name}"),
+        DirectiveNote::Failed(why) => format!("failed: {why}"),
     }
 }

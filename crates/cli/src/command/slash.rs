@@ -2,12 +2,12 @@
 
 use singletree::TurnId;
 
-use super::chat::Conversation;
+use super::chat::TerminalConversation;
 use super::{retry, sessions};
 use crate::ask;
 use crate::error::{Error, Result};
-use crate::print::Style;
-use crate::prompt::Prompt;
+use crate::print::TextStyle;
+use crate::prompt::PromptEditor;
 use crate::turn_view::TurnView;
 
 /// How many messages `/history` shows.
@@ -25,7 +25,7 @@ Ctrl-C cancels a reply while it runs. Everything else is a message.";
 
 /// The next step after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum SlashOutcome {
     /// The next line.
     GoOn,
     /// The end.
@@ -33,7 +33,11 @@ pub(super) enum Then {
 }
 
 /// Runs a command, given without its slash.
-pub(super) async fn run(talk: &mut Conversation<'_>, prompt: &mut Prompt, command: &str) -> Result<Then> {
+pub(super) async fn run(
+    talk: &mut TerminalConversation<'_>,
+    prompt: &mut PromptEditor,
+    command: &str,
+) -> Result<SlashOutcome> {
     match command {
         "sessions" => sessions::list(talk.chat, false, &mut talk.screen).await?,
         "history" => history(talk).await?,
@@ -41,13 +45,13 @@ pub(super) async fn run(talk: &mut Conversation<'_>, prompt: &mut Prompt, comman
         "cancel" => cancel(talk).await?,
         "retry" => retry(talk, prompt).await?,
         "help" => talk.screen.line(HELP)?,
-        "quit" => return Ok(Then::Leave),
+        "quit" => return Ok(SlashOutcome::Leave),
         other => talk.screen.line(&format!("there is no command /{other}; /help lists them"))?,
     }
-    Ok(Then::GoOn)
+    Ok(SlashOutcome::GoOn)
 }
 
-async fn history(talk: &mut Conversation<'_>) -> Result<()> {
+async fn history(talk: &mut TerminalConversation<'_>) -> Result<()> {
     let count = match talk.chat.session(talk.session).await {
         Ok(info) => info.messages,
         Err(singletree::harness::Error::SessionUnknown { .. }) => 0,
@@ -55,7 +59,7 @@ async fn history(talk: &mut Conversation<'_>) -> Result<()> {
     };
     let from = count.saturating_sub(HISTORY_MAX);
     if from > 0 {
-        talk.screen.styled(Style::Dim, &format!("  ({from} earlier messages)"))?;
+        talk.screen.styled(TextStyle::Dim, &format!("  ({from} earlier messages)"))?;
     }
     if count == 0 {
         return Ok(talk.screen.line("nothing was said yet")?);
@@ -67,11 +71,11 @@ async fn history(talk: &mut Conversation<'_>) -> Result<()> {
     Ok(())
 }
 
-async fn pending(talk: &mut Conversation<'_>, prompt: &mut Prompt) -> Result<()> {
+async fn pending(talk: &mut TerminalConversation<'_>, prompt: &mut PromptEditor) -> Result<()> {
     let all = ask::waiting(talk.chat, None).await?;
     for wait in all.iter().filter(|item| item.session != talk.session) {
         ask::show(wait, &mut talk.screen)?;
-        talk.screen.styled(Style::Dim, &format!("    in session {}", wait.session))?;
+        talk.screen.styled(TextStyle::Dim, &format!("    in session {}", wait.session))?;
     }
     if all.is_empty() {
         talk.screen.line("nothing waits for an answer")?;
@@ -79,7 +83,7 @@ async fn pending(talk: &mut Conversation<'_>, prompt: &mut Prompt) -> Result<()>
     talk.ask_all(prompt).await
 }
 
-async fn cancel(talk: &mut Conversation<'_>) -> Result<()> {
+async fn cancel(talk: &mut TerminalConversation<'_>) -> Result<()> {
     let waits = ask::waiting(talk.chat, Some(talk.session)).await?;
     if waits.is_empty() {
         talk.screen.line("nothing waits for an answer")?;
@@ -92,7 +96,7 @@ async fn cancel(talk: &mut Conversation<'_>) -> Result<()> {
     Ok(())
 }
 
-async fn retry(talk: &mut Conversation<'_>, prompt: &mut Prompt) -> Result<()> {
+async fn retry(talk: &mut TerminalConversation<'_>, prompt: &mut PromptEditor) -> Result<()> {
     let retried = match retry::last_failed(talk.chat, talk.session).await {
         Ok(failed) => talk.retry(&failed).await,
         Err(error) => Err(error),

@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 use singletree::SqliteStore;
-use singletree::engine::{Ids, RandomIds, SystemClock};
+use singletree::engine::{IdGenerator, RandomIds, SystemClock};
 use singletree::harness;
-use singletree_torture::{Kills, Mix, Opened, Plan, Until, Verdict, torture};
+use singletree_torture::{
+    KillStatistics, LoadComposition, ReopenedStore, StopCondition, TorturePlan, TortureVerdict, torture,
+};
 
 use crate::args::Torture;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED};
 use crate::json;
-use crate::print::{Screen, Style};
+use crate::print::{TerminalOutput, TextStyle};
 
 /// How many clients ask at once, and in how many sessions: more than one in each, so that they meet.
 const CLIENTS: usize = 12;
@@ -30,26 +32,26 @@ pub(crate) async fn run(args: Torture) -> Result<u8> {
     let (folder, temporary) = folder(args.folder.as_deref())?;
     let verdict = tortured(&args, &folder).await?;
     let clean = verdict.is_clean();
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     match args.json {
-        true => json::print(&mut screen, &Document::of(&verdict, &folder))?,
+        true => json::print(&mut screen, &PrintedTortureVerdict::of(&verdict, &folder))?,
         false => screen.line(&verdict.to_string())?,
     }
     if clean && temporary {
         // If the removal fails, the rest stays in the system's folder for temporary files.
         fs::remove_dir_all(&folder).unwrap_or_default();
     } else if !args.json {
-        screen.styled(Style::Dim, &format!("kept in {}", folder.display()))?;
+        screen.styled(TextStyle::Dim, &format!("kept in {}", folder.display()))?;
     }
     Ok(if clean { COMPLETED } else { ERRORED })
 }
 
-async fn tortured(args: &Torture, folder: &Path) -> Result<Verdict> {
+async fn tortured(args: &Torture, folder: &Path) -> Result<TortureVerdict> {
     let (db, effects) = (folder.join("torture.db"), folder.join("effects.jsonl"));
     let minutes = Duration::from_secs(args.minutes.saturating_mul(60));
-    let plan = Plan {
+    let plan = TorturePlan {
         seed: args.seed.unwrap_or_else(seed),
-        until: args.kills.map_or(Until::Time(minutes), Until::Kills),
+        until: args.kills.map_or(StopCondition::Time(minutes), StopCondition::Kills),
         clients: CLIENTS,
         sessions: SESSIONS,
         effects: effects.clone(),
@@ -64,17 +66,17 @@ async fn tortured(args: &Torture, folder: &Path) -> Result<Verdict> {
         command.arg("torture-child").arg("--db").arg(&db).arg("--effects").arg(&effects);
         command
     };
-    let mut screen = Screen::err();
-    let mut tell = |kills: &Kills| {
+    let mut screen = TerminalOutput::err();
+    let mut tell = |kills: &KillStatistics| {
         if kills.total.is_multiple_of(EVERY) {
             // Only how far it is: when nobody reads it, it goes on.
-            screen.styled(Style::Dim, &format!("{} kills", kills.total)).unwrap_or_default();
+            screen.styled(TextStyle::Dim, &format!("{} kills", kills.total)).unwrap_or_default();
         }
     };
     let open = async || {
         let store = SqliteStore::read_only(&db).await.map_err(harness::Error::from)?;
         let store = Arc::new(store);
-        Ok(Opened { journal: store.clone(), upkeep: store })
+        Ok(ReopenedStore { journal: store.clone(), upkeep: store })
     };
     Ok(torture(&plan, start, &SystemClock, &mut tell, open).await?)
 }
@@ -100,10 +102,10 @@ fn seed() -> u64 {
 
 /// The output of `--json`.
 #[derive(Serialize)]
-struct Document<'a> {
+struct PrintedTortureVerdict<'a> {
     seed: u64,
     passed: bool,
-    kills: &'a Kills,
+    kills: &'a KillStatistics,
     lost: usize,
     doubled: usize,
     orphaned: usize,
@@ -114,13 +116,13 @@ struct Document<'a> {
     effects: u64,
     /// How many of a hundred outcomes say that the session waits.
     suspended_percent: u64,
-    load: &'a Mix,
+    load: &'a LoadComposition,
     violations: Vec<String>,
     folder: String,
 }
 
-impl<'a> Document<'a> {
-    fn of(verdict: &'a Verdict, folder: &Path) -> Self {
+impl<'a> PrintedTortureVerdict<'a> {
+    fn of(verdict: &'a TortureVerdict, folder: &Path) -> Self {
         let [lost, doubled, orphaned, contradicted, stuck] = verdict.counts().map(|(_, count)| count);
         let findings = verdict.examination.findings.iter();
         let findings =

@@ -5,21 +5,21 @@ use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
 use singletree::SqliteStore;
-use singletree::store_sqlite::Durability;
-use singletree_torture::{Ask, ChildParts, ChildPhase, Heartbeat, Line, Say, serve};
+use singletree::store_sqlite::CommitDurability;
+use singletree_torture::{ChildParts, ChildPhase, ChildReport, ChildRequest, Heartbeat, Say, serve};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::args::TortureChild;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
-use crate::wire::RealPace;
+use crate::wire::TokioSleep;
 
 /// Runs the command until nobody asks any more.
 pub(crate) async fn run(args: TortureChild) -> Result<u8> {
     let say = say();
     let heartbeat = Heartbeat::start(say.clone()).map_err(|source| Error::Input { source })?;
     heartbeat.enter(ChildPhase::Opening);
-    let durability = if args.relaxed { Durability::Normal } else { Durability::Full };
+    let durability = if args.relaxed { CommitDurability::Normal } else { CommitDurability::Full };
     let options = SqliteStore::options(&args.db).command("singletree torture").durability(durability);
     let store = options.open().await.map_err(|source| Error::Open { source })?;
     let shared = Arc::new(store.clone());
@@ -27,7 +27,7 @@ pub(crate) async fn run(args: TortureChild) -> Result<u8> {
         journal: shared.clone(),
         upkeep: shared.clone(),
         effects: args.effects,
-        pace: Arc::new(RealPace),
+        pace: Arc::new(TokioSleep),
         say,
         asks: asks()?,
         heartbeat,
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: TortureChild) -> Result<u8> {
 }
 
 fn say() -> Say {
-    Arc::new(|line: &Line| {
+    Arc::new(|line: &ChildReport| {
         // A line is plain data, and always JSON; when nobody hears it, nobody is left to be told.
         let mut text = serde_json::to_string(line).unwrap_or_default();
         text.push('\n');
@@ -50,7 +50,7 @@ fn say() -> Say {
 }
 
 /// Reads asks in a thread of its own, until the parent hangs up.
-fn asks() -> Result<UnboundedReceiver<Ask>> {
+fn asks() -> Result<UnboundedReceiver<ChildRequest>> {
     let (tell, asks) = unbounded_channel();
     let reader = std::thread::Builder::new().name("asks".to_owned());
     let started = reader.spawn(move || {

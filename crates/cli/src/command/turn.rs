@@ -1,29 +1,29 @@
 //! `singletree turn`: shows the events of a turn.
 
 use singletree::TurnId;
-use singletree::draw::{TextLine, TimelinePicture, Tone};
+use singletree::draw::{TextLine, TextTone, TimelinePicture};
 
 use crate::args::{Turn, TurnFormat};
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json;
-use crate::place::Place;
-use crate::print::{Screen, Style};
-use crate::wire::House;
+use crate::place::DatabaseLocation;
+use crate::print::{TerminalOutput, TextStyle};
+use crate::wire::Workspace;
 
 /// Runs the command, beside a writer or alone.
 pub(crate) async fn run(args: Turn) -> Result<u8> {
     let Turn::Show { turn, session, format, json, db } = args;
     let format = if json { TurnFormat::Json } else { format };
-    let place = Place::of(db.db.as_deref())?;
-    let house = House::look(&place).await?;
+    let place = DatabaseLocation::of(db.db.as_deref())?;
+    let house = Workspace::look(&place).await?;
     let turn = match turn {
         Some(turn) => turn,
         None => last(&house, &place, session).await?,
     };
     let timeline = house.chat.timeline(&turn).await?;
     let picture = TimelinePicture::new(&timeline, &turn);
-    let mut screen = Screen::out();
+    let mut screen = TerminalOutput::out();
     match format {
         TurnFormat::Text => {
             for TextLine { tone, text } in picture.text(screen.columns()) {
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Turn) -> Result<u8> {
 }
 
 /// Finds the last turn of a conversation that is kept.
-async fn last(house: &House, place: &Place, session: Option<String>) -> Result<TurnId> {
+async fn last(house: &Workspace, place: &DatabaseLocation, session: Option<String>) -> Result<TurnId> {
     let session = session.or_else(|| place.last_session());
     let session = session.ok_or_else(|| {
         Error::Usage("there is no last conversation here; name a TURN or a --session".to_owned())
@@ -46,11 +46,11 @@ async fn last(house: &House, place: &Place, session: Option<String>) -> Result<T
     last.ok_or_else(|| Error::Usage(format!("no turn of session {session} is kept")))
 }
 
-fn style(tone: Tone) -> Style {
+fn style(tone: TextTone) -> TextStyle {
     match tone {
-        Tone::Plain => Style::Plain,
-        Tone::Quiet => Style::Dim,
-        Tone::Strong => Style::Strong,
-        Tone::Wrong => Style::Wrong,
+        TextTone::Plain => TextStyle::Plain,
+        TextTone::Quiet => TextStyle::Dim,
+        TextTone::Strong => TextStyle::Strong,
+        TextTone::Wrong => TextStyle::Wrong,
     }
 }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use singletree::llm::Pace;
+use singletree::llm::AsyncSleep;
 use singletree_client::{Error as ClientError, EventStream};
 use singletree_protocol::native::{Event, EventKind, Outcome, SendMessage, SignalAnswer};
 
 use super::{ServedChat, turn_event};
 use crate::error::{Error, Result};
-use crate::print::Screen;
+use crate::print::TerminalOutput;
 use crate::turn_view::TurnView;
-use crate::wire::RealPace;
+use crate::wire::TokioSleep;
 
 /// How often in a row a lost connection is tried again before the turn is left to its server.
 const ATTEMPTS: u32 = 6;
@@ -30,7 +30,7 @@ pub(super) enum TurnStart<'a> {
 
 /// How far a turn was followed.
 #[derive(Default)]
-struct Followed {
+struct FollowProgress {
     turn: Option<String>,
     /// The id of the last stored event that was shown.
     last: Option<String>,
@@ -48,10 +48,10 @@ impl ServedChat {
         &self,
         session: &str,
         start: &TurnStart<'_>,
-        screen: &mut Screen,
+        screen: &mut TerminalOutput,
     ) -> Result<Option<Outcome>> {
         let mut view = if screen.is_live() { TurnView::indenting() } else { TurnView::default() };
-        let mut followed = Followed::default();
+        let mut followed = FollowProgress::default();
         loop {
             let ended = match self.open(session, start, &followed).await {
                 Ok(mut events) => Self::show(&mut events, &mut followed, (&mut view, screen)).await?,
@@ -73,7 +73,7 @@ impl ServedChat {
         &self,
         session: &str,
         start: &TurnStart<'_>,
-        followed: &Followed,
+        followed: &FollowProgress,
     ) -> Result<EventStream, ClientError> {
         if let Some(turn) = &followed.turn {
             return self.client.follow_turn(session, turn, followed.last.as_deref()).await;
@@ -89,8 +89,8 @@ impl ServedChat {
     /// with the error that broke the stream.
     async fn show(
         events: &mut EventStream,
-        followed: &mut Followed,
-        (view, screen): (&mut TurnView, &mut Screen),
+        followed: &mut FollowProgress,
+        (view, screen): (&mut TurnView, &mut TerminalOutput),
     ) -> Result<Result<Option<Outcome>, ClientError>> {
         loop {
             let event = match events.next().await {
@@ -121,7 +121,7 @@ impl ServedChat {
     }
 }
 
-impl Followed {
+impl FollowProgress {
     /// Says whether the same may go well a moment later. A server that was never reached is not waited for.
     fn may_pass(&self, error: &ClientError) -> bool {
         match error {
@@ -142,7 +142,7 @@ impl Followed {
     /// Pauses before the next attempt.
     async fn rest(&mut self, session: &str, error: Option<ClientError>) -> Result<()> {
         if self.failures < ATTEMPTS {
-            RealPace.pause(FIRST_PAUSE * 2_u32.pow(self.failures)).await;
+            TokioSleep.pause(FIRST_PAUSE * 2_u32.pow(self.failures)).await;
             self.failures += 1;
             return Ok(());
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use singletree::durable::{InvocationId, SessionId};
-use singletree::harness::EventId;
+use singletree::harness::ChatEventId;
 use singletree::llm::Map;
 use singletree::{TurnId, llm};
 
@@ -33,7 +33,7 @@ fn turn() -> TurnId {
 }
 
 fn event(at: i64, kept: bool, what: ChatEventKind) -> ChatEvent {
-    let id = kept.then(|| EventId { epoch: "e".into(), seq: 0 });
+    let id = kept.then(|| ChatEventId { epoch: "e".into(), seq: 0 });
     let session = SessionId::parse("s").unwrap();
     ChatEvent { id, session, turn: turn(), at: Timestamp::from_millis(at), what }
 }
@@ -72,7 +72,7 @@ fn check(events: &[ChatEvent], expect: &str) {
 
 fn check_with(mut view: TurnView, events: &[ChatEvent], expect: &str) {
     let paper = Paper::default();
-    let mut screen = Screen::over(Box::new(paper.clone()), false);
+    let mut screen = TerminalOutput::over(Box::new(paper.clone()), false);
     for event in events {
         view.show(event, &mut screen).unwrap();
     }
@@ -130,7 +130,7 @@ fn while_a_model_thinks_or_is_asked_again_a_live_screen_says_so() {
     let begun = || event(1, false, ChatEventKind::TurnStarted);
     let events = [begun(), event(2, false, what), delta((0, 1, 0), "hi", false)];
     let paper = Paper::default();
-    let mut screen = Screen::over(Box::new(paper.clone()), false).live();
+    let mut screen = TerminalOutput::over(Box::new(paper.clone()), false).live();
     let mut view = TurnView::indenting();
     for event in &events {
         view.show(event, &mut screen).unwrap();
@@ -148,7 +148,7 @@ fn while_a_model_thinks_or_is_asked_again_a_live_screen_says_so() {
 fn a_live_screen_breaks_lines_between_words_by_their_width() {
     let shown = |pieces: &[&str]| {
         let paper = Paper::default();
-        let mut screen = Screen::over(Box::new(paper.clone()), false).live();
+        let mut screen = TerminalOutput::over(Box::new(paper.clone()), false).live();
         for piece in pieces {
             screen.piece(piece).unwrap();
         }

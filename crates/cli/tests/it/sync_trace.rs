@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
-use singletree_torture::Ask;
+use singletree_torture::ChildRequest;
 
 use crate::home::{BINARY, Home};
 
@@ -114,7 +114,7 @@ fn served(relaxed: bool) -> Option<Trace> {
     }
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let deed = serde_json::from_value(serde_json::json!({ "deed": "send", "text": "effect x" })).unwrap();
-    let ask = Ask::Do { call: 0, session: "s".into(), deed, to: None };
+    let ask = ChildRequest::Do { call: 0, session: "s".into(), deed, to: None };
     writeln!(child.stdin.take().unwrap(), "{}", serde_json::to_string(&ask).unwrap()).unwrap();
     assert!(child.wait_with_output().unwrap().status.success());
     Some(read(&std::fs::read_to_string(&trace).unwrap(), "told"))

@@ -9,7 +9,9 @@ use rusqlite::Connection;
 use serde_json::Value;
 use singletree::SqliteStore;
 use singletree::engine::SystemClock;
-use singletree_torture::{Ask, Line, Opened, Phase, Plan, Until, torture};
+use singletree_torture::{
+    BatchPurpose, ChildReport, ChildRequest, ReopenedStore, StopCondition, TorturePlan, torture,
+};
 
 use crate::home::{BINARY, Home};
 
@@ -39,8 +41,8 @@ fn nothing_is_lost_doubled_or_contradicted_wherever_the_process_is_killed() {
     assert_eq!(verdict["kills"]["total"], kills);
     let running = verdict["kills"]["running"].as_u64().unwrap();
     assert!(running * 3 >= kills * 2, "two of three kills land in a running turn: {verdict:#}");
-    let landed = |phase: Phase| verdict["kills"]["landed"][phase.as_str()].as_u64().unwrap_or(0);
-    for phase in Phase::AIMED {
+    let landed = |phase: BatchPurpose| verdict["kills"]["landed"][phase.as_str()].as_u64().unwrap_or(0);
+    for phase in BatchPurpose::AIMED {
         assert!(landed(phase) >= kills / 30, "{phase:?}: {verdict:#}");
     }
     let db = home.path().join("torture").join("torture.db");
@@ -67,7 +69,13 @@ const HARM: &str = "
 fn what_is_lost_doubled_orphaned_contradicted_or_stuck_is_seen() {
     let home = Home::new();
     let (db, effects) = (home.path().join("t.db"), home.path().join("effects"));
-    let plan = Plan { seed: 5, until: Until::Kills(4), clients: 8, sessions: 5, effects: effects.clone() };
+    let plan = TorturePlan {
+        seed: 5,
+        until: StopCondition::Kills(4),
+        clients: 8,
+        sessions: 5,
+        effects: effects.clone(),
+    };
     let start = || {
         // Each restart tells all effects again.
         if let Ok(told) = std::fs::read_to_string(&effects) {
@@ -80,7 +88,7 @@ fn what_is_lost_doubled_orphaned_contradicted_or_stuck_is_seen() {
     let open = async || {
         Connection::open(&db).unwrap().execute_batch(HARM).unwrap();
         let store = Arc::new(SqliteStore::read_only(&db).await.unwrap());
-        Ok(Opened { journal: store.clone(), upkeep: store })
+        Ok(ReopenedStore { journal: store.clone(), upkeep: store })
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let verdict = runtime.block_on(torture(&plan, start, &SystemClock, &mut |_| {}, open)).unwrap();
@@ -109,18 +117,18 @@ impl Served {
         Self { child, stdin, lines: BufReader::new(stdout) }
     }
 
-    fn ask(&mut self, ask: &Ask) {
+    fn ask(&mut self, ask: &ChildRequest) {
         // A child that is gone is asked in vain.
         writeln!(self.stdin, "{}", serde_json::to_string(ask).unwrap()).unwrap_or_default();
     }
 
     fn send(&mut self, call: u64, session: &str, text: &str) {
         let deed = serde_json::from_value(serde_json::json!({ "deed": "send", "text": text })).unwrap();
-        self.ask(&Ask::Do { call, session: session.into(), deed, to: None });
+        self.ask(&ChildRequest::Do { call, session: session.into(), deed, to: None });
     }
 
     /// Reads on to the first line that this takes; none when the child is gone.
-    fn until<T>(&mut self, mut take: impl FnMut(&Line) -> Option<T>) -> Option<T> {
+    fn until<T>(&mut self, mut take: impl FnMut(&ChildReport) -> Option<T>) -> Option<T> {
         let mut text = String::new();
         loop {
             text.clear();
@@ -135,7 +143,7 @@ impl Served {
 
     fn told(&mut self, of: u64) -> Option<String> {
         self.until(|line| match line {
-            Line::Told { call, end, .. } if *call == of => Some(end.as_str().to_owned()),
+            ChildReport::Told { call, end, .. } if *call == of => Some(end.as_str().to_owned()),
             _ => None,
         })
     }
@@ -163,7 +171,7 @@ fn a_turn_that_aborts_the_process_each_time_is_closed_at_the_third_restart_and_o
     Served::start(&home).dies();
     Served::start(&home).dies();
     let mut served = Served::start(&home);
-    served.ask(&Ask::Outcome { call: 1, turn });
+    served.ask(&ChildRequest::Outcome { call: 1, turn });
     assert_eq!(served.told(1).as_deref(), Some("chat_turn_crashed"));
     for (call, session) in [(2, "good"), (3, "bad"), (4, "new")] {
         served.send(call, session, &format!("plain {session}"));
@@ -189,7 +197,7 @@ fn the_last_process_ends_what_is_queued_before_it_stops() {
     }
     let mut given = 0;
     first.until(|line| {
-        given += u32::from(matches!(line, Line::Given { .. }));
+        given += u32::from(matches!(line, ChildReport::Given { .. }));
         (given == 8).then_some(())
     });
     first.child.kill().unwrap();

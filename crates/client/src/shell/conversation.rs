@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use singletree_protocol::openharness::{Continuation, RequestMessage};
 
-use super::perform::{Hands, Performance, Person};
-use super::plan::{Note, Step};
-use super::question::Question;
-use super::speaker::Shell;
+use super::perform::{ActionExecutor, Performance, PersonInterface};
+use super::plan::{DirectiveNote, ResponseStep};
+use super::question::EngineQuestion;
+use super::speaker::ShellSession;
 use super::text::plain;
 use crate::engine::EngineClient;
 use crate::error::Result;
 
 /// The parts of a conversation.
-pub struct ConversationParts<'a> {
+pub struct ShellConversationParts<'a> {
     /// The engine that it talks to.
     pub engine: EngineClient,
     /// The shell, which plans the steps of each response.
-    pub shell: Shell,
+    pub shell: ShellSession,
     /// The person who reads and decides.
-    pub person: &'a mut dyn Person,
+    pub person: &'a mut dyn PersonInterface,
     /// The hands, which carry actions out.
-    pub hands: &'a mut dyn Hands,
+    pub hands: &'a mut dyn ActionExecutor,
     /// Draws the ids of requests (INV-11).
     pub ids: &'a dyn Fn() -> String,
     /// Returns the time since an arbitrary start (INV-11).
@@ -31,29 +31,29 @@ pub struct ConversationParts<'a> {
 }
 
 /// A conversation of a person with an engine.
-pub struct Conversation<'a> {
-    parts: ConversationParts<'a>,
+pub struct ShellConversation<'a> {
+    parts: ShellConversationParts<'a>,
 }
 
 /// How a round of a conversation ended.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Ended {
+pub struct ConversationRound {
     /// The code of the engine's error, if the last answer was one.
     pub failed: Option<String>,
     /// The questions that were left open.
-    pub open: Vec<Question>,
+    pub open: Vec<EngineQuestion>,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> ShellConversation<'a> {
     /// Begins.
     #[must_use]
-    pub fn new(parts: ConversationParts<'a>) -> Self {
+    pub fn new(parts: ShellConversationParts<'a>) -> Self {
         Self { parts }
     }
 
     /// Returns the shell, as it stands.
     #[must_use]
-    pub fn shell(&self) -> &Shell {
+    pub fn shell(&self) -> &ShellSession {
         &self.parts.shell
     }
 
@@ -65,7 +65,7 @@ impl<'a> Conversation<'a> {
     ///
     /// # Cancellation
     /// Dropping the future ends the round; requests that the engine accepted are kept there.
-    pub async fn say(&mut self, intent: &str) -> Result<Ended> {
+    pub async fn say(&mut self, intent: &str) -> Result<ConversationRound> {
         let request = self.parts.shell.say(intent, (self.parts.ids)());
         self.round(request).await
     }
@@ -73,17 +73,17 @@ impl<'a> Conversation<'a> {
     /// Goes on with an answer to a question that was left open.
     ///
     /// # Errors
-    /// As [`Conversation::say`].
+    /// As [`ShellConversation::say`].
     ///
     /// # Cancellation
-    /// As [`Conversation::say`].
-    pub async fn decide(&mut self, continuation: &Continuation) -> Result<Ended> {
+    /// As [`ShellConversation::say`].
+    pub async fn decide(&mut self, continuation: &Continuation) -> Result<ConversationRound> {
         let request = self.parts.shell.go_on(continuation, (self.parts.ids)());
         self.round(request).await
     }
 
-    async fn round(&mut self, first: RequestMessage) -> Result<Ended> {
-        let mut ended = Ended::default();
+    async fn round(&mut self, first: RequestMessage) -> Result<ConversationRound> {
+        let mut ended = ConversationRound::default();
         let mut requests = VecDeque::from([first]);
         while let Some(request) = requests.pop_front() {
             let answer = self.parts.engine.ask(&request).await?;
@@ -106,12 +106,12 @@ impl<'a> Conversation<'a> {
 
     async fn take(
         &mut self,
-        step: Step,
+        step: ResponseStep,
         received: Duration,
-        (requests, ended): (&mut VecDeque<RequestMessage>, &mut Ended),
+        (requests, ended): (&mut VecDeque<RequestMessage>, &mut ConversationRound),
     ) {
         match step {
-            Step::Show { text, confirm } => {
+            ResponseStep::Show { text, confirm } => {
                 let shown = match &confirm {
                     Some(asked) => self.parts.person.confirm(asked).await,
                     None => true,
@@ -120,9 +120,9 @@ impl<'a> Conversation<'a> {
                     self.parts.person.show(&text);
                 }
             }
-            Step::Ask { question, deadline } => {
+            ResponseStep::Ask { question, deadline } => {
                 if self.is_late(received, deadline) {
-                    self.parts.person.note(&Note::TooLate(question.action));
+                    self.parts.person.note(&DirectiveNote::TooLate(question.action));
                     return;
                 }
                 let chosen = self.parts.person.ask(&question).await;
@@ -133,7 +133,7 @@ impl<'a> Conversation<'a> {
                     None => ended.open.push(*question),
                 }
             }
-            Step::Perform(performance) => self.perform(&performance, received).await,
+            ResponseStep::Perform(performance) => self.perform(&performance, received).await,
         }
     }
 
@@ -142,16 +142,16 @@ impl<'a> Conversation<'a> {
         if let Some(asked) = &performance.confirm
             && !self.parts.person.confirm(asked).await
         {
-            self.parts.person.note(&Note::Declined(name));
+            self.parts.person.note(&DirectiveNote::Declined(name));
             return;
         }
         // A person may have taken their time.
         if self.is_late(received, performance.deadline) {
-            self.parts.person.note(&Note::TooLate(name));
+            self.parts.person.note(&DirectiveNote::TooLate(name));
             return;
         }
         if let Err(why) = self.parts.hands.perform(&performance.directive).await {
-            self.parts.person.note(&Note::Failed(plain(&why)));
+            self.parts.person.note(&DirectiveNote::Failed(plain(&why)));
         }
     }
 
@@ -160,14 +160,14 @@ impl<'a> Conversation<'a> {
     }
 }
 
-impl fmt::Debug for ConversationParts<'_> {
+impl fmt::Debug for ShellConversationParts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConversationParts").field("shell", &self.shell).finish_non_exhaustive()
+        f.debug_struct("ShellConversationParts").field("shell", &self.shell).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Conversation<'_> {
+impl fmt::Debug for ShellConversation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conversation").field("shell", &self.parts.shell).finish_non_exhaustive()
+        f.debug_struct("ShellConversation").field("shell", &self.parts.shell).finish_non_exhaustive()
     }
 }

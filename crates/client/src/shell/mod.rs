@@ -8,12 +8,12 @@ mod question;
 mod speaker;
 mod text;
 
-pub use conversation::{Conversation, ConversationParts, Ended};
-pub use perform::{Confirmation, Hands, NoHands, Performance, Person};
-pub use plan::{Note, Plan, Step};
+pub use conversation::{ConversationRound, ShellConversation, ShellConversationParts};
+pub use perform::{ActionExecutor, Confirmation, NoActionExecutor, Performance, PersonInterface};
+pub use plan::{DirectiveNote, ResponsePlan, ResponseStep};
 pub use profile::ShellProfile;
-pub use question::Question;
-pub use speaker::Shell;
+pub use question::EngineQuestion;
+pub use speaker::ShellSession;
 pub use text::plain;
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures_util::future::LocalBoxFuture;
 use singletree_protocol::openharness::{ActionDirective, RiskTier};
 
-use super::plan::Note;
-use super::question::Question;
+use super::plan::DirectiveNote;
+use super::question::EngineQuestion;
 
 /// An action for the hands.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,31 +31,31 @@ pub struct Confirmation {
 }
 
 /// Somebody who reads and decides.
-pub trait Person {
+pub trait PersonInterface {
     /// Shows a text.
     fn show(&mut self, text: &str);
 
     /// Reports a decision or a failure of the shell.
-    fn note(&mut self, note: &Note);
+    fn note(&mut self, note: &DirectiveNote);
 
     /// Asks a question of the engine; returns which of its options was chosen, nothing when it is left open.
-    fn ask<'a>(&'a mut self, question: &'a Question) -> LocalBoxFuture<'a, Option<usize>>;
+    fn ask<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>>;
 
     /// Asks whether something may be done here. Whatever is not a clear yes is a no.
     fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool>;
 }
 
 /// Carries out actions of the types that the shell's profile lists.
-pub trait Hands {
+pub trait ActionExecutor {
     /// Does it, or says why it cannot be done.
     fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>>;
 }
 
-/// Hands that do nothing: for shells that only show and ask.
+/// An executor that does nothing: for shells that only show and ask.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoHands;
+pub struct NoActionExecutor;
 
-impl Hands for NoHands {
+impl ActionExecutor for NoActionExecutor {
     fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>> {
         let why = format!("this shell does nothing of the type {}", directive.action_type);
         Box::pin(std::future::ready(Err(why)))

@@ -11,24 +11,24 @@ use singletree_protocol::openharness::{
 
 use super::perform::{Confirmation, Performance};
 use super::profile::ShellProfile;
-use super::question::Question;
-use super::speaker::Shell;
+use super::question::EngineQuestion;
+use super::speaker::ShellSession;
 use super::text::plain;
 
 /// The steps of a shell for one response, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Plan {
+pub struct ResponsePlan {
     /// The code and the words of the engine's error, where the answer is one. Then there are no steps.
     pub failed: Option<(String, String)>,
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ResponseStep>,
     /// Notes about them, for the developer of the shell.
-    pub notes: Vec<Note>,
+    pub notes: Vec<DirectiveNote>,
 }
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum ResponseStep {
     /// Show a text.
     Show {
         /// The text, [`plain`].
@@ -39,7 +39,7 @@ pub enum Step {
     /// Ask a person, and send the chosen answer.
     Ask {
         /// The question.
-        question: Box<Question>,
+        question: Box<EngineQuestion>,
         /// How long after the receipt of the answer it is too late.
         deadline: Option<Duration>,
     },
@@ -49,7 +49,7 @@ pub enum Step {
 
 /// A note about a directive that was not carried out as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
+pub enum DirectiveNote {
     /// A type of action is not known, and nothing was done for it (§11).
     UnknownActionType(String),
     /// A type of action is part of a feature that was denied.
@@ -67,20 +67,20 @@ pub enum Note {
 }
 
 /// The step and the note of one directive.
-type Judged = (Option<Step>, Option<Note>);
+type Judged = (Option<ResponseStep>, Option<DirectiveNote>);
 
-impl Shell {
+impl ShellSession {
     /// Computes the steps of this shell for a response.
     #[must_use]
-    pub fn plan(&self, answer: &ResponseMessage) -> Plan {
+    pub fn plan(&self, answer: &ResponseMessage) -> ResponsePlan {
         let response = &answer.response;
         if response.status == Status::Error {
             let error = response.error.as_ref();
             let code = error.map_or_else(|| "unknown".to_owned(), |error| plain(&error.code));
             let words = error.and_then(|error| error.message.as_deref()).map(plain).unwrap_or_default();
-            return Plan { failed: Some((code, words)), ..Plan::default() };
+            return ResponsePlan { failed: Some((code, words)), ..ResponsePlan::default() };
         }
-        let mut plan = Plan::default();
+        let mut plan = ResponsePlan::default();
         let (mut drawn, mut acting, mut dropped) = (0, 0, 0);
         for directive in response.action_directives.iter().flatten() {
             // Counted apart, so that directives that draw do not crowd out those that ask or act.
@@ -94,7 +94,7 @@ impl Shell {
             plan.steps.extend(step);
             plan.notes.extend(note);
         }
-        plan.notes.extend((dropped > 0).then_some(Note::TooMany(dropped)));
+        plan.notes.extend((dropped > 0).then_some(DirectiveNote::TooMany(dropped)));
         plan
     }
 
@@ -102,7 +102,7 @@ impl Shell {
         let name = directive.action_type.as_str();
         let denied = ShellProfile::needed(name).is_some_and(|needed| self.is_denied(needed, answer));
         if denied {
-            return (words(directive), Some(Note::Denied(plain(name))));
+            return (words(directive), Some(DirectiveNote::Denied(plain(name))));
         }
         match ActionType::of(name) {
             Some(ActionType::Noop) => (None, None),
@@ -110,10 +110,10 @@ impl Shell {
             Some(ActionType::RequestApproval) => asked(directive),
             Some(ActionType::RenderUi | ActionType::SimulateAction | ActionType::RequestSignal) | None => {
                 if self.profile().actions.contains(name) {
-                    (Some(Step::Perform(Box::new(self.performed(directive)))), None)
+                    (Some(ResponseStep::Perform(Box::new(self.performed(directive)))), None)
                 } else {
                     // An unknown action is not carried out; its text can be shown (§11).
-                    (words(directive), Some(Note::UnknownActionType(plain(name))))
+                    (words(directive), Some(DirectiveNote::UnknownActionType(plain(name))))
                 }
             }
         }
@@ -133,8 +133,8 @@ fn shown(directive: &ActionDirective) -> Judged {
     let confirm = (directive.requires_user_approval == Some(true))
         .then(|| confirmation(directive, directive.risk_tier.unwrap_or_default()));
     match text_of(directive, &["text", "message", "fallback_message"]) {
-        Some(text) => (Some(Step::Show { text, confirm }), None),
-        None => (None, Some(Note::Malformed(plain(&directive.action_type)))),
+        Some(text) => (Some(ResponseStep::Show { text, confirm }), None),
+        None => (None, Some(DirectiveNote::Malformed(plain(&directive.action_type)))),
     }
 }
 
@@ -143,17 +143,17 @@ fn asked(directive: &ActionDirective) -> Judged {
     match directive.payload_as::<RequestApproval>() {
         Some(asked) => {
             let risk = directive.risk_tier.unwrap_or(RiskTier::Dangerous);
-            let question = Box::new(Question::of(&asked, risk));
-            (Some(Step::Ask { question, deadline: deadline(directive) }), None)
+            let question = Box::new(EngineQuestion::of(&asked, risk));
+            (Some(ResponseStep::Ask { question, deadline: deadline(directive) }), None)
         }
-        None => (words(directive), Some(Note::Malformed(plain(&directive.action_type)))),
+        None => (words(directive), Some(DirectiveNote::Malformed(plain(&directive.action_type)))),
     }
 }
 
 /// Shows the text of a directive, if it has one.
-fn words(directive: &ActionDirective) -> Option<Step> {
+fn words(directive: &ActionDirective) -> Option<ResponseStep> {
     let text = text_of(directive, &["message", "fallback_message"])?;
-    Some(Step::Show { text, confirm: None })
+    Some(ResponseStep::Show { text, confirm: None })
 }
 
 fn text_of(directive: &ActionDirective, names: &[&str]) -> Option<String> {

@@ -6,7 +6,7 @@ use super::text::plain;
 
 /// A question of the engine: whether something may be done there. Everything in it that people read is [`plain`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct EngineQuestion {
     /// A few words.
     pub title: String,
     /// The question.
@@ -27,7 +27,7 @@ pub struct Question {
     pub options: Vec<ApprovalOption>,
 }
 
-impl Question {
+impl EngineQuestion {
     pub(super) fn of(asked: &RequestApproval, risk: RiskTier) -> Self {
         // An answer that carries nothing is none.
         let usable = |it: &&ApprovalOption| it.continuation.continuation_token.is_some();

@@ -11,7 +11,7 @@ use super::profile::ShellProfile;
 
 /// A shell: its profile, the session that it talks in, and its denied features.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shell {
+pub struct ShellSession {
     profile: ShellProfile,
     session_id: Option<String>,
     conversation_id: Option<String>,
@@ -19,7 +19,7 @@ pub struct Shell {
     denied: BTreeSet<String>,
 }
 
-impl Shell {
+impl ShellSession {
     /// Makes a shell that talks in a session, or in a new one.
     #[must_use]
     pub fn new(profile: ShellProfile, session_id: Option<String>) -> Self {
@@ -59,7 +59,7 @@ impl Shell {
         self.message(context, request_id)
     }
 
-    /// As [`Shell::say`], with references to files, and with the state of the device's environment.
+    /// As [`ShellSession::say`], with references to files, and with the state of the device's environment.
     ///
     /// The privacy tier of the state is restricted, unless the state names another.
     ///

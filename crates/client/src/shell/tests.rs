@@ -9,9 +9,9 @@ use singletree_protocol::openharness::{
 
 use super::*;
 
-fn shell() -> Shell {
+fn shell() -> ShellSession {
     let profile = ShellProfile::text("test", "1").action("com.example.open").action("render_ui");
-    Shell::new(profile, Some("s".into()))
+    ShellSession::new(profile, Some("s".into()))
 }
 
 fn answer(directives: Value) -> ResponseMessage {
@@ -21,12 +21,12 @@ fn answer(directives: Value) -> ResponseMessage {
 }
 
 /// Describes the steps of a plan, each in a few words.
-fn words(plan: &Plan) -> Vec<String> {
-    let word = |step: &Step| match step {
-        Step::Show { text, confirm: None } => format!("show {text}"),
-        Step::Show { text, confirm: Some(_) } => format!("confirm, show {text}"),
-        Step::Ask { question, .. } => format!("ask {}", question.signal_id),
-        Step::Perform(it) => {
+fn words(plan: &ResponsePlan) -> Vec<String> {
+    let word = |step: &ResponseStep| match step {
+        ResponseStep::Show { text, confirm: None } => format!("show {text}"),
+        ResponseStep::Show { text, confirm: Some(_) } => format!("confirm, show {text}"),
+        ResponseStep::Ask { question, .. } => format!("ask {}", question.signal_id),
+        ResponseStep::Perform(it) => {
             let confirm = if it.confirm.is_some() { "confirm, " } else { "" };
             format!("{confirm}perform {}", it.directive.action_type)
         }
@@ -34,14 +34,14 @@ fn words(plan: &Plan) -> Vec<String> {
     plan.steps.iter().map(word).collect()
 }
 
-fn check(directive: Value, expected: &[&str], note: Option<Note>) {
+fn check(directive: Value, expected: &[&str], note: Option<DirectiveNote>) {
     let plan = shell().plan(&answer(json!([directive])));
     assert_eq!(words(&plan), expected, "{directive}");
     assert_eq!(plan.notes, Vec::from_iter(note), "{directive}");
 }
 
-fn unknown(name: &str) -> Option<Note> {
-    Some(Note::UnknownActionType(name.to_owned()))
+fn unknown(name: &str) -> Option<DirectiveNote> {
+    Some(DirectiveNote::UnknownActionType(name.to_owned()))
 }
 
 // spec: OpenHarness §11
@@ -78,7 +78,7 @@ fn a_person_is_asked_before_what_the_engine_says_and_what_is_risky() {
         json!({"action_type": "render_message", "requires_user_approval": true, "payload": {"text": "t"}});
     check(text, &["confirm, show t"], None);
     let bold = ShellProfile { confirm_from: RiskTier::Dangerous, ..shell().profile().clone() };
-    let plan = Shell::new(bold, None).plan(&answer(json!([act(json!({"risk_tier": "caution"}))])));
+    let plan = ShellSession::new(bold, None).plan(&answer(json!([act(json!({"risk_tier": "caution"}))])));
     assert_eq!(words(&plan), DONE);
 }
 
@@ -87,7 +87,7 @@ fn what_is_known_is_shown_asked_or_passed_over() {
     check(json!({"action_type": "noop"}), &[], None);
     check(json!({"action_type": "render_message", "payload": {"text": "t"}}), &["show t"], None);
     check(json!({"action_type": "render_message", "payload": {"message": "m"}}), &["show m"], None);
-    let malformed = |name: &str| Some(Note::Malformed(name.to_owned()));
+    let malformed = |name: &str| Some(DirectiveNote::Malformed(name.to_owned()));
     check(json!({"action_type": "render_message"}), &[], malformed("render_message"));
     let broken =
         json!({"action_type": "request_approval", "payload": {"fallback_message": "f", "options": [[]]}});
@@ -109,7 +109,7 @@ fn a_question_has_the_answers_that_carry_something_and_words_that_hide_nothing()
         {"id": "reject", "label": "N", "continuation": {"run_id": "r"}},
     ]);
     let plan = shell().plan(&answer(json!([question(options)])));
-    let [Step::Ask { question, deadline }] = plan.steps.as_slice() else { panic!("{plan:?}") };
+    let [ResponseStep::Ask { question, deadline }] = plan.steps.as_slice() else { panic!("{plan:?}") };
     assert_eq!(*deadline, Some(Duration::from_secs(1)));
     assert_eq!((question.title.as_str(), question.prompt.as_str()), ("T", "P"));
     assert_eq!((question.arguments.as_str(), question.risk), ("to: Eve", RiskTier::Dangerous));
@@ -135,10 +135,10 @@ fn what_was_denied_is_not_done_also_in_later_answers() {
     let mut denying = answer(card.clone());
     let denial = json!([{"capability": "openharness.ui.rich_cards", "code": "not_supported"}]);
     denying.capability_denials = serde_json::from_value(denial).unwrap();
-    let denied = Plan {
-        steps: vec![Step::Show { text: "f".into(), confirm: None }],
-        notes: vec![Note::Denied("render_ui".into())],
-        ..Plan::default()
+    let denied = ResponsePlan {
+        steps: vec![ResponseStep::Show { text: "f".into(), confirm: None }],
+        notes: vec![DirectiveNote::Denied("render_ui".into())],
+        ..ResponsePlan::default()
     };
     assert_eq!(shell.plan(&denying), denied);
     shell.heed(&denying);
@@ -163,13 +163,14 @@ fn the_status_says_what_counts() {
         shell().plan(&ResponseMessage::read(message.to_string().as_bytes()).unwrap())
     };
     let error = json!({"code": "x", "message": "m\u{1b}c"});
-    let failed = Plan { failed: Some(("x".into(), "m".into())), ..Plan::default() };
+    let failed = ResponsePlan { failed: Some(("x".into(), "m".into())), ..ResponsePlan::default() };
     assert_eq!(read(json!({"status": "error", "error": error, "action_directives": directive})), failed);
-    let nameless = Plan { failed: Some(("unknown".into(), String::new())), ..Plan::default() };
+    let nameless =
+        ResponsePlan { failed: Some(("unknown".into(), String::new())), ..ResponsePlan::default() };
     assert_eq!(read(json!({"status": "error"})), nameless);
     let done = read(json!({"status": "success", "error": error, "action_directives": directive}));
     assert_eq!((done.failed.as_ref(), words(&done)), (None, vec!["perform com.example.open".to_owned()]));
-    assert_eq!(read(json!({"status": "success"})), Plan::default());
+    assert_eq!(read(json!({"status": "success"})), ResponsePlan::default());
 }
 
 #[test]
@@ -179,8 +180,8 @@ fn no_answer_is_so_long_that_it_crowds_out_a_question() {
     directives.push(question(json!([])));
     let plan = shell().plan(&answer(Value::from(directives)));
     assert_eq!(plan.steps.len(), 257);
-    assert!(matches!(plan.steps.last(), Some(Step::Ask { .. })));
-    assert_eq!(plan.notes, [Note::TooMany(44)]);
+    assert!(matches!(plan.steps.last(), Some(ResponseStep::Ask { .. })));
+    assert_eq!(plan.notes, [DirectiveNote::TooMany(44)]);
 }
 
 // spec: OpenHarness §8, §9.1
@@ -210,7 +211,8 @@ fn a_shell_sends_references_and_labels_what_the_device_says() {
 
 #[test]
 fn a_shell_without_a_session_goes_on_in_the_one_that_it_was_given() {
-    let mut shell = Shell::new(ShellProfile::text("test", "1"), None).conversation("tab").sop("onboard");
+    let mut shell =
+        ShellSession::new(ShellProfile::text("test", "1"), None).conversation("tab").sop("onboard");
     let mut answer = answer(json!([]));
     answer.response.extensions = json!({"dev.singletree": {"session_id": "new"}}).as_object().cloned();
     shell.heed(&answer);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::scripted::{Decider, Engine, Happened, Reply, error, question, say, success};
-use singletree_client::Note;
+use singletree_client::DirectiveNote;
 
 fn happened(person: &Decider) -> Vec<Happened> {
     person.happened.lock().unwrap().clone()
@@ -63,13 +63,13 @@ async fn hands_do_what_is_confirmed_in_time_and_nothing_else() {
         (|it: &str| Happened::Performed(it.into()), |it: &str| Happened::Confirmed(it.into()));
     let expected = [
         performed("com.example.open"),
-        Happened::Noted(Note::TooLate("com.example.open".into())),
+        Happened::Noted(DirectiveNote::TooLate("com.example.open".into())),
         confirmed("com.example.pay"),
         performed("com.example.pay"),
         confirmed("com.example.pay"),
-        Happened::Noted(Note::Declined("com.example.pay".into())),
+        Happened::Noted(DirectiveNote::Declined("com.example.pay".into())),
         performed("com.example.broken"),
-        Happened::Noted(Note::Failed("it is broken".into())),
+        Happened::Noted(DirectiveNote::Failed("it is broken".into())),
         performed("com.example.open"),
     ];
     assert_eq!(happened(&person), expected);

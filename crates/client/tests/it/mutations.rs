@@ -1,7 +1,7 @@
 //! Responses changed in one place: the verdict of the schema on each, and the reaction of the shell (wire-notes §2.3).
 
 use serde_json::{Value, json};
-use singletree_client::{Shell, ShellProfile};
+use singletree_client::{ShellProfile, ShellSession};
 use singletree_protocol::openharness::ResponseMessage;
 
 use crate::spec::validator;
@@ -96,7 +96,7 @@ fn mutations() -> Vec<(&'static str, Value, bool, Does)> {
 #[test]
 fn each_changed_response_is_refused_whole_or_done_as_safely_as_it_says() {
     let validator = validator("responseMessage");
-    let shell = Shell::new(ShellProfile::text("test", "1").action("com.example.open"), None);
+    let shell = ShellSession::new(ShellProfile::text("test", "1").action("com.example.open"), None);
     for (path, value, valid, does) in mutations() {
         let mut message = full();
         let (parent, name) = path.rsplit_once('/').unwrap();
@@ -115,7 +115,7 @@ fn each_changed_response_is_refused_whole_or_done_as_safely_as_it_says() {
                 let plan = shell.plan(&answer);
                 assert_eq!(plan.steps.len(), acts, "{message}");
                 let asks = plan.steps.iter().any(|it| match it {
-                    singletree_client::Step::Perform(it) => it.confirm.is_some(),
+                    singletree_client::ResponseStep::Perform(it) => it.confirm.is_some(),
                     _ => false,
                 });
                 assert_eq!(asks, asks_first, "{message}");

@@ -1,7 +1,7 @@
 //! The example of the protocol's own text (§17): a card, and an action that is dangerous.
 
 use serde_json::Value;
-use singletree_client::{Note, Shell, ShellProfile, Step};
+use singletree_client::{DirectiveNote, ResponseStep, ShellProfile, ShellSession};
 use singletree_protocol::openharness::{Capability, RequestMessage, ResponseMessage, RiskTier};
 
 use crate::spec;
@@ -30,9 +30,9 @@ fn both_sides_read_the_example() {
 fn a_shell_that_knows_neither_does_neither() {
     let Some([_, response]) = messages() else { return };
     let answer = ResponseMessage::read(response.as_bytes()).unwrap();
-    let plan = Shell::new(ShellProfile::text("test", "1"), None).plan(&answer);
+    let plan = ShellSession::new(ShellProfile::text("test", "1"), None).plan(&answer);
     assert_eq!(plan.steps, []);
-    let unknown = |it: &str| Note::UnknownActionType(it.to_owned());
+    let unknown = |it: &str| DirectiveNote::UnknownActionType(it.to_owned());
     assert_eq!(plan.notes, [unknown("render_ui"), unknown("simulate_action")]);
 }
 
@@ -42,12 +42,12 @@ fn a_shell_that_knows_both_draws_the_one_and_asks_before_the_other() {
     let answer = ResponseMessage::read(response.as_bytes()).unwrap();
     let profile = ShellProfile::text("test", "1").asking(Capability::RichCards);
     let profile = profile.action("render_ui").action("simulate_action");
-    let plan = Shell::new(profile, None).plan(&answer);
+    let plan = ShellSession::new(profile, None).plan(&answer);
     let performed: Vec<_> = plan
         .steps
         .iter()
         .map(|it| match it {
-            Step::Perform(it) => {
+            ResponseStep::Perform(it) => {
                 (it.directive.action_type.as_str(), it.confirm.as_ref().map(|it| it.risk), it.deadline)
             }
             other => panic!("{other:?}"),

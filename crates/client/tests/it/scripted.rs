@@ -10,8 +10,9 @@ use futures_util::future::LocalBoxFuture;
 use futures_util::stream;
 use serde_json::{Value, json};
 use singletree_client::{
-    Confirmation, Connection, Conversation, ConversationParts, Ended, EngineClient, Error, Hands, Note,
-    Person, Question, Retry, Shell, ShellProfile,
+    ActionExecutor, Confirmation, Connection, ConversationRound, DirectiveNote, EngineClient, EngineQuestion,
+    EngineRetry, Error, PersonInterface, ShellConversation, ShellConversationParts, ShellProfile,
+    ShellSession,
 };
 use singletree_http::{BoxFuture, HttpRequest, HttpResponse, Transport};
 use singletree_protocol::openharness::ActionDirective;
@@ -100,7 +101,7 @@ pub(crate) fn question(name: &str) -> Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happened {
     Shown(String),
-    Noted(Note),
+    Noted(DirectiveNote),
     Asked(String),
     Confirmed(String),
     Performed(String),
@@ -120,16 +121,16 @@ impl Decider {
     }
 }
 
-impl Person for Decider {
+impl PersonInterface for Decider {
     fn show(&mut self, text: &str) {
         self.record(Happened::Shown(text.to_owned()));
     }
 
-    fn note(&mut self, note: &Note) {
+    fn note(&mut self, note: &DirectiveNote) {
         self.record(Happened::Noted(note.clone()));
     }
 
-    fn ask<'a>(&'a mut self, question: &'a Question) -> LocalBoxFuture<'a, Option<usize>> {
+    fn ask<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
         self.record(Happened::Asked(question.signal_id.clone()));
         Box::pin(std::future::ready(self.choices.pop_front().flatten()))
     }
@@ -144,7 +145,7 @@ impl Person for Decider {
 #[derive(Debug)]
 struct Recording(Arc<Mutex<Vec<Happened>>>);
 
-impl Hands for Recording {
+impl ActionExecutor for Recording {
     fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>> {
         self.0.lock().unwrap().push(Happened::Performed(directive.action_type.clone()));
         let broken = directive.action_type == "com.example.broken";
@@ -153,17 +154,21 @@ impl Hands for Recording {
 }
 
 /// Says something to an engine, as a person who decides so; each look at the clock is a second later.
-pub(crate) async fn say(engine: &Arc<Engine>, person: &mut Decider, attempts: u32) -> Result<Ended, Error> {
+pub(crate) async fn say(
+    engine: &Arc<Engine>,
+    person: &mut Decider,
+    attempts: u32,
+) -> Result<ConversationRound, Error> {
     let connection = Connection::new(engine.clone(), "http://127.0.0.1:1", None).unwrap();
-    let retry = Retry::new(attempts, Duration::ZERO, |_| Box::pin(std::future::ready(())));
+    let retry = EngineRetry::new(attempts, Duration::ZERO, |_| Box::pin(std::future::ready(())));
     let profile = ShellProfile::text("test", "1");
     let profile =
         ["open", "broken", "pay"].iter().fold(profile, |it, name| it.action(format!("com.example.{name}")));
     let (ids, seconds) = (Cell::new(0), Cell::new(0));
     let mut hands = Recording(person.happened.clone());
-    let parts = ConversationParts {
+    let parts = ShellConversationParts {
         engine: EngineClient::new(connection, retry),
-        shell: Shell::new(profile, Some("s".into())),
+        shell: ShellSession::new(profile, Some("s".into())),
         person,
         hands: &mut hands,
         ids: &|| {
@@ -175,5 +180,5 @@ pub(crate) async fn say(engine: &Arc<Engine>, person: &mut Decider, attempts: u3
             Duration::from_secs(seconds.get())
         },
     };
-    Conversation::new(parts).say("go").await
+    ShellConversation::new(parts).say("go").await
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_http::{HttpClient, HttpLimits, Secret};
-use singletree_llm::{Backoff, Provider, Retry, RuntimeConfig, ScriptedProvider};
+use singletree_llm::{ModelRetryBackoff, ModelRetryPolicy, Provider, RuntimeConfig, ScriptedProvider};
 use singletree_providers::{Capabilities, HttpProvider};
 
-use super::Means;
+use super::AgentDependencies;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::{HttpModel, ModelRetry, ModelTime};
@@ -16,23 +16,23 @@ use crate::resolve::{ReadyBackend, ReadyModel};
 
 /// A model that is ready to be asked, and how.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct BuiltModel {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) sampling: RuntimeConfig,
     pub(crate) answer: Option<Duration>,
-    pub(crate) retry: Retry,
+    pub(crate) retry: ModelRetryPolicy,
 }
 
 /// Models by name.
-pub(crate) type Models<'c> = BTreeMap<&'c str, Ready>;
+pub(crate) type Models<'c> = BTreeMap<&'c str, BuiltModel>;
 
 /// Makes the models that agents use.
-pub(crate) fn build<'c>(config: &'c Config, means: &Means) -> Result<Models<'c>> {
+pub(crate) fn build<'c>(config: &'c Config, means: &AgentDependencies) -> Result<Models<'c>> {
     let model = |it: &'c ReadyModel| Ok((it.table.name.value.as_str(), ready(it, means)?));
     config.resolved.models.iter().map(model).collect()
 }
 
-fn ready(model: &ReadyModel, means: &Means) -> Result<Ready> {
+fn ready(model: &ReadyModel, means: &AgentDependencies) -> Result<BuiltModel> {
     let table = &model.table;
     let provider: Arc<dyn Provider> = match &model.source {
         ReadyBackend::Script(script) => {
@@ -44,7 +44,7 @@ fn ready(model: &ReadyModel, means: &Means) -> Result<Ready> {
         }
     };
     let sampling = table.sampling.clone();
-    Ok(Ready { provider, sampling, answer: table.time.answer, retry: retry(&table.retry) })
+    Ok(BuiltModel { provider, sampling, answer: table.time.answer, retry: retry(&table.retry) })
 }
 
 /// Makes the provider of a model behind a server. Nothing is sent.
@@ -83,13 +83,13 @@ fn capabilities(model: &HttpModel) -> Capabilities {
     capabilities
 }
 
-fn retry(table: &ModelRetry) -> Retry {
-    let mut backoff = Backoff::default();
-    if let Backoff::Jittered { base, cap, .. } = &mut backoff {
+fn retry(table: &ModelRetry) -> ModelRetryPolicy {
+    let mut backoff = ModelRetryBackoff::default();
+    if let ModelRetryBackoff::Jittered { base, cap, .. } = &mut backoff {
         *base = table.pause.unwrap_or(*base);
         *cap = table.longest_pause.unwrap_or(*cap);
     }
-    let retry = Retry::new().backoff(backoff);
+    let retry = ModelRetryPolicy::new().backoff(backoff);
     match table.attempts {
         Some(attempts) => retry.max_attempts(u32::try_from(attempts).unwrap_or(u32::MAX)),
         None => retry,

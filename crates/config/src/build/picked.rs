@@ -8,26 +8,26 @@ use singletree_tools::{Offer, Tool, Toolset};
 
 use super::tools::model_name;
 use crate::suggest::did_you_mean;
-use crate::unoffered::{Teller, Unoffered};
+use crate::unoffered::{UnofferedReporter, UnofferedTools};
 
 /// Those tools of a set whose names are listed. Other tools do not exist, neither for the model nor for a caller.
 #[derive(Debug)]
-pub(crate) struct Picked {
+pub(crate) struct SelectedToolset {
     all: Arc<dyn Toolset>,
     /// Their own names.
     names: BTreeSet<String>,
-    teller: Teller,
+    teller: UnofferedReporter,
     /// The last result, and the tools it was made of: while those are the same, the result is the same.
     last: Mutex<Option<(Tools, Tools)>>,
 }
 
 type Tools = Arc<[Arc<dyn Tool>]>;
 
-impl Picked {
+impl SelectedToolset {
     pub(crate) fn new(
         all: Arc<dyn Toolset>,
         names: impl IntoIterator<Item = String>,
-        teller: Teller,
+        teller: UnofferedReporter,
     ) -> Self {
         Self { all, names: names.into_iter().collect(), teller, last: Mutex::default() }
     }
@@ -55,7 +55,7 @@ impl Picked {
         let known: BTreeSet<&str> =
             all.iter().filter_map(|item| item.definition().name().strip_prefix(&prefix)).collect();
         for name in self.names.iter().filter(|name| !known.contains(name.as_str())) {
-            self.teller.tell(&Unoffered {
+            self.teller.tell(&UnofferedTools {
                 server: server.to_owned(),
                 tool: Some(name.clone()),
                 why: "the server has no such tool".to_owned(),
@@ -65,7 +65,7 @@ impl Picked {
     }
 }
 
-impl Toolset for Picked {
+impl Toolset for SelectedToolset {
     fn name(&self) -> &str {
         self.all.name()
     }
@@ -127,7 +127,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_is_listed_is_there_and_it_stays_the_same() {
-        let picked = Picked::new(Arc::new(rooms()), ["list".to_owned()], Teller::new(None));
+        let picked =
+            SelectedToolset::new(Arc::new(rooms()), ["list".to_owned()], UnofferedReporter::new(None));
         let first = picked.tools().await.unwrap();
         assert_eq!(first.iter().map(|it| it.definition().name()).collect::<Vec<_>>(), ["rooms__list"]);
         assert!(Arc::ptr_eq(&first, &picked.tools().await.unwrap()));
@@ -137,10 +138,11 @@ mod tests {
     async fn what_is_listed_and_not_there_is_told_once_with_what_was_meant() {
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = told.clone();
-        let teller = Teller::new(Some(Arc::new(move |it| sink.lock().unwrap().push(it.to_string()))));
+        let teller =
+            UnofferedReporter::new(Some(Arc::new(move |it| sink.lock().unwrap().push(it.to_string()))));
         let names = || ["list".to_owned(), "book_roo".to_owned()];
         for _agent in 0..2 {
-            let picked = Picked::new(Arc::new(rooms()), names(), teller.clone());
+            let picked = SelectedToolset::new(Arc::new(rooms()), names(), teller.clone());
             assert_eq!(picked.tools().await.unwrap().len(), 1);
             assert_eq!(picked.tools().await.unwrap().len(), 1);
         }

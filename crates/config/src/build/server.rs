@@ -7,18 +7,18 @@ use singletree_http::{HttpClient, HttpLimits, Secret};
 use singletree_mcp::{McpCommand, McpEndpoint, McpLimits, McpServer, McpServerBuilder};
 use singletree_tools::{DefinitionPins, Toolset};
 
-use super::Means;
-use super::picked::Picked;
-use super::watched::Watched;
+use super::AgentDependencies;
+use super::picked::SelectedToolset;
+use super::watched::MonitoredServer;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::resolve::ReadyServer;
-use crate::server::{Reach, Server};
-use crate::unoffered::Teller;
+use crate::server::{McpServerTable, ServerTransport};
+use crate::unoffered::UnofferedReporter;
 
 /// Makes the servers that agents use, by their place in the file. None is started: that happens when its tools are
 /// first asked for. Agents that use one share it. Who is told of tools that are not offered is said by the means.
-pub(crate) fn build(config: &Config, means: &Means) -> Result<BTreeMap<usize, BuiltServer>> {
+pub(crate) fn build(config: &Config, means: &AgentDependencies) -> Result<BTreeMap<usize, BuiltServer>> {
     let mut servers = BTreeMap::new();
     for ready in &config.resolved.servers {
         if let Some(server) = one(config, ready, means)? {
@@ -32,19 +32,19 @@ pub(crate) fn build(config: &Config, means: &Means) -> Result<BTreeMap<usize, Bu
 #[derive(Debug, Clone)]
 pub(crate) struct BuiltServer {
     pub(crate) tools: Arc<dyn Toolset>,
-    pub(crate) teller: Teller,
+    pub(crate) teller: UnofferedReporter,
 }
 
-fn one(config: &Config, ready: &ReadyServer, means: &Means) -> Result<Option<BuiltServer>> {
+fn one(config: &Config, ready: &ReadyServer, means: &AgentDependencies) -> Result<Option<BuiltServer>> {
     let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
     let pins = means.definition_pins.as_ref();
     let Some(server) = made(config, ready, pins)? else { return Ok(None) };
-    let teller = Teller::new(means.unoffered.clone());
-    let watched: Arc<dyn Toolset> = Arc::new(Watched::new(server, teller.clone()));
+    let teller = UnofferedReporter::new(means.unoffered.clone());
+    let watched: Arc<dyn Toolset> = Arc::new(MonitoredServer::new(server, teller.clone()));
     let tools = match &table.tools {
         Some(tools) => {
             let names = tools.iter().map(|tool| tool.value.clone());
-            Arc::new(Picked::new(watched, names, teller.clone()))
+            Arc::new(SelectedToolset::new(watched, names, teller.clone()))
         }
         None => watched,
     };
@@ -60,11 +60,11 @@ pub(crate) fn made(
     let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
     let name = table.name.value.as_str();
     let builder = match &table.reach {
-        Reach::Command { program, args, folder, .. } => {
+        ServerTransport::Command { program, args, folder, .. } => {
             let folder = folder.as_ref().map_or_else(|| config.folder.clone(), |folder| config.path(folder));
             McpServer::program(name, command(&program.value, args, ready).folder(folder))
         }
-        Reach::Url { url, .. } => {
+        ServerTransport::Url { url, .. } => {
             let client = HttpClient::new(HttpLimits::standard())?;
             let endpoint = McpEndpoint::new(url.as_str(), &client);
             let header = |it: McpEndpoint, (name, value, _): &(String, Secret, bool)| {
@@ -72,7 +72,7 @@ pub(crate) fn made(
             };
             McpServer::endpoint(name, ready.settings.iter().fold(endpoint, header))
         }
-        Reach::Unknown => return Ok(None),
+        ServerTransport::Unknown => return Ok(None),
     };
     let server = judged(builder.limits(limits(config, table)), table);
     let server = pins.cloned().into_iter().fold(server, McpServerBuilder::pins).build();
@@ -91,13 +91,13 @@ fn command(program: &str, args: &[String], ready: &ReadyServer) -> McpCommand {
     })
 }
 
-fn judged(builder: McpServerBuilder, table: &Server) -> McpServerBuilder {
+fn judged(builder: McpServerBuilder, table: &McpServerTable) -> McpServerBuilder {
     // A server does not decide by itself which tools run unasked: the file does.
     let builder = if table.trust_hints { builder } else { builder.ignore_hints() };
     table.effects.iter().fold(builder, |it, (tool, effect)| it.effect(tool.value.as_str(), *effect))
 }
 
-fn limits(config: &Config, table: &Server) -> McpLimits {
+fn limits(config: &Config, table: &McpServerTable) -> McpLimits {
     let mut limits = McpLimits::standard();
     limits.connect = table.start_time.unwrap_or(limits.connect);
     limits.call = table.call_time.unwrap_or(limits.call);

@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 use singletree_agent::{ChatAgent, Team};
 use singletree_harness::{Agent, WhileSuspended};
 
-use super::{Means, model::Models, tools::Shared};
+use super::{AgentDependencies, model::Models, tools::SharedResources};
 use crate::agent::AgentTable;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::file::File;
+use crate::file::ConfigFile;
 
 /// Records of files have no times of their own.
 const MADE_AT: &str = "1970-01-01T00:00:00Z";
 
 /// Returns an agent and all that a conversation with it can come to, each once, it first.
-pub(crate) fn reachable<'f>(file: &'f File, first: &'f AgentTable) -> Vec<&'f AgentTable> {
+pub(crate) fn reachable<'f>(file: &'f ConfigFile, first: &'f AgentTable) -> Vec<&'f AgentTable> {
     let mut reached = vec![first];
     let mut next = 0;
     while let Some(agent) = reached.get(next).copied() {
@@ -37,7 +37,7 @@ impl Config {
         &self,
         table: &AgentTable,
         models: &Models<'_>,
-        (shared, means): (&Shared<'_>, &Means),
+        (shared, means): (&SharedResources<'_>, &AgentDependencies),
     ) -> Result<Agent> {
         let name = table.name.value.as_str();
         let failed = |it| Error::Agent { name: name.to_owned(), source: Box::new(it) };
@@ -97,7 +97,7 @@ pub(super) fn record(table: &AgentTable) -> ChatAgent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spot::At;
+    use crate::spot::LocatedValue;
 
     // Finding F15
     #[test]
@@ -108,7 +108,7 @@ mod tests {
             icon: text("\u{1f4da}"),
             color: text("#3366cc"),
             hidden: true,
-            ..AgentTable::bare(At::new("support".to_owned(), 0))
+            ..AgentTable::bare(LocatedValue::new("support".to_owned(), 0))
         };
         let record = record(&table);
         assert_eq!((record.id.as_str(), record.name.as_str()), ("support", "Support"));

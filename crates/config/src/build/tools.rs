@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use singletree_tools::{
-    Calculator, Clock, HttpGet, LiveToolbox, NoteStore, Notes, Outbox, OutboxStore, Tool, ToolLimits,
+    Calculator, ClockTool, HttpGet, LiveToolbox, NoteStore, Notes, OutboxStore, OutboxTool, Tool, ToolLimits,
     Toolbox, Toolset, UnavailableStore,
 };
 
-use super::picked::Picked;
+use super::picked::SelectedToolset;
 use super::server::BuiltServer;
-use super::{Means, server};
+use super::{AgentDependencies, server};
 use crate::agent::AgentTable;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::selector::Selector;
-use crate::server::Server;
+use crate::selector::ToolSelector;
+use crate::server::McpServerTable;
 
 /// The settings and servers that agents share.
 #[derive(Debug)]
-pub(crate) struct Shared<'c> {
+pub(crate) struct SharedResources<'c> {
     config: &'c Config,
-    means: &'c Means,
+    means: &'c AgentDependencies,
     servers: BTreeMap<usize, BuiltServer>,
 }
 
-impl<'c> Shared<'c> {
-    pub(crate) fn new(config: &'c Config, means: &'c Means) -> Result<Self> {
+impl<'c> SharedResources<'c> {
+    pub(crate) fn new(config: &'c Config, means: &'c AgentDependencies) -> Result<Self> {
         Ok(Self { config, means, servers: server::build(config, means)? })
     }
 
@@ -40,16 +40,18 @@ impl<'c> Shared<'c> {
         let mut sets: Vec<Arc<dyn Toolset>> = Vec::new();
         let mut picked: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for name in &agent.tools {
-            match Selector::find(&name.value, &self.config.file.servers) {
-                Ok(Selector::Builtin(builtin)) => tools.extend(self.builtin(builtin.name).map_err(failed)?),
-                Ok(Selector::Tool { builtin, name, .. }) => {
+            match ToolSelector::find(&name.value, &self.config.file.servers) {
+                Ok(ToolSelector::Builtin(builtin)) => {
+                    tools.extend(self.builtin(builtin.name).map_err(failed)?)
+                }
+                Ok(ToolSelector::Tool { builtin, name, .. }) => {
                     let all = self.builtin(builtin.name).map_err(failed)?;
                     tools.extend(all.into_iter().filter(|item| item.definition().name() == name));
                 }
-                Ok(Selector::Server(index)) => {
+                Ok(ToolSelector::Server(index)) => {
                     sets.extend(self.servers.get(&index).map(|server| server.tools.clone()));
                 }
-                Ok(Selector::ServerTool(index, tool)) => {
+                Ok(ToolSelector::ServerTool(index, tool)) => {
                     picked.entry(index).or_default().push(tool.to_owned());
                 }
                 // A sound file names nothing that is not there.
@@ -57,7 +59,7 @@ impl<'c> Shared<'c> {
             }
         }
         for (index, names) in picked {
-            let pick = |it: &BuiltServer| Picked::new(it.tools.clone(), names, it.teller.clone());
+            let pick = |it: &BuiltServer| SelectedToolset::new(it.tools.clone(), names, it.teller.clone());
             sets.extend(self.servers.get(&index).map(pick).map(|it| Arc::new(it) as Arc<dyn Toolset>));
         }
         let fixed = Toolbox::new(tools, self.limits()).map_err(failed)?;
@@ -79,14 +81,14 @@ impl<'c> Shared<'c> {
         let documents = self.means.tool_documents.clone();
         let now = self.means.now.clone();
         Ok(match name {
-            "clock" => vec![Arc::new(Clock::new(move || now())?)],
+            "clock" => vec![Arc::new(ClockTool::new(move || now())?)],
             "calculator" => vec![Arc::new(Calculator::new()?)],
             "notes" => Notes::new(match documents {
                 Some(documents) => documents as Arc<dyn NoteStore>,
                 None => Arc::new(UnavailableStore),
             })
             .tools()?,
-            "outbox" => vec![Arc::new(Outbox::new(match documents {
+            "outbox" => vec![Arc::new(OutboxTool::new(match documents {
                 Some(documents) => documents as Arc<dyn OutboxStore>,
                 None => Arc::new(UnavailableStore),
             })?)],
@@ -106,11 +108,11 @@ pub(crate) fn model_name(server: &str, tool: &str) -> String {
 
 /// Returns the names by which a model calls the tools of a selector; a name that ends in `*` stands for all names
 /// that begin so.
-pub(crate) fn names(selector: Selector<'_>, servers: &[Server]) -> Vec<String> {
+pub(crate) fn names(selector: ToolSelector<'_>, servers: &[McpServerTable]) -> Vec<String> {
     match selector {
-        Selector::Builtin(builtin) => builtin.tools.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        Selector::Tool { name, .. } => vec![name.to_owned()],
-        Selector::Server(index) => vec![model_name(&servers[index].name.value, "*")],
-        Selector::ServerTool(index, tool) => vec![model_name(&servers[index].name.value, tool)],
+        ToolSelector::Builtin(builtin) => builtin.tools.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        ToolSelector::Tool { name, .. } => vec![name.to_owned()],
+        ToolSelector::Server(index) => vec![model_name(&servers[index].name.value, "*")],
+        ToolSelector::ServerTool(index, tool) => vec![model_name(&servers[index].name.value, tool)],
     }
 }

@@ -6,23 +6,23 @@ use singletree_llm::BoxFuture;
 use singletree_mcp::McpServer;
 use singletree_tools::{Error, Offer, Toolset};
 
-use crate::unoffered::{Teller, Unoffered};
+use crate::unoffered::{UnofferedReporter, UnofferedTools};
 
 /// A server, as it is, that tells when none of its tools is offered. One that is away and whose tools are known
 /// offers them still, and nobody is told.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct MonitoredServer {
     server: McpServer,
-    teller: Teller,
+    teller: UnofferedReporter,
 }
 
-impl Watched {
-    pub(crate) fn new(server: McpServer, teller: Teller) -> Self {
+impl MonitoredServer {
+    pub(crate) fn new(server: McpServer, teller: UnofferedReporter) -> Self {
         Self { server, teller }
     }
 }
 
-impl Toolset for Watched {
+impl Toolset for MonitoredServer {
     fn name(&self) -> &str {
         self.server.name()
     }
@@ -40,12 +40,12 @@ impl Toolset for Watched {
 }
 
 /// Describes why a server cannot be used: the cause of the error that a model would be told.
-pub(crate) fn unoffered(server: &str, error: &Error) -> Unoffered {
+pub(crate) fn unoffered(server: &str, error: &Error) -> UnofferedTools {
     let why = error.source().map_or_else(|| error.to_string(), singletree_engine::chain);
     let beneath = error.source().and_then(|source| source.downcast_ref::<singletree_mcp::Error>());
     let said = beneath.and_then(singletree_mcp::Error::said);
     let last = said.and_then(|said| said.lines().rfind(|line| !line.trim().is_empty()));
-    Unoffered {
+    UnofferedTools {
         server: server.to_owned(),
         tool: None,
         why,

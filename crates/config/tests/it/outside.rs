@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use singletree_config::{Config, Depth, Error};
+use singletree_config::{Config, Error, InspectionDepth};
 
 use crate::table::{check, check_in};
 
@@ -122,7 +122,7 @@ fn a_program_is_looked_for_where_it_would_be_started() {
         let around = singletree_config::Surroundings { folder: folder.path(), env: &env };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert!(runtime.block_on(Config::load(&path, &around)).is_ok(), "agents go on without it: {server}");
-        let told = match runtime.block_on(Config::inspect(&path, &around, Depth::Programs)) {
+        let told = match runtime.block_on(Config::inspect(&path, &around, InspectionDepth::Programs)) {
             Err(Error::Invalid(report)) => report.mistakes,
             other => other.map(|_| Vec::new()).unwrap(),
         };

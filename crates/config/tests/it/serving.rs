@@ -66,7 +66,7 @@ scope_prefix = "chat:"
     assert_eq!((tokens.tenant_claim.as_str(), tokens.scope_claim.as_str()), ("org", "scope"));
     assert_eq!((tokens.scope_prefix.as_str(), tokens.leeway), ("chat:", Duration::from_secs(30)));
     let silent = read_in(Path::new("nowhere"), &format!("{MODEL}{AGENT}")).unwrap();
-    assert_eq!(*silent.serving(), singletree_config::Serving::default());
+    assert_eq!(*silent.serving(), singletree_config::ServingSettings::default());
 }
 
 #[test]

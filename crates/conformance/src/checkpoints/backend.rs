@@ -4,34 +4,34 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use singletree::durable::{
-    Batched, BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, Error,
-    InvocationId, Result, TenantId,
+    BatchedCheckpointer, BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer,
+    Error, InvocationId, Result, TenantId,
 };
 use singletree::{MemoryStore, SqliteStore};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
-use super::spec::Backend;
-use crate::failure::{Failure, Outcome};
+use super::spec::CheckpointBackend;
+use crate::failure::{CaseFailure, Outcome};
 
 /// Opens one, empty.
 ///
 /// # Errors
 /// When there is no place for its file, or it cannot be opened.
-pub(super) async fn open(backend: Backend) -> Outcome<Arc<dyn Checkpointer>> {
+pub(super) async fn open(backend: CheckpointBackend) -> Outcome<Arc<dyn Checkpointer>> {
     match backend {
-        Backend::Memory => Ok(Arc::new(MemoryStore::new())),
-        Backend::Batched(every) => {
+        CheckpointBackend::Memory => Ok(Arc::new(MemoryStore::new())),
+        CheckpointBackend::Batched(every) => {
             let every = NonZeroU64::new(every)
-                .ok_or_else(|| Failure::reader("checkpointer", "flushes after no save at all"))?;
-            Ok(Arc::new(Batched::new(Arc::new(MemoryStore::new()), every)))
+                .ok_or_else(|| CaseFailure::reader("checkpointer", "flushes after no save at all"))?;
+            Ok(Arc::new(BatchedCheckpointer::new(Arc::new(MemoryStore::new()), every)))
         }
-        Backend::Sqlite => {
-            let no = |it: String| Failure::build("checkpointer", it);
+        CheckpointBackend::Sqlite => {
+            let no = |it: String| CaseFailure::build("checkpointer", it);
             let place = tempfile::tempdir().map_err(|error| no(error.to_string()))?;
             let file = place.path().join("checkpoints.db");
             let store = aside(SqliteStore::open(file)).await.map_err(|error| no(error.to_string()))?;
-            Ok(Arc::new(InFile { store, _place: place }))
+            Ok(Arc::new(TemporarySqliteStore { store, _place: place }))
         }
     }
 }
@@ -46,12 +46,12 @@ async fn aside<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send +
 
 /// A file of SQLite's in a folder that goes with it.
 #[derive(Debug)]
-struct InFile {
+struct TemporarySqliteStore {
     store: SqliteStore,
     _place: TempDir,
 }
 
-impl Checkpointer for InFile {
+impl Checkpointer for TemporarySqliteStore {
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
         let (store, tenant, record) = (self.store.clone(), tenant.clone(), record.clone());
         Box::pin(aside(async move { Checkpointer::save(&store, &tenant, &record).await }))

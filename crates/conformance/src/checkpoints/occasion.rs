@@ -4,14 +4,14 @@ use serde_json::Value;
 
 /// The nodes and instances that completed between two saves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Occasion {
+pub(super) struct CompletionSet {
     /// The nodes, by name.
     pub(super) nodes: Vec<String>,
     /// The instances of fan-outs.
     pub(super) instances: Vec<(String, u64)>,
 }
 
-impl Occasion {
+impl CompletionSet {
     /// Compares a record with the one that was saved before. `visited` is the node that ran then, where that is
     /// known: a fan-out's instance that is completed no longer names its own nodes.
     #[must_use]

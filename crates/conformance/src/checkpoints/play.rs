@@ -3,34 +3,34 @@
 
 use serde_json::Value;
 use singletree::durable::InvocationId;
-use singletree::engine::Phase;
+use singletree::engine::AttemptPhase;
 
-use super::occasion::Occasion;
-use super::spec::{CheckpointSpec, Crash, ResumeFrom, ResumeSpec};
-use super::store::CaseCheckpoints;
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
-use crate::invariants::Evidence;
+use super::occasion::CompletionSet;
+use super::spec::{CheckpointCaseSpec, CrashPoint, ResumeSource, ResumedInvocationSpec};
+use super::store::RecordingCheckpointer;
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
+use crate::invariants::InvariantEvidence;
 use crate::observers::RUNNERS;
-use crate::run::{InvocationSpec, Run};
-use crate::scene::{How, Scene};
+use crate::run::{InvocationResult, InvocationSpec};
+use crate::scene::{CaseContext, InvocationOptions};
 
 /// Plays the case, and returns the invariants that stand among the expectations.
 ///
 /// # Errors
 /// When the case asks for something that cannot be asked.
 pub(crate) async fn play(
-    spec: &CheckpointSpec,
-    scene: &Scene<'_>,
-    evidence: &mut Evidence,
-    checker: &mut Checker,
-) -> Outcome<Vec<Spot>> {
+    spec: &CheckpointCaseSpec,
+    scene: &CaseContext<'_>,
+    evidence: &mut InvariantEvidence,
+    checker: &mut AssertionChecker,
+) -> Outcome<Vec<LocatedNode>> {
     for _ in 0..spec.others {
         let other = spec.first.clone().begun_anew();
-        let (run, _) = scene.invoke(&other, How::default(), checker).await?;
+        let (run, _) = scene.invoke(&other, InvocationOptions::default(), checker).await?;
         ensure(run.word() == "completed", || format!("an invocation before it {}", run.word()))
-            .map_err(|error| Failure::build("populate_checkpointer_via_runs", error))?;
+            .map_err(|error| CaseFailure::build("populate_checkpointer_via_runs", error))?;
         scene.stage.mocks.forget();
     }
     if spec.others > 0
@@ -42,7 +42,7 @@ pub(crate) async fn play(
         checker.holds(&wanted.path, Err("the graph compiled".into()));
     }
     let store = scene.stage.checkpoints.as_deref();
-    let store = store.ok_or_else(|| Failure::reader("checkpointer", "there is none"))?;
+    let store = store.ok_or_else(|| CaseFailure::reader("checkpointer", "there is none"))?;
     let (mut blocks, id) = match &spec.seeded {
         Some(record) => {
             // The invocation that left the record is none of the case's.
@@ -59,7 +59,7 @@ pub(crate) async fn play(
     evidence.saves = store.saves();
     evidence.record = record;
     if let Some(resume) = &spec.resume {
-        let id = id.ok_or_else(|| Failure::reader("resume", "there is nothing to go on from"))?;
+        let id = id.ok_or_else(|| CaseFailure::reader("resume", "there is nothing to go on from"))?;
         blocks.extend(go_on((resume, spec), (scene, store), &id, evidence, checker).await?);
     }
     evidence.all_saves = store.saves();
@@ -70,22 +70,24 @@ pub(crate) async fn play(
 fn not_asserted(invocation: &InvocationSpec) -> Outcome<()> {
     match invocation.expected.first() {
         None => Ok(()),
-        Some((_, it)) => Err(Failure::reader(&it.path, "is expected of an invocation that has no outcome")),
+        Some((_, it)) => {
+            Err(CaseFailure::reader(&it.path, "is expected of an invocation that has no outcome"))
+        }
     }
 }
 
 /// Runs the first invocation, to its end or to where it is given up.
 async fn first(
-    spec: &CheckpointSpec,
-    (scene, store): (&Scene<'_>, &CaseCheckpoints),
-    evidence: &mut Evidence,
-    checker: &mut Checker,
-) -> Outcome<(Vec<Spot>, Option<InvocationId>)> {
+    spec: &CheckpointCaseSpec,
+    (scene, store): (&CaseContext<'_>, &RecordingCheckpointer),
+    evidence: &mut InvariantEvidence,
+    checker: &mut AssertionChecker,
+) -> Outcome<(Vec<LocatedNode>, Option<InvocationId>)> {
     let aborts = scene.case.graph.aborts();
     let crash = spec
         .crash
         .clone()
-        .or_else(|| aborts.clone().map(|(node, index)| Crash::AfterInstance { node, index }));
+        .or_else(|| aborts.clone().map(|(node, index)| CrashPoint::AfterInstance { node, index }));
     store.crash_at(crash.clone());
     let mut invocation = spec.first.clone();
     // An invocation that is given up has no outcome; an aborted fan-out is reported in its place (pipeline-utilities
@@ -95,7 +97,7 @@ async fn first(
         not_asserted(&invocation)?;
         invocation = invocation.expecting_nothing();
     }
-    let how = How { is_first: true, given_up: crash.is_some().then_some(store), record: None };
+    let how = InvocationOptions { is_first: true, given_up: crash.is_some().then_some(store), record: None };
     let (run, blocks) = scene.invoke(&invocation, how, checker).await?;
     if let Some(crash) = crash {
         let ended = || format!("the run {}, and was nowhere {crash}", run.word());
@@ -106,13 +108,13 @@ async fn first(
     }
     store.crash_at(None);
     let id = run.invocation().map(InvocationId::parse).transpose();
-    let id = id.map_err(|error| Failure::build("the first invocation", error.to_string()))?;
+    let id = id.map_err(|error| CaseFailure::build("the first invocation", error.to_string()))?;
     evidence.runs.push(run);
     scene.stage.mocks.next_invocation();
     Ok((blocks, id))
 }
 
-fn of_abort(checker: &mut Checker, wanted: Spot, node: &str) -> Outcome<()> {
+fn of_abort(checker: &mut AssertionChecker, wanted: LocatedNode, node: &str) -> Outcome<()> {
     let mut wanted = wanted.fields()?;
     checker.exactly(&wanted.need("category")?, "node_exception");
     checker.exactly(&wanted.need("raised_from")?, node);
@@ -120,10 +122,10 @@ fn of_abort(checker: &mut Checker, wanted: Spot, node: &str) -> Outcome<()> {
 }
 
 fn of_records(
-    spec: &CheckpointSpec,
-    (store, run): (&CaseCheckpoints, Option<&Run>),
+    spec: &CheckpointCaseSpec,
+    (store, run): (&RecordingCheckpointer, Option<&InvocationResult>),
     record: Option<&Value>,
-    checker: &mut Checker,
+    checker: &mut AssertionChecker,
 ) -> Outcome<()> {
     let saves = store.saves();
     if let Some(wanted) = &spec.saved {
@@ -145,7 +147,7 @@ fn of_records(
         for (at, (wanted, save)) in wanted.iter().zip(&saves).enumerate() {
             let visited = completed.get(at).map(String::as_str);
             let before = at.checked_sub(1).map(|before| &saves[before].record);
-            wanted.check_occasion(checker, &Occasion::between(before, &save.record, visited))?;
+            wanted.check_occasion(checker, &CompletionSet::between(before, &save.record, visited))?;
             wanted.check(checker, Some(&save.record))?;
         }
     }
@@ -154,23 +156,23 @@ fn of_records(
 
 /// Returns the nodes that completed, in the order of the saves: by the events where the runner listens, else by the
 /// bodies that ran. Empty where there is not one for each save.
-fn completed_nodes(run: Option<&Run>, saves: usize) -> Vec<String> {
+fn completed_nodes(run: Option<&InvocationResult>, saves: usize) -> Vec<String> {
     let Some(run) = run else { return Vec::new() };
-    let events = run.reel.taken_by(RUNNERS).filter(|event| event.phase == Phase::Completed);
+    let events = run.reel.taken_by(RUNNERS).filter(|event| event.phase == AttemptPhase::Completed);
     let events: Vec<String> = events.map(|event| event.node_name.to_string()).collect();
     let visits = run.reel.visits.iter().filter_map(|visit| visit.namespace.last().cloned()).collect();
     [events, visits].into_iter().find(|nodes: &Vec<String>| nodes.len() == saves).unwrap_or_default()
 }
 
 async fn go_on(
-    (resume, spec): (&ResumeSpec, &CheckpointSpec),
-    (scene, store): (&Scene<'_>, &CaseCheckpoints),
+    (resume, spec): (&ResumedInvocationSpec, &CheckpointCaseSpec),
+    (scene, store): (&CaseContext<'_>, &RecordingCheckpointer),
     id: &InvocationId,
-    evidence: &mut Evidence,
-    checker: &mut Checker,
-) -> Outcome<Vec<Spot>> {
-    if (resume.from == ResumeFrom::Seeded) != spec.seeded.is_some() {
-        return Err(Failure::reader("resume", "there is no such record"));
+    evidence: &mut InvariantEvidence,
+    checker: &mut AssertionChecker,
+) -> Outcome<Vec<LocatedNode>> {
+    if (resume.from == ResumeSource::Seeded) != spec.seeded.is_some() {
+        return Err(CaseFailure::reader("resume", "there is no such record"));
     }
     store.modify(id, &resume.modified).await?;
     let mut invocation = resume.invocation.clone().going_on_from(id.clone());
@@ -178,7 +180,7 @@ async fn go_on(
         invocation = invocation.expecting_nothing();
     }
     let record = evidence.record.clone();
-    let how = How { record: record.as_ref(), ..How::default() };
+    let how = InvocationOptions { record: record.as_ref(), ..How::default() };
     let (run, blocks) = scene.invoke(&invocation, how, checker).await?;
     if let Some(wanted) = &resume.ambiguous {
         ambiguous(checker, wanted, &run);
@@ -187,7 +189,7 @@ async fn go_on(
     Ok(resume.invariants.iter().cloned().chain(blocks).collect())
 }
 
-fn ambiguous(checker: &mut Checker, wanted: &Spot, run: &Run) {
+fn ambiguous(checker: &mut AssertionChecker, wanted: &LocatedNode, run: &InvocationResult) {
     match &run.ended {
         Err(error) => checker.exactly(wanted, error.category()),
         Ok(_) => checker.holds(&wanted.path, Err(format!("it {}", run.word()))),

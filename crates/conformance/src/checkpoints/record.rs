@@ -3,16 +3,16 @@
 
 use serde_json::{Map, Value, json};
 
-use super::occasion::Occasion;
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Spot, unknown};
-use crate::matcher::Extra;
+use super::occasion::CompletionSet;
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, unknown};
+use crate::matcher::ExtraKeyPolicy;
 use crate::schema::literals;
 
 /// A record that is there before.
 #[derive(Debug, Clone)]
-pub(crate) struct Seeded {
+pub(crate) struct SeededCheckpoint {
     /// Its version, when it has one.
     pub(crate) schema_version: Option<String>,
     /// The state, of the innermost graph that the positions lie in.
@@ -20,14 +20,14 @@ pub(crate) struct Seeded {
     /// The states of the graphs around it, outermost first.
     pub(crate) parents: Vec<Map<String, Value>>,
     /// The nodes that are done.
-    pub(crate) positions: Vec<Position>,
+    pub(crate) positions: Vec<CompletedNodeSpec>,
     /// How far fan-outs are.
-    pub(crate) progress: Vec<Progress>,
+    pub(crate) progress: Vec<FanOutProgressSpec>,
 }
 
 /// A node that is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct CompletedNodeSpec {
     /// The path to its graph.
     pub(crate) namespace: Vec<String>,
     /// Its name.
@@ -40,7 +40,7 @@ pub(crate) struct Position {
 
 /// How far a fan-out is.
 #[derive(Debug, Clone)]
-pub(crate) struct Progress {
+pub(crate) struct FanOutProgressSpec {
     /// The path to its graph.
     pub(crate) namespace: Vec<String>,
     /// Its name.
@@ -48,12 +48,12 @@ pub(crate) struct Progress {
     /// The instances of fan-outs that it runs in: the path, the node and the index of each, outermost first.
     pub(crate) lineage: Vec<(Vec<String>, String, u64)>,
     /// Its instances.
-    pub(crate) instances: Vec<Instance>,
+    pub(crate) instances: Vec<InstanceProgressSpec>,
 }
 
 /// How far an instance is.
 #[derive(Debug, Clone)]
-pub(crate) struct Instance {
+pub(crate) struct InstanceProgressSpec {
     /// The specification's word.
     pub(crate) state: String,
     /// Its result.
@@ -64,14 +64,14 @@ pub(crate) struct Instance {
 
 const STATES: &[&str] = &["not_started", "in_flight", "completed"];
 
-impl Seeded {
+impl SeededCheckpoint {
     /// Reads a record.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
-        let list = |it: Option<Spot>| it.map_or_else(|| Ok(Vec::new()), Spot::items);
+        let list = |it: Option<LocatedNode>| it.map_or_else(|| Ok(Vec::new()), LocatedNode::items);
         let seeded = Self {
             schema_version: block.text("schema_version")?,
             state: literals(block.need("state")?)?,
@@ -90,11 +90,11 @@ impl Seeded {
     }
 }
 
-impl Seeded {
+impl SeededCheckpoint {
     /// Returns the record in the specification's form, of this invocation.
     #[must_use]
     pub(super) fn to_json(&self, invocation: &str, version: &str) -> Value {
-        let position = |it: &Position| {
+        let position = |it: &CompletedNodeSpec| {
             json!({
                 "namespace": it.namespace,
                 "node_name": it.node,
@@ -103,14 +103,14 @@ impl Seeded {
             })
         };
         let enclosing = |(namespace, node, index): &(Vec<String>, String, u64)| json!({"namespace": namespace, "fan_out_node_name": node, "fan_out_index": index});
-        let instance = |it: &Instance| {
+        let instance = |it: &InstanceProgressSpec| {
             let mut shown = json!({"state": it.state, "result_is_error": it.is_error});
             if let Some(result) = &it.result {
                 shown["result"] = result.clone();
             }
             shown
         };
-        let progress = |it: &Progress| {
+        let progress = |it: &FanOutProgressSpec| {
             json!({
                 "namespace": it.namespace,
                 "fan_out_node_name": it.node,
@@ -130,14 +130,14 @@ impl Seeded {
     }
 }
 
-fn index(spot: &Spot) -> Outcome<u64> {
+fn index(spot: &LocatedNode) -> Outcome<u64> {
     u64::try_from(spot.whole()?).map_err(|_| spot.wrong("a number that is not negative"))
 }
 
-fn position(spot: Spot) -> Outcome<Position> {
+fn position(spot: LocatedNode) -> Outcome<CompletedNodeSpec> {
     let mut block = spot.fields()?;
     let attempt = block.need("attempt_index")?;
-    let position = Position {
+    let position = CompletedNodeSpec {
         namespace: block.need("namespace")?.texts()?,
         node: block.need("node_name")?.text()?.to_owned(),
         step: index(&block.need("step")?)?,
@@ -147,11 +147,12 @@ fn position(spot: Spot) -> Outcome<Position> {
     Ok(position)
 }
 
-fn progress(spot: Spot) -> Outcome<Progress> {
+fn progress(spot: LocatedNode) -> Outcome<FanOutProgressSpec> {
     let mut block = spot.fields()?;
-    let lineage = block.take("enclosing_fan_out_lineage").map(Spot::items).transpose()?.unwrap_or_default();
+    let lineage =
+        block.take("enclosing_fan_out_lineage").map(LocatedNode::items).transpose()?.unwrap_or_default();
     let count = block.need("instance_count")?;
-    let progress = Progress {
+    let progress = FanOutProgressSpec {
         namespace: block.need("namespace")?.texts()?,
         node: block.need("fan_out_node_name")?.text()?.to_owned(),
         lineage: lineage.into_iter().map(enclosing).collect::<Outcome<_>>()?,
@@ -164,7 +165,7 @@ fn progress(spot: Spot) -> Outcome<Progress> {
     Ok(progress)
 }
 
-fn enclosing(spot: Spot) -> Outcome<(Vec<String>, String, u64)> {
+fn enclosing(spot: LocatedNode) -> Outcome<(Vec<String>, String, u64)> {
     let mut block = spot.fields()?;
     let namespace = block.need("namespace")?.texts()?;
     let node = block.need("fan_out_node_name")?.text()?.to_owned();
@@ -173,10 +174,10 @@ fn enclosing(spot: Spot) -> Outcome<(Vec<String>, String, u64)> {
     Ok((namespace, node, at))
 }
 
-fn instance(spot: Spot) -> Outcome<Instance> {
+fn instance(spot: LocatedNode) -> Outcome<InstanceProgressSpec> {
     let mut block = spot.fields()?;
     let state = block.need("state")?;
-    let instance = Instance {
+    let instance = InstanceProgressSpec {
         state: known_state(&state)?,
         result: block.take("result").map(|it| it.node.to_json()),
         is_error: block.need("result_is_error")?.truth()?,
@@ -185,18 +186,18 @@ fn instance(spot: Spot) -> Outcome<Instance> {
     Ok(instance)
 }
 
-fn known_state(spot: &Spot) -> Outcome<String> {
+fn known_state(spot: &LocatedNode) -> Outcome<String> {
     match spot.text()? {
         it if STATES.contains(&it) => Ok(it.to_owned()),
-        other => Err(Failure::reader(&spot.path, format!("unknown state '{other}'"))),
+        other => Err(CaseFailure::reader(&spot.path, format!("unknown state '{other}'"))),
     }
 }
 
 /// The assertions about a record, by key.
 #[derive(Debug, Clone)]
-pub(crate) struct Assertions {
+pub(crate) struct RecordAssertions {
     path: String,
-    keys: Vec<(String, Spot)>,
+    keys: Vec<(String, LocatedNode)>,
 }
 
 /// The keys that say something of a record.
@@ -226,12 +227,12 @@ fn ending(key: &str) -> Option<(&str, &'static str)> {
     ENDINGS.iter().find_map(split).filter(|(field, _)| KEYS.contains(field))
 }
 
-impl Assertions {
+impl RecordAssertions {
     /// Reads the assertions and checks them as far as possible without a record.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
         Self::read_with(spot, &[])
     }
 
@@ -239,11 +240,11 @@ impl Assertions {
     ///
     /// # Errors
     /// When a key is unknown.
-    pub(super) fn read_of_save(spot: Spot) -> Outcome<Self> {
+    pub(super) fn read_of_save(spot: LocatedNode) -> Outcome<Self> {
         Self::read_with(spot, OF_SAVES)
     }
 
-    fn read_with(spot: Spot, more: &[&str]) -> Outcome<Self> {
+    fn read_with(spot: LocatedNode, more: &[&str]) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
         let mut keys = Vec::new();
@@ -265,7 +266,11 @@ impl Assertions {
     ///
     /// # Errors
     /// When a key is unknown.
-    pub(super) fn check_occasion(&self, checker: &mut Checker, saved: &Occasion) -> Outcome<()> {
+    pub(super) fn check_occasion(
+        &self,
+        checker: &mut AssertionChecker,
+        saved: &CompletionSet,
+    ) -> Outcome<()> {
         for (key, spot) in &self.keys {
             match key.as_str() {
                 "after_node" => {
@@ -290,7 +295,7 @@ impl Assertions {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn check(&self, checker: &mut Checker, record: Option<&Value>) -> Outcome<()> {
+    pub(crate) fn check(&self, checker: &mut AssertionChecker, record: Option<&Value>) -> Outcome<()> {
         let Some(record) = record else {
             checker.holds(&self.path, Err("there is no record".into()));
             return Ok(());
@@ -335,7 +340,7 @@ impl Assertions {
 }
 
 /// Asserts the count, presence, absence or part of a field.
-fn of_field(checker: &mut Checker, spot: &Spot, (actual, ending): (&Value, &str)) {
+fn of_field(checker: &mut AssertionChecker, spot: &LocatedNode, (actual, ending): (&Value, &str)) {
     let is_empty = match actual {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
@@ -345,12 +350,12 @@ fn of_field(checker: &mut Checker, spot: &Spot, (actual, ending): (&Value, &str)
         "_count" => checker.exactly(spot, actual.as_array().map_or(0, Vec::len)),
         "_present" => checker.truth(spot, ensure(!is_empty, || "it is not there".into())),
         "_absent" => checker.truth(spot, ensure(is_empty, || format!("found {actual}"))),
-        _ => checker.value(spot, actual, Extra::Allowed),
+        _ => checker.value(spot, actual, ExtraKeyPolicy::Allowed),
     }
 }
 
 /// Asserts a list of positions by the keys that each names, or by its node's name alone.
-fn positions(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
+fn positions(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
     let actual = actual.as_array().map(Vec::as_slice).unwrap_or_default();
     let path = spot.path.clone();
     let wanted = spot.items()?;
@@ -363,13 +368,13 @@ fn positions(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
         }
         let mut keys = wanted.clone().fields()?;
         if keys.keys().next().is_none() {
-            return Err(Failure::reader(&wanted.path, "the position names nothing"));
+            return Err(CaseFailure::reader(&wanted.path, "the position names nothing"));
         }
         for key in ["namespace", "node_name", "step", "attempt_index", "fan_out_index"] {
             keys.take(key);
         }
         keys.finish()?;
-        checker.value(wanted, actual, Extra::Allowed);
+        checker.value(wanted, actual, ExtraKeyPolicy::Allowed);
     }
     Ok(())
 }
@@ -393,7 +398,7 @@ fn completed_fan_outs(record: &Value) -> bool {
 }
 
 /// Checks the keys of the assertions about the progress of fan-outs, which are named by node.
-fn known_progress(spot: Spot) -> Outcome<()> {
+fn known_progress(spot: LocatedNode) -> Outcome<()> {
     let mut nodes = spot.fields()?;
     while let Some((_, it)) = nodes.next() {
         let mut block = it.fields()?;
@@ -406,7 +411,7 @@ fn known_progress(spot: Spot) -> Outcome<()> {
     Ok(())
 }
 
-fn known_instance(spot: Spot) -> Outcome<()> {
+fn known_instance(spot: LocatedNode) -> Outcome<()> {
     let mut block = spot.fields()?;
     match (block.take("state"), block.take("state_one_of")) {
         (Some(it), None) => drop(known_state(&it)?),
@@ -415,7 +420,9 @@ fn known_instance(spot: Spot) -> Outcome<()> {
                 known_state(&it)?;
             }
         }
-        _ => return Err(Failure::reader(block.path(), "an instance is in a state, or in one of several")),
+        _ => {
+            return Err(CaseFailure::reader(block.path(), "an instance is in a state, or in one of several"));
+        }
     }
     for key in ["result", "result_is_error", "result_present", "completed_inner_positions"] {
         block.take(key);
@@ -423,7 +430,7 @@ fn known_instance(spot: Spot) -> Outcome<()> {
     block.finish()
 }
 
-fn progresses(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
+fn progresses(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
     let mut nodes = spot.fields()?;
     while let Some((node, it)) = nodes.next() {
         let mut of =
@@ -447,7 +454,7 @@ fn progresses(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> 
     Ok(())
 }
 
-fn of_instance(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
+fn of_instance(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
     let mut keys = spot.fields()?;
     while let Some((key, it)) = keys.next() {
         match key.as_str() {

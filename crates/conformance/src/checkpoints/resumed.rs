@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::check::Checker;
-use crate::fields::Spot;
+use crate::check::AssertionChecker;
+use crate::fields::LocatedNode;
 use crate::observers::RUNNERS;
-use crate::run::Run;
+use crate::run::InvocationResult;
 
 /// Asserts the expectation under a key about a resumed invocation. Returns false when the key is about something
 /// else.
 pub(crate) fn of_resume(
-    checker: &mut Checker,
+    checker: &mut AssertionChecker,
     key: &str,
-    spot: &Spot,
-    (run, record): (&Run, Option<&Value>),
+    spot: &LocatedNode,
+    (run, record): (&InvocationResult, Option<&Value>),
 ) -> bool {
     match key {
         "nodes_executed_during_resume" => checker.exactly(spot, executed(run)),
@@ -49,12 +49,12 @@ fn list<'a>(record: Option<&'a Value>, key: &str) -> impl Iterator<Item = &'a Va
 }
 
 /// The nodes whose bodies ran, in order, each execution once.
-fn executed(run: &Run) -> Vec<String> {
+fn executed(run: &InvocationResult) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let fresh = run.reel.visits.iter().filter(|visit| seen.insert(visit.step));
     fresh.filter_map(|it| it.namespace.last().cloned()).collect()
 }
 
-fn instances(run: &Run) -> BTreeSet<u64> {
-    run.reel.visits.iter().filter_map(crate::tape::Visit::index).collect()
+fn instances(run: &InvocationResult) -> BTreeSet<u64> {
+    run.reel.visits.iter().filter_map(crate::tape::NodeVisit::index).collect()
 }

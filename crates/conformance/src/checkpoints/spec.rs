@@ -4,41 +4,41 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::record::{Assertions, Seeded};
+use super::record::{RecordAssertions, SeededCheckpoint};
 use crate::adapt;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::run::InvocationSpec;
 use crate::schema::literals;
 
 /// The checkpoint program of a case.
 #[derive(Debug)]
-pub(crate) struct CheckpointSpec {
+pub(crate) struct CheckpointCaseSpec {
     /// The invocation that comes first; none when the record is there before.
     pub(crate) first: InvocationSpec,
     /// The record that is there before.
-    pub(crate) seeded: Option<Seeded>,
+    pub(crate) seeded: Option<SeededCheckpoint>,
     /// How many other invocations run before.
     pub(crate) others: usize,
     /// Where the first invocation is given up, as by the end of its process.
-    pub(crate) crash: Option<Crash>,
+    pub(crate) crash: Option<CrashPoint>,
     /// The assertions about the record when the first invocation has ended.
-    pub(crate) saved: Option<Assertions>,
+    pub(crate) saved: Option<RecordAssertions>,
     /// The assertions about each save.
-    pub(crate) every_save: Option<Assertions>,
+    pub(crate) every_save: Option<RecordAssertions>,
     /// The assertions about the last save.
-    pub(crate) latest: Option<Assertions>,
+    pub(crate) latest: Option<RecordAssertions>,
     /// The assertions about all saves, in order.
-    pub(crate) saves: Option<(String, Vec<Assertions>)>,
+    pub(crate) saves: Option<(String, Vec<RecordAssertions>)>,
     /// The ambiguity of the migrations that is expected.
-    pub(crate) ambiguous: Option<Spot>,
+    pub(crate) ambiguous: Option<LocatedNode>,
     /// The invocation that goes on from the record.
-    pub(crate) resume: Option<ResumeSpec>,
+    pub(crate) resume: Option<ResumedInvocationSpec>,
 }
 
 /// Where checkpoints are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Backend {
+pub(crate) enum CheckpointBackend {
     /// In memory.
     Memory,
     /// In a file of SQLite's.
@@ -49,7 +49,7 @@ pub(crate) enum Backend {
 
 /// Where an invocation is given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Crash {
+pub(crate) enum CrashPoint {
     /// When a node is saved.
     AfterNode(String),
     /// When an instance of a fan-out is saved.
@@ -61,7 +61,7 @@ pub(crate) enum Crash {
     },
 }
 
-impl fmt::Display for Crash {
+impl fmt::Display for CrashPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AfterNode(node) => write!(f, "after node '{node}'"),
@@ -70,7 +70,7 @@ impl fmt::Display for Crash {
     }
 }
 
-impl Crash {
+impl CrashPoint {
     /// Tells whether a save is the one, of a record in the specification's form. The first save that knows a node or an
     /// instance as completed is its own.
     #[must_use]
@@ -95,7 +95,7 @@ impl Crash {
 
 /// The record from which an invocation resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ResumeFrom {
+pub(crate) enum ResumeSource {
     /// The record of the first invocation.
     First,
     /// The record that was there before.
@@ -104,37 +104,37 @@ pub(crate) enum ResumeFrom {
 
 /// An invocation that goes on.
 #[derive(Debug)]
-pub(crate) struct ResumeSpec {
+pub(crate) struct ResumedInvocationSpec {
     /// The record to resume from.
-    pub(crate) from: ResumeFrom,
+    pub(crate) from: ResumeSource,
     /// The resuming invocation, with its expectations.
     pub(crate) invocation: InvocationSpec,
     /// Fields of the record's state that are changed before.
     pub(crate) modified: Map<String, Value>,
     /// The ambiguity of the migrations that is expected.
-    pub(crate) ambiguous: Option<Spot>,
+    pub(crate) ambiguous: Option<LocatedNode>,
     /// Its invariants.
-    pub(crate) invariants: Option<Spot>,
+    pub(crate) invariants: Option<LocatedNode>,
 }
 
-impl CheckpointSpec {
+impl CheckpointCaseSpec {
     /// Takes the keys of a case with a checkpointer out of it.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
+    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
         adapt::claimed_version(block)?;
         let others = block
             .take("populate_checkpointer_via_runs")
             .map(|it| usize::try_from(it.whole()?).map_err(|_| it.wrong("a number of runs")));
         let saves = block.take("checkpoint_saves").map(of_saves);
         let mut spec = Self {
-            seeded: block.take("seeded_record").map(Seeded::read).transpose()?,
+            seeded: block.take("seeded_record").map(SeededCheckpoint::read).transpose()?,
             others: others.transpose()?.unwrap_or(0),
             crash: block.take("crash_injection").map(crash).transpose()?,
-            saved: block.take("saved_record_assertions").map(Assertions::read).transpose()?,
-            every_save: block.take("every_save_assertions").map(Assertions::read).transpose()?,
-            latest: block.take("latest_record_assertions").map(Assertions::read).transpose()?,
+            saved: block.take("saved_record_assertions").map(RecordAssertions::read).transpose()?,
+            every_save: block.take("every_save_assertions").map(RecordAssertions::read).transpose()?,
+            latest: block.take("latest_record_assertions").map(RecordAssertions::read).transpose()?,
             saves: saves.transpose()?,
             ambiguous: block.take("expected_chain_ambiguity_error"),
             resume: block.take("resume").map(resume).transpose()?,
@@ -144,7 +144,7 @@ impl CheckpointSpec {
             spec.first.expected.push(("expected_error".into(), it));
         }
         if let Some(it) = spec.first.take_expected("latest_record_assertions") {
-            spec.latest = Some(Assertions::read(it)?);
+            spec.latest = Some(RecordAssertions::read(it)?);
         }
         if let Some(it) = spec.first.take_expected("checkpoint_saves") {
             spec.saves = Some(of_saves(it)?);
@@ -153,18 +153,18 @@ impl CheckpointSpec {
     }
 }
 
-impl CheckpointSpec {
+impl CheckpointCaseSpec {
     /// Returns the ambiguity that is expected of the migrations, wherever it is found: when the graph is compiled, or
     /// when a record is loaded (pipeline-utilities §10.12.2).
     #[must_use]
-    pub(crate) fn ambiguity(&self) -> Option<&Spot> {
+    pub(crate) fn ambiguity(&self) -> Option<&LocatedNode> {
         self.ambiguous.as_ref().or(self.resume.as_ref().and_then(|resume| resume.ambiguous.as_ref()))
     }
 }
 
-fn of_saves(spot: Spot) -> Outcome<(String, Vec<Assertions>)> {
+fn of_saves(spot: LocatedNode) -> Outcome<(String, Vec<RecordAssertions>)> {
     let path = spot.path.clone();
-    let list = spot.items()?.into_iter().map(Assertions::read_of_save).collect::<Outcome<_>>()?;
+    let list = spot.items()?.into_iter().map(RecordAssertions::read_of_save).collect::<Outcome<_>>()?;
     Ok((path, list))
 }
 
@@ -172,52 +172,54 @@ fn of_saves(spot: Spot) -> Outcome<(String, Vec<Assertions>)> {
 ///
 /// # Errors
 /// For another one.
-pub(crate) fn backend(spot: Spot) -> Outcome<Backend> {
+pub(crate) fn backend(spot: LocatedNode) -> Outcome<CheckpointBackend> {
     let (kind, block) = adapt::kind(spot)?;
     match (kind.text()?, block) {
-        ("in_memory", block) => block.map_or(Ok(()), Fields::finish).map(|()| Backend::Memory),
-        ("sqlite", block) => block.map_or(Ok(()), Fields::finish).map(|()| Backend::Sqlite),
+        ("in_memory", block) => {
+            block.map_or(Ok(()), YamlMapReader::finish).map(|()| CheckpointBackend::Memory)
+        }
+        ("sqlite", block) => block.map_or(Ok(()), YamlMapReader::finish).map(|()| CheckpointBackend::Sqlite),
         ("in_memory_batched", Some(mut block)) => {
             let mut batching = block.need("fan_out_internal_save_batching")?.fields()?;
             let every = batching.need("flush_every")?;
             batching.finish()?;
             block.finish()?;
             let every = u64::try_from(every.whole()?).map_err(|_| every.wrong("a number of saves"))?;
-            Ok(Backend::Batched(every))
+            Ok(CheckpointBackend::Batched(every))
         }
-        (other, _) => Err(Failure::reader(&kind.path, format!("unknown checkpointer '{other}'"))),
+        (other, _) => Err(CaseFailure::reader(&kind.path, format!("unknown checkpointer '{other}'"))),
     }
 }
 
-fn crash(spot: Spot) -> Outcome<Crash> {
+fn crash(spot: LocatedNode) -> Outcome<CrashPoint> {
     let mut block = spot.fields()?;
     let crash = match (block.text("after_node")?, block.take("after_fan_out_instance")) {
-        (Some(node), None) => Crash::AfterNode(node),
+        (Some(node), None) => CrashPoint::AfterNode(node),
         (None, Some(it)) => {
             let mut at = it.fields()?;
             let node = at.need("node")?.text()?.to_owned();
             let index = at.need("index")?;
             at.finish()?;
-            Crash::AfterInstance {
+            CrashPoint::AfterInstance {
                 node,
                 index: u64::try_from(index.whole()?).map_err(|_| index.wrong("an index"))?,
             }
         }
-        _ => return Err(Failure::reader(block.path(), "a crash is after a node or after an instance")),
+        _ => return Err(CaseFailure::reader(block.path(), "a crash is after a node or after an instance")),
     };
     block.finish()?;
     Ok(crash)
 }
 
-fn resume(spot: Spot) -> Outcome<ResumeSpec> {
+fn resume(spot: LocatedNode) -> Outcome<ResumedInvocationSpec> {
     let mut block = spot.fields()?;
     let mut says = |key: &str| block.take(key).map(|it| it.truth()).transpose().map(|it| it == Some(true));
     let from = match (says("from_first_run")?, says("from_seeded_record")?) {
-        (true, false) => ResumeFrom::First,
-        (false, true) => ResumeFrom::Seeded,
-        _ => return Err(Failure::reader(block.path(), "goes on from the first run or a seeded record")),
+        (true, false) => ResumeSource::First,
+        (false, true) => ResumeSource::Seeded,
+        _ => return Err(CaseFailure::reader(block.path(), "goes on from the first run or a seeded record")),
     };
-    let spec = ResumeSpec {
+    let spec = ResumedInvocationSpec {
         from,
         modified: block.take("resume_with_modified_items").map(literals).transpose()?.unwrap_or_default(),
         ambiguous: block.take("expected_chain_ambiguity_error"),

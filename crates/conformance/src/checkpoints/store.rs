@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Map, Value, json};
 use singletree::Graph;
 use singletree::durable::{
-    BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, InvocationId, Json,
-    Migrations, Result, TenantId,
+    BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, InvocationId,
+    JsonDocument, Result, StateMigrations, TenantId,
 };
-use singletree::engine::{Error, GraphBuilder, InvokeOptions, Outcome as Ended, Snapshot, UNVERSIONED};
+use singletree::engine::{Error, GraphBuilder, InvokeOptions, RunOutcome as Ended, Snapshot, UNVERSIONED};
 use tokio::sync::Notify;
 
 use super::backend;
-use super::record::Seeded;
-use super::spec::{Backend, Crash};
-use crate::failure::{Failure, Outcome};
+use super::record::SeededCheckpoint;
+use super::spec::{CheckpointBackend, CrashPoint};
+use crate::failure::{CaseFailure, Outcome};
 
 /// One save.
 #[derive(Debug, Clone)]
-pub(crate) struct Save {
+pub(crate) struct CheckpointSave {
     /// The record, in the specification's form.
     pub(crate) record: Value,
     /// Whether a load right after the save returned this record.
@@ -29,22 +29,22 @@ pub(crate) struct Save {
 /// A checkpointer that writes down each record, in the specification's form (pipeline-utilities §10.2), and lets the
 /// process end where the fixture says.
 #[derive(Debug)]
-pub(crate) struct CaseCheckpoints {
+pub(crate) struct RecordingCheckpointer {
     inner: Arc<dyn Checkpointer>,
     /// The fields of the outermost graph, which a record does not name.
     outermost: Vec<String>,
-    saves: Mutex<Vec<Save>>,
-    crash: Mutex<Option<Crash>>,
+    saves: Mutex<Vec<CheckpointSave>>,
+    crash: Mutex<Option<CrashPoint>>,
     crashed: Notify,
     has_crashed: AtomicBool,
 }
 
-impl CaseCheckpoints {
+impl RecordingCheckpointer {
     /// Makes an empty one, for a graph with these fields.
     ///
     /// # Errors
     /// When the store cannot be made.
-    pub(crate) async fn open(backend: Backend, outermost: Vec<String>) -> Outcome<Self> {
+    pub(crate) async fn open(backend: CheckpointBackend, outermost: Vec<String>) -> Outcome<Self> {
         Ok(Self {
             inner: backend::open(backend).await?,
             outermost,
@@ -60,14 +60,14 @@ impl CaseCheckpoints {
     pub(crate) fn register(
         self: &Arc<Self>,
         builder: GraphBuilder<Snapshot>,
-        migrations: Migrations,
+        migrations: StateMigrations,
     ) -> GraphBuilder<Snapshot> {
         builder.checkpointer(self.clone()).state_migrations(migrations)
     }
 
     /// Simulates the end of the process at a save, as far as the run can tell: saved records stay, and the run does
     /// not go on.
-    pub(crate) fn crash_at(&self, crash: Option<Crash>) {
+    pub(crate) fn crash_at(&self, crash: Option<CrashPoint>) {
         *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = crash;
     }
 
@@ -87,13 +87,13 @@ impl CaseCheckpoints {
         crash.as_ref().is_some_and(|crash| crash.is_at(record))
     }
 
-    fn written(&self) -> MutexGuard<'_, Vec<Save>> {
+    fn written(&self) -> MutexGuard<'_, Vec<CheckpointSave>> {
         self.saves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the saves, in order.
     #[must_use]
-    pub(crate) fn saves(&self) -> Vec<Save> {
+    pub(crate) fn saves(&self) -> Vec<CheckpointSave> {
         self.written().clone()
     }
 
@@ -137,18 +137,18 @@ impl CaseCheckpoints {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn seed(&self, record: &Seeded) -> Outcome<InvocationId> {
+    pub(crate) async fn seed(&self, record: &SeededCheckpoint) -> Outcome<InvocationId> {
         let mut record = record.to_json("seeded", UNVERSIONED);
         // No fixture says when and for whom the process worked that left it.
         record["correlation_id"] = "seeded-work".into();
         record["last_saved_at"] = 0.into();
         let record: CheckpointRecord = serde_json::from_value(record)
-            .map_err(|error| Failure::build("seeded_record", error.to_string()))?;
+            .map_err(|error| CaseFailure::build("seeded_record", error.to_string()))?;
         // Whatever the fan-outs in it: it is all that the dead process had written.
         self.put(&record).await?;
         match self.loaded(&record.invocation_id).await? {
             Some(_) => Ok(record.invocation_id),
-            None => Err(Failure::build("seeded_record", "the checkpointer kept it back")),
+            None => Err(CaseFailure::build("seeded_record", "the checkpointer kept it back")),
         }
     }
 
@@ -160,31 +160,31 @@ impl CaseCheckpoints {
         if fields.is_empty() {
             return Ok(());
         }
-        let no = |what: String| Failure::build("resume_with_modified_items", what);
+        let no = |what: String| CaseFailure::build("resume_with_modified_items", what);
         let record = self.loaded(invocation).await?;
         let mut record = record.ok_or_else(|| no("there is no record".into()))?;
         for (name, value) in fields {
             let states = std::iter::once(&mut record.state).chain(record.parent_states.iter_mut().rev());
             let mut fields = states.filter_map(|state| state.get_mut(name));
             let field = fields.next().ok_or_else(|| no(format!("the record has no field '{name}'")))?;
-            *field = Json::from(value);
+            *field = JsonDocument::from(value);
         }
         self.put(&record).await
     }
 }
 
-fn broken(what: String) -> Failure {
-    Failure::build("checkpointer", what)
+fn broken(what: String) -> CaseFailure {
+    CaseFailure::build("checkpointer", what)
 }
 
-impl Checkpointer for CaseCheckpoints {
+impl Checkpointer for RecordingCheckpointer {
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             self.inner.save(tenant, record).await?;
             let at_once = self.inner.load(tenant, &record.invocation_id).await?.as_ref() == Some(record);
             let shown = self.shown(record).unwrap_or_else(|shown| json!({"unreadable": shown.to_string()}));
             let crashes = self.crashes_at(&shown);
-            self.written().push(Save { record: shown, at_once });
+            self.written().push(CheckpointSave { record: shown, at_once });
             if crashes {
                 self.has_crashed.store(true, Ordering::Relaxed);
                 self.crashed.notify_one();

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use singletree::durable::SessionRecord;
 
 use super::excludes;
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot, unknown};
-use crate::matcher::Extra;
-use crate::run::Run;
-use crate::sessions::{WatchedSessions, state_of};
-use crate::tape::StoreCall;
-use crate::yaml::Yaml;
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader, unknown};
+use crate::matcher::ExtraKeyPolicy;
+use crate::run::InvocationResult;
+use crate::sessions::{RecordingSessionStore, state_of};
+use crate::tape::SessionStoreCall;
+use crate::yaml::YamlValue;
 
 /// Keys that name the session whose record is looked at.
 const SESSION: &[&str] = &["load_returns_for_session_id", "session_id", "for_session_id"];
@@ -31,12 +31,12 @@ const ABSENT: &[&str] = &["record_absent", "session_record_absent", "no_record",
 /// # Errors
 /// When a key is unknown.
 pub(super) async fn store_after(
-    checker: &mut Checker,
-    spot: Spot,
-    run: &Run,
-    (own, store): (Option<&str>, Option<&WatchedSessions>),
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    run: &InvocationResult,
+    (own, store): (Option<&str>, Option<&RecordingSessionStore>),
 ) -> Outcome<()> {
-    let store = store.ok_or_else(|| Failure::reader(&spot.path, "no session store is registered"))?;
+    let store = store.ok_or_else(|| CaseFailure::reader(&spot.path, "no session store is registered"))?;
     if spot.is_null() {
         let path = spot.path.clone();
         let count = store.sessions().await?.len();
@@ -56,7 +56,7 @@ pub(super) async fn store_after(
     };
     let is_all = wanted.keys().next().is_none();
     if is_all {
-        let named = named.ok_or_else(|| Failure::reader(&path, "it says nothing of the store"))?;
+        let named = named.ok_or_else(|| CaseFailure::reader(&path, "it says nothing of the store"))?;
         checker.holds(&named.path, ensure(record.is_some(), || "nothing is stored".into()));
     }
     while let Some((key, spot)) = wanted.next() {
@@ -66,16 +66,18 @@ pub(super) async fn store_after(
 }
 
 async fn of_key(
-    checker: &mut Checker,
-    (key, spot): (&str, Spot),
-    run: &Run,
-    (record, store): (Option<&SessionRecord>, &WatchedSessions),
+    checker: &mut AssertionChecker,
+    (key, spot): (&str, LocatedNode),
+    run: &InvocationResult,
+    (record, store): (Option<&SessionRecord>, &RecordingSessionStore),
 ) -> Outcome<()> {
     let state = || record.map(state_of).transpose().map(Option::unwrap_or_default);
     let exists = ensure(record.is_some(), || "nothing is stored".into());
     match key {
         "loaded_state" | "state" | "session_state" => checker.exactly(&spot, state()?),
-        "state_includes" | "loaded_state_includes" => checker.value(&spot, &state()?, Extra::Allowed),
+        "state_includes" | "loaded_state_includes" => {
+            checker.value(&spot, &state()?, ExtraKeyPolicy::Allowed)
+        }
         "loaded_schema_version" | "schema_version" => {
             checker.exactly(&spot, record.map(|record| record.schema_version.clone()));
         }
@@ -88,7 +90,8 @@ async fn of_key(
         "excludes_fields" => excludes(checker, spot, (&state()?, &run.declared_fields()))?,
         "save_count" => checker.exactly(&spot, run.reel.saves().count()),
         "load_count" => {
-            let loads = run.reel.calls.iter().filter(|call| matches!(call, StoreCall::Load(_))).count();
+            let loads =
+                run.reel.calls.iter().filter(|call| matches!(call, SessionStoreCall::Load(_))).count();
             checker.exactly(&spot, loads);
         }
         "record_count" | "session_count" => checker.exactly(&spot, store.sessions().await?.len()),
@@ -107,8 +110,8 @@ async fn of_key(
         }
         // A session by its id, and its state; of one that is not stored nothing can be expected but that.
         session => match (&spot.node.value, store.peek(session).await?) {
-            (Yaml::Map(_), Some(found)) => whole_record(checker, spot, Some(&found))?,
-            (Yaml::Null, found) if is_session(session) => {
+            (YamlValue::Map(_), Some(found)) => whole_record(checker, spot, Some(&found))?,
+            (YamlValue::Null, found) if is_session(session) => {
                 checker.holds(&spot.path, ensure(found.is_none(), || "a record is stored".into()));
             }
             _ => return Err(unknown("store_after", session, spot.node.line)),
@@ -123,13 +126,17 @@ fn is_session(key: &str) -> bool {
 }
 
 /// Asserts a record: its state alone, or its state and version by name.
-fn whole_record(checker: &mut Checker, spot: Spot, record: Option<&SessionRecord>) -> Outcome<()> {
+fn whole_record(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    record: Option<&SessionRecord>,
+) -> Outcome<()> {
     let state = record.map(state_of).transpose()?.unwrap_or_default();
     if spot.node.get("state").is_none() && spot.node.get("schema_version").is_none() {
         checker.exactly(&spot, state);
         return Ok(());
     }
-    let mut wanted: Fields = spot.fields()?;
+    let mut wanted: YamlMapReader = spot.fields()?;
     if let Some(spot) = wanted.take("state") {
         checker.exactly(&spot, state);
     }

@@ -5,19 +5,24 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use singletree::engine::IsolationEvent;
 
-use crate::check::{Checker, ensure};
+use crate::check::{AssertionChecker, ensure};
 use crate::events::{error_word, state};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Spot, unknown};
-use crate::matcher::Extra;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, unknown};
+use crate::matcher::ExtraKeyPolicy;
 use crate::observers::RUNNERS;
-use crate::run::Run;
+use crate::run::InvocationResult;
 
 /// Asserts the expectation under a key about middleware. Returns false when the key is about something else.
 ///
 /// # Errors
 /// When the value under the key has an unknown key or value.
-pub(super) fn of_middleware(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> Outcome<bool> {
+pub(super) fn of_middleware(
+    checker: &mut AssertionChecker,
+    key: &str,
+    spot: &LocatedNode,
+    run: &InvocationResult,
+) -> Outcome<bool> {
     match key {
         "trace_records" => traces(checker, spot.clone(), run)?,
         "timing_records" => checker.exactly(spot, run.reel.timings.clone()),
@@ -49,7 +54,7 @@ pub(super) fn of_middleware(checker: &mut Checker, key: &str, spot: &Spot, run: 
 }
 
 /// Asserts the dispatches that recording middleware saw: of each the keys that are named.
-fn traces(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
+fn traces(checker: &mut AssertionChecker, spot: LocatedNode, run: &InvocationResult) -> Outcome<()> {
     let mut lists = spot.fields()?;
     while let Some((name, list)) = lists.next() {
         let seen = run.reel.traces.get(&name).map(Vec::as_slice).unwrap_or_default();
@@ -82,7 +87,7 @@ fn traces(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
 }
 
 /// Asserts all events of attempts, in order; of each the keys that are named.
-fn attempts(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
+fn attempts(checker: &mut AssertionChecker, spot: LocatedNode, run: &InvocationResult) -> Outcome<()> {
     let seen: Vec<_> = run.reel.taken_by(RUNNERS).collect();
     let path = spot.path.clone();
     let wanted = spot.items()?;
@@ -106,13 +111,13 @@ fn attempts(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
             "attempt_index": event.attempt_index,
             "error_category": error.map(|error| error.derived_category.clone()),
         });
-        checker.value(wanted, &actual, Extra::Allowed);
+        checker.value(wanted, &actual, ExtraKeyPolicy::Allowed);
     }
     Ok(())
 }
 
 /// pipeline-utilities 006 asserts one event among those of the run: some event has the keys that are named.
-fn observed(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
+fn observed(checker: &mut AssertionChecker, spot: LocatedNode, run: &InvocationResult) -> Outcome<()> {
     let mut keys = spot.clone().fields()?;
     let (phase, node) = (keys.need("phase")?, keys.need("node_name")?);
     let mut of = run
@@ -140,10 +145,10 @@ fn observed(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
     Ok(())
 }
 
-fn isolated(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
-    let name = spot.node.get("event_name").map(crate::yaml::Node::to_json);
+fn isolated(checker: &mut AssertionChecker, spot: LocatedNode, run: &InvocationResult) -> Outcome<()> {
+    let name = spot.node.get("event_name").map(crate::yaml::YamlNode::to_json);
     let name = name.as_ref().and_then(Value::as_str);
-    let name = name.ok_or_else(|| Failure::reader(&spot.path, "the event is not named"))?;
+    let name = name.ok_or_else(|| CaseFailure::reader(&spot.path, "the event is not named"))?;
     let named: Vec<_> = run.reel.isolated.iter().filter(|it| *it.event_name == *name).collect();
     let found = || format!("no failure was isolated as '{name}', of {}", run.reel.isolated.len());
     checker.holds(&format!("{}.event_name", spot.path), ensure(!named.is_empty(), found));
@@ -168,7 +173,7 @@ fn isolated(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
     Ok(())
 }
 
-fn lineage(checker: &mut Checker, spot: Spot, event: &IsolationEvent) -> Outcome<()> {
+fn lineage(checker: &mut AssertionChecker, spot: LocatedNode, event: &IsolationEvent) -> Outcome<()> {
     let namespace: Vec<&str> = event.namespace.iter().map(AsRef::as_ref).collect();
     let mut keys = spot.fields()?;
     while let Some((key, it)) = keys.next() {
@@ -183,7 +188,7 @@ fn lineage(checker: &mut Checker, spot: Spot, event: &IsolationEvent) -> Outcome
     Ok(())
 }
 
-fn caught(checker: &mut Checker, spot: Spot, event: &IsolationEvent) -> Outcome<()> {
+fn caught(checker: &mut AssertionChecker, spot: LocatedNode, event: &IsolationEvent) -> Outcome<()> {
     let caught = &event.caught_exception;
     let mut keys = spot.fields()?;
     while let Some((key, it)) = keys.next() {
@@ -206,7 +211,7 @@ fn caught(checker: &mut Checker, spot: Spot, event: &IsolationEvent) -> Outcome<
                         "category": link.category,
                         "message": link.message,
                     });
-                    checker.value(wanted, &actual, Extra::Allowed);
+                    checker.value(wanted, &actual, ExtraKeyPolicy::Allowed);
                 }
             }
             other => return Err(unknown("caught_exception", other, it.node.line)),

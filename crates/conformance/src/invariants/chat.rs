@@ -3,8 +3,8 @@
 use serde_json::Value;
 use singletree::harness::ChatTurnOutcome;
 
-use super::{Evidence, Measure};
-use crate::chat::Turned;
+use super::{InvariantEvidence, Measure};
+use crate::chat::ChatTurnResult;
 use crate::check::ensure;
 
 /// Invariants that are true or not.
@@ -21,17 +21,17 @@ pub(super) const MEASURED: &[(&str, Measure)] = &[
     ("graph_body_not_invoked_when_message_validation_fails", graph_not_invoked),
 ];
 
-fn turn(evidence: &Evidence, ended: &str) -> Result<usize, String> {
+fn turn(evidence: &InvariantEvidence, ended: &str) -> Result<usize, String> {
     let at = evidence.talked.turns.iter().position(|turn| turn.outcome.as_str() == ended);
     at.ok_or_else(|| format!("no turn {ended}"))
 }
 
-fn last(evidence: &Evidence) -> Result<&Turned, String> {
+fn last(evidence: &InvariantEvidence) -> Result<&ChatTurnResult, String> {
     evidence.talked.turns.last().ok_or_else(|| "there was no turn".into())
 }
 
 /// The graph of the second turn begins with the history that the first turn left.
-fn second_turn_sees_first(evidence: &Evidence) -> Result<(), String> {
+fn second_turn_sees_first(evidence: &InvariantEvidence) -> Result<(), String> {
     let [first, second, ..] = evidence.talked.turns.as_slice() else {
         return Err("there are no two turns".into());
     };
@@ -46,7 +46,7 @@ fn second_turn_sees_first(evidence: &Evidence) -> Result<(), String> {
 }
 
 /// Messages whose content is made of blocks are kept block by block.
-fn blocks_are_kept(evidence: &Evidence) -> Result<(), String> {
+fn blocks_are_kept(evidence: &InvariantEvidence) -> Result<(), String> {
     let kept = &last(evidence)?.after.0;
     let mut sent =
         evidence.talked.turns.iter().map(|turn| &turn.sent).filter(|it| it["content"].is_array()).peekable();
@@ -58,13 +58,13 @@ fn blocks_are_kept(evidence: &Evidence) -> Result<(), String> {
 }
 
 /// The suspended turn took no time: with time paused, a wait for the signal inside the turn would let time pass.
-fn no_time_passed(evidence: &Evidence) -> Result<(), String> {
+fn no_time_passed(evidence: &InvariantEvidence) -> Result<(), String> {
     let turned = &evidence.talked.turns[turn(evidence, "suspended")?];
     ensure(turned.took.is_zero(), || format!("the turn took {:?}", turned.took))
 }
 
 /// The pending message is in the state that the suspending node received, and it is kept afterwards.
-fn pending_is_kept(evidence: &Evidence) -> Result<(), String> {
+fn pending_is_kept(evidence: &InvariantEvidence) -> Result<(), String> {
     let turned = &evidence.talked.turns[turn(evidence, "suspended")?];
     let ChatTurnOutcome::Suspended(outcome) = turned.outcome.as_ref() else {
         return Err("not suspended".into());
@@ -78,14 +78,14 @@ fn pending_is_kept(evidence: &Evidence) -> Result<(), String> {
     ensure(turned.after.0.contains(&pending), || "it is not kept".into())
 }
 
-fn fired_once(evidence: &Evidence) -> Result<(), String> {
+fn fired_once(evidence: &InvariantEvidence) -> Result<(), String> {
     let talked = &evidence.talked;
     let count: usize = talked.heard.values().map(Vec::len).sum();
     let wanted = talked.arrivals * talked.heard.len();
     ensure(wanted > 0 && count == wanted, || format!("{} resumed turns, {count} calls", talked.arrivals))
 }
 
-fn next_send_is_its_own(evidence: &Evidence) -> Result<(), String> {
+fn next_send_is_its_own(evidence: &InvariantEvidence) -> Result<(), String> {
     let next = evidence.talked.next.as_ref().ok_or("nobody sent again")?;
     let mut heard = evidence.talked.heard.values().flatten().peekable();
     ensure(heard.peek().is_some(), || "nobody heard of the resumed turn".into())?;
@@ -105,18 +105,18 @@ fn next_send_is_its_own(evidence: &Evidence) -> Result<(), String> {
     ensure(told == 0, || "the next send brings the resumed turn's replies".into())
 }
 
-fn graph_not_invoked(evidence: &Evidence) -> Result<(), String> {
+fn graph_not_invoked(evidence: &InvariantEvidence) -> Result<(), String> {
     let turned = last(evidence)?;
     ensure(turned.reel.visits.is_empty(), || "a node ran".into())
 }
 
 /// The history before the failed turn equals the history after it.
-fn history_unchanged(evidence: &Evidence) -> Result<(), String> {
+fn history_unchanged(evidence: &InvariantEvidence) -> Result<(), String> {
     let turned = &evidence.talked.turns[turn(evidence, "errored")?];
     ensure(turned.before == turned.after, || format!("the history became {:?}", turned.after))
 }
 
-fn journal_untouched(evidence: &Evidence) -> Result<(), String> {
+fn journal_untouched(evidence: &InvariantEvidence) -> Result<(), String> {
     let calls = last(evidence)?.calls;
     ensure(calls == 0, || format!("the journal was called {calls} times"))
 }

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::measured::last;
-use super::{Evidence, Measure};
-use crate::check::{Checker, ensure};
-use crate::checkpoints::Save;
+use super::{InvariantEvidence, Measure};
+use crate::check::{AssertionChecker, ensure};
+use crate::checkpoints::CheckpointSave;
 use crate::failure::Outcome;
-use crate::fields::Spot;
+use crate::fields::LocatedNode;
 use crate::matcher::is_uuid4;
-use crate::run::Run;
-use crate::tape::Visit;
+use crate::run::InvocationResult;
+use crate::tape::NodeVisit;
 
 /// Invariants that are true or not.
 pub(super) const MEASURED: &[(&str, Measure)] = &[
@@ -46,12 +46,19 @@ pub(super) const MEASURED: &[(&str, Measure)] = &[
 ///
 /// # Errors
 /// For a value of another form.
-pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> Outcome<bool> {
+pub(super) fn valued(
+    checker: &mut AssertionChecker,
+    name: &str,
+    value: &LocatedNode,
+    evidence: &InvariantEvidence,
+) -> Outcome<bool> {
     let resumed = evidence.runs.last();
     match name {
         "first_run_correlation_id" => checker.exactly(value, evidence.runs.first().and_then(correlation)),
         "resumed_run_correlation_id" => checker.exactly(value, resumed.and_then(correlation)),
-        "first_run_invocation_id" => checker.exactly(value, evidence.runs.first().and_then(Run::invocation)),
+        "first_run_invocation_id" => {
+            checker.exactly(value, evidence.runs.first().and_then(InvocationResult::invocation))
+        }
         "saved_record_correlation_id" => {
             let saved = evidence.record.as_ref().map(|record| record["correlation_id"].clone());
             checker.exactly(value, saved.unwrap_or_default());
@@ -68,12 +75,17 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
 }
 
 /// `instance_N_...`: an assertion about one instance in the resumed invocation.
-fn of_instance(checker: &mut Checker, name: &str, value: &Spot, resumed: Option<&Run>) -> bool {
+fn of_instance(
+    checker: &mut AssertionChecker,
+    name: &str,
+    value: &LocatedNode,
+    resumed: Option<&InvocationResult>,
+) -> bool {
     let Some((index, said)) = name.strip_prefix("instance_").and_then(|name| name.split_once('_')) else {
         return false;
     };
     let Ok(index) = index.parse::<u64>() else { return false };
-    let of: Vec<&Visit> =
+    let of: Vec<&NodeVisit> =
         resumed.into_iter().flat_map(|it| &it.reel.visits).filter(|it| it.index() == Some(index)).collect();
     match said {
         "attempt_index_on_resume" => checker.exactly(value, of.first().map(|it| it.attempt)),
@@ -89,30 +101,30 @@ fn of_instance(checker: &mut Checker, name: &str, value: &Spot, resumed: Option<
 }
 
 /// The invocation that ended before its time, and the one that went on.
-fn both(evidence: &Evidence) -> Result<(&Run, &Run), String> {
+fn both(evidence: &InvariantEvidence) -> Result<(&InvocationResult, &InvocationResult), String> {
     match evidence.runs.as_slice() {
         [first, resumed] => Ok((first, resumed)),
         runs => Err(format!("there were {} invocations", runs.len())),
     }
 }
 
-fn correlation(run: &Run) -> Option<String> {
+fn correlation(run: &InvocationResult) -> Option<String> {
     run.reel.visits.first().map(|visit| visit.correlation.clone())
 }
 
-fn ids_differ(evidence: &Evidence) -> Result<(), String> {
+fn ids_differ(evidence: &InvariantEvidence) -> Result<(), String> {
     let (first, resumed) = both(evidence)?;
     let (first, resumed) = (first.invocation(), resumed.invocation());
     ensure(first.is_some() && resumed.is_some() && first != resumed, || format!("{first:?}, {resumed:?}"))
 }
 
-fn resumed_id_is_fresh(evidence: &Evidence) -> Result<(), String> {
+fn resumed_id_is_fresh(evidence: &InvariantEvidence) -> Result<(), String> {
     ids_differ(evidence)?;
     let id = last(evidence)?.invocation().unwrap_or_default();
     ensure(is_uuid4(&id), || format!("it is {id}"))
 }
 
-fn one_correlation(evidence: &Evidence) -> Result<(), String> {
+fn one_correlation(evidence: &InvariantEvidence) -> Result<(), String> {
     let (first, resumed) = both(evidence)?;
     let all: BTreeSet<&str> =
         [first, resumed].iter().flat_map(|it| &it.reel.visits).map(|it| it.correlation.as_str()).collect();
@@ -120,12 +132,12 @@ fn one_correlation(evidence: &Evidence) -> Result<(), String> {
     ensure(both_ran && all.len() == 1, || format!("the ids are {all:?}"))
 }
 
-fn correlation_is_uuid(evidence: &Evidence) -> Result<(), String> {
+fn correlation_is_uuid(evidence: &InvariantEvidence) -> Result<(), String> {
     let id = correlation(both(evidence)?.0).unwrap_or_default();
     ensure(is_uuid4(&id), || format!("it is '{id}'"))
 }
 
-fn attempts_begin_anew(evidence: &Evidence) -> Result<(), String> {
+fn attempts_begin_anew(evidence: &InvariantEvidence) -> Result<(), String> {
     let (first, resumed) = both(evidence)?;
     let spent = first.reel.visits.last().map(|visit| visit.attempt);
     let begins = resumed.reel.visits.first().map(|visit| visit.attempt);
@@ -135,20 +147,20 @@ fn attempts_begin_anew(evidence: &Evidence) -> Result<(), String> {
 }
 
 /// Each migration begins where the one before it ended.
-fn migrations_are_a_chain(evidence: &Evidence) -> Result<(), String> {
+fn migrations_are_a_chain(evidence: &InvariantEvidence) -> Result<(), String> {
     let ran = &last(evidence)?.reel.migrations;
     let steps: Vec<_> = ran.iter().filter_map(|item| item.split_once("->")).collect();
     let chain = steps.windows(2).all(|window| window[0].1 == window[1].0);
     ensure(chain && steps.len() == ran.len() && steps.len() > 1, || format!("migrations ran: {ran:?}"))
 }
 
-fn no_migration(evidence: &Evidence) -> Result<(), String> {
+fn no_migration(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     let none = run.reel.migrations.is_empty() && run.word() == "completed";
     ensure(none, || format!("it {}, migrations: {:?}", run.word(), run.reel.migrations))
 }
 
-fn no_duplicates(evidence: &Evidence, field: &str) -> Result<(), String> {
+fn no_duplicates(evidence: &InvariantEvidence, field: &str) -> Result<(), String> {
     let value = last(evidence)?.state().and_then(|state| state.get(field)?.to_json().ok());
     let Some(Value::Array(items)) = value else { return Err(format!("there is no list '{field}'")) };
     let different: BTreeSet<String> = items.iter().map(Value::to_string).collect();
@@ -156,7 +168,7 @@ fn no_duplicates(evidence: &Evidence, field: &str) -> Result<(), String> {
 }
 
 /// Each save adds the node whose completed event comes next.
-fn saves_follow_events(evidence: &Evidence) -> Result<(), String> {
+fn saves_follow_events(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     let ran: Vec<&str> =
         run.reel.visits.iter().filter_map(|visit| visit.namespace.last()).map(String::as_str).collect();
@@ -169,19 +181,19 @@ fn saves_follow_events(evidence: &Evidence) -> Result<(), String> {
     ensure(!ran.is_empty() && ran == added, || format!("nodes {ran:?} ran, and {added:?} were saved"))
 }
 
-fn each_save<'a>(evidence: &'a Evidence, key: &str) -> Result<Vec<&'a Value>, String> {
+fn each_save<'a>(evidence: &'a InvariantEvidence, key: &str) -> Result<Vec<&'a Value>, String> {
     let values: Vec<&Value> = evidence.saves.iter().map(|save| &save.record[key]).collect();
     ensure(!values.is_empty(), || "nothing was saved".into())?;
     Ok(values)
 }
 
-fn saved_id_is_uuid(evidence: &Evidence) -> Result<(), String> {
+fn saved_id_is_uuid(evidence: &InvariantEvidence) -> Result<(), String> {
     let ids = each_save(evidence, "invocation_id")?;
     let right = ids.iter().all(|id| id.as_str().is_some_and(is_uuid4));
     ensure(right, || format!("the ids are {ids:?}"))
 }
 
-fn saved_later_and_later(evidence: &Evidence) -> Result<(), String> {
+fn saved_later_and_later(evidence: &InvariantEvidence) -> Result<(), String> {
     let times = each_save(evidence, "last_saved_at")?;
     let times: Vec<Option<u64>> = times.iter().map(|time| time.as_u64()).collect();
     let right = times.iter().all(Option::is_some) && times.windows(2).all(|window| window[0] <= window[1]);
@@ -190,9 +202,12 @@ fn saved_later_and_later(evidence: &Evidence) -> Result<(), String> {
 
 /// The store kept back saves from inside of fan-outs and no other saves: a load after any other save returns that
 /// save (pipeline-utilities §10.11.4).
-fn only_inner_saves_wait(evidence: &Evidence) -> Result<(), String> {
-    let inside = |it: &&Save| it.record["fan_out_progress"].as_array().is_some_and(|items| !items.is_empty());
-    let (inner, other): (Vec<&Save>, Vec<&Save>) = evidence.all_saves.iter().partition(inside);
+fn only_inner_saves_wait(evidence: &InvariantEvidence) -> Result<(), String> {
+    let inside = |it: &&CheckpointSave| {
+        it.record["fan_out_progress"].as_array().is_some_and(|items| !items.is_empty())
+    };
+    let (inner, other): (Vec<&CheckpointSave>, Vec<&CheckpointSave>) =
+        evidence.all_saves.iter().partition(inside);
     let late = other.iter().filter(|it| !it.at_once).count();
     let kept = inner.iter().filter(|item| !item.at_once).count();
     ensure(late == 0 && !other.is_empty() && kept > 0, || {
@@ -200,7 +215,7 @@ fn only_inner_saves_wait(evidence: &Evidence) -> Result<(), String> {
     })
 }
 
-fn steps_rise(evidence: &Evidence) -> Result<(), String> {
+fn steps_rise(evidence: &InvariantEvidence) -> Result<(), String> {
     for positions in each_save(evidence, "completed_positions")? {
         let steps: Vec<Option<u64>> =
             positions.as_array().into_iter().flatten().map(|items| items["step"].as_u64()).collect();
@@ -211,14 +226,14 @@ fn steps_rise(evidence: &Evidence) -> Result<(), String> {
 }
 
 /// The instances of nested fan-outs that ran, by their indexes, outermost first.
-fn nested(run: &Run) -> BTreeSet<Vec<u64>> {
+fn nested(run: &InvocationResult) -> BTreeSet<Vec<u64>> {
     let chains =
         run.reel.visits.iter().map(|visit| visit.instance.iter().flatten().copied().collect::<Vec<_>>());
     chains.filter(|it| it.len() > 1).collect()
 }
 
 /// The instances of nested fan-outs in the record, and whether they are done; an entry without its lineage is of none.
-fn recorded(evidence: &Evidence) -> Result<BTreeMap<Vec<u64>, bool>, String> {
+fn recorded(evidence: &InvariantEvidence) -> Result<BTreeMap<Vec<u64>, bool>, String> {
     let record = evidence.record.as_ref().ok_or("there is no record")?;
     let mut found: BTreeMap<Vec<u64>, bool> = BTreeMap::new();
     for entry in record["fan_out_progress"].as_array().into_iter().flatten() {
@@ -234,7 +249,7 @@ fn recorded(evidence: &Evidence) -> Result<BTreeMap<Vec<u64>, bool>, String> {
     Ok(found)
 }
 
-fn only_what_was_not_done(evidence: &Evidence) -> Result<(), String> {
+fn only_what_was_not_done(evidence: &InvariantEvidence) -> Result<(), String> {
     let recorded = recorded(evidence)?;
     let open: BTreeSet<Vec<u64>> =
         recorded.iter().filter(|(_, done)| !**done).map(|(chain, _)| chain.clone()).collect();
@@ -244,7 +259,7 @@ fn only_what_was_not_done(evidence: &Evidence) -> Result<(), String> {
 }
 
 /// Every inner instance of every outer one ran, although the record has an entry of the inner fan-out.
-fn everything_inner_again(evidence: &Evidence) -> Result<(), String> {
+fn everything_inner_again(evidence: &InvariantEvidence) -> Result<(), String> {
     let ran = nested(last(evidence)?);
     let outer: BTreeSet<u64> = ran.iter().map(|item| item[0]).collect();
     let inner: BTreeSet<u64> = ran.iter().map(|item| item[1]).collect();

@@ -1,12 +1,12 @@
 //! Invariants of middleware, fan-out and parallel branches that are measured.
 
-use singletree::engine::{IsolationEvent, NodeEvent, Phase};
+use singletree::engine::{AttemptPhase, IsolationEvent, NodeEvent};
 
 use super::measured::{inner_state_is_the_subgraphs, last, nothing_ran, one_load_one_save};
-use super::{Evidence, Measure};
+use super::{InvariantEvidence, Measure};
 use crate::check::ensure;
 use crate::observers::RUNNERS;
-use crate::run::Run;
+use crate::run::InvocationResult;
 
 /// Invariants that are true or not.
 pub(super) const MEASURED: &[(&str, Measure)] = &[
@@ -24,37 +24,37 @@ pub(super) const MEASURED: &[(&str, Measure)] = &[
     ("no_per_instance_session_load_or_save", one_load_one_save),
 ];
 
-fn isolated(run: &Run) -> Result<&IsolationEvent, String> {
+fn isolated(run: &InvocationResult) -> Result<&IsolationEvent, String> {
     match run.reel.isolated.as_slice() {
         [only] => Ok(only),
         others => Err(format!("{} failures were isolated", others.len())),
     }
 }
 
-fn heard(run: &Run) -> Vec<&NodeEvent> {
+fn heard(run: &InvocationResult) -> Vec<&NodeEvent> {
     run.reel.taken_by(RUNNERS).collect()
 }
 
-fn completed_all_the_same(evidence: &Evidence) -> Result<(), String> {
+fn completed_all_the_same(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     isolated(run)?;
     ensure(run.word() == "completed", || format!("it {}", run.word()))
 }
 
 /// The events of nodes are one pair for each attempt and no more: the isolation adds no node event.
-fn events_are_pairs(evidence: &Evidence) -> Result<(), String> {
+fn events_are_pairs(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     isolated(run)?;
     let events = heard(run);
     let pairs = events.chunks(2).all(|chunk| {
-        matches!(chunk, [a, b] if (a.phase, b.phase) == (Phase::Started, Phase::Completed)
+        matches!(chunk, [a, b] if (a.phase, b.phase) == (AttemptPhase::Started, AttemptPhase::Completed)
             && (a.step, a.attempt_index) == (b.step, b.attempt_index))
     });
     let attempts = run.reel.visits.len();
     ensure(pairs && events.len() == attempts * 2, || format!("{attempts} attempts, {} events", events.len()))
 }
 
-fn caught_the_last_attempt(evidence: &Evidence) -> Result<(), String> {
+fn caught_the_last_attempt(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     let caught = isolated(run)?;
     let failed: Vec<u32> =
@@ -64,28 +64,28 @@ fn caught_the_last_attempt(evidence: &Evidence) -> Result<(), String> {
     ensure(right, || format!("attempts {failed:?} failed, {} was caught", caught.attempt_index))
 }
 
-fn called_once(evidence: &Evidence) -> Result<(), String> {
+fn called_once(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     isolated(run)?;
     let calls = run.reel.caught_messages.len();
     ensure(calls == 1, || format!("it was called {calls} times"))
 }
 
-fn called_with_the_origin(evidence: &Evidence) -> Result<(), String> {
+fn called_with_the_origin(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     let origin = isolated(run)?.caught_exception.chain.last().map(|it| it.message.clone());
     let given = run.reel.caught_messages.first().cloned();
     ensure(given.is_some() && given == origin, || format!("it was given {given:?}, the origin is {origin:?}"))
 }
 
-fn failed_unnoticed(evidence: &Evidence) -> Result<(), String> {
+fn failed_unnoticed(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     let right = run.ended.is_err() && run.reel.isolated.is_empty() && !heard(run).is_empty();
     ensure(right, || format!("it {}, with {} events of isolation", run.word(), run.reel.isolated.len()))
 }
 
 /// A branch whose condition does not hold neither runs nor tells; those without a condition do both.
-fn skipped_branches_are_silent(evidence: &Evidence) -> Result<(), String> {
+fn skipped_branches_are_silent(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     let conditional =
         |name: Option<&str>| name.is_some_and(|name| evidence.conditional.iter().any(|of| of == name));
@@ -95,7 +95,7 @@ fn skipped_branches_are_silent(evidence: &Evidence) -> Result<(), String> {
 }
 
 /// When one suspends, siblings that had begun do not come to their end.
-fn a_sibling_did_not_end(evidence: &Evidence) -> Result<(), String> {
+fn a_sibling_did_not_end(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     ensure(run.word() == "suspended", || format!("it {}", run.word()))?;
     let inner = || run.reel.visits.iter().filter(|visit| visit.namespace.len() > 1);

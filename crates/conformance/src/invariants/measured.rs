@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use singletree::engine::Outcome as Ended;
-use singletree::harness::{HarnessOutcome, Invoked};
+use singletree::engine::RunOutcome as Ended;
+use singletree::harness::{EngineInvocation, HarnessOutcome};
 
-use super::{Evidence, Measure};
+use super::{InvariantEvidence, Measure};
 use crate::base;
-use crate::check::{Checker, ensure};
+use crate::check::{AssertionChecker, ensure};
 use crate::failure::Outcome;
-use crate::fields::Spot;
-use crate::run::Run;
+use crate::fields::LocatedNode;
+use crate::run::InvocationResult;
 use crate::sessions::state_of;
 use crate::vocabulary::CATEGORIES;
 
@@ -46,7 +46,12 @@ pub(super) const MEASURED: &[(&str, Measure)] = &[
 ];
 
 /// Asserts the invariants that have a value; false when the name is none of them.
-pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> Outcome<bool> {
+pub(super) fn valued(
+    checker: &mut AssertionChecker,
+    name: &str,
+    value: &LocatedNode,
+    evidence: &InvariantEvidence,
+) -> Outcome<bool> {
     match name {
         "no_events_for_node" => {
             let node = value.text()?;
@@ -75,15 +80,15 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
     Ok(true)
 }
 
-fn migrations(evidence: &Evidence) -> usize {
+fn migrations(evidence: &InvariantEvidence) -> usize {
     evidence.runs.iter().map(|run| run.reel.migrations.len()).sum()
 }
 
-pub(super) fn last(evidence: &Evidence) -> Result<&Run, String> {
+pub(super) fn last(evidence: &InvariantEvidence) -> Result<&InvocationResult, String> {
     evidence.runs.last().ok_or_else(|| "nothing was invoked".into())
 }
 
-fn edge_failure_is_in_an_event(evidence: &Evidence) -> Result<(), String> {
+fn edge_failure_is_in_an_event(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     let Err(error) = &run.ended else { return Err("it did not fail".into()) };
     let mut events = run.reel.deliveries.iter().map(|delivery| &delivery.event);
@@ -95,7 +100,7 @@ fn edge_failure_is_in_an_event(evidence: &Evidence) -> Result<(), String> {
     ensure(found, || "no completed event of the node carries the failure".into())
 }
 
-fn drains_kept_their_time(evidence: &Evidence) -> Result<(), String> {
+fn drains_kept_their_time(evidence: &InvariantEvidence) -> Result<(), String> {
     let of_nodes = evidence.runs.iter().flat_map(|run| &run.reel.drains).map(|it| (it.took, it.limit));
     let of_graph = evidence.runs.iter().filter_map(|run| run.drained).map(|run| (run.took, run.limit));
     let limited: Vec<_> = of_nodes.chain(of_graph).filter_map(|(took, limit)| Some((took, limit?))).collect();
@@ -107,12 +112,12 @@ fn drains_kept_their_time(evidence: &Evidence) -> Result<(), String> {
 }
 
 /// After a drain gave up, the same invocation gives the same, and its events arrive.
-fn runs_again_as_before(evidence: &Evidence) -> Result<(), String> {
+fn runs_again_as_before(evidence: &InvariantEvidence) -> Result<(), String> {
     let gave_up =
         evidence.runs.iter().find(|run| run.drained.is_some_and(|drained| drained.summary.timeout_reached));
     let run = gave_up.ok_or("no drain ran into its time limit")?;
     let again = evidence.again.as_ref().ok_or("it was not invoked again")?;
-    let shown = |it: &Run| {
+    let shown = |it: &InvocationResult| {
         let state = it.state().and_then(|state| state.to_json().ok());
         (it.word(), state, it.reel.order())
     };
@@ -122,7 +127,7 @@ fn runs_again_as_before(evidence: &Evidence) -> Result<(), String> {
 }
 
 /// Every node that ran has both its events, although a drain gave up waiting for them.
-fn every_event_arrived(evidence: &Evidence) -> Result<(), String> {
+fn every_event_arrived(evidence: &InvariantEvidence) -> Result<(), String> {
     let gave_up =
         evidence.runs.iter().find(|run| run.reel.drains.iter().any(|drain| drain.summary.timeout_reached));
     let run = gave_up.ok_or("no drain ran into its time limit")?;
@@ -130,14 +135,14 @@ fn every_event_arrived(evidence: &Evidence) -> Result<(), String> {
     ensure(events == visits * 2, || format!("{visits} nodes ran, and {events} events arrived"))
 }
 
-fn ids_differ(evidence: &Evidence) -> Result<(), String> {
-    let ids: BTreeSet<_> = evidence.runs.iter().filter_map(Run::invocation).collect();
+fn ids_differ(evidence: &InvariantEvidence) -> Result<(), String> {
+    let ids: BTreeSet<_> = evidence.runs.iter().filter_map(InvocationResult::invocation).collect();
     ensure(ids.len() == evidence.runs.len(), || {
         format!("{} runs have {} ids", evidence.runs.len(), ids.len())
     })
 }
 
-fn last_save_is_all_there_is(evidence: &Evidence) -> Result<(), String> {
+fn last_save_is_all_there_is(evidence: &InvariantEvidence) -> Result<(), String> {
     let saves: Vec<_> = evidence.runs.iter().flat_map(|run| run.reel.saves()).collect();
     let (Some(first), Some(last)) = (saves.first(), saves.last()) else {
         return Err("nothing was saved".into());
@@ -146,7 +151,7 @@ fn last_save_is_all_there_is(evidence: &Evidence) -> Result<(), String> {
     ensure(first.state != last.state, || "the second save changed nothing".into())
 }
 
-fn scratch_is_not_saved(evidence: &Evidence) -> Result<(), String> {
+fn scratch_is_not_saved(evidence: &InvariantEvidence) -> Result<(), String> {
     let saves: Vec<_> = evidence.runs.iter().flat_map(|run| run.reel.saves()).collect();
     ensure(!saves.is_empty(), || "nothing was saved".into())?;
     let ended = last(evidence)?.state().map(|state| state.fields().count()).unwrap_or_default();
@@ -154,17 +159,17 @@ fn scratch_is_not_saved(evidence: &Evidence) -> Result<(), String> {
     ensure(all, || "a record holds the scratch field".into())
 }
 
-fn one_migration(evidence: &Evidence) -> Result<(), String> {
+fn one_migration(evidence: &InvariantEvidence) -> Result<(), String> {
     let count = migrations(evidence);
     ensure(count == 1, || format!("{count} migrations ran"))
 }
 
-pub(super) fn nothing_ran(evidence: &Evidence) -> Result<(), String> {
+pub(super) fn nothing_ran(evidence: &InvariantEvidence) -> Result<(), String> {
     let visits: usize = evidence.runs.iter().map(|run| run.reel.visits.len()).sum();
     ensure(!evidence.runs.is_empty() && visits == 0, || format!("{visits} nodes ran"))
 }
 
-pub(super) fn inner_state_is_the_subgraphs(evidence: &Evidence) -> Result<(), String> {
+pub(super) fn inner_state_is_the_subgraphs(evidence: &InvariantEvidence) -> Result<(), String> {
     let inner: Vec<_> =
         evidence.runs.iter().flat_map(|run| &run.reel.visits).filter(|it| it.namespace.len() > 1).collect();
     ensure(!inner.is_empty(), || "no node of a subgraph ran".into())?;
@@ -174,19 +179,19 @@ pub(super) fn inner_state_is_the_subgraphs(evidence: &Evidence) -> Result<(), St
     ensure(odd.is_none(), || format!("a node of the subgraph saw {:?}", odd.map(|odd| &odd.pre_state)))
 }
 
-pub(super) fn one_load_one_save(evidence: &Evidence) -> Result<(), String> {
+pub(super) fn one_load_one_save(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last(evidence)?;
     let (loads, saves) = (run.reel.loads(), run.reel.saves().count());
     ensure((loads, saves) == (1, 1), || format!("{loads} loads and {saves} saves"))
 }
 
 /// The suspended run and the one after it.
-fn pause(evidence: &Evidence) -> Result<(&Run, &Run), String> {
+fn pause(evidence: &InvariantEvidence) -> Result<(&InvocationResult, &InvocationResult), String> {
     let mut pairs = evidence.runs.windows(2).map(|window| (&window[0], &window[1]));
     pairs.find(|(it, _)| it.word() == "suspended").ok_or_else(|| "nothing was suspended and resumed".into())
 }
 
-fn suspending_node_did_not_run_again(evidence: &Evidence) -> Result<(), String> {
+fn suspending_node_did_not_run_again(evidence: &InvariantEvidence) -> Result<(), String> {
     let (paused, resumed) = pause(evidence)?;
     let gate = paused.reel.visits.last().map(|visit| &visit.namespace);
     let again = resumed.reel.visits.iter().any(|visit| Some(&visit.namespace) == gate);
@@ -195,7 +200,7 @@ fn suspending_node_did_not_run_again(evidence: &Evidence) -> Result<(), String> 
     })
 }
 
-fn resume_is_inside(evidence: &Evidence) -> Result<(), String> {
+fn resume_is_inside(evidence: &InvariantEvidence) -> Result<(), String> {
     let (paused, resumed) = pause(evidence)?;
     let outside = |it: &[String]| it[..it.len() - 1].to_vec();
     let gate = paused.reel.visits.last().map(|visit| outside(&visit.namespace));
@@ -205,7 +210,7 @@ fn resume_is_inside(evidence: &Evidence) -> Result<(), String> {
     ensure(inside, || format!("the first node after the resume is {first:?}"))
 }
 
-fn saved_at_suspend(evidence: &Evidence) -> Result<(), String> {
+fn saved_at_suspend(evidence: &InvariantEvidence) -> Result<(), String> {
     let (paused, _) = pause(evidence)?;
     let Ok(Ended::Suspended(it)) = &paused.ended else { return Err("it is not suspended".into()) };
     let saved = paused.reel.saves().next_back().ok_or("nothing was saved")?;
@@ -214,64 +219,63 @@ fn saved_at_suspend(evidence: &Evidence) -> Result<(), String> {
     ensure(saved == serde_json::Value::Object(state), || format!("saved was {saved}"))
 }
 
-fn session_was_assigned(evidence: &Evidence) -> Result<(), String> {
-    let assigned = evidence
-        .handled
-        .iter()
-        .any(|it| matches!(it.report.invoked, Some(Invoked::Start { assigned: true, session: Some(_), .. })));
+fn session_was_assigned(evidence: &InvariantEvidence) -> Result<(), String> {
+    let assigned = evidence.handled.iter().any(|it| {
+        matches!(it.report.invoked, Some(EngineInvocation::Start { assigned: true, session: Some(_), .. }))
+    });
     ensure(assigned, || "no session was named by the harness".into())
 }
 
-fn engine_has_session(evidence: &Evidence) -> Result<(), String> {
+fn engine_has_session(evidence: &InvariantEvidence) -> Result<(), String> {
     let mut visits = evidence.handled.iter().flat_map(|it| &it.reel.visits).peekable();
     ensure(visits.peek().is_some() && visits.all(|visit| visit.session.is_some()), || {
         "a node ran in no session".into()
     })
 }
 
-fn second_load_found(evidence: &Evidence) -> Result<(), String> {
+fn second_load_found(evidence: &InvariantEvidence) -> Result<(), String> {
     let loads: Vec<_> = evidence
         .handled
         .iter()
         .flat_map(|it| &it.reel.calls)
         .filter_map(|it| match it {
-            crate::tape::StoreCall::Load(found) => Some(found),
-            crate::tape::StoreCall::Save(_) => None,
+            crate::tape::SessionStoreCall::Load(found) => Some(found),
+            crate::tape::SessionStoreCall::Save(_) => None,
         })
         .collect();
     let right = matches!(loads.as_slice(), [None, Some(_), ..]);
     ensure(right, || format!("the loads found {loads:?}"))
 }
 
-fn first_suspended(evidence: &Evidence) -> Result<&base::Handled, String> {
+fn first_suspended(evidence: &InvariantEvidence) -> Result<&base::TransmissionResult, String> {
     let mut handled = evidence.handled.iter();
     let found = handled.find(|it| matches!(it.report.outcome, HarnessOutcome::Suspended(_)));
     found.ok_or_else(|| "nothing was suspended".into())
 }
 
-fn first_subscribed(evidence: &Evidence) -> Result<(), String> {
+fn first_subscribed(evidence: &InvariantEvidence) -> Result<(), String> {
     base::subscribed(first_suspended(evidence)?)
 }
 
-fn did_not_block(evidence: &Evidence) -> Result<(), String> {
+fn did_not_block(evidence: &InvariantEvidence) -> Result<(), String> {
     base::did_not_block(first_suspended(evidence)?)
 }
 
-fn at_most_one_run(evidence: &Evidence) -> Result<(), String> {
+fn at_most_one_run(evidence: &InvariantEvidence) -> Result<(), String> {
     let again = evidence.handled.iter().find(|it| base::retried(it));
     ensure(again.is_none() && !evidence.handled.is_empty(), || "something was tried twice".into())
 }
 
-fn no_session(evidence: &Evidence) -> Result<(), String> {
+fn no_session(evidence: &InvariantEvidence) -> Result<(), String> {
     let mut handled = evidence.handled.iter().peekable();
-    let none = |it: &base::Handled| {
-        matches!(it.report.invoked, Some(Invoked::Start { session: None, .. }))
+    let none = |it: &base::TransmissionResult| {
+        matches!(it.report.invoked, Some(EngineInvocation::Start { session: None, .. }))
             && it.reel.visits.iter().all(|visit| visit.session.is_none())
     };
     ensure(handled.peek().is_some() && handled.all(none), || "a session was passed".into())
 }
 
-fn store_untouched(evidence: &Evidence) -> Result<(), String> {
+fn store_untouched(evidence: &InvariantEvidence) -> Result<(), String> {
     let calls: usize = evidence.handled.iter().map(|it| it.reel.calls.len()).sum();
     ensure(!evidence.handled.is_empty() && calls == 0, || format!("the store was called {calls} times"))
 }

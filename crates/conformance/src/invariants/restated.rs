@@ -4,7 +4,7 @@ use crate::assertion_id::AssertionId;
 
 /// An invariant that repeats other assertions of the same case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct RestatedInvariant {
     /// The invariant.
     pub(crate) invariant: &'static str,
     /// The ids of those assertions. Each must have been made in the case. When the value that one of them demands is
@@ -12,7 +12,7 @@ pub(crate) struct Row {
     ids: &'static [&'static str],
 }
 
-impl Row {
+impl RestatedInvariant {
     /// Makes a row.
     #[must_use]
     pub(crate) const fn new(invariant: &'static str, ids: &'static [&'static str]) -> Self {
@@ -25,12 +25,12 @@ impl Row {
     }
 }
 
-const fn row(invariant: &'static str, ids: &'static [&'static str]) -> Row {
-    Row::new(invariant, ids)
+const fn row(invariant: &'static str, ids: &'static [&'static str]) -> RestatedInvariant {
+    RestatedInvariant::new(invariant, ids)
 }
 
 /// Invariants that restate assertions.
-pub(super) const RESTATED: &[Row] = &[
+pub(super) const RESTATED: &[RestatedInvariant] = &[
     // graph-engine
     row("drain_waited_for_all_events", &["drain_summary.undelivered_count", "observer_events"]),
     row("drain_events_for_synchronized_accumulator_read", &["node_accumulator_snapshots"]),

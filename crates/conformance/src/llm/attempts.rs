@@ -4,23 +4,24 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree::llm::{
-    Attempt, AttemptObserver, BoxFuture, ChatMessage, Error, Pace, Request, Response, RetryReason,
+    AsyncSleep, AttemptObserver, BoxFuture, ChatMessage, Error, ProviderCallAttempt, Request, Response,
+    RetryReason,
 };
 
 /// One attempt.
 #[derive(Debug, Clone)]
-pub(super) struct Tried {
+pub(super) struct RecordedAttempt {
     /// Why it was made; nothing for the first.
     pub(super) reason: Option<RetryReason>,
     /// The request.
     pub(super) request: Request,
     /// How it ended: its finish reason, or its error's category and message.
-    pub(super) ended: Option<Result<&'static str, Failed>>,
+    pub(super) ended: Option<Result<&'static str, FailedAttempt>>,
 }
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(super) struct FailedAttempt {
     /// The category.
     pub(super) category: &'static str,
     /// The error's message.
@@ -31,7 +32,7 @@ pub(super) struct Failed {
     pub(super) is_transient: bool,
 }
 
-impl Failed {
+impl FailedAttempt {
     pub(super) fn of(error: &Error) -> Self {
         let output = match error {
             Error::StructuredOutputInvalid(invalid) => Some(invalid.output_content.clone()),
@@ -42,7 +43,7 @@ impl Failed {
     }
 }
 
-impl Tried {
+impl RecordedAttempt {
     /// Returns the messages of the attempt that follow the caller's own messages.
     pub(super) fn appended(&self, own: usize) -> Vec<&ChatMessage> {
         self.request.messages.iter().skip(own).map(AsRef::as_ref).collect()
@@ -59,22 +60,22 @@ impl Tried {
 
 /// Keeps the attempts of one call.
 #[derive(Debug, Default)]
-pub(super) struct Attempts(Mutex<Vec<Tried>>);
+pub(super) struct AttemptRecorder(Mutex<Vec<RecordedAttempt>>);
 
-impl Attempts {
-    pub(super) fn all(self) -> Vec<Tried> {
+impl AttemptRecorder {
+    pub(super) fn all(self) -> Vec<RecordedAttempt> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl AttemptObserver for Attempts {
-    fn started(&self, attempt: &Attempt<'_>) {
-        let tried = Tried { reason: attempt.reason, request: attempt.request.clone(), ended: None };
+impl AttemptObserver for AttemptRecorder {
+    fn started(&self, attempt: &ProviderCallAttempt<'_>) {
+        let tried = RecordedAttempt { reason: attempt.reason, request: attempt.request.clone(), ended: None };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(tried);
     }
 
-    fn ended(&self, _attempt: &Attempt<'_>, outcome: Result<&Response, &Error>) {
-        let ended = outcome.map(|outcome| outcome.finish_reason.as_str()).map_err(Failed::of);
+    fn ended(&self, _attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>) {
+        let ended = outcome.map(|outcome| outcome.finish_reason.as_str()).map_err(FailedAttempt::of);
         if let Some(last) = self.0.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             last.ended = Some(ended);
         }
@@ -83,15 +84,15 @@ impl AttemptObserver for Attempts {
 
 /// Lets the runtime's time pass, which stands still while anything can run, and counts the pauses.
 #[derive(Debug, Default)]
-pub(super) struct Pauses(Mutex<Vec<Duration>>);
+pub(super) struct PauseRecorder(Mutex<Vec<Duration>>);
 
-impl Pauses {
+impl PauseRecorder {
     pub(super) fn all(self) -> Vec<Duration> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pace for Pauses {
+impl AsyncSleep for PauseRecorder {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(length);
         Box::pin(tokio::time::sleep(length))

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use singletree::llm::{Request, RuntimeConfig};
 
-use super::values::{Made, config, take_request};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use super::values::{ValueResult, config, take_request};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 
 /// The operation of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum ProviderOperation {
     /// Ask for an answer.
     Complete,
     /// Ask whether asking would work.
@@ -19,34 +19,34 @@ pub(super) enum Operation {
 
 /// A call.
 #[derive(Debug)]
-pub(super) struct CallSpec {
+pub(super) struct ProviderCallSpec {
     /// Where it stands.
     pub(super) path: String,
     /// The operation.
-    pub(super) operation: Operation,
+    pub(super) operation: ProviderOperation,
     /// The request, or the reason why such a request cannot be constructed.
-    pub(super) request: Made<Request>,
+    pub(super) request: ValueResult<Request>,
     /// Whether it is asked delta by delta.
     pub(super) is_streamed: bool,
     /// How the call is tried again.
-    pub(super) retry: Option<RetrySpec>,
+    pub(super) retry: Option<CallRetrySpec>,
     /// How often the engine's retry around it tries.
     pub(super) node_attempts: Option<u32>,
     /// The expected request body.
-    pub(super) wire_request: Option<Spot>,
+    pub(super) wire_request: Option<LocatedNode>,
     /// The checks of the sent request.
-    pub(super) wire_checks: Option<Spot>,
+    pub(super) wire_checks: Option<LocatedNode>,
     /// Keys that are not sent.
-    pub(super) wire_absent: Option<Spot>,
+    pub(super) wire_absent: Option<LocatedNode>,
     /// The expected outcome.
-    pub(super) expected: Option<Spot>,
+    pub(super) expected: Option<LocatedNode>,
     /// The invariants of the call.
-    pub(super) invariants: Option<Spot>,
+    pub(super) invariants: Option<LocatedNode>,
 }
 
 /// A retry at the level of the call (conformance-adapter §5.11).
 #[derive(Debug, Clone, Default)]
-pub(super) struct RetrySpec {
+pub(super) struct CallRetrySpec {
     /// How many attempts there are in all; the default of the crate otherwise.
     pub(super) max_attempts: Option<u32>,
     /// How long is waited, always.
@@ -57,12 +57,12 @@ pub(super) struct RetrySpec {
     pub(super) reask: Option<String>,
 }
 
-impl CallSpec {
+impl ProviderCallSpec {
     /// Reads a call of a list, with everything that is expected of it.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn of_list(spot: Spot) -> Outcome<Self> {
+    pub(super) fn of_list(spot: LocatedNode) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
         let mut call = Self::take(&mut block, path)?;
@@ -77,7 +77,7 @@ impl CallSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn of_case(spot: Spot, case: &mut Fields) -> Outcome<Self> {
+    pub(super) fn of_case(spot: LocatedNode, case: &mut YamlMapReader) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
         let mut call = Self::take(&mut block, path)?;
@@ -86,13 +86,13 @@ impl CallSpec {
         Ok(call)
     }
 
-    fn take(block: &mut Fields, path: String) -> Outcome<Self> {
+    fn take(block: &mut YamlMapReader, path: String) -> Outcome<Self> {
         let operation = block.need("operation")?;
         let operation = match operation.text()? {
-            "complete" => Operation::Complete,
-            "ready" => Operation::Ready,
+            "complete" => ProviderOperation::Complete,
+            "ready" => ProviderOperation::Ready,
             other => {
-                return Err(Failure::reader(&operation.path, format!("unknown operation '{other}'")));
+                return Err(CaseFailure::reader(&operation.path, format!("unknown operation '{other}'")));
             }
         };
         Ok(Self {
@@ -110,23 +110,23 @@ impl CallSpec {
         })
     }
 
-    fn take_expected(&mut self, block: &mut Fields) -> Outcome<()> {
+    fn take_expected(&mut self, block: &mut YamlMapReader) -> Outcome<()> {
         self.wire_request = block.take("expected_wire_request");
         self.wire_checks = block.take("expected_wire_request_checks");
         self.wire_absent = block.take("expected_wire_request_absent_keys");
         self.expected = block.take("expected");
         self.invariants = block.take("invariants");
-        let complete = self.operation == Operation::Complete;
+        let complete = self.operation == ProviderOperation::Complete;
         if !complete && (self.is_streamed || self.retry.is_some() || self.node_attempts.is_some()) {
-            return Err(Failure::reader(&self.path, "'ready' is asked once, and whole"));
+            return Err(CaseFailure::reader(&self.path, "'ready' is asked once, and whole"));
         }
         Ok(())
     }
 }
 
-fn retry(spot: Spot) -> Outcome<RetrySpec> {
+fn retry(spot: LocatedNode) -> Outcome<CallRetrySpec> {
     let mut block = spot.fields()?;
-    let mut spec = RetrySpec {
+    let mut spec = CallRetrySpec {
         max_attempts: block.take("max_attempts").map(|it| attempts(&it)).transpose()?,
         ..RetrySpec::default()
     };
@@ -137,11 +137,11 @@ fn retry(spot: Spot) -> Outcome<RetrySpec> {
         let mut backoff = backoff.fields()?;
         let kind = backoff.need("type")?;
         if kind.text()? != "deterministic" {
-            return Err(Failure::reader(&kind.path, format!("unknown backoff '{}'", kind.text()?)));
+            return Err(CaseFailure::reader(&kind.path, format!("unknown backoff '{}'", kind.text()?)));
         }
         let seconds = backoff.need("seconds")?;
         let wait = Duration::try_from_secs_f64(seconds.number()?);
-        spec.backoff = Some(wait.map_err(|error| Failure::reader(&seconds.path, error.to_string()))?);
+        spec.backoff = Some(wait.map_err(|error| CaseFailure::reader(&seconds.path, error.to_string()))?);
         backoff.finish()?;
     }
     if let Some(schedule) = block.take("per_attempt_override") {
@@ -156,7 +156,7 @@ fn retry(spot: Spot) -> Outcome<RetrySpec> {
     Ok(spec)
 }
 
-fn node_attempts(spot: Spot) -> Outcome<u32> {
+fn node_attempts(spot: LocatedNode) -> Outcome<u32> {
     let mut block = spot.fields()?;
     let count = attempts(&block.need("max_attempts")?)?;
     if let Some(it) = block.take("classifier") {
@@ -166,13 +166,13 @@ fn node_attempts(spot: Spot) -> Outcome<u32> {
     Ok(count)
 }
 
-fn attempts(spot: &Spot) -> Outcome<u32> {
-    u32::try_from(spot.whole()?).map_err(|_| Failure::reader(&spot.path, "is no number of attempts"))
+fn attempts(spot: &LocatedNode) -> Outcome<u32> {
+    u32::try_from(spot.whole()?).map_err(|_| CaseFailure::reader(&spot.path, "is no number of attempts"))
 }
 
-fn default_classifier(spot: &Spot) -> Outcome<()> {
+fn default_classifier(spot: &LocatedNode) -> Outcome<()> {
     match spot.text()? {
         "default" => Ok(()),
-        other => Err(Failure::reader(&spot.path, format!("unknown classifier '{other}'"))),
+        other => Err(CaseFailure::reader(&spot.path, format!("unknown classifier '{other}'"))),
     }
 }

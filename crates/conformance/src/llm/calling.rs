@@ -5,19 +5,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree::llm::{Ask, Backoff, Delta, Error, Provider, Request, Response, Retry, Shown};
+use singletree::llm::{
+    Error, ModelRetryBackoff, ModelRetryPolicy, ModelStreamUpdate, Provider, ProviderCall, Request, Response,
+    ResponseDelta,
+};
 use singletree_providers::HttpProvider;
 
-use super::attempts::{Attempts, Pauses, Tried};
-use super::call::{CallSpec, Operation, RetrySpec};
+use super::attempts::{AttemptRecorder, PauseRecorder, RecordedAttempt};
+use super::call::{CallRetrySpec, ProviderCallSpec, ProviderOperation};
 use super::node;
-use super::peer::{Answer, BASE_URL, Captured, Peer};
-use super::spec::Mapping;
+use super::peer::{BASE_URL, CapturedRequest, MockHttpAnswer, MockProviderServer};
+use super::spec::ProviderMapping;
 use crate::failure::Outcome;
 
 /// The results of a call.
 #[derive(Debug)]
-pub(super) struct Called {
+pub(super) struct ProviderCallResult {
     /// The request as the caller wrote it; none for a probe, and none when the request cannot be constructed.
     pub(super) asked: Option<Request>,
     /// The same, after the call.
@@ -25,17 +28,17 @@ pub(super) struct Called {
     /// Whether it was asked delta by delta.
     pub(super) is_streamed: bool,
     /// How it was tried again.
-    pub(super) retry: Option<RetrySpec>,
+    pub(super) retry: Option<CallRetrySpec>,
     /// The requests that were sent.
-    pub(super) sent: Vec<Captured>,
+    pub(super) sent: Vec<CapturedRequest>,
     /// How it ended.
-    pub(super) ended: Result<Ended, Error>,
+    pub(super) ended: Result<CallCompletion, Error>,
     /// The deltas that were shown of the last attempt.
-    pub(super) shown: Vec<Delta>,
+    pub(super) shown: Vec<ResponseDelta>,
     /// How many deltas were shown in all.
     pub(super) shown_ever: usize,
     /// Its attempts.
-    pub(super) tried: Vec<Tried>,
+    pub(super) tried: Vec<RecordedAttempt>,
     /// The waits between them.
     pub(super) pauses: Vec<Duration>,
     /// How often a retry was announced.
@@ -50,19 +53,19 @@ pub(super) struct Called {
 
 /// How a call that succeeded ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum CallCompletion {
     /// The model would answer.
     Ready,
     /// It answered.
     Answered(Box<Response>),
 }
 
-impl Called {
+impl ProviderCallResult {
     /// Returns the answer, if there is one.
     pub(super) fn response(&self) -> Result<&Response, String> {
         match &self.ended {
-            Ok(Ended::Answered(response)) => Ok(response),
-            Ok(Ended::Ready) => Err("nothing was asked".into()),
+            Ok(CallCompletion::Answered(response)) => Ok(response),
+            Ok(CallCompletion::Ready) => Err("nothing was asked".into()),
             Err(error) => Err(format!("it failed: {} ({error})", error.category())),
         }
     }
@@ -71,12 +74,12 @@ impl Called {
     pub(super) fn error(&self) -> Result<&Error, String> {
         match &self.ended {
             Err(error) => Ok(error),
-            Ok(Ended::Ready | Ended::Answered(_)) => Err("it did not fail".into()),
+            Ok(CallCompletion::Ready | CallCompletion::Answered(_)) => Err("it did not fail".into()),
         }
     }
 
     /// Returns the answers that it got, one for each request.
-    pub(super) fn answers(&self) -> impl DoubleEndedIterator<Item = &Answer> {
+    pub(super) fn answers(&self) -> impl DoubleEndedIterator<Item = &MockHttpAnswer> {
         self.sent.iter().filter_map(|it| it.answer.as_ref())
     }
 }
@@ -85,14 +88,18 @@ impl Called {
 ///
 /// # Errors
 /// When something that the case describes cannot be built.
-pub(super) async fn perform(spec: &CallSpec, provider: &Arc<HttpProvider>, peer: &Peer) -> Outcome<Called> {
-    let mut called = Called {
+pub(super) async fn perform(
+    spec: &ProviderCallSpec,
+    provider: &Arc<HttpProvider>,
+    peer: &MockProviderServer,
+) -> Outcome<ProviderCallResult> {
+    let mut called = ProviderCallResult {
         asked: None,
         asked_after: None,
         is_streamed: spec.is_streamed,
         retry: spec.retry.clone(),
         sent: Vec::new(),
-        ended: Ok(Ended::Ready),
+        ended: Ok(CallCompletion::Ready),
         shown: Vec::new(),
         shown_ever: 0,
         tried: Vec::new(),
@@ -103,19 +110,21 @@ pub(super) async fn perform(spec: &CallSpec, provider: &Arc<HttpProvider>, peer:
         left: 0,
     };
     match (spec.operation, &spec.request) {
-        (Operation::Ready, _) => called.ended = provider.ready().await.map(|()| Ended::Ready),
-        (Operation::Complete, Ok(request)) => {
+        (ProviderOperation::Ready, _) => {
+            called.ended = provider.ready().await.map(|()| CallCompletion::Ready)
+        }
+        (ProviderOperation::Complete, Ok(request)) => {
             called.asked = Some(request.clone());
             let request = request.clone();
             let ended = match spec.node_attempts {
                 Some(attempts) => node::complete(provider, &request, attempts).await?,
                 None => complete(&request, provider, &mut called).await,
             };
-            called.ended = ended.map(|ended| Ended::Answered(Box::new(ended)));
+            called.ended = ended.map(|ended| CallCompletion::Answered(Box::new(ended)));
             called.asked_after = Some(request);
         }
-        (Operation::Complete, Err(error)) => {
-            let detail = singletree::llm::Detail::new(error.to_string());
+        (ProviderOperation::Complete, Err(error)) => {
+            let detail = singletree::llm::ProviderErrorDetail::new(error.to_string());
             called.ended = Err(Error::InvalidRequest(detail));
         }
     }
@@ -130,23 +139,23 @@ pub(super) async fn perform(spec: &CallSpec, provider: &Arc<HttpProvider>, peer:
 async fn complete(
     request: &Request,
     provider: &HttpProvider,
-    called: &mut Called,
+    called: &mut ProviderCallResult,
 ) -> Result<Response, Error> {
-    let (attempts, pauses) = (Attempts::default(), Pauses::default());
-    let heard = Arc::new(Heard::default());
+    let (attempts, pauses) = (AttemptRecorder::default(), PauseRecorder::default());
+    let heard = Arc::new(RetryCallbackLog::default());
     let retry = called.retry.as_ref().map(|retry| retry.build(&heard));
-    let mut ask = Ask::of(provider).observed_by(&attempts);
+    let mut ask = ProviderCall::of(provider).observed_by(&attempts);
     if let Some(retry) = &retry {
         ask = ask.retrying(retry, &pauses, &|| 1.0);
     }
     let ended = if called.is_streamed {
         let (shown, ever) = (&mut called.shown, &mut called.shown_ever);
         ask.stream(request, |ask| match ask {
-            Shown::Delta(delta) => {
+            ModelStreamUpdate::Delta(delta) => {
                 shown.push(delta.clone());
                 *ever += 1;
             }
-            Shown::Void => shown.clear(),
+            ModelStreamUpdate::Void => shown.clear(),
         })
         .await
     } else {
@@ -161,23 +170,24 @@ async fn complete(
 
 /// The records of a retry's callbacks.
 #[derive(Debug, Default)]
-struct Heard {
+struct RetryCallbackLog {
     announced: Mutex<usize>,
     corrections: Mutex<Vec<String>>,
 }
 
-impl RetrySpec {
-    fn build(&self, heard: &Arc<Heard>) -> Retry {
+impl CallRetrySpec {
+    fn build(&self, heard: &Arc<RetryCallbackLog>) -> ModelRetryPolicy {
         let announcing = heard.clone();
-        let mut retry = Retry::new().per_attempt_override(self.overrides.clone()).on_retry(move |_, _| {
-            *announcing.announced.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-            Box::pin(async { ControlFlow::Continue(()) })
-        });
+        let mut retry =
+            ModelRetryPolicy::new().per_attempt_override(self.overrides.clone()).on_retry(move |_, _| {
+                *announcing.announced.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+                Box::pin(async { ControlFlow::Continue(()) })
+            });
         if let Some(attempts) = self.max_attempts {
             retry = retry.max_attempts(attempts);
         }
         if let Some(wait) = self.backoff {
-            retry = retry.backoff(Backoff::Constant(wait));
+            retry = retry.backoff(ModelRetryBackoff::Constant(wait));
         }
         if let Some(template) = self.reask.clone() {
             let hearing = heard.clone();
@@ -215,12 +225,15 @@ fn render(template: &str, output: &str, error: &str) -> String {
 }
 
 /// Requests the answer of a stream once more without streaming, from a server of its own.
-async fn asked_whole(called: &Called, provider: &HttpProvider) -> Option<Result<Response, Error>> {
+async fn asked_whole(
+    called: &ProviderCallResult,
+    provider: &HttpProvider,
+) -> Option<Result<Response, Error>> {
     let request = called.asked.as_ref()?;
     let chunks = called.answers().next_back().filter(|answer| answer.is_streamed())?.parts();
-    let answer = Answer::of_body(at_once(chunks));
-    let mapping = Mapping { wire: provider.wire(), streams: provider.capabilities().streaming };
-    let peer = Arc::new(Peer::new(mapping, vec![answer], None));
+    let answer = MockHttpAnswer::of_body(at_once(chunks));
+    let mapping = ProviderMapping { wire: provider.wire(), streams: provider.capabilities().streaming };
+    let peer = Arc::new(MockProviderServer::new(mapping, vec![answer], None));
     let built = HttpProvider::builder(provider.wire(), provider.model(), peer)
         .base_url(BASE_URL)
         .capabilities(provider.capabilities())

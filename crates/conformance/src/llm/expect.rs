@@ -5,27 +5,27 @@ use std::error::Error as StdError;
 use serde_json::{Value, json};
 use singletree::llm::{ChatMessage, Error, Response};
 
-use super::call::CallSpec;
-use super::calling::Called;
-use super::peer::{Answer, KEY};
-use super::spec::Mapping;
+use super::call::ProviderCallSpec;
+use super::calling::ProviderCallResult;
+use super::peer::{KEY, MockHttpAnswer};
+use super::spec::ProviderMapping;
 use super::{NO_SPANS, invariants, wire};
-use crate::check::{Checker, ensure};
+use crate::check::{AssertionChecker, ensure};
 use crate::errors::exposes;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
-use crate::matcher::Extra;
-use crate::yaml::Yaml;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
+use crate::matcher::ExtraKeyPolicy;
+use crate::yaml::YamlValue;
 
 /// Asserts everything that a case says of a call.
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
 pub(super) fn expect(
-    checker: &mut Checker,
-    spec: &CallSpec,
-    mapping: Mapping,
-    called: &Called,
+    checker: &mut AssertionChecker,
+    spec: &ProviderCallSpec,
+    mapping: ProviderMapping,
+    called: &ProviderCallResult,
 ) -> Outcome<()> {
     if let Some(wanted) = &spec.wire_request {
         wire::request(checker, wanted, mapping, called);
@@ -37,7 +37,7 @@ pub(super) fn expect(
         wire::absent_keys(checker, wanted, called)?;
     }
     keeps_the_key(checker, called);
-    let mut blocks: Vec<Spot> = spec.invariants.clone().into_iter().collect();
+    let mut blocks: Vec<LocatedNode> = spec.invariants.clone().into_iter().collect();
     match spec.expected.clone() {
         Some(wanted) => outcome(checker, wanted.fields()?, (mapping, called), &mut blocks)?,
         // A call of which nothing is said must succeed.
@@ -54,20 +54,20 @@ fn told(error: &Error) -> String {
 }
 
 /// Asserts that no error message contains the provider's key (INV-16).
-fn keeps_the_key(checker: &mut Checker, called: &Called) {
+fn keeps_the_key(checker: &mut AssertionChecker, called: &ProviderCallResult) {
     let Err(error) = &called.ended else { return };
     let mut causes = std::iter::successors(Some(error as &dyn StdError), |it| (*it).source());
     let tells = causes.any(|cause| cause.to_string().contains(KEY) || format!("{cause:?}").contains(KEY));
     if tells {
-        checker.failures.push(Failure::assertion("the case", "an error tells the provider's key"));
+        checker.failures.push(CaseFailure::assertion("the case", "an error tells the provider's key"));
     }
 }
 
 fn outcome(
-    checker: &mut Checker,
-    mut wanted: Fields,
-    (mapping, called): (Mapping, &Called),
-    blocks: &mut Vec<Spot>,
+    checker: &mut AssertionChecker,
+    mut wanted: YamlMapReader,
+    (mapping, called): (ProviderMapping, &ProviderCallResult),
+    blocks: &mut Vec<LocatedNode>,
 ) -> Outcome<()> {
     let expected = wanted.path().to_owned();
     let (response, raises, success) =
@@ -105,7 +105,7 @@ fn outcome(
     wanted.finish()
 }
 
-fn respond(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
+fn respond(checker: &mut AssertionChecker, spot: LocatedNode, called: &ProviderCallResult) -> Outcome<()> {
     let path = spot.path.clone();
     let mut wanted = spot.fields()?;
     let response = match called.response() {
@@ -122,7 +122,7 @@ fn respond(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
         checker.exactly(&spot, response.finish_reason.as_str());
     }
     if let Some(spot) = wanted.take("usage") {
-        checker.value(&spot, &usage(response), Extra::Allowed);
+        checker.value(&spot, &usage(response), ExtraKeyPolicy::Allowed);
     }
     if let Some(spot) = wanted.take("parsed") {
         checker.exactly(&spot, response.parsed.clone());
@@ -147,7 +147,7 @@ fn usage(response: &Response) -> Value {
 
 /// Asserts the keys of a message that the fixture names. Content that is not there is null, as is content without
 /// anything.
-fn message(checker: &mut Checker, spot: Spot, message: &ChatMessage) -> Outcome<()> {
+fn message(checker: &mut AssertionChecker, spot: LocatedNode, message: &ChatMessage) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     if let Some(spot) = wanted.take("role") {
         checker.exactly(&spot, message.role.as_str());
@@ -160,7 +160,7 @@ fn message(checker: &mut Checker, spot: Spot, message: &ChatMessage) -> Outcome<
         checker.exactly(&spot, actual);
     }
     if let Some(spot) = wanted.take("tool_calls") {
-        if matches!(spot.node.value, Yaml::List(_)) {
+        if matches!(spot.node.value, YamlValue::List(_)) {
             tool_calls(checker, spot, message)?;
         } else {
             let calls = serde_json::to_value(&message.tool_calls).unwrap_or_default();
@@ -171,7 +171,7 @@ fn message(checker: &mut Checker, spot: Spot, message: &ChatMessage) -> Outcome<
 }
 
 /// Asserts the calls, one by one; of each the keys that the fixture names.
-fn tool_calls(checker: &mut Checker, spot: Spot, message: &ChatMessage) -> Outcome<()> {
+fn tool_calls(checker: &mut AssertionChecker, spot: LocatedNode, message: &ChatMessage) -> Outcome<()> {
     let path = spot.path.clone();
     let wanted = spot.items()?;
     let (count, found) = (wanted.len(), message.tool_calls.len());
@@ -196,7 +196,11 @@ fn tool_calls(checker: &mut Checker, spot: Spot, message: &ChatMessage) -> Outco
 
 /// Asserts that keys of the server's answer are in `raw` unchanged. A stream has no single body: its keys are those
 /// of its chunks, where the last value counts and the choices are merged.
-fn raw(checker: &mut Checker, spot: Spot, (response, called): (&Response, &Called)) -> Outcome<()> {
+fn raw(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    (response, called): (&Response, &ProviderCallResult),
+) -> Outcome<()> {
     let mut block = spot.fields()?;
     let keys = block.need("required_keys")?;
     block.finish()?;
@@ -208,7 +212,7 @@ fn raw(checker: &mut Checker, spot: Spot, (response, called): (&Response, &Calle
     Ok(())
 }
 
-fn raw_key(raw: &Value, key: &str, answer: Option<&Answer>) -> Result<(), String> {
+fn raw_key(raw: &Value, key: &str, answer: Option<&MockHttpAnswer>) -> Result<(), String> {
     let found = raw.get(key).ok_or_else(|| format!("raw has no '{key}': {raw}"))?;
     let answer = answer.ok_or("there was no answer")?;
     if answer.is_streamed() && ["choices", "object"].contains(&key) {
@@ -218,7 +222,7 @@ fn raw_key(raw: &Value, key: &str, answer: Option<&Answer>) -> Result<(), String
     ensure(came == Some(found), || format!("raw has {found} under '{key}', and {came:?} came"))
 }
 
-fn raise(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
+fn raise(checker: &mut AssertionChecker, spot: LocatedNode, called: &ProviderCallResult) -> Outcome<()> {
     let path = spot.path.clone();
     let mut wanted = spot.fields()?;
     let error = match called.error() {
@@ -239,7 +243,7 @@ fn raise(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
         exposes(checker, spot, &exposed(error))?;
     }
     // The cause is kept where there is one (llm-provider §7).
-    if let Some(Answer::Failure) = called.answers().next_back() {
+    if let Some(MockHttpAnswer::Failure) = called.answers().next_back() {
         checker.holds(&path, ensure(error.source().is_some(), || "the error has lost its cause".into()));
     }
     wanted.finish()
@@ -260,7 +264,7 @@ fn exposed(error: &Error) -> Value {
 }
 
 /// Reads the expected spans, asserts the part that the attempts show, and reports that spans are not captured.
-fn spans(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
+fn spans(checker: &mut AssertionChecker, spot: LocatedNode, called: &ProviderCallResult) -> Outcome<()> {
     let path = spot.path.clone();
     let wanted = spot.items()?;
     let (count, found) = (wanted.len(), called.tried.len());
@@ -270,7 +274,7 @@ fn spans(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
         checker.exactly(&span.need("attempt_index")?, index);
         let tried = called.tried.get(index);
         if let Some(spot) = span.take("error_category") {
-            checker.exactly(&spot, tried.and_then(super::attempts::Tried::category));
+            checker.exactly(&spot, tried.and_then(super::attempts::RecordedAttempt::category));
         }
         if let Some(spot) = span.take("attributes") {
             spot.fields()?;

@@ -1,26 +1,26 @@
 //! Invariants of llm-provider (conformance-adapter §5.9): each is a check of its own. A name that is in no table here
 //! fails the case.
 
-use super::calling::Called;
+use super::calling::ProviderCallResult;
 use super::{NO_SPANS, rules, streamed, tried};
-use crate::check::{Checker, ensure};
-use crate::failure::Failure;
-use crate::fields::Spot;
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::CaseFailure;
+use crate::fields::LocatedNode;
 
 /// A check of one call.
-pub(super) type Measure = fn(&Called) -> Result<(), String>;
+pub(super) type Measure = fn(&ProviderCallResult) -> Result<(), String>;
 
 /// A check of one call whose name says which fields it is about.
-pub(super) type NamedMeasure = fn(&Called, &str) -> Result<(), String>;
+pub(super) type NamedMeasure = fn(&ProviderCallResult, &str) -> Result<(), String>;
 
 /// A row: a name, or how names begin or end where a star stands, and its check.
-pub(super) type Row = (&'static str, Measure);
+pub(super) type MeasureRow = (&'static str, Measure);
 
 /// A row whose check reads the name.
-pub(super) type NamedRow = (&'static str, NamedMeasure);
+pub(super) type NamedMeasureRow = (&'static str, NamedMeasure);
 
 /// Invariants about the input of a call and its result.
-const OF_CALLS: &[Row] = &[
+const OF_CALLS: &[MeasureRow] = &[
     ("caller_messages_unmutated", caller_is_unmodified),
     ("caller_config_unmutated", caller_is_unmodified),
     ("no_request_issued", no_request),
@@ -37,10 +37,10 @@ const OF_CALLS: &[Row] = &[
 ];
 
 /// The tables, in the order in which they are searched; a family of names comes after every whole name.
-const TABLES: &[&[Row]] = &[OF_CALLS, tried::ROWS, streamed::ROWS, rules::ROWS, rules::FAMILIES];
+const TABLES: &[&[MeasureRow]] = &[OF_CALLS, tried::ROWS, streamed::ROWS, rules::ROWS, rules::FAMILIES];
 
 /// Asserts the invariants of a block about calls: each must hold for every one of them.
-pub(super) fn check(checker: &mut Checker, block: Spot, calls: &[&Called]) {
+pub(super) fn check(checker: &mut AssertionChecker, block: LocatedNode, calls: &[&ProviderCallResult]) {
     let Some(mut named) = checker.take(block.fields()) else { return };
     while let Some((name, value)) = named.next() {
         match (measure(&name), named_measure(&name)) {
@@ -54,7 +54,7 @@ pub(super) fn check(checker: &mut Checker, block: Spot, calls: &[&Called]) {
             }
             (None, None) => {
                 let what = format!("unknown invariant '{name}'");
-                checker.failures.push(Failure::reader(&value.path, what));
+                checker.failures.push(CaseFailure::reader(&value.path, what));
             }
         }
     }
@@ -85,22 +85,22 @@ fn names(pattern: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// The changed part.
-pub(super) fn caller_is_unmodified(called: &Called) -> Result<(), String> {
+pub(super) fn caller_is_unmodified(called: &ProviderCallResult) -> Result<(), String> {
     let asked = called.asked.as_ref().ok_or("nothing was asked")?;
     ensure(called.asked_after.as_ref() == Some(asked), || "the caller's request was changed".into())
 }
 
-fn no_request(called: &Called) -> Result<(), String> {
+fn no_request(called: &ProviderCallResult) -> Result<(), String> {
     ensure(called.sent.is_empty(), || format!("{} requests were sent", called.sent.len()))
 }
 
-fn shows_nothing(called: &Called) -> Result<(), String> {
+fn shows_nothing(called: &ProviderCallResult) -> Result<(), String> {
     ensure(called.is_streamed && called.shown_ever == 0, || {
         format!("{} deltas were shown", called.shown_ever)
     })
 }
 
-fn needs_spans(_: &Called) -> Result<(), String> {
+fn needs_spans(_: &ProviderCallResult) -> Result<(), String> {
     Err(NO_SPANS.into())
 }
 

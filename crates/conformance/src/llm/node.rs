@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use singletree::engine::{END, Graph, InvokeOptions, NodeError, Retry, Schema, Snapshot, Update};
+use singletree::engine::{END, Graph, InvokeOptions, NodeError, Retry, Snapshot, StateSchema, StateUpdate};
 use singletree::llm::{Error, Provider, Request, Response};
 use singletree_providers::HttpProvider;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CaseFailure, Outcome};
 
 const NODE: &str = "call";
 
@@ -19,7 +19,7 @@ pub(super) async fn complete(
     request: &Request,
     attempts: u32,
 ) -> Outcome<Result<Response, Error>> {
-    let failed = |it: String| Failure::build("retry_middleware", it);
+    let failed = |it: String| CaseFailure::build("retry_middleware", it);
     let ended: Arc<Mutex<Option<Result<Response, Error>>>> = Arc::default();
     let (provider, request, keeps) = (provider.clone(), Arc::new(request.clone()), ended.clone());
     let body = move |_| {
@@ -27,21 +27,21 @@ pub(super) async fn complete(
         async move {
             let outcome = provider.complete(&request).await;
             let told = match &outcome {
-                Ok(_) => Ok(Update::new()),
+                Ok(_) => Ok(StateUpdate::new()),
                 Err(error) => Err(NodeError::new(error.to_string()).with_category(error.category())),
             };
             *keeps.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             told
         }
     };
-    let graph = Graph::<Snapshot>::builder_with(Schema::new("call", Vec::new()))
+    let graph = Graph::<Snapshot>::builder_with(StateSchema::new("call", Vec::new()))
         .node(NODE, body)
         .edge(NODE, END)
         .entry(NODE)
         .node_middleware(NODE, Retry::new().max_attempts(attempts))
         .compile()
         .map_err(|error| failed(error.to_string()))?;
-    let invoked = graph.invoke(Update::new(), InvokeOptions::new()).await;
+    let invoked = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await;
     let ended = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (invoked, ended) {
         (Ok(_), Some(Ok(response))) => Ok(Ok(response)),

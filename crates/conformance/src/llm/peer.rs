@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use singletree_http::{BoxFuture, Error, HttpRequest, HttpResponse, Method, Result, Transport};
 use singletree_providers::Wire;
 
-use super::spec::Mapping;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use super::spec::ProviderMapping;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 
 /// Where the server is said to be. No such host exists.
 pub(super) const BASE_URL: &str = "https://provider.invalid";
@@ -24,16 +24,16 @@ const MADE_UP: &str = "*";
 
 /// One answer.
 #[derive(Debug, Clone)]
-pub(super) enum Answer {
+pub(super) enum MockHttpAnswer {
     /// No connection.
     Failure,
     /// A status, headers and a body.
-    Response { status: u16, headers: Vec<(String, String)>, body: Body },
+    Response { status: u16, headers: Vec<(String, String)>, body: MockAnswerBody },
 }
 
 /// The body of an answer.
 #[derive(Debug, Clone)]
-pub(super) enum Body {
+pub(super) enum MockAnswerBody {
     /// Nothing.
     Empty,
     /// JSON.
@@ -46,17 +46,17 @@ pub(super) enum Body {
 
 /// The answer to a probe.
 #[derive(Debug, Clone)]
-pub(super) struct Health {
+pub(super) struct HealthProbeAnswer {
     path: String,
-    answer: Answer,
+    answer: MockHttpAnswer,
 }
 
-impl Answer {
+impl MockHttpAnswer {
     /// Reads an answer.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let answer = Self::take(&mut block)?;
         block.finish()?;
@@ -66,10 +66,10 @@ impl Answer {
     /// Makes the answer of a server that succeeds.
     #[must_use]
     pub(super) fn of_body(body: Value) -> Self {
-        Self::Response { status: 200, headers: Vec::new(), body: Body::Json(body) }
+        Self::Response { status: 200, headers: Vec::new(), body: MockAnswerBody::Json(body) }
     }
 
-    fn take(block: &mut Fields) -> Outcome<Self> {
+    fn take(block: &mut YamlMapReader) -> Outcome<Self> {
         if let Some(failure) = block.take("connection_failure")
             && failure.truth()?
         {
@@ -79,7 +79,7 @@ impl Answer {
             Some(spot) => u16::try_from(spot.whole()?)
                 .ok()
                 .filter(|it| (100..600).contains(it))
-                .ok_or_else(|| Failure::reader(&spot.path, "is no status"))?,
+                .ok_or_else(|| CaseFailure::reader(&spot.path, "is no status"))?,
             None => 200,
         };
         let mut headers = Vec::new();
@@ -90,16 +90,16 @@ impl Answer {
             }
         }
         let body = match (block.take("body"), block.take("stream_body")) {
-            (None, None) => Body::Empty,
+            (None, None) => MockAnswerBody::Empty,
             (Some(body), None) => match body.node.to_json() {
-                Value::String(text) => Body::Text(text),
-                value => Body::Json(value),
+                Value::String(text) => MockAnswerBody::Text(text),
+                value => MockAnswerBody::Json(value),
             },
             (None, Some(chunks)) => {
-                Body::Events(chunks.items()?.iter().map(|item| item.node.to_json()).collect())
+                MockAnswerBody::Events(chunks.items()?.iter().map(|item| item.node.to_json()).collect())
             }
             (Some(_), Some(_)) => {
-                return Err(Failure::reader(block.path(), "has both 'body' and 'stream_body'"));
+                return Err(CaseFailure::reader(block.path(), "has both 'body' and 'stream_body'"));
             }
         };
         Ok(Self::Response { status, headers, body })
@@ -115,16 +115,18 @@ impl Answer {
     #[must_use]
     pub(super) fn parts(&self) -> &[Value] {
         match self {
-            Self::Response { body: Body::Json(value), .. } => std::slice::from_ref(value),
-            Self::Response { body: Body::Events(events), .. } => events,
-            Self::Response { body: Body::Empty | Body::Text(_), .. } | Self::Failure => &[],
+            Self::Response { body: MockAnswerBody::Json(value), .. } => std::slice::from_ref(value),
+            Self::Response { body: MockAnswerBody::Events(events), .. } => events,
+            Self::Response { body: MockAnswerBody::Empty | MockAnswerBody::Text(_), .. } | Self::Failure => {
+                &[]
+            }
         }
     }
 
     /// Tells whether it is a stream.
     #[must_use]
     pub(super) fn is_streamed(&self) -> bool {
-        matches!(self, Self::Response { body: Body::Events(_), .. })
+        matches!(self, Self::Response { body: MockAnswerBody::Events(_), .. })
     }
 
     /// Sends it. The made-up name of a tool is the one that the request brought.
@@ -136,13 +138,13 @@ impl Answer {
             });
         };
         let (kind, pieces) = match body {
-            Body::Empty => (None, Vec::new()),
-            Body::Text(text) => (Some("application/json"), vec![text]),
-            Body::Json(mut value) => {
+            MockAnswerBody::Empty => (None, Vec::new()),
+            MockAnswerBody::Text(text) => (Some("application/json"), vec![text]),
+            MockAnswerBody::Json(mut value) => {
                 name_tool(&mut value, sent);
                 (Some("application/json"), vec![value.to_string()])
             }
-            Body::Events(events) => (Some("text/event-stream"), events.iter().map(event).collect()),
+            MockAnswerBody::Events(events) => (Some("text/event-stream"), events.iter().map(event).collect()),
         };
         if let Some(kind) = kind
             && !headers.iter().any(|(name, _)| name == "content-type")
@@ -185,15 +187,15 @@ fn name_tool(answer: &mut Value, sent: &Value) {
     }
 }
 
-impl Health {
+impl HealthProbeAnswer {
     /// Reads the answer to a probe.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let path = block.need("path")?.text()?.to_owned();
-        let answer = Answer::take(&mut block)?;
+        let answer = MockHttpAnswer::take(&mut block)?;
         block.finish()?;
         Ok(Self { path, answer })
     }
@@ -201,7 +203,7 @@ impl Health {
 
 /// A request that came.
 #[derive(Debug, Clone)]
-pub(super) struct Captured {
+pub(super) struct CapturedRequest {
     /// Its path, without the host.
     pub(super) path: String,
     /// Its body, byte for byte.
@@ -209,35 +211,39 @@ pub(super) struct Captured {
     /// Its body as JSON; null when it is none.
     pub(super) body: Value,
     /// The answer that the server gave.
-    pub(super) answer: Option<Answer>,
+    pub(super) answer: Option<MockHttpAnswer>,
 }
 
 /// The server.
-pub(super) struct Peer {
-    mapping: Mapping,
-    health: Option<Health>,
-    state: Mutex<State>,
+pub(super) struct MockProviderServer {
+    mapping: ProviderMapping,
+    health: Option<HealthProbeAnswer>,
+    state: Mutex<MockServerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    answers: VecDeque<Answer>,
-    captured: Vec<Captured>,
+struct MockServerState {
+    answers: VecDeque<MockHttpAnswer>,
+    captured: Vec<CapturedRequest>,
     complaints: Vec<String>,
 }
 
-impl Peer {
-    pub(super) fn new(mapping: Mapping, answers: Vec<Answer>, health: Option<Health>) -> Self {
-        let state = State { answers: answers.into(), ..State::default() };
+impl MockProviderServer {
+    pub(super) fn new(
+        mapping: ProviderMapping,
+        answers: Vec<MockHttpAnswer>,
+        health: Option<HealthProbeAnswer>,
+    ) -> Self {
+        let state = MockServerState { answers: answers.into(), ..State::default() };
         Self { mapping, health, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MockServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the requests since the last call.
-    pub(super) fn take_captured(&self) -> Vec<Captured> {
+    pub(super) fn take_captured(&self) -> Vec<CapturedRequest> {
         std::mem::take(&mut self.state().captured)
     }
 
@@ -274,19 +280,19 @@ impl Peer {
             state.complaints.push(what);
         }
         let bytes = request.body.clone();
-        state.captured.push(Captured { path, bytes, body: body.clone(), answer: answer.clone() });
-        answer.unwrap_or(Answer::Failure).send(&body)
+        state.captured.push(CapturedRequest { path, bytes, body: body.clone(), answer: answer.clone() });
+        answer.unwrap_or(MockHttpAnswer::Failure).send(&body)
     }
 }
 
-impl Transport for Peer {
+impl Transport for MockProviderServer {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse>> {
         async move { self.answer(&request) }.boxed()
     }
 }
 
-impl fmt::Debug for Peer {
+impl fmt::Debug for MockProviderServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peer").field("mapping", &self.mapping).finish_non_exhaustive()
+        f.debug_struct("MockProviderServer").field("mapping", &self.mapping).finish_non_exhaustive()
     }
 }

@@ -2,17 +2,17 @@
 //! `raw`.
 
 use serde_json::{Value, json};
-use singletree::llm::{Error, Request, Usage};
+use singletree::llm::{Error, Request, TokenUsage};
 
-use super::calling::Called;
-use super::invariants::{NamedRow, Row};
+use super::calling::ProviderCallResult;
+use super::invariants::{MeasureRow, NamedMeasureRow};
 use super::wire::first;
 use crate::check::ensure;
 
 type Holds = Result<(), String>;
 
 /// Invariants with a name of their own.
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[MeasureRow] = &[
     ("stream_always_managed_on_unary_side", is_refused_unsent),
     ("extras_response_format_on_wire_when_unmanaged", extras_ride),
     ("wire_carries_no_stream_key", no_stream_key),
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Families of invariants: the fixtures name the field and the case, and say the same.
-pub(super) const FAMILIES: &[Row] = &[
+pub(super) const FAMILIES: &[MeasureRow] = &[
     ("*_rejected_pre_send", is_refused_unsent),
     ("*_neither_dropped_nor_forwarded", is_refused_unsent),
     ("*_not_silently_overridden", is_refused_unsent),
@@ -41,13 +41,13 @@ pub(super) const FAMILIES: &[Row] = &[
 ];
 
 /// Families whose names say under which field of the body another one is sent.
-pub(super) const NAMED: &[NamedRow] = &[("wire_*_merged_under_*", is_merged_under)];
+pub(super) const NAMED: &[NamedMeasureRow] = &[("wire_*_merged_under_*", is_merged_under)];
 
 /// The request was found wrong.
 ///
 /// # Errors
 /// A description of the actual result.
-pub(super) fn is_refused(called: &Called) -> Holds {
+pub(super) fn is_refused(called: &ProviderCallResult) -> Holds {
     let error = called.error()?;
     ensure(matches!(error, Error::InvalidRequest(_)), || format!("it failed with {}", error.category()))
 }
@@ -56,12 +56,12 @@ pub(super) fn is_refused(called: &Called) -> Holds {
 ///
 /// # Errors
 /// A description of the actual result.
-pub(super) fn is_refused_unsent(called: &Called) -> Holds {
+pub(super) fn is_refused_unsent(called: &ProviderCallResult) -> Holds {
     is_refused(called)?;
     ensure(called.sent.is_empty(), || format!("{} requests were sent", called.sent.len()))
 }
 
-fn is_answered(called: &Called) -> Holds {
+fn is_answered(called: &ProviderCallResult) -> Holds {
     called.response().map(drop)
 }
 
@@ -69,28 +69,28 @@ fn is_answered(called: &Called) -> Holds {
 ///
 /// # Errors
 /// A description of the violation.
-pub(super) fn is_asked_whole(called: &Called) -> Holds {
+pub(super) fn is_asked_whole(called: &ProviderCallResult) -> Holds {
     is_answered(called)?;
     no_stream_key(called)
 }
 
-fn no_stream_key(called: &Called) -> Holds {
+fn no_stream_key(called: &ProviderCallResult) -> Holds {
     let sent = first(called)?;
     ensure(sent.body.get("stream").is_none(), || format!("'stream' was sent: {}", sent.body))
 }
 
-fn asked(called: &Called) -> Result<&Request, String> {
+fn asked(called: &ProviderCallResult) -> Result<&Request, String> {
     called.asked.as_ref().ok_or_else(|| "nothing was asked".to_owned())
 }
 
 /// Returns the value that was sent under a key; Gemini has extras with its sampling.
-fn sent<'a>(called: &'a Called, key: &str) -> Result<Option<&'a Value>, String> {
+fn sent<'a>(called: &'a ProviderCallResult, key: &str) -> Result<Option<&'a Value>, String> {
     let body = &first(called)?.body;
     Ok(body.get(key).or_else(|| body.get("generationConfig")?.get(key)))
 }
 
 /// Every extra was sent as it was given.
-fn extras_ride(called: &Called) -> Holds {
+fn extras_ride(called: &ProviderCallResult) -> Holds {
     is_answered(called)?;
     let extras = &asked(called)?.config.extras;
     ensure(!extras.is_empty(), || "there are no extras".into())?;
@@ -102,7 +102,7 @@ fn extras_ride(called: &Called) -> Holds {
 
 /// Asserts that no extra changed the request: its field has the mapping's value, which equals the extra's, or is
 /// absent.
-fn is_no_op(called: &Called) -> Holds {
+fn is_no_op(called: &ProviderCallResult) -> Holds {
     is_answered(called)?;
     let extras = &asked(called)?.config.extras;
     ensure(!extras.is_empty(), || "there are no extras".into())?;
@@ -115,7 +115,7 @@ fn is_no_op(called: &Called) -> Holds {
 }
 
 /// A list field: the declared items, the extra's value, and the items that were sent.
-struct Merge<'a> {
+struct ListFieldMerge<'a> {
     declared: Vec<Value>,
     extra: &'a Value,
     sent: Vec<Value>,
@@ -124,7 +124,7 @@ struct Merge<'a> {
 /// The names that stop sequences have on the wires.
 const STOPS: [&str; 3] = ["stop", "stop_sequences", "stopSequences"];
 
-fn merge(called: &Called) -> Result<Merge<'_>, String> {
+fn merge(called: &ProviderCallResult) -> Result<ListFieldMerge<'_>, String> {
     is_answered(called)?;
     let config = &asked(called)?.config;
     let declared = config.stop_sequences.as_ref().ok_or("no stop sequences were declared")?;
@@ -133,10 +133,10 @@ fn merge(called: &Called) -> Result<Merge<'_>, String> {
     let sent =
         sent(called, key)?.and_then(Value::as_array).ok_or_else(|| format!("no list '{key}' was sent"))?;
     let declared = declared.iter().map(|it| json!(it)).collect();
-    Ok(Merge { declared, extra, sent: sent.clone() })
+    Ok(ListFieldMerge { declared, extra, sent: sent.clone() })
 }
 
-impl Merge<'_> {
+impl ListFieldMerge<'_> {
     fn union(&self) -> Vec<Value> {
         let more = match self.extra {
             Value::Array(items) => items.clone(),
@@ -152,7 +152,7 @@ impl Merge<'_> {
     }
 }
 
-fn is_merged(called: &Called) -> Holds {
+fn is_merged(called: &ProviderCallResult) -> Holds {
     let merge = merge(called)?;
     let union = merge.union();
     ensure(merge.sent == union, || format!("expected {union:?}, sent was {:?}", merge.sent))
@@ -160,7 +160,7 @@ fn is_merged(called: &Called) -> Holds {
 
 /// `wire_X_merged_under_Y`: the list field X was merged, and sent inside the object Y and nowhere else; where Y is
 /// itself the list, the values given as X were sent as Y.
-fn is_merged_under(called: &Called, name: &str) -> Holds {
+fn is_merged_under(called: &ProviderCallResult, name: &str) -> Holds {
     let parts = name.strip_prefix("wire_").and_then(|name| name.split_once("_merged_under_"));
     let (field, place) = parts.ok_or_else(|| format!("'{name}' names no two fields"))?;
     let merge = merge(called)?;
@@ -185,26 +185,26 @@ fn spelled(name: &str) -> String {
     name.chars().filter(|letter| *letter != '_').flat_map(char::to_lowercase).collect()
 }
 
-fn declared_come_first(called: &Called) -> Holds {
+fn declared_come_first(called: &ProviderCallResult) -> Holds {
     let merge = merge(called)?;
     let more = merge.sent.len() > merge.declared.len();
     ensure(more && merge.sent.starts_with(&merge.declared), || format!("sent was {:?}", merge.sent))
 }
 
-fn is_one(called: &Called) -> Holds {
+fn is_one(called: &ProviderCallResult) -> Holds {
     is_merged(called)?;
     let count = merge(called)?.sent.len();
     ensure(count == 1, || format!("{count} were sent"))
 }
 
 /// The extra is a list itself: nothing was made one.
-fn lists_only(called: &Called) -> Holds {
+fn lists_only(called: &ProviderCallResult) -> Holds {
     is_merged(called)?;
     ensure(merge(called)?.extra.is_array(), || "the extra is no list".into())
 }
 
 /// The extra is malformed, and counts as if it were not there.
-fn is_declared_only(called: &Called) -> Holds {
+fn is_declared_only(called: &ProviderCallResult) -> Holds {
     let merge = merge(called)?;
     let well_formed = match merge.extra {
         Value::Array(items) => items.iter().all(Value::is_string),
@@ -215,7 +215,7 @@ fn is_declared_only(called: &Called) -> Holds {
 }
 
 /// Parts of the usage that are not counts are in `raw` unchanged, and are not counted.
-fn raw_usage_verbatim(called: &Called) -> Holds {
+fn raw_usage_verbatim(called: &ProviderCallResult) -> Holds {
     let response = called.response()?;
     let answer = called.answers().next_back().ok_or("there was no answer")?;
     let came = answer.parts().iter().rev().find_map(usage_of).ok_or("the answer has no usage")?;
@@ -242,7 +242,7 @@ fn counter(wire: &str) -> Option<&'static str> {
     }
 }
 
-fn value(usage: Usage, name: &str) -> Option<u64> {
+fn value(usage: TokenUsage, name: &str) -> Option<u64> {
     match name {
         "prompt_tokens" => usage.prompt_tokens,
         "completion_tokens" => usage.completion_tokens,

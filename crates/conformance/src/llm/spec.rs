@@ -6,19 +6,19 @@ use serde_json::Value;
 use singletree_http::{Secret, Transport};
 use singletree_providers::{Capabilities, HttpProvider, Wire};
 
-use super::call::CallSpec;
-use super::peer::{Answer, BASE_URL, Health, KEY};
-use crate::case::{RawCase, check_version};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
-use crate::yaml::{Node, Yaml};
+use super::call::ProviderCallSpec;
+use super::peer::{BASE_URL, HealthProbeAnswer, KEY, MockHttpAnswer};
+use crate::case::{UnparsedCase, check_version};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
+use crate::yaml::{YamlNode, YamlValue};
 
 /// The model that a provider is bound to when the case does not tell.
 const MODEL: &str = "test-model";
 
 /// The mapping under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mapping {
+pub(super) struct ProviderMapping {
     /// The wire.
     pub(super) wire: Wire,
     /// Whether it streams at all: `streaming_unsupported_stub` is the OpenAI mapping without (llm-provider §5).
@@ -27,58 +27,58 @@ pub(super) struct Mapping {
 
 /// A case that was read.
 #[derive(Debug)]
-pub(super) struct LlmCase {
+pub(super) struct LlmCaseSpec {
     /// The mapping.
-    pub(super) mapping: Mapping,
-    capabilities: Stated,
+    pub(super) mapping: ProviderMapping,
+    capabilities: DeclaredCapabilities,
     model: String,
     /// The server's answers, one for each request.
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<MockHttpAnswer>,
     /// The server's answer to a probe.
-    pub(super) health: Option<Health>,
+    pub(super) health: Option<HealthProbeAnswer>,
     /// The calls, in order.
-    pub(super) calls: Vec<CallSpec>,
+    pub(super) calls: Vec<ProviderCallSpec>,
     /// The calls whose bytes must be the same.
-    pub(super) identical: Option<Spot>,
+    pub(super) identical: Option<LocatedNode>,
     /// The invariants of the case and of its file.
-    pub(super) invariants: Vec<Spot>,
+    pub(super) invariants: Vec<LocatedNode>,
 }
 
 /// The server's capabilities as the case declares them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Stated {
+struct DeclaredCapabilities {
     images: Option<bool>,
     structured_output: Option<bool>,
 }
 
-impl LlmCase {
+impl LlmCaseSpec {
     /// Reads a case.
     ///
     /// # Errors
     /// For the first thing that is unknown in it.
-    pub(super) fn read(case: RawCase) -> Outcome<Self> {
+    pub(super) fn read(case: UnparsedCase) -> Outcome<Self> {
         let mut shared = match case.shared {
-            Some(shared) => Spot::new(shared, "").fields()?,
-            None => Spot::new(Node { line: 0, value: Yaml::Map(Vec::new()) }, "").fields()?,
+            Some(shared) => LocatedNode::new(shared, "").fields()?,
+            None => LocatedNode::new(YamlNode { line: 0, value: YamlValue::Map(Vec::new()) }, "").fields()?,
         };
-        let mut block = Spot::new(case.own, "").fields()?;
+        let mut block = LocatedNode::new(case.own, "").fields()?;
         check_version(&mut shared)?;
         check_version(&mut block)?;
-        let invariants: Vec<Spot> =
+        let invariants: Vec<LocatedNode> =
             [shared.take("invariants"), block.take("invariants")].into_iter().flatten().collect();
         block.text("name")?;
         block.text("description")?;
         let mapping = match block.take("mapping").or_else(|| shared.take("mapping")) {
             Some(spot) => mapping(&spot)?,
-            None => Mapping { wire: Wire::OpenAi, streams: true },
+            None => ProviderMapping { wire: Wire::OpenAi, streams: true },
         };
         let mock = mock(&mut shared, &mut block)?;
         let calls = match (block.take("calls"), block.take("call")) {
             (Some(list), None) => {
-                list.items()?.into_iter().map(CallSpec::of_list).collect::<Outcome<Vec<_>>>()?
+                list.items()?.into_iter().map(ProviderCallSpec::of_list).collect::<Outcome<Vec<_>>>()?
             }
-            (None, Some(call)) => vec![CallSpec::of_case(call, &mut block)?],
-            _ => return Err(Failure::reader("the case", "has either 'call' or 'calls'")),
+            (None, Some(call)) => vec![ProviderCallSpec::of_case(call, &mut block)?],
+            _ => return Err(CaseFailure::reader("the case", "has either 'call' or 'calls'")),
         };
         let identical = block.take("expected_wire_bytes_identical");
         block.finish()?;
@@ -115,32 +115,32 @@ impl LlmCase {
             .key(Secret::new(KEY))
             .capabilities(capabilities)
             .build()
-            .map_err(|error| Failure::build("mock_provider", error.to_string()))
+            .map_err(|error| CaseFailure::build("mock_provider", error.to_string()))
     }
 }
 
-fn mapping(spot: &Spot) -> Outcome<Mapping> {
+fn mapping(spot: &LocatedNode) -> Outcome<ProviderMapping> {
     let (wire, streams) = match spot.text()? {
         "openai" => (Wire::OpenAi, true),
         "anthropic" => (Wire::Anthropic, false),
         "gemini" => (Wire::Gemini, false),
         "streaming_unsupported_stub" => (Wire::OpenAi, false),
-        other => return Err(Failure::reader(&spot.path, format!("unknown mapping '{other}'"))),
+        other => return Err(CaseFailure::reader(&spot.path, format!("unknown mapping '{other}'"))),
     };
-    Ok(Mapping { wire, streams })
+    Ok(ProviderMapping { wire, streams })
 }
 
 /// The server of a case.
 #[derive(Debug, Default)]
-struct Mock {
-    capabilities: Stated,
-    answers: Vec<Answer>,
-    health: Option<Health>,
+struct MockServerSpec {
+    capabilities: DeclaredCapabilities,
+    answers: Vec<MockHttpAnswer>,
+    health: Option<HealthProbeAnswer>,
 }
 
 /// Takes the server; the case's own declarations override those of its file.
-fn mock(shared: &mut Fields, block: &mut Fields) -> Outcome<Mock> {
-    let mut mock = Mock::default();
+fn mock(shared: &mut YamlMapReader, block: &mut YamlMapReader) -> Outcome<MockServerSpec> {
+    let mut mock = MockServerSpec::default();
     for spot in [shared.take("mock_provider"), block.take("mock_provider")].into_iter().flatten() {
         let mut one = spot.fields()?;
         if let Some(spot) = one.take("capabilities") {
@@ -154,10 +154,10 @@ fn mock(shared: &mut Fields, block: &mut Fields) -> Outcome<Mock> {
             stated.finish()?;
         }
         if let Some(list) = one.take("responses").filter(|it| !it.is_null()) {
-            mock.answers = list.items()?.into_iter().map(Answer::read).collect::<Outcome<_>>()?;
+            mock.answers = list.items()?.into_iter().map(MockHttpAnswer::read).collect::<Outcome<_>>()?;
         }
         if let Some(spot) = one.take("health_endpoint") {
-            mock.health = Some(Health::read(spot)?);
+            mock.health = Some(HealthProbeAnswer::read(spot)?);
         }
         one.finish()?;
     }
@@ -166,10 +166,10 @@ fn mock(shared: &mut Fields, block: &mut Fields) -> Outcome<Mock> {
 
 /// The model that a case does not say its provider is bound to: the one that its answers name, or its expected
 /// requests, or the suite's usual one. No fixture contradicts itself there.
-fn bound_model(answers: &[Answer], calls: &[CallSpec]) -> String {
-    let answered = answers.iter().find_map(Answer::model);
+fn bound_model(answers: &[MockHttpAnswer], calls: &[ProviderCallSpec]) -> String {
+    let answered = answers.iter().find_map(MockHttpAnswer::model);
     let sent = || {
-        let wanted = |it: &CallSpec| {
+        let wanted = |it: &ProviderCallSpec| {
             it.wire_request.as_ref().and_then(|wire_request| wire_request.node.get("model").cloned())
         };
         calls.iter().find_map(wanted).and_then(|call| match call.to_json() {

@@ -1,17 +1,17 @@
 //! Invariants of streamed calls (llm-provider §6, §8.1.6).
 
 use serde_json::Value;
-use singletree::llm::{ContentBlock, Delta, FinishReason, Response, parse_arguments};
+use singletree::llm::{ContentBlock, ModelFinishReason, Response, ResponseDelta, parse_arguments};
 
-use super::calling::{Called, at_once};
-use super::invariants::Row;
+use super::calling::{ProviderCallResult, at_once};
+use super::invariants::MeasureRow;
 use super::wire::first;
 use crate::check::ensure;
 
 type Holds = Result<(), String>;
 
 /// The rows.
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[MeasureRow] = &[
     ("streamed_request_sends_stream_true_and_include_usage", asks_for_a_stream),
     ("assembled_content_is_ordered_concatenation_of_deltas", content_is_the_deltas),
     ("usage_and_finish_reason_sourced_from_terminal_chunks", end_is_the_terminal_chunks),
@@ -27,41 +27,41 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// The chunks of the stream.
-fn chunks(called: &Called) -> Result<&[Value], String> {
+fn chunks(called: &ProviderCallResult) -> Result<&[Value], String> {
     let answer = called.answers().next_back().filter(|answer| answer.is_streamed());
-    answer.map(super::peer::Answer::parts).ok_or_else(|| "nothing was streamed".to_owned())
+    answer.map(super::peer::MockHttpAnswer::parts).ok_or_else(|| "nothing was streamed".to_owned())
 }
 
 /// The usage that came last.
-fn last_usage(called: &Called) -> Result<&Value, String> {
+fn last_usage(called: &ProviderCallResult) -> Result<&Value, String> {
     let usage = chunks(called)?.iter().rev().find_map(|chunk| chunk.get("usage").filter(|it| it.is_object()));
     usage.ok_or_else(|| "no chunk has a usage".to_owned())
 }
 
 /// The message that the chunks make, as the wire writes it.
-fn said(called: &Called) -> Result<Value, String> {
+fn said(called: &ProviderCallResult) -> Result<Value, String> {
     Ok(at_once(chunks(called)?)["choices"][0]["message"].clone())
 }
 
-fn asks_for_a_stream(called: &Called) -> Holds {
+fn asks_for_a_stream(called: &ProviderCallResult) -> Holds {
     let body = &first(called)?.body;
     let asks = body["stream"] == true && body["stream_options"]["include_usage"] == true;
     ensure(asks, || format!("sent was {body}"))
 }
 
 /// The text is that of the chunks in order, and was shown piece by piece, not at its end.
-fn content_is_the_deltas(called: &Called) -> Holds {
+fn content_is_the_deltas(called: &ProviderCallResult) -> Holds {
     let text = called.response()?.message.text();
     let pieces: Vec<&str> = called
         .shown
         .iter()
         .filter_map(|it| match it {
-            Delta::Text { text, .. } if !text.is_empty() => Some(text.as_str()),
-            Delta::Text { .. }
-            | Delta::Thinking { .. }
-            | Delta::RedactedThinking { .. }
-            | Delta::ToolCall { .. }
-            | Delta::Finish { .. } => None,
+            ResponseDelta::Text { text, .. } if !text.is_empty() => Some(text.as_str()),
+            ResponseDelta::Text { .. }
+            | ResponseDelta::Thinking { .. }
+            | ResponseDelta::RedactedThinking { .. }
+            | ResponseDelta::ToolCall { .. }
+            | ResponseDelta::Finish { .. } => None,
         })
         .collect();
     let came: Vec<&str> = chunks(called)?
@@ -71,7 +71,7 @@ fn content_is_the_deltas(called: &Called) -> Holds {
     ensure(pieces == came && pieces.concat() == text, || format!("{came:?} came, {pieces:?} were shown"))
 }
 
-fn end_is_the_terminal_chunks(called: &Called) -> Holds {
+fn end_is_the_terminal_chunks(called: &ProviderCallResult) -> Holds {
     let response = called.response()?;
     let last = chunks(called)?.iter().rev().find_map(|chunk| chunk["choices"][0]["finish_reason"].as_str());
     let reason = response.finish_reason.as_str();
@@ -85,7 +85,7 @@ fn end_is_the_terminal_chunks(called: &Called) -> Holds {
 }
 
 /// The same answer, asked whole of a server of its own, is the same response.
-fn equals_the_whole(called: &Called) -> Holds {
+fn equals_the_whole(called: &ProviderCallResult) -> Holds {
     let response = called.response()?;
     let whole = called.whole.as_ref().ok_or("it was not asked whole")?;
     let whole = whole.as_ref().map_err(|error| format!("asked whole it fails: {error}"))?;
@@ -93,7 +93,7 @@ fn equals_the_whole(called: &Called) -> Holds {
     ensure(told(response) == told(whole), || format!("streamed: {response:?}, whole: {whole:?}"))
 }
 
-fn calls_parse(called: &Called) -> Holds {
+fn calls_parse(called: &ProviderCallResult) -> Holds {
     let calls = &called.response()?.message.tool_calls;
     let said = said(called)?;
     let came = said["tool_calls"].as_array().ok_or("no call was streamed")?;
@@ -105,13 +105,13 @@ fn calls_parse(called: &Called) -> Holds {
     })
 }
 
-fn finishes_with_calls(called: &Called) -> Holds {
+fn finishes_with_calls(called: &ProviderCallResult) -> Holds {
     end_is_the_terminal_chunks(called)?;
     let reason = called.response()?.finish_reason;
-    ensure(reason == FinishReason::ToolCalls, || format!("finished with {reason}"))
+    ensure(reason == ModelFinishReason::ToolCalls, || format!("finished with {reason}"))
 }
 
-fn reasoning_is_thinking(called: &Called) -> Holds {
+fn reasoning_is_thinking(called: &ProviderCallResult) -> Holds {
     let said = said(called)?;
     let reasoning = said["reasoning_content"].as_str().or(said["reasoning"].as_str());
     let reasoning = reasoning.ok_or("no reasoning was streamed")?;
@@ -120,20 +120,20 @@ fn reasoning_is_thinking(called: &Called) -> Holds {
     ensure(blocks.any(is), || format!("no block thinks {reasoning:?}"))
 }
 
-fn content_is_text(called: &Called) -> Holds {
+fn content_is_text(called: &ProviderCallResult) -> Holds {
     let said = said(called)?;
     let content = said["content"].as_str().ok_or("no content was streamed")?;
     let mut blocks = called.response()?.message.content.blocks().iter();
     ensure(blocks.any(|block| block.text() == Some(content)), || format!("no block says {content:?}"))
 }
 
-fn usage_is_verbatim(called: &Called) -> Holds {
+fn usage_is_verbatim(called: &ProviderCallResult) -> Holds {
     let came = last_usage(called)?;
     let kept = called.response()?.raw.get("usage");
     ensure(kept == Some(came), || format!("{came} came, and raw has {kept:?}"))
 }
 
-fn malformed_is_nulled(called: &Called) -> Holds {
+fn malformed_is_nulled(called: &ProviderCallResult) -> Holds {
     let came = last_usage(called)?;
     let usage = called.response()?.usage;
     let pairs = [

@@ -1,6 +1,6 @@
 //! Tests of the checker of llm-provider's cases: an unknown key fails by name, and a wrong value fails at its path.
 
-use crate::dialect::Dialect;
+use crate::dialect::FixtureDialect;
 use crate::trial::failures_in;
 
 const CASE: &str = r#"
@@ -47,12 +47,12 @@ expected:
 
 fn changed(from: &str, to: &str) -> Vec<String> {
     assert!(CASE.contains(from), "{from}");
-    failures_in(Dialect::Llm, &CASE.replacen(from, to, 1))
+    failures_in(FixtureDialect::Llm, &CASE.replacen(from, to, 1))
 }
 
 #[test]
 fn the_case_passes_as_it_is() {
-    assert_eq!(failures_in(Dialect::Llm, CASE), Vec::<String>::new());
+    assert_eq!(failures_in(FixtureDialect::Llm, CASE), Vec::<String>::new());
 }
 
 // spec: conformance-adapter §8.2: fixture_directive_unknown
@@ -138,7 +138,7 @@ fn a_request_that_the_server_has_no_answer_to_fails_the_case() {
     let answer = CASE.find("  responses:").unwrap()..CASE.find("call:").unwrap();
     let mut text = CASE.to_owned();
     text.replace_range(answer, "  responses: []\n");
-    let found = failures_in(Dialect::Llm, &text);
+    let found = failures_in(FixtureDialect::Llm, &text);
     assert!(found.iter().any(|it| it.contains("the case has no answer to it")), "{found:?}");
 }
 
@@ -165,7 +165,7 @@ fn bytes_that_must_be_the_same_are_of_two_calls() {
             call("{role: user, content: a}"),
             call(second),
         );
-        failures_in(Dialect::Llm, &text)
+        failures_in(FixtureDialect::Llm, &text)
     };
     assert_eq!(case("{content: a, role: user}", "[0, 1]"), Vec::<String>::new());
     for (second, calls) in [

@@ -2,9 +2,9 @@
 
 use singletree::llm::{RetryReason, Role};
 
-use super::attempts::{Failed, Tried};
-use super::calling::Called;
-use super::invariants::Row;
+use super::attempts::{FailedAttempt, RecordedAttempt};
+use super::calling::ProviderCallResult;
+use super::invariants::MeasureRow;
 use crate::check::ensure;
 
 type Holds = Result<(), String>;
@@ -13,7 +13,7 @@ type Holds = Result<(), String>;
 const INVALID: &str = "structured_output_invalid";
 
 /// The rows.
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[MeasureRow] = &[
     ("call_returns_successful_response_after_transient_retry", succeeds_after_transient),
     ("exhaustion_propagates_final_error", last_error_propagates),
     ("non_transient_exits_retry_loop_on_first_occurrence", non_transient_ends_it),
@@ -35,16 +35,16 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// The messages that the caller gave.
-fn own(called: &Called) -> usize {
+fn own(called: &ProviderCallResult) -> usize {
     called.asked.as_ref().map_or(0, |asked| asked.messages.len())
 }
 
-fn failure(tried: &Tried) -> Option<&Failed> {
+fn failure(tried: &RecordedAttempt) -> Option<&FailedAttempt> {
     tried.ended.as_ref()?.as_ref().err()
 }
 
 /// Each attempt but the first, with the one before it.
-fn retries(called: &Called) -> impl Iterator<Item = (&Tried, &Tried)> {
+fn retries(called: &ProviderCallResult) -> impl Iterator<Item = (&RecordedAttempt, &RecordedAttempt)> {
     called.tried.iter().zip(called.tried.iter().skip(1))
 }
 
@@ -52,7 +52,7 @@ fn some<T>(found: &[T], what: &str) -> Holds {
     ensure(!found.is_empty(), || format!("there is no {what}"))
 }
 
-fn succeeds_after_transient(called: &Called) -> Holds {
+fn succeeds_after_transient(called: &ProviderCallResult) -> Holds {
     called.response()?;
     let before: Vec<_> = retries(called).map(|(before, _)| before).collect();
     some(&before, "retry")?;
@@ -61,38 +61,38 @@ fn succeeds_after_transient(called: &Called) -> Holds {
 }
 
 /// The error of the call is that of its last attempt, and no attempt was left.
-fn last_error_propagates(called: &Called) -> Holds {
+fn last_error_propagates(called: &ProviderCallResult) -> Holds {
     budget_is_used(called)?;
-    let error = Failed::of(called.error()?);
+    let error = FailedAttempt::of(called.error()?);
     let last = called.tried.last().and_then(failure);
     ensure(last == Some(&error), || format!("the call failed with {error:?}, its last attempt with {last:?}"))
 }
 
-fn budget_is_used(called: &Called) -> Holds {
+fn budget_is_used(called: &ProviderCallResult) -> Holds {
     let most =
         called.retry.as_ref().and_then(|retry| retry.max_attempts).ok_or("there is no number of attempts")?;
     let (tried, sent) = (called.tried.len(), called.sent.len());
     ensure(u32::try_from(tried) == Ok(most) && sent == tried, || format!("{tried} attempts, {sent} requests"))
 }
 
-fn non_transient_ends_it(called: &Called) -> Holds {
+fn non_transient_ends_it(called: &ProviderCallResult) -> Holds {
     once(called)?;
     let may = called.retry.as_ref().and_then(|retry| retry.max_attempts).is_none_or(|it| it > 1);
     ensure(may && !called.error()?.is_transient(), || "it may be tried again, or had to end".into())
 }
 
-fn no_wait(called: &Called) -> Holds {
+fn no_wait(called: &ProviderCallResult) -> Holds {
     let waits = called.pauses.len() + called.announced;
     ensure(waits == 0, || format!("{} waits, {} announced", called.pauses.len(), called.announced))
 }
 
-fn base_is_the_callers(called: &Called) -> Holds {
+fn base_is_the_callers(called: &ProviderCallResult) -> Holds {
     let asked = called.asked.as_ref().ok_or("nothing was asked")?;
     let first = called.tried.first().ok_or("there was no attempt")?;
     ensure(first.request == *asked, || "the first attempt asked something else".into())
 }
 
-fn overrides_are_for_retries(called: &Called) -> Holds {
+fn overrides_are_for_retries(called: &ProviderCallResult) -> Holds {
     base_is_the_callers(called)?;
     let asked = called.asked.as_ref().ok_or("nothing was asked")?;
     let schedule = called.retry.as_ref().map(|retry| retry.overrides.as_slice()).unwrap_or_default();
@@ -105,11 +105,11 @@ fn overrides_are_for_retries(called: &Called) -> Holds {
     Ok(())
 }
 
-fn reasks(called: &Called) -> Vec<(&Tried, &Tried)> {
+fn reasks(called: &ProviderCallResult) -> Vec<(&RecordedAttempt, &RecordedAttempt)> {
     retries(called).filter(|(_, it)| it.reason == Some(RetryReason::Reask)).collect()
 }
 
-fn reask_follows_invalid(called: &Called) -> Holds {
+fn reask_follows_invalid(called: &ProviderCallResult) -> Holds {
     let reasks = reasks(called);
     some(&reasks, "reask")?;
     let all = reasks.iter().all(|(before, _)| before.category() == Some(INVALID));
@@ -117,12 +117,12 @@ fn reask_follows_invalid(called: &Called) -> Holds {
 }
 
 /// Returns the messages with this role that the last attempt sends after the caller's messages.
-fn appended(called: &Called, role: Role) -> Vec<String> {
+fn appended(called: &ProviderCallResult, role: Role) -> Vec<String> {
     let last = called.tried.last().map(|it| it.appended(own(called))).unwrap_or_default();
     last.into_iter().filter(|it| it.role == role).map(|it| it.text().into_owned()).collect()
 }
 
-fn outputs_are_appended(called: &Called) -> Holds {
+fn outputs_are_appended(called: &ProviderCallResult) -> Holds {
     let outputs =
         reasks(called).iter().filter_map(|(before, _)| failure(before)?.output.clone()).collect::<Vec<_>>();
     some(&outputs, "reask")?;
@@ -130,29 +130,29 @@ fn outputs_are_appended(called: &Called) -> Holds {
     ensure(found == outputs, || format!("expected {outputs:?}, found {found:?}"))
 }
 
-fn corrections_are_appended(called: &Called) -> Holds {
+fn corrections_are_appended(called: &ProviderCallResult) -> Holds {
     some(&called.corrections, "correction")?;
     let found = appended(called, Role::User);
     ensure(found == called.corrections, || format!("expected {:?}, found {found:?}", called.corrections))
 }
 
-fn invalid_ends_it(called: &Called) -> Holds {
+fn invalid_ends_it(called: &ProviderCallResult) -> Holds {
     once(called)?;
     let reasks = called.retry.as_ref().is_some_and(|retry| retry.reask.is_some());
     ensure(!reasks && called.error()?.category() == INVALID, || "it reasks, or failed otherwise".into())
 }
 
-fn once(called: &Called) -> Holds {
+fn once(called: &ProviderCallResult) -> Holds {
     let (tried, sent) = (called.tried.len(), called.sent.len());
     ensure(tried == 1 && sent == 1, || format!("{tried} attempts, {sent} requests"))
 }
 
-fn second_is_left(called: &Called) -> Holds {
+fn second_is_left(called: &ProviderCallResult) -> Holds {
     let (sent, left) = (called.sent.len(), called.left);
     ensure(sent == 1 && left > 0, || format!("{sent} answers were asked for, {left} are left"))
 }
 
-fn both_at_once(called: &Called) -> Holds {
+fn both_at_once(called: &ProviderCallResult) -> Holds {
     reask_follows_invalid(called)?;
     overrides_are_for_retries(called)?;
     let base = called.asked.as_ref().ok_or("nothing was asked")?;
@@ -163,7 +163,7 @@ fn both_at_once(called: &Called) -> Holds {
 }
 
 /// Each reask adds a pair of messages to the transcript before it, and there are at least two reasks.
-fn transcript_grows(called: &Called) -> Holds {
+fn transcript_grows(called: &ProviderCallResult) -> Holds {
     let reasks = reasks(called);
     ensure(reasks.len() > 1, || "there are no two reasks".into())?;
     let grows = reasks.iter().all(|(before, it)| {
@@ -173,7 +173,7 @@ fn transcript_grows(called: &Called) -> Holds {
     ensure(grows, || "a reask does not add to what was there".into())
 }
 
-fn transient_carries_transcript(called: &Called) -> Holds {
+fn transient_carries_transcript(called: &ProviderCallResult) -> Holds {
     let after: Vec<_> = retries(called)
         .filter(|(before, it)| {
             it.reason == Some(RetryReason::Transient) && !before.appended(own(called)).is_empty()
@@ -184,7 +184,7 @@ fn transient_carries_transcript(called: &Called) -> Holds {
     ensure(same, || "a transient retry asked something else".into())
 }
 
-fn both_reasons(called: &Called) -> Holds {
+fn both_reasons(called: &ProviderCallResult) -> Holds {
     let has = |reason| called.tried.iter().any(|it| it.reason == Some(reason));
     let right = retries(called).all(|(before, it)| match it.reason {
         Some(RetryReason::Reask) => before.category() == Some(INVALID),

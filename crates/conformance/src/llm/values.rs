@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use singletree::llm::{
-    ChatMessage, Detail, Error, Map, Request, RuntimeConfig, Schema, ToolChoice, ToolDefinition,
+    ChatMessage, Error, Map, ProviderErrorDetail, Request, RuntimeConfig, Schema, ToolChoicePolicy,
+    ToolDefinition,
 };
 
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot, unknown};
-use crate::yaml::{Node, Yaml};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader, unknown};
+use crate::yaml::{YamlNode, YamlValue};
 
 /// A value, or why no call can hold it.
-pub(super) type Made<T> = Result<T, Error>;
+pub(super) type ValueResult<T> = Result<T, Error>;
 
 /// Takes a request out of a call's block.
 ///
 /// # Errors
 /// For a key that is unknown anywhere in it.
-pub(super) fn take_request(block: &mut Fields) -> Outcome<Made<Request>> {
+pub(super) fn take_request(block: &mut YamlMapReader) -> Outcome<ValueResult<Request>> {
     let messages = match block.take("messages") {
         Some(list) => messages(list)?,
         None => Ok(Vec::new()),
@@ -32,7 +33,7 @@ pub(super) fn take_request(block: &mut Fields) -> Outcome<Made<Request>> {
     let config = block.take("config").filter(|it| !it.is_null()).map(config).transpose()?;
     let schema = block.take("response_schema").filter(|it| !it.is_null());
     let schema = schema.map(|schema| Schema::compile(schema.node.to_json()).map(Arc::new)).transpose();
-    let made = || -> Made<Request> {
+    let made = || -> ValueResult<Request> {
         let mut request = Request::new(messages?.into_iter().map(Arc::new).collect()).with_tools(tools?);
         request.tool_choice = choice.transpose()?;
         request.config = config.unwrap_or_default();
@@ -42,7 +43,7 @@ pub(super) fn take_request(block: &mut Fields) -> Outcome<Made<Request>> {
     Ok(made())
 }
 
-fn messages(list: Spot) -> Outcome<Made<Vec<ChatMessage>>> {
+fn messages(list: LocatedNode) -> Outcome<ValueResult<Vec<ChatMessage>>> {
     let mut all = Ok(Vec::new());
     for spot in list.items()? {
         known_keys(&spot)?;
@@ -56,8 +57,9 @@ fn messages(list: Spot) -> Outcome<Made<Vec<ChatMessage>>> {
 }
 
 /// Reads the shape only: whether the message may be sent is the provider's to say.
-fn message(value: Value) -> Made<ChatMessage> {
-    serde_json::from_value(value).map_err(|error| Error::InvalidRequest(Detail::new(error.to_string())))
+fn message(value: Value) -> ValueResult<ChatMessage> {
+    serde_json::from_value(value)
+        .map_err(|error| Error::InvalidRequest(ProviderErrorDetail::new(error.to_string())))
 }
 
 /// Keys of messages, and of the parts of messages.
@@ -66,10 +68,10 @@ const CALL: &[&str] = &["id", "name", "arguments", "signature"];
 const BLOCK: &[&str] = &["type", "text", "signature", "data", "source", "media_type", "detail"];
 const SOURCE: &[&str] = &["type", "url", "base64_data"];
 
-fn known_keys(message: &Spot) -> Outcome<()> {
+fn known_keys(message: &LocatedNode) -> Outcome<()> {
     keys(&message.node, &message.path, MESSAGE)?;
     for (part, known) in [("content", BLOCK), ("tool_calls", CALL)] {
-        let Some(Yaml::List(items)) = message.node.get(part).map(|it| &it.value) else { continue };
+        let Some(YamlValue::List(items)) = message.node.get(part).map(|it| &it.value) else { continue };
         for (at, item) in items.iter().enumerate() {
             let path = format!("{}.{part}[{at}]", message.path);
             keys(item, &path, known)?;
@@ -81,15 +83,15 @@ fn known_keys(message: &Spot) -> Outcome<()> {
     Ok(())
 }
 
-fn keys(node: &Node, path: &str, known: &[&str]) -> Outcome<()> {
-    let Yaml::Map(entries) = &node.value else { return Ok(()) };
+fn keys(node: &YamlNode, path: &str, known: &[&str]) -> Outcome<()> {
+    let YamlValue::Map(entries) = &node.value else { return Ok(()) };
     match entries.iter().find(|(key, _)| !known.contains(&key.as_str())) {
         Some((key, value)) => Err(unknown(path, key, value.line)),
         None => Ok(()),
     }
 }
 
-fn tools(list: Spot) -> Outcome<Made<Vec<ToolDefinition>>> {
+fn tools(list: LocatedNode) -> Outcome<ValueResult<Vec<ToolDefinition>>> {
     let mut all = Ok(Vec::new());
     for spot in list.items()? {
         let mut block = spot.fields()?;
@@ -106,13 +108,14 @@ fn tools(list: Spot) -> Outcome<Made<Vec<ToolDefinition>>> {
     Ok(all)
 }
 
-fn tool_choice(spot: Spot) -> Outcome<Made<ToolChoice>> {
-    let invalid = |what: &str| Ok(Err(Error::InvalidRequest(Detail::new(format!("tool_choice: {what}")))));
+fn tool_choice(spot: LocatedNode) -> Outcome<ValueResult<ToolChoicePolicy>> {
+    let invalid =
+        |what: &str| Ok(Err(Error::InvalidRequest(ProviderErrorDetail::new(format!("tool_choice: {what}")))));
     if let Ok(word) = spot.text() {
         return match word {
-            "auto" => Ok(Ok(ToolChoice::Auto)),
-            "required" => Ok(Ok(ToolChoice::Required)),
-            "none" => Ok(Ok(ToolChoice::None)),
+            "auto" => Ok(Ok(ToolChoicePolicy::Auto)),
+            "required" => Ok(Ok(ToolChoicePolicy::Required)),
+            "none" => Ok(Ok(ToolChoicePolicy::None)),
             other => invalid(other),
         };
     }
@@ -120,7 +123,7 @@ fn tool_choice(spot: Spot) -> Outcome<Made<ToolChoice>> {
     let (kind, name) = (block.text("type")?, block.text("name")?);
     block.finish()?;
     match (kind.as_deref(), name) {
-        (Some("tool"), Some(name)) => Ok(Ok(ToolChoice::Tool(name))),
+        (Some("tool"), Some(name)) => Ok(Ok(ToolChoicePolicy::Tool(name))),
         (kind, _) => invalid(kind.unwrap_or("has no type")),
     }
 }
@@ -129,15 +132,15 @@ fn tool_choice(spot: Spot) -> Outcome<Made<ToolChoice>> {
 ///
 /// # Errors
 /// When the fixture block has an unknown key, or a value of another kind.
-pub(super) fn config(spot: Spot) -> Outcome<RuntimeConfig> {
+pub(super) fn config(spot: LocatedNode) -> Outcome<RuntimeConfig> {
     let mut block = spot.fields()?;
     // A null value is not set.
     let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
-    let number = |spot: Option<Spot>| spot.map(|spot| spot.number()).transpose();
-    let counted = |spot: Option<Spot>| {
-        let count = |it: Spot| {
+    let number = |spot: Option<LocatedNode>| spot.map(|spot| spot.number()).transpose();
+    let counted = |spot: Option<LocatedNode>| {
+        let count = |it: LocatedNode| {
             let count = u64::try_from(it.whole()?);
-            count.map_err(|_| Failure::reader(&it.path, "a count below zero"))
+            count.map_err(|_| CaseFailure::reader(&it.path, "a count below zero"))
         };
         spot.map(count).transpose()
     };
@@ -148,14 +151,14 @@ pub(super) fn config(spot: Spot) -> Outcome<RuntimeConfig> {
         seed: take("seed").map(|it| it.whole()).transpose()?,
         frequency_penalty: number(take("frequency_penalty"))?,
         presence_penalty: number(take("presence_penalty"))?,
-        stop_sequences: take("stop_sequences").map(Spot::texts).transpose()?,
+        stop_sequences: take("stop_sequences").map(LocatedNode::texts).transpose()?,
         extras: take("extras").map(|it| map(&it)).transpose()?.unwrap_or_default(),
     };
     block.finish()?;
     Ok(config)
 }
 
-fn map(spot: &Spot) -> Outcome<Map> {
+fn map(spot: &LocatedNode) -> Outcome<Map> {
     match spot.node.to_json() {
         Value::Object(map) => Ok(map),
         _ => Err(spot.wrong("a map")),

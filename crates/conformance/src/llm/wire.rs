@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use singletree_providers::Wire;
 
-use super::calling::Called;
-use super::peer::Captured;
-use super::spec::Mapping;
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use super::calling::ProviderCallResult;
+use super::peer::CapturedRequest;
+use super::spec::ProviderMapping;
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::vocabulary::REQUEST_FIELDS;
 
 /// Stands for any text that is not empty.
@@ -16,7 +16,7 @@ const ANY: &str = "*";
 
 /// Returns the body of a request as fixtures write it. Gemini's model stands in the address; they write it into the
 /// body.
-fn body_of(mapping: Mapping, sent: &Captured) -> Value {
+fn body_of(mapping: ProviderMapping, sent: &CapturedRequest) -> Value {
     let mut body = sent.body.clone();
     if mapping.wire == Wire::Gemini
         && let Some(map) = body.as_object_mut()
@@ -28,12 +28,17 @@ fn body_of(mapping: Mapping, sent: &Captured) -> Value {
 }
 
 /// Returns the first request of a call; the only one, unless it was tried again.
-pub(super) fn first(called: &Called) -> Result<&Captured, String> {
+pub(super) fn first(called: &ProviderCallResult) -> Result<&CapturedRequest, String> {
     called.sent.first().ok_or_else(|| "no request was sent".to_owned())
 }
 
 /// Asserts the request that a call sent.
-pub(super) fn request(checker: &mut Checker, wanted: &Spot, mapping: Mapping, called: &Called) {
+pub(super) fn request(
+    checker: &mut AssertionChecker,
+    wanted: &LocatedNode,
+    mapping: ProviderMapping,
+    called: &ProviderCallResult,
+) {
     let wanted_body = wanted.node.to_json();
     let checked = first(called).and_then(|sent| {
         let body = body_of(mapping, sent);
@@ -85,7 +90,11 @@ fn same(wanted: &Value, sent: &Value, path: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// For a check that is unknown.
-pub(super) fn checks(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
+pub(super) fn checks(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    called: &ProviderCallResult,
+) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     while let Some((name, value)) = wanted.next() {
         if let Some(key) = name.strip_suffix("_absent") {
@@ -102,17 +111,17 @@ pub(super) fn checks(checker: &mut Checker, spot: Spot, called: &Called) -> Outc
 
 /// A field that no request can have is never there: that it was not sent says something only of one that the wires or
 /// the caller's own extras know.
-fn known(called: &Called, key: &str) -> Result<(), String> {
+fn known(called: &ProviderCallResult, key: &str) -> Result<(), String> {
     let is_extra = called.asked.as_ref().is_some_and(|asked| asked.config.extras.contains_key(key));
     ensure(is_extra || REQUEST_FIELDS.contains(&key), || format!("no request has a field '{key}'"))
 }
 
-fn absent(sent: &Captured, key: &str) -> Result<(), String> {
+fn absent(sent: &CapturedRequest, key: &str) -> Result<(), String> {
     ensure(sent.body.get(key).is_none(), || format!("'{key}' was sent: {}", sent.body))
 }
 
 /// The system's text holds the schema, as JSON.
-fn tells_schema(sent: &Captured, called: &Called) -> Result<(), String> {
+fn tells_schema(sent: &CapturedRequest, called: &ProviderCallResult) -> Result<(), String> {
     let schema = called.asked.as_ref().and_then(|asked| asked.response_schema.as_deref());
     let schema = schema.ok_or("no schema was given")?.as_value();
     let in_messages = sent.body["messages"].as_array().into_iter().flatten();
@@ -132,7 +141,11 @@ fn begins_with(text: &str, wanted: &Value) -> bool {
 ///
 /// # Errors
 /// When it is no list of keys.
-pub(super) fn absent_keys(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
+pub(super) fn absent_keys(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    called: &ProviderCallResult,
+) -> Outcome<()> {
     let path = spot.path.clone();
     for key in spot.distinct_texts()? {
         let checked = known(called, &key).and_then(|()| absent(first(called)?, &key));
@@ -145,17 +158,21 @@ pub(super) fn absent_keys(checker: &mut Checker, spot: Spot, called: &Called) ->
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(super) fn identical(checker: &mut Checker, spot: Spot, all: &[Called]) -> Outcome<()> {
+pub(super) fn identical(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    all: &[ProviderCallResult],
+) -> Outcome<()> {
     let mut block = spot.fields()?;
     let list = block.need("calls")?;
     block.finish()?;
     let path = list.path.clone();
-    let calls = list.items()?.iter().map(Spot::whole).collect::<Outcome<Vec<i64>>>()?;
+    let calls = list.items()?.iter().map(LocatedNode::whole).collect::<Outcome<Vec<i64>>>()?;
     checker.holds(&path, are_identical(&calls, all));
     Ok(())
 }
 
-fn are_identical(calls: &[i64], all: &[Called]) -> Result<(), String> {
+fn are_identical(calls: &[i64], all: &[ProviderCallResult]) -> Result<(), String> {
     let once = (1..calls.len()).all(|at| !calls[..at].contains(&calls[at]));
     ensure(calls.len() > 1 && once, || format!("{calls:?} are no two calls"))?;
     let bytes = calls.iter().map(|at| {
@@ -171,7 +188,12 @@ fn are_identical(calls: &[i64], all: &[Called]) -> Result<(), String> {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(super) fn requests(checker: &mut Checker, spot: Spot, mapping: Mapping, called: &Called) -> Outcome<()> {
+pub(super) fn requests(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    mapping: ProviderMapping,
+    called: &ProviderCallResult,
+) -> Outcome<()> {
     let path = spot.path.clone();
     let entries = spot.items()?;
     let (wanted, sent) = (entries.len(), called.sent.len());
@@ -191,12 +213,17 @@ pub(super) fn requests(checker: &mut Checker, spot: Spot, mapping: Mapping, call
     Ok(())
 }
 
-fn sampled(checker: &mut Checker, spot: Spot, mapping: Mapping, sent: &Captured) -> Outcome<()> {
+fn sampled(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    mapping: ProviderMapping,
+    sent: &CapturedRequest,
+) -> Outcome<()> {
     let sampling = match mapping.wire {
         Wire::OpenAi | Wire::Anthropic => &sent.body,
         Wire::Gemini => &sent.body["generationConfig"],
     };
-    let mut fields: Fields = spot.fields()?;
+    let mut fields: YamlMapReader = spot.fields()?;
     while let Some((key, wanted)) = fields.next() {
         let checked = match sampling.get(&key) {
             Some(value) => same(&wanted.node.to_json(), value, &key),
@@ -209,10 +236,10 @@ fn sampled(checker: &mut Checker, spot: Spot, mapping: Mapping, sent: &Captured)
 
 /// Asserts the messages that follow the caller's own messages, with which every attempt begins.
 fn appends(
-    checker: &mut Checker,
-    list: Spot,
-    mapping: Mapping,
-    (called, sent): (&Called, &Captured),
+    checker: &mut AssertionChecker,
+    list: LocatedNode,
+    mapping: ProviderMapping,
+    (called, sent): (&ProviderCallResult, &CapturedRequest),
 ) -> Outcome<()> {
     let path = list.path.clone();
     let own = first(called).map(|it| messages(mapping, it)).unwrap_or_default();
@@ -238,7 +265,7 @@ fn appends(
                     checker.holds(&path, holds);
                 }
             }
-            _ => return Err(Failure::reader(here, "has either 'content' or 'content_contains'")),
+            _ => return Err(CaseFailure::reader(here, "has either 'content' or 'content_contains'")),
         }
         wanted.finish()?;
     }
@@ -246,7 +273,7 @@ fn appends(
 }
 
 /// Returns the messages of a request, each with its role and text in the specification's words.
-fn messages(mapping: Mapping, sent: &Captured) -> Vec<(String, String)> {
+fn messages(mapping: ProviderMapping, sent: &CapturedRequest) -> Vec<(String, String)> {
     let (list, content) = match mapping.wire {
         Wire::OpenAi | Wire::Anthropic => ("messages", "content"),
         Wire::Gemini => ("contents", "parts"),

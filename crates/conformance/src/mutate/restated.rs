@@ -3,18 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Random;
-use super::site::{self, LeftOut, Site};
+use super::MutationRandom;
+use super::site::{self, MutationSite, OmittedMutations};
 use crate::assertion_id::{AssertionId, is_within};
-use crate::execute::{Examined, examine, execute};
-use crate::failure::{Failure, FailureKind};
-use crate::invariants::{self, Row};
-use crate::suite::Case;
-use crate::yaml::{Node, Yaml};
+use crate::execute::{CaseExamination, examine, execute};
+use crate::failure::{CaseFailure, CaseFailureKind};
+use crate::invariants::{self, RestatedInvariant};
+use crate::suite::ConformanceCase;
+use crate::yaml::{YamlNode, YamlValue};
 
 /// The result of checking the invariants that only restate assertions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Restatements {
+pub struct RestatementReport {
     /// The invariants that some case counts as restated.
     pub invariants: BTreeSet<&'static str>,
     /// How often a case does so.
@@ -30,12 +30,16 @@ pub struct Restatements {
 /// Changes the values that the restated invariants' assertions demand, in each case that passes: all of these values,
 /// one value at a time.
 #[must_use]
-pub fn restatements(cases: &[Case], seed: u64) -> Restatements {
-    prove(cases, invariants::restated(), &mut Random(seed))
+pub fn restatements(cases: &[ConformanceCase], seed: u64) -> RestatementReport {
+    prove(cases, invariants::restated(), &mut MutationRandom(seed))
 }
 
-fn prove(cases: &[Case], rows: &[Row], random: &mut Random) -> Restatements {
-    let mut found = Restatements::default();
+fn prove(
+    cases: &[ConformanceCase],
+    rows: &[RestatedInvariant],
+    random: &mut MutationRandom,
+) -> RestatementReport {
+    let mut found = RestatementReport::default();
     let mut waiting = BTreeSet::new();
     for case in cases {
         let Ok(raw) = &case.content else { continue };
@@ -44,7 +48,7 @@ fn prove(cases: &[Case], rows: &[Row], random: &mut Random) -> Restatements {
             keys(&raw.whole(), &mut waiting);
             continue;
         }
-        let mut trials = Trials { case, sites: sites(case), known: BTreeMap::new(), random };
+        let mut trials = MutationTrials { case, sites: sites(case), known: BTreeMap::new(), random };
         for name in &examined.restated {
             found.uses += 1;
             let told = |what: String| format!("{}: {name}: {what}", case.id());
@@ -65,36 +69,40 @@ fn prove(cases: &[Case], rows: &[Row], random: &mut Random) -> Restatements {
 }
 
 /// Collects the keys of all maps.
-fn keys(node: &Node, found: &mut BTreeSet<String>) {
+fn keys(node: &YamlNode, found: &mut BTreeSet<String>) {
     match &node.value {
-        Yaml::Map(entries) => entries.iter().for_each(|(key, it)| {
+        YamlValue::Map(entries) => entries.iter().for_each(|(key, it)| {
             found.insert(key.clone());
             keys(it, found);
         }),
-        Yaml::List(items) => items.iter().for_each(|item| keys(item, found)),
-        Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {}
+        YamlValue::List(items) => items.iter().for_each(|item| keys(item, found)),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => {}
     }
 }
 
 /// The changes of a case, with their places as assertions name them. The part that the cases of a file share holds no
 /// assertions but invariants.
-fn sites(case: &Case) -> Vec<(String, Site)> {
+fn sites(case: &ConformanceCase) -> Vec<(String, MutationSite)> {
     let Ok(raw) = &case.content else { return Vec::new() };
-    let sites = site::sites(&raw.whole(), &mut LeftOut::default()).into_iter();
+    let sites = site::sites(&raw.whole(), &mut OmittedMutations::default()).into_iter();
     sites.filter_map(|site| Some((site.place()?, site))).collect()
 }
 
 /// Changes of one case, each run once.
-struct Trials<'a> {
-    case: &'a Case,
-    sites: Vec<(String, Site)>,
-    known: BTreeMap<usize, Vec<Failure>>,
-    random: &'a mut Random,
+struct MutationTrials<'a> {
+    case: &'a ConformanceCase,
+    sites: Vec<(String, MutationSite)>,
+    known: BTreeMap<usize, Vec<CaseFailure>>,
+    random: &'a mut MutationRandom,
 }
 
-impl Trials<'_> {
+impl MutationTrials<'_> {
     /// Changes everything that assertions of this id read, and returns the changes that they did not catch.
-    fn of(&mut self, id: AssertionId, examined: &Examined, changes: &mut usize) -> Vec<String> {
+    fn of(&mut self, id: AssertionId, examined: &CaseExamination, changes: &mut usize) -> Vec<String> {
         let named: Vec<&String> = examined.asserted.iter().filter(|it| id.names(it)).collect();
         if named.is_empty() {
             return vec![format!("the case asserts no '{}'", id.0)];
@@ -112,7 +120,7 @@ impl Trials<'_> {
         faults.collect()
     }
 
-    fn run(&mut self, at: usize) -> &[Failure] {
+    fn run(&mut self, at: usize) -> &[CaseFailure] {
         let (case, site, random) = (&self.case, &self.sites[at].1, &mut *self.random);
         self.known.entry(at).or_insert_with(|| match &case.content {
             Ok(raw) => execute(raw.with(&site.apply(&raw.whole(), &mut |count| random.below(count)))),
@@ -122,12 +130,13 @@ impl Trials<'_> {
 }
 
 /// Describes how a changed case failed wrongly, if it did: it must fail, by assertions of this id alone.
-fn fault(id: AssertionId, failures: &[Failure]) -> Option<String> {
+fn fault(id: AssertionId, failures: &[CaseFailure]) -> Option<String> {
     if failures.is_empty() {
         return Some("the case passes".into());
     }
-    let other =
-        failures.iter().find(|failure| failure.kind != FailureKind::Assertion || !id.names(&failure.path));
+    let other = failures
+        .iter()
+        .find(|failure| failure.kind != CaseFailureKind::Assertion || !id.names(&failure.path));
     other.map(|other| format!("the case fails otherwise: {other}"))
 }
 

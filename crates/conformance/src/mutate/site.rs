@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::yaml::{Node, Yaml};
+use crate::yaml::{YamlNode, YamlValue};
 
 /// Keys under which the runner reads expectations.
 const EXPECTATIONS: &[&str] = &[
@@ -172,7 +172,7 @@ const SETS: &[&[&str]] = &[
 
 /// One way to change one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum ValueMutation {
     /// Another value of the kind.
     Other,
     /// An item less.
@@ -187,7 +187,7 @@ enum Change {
 
 /// How the runner compares a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compared {
+enum ComparisonMode {
     /// Each key is an assertion of its own.
     ByKey,
     /// The keys that are named, each as a whole.
@@ -197,24 +197,24 @@ enum Compared {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum MutationPathStep {
     Key(String),
     Item(usize),
 }
 
 /// A place and a change.
 #[derive(Debug, Clone)]
-pub(crate) struct Site {
-    path: Vec<Step>,
-    change: Change,
+pub(crate) struct MutationSite {
+    path: Vec<MutationPathStep>,
+    change: ValueMutation,
 }
 
-impl fmt::Display for Site {
+impl fmt::Display for MutationSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.path {
             match step {
-                Step::Key(key) => write!(f, ".{key}")?,
-                Step::Item(at) => write!(f, "[{at}]")?,
+                MutationPathStep::Key(key) => write!(f, ".{key}")?,
+                MutationPathStep::Item(at) => write!(f, "[{at}]")?,
             }
         }
         write!(f, " ({:?})", self.change)
@@ -223,7 +223,7 @@ impl fmt::Display for Site {
 
 /// Changes that are not tried, by the key that they stand under: how many, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedMutations {
     /// Values that demand an absence or a minimum: another value may hold as well.
     pub values: BTreeMap<String, usize>,
     /// Lists of which each item is an assertion of its own: an item less, twice or elsewhere demands nothing else.
@@ -233,8 +233,8 @@ pub struct LeftOut {
 }
 
 /// Finds every change of every expectation of a case, and the expectations that are left out.
-pub(crate) fn sites(case: &Node, left_out: &mut LeftOut) -> Vec<Site> {
-    let mut search = Search { path: Vec::new(), found: Vec::new(), left_out };
+pub(crate) fn sites(case: &YamlNode, left_out: &mut OmittedMutations) -> Vec<MutationSite> {
+    let mut search = MutationSearch { path: Vec::new(), found: Vec::new(), left_out };
     search.expectations(case);
     search.found
 }
@@ -243,32 +243,32 @@ fn is_expectation(key: &str) -> bool {
     EXPECTATIONS.contains(&key) || key.starts_with("loaded_invoke_state_for_")
 }
 
-fn compared(key: &str, value: &Node) -> Compared {
+fn compared(key: &str, value: &YamlNode) -> ComparisonMode {
     let chat =
-        matches!(&value.value, Yaml::Map(it) if it.iter().any(|(key, _)| key.starts_with("messages_")));
+        matches!(&value.value, YamlValue::Map(it) if it.iter().any(|(key, _)| key.starts_with("messages_")));
     if WHOLE.contains(&key) || key.starts_with("loaded_invoke_state_for_") || (key == "final_state" && !chat)
     {
-        Compared::Whole
+        ComparisonMode::Whole
     } else if PARTS.contains(&key) {
-        Compared::InPart
+        ComparisonMode::InPart
     } else {
-        Compared::ByKey
+        ComparisonMode::ByKey
     }
 }
 
 /// A walk through a case.
-struct Search<'a> {
-    path: Vec<Step>,
-    found: Vec<Site>,
-    left_out: &'a mut LeftOut,
+struct MutationSearch<'a> {
+    path: Vec<MutationPathStep>,
+    found: Vec<MutationSite>,
+    left_out: &'a mut OmittedMutations,
 }
 
-impl Search<'_> {
-    fn expectations(&mut self, node: &Node) {
+impl MutationSearch<'_> {
+    fn expectations(&mut self, node: &YamlNode) {
         match &node.value {
-            Yaml::Map(entries) => {
+            YamlValue::Map(entries) => {
                 for (key, value) in entries {
-                    self.path.push(Step::Key(key.clone()));
+                    self.path.push(MutationPathStep::Key(key.clone()));
                     if is_expectation(key) {
                         self.collect(value, compared(key, value));
                     } else {
@@ -277,90 +277,99 @@ impl Search<'_> {
                     self.path.pop();
                 }
             }
-            Yaml::List(items) => {
+            YamlValue::List(items) => {
                 for (at, value) in items.iter().enumerate() {
-                    self.path.push(Step::Item(at));
+                    self.path.push(MutationPathStep::Item(at));
                     self.expectations(value);
                     self.path.pop();
                 }
             }
-            Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {}
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Int(_)
+            | YamlValue::Float(_)
+            | YamlValue::Str(_) => {}
         }
     }
 
     /// Returns the key that the walk is under.
     fn key(&self) -> String {
         let key = self.path.iter().rev().find_map(|it| match it {
-            Step::Key(key) => Some(key.clone()),
-            Step::Item(_) => None,
+            MutationPathStep::Key(key) => Some(key.clone()),
+            MutationPathStep::Item(_) => None,
         });
         key.unwrap_or_default()
     }
 
-    fn add(&mut self, change: Change) {
-        self.found.push(Site { path: self.path.clone(), change });
+    fn add(&mut self, change: ValueMutation) {
+        self.found.push(MutationSite { path: self.path.clone(), change });
     }
 
-    fn collect(&mut self, node: &Node, how: Compared) {
+    fn collect(&mut self, node: &YamlNode, how: ComparisonMode) {
         let key = self.key();
-        let is_list = matches!(node.value, Yaml::List(_));
-        if how == Compared::ByKey && !is_list && LEFT_OUT.contains(&key.as_str()) {
+        let is_list = matches!(node.value, YamlValue::List(_));
+        if how == ComparisonMode::ByKey && !is_list && LEFT_OUT.contains(&key.as_str()) {
             *self.left_out.values.entry(key).or_default() += 1;
             return;
         }
         match &node.value {
-            Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {
-                self.add(Change::Other)
-            }
-            Yaml::List(items) => self.list(items, &key, how),
-            Yaml::Map(entries) => self.map(entries, &key, how),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Int(_)
+            | YamlValue::Float(_)
+            | YamlValue::Str(_) => self.add(ValueMutation::Other),
+            YamlValue::List(items) => self.list(items, &key, how),
+            YamlValue::Map(entries) => self.map(entries, &key, how),
         }
     }
 
-    fn list(&mut self, items: &[Node], key: &str, how: Compared) {
-        if how != Compared::Whole && LOOSE_LISTS.contains(&key) {
+    fn list(&mut self, items: &[YamlNode], key: &str, how: ComparisonMode) {
+        if how != ComparisonMode::Whole && LOOSE_LISTS.contains(&key) {
             *self.left_out.items.entry(key.to_owned()).or_default() += 1;
-            self.add(Change::Add);
+            self.add(ValueMutation::Add);
             if items.len() == 1 {
-                self.add(Change::Drop);
+                self.add(ValueMutation::Drop);
             }
         } else {
             if !items.is_empty() {
-                self.add(Change::Drop);
+                self.add(ValueMutation::Drop);
             }
-            self.add(Change::Add);
+            self.add(ValueMutation::Add);
             if items.len() > 1 && items.iter().any(|item| item.to_json() != items[0].to_json()) {
-                self.add(Change::Swap);
+                self.add(ValueMutation::Swap);
             }
         }
         for (at, item) in items.iter().enumerate() {
-            self.path.push(Step::Item(at));
+            self.path.push(MutationPathStep::Item(at));
             self.collect(item, how);
             self.path.pop();
         }
     }
 
-    fn map(&mut self, entries: &[(String, Node)], map: &str, how: Compared) {
+    fn map(&mut self, entries: &[(String, YamlNode)], map: &str, how: ComparisonMode) {
         // An observer's event: the keys that it names, each as a whole.
-        let is_event = how == Compared::ByKey && entries.iter().any(|(key, _)| key == "node_name");
-        let how = if is_event { Compared::InPart } else { how };
+        let is_event = how == ComparisonMode::ByKey && entries.iter().any(|(key, _)| key == "node_name");
+        let how = if is_event { ComparisonMode::InPart } else { how };
         for (at, (key, _)) in entries.iter().enumerate() {
-            if how == Compared::Whole || (is_event && NAMED_BY_EVENTS.contains(&key.as_str())) {
-                self.add(Change::Remove(at));
+            if how == ComparisonMode::Whole || (is_event && NAMED_BY_EVENTS.contains(&key.as_str())) {
+                self.add(ValueMutation::Remove(at));
             } else {
                 let map = if is_event { "events" } else { map };
                 *self.left_out.keys.entry(map.to_owned()).or_default() += 1;
             }
         }
         for (key, value) in entries {
-            self.path.push(Step::Key(key.clone()));
+            self.path.push(MutationPathStep::Key(key.clone()));
             // Of a request, sampling is asserted by the fields that are named (conformance-adapter §5.11).
             let of_request = key == "sampling"
-                && self.path.iter().any(|step| matches!(step, Step::Key(key) if key == "wire_requests"));
+                && self
+                    .path
+                    .iter()
+                    .any(|step| matches!(step, MutationPathStep::Key(key) if key == "wire_requests"));
             let below = match how {
-                Compared::ByKey if of_request => Compared::ByKey,
-                Compared::ByKey => compared(key, value),
-                Compared::InPart | Compared::Whole => Compared::Whole,
+                ComparisonMode::ByKey if of_request => ComparisonMode::ByKey,
+                ComparisonMode::ByKey => compared(key, value),
+                ComparisonMode::InPart | ComparisonMode::Whole => ComparisonMode::Whole,
             };
             self.collect(value, below);
             self.path.pop();
@@ -368,23 +377,24 @@ impl Search<'_> {
     }
 }
 
-impl Site {
+impl MutationSite {
     /// Returns the place as assertions name it; nothing when it is not the case's own.
     #[must_use]
     pub(crate) fn place(&self) -> Option<String> {
-        let (Step::Key(part), own) = self.path.split_first()? else { return None };
+        let (MutationPathStep::Key(part), own) = self.path.split_first()? else { return None };
         (part == "case").then(|| {
             own.iter().fold(String::new(), |place, step| match step {
-                Step::Key(key) if place.is_empty() => key.clone(),
-                Step::Key(key) => format!("{place}.{key}"),
-                Step::Item(at) => format!("{place}[{at}]"),
+                MutationPathStep::Key(key) if place.is_empty() => key.clone(),
+                MutationPathStep::Key(key) => format!("{place}.{key}"),
+                MutationPathStep::Item(at) => format!("{place}[{at}]"),
             })
         })
     }
 
     /// Returns the values of this place, where its key says which there are.
     fn words(&self) -> Option<&'static [&'static str]> {
-        let named = |step: &Step, name: &str| matches!(step, Step::Key(key) if key == name);
+        let named =
+            |step: &MutationPathStep, name: &str| matches!(step, MutationPathStep::Key(key) if key == name);
         let last = self.path.last()?;
         if named(last, "phase") {
             return Some(PHASES);
@@ -394,15 +404,15 @@ impl Site {
     }
 
     /// Returns the case with this one change.
-    pub(crate) fn apply(&self, case: &Node, choose: &mut dyn FnMut(usize) -> usize) -> Node {
+    pub(crate) fn apply(&self, case: &YamlNode, choose: &mut dyn FnMut(usize) -> usize) -> YamlNode {
         let mut changed = case.clone();
         let mut at = &mut changed;
         for step in &self.path {
             let next = match (step, &mut at.value) {
-                (Step::Key(key), Yaml::Map(entries)) => {
+                (MutationPathStep::Key(key), YamlValue::Map(entries)) => {
                     entries.iter_mut().find(|(it, _)| it == key).map(|(_, it)| it)
                 }
-                (Step::Item(index), Yaml::List(items)) => items.get_mut(*index),
+                (MutationPathStep::Item(index), YamlValue::List(items)) => items.get_mut(*index),
                 _ => None,
             };
             match next {
@@ -411,36 +421,36 @@ impl Site {
             }
         }
         match (self.change, &mut at.value, self.words()) {
-            (Change::Other, Yaml::Str(it), Some(words)) => *it = member(words, it, choose),
+            (ValueMutation::Other, YamlValue::Str(it), Some(words)) => *it = member(words, it, choose),
             (how, value, _) => change(value, how, choose),
         }
         changed
     }
 }
 
-fn change(value: &mut Yaml, how: Change, choose: &mut dyn FnMut(usize) -> usize) {
+fn change(value: &mut YamlValue, how: ValueMutation, choose: &mut dyn FnMut(usize) -> usize) {
     match (how, value) {
-        (Change::Other, null @ Yaml::Null) => *null = Yaml::Str("changed".into()),
-        (Change::Other, Yaml::Bool(it)) => *it = !*it,
-        (Change::Other, Yaml::Int(it)) => *it += if choose(2) == 0 { 1 } else { -1 },
-        (Change::Other, Yaml::Float(it)) => *it += 1.0,
-        (Change::Other, Yaml::Str(it)) => *it = another(it, choose),
-        (Change::Drop, Yaml::List(items)) => drop(items.remove(choose(items.len()))),
-        (Change::Add, Yaml::List(items)) => {
+        (ValueMutation::Other, null @ YamlValue::Null) => *null = YamlValue::Str("changed".into()),
+        (ValueMutation::Other, YamlValue::Bool(it)) => *it = !*it,
+        (ValueMutation::Other, YamlValue::Int(it)) => *it += if choose(2) == 0 { 1 } else { -1 },
+        (ValueMutation::Other, YamlValue::Float(it)) => *it += 1.0,
+        (ValueMutation::Other, YamlValue::Str(it)) => *it = another(it, choose),
+        (ValueMutation::Drop, YamlValue::List(items)) => drop(items.remove(choose(items.len()))),
+        (ValueMutation::Add, YamlValue::List(items)) => {
             let line = items.first().map_or(0, |items| items.line);
             let added = match items.len() {
-                0 => Node { line, value: Yaml::Str("added".into()) },
+                0 => YamlNode { line, value: YamlValue::Str("added".into()) },
                 count => items[choose(count)].clone(),
             };
             items.push(added);
         }
-        (Change::Swap, Yaml::List(items)) => {
+        (ValueMutation::Swap, YamlValue::List(items)) => {
             let first = items[0].to_json();
             if let Some(other) = items.iter().position(|item| item.to_json() != first) {
                 items.swap(0, other);
             }
         }
-        (Change::Remove(at), Yaml::Map(entries)) => drop(entries.remove(at)),
+        (ValueMutation::Remove(at), YamlValue::Map(entries)) => drop(entries.remove(at)),
         _ => {}
     }
 }

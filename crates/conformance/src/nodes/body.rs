@@ -6,29 +6,29 @@ use serde_json::{Map, Value};
 use singletree::engine::Signal;
 
 use crate::adapt;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::schema::literals;
 
-use super::flaky::{self, MOCKS, Mock, Raised};
+use super::flaky::{self, FlakyMockSpec, MOCKS, MockErrorSpec};
 use super::{millis, seconds};
 
 /// The body of a node.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct BodySpec {
+pub(crate) struct NodeBodySpec {
     /// How long it takes.
     pub(crate) sleep: Option<Duration>,
     /// The node drains its own invocation before it returns.
-    pub(crate) drain: Option<DrainSpec>,
+    pub(crate) drain: Option<NodeDrainSpec>,
     /// The node saves the session, as it will be with its update.
     pub(crate) save: bool,
     /// How it ends.
-    pub(crate) end: End,
+    pub(crate) end: BodyResultSpec,
 }
 
 /// A drain in a body.
 #[derive(Debug, Clone)]
-pub(crate) struct DrainSpec {
+pub(crate) struct NodeDrainSpec {
     /// Its time limit.
     pub(crate) timeout: Option<Duration>,
     /// The observer whose events are noted when it returns.
@@ -37,7 +37,7 @@ pub(crate) struct DrainSpec {
 
 /// How a body ends.
 #[derive(Debug, Clone)]
-pub(crate) enum End {
+pub(crate) enum BodyResultSpec {
     /// With an update of literal values, or of fields that are read.
     Update(Map<String, Value>),
     /// With an update of one field, computed of another.
@@ -50,9 +50,9 @@ pub(crate) enum End {
         multiplier: i64,
     },
     /// With an error.
-    Raises(Raised),
+    Raises(MockErrorSpec),
     /// As a mock says that fails at times.
-    Mock(Mock),
+    Mock(FlakyMockSpec),
     /// By suspending.
     Suspend {
         /// The signal to wait for.
@@ -71,18 +71,18 @@ pub(crate) enum End {
     },
 }
 
-impl Default for End {
+impl Default for BodyResultSpec {
     fn default() -> Self {
         Self::Update(Map::new())
     }
 }
 
-impl BodySpec {
+impl NodeBodySpec {
     /// Takes a body's directives out of a block.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value, or keys that cannot be combined.
-    pub(super) fn take(block: &mut Fields) -> Outcome<Self> {
+    pub(super) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
         let mut spec = Self::default();
         if let Some(it) = block.take("sleep_ms") {
             spec.sleep = Some(millis(&it)?);
@@ -93,7 +93,7 @@ impl BodySpec {
         if let Some(it) = block.take("invoke_drain_events_for") {
             let mut drain = it.fields()?;
             let timeout = drain.take("timeout_seconds").map(|it| seconds(&it)).transpose()?.flatten();
-            spec.drain = Some(DrainSpec { timeout, snapshot: drain.text("snapshot_observer")? });
+            spec.drain = Some(NodeDrainSpec { timeout, snapshot: drain.text("snapshot_observer")? });
             drain.finish()?;
         }
         let nothing = spec.sleep.is_none() && spec.drain.is_none() && !spec.save;
@@ -106,7 +106,7 @@ impl BodySpec {
     }
 }
 
-fn take_end(block: &mut Fields) -> Outcome<Option<End>> {
+fn take_end(block: &mut YamlMapReader) -> Outcome<Option<BodyResultSpec>> {
     let mut ends = Vec::new();
     for key in ["update", "update_pure", "update_from_field", "suspend_with_descriptor"] {
         if let Some(it) = block.take(key) {
@@ -118,51 +118,51 @@ fn take_end(block: &mut Fields) -> Outcome<Option<End>> {
         if let Some(category) = adapt::category_beside(block)? {
             raised.category = Some(category);
         }
-        ends.push(End::Raises(raised));
+        ends.push(BodyResultSpec::Raises(raised));
     }
     for key in MOCKS {
         if let Some(it) = block.take(key) {
-            ends.push(End::Mock(flaky::read(key, it)?));
+            ends.push(BodyResultSpec::Mock(flaky::read(key, it)?));
         }
     }
     if let Some(it) = block.take("conditional_suspend") {
         ends.push(suspend_at(it, block.take("on_other_indices"))?);
     }
     if ends.len() > 1 {
-        return Err(Failure::reader(block.path(), "a node ends in more than one way"));
+        return Err(CaseFailure::reader(block.path(), "a node ends in more than one way"));
     }
     Ok(ends.pop())
 }
 
-fn no_directive(block: &Fields) -> Failure {
+fn no_directive(block: &YamlMapReader) -> CaseFailure {
     let keys: Vec<_> = block.keys().collect();
-    Failure::reader(block.path(), format!("no known directive among: {}", keys.join(", ")))
+    CaseFailure::reader(block.path(), format!("no known directive among: {}", keys.join(", ")))
 }
 
-fn end(key: &str, spot: Spot) -> Outcome<End> {
+fn end(key: &str, spot: LocatedNode) -> Outcome<BodyResultSpec> {
     match key {
-        "update" | "update_pure" => Ok(End::Update(literals(spot)?)),
+        "update" | "update_pure" => Ok(BodyResultSpec::Update(literals(spot)?)),
         "update_from_field" => from_field(spot),
         _ => suspend(spot),
     }
 }
 
-fn from_field(spot: Spot) -> Outcome<End> {
+fn from_field(spot: LocatedNode) -> Outcome<BodyResultSpec> {
     let mut block = spot.fields()?;
     let multiplier = block.take("multiplier").map(|it| it.whole()).transpose()?.unwrap_or(1);
     let path = block.path().to_owned();
-    let (target, source) = block.next().ok_or_else(|| Failure::reader(path, "names no field"))?;
+    let (target, source) = block.next().ok_or_else(|| CaseFailure::reader(path, "names no field"))?;
     let source = source.text()?.to_owned();
     block.finish()?;
-    Ok(End::FromField { target, source, multiplier })
+    Ok(BodyResultSpec::FromField { target, source, multiplier })
 }
 
-fn raises(spot: Spot) -> Outcome<Raised> {
+fn raises(spot: LocatedNode) -> Outcome<MockErrorSpec> {
     if let Ok(message) = spot.text() {
-        return Ok(Raised { message: message.to_owned(), ..Raised::plain(None) });
+        return Ok(MockErrorSpec { message: message.to_owned(), ..Raised::plain(None) });
     }
     let mut block = spot.fields()?;
-    let mut raised = Raised::plain(block.text("category")?);
+    let mut raised = MockErrorSpec::plain(block.text("category")?);
     if let Some(message) = block.text("message")? {
         raised.message = message;
     }
@@ -172,20 +172,20 @@ fn raises(spot: Spot) -> Outcome<Raised> {
     Ok(raised)
 }
 
-fn suspend_at(spot: Spot, beside: Option<Spot>) -> Outcome<End> {
+fn suspend_at(spot: LocatedNode, beside: Option<LocatedNode>) -> Outcome<BodyResultSpec> {
     let mut block = spot.fields()?;
     let item = block.need("suspend_on_item_index")?.whole()?;
-    let End::Suspend { signal, .. } = suspend(block.need("descriptor")?)? else {
-        return Err(Failure::reader(block.path(), "the descriptor suspends"));
+    let BodyResultSpec::Suspend { signal, .. } = suspend(block.need("descriptor")?)? else {
+        return Err(CaseFailure::reader(block.path(), "the descriptor suspends"));
     };
     let mut others = adapt::other_indices(&mut block, beside)?;
     let otherwise = from_field(others.need("update_from_field")?)?;
     others.finish()?;
     block.finish()?;
-    Ok(End::SuspendAt { item, signal, otherwise: Box::new(otherwise) })
+    Ok(BodyResultSpec::SuspendAt { item, signal, otherwise: Box::new(otherwise) })
 }
 
-fn suspend(spot: Spot) -> Outcome<End> {
+fn suspend(spot: LocatedNode) -> Outcome<BodyResultSpec> {
     let mut block = spot.fields()?;
     let mut signal = Signal::new(block.need("signal_id")?.text()?);
     if let Some(metadata) = block.take("metadata") {
@@ -197,5 +197,5 @@ fn suspend(spot: Spot) -> Outcome<End> {
     }
     let unless = block.text("dev.singletree.unless_field")?;
     block.finish()?;
-    Ok(End::Suspend { signal: Box::new(signal), unless })
+    Ok(BodyResultSpec::Suspend { signal: Box::new(signal), unless })
 }

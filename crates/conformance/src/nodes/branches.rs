@@ -1,16 +1,16 @@
 //! `parallel_branches:` (conformance-adapter §5.4, pipeline-utilities §11).
 
 use crate::failure::Outcome;
-use crate::fields::Spot;
+use crate::fields::LocatedNode;
 use crate::middleware::{self, MiddlewareSpec};
 
-use super::body::BodySpec;
+use super::body::NodeBodySpec;
 use super::fan_out::collects;
 use super::pairs;
 
 /// Parallel branches as the fixture describes them.
 #[derive(Debug, Clone)]
-pub(crate) struct BranchesSpec {
+pub(crate) struct ParallelBranchesSpec {
     /// The branches, in order.
     pub(crate) branches: Vec<BranchSpec>,
     /// Whether failures are collected; the first one ends the node otherwise.
@@ -27,7 +27,7 @@ pub(crate) struct BranchSpec {
     /// The subgraph that it runs.
     pub(crate) subgraph: Option<String>,
     /// The function over the parent's state that it runs. That there are both, or neither, is the engine's to refuse.
-    pub(crate) call: Option<Box<BodySpec>>,
+    pub(crate) call: Option<Box<NodeBodySpec>>,
     /// Its inputs: the subgraph's field, the parent's.
     pub(crate) inputs: Option<Vec<(String, String)>>,
     /// Its outputs: the parent's field, the subgraph's.
@@ -38,12 +38,12 @@ pub(crate) struct BranchSpec {
     pub(crate) when: Option<String>,
 }
 
-impl BranchesSpec {
+impl ParallelBranchesSpec {
     /// Reads parallel branches.
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let mut branches = Vec::new();
         let mut declared = block.need("branches")?.fields()?;
@@ -60,11 +60,11 @@ impl BranchesSpec {
     }
 }
 
-fn branch(name: String, spot: Spot) -> Outcome<BranchSpec> {
+fn branch(name: String, spot: LocatedNode) -> Outcome<BranchSpec> {
     let mut block = spot.fields()?;
     let call = block.take("call").map(|it| {
         let mut call = it.fields()?;
-        let body = BodySpec::take(&mut call)?;
+        let body = NodeBodySpec::take(&mut call)?;
         call.finish()?;
         Ok(body)
     });

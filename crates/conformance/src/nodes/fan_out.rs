@@ -1,8 +1,8 @@
 //! `fan_out:` (conformance-adapter §5.4, pipeline-utilities §9).
 
 use crate::adapt;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::middleware::{self, MiddlewareSpec};
 
 use super::pairs;
@@ -15,7 +15,7 @@ pub(crate) struct FanOutSpec {
     /// One instance for each item of the parent's field, which goes into a field of the subgraph's.
     pub(crate) items: Option<(String, String)>,
     /// So many instances. That there are both, or neither, is the engine's to refuse.
-    pub(crate) count: Option<Number>,
+    pub(crate) count: Option<NumberSource>,
     /// The subgraph's field that is collected, and the parent's that gets the list.
     pub(crate) collect: Option<String>,
     /// The parent's field that gets the list.
@@ -25,7 +25,7 @@ pub(crate) struct FanOutSpec {
     /// Further inputs of each instance: the subgraph's field, the parent's.
     pub(crate) inputs: Vec<(String, String)>,
     /// How many run at once.
-    pub(crate) concurrency: Concurrency,
+    pub(crate) concurrency: FanOutConcurrency,
     /// Whether a failure is collected; it ends the fan-out otherwise.
     pub(crate) collects_errors: Option<bool>,
     /// Where collected failures go.
@@ -42,18 +42,18 @@ pub(crate) struct FanOutSpec {
 
 /// How many run at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Concurrency {
+pub(crate) enum FanOutConcurrency {
     /// As many as the engine says.
     Default,
     /// All of them.
     Unbounded,
     /// So many.
-    Bounded(Number),
+    Bounded(NumberSource),
 }
 
 /// A number that is there, or that is read from the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Number {
+pub(crate) enum NumberSource {
     /// It is this.
     Is(i64),
     /// The value of a field.
@@ -72,7 +72,7 @@ impl FanOutSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let mut spec = Self {
             subgraph: block.need("subgraph")?.text()?.to_owned(),
@@ -98,7 +98,7 @@ impl FanOutSpec {
             spec.empty_is_fine = Some(match it.text()? {
                 "raise" => false,
                 "noop" => true,
-                other => return Err(Failure::reader(&it.path, format!("unknown policy '{other}'"))),
+                other => return Err(CaseFailure::reader(&it.path, format!("unknown policy '{other}'"))),
             });
         }
         if let Some(it) = block.take("abort_after_instance") {
@@ -116,7 +116,7 @@ impl FanOutSpec {
         spec.items = match (items, item) {
             (None, None) => None,
             (Some(items), Some(item)) => Some((items, item)),
-            _ => return Err(Failure::reader(block.path(), "items_field and item_field go together")),
+            _ => return Err(CaseFailure::reader(block.path(), "items_field and item_field go together")),
         };
         block.finish()?;
         Ok(spec)
@@ -127,47 +127,47 @@ impl FanOutSpec {
 ///
 /// # Errors
 /// For an unknown policy.
-pub(super) fn collects(spot: &Spot) -> Outcome<bool> {
+pub(super) fn collects(spot: &LocatedNode) -> Outcome<bool> {
     match spot.text()? {
         "fail_fast" => Ok(false),
         "collect" => Ok(true),
-        other => Err(Failure::reader(&spot.path, format!("unknown policy '{other}'"))),
+        other => Err(CaseFailure::reader(&spot.path, format!("unknown policy '{other}'"))),
     }
 }
 
 /// `serial` is one at a time, whatever bound there is (conformance-adapter §5.4).
-fn concurrency(block: &mut Fields) -> Outcome<Concurrency> {
+fn concurrency(block: &mut YamlMapReader) -> Outcome<FanOutConcurrency> {
     let bound = match block.take("concurrency") {
-        None => Concurrency::Default,
-        Some(it) if it.is_null() => Concurrency::Unbounded,
-        Some(it) => Concurrency::Bounded(number(&it)?),
+        None => FanOutConcurrency::Default,
+        Some(it) if it.is_null() => FanOutConcurrency::Unbounded,
+        Some(it) => FanOutConcurrency::Bounded(number(&it)?),
     };
     let Some(mode) = block.take("concurrent_mode") else { return Ok(bound) };
     match mode.text()? {
-        "serial" => Ok(Concurrency::Bounded(Number::Is(1))),
+        "serial" => Ok(FanOutConcurrency::Bounded(NumberSource::Is(1))),
         "concurrent" => Ok(bound),
-        other => Err(Failure::reader(&mode.path, format!("unknown mode '{other}'"))),
+        other => Err(CaseFailure::reader(&mode.path, format!("unknown mode '{other}'"))),
     }
 }
 
-fn number(spot: &Spot) -> Outcome<Number> {
+fn number(spot: &LocatedNode) -> Outcome<NumberSource> {
     if let Ok(it) = spot.whole() {
-        return Ok(Number::Is(it));
+        return Ok(NumberSource::Is(it));
     }
     let mut block = spot.clone().fields()?;
     let callable = block.need("callable")?;
     let field = block.need("field")?.text()?.to_owned();
     let number = match callable.text()? {
-        "state_field_read" => Number::Field(field),
+        "state_field_read" => NumberSource::Field(field),
         "queue_chunk" => {
             let size = block.need("chunk_size")?;
             let chunk = size.whole()?;
             if chunk < 1 {
                 return Err(size.wrong("a size"));
             }
-            Number::Chunks { field, size: chunk }
+            NumberSource::Chunks { field, size: chunk }
         }
-        other => return Err(Failure::reader(&callable.path, format!("unknown callable '{other}'"))),
+        other => return Err(CaseFailure::reader(&callable.path, format!("unknown callable '{other}'"))),
     };
     block.finish()?;
     Ok(number)

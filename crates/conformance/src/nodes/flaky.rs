@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::schema::literals;
 
 /// The category of mocks over fan-out instances that name none.
@@ -11,24 +11,24 @@ const DEFAULT_CATEGORY: &str = "provider_unavailable";
 
 /// A mock that fails.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Mock {
+pub(crate) struct FlakyMockSpec {
     /// When it fails, and how.
-    pub(crate) fails: Fails,
+    pub(crate) fails: MockFailureMode,
     /// Its update when it does not fail: literal values, and names of fields that are read.
     pub(crate) success: Option<Map<String, Value>>,
 }
 
 /// When a mock fails, and how.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Fails {
+pub(crate) enum MockFailureMode {
     /// At each attempt as the list says; nothing is no failure.
-    Attempts(Vec<Option<Raised>>),
+    Attempts(Vec<Option<MockErrorSpec>>),
     /// In the first invocation of the case.
     FirstInvocation,
     /// Where the item has this value.
-    Item(i64, Raised),
+    Item(i64, MockErrorSpec),
     /// At the first attempts of each fan-out instance, or at the first runs of each whole instance.
-    EachInstance(u32, Raised),
+    EachInstance(u32, MockErrorSpec),
     /// In fan-out instances of these indices: of the first invocation, of every one.
     Indices {
         /// In the first invocation.
@@ -43,13 +43,13 @@ pub(crate) enum Fails {
         /// How many of a resumed one.
         resumed: u32,
         /// How.
-        raised: Raised,
+        raised: MockErrorSpec,
     },
 }
 
 /// An error that a mock raises.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Raised {
+pub(crate) struct MockErrorSpec {
     /// Whether it is marked as transient.
     pub(crate) transient: bool,
     /// Its category.
@@ -60,7 +60,7 @@ pub(crate) struct Raised {
     pub(crate) cause: Option<Box<Self>>,
 }
 
-impl Raised {
+impl MockErrorSpec {
     /// An error of a mock whose fixture describes none.
     #[must_use]
     pub(crate) fn plain(category: Option<String>) -> Self {
@@ -76,13 +76,13 @@ pub(super) const MOCKS: &[&str] =
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(super) fn read(kind: &str, spot: Spot) -> Outcome<Mock> {
+pub(super) fn read(kind: &str, spot: LocatedNode) -> Outcome<FlakyMockSpec> {
     let mut block = spot.fields()?;
     let mock = match kind {
         "flaky" => flaky(&mut block)?,
         "flaky_by_index" => by_index(&mut block)?,
-        "flaky_per_index" => Mock {
-            fails: Fails::Indices {
+        "flaky_per_index" => FlakyMockSpec {
+            fails: MockFailureMode::Indices {
                 first: wholes(block.take("fail_first_run_indices"))?,
                 always: wholes(block.take("always_fail_indices"))?,
             },
@@ -90,65 +90,69 @@ pub(super) fn read(kind: &str, spot: Spot) -> Outcome<Mock> {
         },
         "flaky_instance_only" => {
             let count = number(&block.need("fail_count_per_instance")?)?;
-            Mock {
-                fails: Fails::EachInstance(count, category(&mut block)?),
+            FlakyMockSpec {
+                fails: MockFailureMode::EachInstance(count, category(&mut block)?),
                 success: success(&mut block, "success_compute")?,
             }
         }
-        "flaky_resume_aware" => Mock {
-            fails: Fails::Invocations {
+        "flaky_resume_aware" => FlakyMockSpec {
+            fails: MockFailureMode::Invocations {
                 first: number(&block.need("fail_first_invocation_count")?)?,
                 resumed: number(&block.need("fail_resumed_invocation_count")?)?,
                 raised: category(&mut block)?,
             },
             success: success(&mut block, "on_success")?,
         },
-        other => return Err(Failure::reader(block.path(), format!("unknown mock '{other}'"))),
+        other => return Err(CaseFailure::reader(block.path(), format!("unknown mock '{other}'"))),
     };
     block.finish()?;
     Ok(mock)
 }
 
-fn flaky(block: &mut Fields) -> Outcome<Mock> {
+fn flaky(block: &mut YamlMapReader) -> Outcome<FlakyMockSpec> {
     if let Some(first) = block.take("fail_first_invocation_only") {
-        let fails = if first.truth()? { Fails::FirstInvocation } else { Fails::Attempts(Vec::new()) };
-        return Ok(Mock { fails, success: success(block, "on_success")? });
+        let fails = if first.truth()? {
+            MockFailureMode::FirstInvocation
+        } else {
+            MockFailureMode::Attempts(Vec::new())
+        };
+        return Ok(FlakyMockSpec { fails, success: success(block, "on_success")? });
     }
     let entries = block.need("failure_sequence")?.items()?.into_iter();
     let entries = entries.map(|it| if it.is_null() { Ok(None) } else { raised(it).map(Some) });
-    let fails = Fails::Attempts(entries.collect::<Outcome<_>>()?);
+    let fails = MockFailureMode::Attempts(entries.collect::<Outcome<_>>()?);
     let named = ["success_update", "on_success"].into_iter().find(|it| block.keys().any(|key| key == *it));
-    Ok(Mock { fails, success: success(block, named.unwrap_or("success_update"))? })
+    Ok(FlakyMockSpec { fails, success: success(block, named.unwrap_or("success_update"))? })
 }
 
-fn by_index(block: &mut Fields) -> Outcome<Mock> {
+fn by_index(block: &mut YamlMapReader) -> Outcome<FlakyMockSpec> {
     let fails = match block.take("fail_when_idx") {
-        Some(it) => Fails::Item(it.whole()?, category(block)?),
+        Some(it) => MockFailureMode::Item(it.whole()?, category(block)?),
         None => {
             let count = number(&block.need("fail_count_per_idx")?)?;
-            Fails::EachInstance(count, category(block)?)
+            MockFailureMode::EachInstance(count, category(block)?)
         }
     };
-    Ok(Mock { fails, success: success(block, "success_compute")? })
+    Ok(FlakyMockSpec { fails, success: success(block, "success_compute")? })
 }
 
-fn category(block: &mut Fields) -> Outcome<Raised> {
+fn category(block: &mut YamlMapReader) -> Outcome<MockErrorSpec> {
     let category = block.text("category")?.unwrap_or_else(|| DEFAULT_CATEGORY.into());
-    Ok(Raised::plain(Some(category)))
+    Ok(MockErrorSpec::plain(Some(category)))
 }
 
-fn success(block: &mut Fields, key: &str) -> Outcome<Option<Map<String, Value>>> {
+fn success(block: &mut YamlMapReader, key: &str) -> Outcome<Option<Map<String, Value>>> {
     block.take(key).map(literals).transpose()
 }
 
-fn raised(spot: Spot) -> Outcome<Raised> {
+fn raised(spot: LocatedNode) -> Outcome<MockErrorSpec> {
     let mut block = spot.fields()?;
     let mut text = |key: &str| match block.take(key) {
         Some(it) if !it.is_null() => it.text().map(|text| Some(text.to_owned())),
         Some(_) | None => Ok(None),
     };
     let (category, message) = (text("category")?, text("message")?);
-    let raised = Raised {
+    let raised = MockErrorSpec {
         category,
         message: message.unwrap_or_else(|| "the fixture lets this node fail".into()),
         transient: block.take("transient").map(|it| it.truth()).transpose()?.unwrap_or(false),
@@ -158,11 +162,11 @@ fn raised(spot: Spot) -> Outcome<Raised> {
     Ok(raised)
 }
 
-fn number(spot: &Spot) -> Outcome<u32> {
+fn number(spot: &LocatedNode) -> Outcome<u32> {
     u32::try_from(spot.whole()?).map_err(|_| spot.wrong("a number that is not negative"))
 }
 
-fn wholes(spot: Option<Spot>) -> Outcome<Vec<i64>> {
+fn wholes(spot: Option<LocatedNode>) -> Outcome<Vec<i64>> {
     let Some(spot) = spot else { return Ok(Vec::new()) };
-    spot.items()?.iter().map(Spot::whole).collect()
+    spot.items()?.iter().map(LocatedNode::whole).collect()
 }

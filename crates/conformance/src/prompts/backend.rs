@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use singletree::llm::BoxFuture;
-use singletree::prompts::{CachedBackend, Clock, Error, MemoryBackend, Prompt, PromptBackend, Result};
+use singletree::prompts::{CachedBackend, Error, MemoryBackend, Prompt, PromptBackend, PromptClock, Result};
 
 use super::source;
 use crate::failure::Outcome;
-use crate::fields::Spot;
+use crate::fields::LocatedNode;
 
 /// A backend as the fixture describes it.
 #[derive(Debug)]
-pub(super) struct BackendSpec {
+pub(super) struct PromptBackendSpec {
     pub(super) name: String,
     prompts: Vec<Prompt>,
     is_unavailable: bool,
     is_caching: bool,
 }
 
-impl BackendSpec {
-    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+impl PromptBackendSpec {
+    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let spec = Self {
             name: block.need("name")?.text()?.to_owned(),
@@ -41,12 +41,12 @@ impl BackendSpec {
 
 /// A clock that goes when it is told to, and a little each time that it is read: nothing happens twice at once.
 #[derive(Debug)]
-pub(super) struct ToldClock(Mutex<SystemTime>);
+pub(super) struct SteppedClock(Mutex<SystemTime>);
 
 /// So little that it decides no age: fixtures count in seconds.
 const TICK: Duration = Duration::from_nanos(1_000);
 
-impl ToldClock {
+impl SteppedClock {
     pub(super) fn new() -> Self {
         Self(Mutex::new(UNIX_EPOCH + Duration::from_secs(1_000_000)))
     }
@@ -57,7 +57,7 @@ impl ToldClock {
     }
 }
 
-impl Clock for ToldClock {
+impl PromptClock for SteppedClock {
     fn now(&self) -> SystemTime {
         self.advance(TICK);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -66,30 +66,33 @@ impl Clock for ToldClock {
 
 /// A backend of a case, with a record of the calls to it.
 #[derive(Debug)]
-pub(super) struct CaseBackend {
+pub(super) struct CasePromptBackend {
     pub(super) name: String,
-    pub(super) clock: Arc<ToldClock>,
+    pub(super) clock: Arc<SteppedClock>,
     pub(super) is_caching: bool,
     calls: AtomicU64,
-    source: Arc<Source>,
+    source: Arc<PromptBackendSource>,
     asked: Box<dyn PromptBackend>,
 }
 
 /// Where a backend reads.
 #[derive(Debug)]
-struct Source {
+struct PromptBackendSource {
     prompts: MemoryBackend,
     is_unavailable: bool,
     reads: AtomicU64,
 }
 
-impl CaseBackend {
-    pub(super) fn new(spec: &BackendSpec) -> Self {
-        let clock = Arc::new(ToldClock::new());
+impl CasePromptBackend {
+    pub(super) fn new(spec: &PromptBackendSpec) -> Self {
+        let clock = Arc::new(SteppedClock::new());
         let prompts = spec.prompts.iter().cloned().fold(MemoryBackend::new(), MemoryBackend::with);
         let prompts = prompts.clock(clock.clone());
-        let source =
-            Arc::new(Source { prompts, is_unavailable: spec.is_unavailable, reads: AtomicU64::new(0) });
+        let source = Arc::new(PromptBackendSource {
+            prompts,
+            is_unavailable: spec.is_unavailable,
+            reads: AtomicU64::new(0),
+        });
         let asked: Box<dyn PromptBackend> = match spec.is_caching {
             true => Box::new(CachedBackend::new(source.clone()).clock(clock.clone())),
             false => Box::new(source.clone()),
@@ -109,7 +112,7 @@ impl CaseBackend {
     }
 }
 
-impl PromptBackend for CaseBackend {
+impl PromptBackend for CasePromptBackend {
     fn fetch<'a>(
         &'a self,
         name: &'a str,
@@ -121,7 +124,7 @@ impl PromptBackend for CaseBackend {
     }
 }
 
-impl PromptBackend for Source {
+impl PromptBackend for PromptBackendSource {
     fn fetch<'a>(
         &'a self,
         name: &'a str,

@@ -9,31 +9,31 @@ use singletree::prompts::{PromptInputs, PromptQuery};
 use super::setting::{is_resolver, ttl};
 use super::source::count;
 use super::{MANAGER, is_manager};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::schema::literals;
-use crate::yaml::Yaml;
+use crate::yaml::YamlValue;
 
 /// A call.
 #[derive(Debug)]
-pub(super) struct CallSpec {
+pub(super) struct PromptCallSpec {
     pub(super) path: String,
-    pub(super) action: Action,
+    pub(super) action: PromptAction,
     pub(super) capture: Option<String>,
-    pub(super) expected: Option<Spot>,
+    pub(super) expected: Option<LocatedNode>,
 }
 
 /// The action of a call.
 #[derive(Debug)]
-pub(super) enum Action {
+pub(super) enum PromptAction {
     /// A backend is asked.
-    Ask { backend: String, query: Query },
+    Ask { backend: String, query: PromptFetchQuery },
     /// A manager fetches.
-    Fetch { manager: String, query: Query },
+    Fetch { manager: String, query: PromptFetchQuery },
     /// A manager renders.
-    Render { manager: String, prompt: Source, inputs: PromptInputs },
+    Render { manager: String, prompt: RenderPromptSource, inputs: PromptInputs },
     /// A manager does both.
-    Get { manager: String, query: Query, inputs: PromptInputs },
+    Get { manager: String, query: PromptFetchQuery, inputs: PromptInputs },
     /// The clock of a backend goes on.
     Advance { backend: String, by: Duration },
     /// A label resolver is asked.
@@ -44,7 +44,7 @@ pub(super) enum Action {
 
 /// The query of a call.
 #[derive(Debug)]
-pub(super) struct Query {
+pub(super) struct PromptFetchQuery {
     pub(super) name: String,
     pub(super) label: Option<String>,
     pub(super) cache_ttl: Option<Duration>,
@@ -52,22 +52,22 @@ pub(super) struct Query {
 
 /// Where the prompt comes from that is rendered.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum RenderPromptSource {
     /// It is fetched through the same manager.
-    Fetched(Query),
+    Fetched(PromptFetchQuery),
     /// It was captured.
     Captured(String),
 }
 
-enum Target {
+enum PromptCallTarget {
     Backend(String),
     Manager(String),
     Resolver(String),
     Group,
 }
 
-impl Query {
-    fn take(block: &mut Fields) -> Outcome<Self> {
+impl PromptFetchQuery {
+    fn take(block: &mut YamlMapReader) -> Outcome<Self> {
         Ok(Self {
             name: block.need("name")?.text()?.to_owned(),
             label: block
@@ -80,8 +80,8 @@ impl Query {
     }
 }
 
-impl From<&Query> for PromptQuery {
-    fn from(it: &Query) -> Self {
+impl From<&PromptFetchQuery> for PromptQuery {
+    fn from(it: &PromptFetchQuery) -> Self {
         let mut query = Self::new(&it.name);
         if let Some(label) = &it.label {
             query = query.label(label);
@@ -93,14 +93,14 @@ impl From<&Query> for PromptQuery {
     }
 }
 
-impl CallSpec {
-    pub(super) fn read(spot: Spot, usual: Option<&str>) -> Outcome<Self> {
+impl PromptCallSpec {
+    pub(super) fn read(spot: LocatedNode, usual: Option<&str>) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
         let target = match (block.take("target"), usual) {
             (Some(spot), _) => target(spot)?,
-            (None, Some(manager)) => Target::Manager(manager.to_owned()),
-            (None, None) => return Err(Failure::reader(path, "key 'target' is missing")),
+            (None, Some(manager)) => PromptCallTarget::Manager(manager.to_owned()),
+            (None, None) => return Err(CaseFailure::reader(path, "key 'target' is missing")),
         };
         let capture = block.text("capture_as")?;
         let expected = block.take("expected");
@@ -110,26 +110,38 @@ impl CallSpec {
             None => "",
         };
         let action = match (target, operation) {
-            (Target::Backend(backend), "fetch") => Action::Ask { backend, query: Query::take(&mut block)? },
-            (Target::Backend(backend), "advance_clock") => {
-                Action::Advance { backend, by: Duration::from_secs(count(&block.need("seconds")?)?) }
+            (PromptCallTarget::Backend(backend), "fetch") => {
+                PromptAction::Ask { backend, query: PromptFetchQuery::take(&mut block)? }
             }
-            (Target::Manager(manager), "fetch") => Action::Fetch { manager, query: Query::take(&mut block)? },
-            (Target::Manager(manager), "render") => {
-                Action::Render { manager, prompt: source(&mut block)?, inputs: inputs(&mut block)? }
+            (PromptCallTarget::Backend(backend), "advance_clock") => {
+                PromptAction::Advance { backend, by: Duration::from_secs(count(&block.need("seconds")?)?) }
             }
-            (Target::Manager(manager), "get") => {
-                Action::Get { manager, query: Query::take(&mut block)?, inputs: inputs(&mut block)? }
+            (PromptCallTarget::Manager(manager), "fetch") => {
+                PromptAction::Fetch { manager, query: PromptFetchQuery::take(&mut block)? }
             }
-            (Target::Resolver(resolver), "resolve" | "") => {
-                Action::Resolve { resolver, name: block.need("name")?.text()?.to_owned() }
+            (PromptCallTarget::Manager(manager), "render") => {
+                PromptAction::Render { manager, prompt: source(&mut block)?, inputs: inputs(&mut block)? }
             }
-            (Target::Group, "") => Action::Group {
+            (PromptCallTarget::Manager(manager), "get") => PromptAction::Get {
+                manager,
+                query: PromptFetchQuery::take(&mut block)?,
+                inputs: inputs(&mut block)?,
+            },
+            (PromptCallTarget::Resolver(resolver), "resolve" | "") => {
+                PromptAction::Resolve { resolver, name: block.need("name")?.text()?.to_owned() }
+            }
+            (PromptCallTarget::Group, "") => PromptAction::Group {
                 name: block.need("group_name")?.text()?.to_owned(),
                 members: block.need("members_refs")?.texts()?,
             },
-            (Target::Backend(_) | Target::Manager(_) | Target::Resolver(_) | Target::Group, other) => {
-                return Err(Failure::reader(path, format!("unknown operation '{other}' of this target")));
+            (
+                PromptCallTarget::Backend(_)
+                | PromptCallTarget::Manager(_)
+                | PromptCallTarget::Resolver(_)
+                | PromptCallTarget::Group,
+                other,
+            ) => {
+                return Err(CaseFailure::reader(path, format!("unknown operation '{other}' of this target")));
             }
         };
         block.finish()?;
@@ -139,52 +151,52 @@ impl CallSpec {
 
 /// `manager` or another manager's name, `{manager: true}`, `{backend: NAME}`, a label resolver in the same ways, or
 /// `construct_prompt_group`.
-fn target(spot: Spot) -> Outcome<Target> {
-    if let Yaml::Str(text) = &spot.node.value {
+fn target(spot: LocatedNode) -> Outcome<PromptCallTarget> {
+    if let YamlValue::Str(text) = &spot.node.value {
         return match text.as_str() {
-            "construct_prompt_group" => Ok(Target::Group),
-            name if is_manager(name) => Ok(Target::Manager(name.to_owned())),
-            name if is_resolver(name) => Ok(Target::Resolver(name.to_owned())),
-            other => Err(Failure::reader(&spot.path, format!("unknown target '{other}'"))),
+            "construct_prompt_group" => Ok(PromptCallTarget::Group),
+            name if is_manager(name) => Ok(PromptCallTarget::Manager(name.to_owned())),
+            name if is_resolver(name) => Ok(PromptCallTarget::Resolver(name.to_owned())),
+            other => Err(CaseFailure::reader(&spot.path, format!("unknown target '{other}'"))),
         };
     }
     let mut block = spot.fields()?;
     let target = match block.next() {
-        Some((key, name)) if key == "backend" => Target::Backend(name.text()?.to_owned()),
+        Some((key, name)) if key == "backend" => PromptCallTarget::Backend(name.text()?.to_owned()),
         Some((key, is)) if is_manager(&key) => match &is.node.value {
-            Yaml::Bool(true) => Target::Manager(key),
-            Yaml::Str(name) if key == MANAGER => Target::Manager(name.clone()),
+            YamlValue::Bool(true) => PromptCallTarget::Manager(key),
+            YamlValue::Str(name) if key == MANAGER => PromptCallTarget::Manager(name.clone()),
             _ => return Err(is.wrong("true, or the name of a manager")),
         },
         Some((key, is)) if is_resolver(&key) => match &is.node.value {
-            Yaml::Bool(true) => Target::Resolver(key),
-            Yaml::Str(name) => Target::Resolver(name.clone()),
+            YamlValue::Bool(true) => PromptCallTarget::Resolver(key),
+            YamlValue::Str(name) => PromptCallTarget::Resolver(name.clone()),
             _ => return Err(is.wrong("true, or the name of a label resolver")),
         },
-        Some((key, it)) => return Err(Failure::reader(it.path, format!("unknown target '{key}'"))),
-        None => return Err(Failure::reader(block.path(), "no target")),
+        Some((key, it)) => return Err(CaseFailure::reader(it.path, format!("unknown target '{key}'"))),
+        None => return Err(CaseFailure::reader(block.path(), "no target")),
     };
     block.finish()?;
     Ok(target)
 }
 
-fn source(block: &mut Fields) -> Outcome<Source> {
+fn source(block: &mut YamlMapReader) -> Outcome<RenderPromptSource> {
     let path = block.path().to_owned();
     match (block.take("fetched_prompt"), block.text("fetched_prompt_ref")?) {
         (Some(spot), None) => {
             let mut inner = spot.fields()?;
-            let query = Query::take(&mut inner)?;
+            let query = PromptFetchQuery::take(&mut inner)?;
             inner.finish()?;
-            Ok(Source::Fetched(query))
+            Ok(RenderPromptSource::Fetched(query))
         }
-        (None, Some(name)) => Ok(Source::Captured(name)),
+        (None, Some(name)) => Ok(RenderPromptSource::Captured(name)),
         (Some(_), Some(_)) | (None, None) => {
-            Err(Failure::reader(path, "a render has either 'fetched_prompt' or 'fetched_prompt_ref'"))
+            Err(CaseFailure::reader(path, "a render has either 'fetched_prompt' or 'fetched_prompt_ref'"))
         }
     }
 }
 
-fn inputs(block: &mut Fields) -> Outcome<PromptInputs> {
+fn inputs(block: &mut YamlMapReader) -> Outcome<PromptInputs> {
     let mut inputs = PromptInputs::new();
     if let Some(spot) = block.take("variables").filter(|it| !it.is_null()) {
         inputs = inputs.variables(literals(spot)?);
@@ -198,7 +210,7 @@ fn inputs(block: &mut Fields) -> Outcome<PromptInputs> {
     Ok(inputs)
 }
 
-fn message(spot: Spot) -> Outcome<Arc<ChatMessage>> {
+fn message(spot: LocatedNode) -> Outcome<Arc<ChatMessage>> {
     let read = ChatMessage::from_json(spot.node.to_json());
-    read.map(Arc::new).map_err(|error| Failure::reader(&spot.path, error.to_string()))
+    read.map(Arc::new).map_err(|error| CaseFailure::reader(&spot.path, error.to_string()))
 }

@@ -3,29 +3,33 @@
 use serde_json::Value;
 
 use super::shown::{message, show};
-use super::world::{Given, World};
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
-use crate::yaml::Yaml;
+use super::world::{PromptCallResult, PromptEnvironment};
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
+use crate::yaml::YamlValue;
 
 /// Takes the names of two or more captured results.
-fn refs(spot: Spot) -> Outcome<Vec<String>> {
+fn refs(spot: LocatedNode) -> Outcome<Vec<String>> {
     let path = spot.path.clone();
     let names = spot.distinct_texts()?;
     // It stands in an expectation: that it compares nothing is for an assertion to say.
-    if names.len() < 2 { Err(Failure::assertion(path, "nothing to compare with")) } else { Ok(names) }
+    if names.len() < 2 { Err(CaseFailure::assertion(path, "nothing to compare with")) } else { Ok(names) }
 }
 
-fn field(world: &World, (name, path): (&str, &str), key: &str) -> Outcome<Value> {
+fn field(world: &PromptEnvironment, (name, path): (&str, &str), key: &str) -> Outcome<Value> {
     let shown = show(world.given(name, path)?).unwrap_or_default();
     let found = shown.get(key).cloned();
     // It stands in an expectation: that there is no such field is for an assertion to say.
-    found.ok_or_else(|| Failure::assertion(path, format!("'{name}' has no field '{key}'")))
+    found.ok_or_else(|| CaseFailure::assertion(path, format!("'{name}' has no field '{key}'")))
 }
 
 /// `result_equivalence`: fields that must be the same in all results, and fields that may differ.
-pub(super) fn equivalence(checker: &mut Checker, spot: Spot, world: &World) -> Outcome<()> {
+pub(super) fn equivalence(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    world: &PromptEnvironment,
+) -> Outcome<()> {
     let path = spot.path.clone();
     let mut block = spot.fields()?;
     let of = refs(block.need("of")?)?;
@@ -50,12 +54,11 @@ pub(super) fn equivalence(checker: &mut Checker, spot: Spot, world: &World) -> O
 
 /// `<field>_equal` and `<field>_different`: lists of results whose field is the same in all, or another in each.
 pub(super) fn hashes(
-    checker: &mut Checker,
-    (spot, key, is_equal): (Spot, &str, bool),
-    world: &World,
+    checker: &mut AssertionChecker,
+    (spot, key, is_equal): (LocatedNode, &str, bool),
+    world: &PromptEnvironment,
 ) -> Outcome<()> {
-    let is_one =
-        matches!(&spot.node.value, Yaml::List(it) if it.iter().all(|it| matches!(it.value, Yaml::Str(_))));
+    let is_one = matches!(&spot.node.value, YamlValue::List(it) if it.iter().all(|it| matches!(it.value, YamlValue::Str(_))));
     let lists = if is_one { vec![spot] } else { spot.distinct_items()? };
     for list in lists {
         let path = list.path.clone();
@@ -72,20 +75,23 @@ pub(super) fn hashes(
 }
 
 /// The messages of two results that a block compares.
-struct Between {
+struct MessageComparison {
     names: Vec<String>,
     messages: Vec<Vec<Value>>,
     path: String,
 }
 
-impl Between {
-    fn take(block: &mut Fields, world: &World) -> Outcome<Self> {
+impl MessageComparison {
+    fn take(block: &mut YamlMapReader, world: &PromptEnvironment) -> Outcome<Self> {
         let path = block.path().to_owned();
         let names = refs(block.need("between")?)?;
         let messages = names.iter().map(|name| match world.given(name, &path)? {
-            Given::Result(it) => Ok(it.messages().iter().map(|it| message(it)).collect()),
-            Given::Prompt(_) | Given::Group(..) | Given::Label(_) | Given::Nothing => {
-                Err(Failure::reader(&path, format!("'{name}' is no rendered prompt")))
+            PromptCallResult::Result(it) => Ok(it.messages().iter().map(|it| message(it)).collect()),
+            PromptCallResult::Prompt(_)
+            | PromptCallResult::Group(..)
+            | PromptCallResult::Label(_)
+            | PromptCallResult::Nothing => {
+                Err(CaseFailure::reader(&path, format!("'{name}' is no rendered prompt")))
             }
         });
         let messages = messages.collect::<Outcome<_>>()?;
@@ -93,18 +99,23 @@ impl Between {
     }
 
     /// The message of each result at an index.
-    fn at(&self, index: &Spot) -> Outcome<Vec<&Value>> {
+    fn at(&self, index: &LocatedNode) -> Outcome<Vec<&Value>> {
         let at = usize::try_from(index.whole()?).ok();
-        let missing = |name: &str| Failure::assertion(&self.path, format!("'{name}' has no such message"));
+        let missing =
+            |name: &str| CaseFailure::assertion(&self.path, format!("'{name}' has no such message"));
         let each = self.names.iter().zip(&self.messages);
         each.map(|(name, it)| at.and_then(|at| it.get(at)).ok_or_else(|| missing(name))).collect()
     }
 }
 
 /// `expected_shared_prefix`: the text of a message begins with the same bytes in all results.
-pub(super) fn shared_prefix(checker: &mut Checker, spot: Spot, world: &World) -> Outcome<()> {
+pub(super) fn shared_prefix(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    world: &PromptEnvironment,
+) -> Outcome<()> {
     let mut block = spot.fields()?;
-    let between = Between::take(&mut block, world)?;
+    let between = MessageComparison::take(&mut block, world)?;
     let messages = between.at(&block.need("message_index")?)?;
     let prefix = block.need("prefix")?;
     for (name, message) in between.names.iter().zip(messages) {
@@ -117,9 +128,13 @@ pub(super) fn shared_prefix(checker: &mut Checker, spot: Spot, world: &World) ->
 }
 
 /// `expected_message_equal`: messages are the same, byte for byte, in all results.
-pub(super) fn messages(checker: &mut Checker, spot: Spot, world: &World) -> Outcome<()> {
+pub(super) fn messages(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    world: &PromptEnvironment,
+) -> Outcome<()> {
     let mut block = spot.fields()?;
-    let between = Between::take(&mut block, world)?;
+    let between = MessageComparison::take(&mut block, world)?;
     for index in block.need("message_indices")?.distinct_items()? {
         let texts: Vec<String> = between.at(&index)?.into_iter().map(Value::to_string).collect();
         let same = texts.iter().all(|text| *text == texts[0]);

@@ -3,25 +3,25 @@
 use serde_json::{Value, json};
 use singletree::prompts::{Error, PromptGroup};
 
-use super::call::CallSpec;
-use super::shown::{Shown, prompt, show};
-use super::world::{Given, World};
+use super::call::PromptCallSpec;
+use super::shown::{PromptFields, prompt, show};
+use super::world::{PromptCallResult, PromptEnvironment};
 use super::{equal, raised};
-use crate::check::{Checker, ensure};
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Spot, unknown};
-use crate::matcher::Extra;
-use crate::yaml::{Node, Yaml};
+use crate::check::{AssertionChecker, ensure};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, unknown};
+use crate::matcher::ExtraKeyPolicy;
+use crate::yaml::{YamlNode, YamlValue};
 
 /// How the name of an expectation about one backend ends.
 const CALL_COUNT: &str = "_backend_call_count";
 
 /// Asserts the expectations of a call, and captures its result.
 pub(super) fn of_call(
-    checker: &mut Checker,
-    call: &CallSpec,
-    outcome: Result<Given, Error>,
-    world: &mut World,
+    checker: &mut AssertionChecker,
+    call: &PromptCallSpec,
+    outcome: Result<PromptCallResult, Error>,
+    world: &mut PromptEnvironment,
 ) -> Outcome<()> {
     let mut is_raise_expected = false;
     if let Some(expected) = call.expected.clone() {
@@ -36,7 +36,7 @@ pub(super) fn of_call(
                 ("prompt" | "prompt_result" | "prompt_group", Ok(given)) => {
                     of_given(checker, (&key, spot), given, world)?;
                 }
-                ("label" | "resolved_label" | "resolves_to", Ok(Given::Label(label))) => {
+                ("label" | "resolved_label" | "resolves_to", Ok(PromptCallResult::Label(label))) => {
                     checker.exactly(&spot, label.as_str());
                 }
                 // That it raised is told below.
@@ -56,11 +56,18 @@ pub(super) fn of_call(
     Ok(())
 }
 
-fn of_given(checker: &mut Checker, (key, spot): (&str, Spot), given: &Given, world: &World) -> Outcome<()> {
+fn of_given(
+    checker: &mut AssertionChecker,
+    (key, spot): (&str, LocatedNode),
+    given: &PromptCallResult,
+    world: &PromptEnvironment,
+) -> Outcome<()> {
     match (key, given) {
-        ("prompt_group", Given::Group(group, refs)) => of_group(checker, spot, (group, refs), world),
-        ("prompt", Given::Result(it)) => subset(checker, spot, &prompt(it.prompt())),
-        ("prompt", Given::Prompt(_)) | ("prompt_result", Given::Result(_)) => {
+        ("prompt_group", PromptCallResult::Group(group, refs)) => {
+            of_group(checker, spot, (group, refs), world)
+        }
+        ("prompt", PromptCallResult::Result(it)) => subset(checker, spot, &prompt(it.prompt())),
+        ("prompt", PromptCallResult::Prompt(_)) | ("prompt_result", PromptCallResult::Result(_)) => {
             subset(checker, spot, &show(given).unwrap_or_default())
         }
         _ => {
@@ -71,12 +78,16 @@ fn of_given(checker: &mut Checker, (key, spot): (&str, Spot), given: &Given, wor
 }
 
 /// Asserts the expectations about all calls together.
-pub(super) fn of_case(checker: &mut Checker, expected: Spot, world: &World) -> Outcome<()> {
+pub(super) fn of_case(
+    checker: &mut AssertionChecker,
+    expected: LocatedNode,
+    world: &PromptEnvironment,
+) -> Outcome<()> {
     let mut block = expected.fields()?;
     while let Some((key, spot)) = block.next() {
         if let Some(shown) = world.captured.get(&key).and_then(show) {
             subset(checker, spot, &shown)?;
-        } else if let Some(Given::Group(group, refs)) = world.captured.get(&key) {
+        } else if let Some(PromptCallResult::Group(group, refs)) = world.captured.get(&key) {
             of_group(checker, spot, (group, refs), world)?;
         } else {
             of_several(checker, (&key, spot), world)?;
@@ -85,13 +96,18 @@ pub(super) fn of_case(checker: &mut Checker, expected: Spot, world: &World) -> O
     Ok(())
 }
 
-fn of_several(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -> Outcome<()> {
+fn of_several(
+    checker: &mut AssertionChecker,
+    (key, spot): (&str, LocatedNode),
+    world: &PromptEnvironment,
+) -> Outcome<()> {
     match key {
         "result_equivalence" => equal::equivalence(checker, spot, world),
         "prompt_group" => {
-            let of = spot.node.get("of").map(Node::to_json);
-            let (group, refs) = group_of(of, world)
-                .ok_or_else(|| Failure::assertion(format!("{}.of", spot.path), "there is no such group"))?;
+            let of = spot.node.get("of").map(YamlNode::to_json);
+            let (group, refs) = group_of(of, world).ok_or_else(|| {
+                CaseFailure::assertion(format!("{}.of", spot.path), "there is no such group")
+            })?;
             of_group(checker, spot, (group, refs), world)
         }
         "rendered_hash_equal" => equal::hashes(checker, (spot, "rendered_hash", true), world),
@@ -103,9 +119,14 @@ fn of_several(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -
 }
 
 /// Asserts the expectations beside `expected`.
-pub(super) fn beside(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -> Outcome<()> {
+pub(super) fn beside(
+    checker: &mut AssertionChecker,
+    (key, spot): (&str, LocatedNode),
+    world: &PromptEnvironment,
+) -> Outcome<()> {
     // One, or a list of them.
-    let each = if matches!(spot.node.value, Yaml::List(_)) { spot.distinct_items()? } else { vec![spot] };
+    let each =
+        if matches!(spot.node.value, YamlValue::List(_)) { spot.distinct_items()? } else { vec![spot] };
     each.into_iter().try_for_each(|spot| match key {
         "expected_shared_prefix" => equal::shared_prefix(checker, spot, world),
         "expected_message_equal" => equal::messages(checker, spot, world),
@@ -113,7 +134,11 @@ pub(super) fn beside(checker: &mut Checker, (key, spot): (&str, Spot), world: &W
     })
 }
 
-fn of_backends(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -> Outcome<()> {
+fn of_backends(
+    checker: &mut AssertionChecker,
+    (key, spot): (&str, LocatedNode),
+    world: &PromptEnvironment,
+) -> Outcome<()> {
     match (key, key.strip_suffix(CALL_COUNT)) {
         ("backend_call_counts", _) => {
             let mut counts = spot.fields()?;
@@ -141,7 +166,7 @@ fn of_backends(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) 
 }
 
 /// Asserts the fields that are named. Each is compared as a whole.
-fn subset(checker: &mut Checker, spot: Spot, shown: &Shown) -> Outcome<()> {
+fn subset(checker: &mut AssertionChecker, spot: LocatedNode, shown: &PromptFields) -> Outcome<()> {
     let mut block = spot.fields()?;
     while let Some((key, spot)) = block.next() {
         let is_there = |it: &Value| ensure(!it.is_null(), || "it is not there".into());
@@ -152,8 +177,10 @@ fn subset(checker: &mut Checker, spot: Spot, shown: &Shown) -> Outcome<()> {
         let named = |suffix: &str| key.strip_suffix(suffix).and_then(|key| shown.get(key));
         if let Some(value) = shown.get(&key) {
             match spot.node.get("non_empty_string").cloned() {
-                Some(node) if value.is_string() => checker.truth(&Spot::new(node, spot.path), is_text(value)),
-                Some(_) | None => checker.value(&without_nulls(&key, spot), value, Extra::Refused),
+                Some(node) if value.is_string() => {
+                    checker.truth(&LocatedNode::new(node, spot.path), is_text(value))
+                }
+                Some(_) | None => checker.value(&without_nulls(&key, spot), value, ExtraKeyPolicy::Refused),
             }
         } else if let Some(value) = named("_absent") {
             checker.truth(&spot, is_absent(value));
@@ -169,18 +196,23 @@ fn subset(checker: &mut Checker, spot: Spot, shown: &Shown) -> Outcome<()> {
 }
 
 /// In records whose fields are all optional, null is absent.
-fn without_nulls(key: &str, mut spot: Spot) -> Spot {
-    if let (true, Yaml::Map(entries)) = (matches!(key, "sampling" | "token_budget"), &mut spot.node.value) {
-        entries.retain(|(_, it)| it.value != Yaml::Null);
+fn without_nulls(key: &str, mut spot: LocatedNode) -> LocatedNode {
+    if let (true, YamlValue::Map(entries)) =
+        (matches!(key, "sampling" | "token_budget"), &mut spot.node.value)
+    {
+        entries.retain(|(_, it)| it.value != YamlValue::Null);
     }
     spot
 }
 
 /// Finds a group: by the name that it was captured under, by its members, or as the only one.
-fn group_of(of: Option<Value>, world: &World) -> Option<(&PromptGroup, &[String])> {
+fn group_of(of: Option<Value>, world: &PromptEnvironment) -> Option<(&PromptGroup, &[String])> {
     let mut groups = world.captured.iter().filter_map(|(name, it)| match it {
-        Given::Group(group, refs) => Some((name, group, refs.as_slice())),
-        Given::Prompt(_) | Given::Result(_) | Given::Label(_) | Given::Nothing => None,
+        PromptCallResult::Group(group, refs) => Some((name, group, refs.as_slice())),
+        PromptCallResult::Prompt(_)
+        | PromptCallResult::Result(_)
+        | PromptCallResult::Label(_)
+        | PromptCallResult::Nothing => None,
     });
     let found = match of {
         Some(Value::String(wanted)) => groups.find(|(name, ..)| **name == wanted),
@@ -192,10 +224,10 @@ fn group_of(of: Option<Value>, world: &World) -> Option<(&PromptGroup, &[String]
 }
 
 fn of_group(
-    checker: &mut Checker,
-    spot: Spot,
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
     (group, refs): (&PromptGroup, &[String]),
-    world: &World,
+    world: &PromptEnvironment,
 ) -> Outcome<()> {
     let mut block = spot.fields()?;
     block.take("of");
@@ -207,10 +239,14 @@ fn of_group(
             "member_names" => checker.exactly(&spot, json!(names)),
             "member_order_preserved" => {
                 let is = |(name, member)| match world.given(name, &spot.path) {
-                    Ok(Given::Result(it)) => it.as_ref() == member,
-                    Ok(Given::Prompt(_) | Given::Group(..) | Given::Label(_) | Given::Nothing) | Err(_) => {
-                        false
-                    }
+                    Ok(PromptCallResult::Result(it)) => it.as_ref() == member,
+                    Ok(
+                        PromptCallResult::Prompt(_)
+                        | PromptCallResult::Group(..)
+                        | PromptCallResult::Label(_)
+                        | PromptCallResult::Nothing,
+                    )
+                    | Err(_) => false,
                 };
                 let kept = refs.iter().map(String::as_str).zip(group.members()).all(is);
                 checker.truth(&spot, ensure(kept, || format!("the members are {names:?}")));

@@ -12,27 +12,27 @@ mod shown;
 mod source;
 mod world;
 
-use crate::case::{RawCase, check_version};
-use crate::check::Checker;
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
-use crate::yaml::Yaml;
+use crate::case::{UnparsedCase, check_version};
+use crate::check::AssertionChecker;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
+use crate::yaml::YamlValue;
 
-use backend::BackendSpec;
-use call::CallSpec;
-use setting::{ManagerSpec, ResolverSpec};
-use world::World;
+use backend::PromptBackendSpec;
+use call::PromptCallSpec;
+use setting::{LabelResolverSpec, PromptManagerSpec};
+use world::PromptEnvironment;
 
 /// A case that was read.
 #[derive(Debug, Default)]
-struct PromptCase {
-    backends: Vec<BackendSpec>,
-    managers: Vec<(String, ManagerSpec)>,
-    resolvers: Vec<ResolverSpec>,
-    calls: Vec<CallSpec>,
-    expected: Option<Spot>,
+struct PromptCaseSpec {
+    backends: Vec<PromptBackendSpec>,
+    managers: Vec<(String, PromptManagerSpec)>,
+    resolvers: Vec<LabelResolverSpec>,
+    calls: Vec<PromptCallSpec>,
+    expected: Option<LocatedNode>,
     /// Expectations that stand beside `expected`.
-    beside: Vec<(&'static str, Spot)>,
+    beside: Vec<(&'static str, LocatedNode)>,
 }
 
 /// Expectations that stand beside `expected`.
@@ -59,21 +59,21 @@ fn manager_of_calls(key: &str) -> Option<String> {
     Some(if before == MANAGER { before.to_owned() } else { format!("{before}_{MANAGER}") })
 }
 
-impl PromptCase {
+impl PromptCaseSpec {
     /// Reads a case, strictly.
     ///
     /// # Errors
     /// For the first thing that is unknown in it.
-    fn read(case: RawCase) -> Outcome<Self> {
+    fn read(case: UnparsedCase) -> Outcome<Self> {
         let (own, shared) = case.parts();
         let mut read = Self::default();
         if let Some(shared) = shared {
-            let mut block = Spot::new(shared, "").fields()?;
+            let mut block = LocatedNode::new(shared, "").fields()?;
             check_version(&mut block)?;
             read.take_setting(&mut block)?;
             block.finish()?;
         }
-        let mut block = Spot::new(own, "").fields()?;
+        let mut block = LocatedNode::new(own, "").fields()?;
         check_version(&mut block)?;
         block.text("name")?;
         block.text("description")?;
@@ -85,28 +85,28 @@ impl PromptCase {
         }
         block.finish()?;
         if read.calls.is_empty() {
-            return Err(Failure::reader("calls", "nothing is called"));
+            return Err(CaseFailure::reader("calls", "nothing is called"));
         }
         Ok(read)
     }
 
-    fn take_setting(&mut self, block: &mut Fields) -> Outcome<()> {
+    fn take_setting(&mut self, block: &mut YamlMapReader) -> Outcome<()> {
         if let Some(list) = block.take("backends") {
             for one in list.items()? {
-                self.backends.push(BackendSpec::read(one)?);
+                self.backends.push(PromptBackendSpec::read(one)?);
             }
         }
         match block.take("label_resolvers") {
             None => {}
-            Some(list) if matches!(list.node.value, Yaml::List(_)) => {
+            Some(list) if matches!(list.node.value, YamlValue::List(_)) => {
                 for one in list.items()? {
-                    self.resolvers.push(ResolverSpec::read(None, one)?);
+                    self.resolvers.push(LabelResolverSpec::read(None, one)?);
                 }
             }
             Some(several) => {
                 let mut several = several.fields()?;
                 while let Some((name, one)) = several.next() {
-                    self.resolvers.push(ResolverSpec::read(Some(name), one)?);
+                    self.resolvers.push(LabelResolverSpec::read(Some(name), one)?);
                 }
             }
         }
@@ -117,12 +117,12 @@ impl PromptCase {
             // A name of its own goes before its key.
             let has_name = spot.node.get("name").is_some();
             if !spot.is_null() {
-                self.resolvers.push(ResolverSpec::read((!has_name).then_some(key), spot)?);
+                self.resolvers.push(LabelResolverSpec::read((!has_name).then_some(key), spot)?);
             }
         }
         let managers: Vec<String> = block.keys().filter(|it| is_manager(it)).map(str::to_owned).collect();
         for name in managers {
-            let spec = ManagerSpec::read(block.need(&name)?)?;
+            let spec = PromptManagerSpec::read(block.need(&name)?)?;
             // The case's own declaration of a manager overrides that of its file.
             self.managers.retain(|(it, _)| *it != name);
             self.managers.push((name, spec));
@@ -130,7 +130,7 @@ impl PromptCase {
         Ok(())
     }
 
-    fn take_calls(&mut self, block: &mut Fields) -> Outcome<()> {
+    fn take_calls(&mut self, block: &mut YamlMapReader) -> Outcome<()> {
         let lists: Vec<String> = block
             .keys()
             .filter(|it| *it == "calls" || manager_of_calls(it).is_some())
@@ -139,7 +139,7 @@ impl PromptCase {
         for key in lists {
             let target = manager_of_calls(&key);
             for one in block.need(&key)?.items()? {
-                self.calls.push(CallSpec::read(one, target.as_deref())?);
+                self.calls.push(PromptCallSpec::read(one, target.as_deref())?);
             }
         }
         Ok(())
@@ -150,9 +150,9 @@ impl PromptCase {
 ///
 /// # Errors
 /// For the first unknown key or value in the case, and for a call that cannot be made.
-pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
-    let case = PromptCase::read(case)?;
-    let mut world = World::build(&case.backends, &case.managers, &case.resolvers)?;
+pub(crate) async fn perform(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
+    let case = PromptCaseSpec::read(case)?;
+    let mut world = PromptEnvironment::build(&case.backends, &case.managers, &case.resolvers)?;
     for call in &case.calls {
         let outcome = world.call(call).await?;
         expect::of_call(checker, call, outcome, &mut world)?;

@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 use singletree::prompts::Error;
 
-use crate::check::{Checker, ensure};
+use crate::check::{AssertionChecker, ensure};
 use crate::failure::Outcome;
-use crate::fields::{Spot, unknown};
-use crate::matcher::Extra;
+use crate::fields::{LocatedNode, unknown};
+use crate::matcher::ExtraKeyPolicy;
 
 /// Asserts the expectations of a fixture about an error.
-pub(super) fn expect(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
+pub(super) fn expect(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> Outcome<()> {
     let mut block = spot.fields()?;
     checker.exactly(&block.need("category")?, error.category());
     if let Some(carries) = block.take("carries") {
@@ -41,9 +41,14 @@ fn fields(error: &Error) -> Map<String, Value> {
     }
 }
 
-fn carried(checker: &mut Checker, key: &str, spot: &Spot, fields: &Map<String, Value>) -> Outcome<()> {
+fn carried(
+    checker: &mut AssertionChecker,
+    key: &str,
+    spot: &LocatedNode,
+    fields: &Map<String, Value>,
+) -> Outcome<()> {
     if let Some(value) = fields.get(key) {
-        checker.value(spot, value, Extra::Allowed);
+        checker.value(spot, value, ExtraKeyPolicy::Allowed);
         return Ok(());
     }
     if let Some(value) = key.strip_suffix("_present").and_then(|key| fields.get(key)) {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use singletree::prompts::{LabelResolver as _, Labels};
+use singletree::prompts::{LabelResolver as _, PromptLabels};
 
 use super::source::count;
-use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
-use crate::yaml::Yaml;
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::LocatedNode;
+use crate::yaml::YamlValue;
 
 /// How the key of a case's label resolver ends, or begins: there may be any number of them.
 const RESOLVER: &str = "label_resolver";
@@ -26,35 +26,35 @@ pub(super) fn is_resolver(key: &str) -> bool {
 
 /// A manager.
 #[derive(Debug)]
-pub(super) struct ManagerSpec {
+pub(super) struct PromptManagerSpec {
     pub(super) path: String,
     /// Its backends in order; all of the case's when it names none.
     pub(super) backends: Option<Vec<String>>,
     /// Its label resolvers, in the order in which they are asked.
-    pub(super) resolvers: Vec<ResolverRef>,
+    pub(super) resolvers: Vec<LabelResolverRef>,
     pub(super) cache_ttl: Option<Duration>,
 }
 
 /// One of a manager's label resolvers, or a fallback of one.
 #[derive(Debug, Clone)]
-pub(super) enum ResolverRef {
+pub(super) enum LabelResolverRef {
     /// A resolver of the case.
     Named(String),
     /// One of its own.
-    Own(ResolverSpec),
+    Own(LabelResolverSpec),
 }
 
 /// A label resolver.
 #[derive(Debug, Clone)]
-pub(super) struct ResolverSpec {
+pub(super) struct LabelResolverSpec {
     pub(super) name: Option<String>,
     labels: Vec<(String, String)>,
     /// The resolvers that are asked for the names that it does not know.
-    fallbacks: Vec<ResolverRef>,
+    fallbacks: Vec<LabelResolverRef>,
 }
 
-impl ManagerSpec {
-    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+impl PromptManagerSpec {
+    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
         let is_chain = |key: &str| key == "label_resolvers" || is_resolver(key);
@@ -63,12 +63,12 @@ impl ManagerSpec {
             [] => Vec::new(),
             [key] => resolvers_of(block.need(key)?)?,
             several => {
-                return Err(Failure::reader(&path, format!("expected one resolver, found {several:?}")));
+                return Err(CaseFailure::reader(&path, format!("expected one resolver, found {several:?}")));
             }
         };
         let spec = Self {
             path,
-            backends: block.take("backends").map(Spot::texts).transpose()?,
+            backends: block.take("backends").map(LocatedNode::texts).transpose()?,
             resolvers,
             cache_ttl: block
                 .take("default_cache_ttl_seconds")
@@ -81,31 +81,31 @@ impl ManagerSpec {
 }
 
 /// Reads one resolver or a chain of them: each by its name, or as a block. Null is none.
-fn resolvers_of(spot: Spot) -> Outcome<Vec<ResolverRef>> {
+fn resolvers_of(spot: LocatedNode) -> Outcome<Vec<LabelResolverRef>> {
     match &spot.node.value {
-        Yaml::Null => Ok(Vec::new()),
-        Yaml::Str(name) => Ok(vec![ResolverRef::Named(name.clone())]),
-        Yaml::List(_) => {
+        YamlValue::Null => Ok(Vec::new()),
+        YamlValue::Str(name) => Ok(vec![LabelResolverRef::Named(name.clone())]),
+        YamlValue::List(_) => {
             let each = spot.items()?.into_iter().map(resolvers_of).collect::<Outcome<Vec<_>>>()?;
             Ok(each.into_iter().flatten().collect())
         }
-        _ => Ok(vec![ResolverRef::Own(ResolverSpec::read(None, spot)?)]),
+        _ => Ok(vec![LabelResolverRef::Own(LabelResolverSpec::read(None, spot)?)]),
     }
 }
 
-impl ResolverSpec {
+impl LabelResolverSpec {
     /// Reads a resolver: its labels by the names of prompts, its default, and the resolvers that it falls back to.
     ///
     /// # Errors
     /// When a key is unknown.
-    pub(super) fn read(name: Option<String>, spot: Spot) -> Outcome<Self> {
+    pub(super) fn read(name: Option<String>, spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let own_name = block.text("name")?;
         let mapping = block.take("mapping").or_else(|| block.take("labels"));
         let default = block.take("default").or_else(|| block.take("default_label"));
         let fallback = block.take("fallback").or_else(|| block.take("fallbacks"));
         if mapping.is_none() && default.is_none() && fallback.is_none() {
-            return Err(Failure::reader(block.path(), "a label resolver has a 'mapping' or a 'default'"));
+            return Err(CaseFailure::reader(block.path(), "a label resolver has a 'mapping' or a 'default'"));
         }
         block.finish()?;
         let mut labels = Vec::new();
@@ -128,18 +128,22 @@ impl ResolverSpec {
 ///
 /// # Errors
 /// When a resolver is named that is not there, or one falls back to itself.
-pub(super) fn labels_of(chain: &[ResolverRef], all: &[ResolverSpec], path: &str) -> Outcome<Labels> {
-    let mut labels = Labels::new();
+pub(super) fn labels_of(
+    chain: &[LabelResolverRef],
+    all: &[LabelResolverSpec],
+    path: &str,
+) -> Outcome<PromptLabels> {
+    let mut labels = PromptLabels::new();
     let mut known = Vec::new();
-    let mut waiting: Vec<ResolverRef> = chain.iter().rev().cloned().collect();
+    let mut waiting: Vec<LabelResolverRef> = chain.iter().rev().cloned().collect();
     let mut left = all.len() + chain.len() + RESOLVERS_MAX;
     while let Some(next) = waiting.pop() {
         left = left
             .checked_sub(1)
-            .ok_or_else(|| Failure::reader(path, "the label resolvers fall back to each other"))?;
+            .ok_or_else(|| CaseFailure::reader(path, "the label resolvers fall back to each other"))?;
         let resolver = match &next {
-            ResolverRef::Own(own) => own,
-            ResolverRef::Named(name) => named(name, all, path)?,
+            LabelResolverRef::Own(own) => own,
+            LabelResolverRef::Named(name) => named(name, all, path)?,
         };
         for (prompt, label) in &resolver.labels {
             if !known.contains(prompt) {
@@ -154,25 +158,30 @@ pub(super) fn labels_of(chain: &[ResolverRef], all: &[ResolverSpec], path: &str)
 
 /// Finds a resolver by its name. One without a name of its own is meant by every reference: where it is the only one, a
 /// fixture has no other way to name it.
-fn named<'a>(name: &str, all: &'a [ResolverSpec], path: &str) -> Outcome<&'a ResolverSpec> {
+fn named<'a>(name: &str, all: &'a [LabelResolverSpec], path: &str) -> Outcome<&'a LabelResolverSpec> {
     let by_name = all.iter().find(|resolver| resolver.name.as_deref() == Some(name));
     let only = match all {
         [only] if only.name.as_deref().is_none_or(|own| own == RESOLVER) => Some(only),
         _ => None,
     };
-    by_name.or(only).ok_or_else(|| Failure::reader(path, format!("there is no label resolver '{name}'")))
+    by_name.or(only).ok_or_else(|| CaseFailure::reader(path, format!("there is no label resolver '{name}'")))
 }
 
 /// Returns the label that a resolver of the case gives a prompt.
 ///
 /// # Errors
 /// When there is no such resolver.
-pub(super) fn resolve(resolver: &str, prompt: &str, all: &[ResolverSpec], path: &str) -> Outcome<String> {
-    let chain = [ResolverRef::Named(resolver.to_owned())];
+pub(super) fn resolve(
+    resolver: &str,
+    prompt: &str,
+    all: &[LabelResolverSpec],
+    path: &str,
+) -> Outcome<String> {
+    let chain = [LabelResolverRef::Named(resolver.to_owned())];
     Ok(labels_of(&chain, all, path)?.resolve(prompt))
 }
 
 /// Reads a bound in seconds; null is none.
-pub(super) fn ttl(spot: &Spot) -> Outcome<Option<Duration>> {
+pub(super) fn ttl(spot: &LocatedNode) -> Outcome<Option<Duration>> {
     if spot.is_null() { Ok(None) } else { count(spot).map(|seconds| Some(Duration::from_secs(seconds))) }
 }

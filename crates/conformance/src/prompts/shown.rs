@@ -6,22 +6,22 @@ use serde_json::{Map, Value, json};
 use singletree::llm::{ChatMessage, RuntimeConfig};
 use singletree::prompts::{Prompt, PromptResult, Template};
 
-use super::world::Given;
+use super::world::PromptCallResult;
 
 /// Fields by their names; an absent field is null.
-pub(super) type Shown = Map<String, Value>;
+pub(super) type PromptFields = Map<String, Value>;
 
 /// Shows a prompt or a rendered one. A group has no such fields.
-pub(super) fn show(given: &Given) -> Option<Shown> {
+pub(super) fn show(given: &PromptCallResult) -> Option<PromptFields> {
     match given {
-        Given::Prompt(it) => Some(prompt(it)),
-        Given::Result(it) => Some(result(it)),
-        Given::Group(..) | Given::Label(_) | Given::Nothing => None,
+        PromptCallResult::Prompt(it) => Some(prompt(it)),
+        PromptCallResult::Result(it) => Some(result(it)),
+        PromptCallResult::Group(..) | PromptCallResult::Label(_) | PromptCallResult::Nothing => None,
     }
 }
 
 /// Shows a prompt.
-pub(super) fn prompt(prompt: &Prompt) -> Shown {
+pub(super) fn prompt(prompt: &Prompt) -> PromptFields {
     let mut shown = common(prompt);
     let template = prompt.template().to_json();
     let (text, chat) = match prompt.template() {
@@ -35,7 +35,7 @@ pub(super) fn prompt(prompt: &Prompt) -> Shown {
 }
 
 /// Shows a rendered prompt.
-pub(super) fn result(result: &PromptResult) -> Shown {
+pub(super) fn result(result: &PromptResult) -> PromptFields {
     let mut shown = common(result.prompt());
     shown.insert("messages".into(), result.messages().iter().map(|it| message(it)).collect());
     shown.insert("variables".into(), result.variables().clone().into());
@@ -49,7 +49,7 @@ pub(super) fn message(message: &ChatMessage) -> Value {
     json!(message)
 }
 
-fn common(prompt: &Prompt) -> Shown {
+fn common(prompt: &Prompt) -> PromptFields {
     let fields = json!({
         "name": prompt.name(),
         "version": prompt.version(),

@@ -1,18 +1,18 @@
 //! Reading prompts: templates, segments, blocks, sampling.
 
 use serde_json::Value;
-use singletree::llm::{ImageDetail, RuntimeConfig};
+use singletree::llm::{ImageDetailLevel, RuntimeConfig};
 use singletree::prompts::{
     BlockTemplate, ChatSegment, ImageTemplate, Prompt, SegmentContent, SegmentRole, Template, TokenBudget,
 };
 
-use crate::failure::{Failure, Outcome};
-use crate::fields::{Fields, Spot};
+use crate::failure::{CaseFailure, Outcome};
+use crate::fields::{LocatedNode, YamlMapReader};
 use crate::schema::literals;
-use crate::yaml::Yaml;
+use crate::yaml::YamlValue;
 
 /// Reads a prompt of a backend.
-pub(super) fn prompt(spot: Spot) -> Outcome<Prompt> {
+pub(super) fn prompt(spot: LocatedNode) -> Outcome<Prompt> {
     let path = spot.path.clone();
     let mut block = spot.fields()?;
     let name = block.need("name")?.text()?.to_owned();
@@ -21,7 +21,7 @@ pub(super) fn prompt(spot: Spot) -> Outcome<Prompt> {
         (Some(text), None) => Template::Text(text.text()?.to_owned()),
         (None, Some(list)) => Template::Chat(list.items()?.into_iter().map(segment).collect::<Outcome<_>>()?),
         (Some(_), Some(_)) | (None, None) => {
-            return Err(Failure::reader(path, "a prompt has either 'template' or 'chat_template'"));
+            return Err(CaseFailure::reader(path, "a prompt has either 'template' or 'chat_template'"));
         }
     };
     let mut prompt = Prompt::new(name, version, template);
@@ -51,7 +51,7 @@ pub(super) fn prompt(spot: Spot) -> Outcome<Prompt> {
 }
 
 /// Reads the configuration of sampling: the declared fields, and every other one into the extras (§5).
-fn sampling(spot: Spot) -> Outcome<RuntimeConfig> {
+fn sampling(spot: LocatedNode) -> Outcome<RuntimeConfig> {
     let mut block = spot.fields()?;
     let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
     let mut config = RuntimeConfig {
@@ -61,7 +61,7 @@ fn sampling(spot: Spot) -> Outcome<RuntimeConfig> {
         seed: take("seed").map(|it| it.whole()).transpose()?,
         frequency_penalty: take("frequency_penalty").map(|it| it.number()).transpose()?,
         presence_penalty: take("presence_penalty").map(|it| it.number()).transpose()?,
-        stop_sequences: take("stop_sequences").map(Spot::texts).transpose()?,
+        stop_sequences: take("stop_sequences").map(LocatedNode::texts).transpose()?,
         extras: take("extras").map(literals).transpose()?.unwrap_or_default(),
     };
     while let Some((key, value)) = block.next() {
@@ -71,11 +71,11 @@ fn sampling(spot: Spot) -> Outcome<RuntimeConfig> {
 }
 
 /// Reads a number from 0 on.
-pub(super) fn count(spot: &Spot) -> Outcome<u64> {
+pub(super) fn count(spot: &LocatedNode) -> Outcome<u64> {
     u64::try_from(spot.whole()?).map_err(|_| spot.wrong("a number from 0 on"))
 }
 
-fn segment(spot: Spot) -> Outcome<ChatSegment> {
+fn segment(spot: LocatedNode) -> Outcome<ChatSegment> {
     let mut block = spot.fields()?;
     if let Some(name) = block.text("placeholder")? {
         block.finish()?;
@@ -90,7 +90,7 @@ fn segment(spot: Spot) -> Outcome<ChatSegment> {
     };
     let content = block.need("content")?;
     let content = match &content.node.value {
-        Yaml::List(_) => {
+        YamlValue::List(_) => {
             SegmentContent::Blocks(content.items()?.into_iter().map(block_of).collect::<Outcome<_>>()?)
         }
         _ => SegmentContent::Text(content.text()?.to_owned()),
@@ -99,7 +99,7 @@ fn segment(spot: Spot) -> Outcome<ChatSegment> {
     Ok(ChatSegment::Content { role, content })
 }
 
-fn block_of(spot: Spot) -> Outcome<BlockTemplate> {
+fn block_of(spot: LocatedNode) -> Outcome<BlockTemplate> {
     let mut block = spot.fields()?;
     let kind = block.need("type")?;
     let read = match kind.text()? {
@@ -111,7 +111,7 @@ fn block_of(spot: Spot) -> Outcome<BlockTemplate> {
     Ok(read)
 }
 
-fn image(block: &mut Fields) -> Outcome<BlockTemplate> {
+fn image(block: &mut YamlMapReader) -> Outcome<BlockTemplate> {
     let mut source = block.need("source")?.fields()?;
     let kind = source.need("type")?;
     let read = match kind.text()? {
@@ -129,9 +129,9 @@ fn image(block: &mut Fields) -> Outcome<BlockTemplate> {
     let detail = match block.take("detail") {
         None => None,
         Some(spot) => Some(match spot.node.to_json() {
-            Value::String(it) if it == "auto" => ImageDetail::Auto,
-            Value::String(it) if it == "low" => ImageDetail::Low,
-            Value::String(it) if it == "high" => ImageDetail::High,
+            Value::String(it) if it == "auto" => ImageDetailLevel::Auto,
+            Value::String(it) if it == "low" => ImageDetailLevel::Low,
+            Value::String(it) if it == "high" => ImageDetailLevel::High,
             _ => return Err(spot.wrong("auto, low or high")),
         }),
     };

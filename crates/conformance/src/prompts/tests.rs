@@ -1,10 +1,10 @@
 //! Cases that must fail: whatever is changed in this one, it does not pass.
 
-use crate::dialect::Dialect;
+use crate::dialect::FixtureDialect;
 use crate::trial::failures_in;
 
 fn failures(text: &str) -> Vec<String> {
-    failures_in(Dialect::Prompts, text)
+    failures_in(FixtureDialect::Prompts, text)
 }
 
 fn changed(case: &str, from: &str, to: &str) -> Vec<String> {

@@ -7,14 +7,14 @@ use singletree::prompts::{
     DEFAULT_LABEL, Error, Prompt, PromptBackend as _, PromptGroup, PromptManager, PromptResult,
 };
 
-use super::backend::{BackendSpec, CaseBackend, ToldClock};
-use super::call::{Action, CallSpec, Source};
-use super::setting::{ManagerSpec, ResolverSpec, labels_of, resolve};
-use crate::failure::{Failure, Outcome};
+use super::backend::{CasePromptBackend, PromptBackendSpec, SteppedClock};
+use super::call::{PromptAction, PromptCallSpec, RenderPromptSource};
+use super::setting::{LabelResolverSpec, PromptManagerSpec, labels_of, resolve};
+use crate::failure::{CaseFailure, Outcome};
 
 /// The result of a call.
 #[derive(Debug, Clone)]
-pub(super) enum Given {
+pub(super) enum PromptCallResult {
     /// A prompt.
     Prompt(Arc<Prompt>),
     /// A rendered prompt.
@@ -29,20 +29,20 @@ pub(super) enum Given {
 
 /// Backends, managers, and the captured results by name.
 #[derive(Debug)]
-pub(super) struct World {
-    backends: Vec<Arc<CaseBackend>>,
+pub(super) struct PromptEnvironment {
+    backends: Vec<Arc<CasePromptBackend>>,
     managers: BTreeMap<String, PromptManager>,
-    resolvers: Vec<ResolverSpec>,
-    pub(super) captured: BTreeMap<String, Given>,
+    resolvers: Vec<LabelResolverSpec>,
+    pub(super) captured: BTreeMap<String, PromptCallResult>,
 }
 
-impl World {
+impl PromptEnvironment {
     pub(super) fn build(
-        backends: &[BackendSpec],
-        managers: &[(String, ManagerSpec)],
-        resolvers: &[ResolverSpec],
+        backends: &[PromptBackendSpec],
+        managers: &[(String, PromptManagerSpec)],
+        resolvers: &[LabelResolverSpec],
     ) -> Outcome<Self> {
-        let backends = backends.iter().map(|backend| Arc::new(CaseBackend::new(backend))).collect();
+        let backends = backends.iter().map(|backend| Arc::new(CasePromptBackend::new(backend))).collect();
         let mut world = Self {
             backends,
             managers: BTreeMap::new(),
@@ -56,7 +56,11 @@ impl World {
         Ok(world)
     }
 
-    fn manager_of(&self, spec: &ManagerSpec, resolvers: &[ResolverSpec]) -> Outcome<PromptManager> {
+    fn manager_of(
+        &self,
+        spec: &PromptManagerSpec,
+        resolvers: &[LabelResolverSpec],
+    ) -> Outcome<PromptManager> {
         let backends = match &spec.backends {
             None => self.backends.clone(),
             Some(names) => {
@@ -65,8 +69,8 @@ impl World {
             }
         };
         let mut backends = backends.into_iter();
-        let primary = backends.next().ok_or_else(|| Failure::reader(&spec.path, "it has no backend"))?;
-        let mut builder = PromptManager::builder(primary).clock(Arc::new(ToldClock::new()));
+        let primary = backends.next().ok_or_else(|| CaseFailure::reader(&spec.path, "it has no backend"))?;
+        let mut builder = PromptManager::builder(primary).clock(Arc::new(SteppedClock::new()));
         for backend in backends {
             builder = builder.fallback(backend);
         }
@@ -80,76 +84,82 @@ impl World {
     }
 
     /// Returns a backend by its name.
-    pub(super) fn backend(&self, name: &str, path: &str) -> Outcome<Arc<CaseBackend>> {
+    pub(super) fn backend(&self, name: &str, path: &str) -> Outcome<Arc<CasePromptBackend>> {
         let found = self.backends.iter().find(|backend| backend.name == name).cloned();
-        found.ok_or_else(|| Failure::reader(path, format!("there is no backend '{name}'")))
+        found.ok_or_else(|| CaseFailure::reader(path, format!("there is no backend '{name}'")))
     }
 
     fn manager(&self, name: &str, path: &str) -> Outcome<&PromptManager> {
         let found = self.managers.get(name);
-        found.ok_or_else(|| Failure::reader(path, format!("there is no manager '{name}'")))
+        found.ok_or_else(|| CaseFailure::reader(path, format!("there is no manager '{name}'")))
     }
 
     /// Returns a captured result. That nothing was captured is an assertion failure: references stand in
     /// expectations, too.
-    pub(super) fn given(&self, name: &str, path: &str) -> Outcome<&Given> {
+    pub(super) fn given(&self, name: &str, path: &str) -> Outcome<&PromptCallResult> {
         let found = self.captured.get(name);
-        found.ok_or_else(|| Failure::assertion(path, format!("nothing is captured as '{name}'")))
+        found.ok_or_else(|| CaseFailure::assertion(path, format!("nothing is captured as '{name}'")))
     }
 
     fn rendered(&self, name: &str, path: &str) -> Outcome<&PromptResult> {
         match self.given(name, path)? {
-            Given::Result(it) => Ok(it),
-            Given::Prompt(_) | Given::Group(..) | Given::Label(_) | Given::Nothing => {
-                Err(Failure::reader(path, format!("'{name}' is no rendered prompt")))
+            PromptCallResult::Result(it) => Ok(it),
+            PromptCallResult::Prompt(_)
+            | PromptCallResult::Group(..)
+            | PromptCallResult::Label(_)
+            | PromptCallResult::Nothing => {
+                Err(CaseFailure::reader(path, format!("'{name}' is no rendered prompt")))
             }
         }
     }
 
     /// Makes a call.
-    pub(super) async fn call(&self, call: &CallSpec) -> Outcome<Result<Given, Error>> {
+    pub(super) async fn call(&self, call: &PromptCallSpec) -> Outcome<Result<PromptCallResult, Error>> {
         let path = &call.path;
-        let rendered = |it: PromptResult| Given::Result(Box::new(it));
+        let rendered = |it: PromptResult| PromptCallResult::Result(Box::new(it));
         Ok(match &call.action {
-            Action::Ask { backend, query } => {
+            PromptAction::Ask { backend, query } => {
                 let label = query.label.as_deref().unwrap_or(DEFAULT_LABEL);
                 let backend = self.backend(backend, path)?;
-                backend.fetch(&query.name, label, query.cache_ttl).await.map(Given::Prompt)
+                backend.fetch(&query.name, label, query.cache_ttl).await.map(PromptCallResult::Prompt)
             }
-            Action::Fetch { manager, query } => {
-                self.manager(manager, path)?.fetch(query).await.map(Given::Prompt)
+            PromptAction::Fetch { manager, query } => {
+                self.manager(manager, path)?.fetch(query).await.map(PromptCallResult::Prompt)
             }
-            Action::Get { manager, query, inputs } => {
+            PromptAction::Get { manager, query, inputs } => {
                 self.manager(manager, path)?.get(query, inputs).await.map(rendered)
             }
-            Action::Render { manager, prompt, inputs } => {
+            PromptAction::Render { manager, prompt, inputs } => {
                 let manager = self.manager(manager, path)?;
                 let prompt = match prompt {
-                    Source::Fetched(query) => manager.fetch(query).await,
-                    Source::Captured(name) => match self.given(name, path)? {
-                        Given::Prompt(it) => Ok(it.clone()),
-                        Given::Result(_) | Given::Group(..) | Given::Label(_) | Given::Nothing => {
-                            return Err(Failure::reader(path, format!("'{name}' is no prompt")));
+                    RenderPromptSource::Fetched(query) => manager.fetch(query).await,
+                    RenderPromptSource::Captured(name) => match self.given(name, path)? {
+                        PromptCallResult::Prompt(it) => Ok(it.clone()),
+                        PromptCallResult::Result(_)
+                        | PromptCallResult::Group(..)
+                        | PromptCallResult::Label(_)
+                        | PromptCallResult::Nothing => {
+                            return Err(CaseFailure::reader(path, format!("'{name}' is no prompt")));
                         }
                     },
                 };
                 prompt.and_then(|prompt| manager.render(&prompt, inputs)).map(rendered)
             }
-            Action::Advance { backend, by } => {
+            PromptAction::Advance { backend, by } => {
                 let backend = self.backend(backend, path)?;
                 if !backend.is_caching {
-                    return Err(Failure::reader(path, "only a caching backend has a clock"));
+                    return Err(CaseFailure::reader(path, "only a caching backend has a clock"));
                 }
                 backend.clock.advance(*by);
-                Ok(Given::Nothing)
+                Ok(PromptCallResult::Nothing)
             }
-            Action::Resolve { resolver, name } => {
-                Ok(Given::Label(resolve(resolver, name, &self.resolvers, path)?))
+            PromptAction::Resolve { resolver, name } => {
+                Ok(PromptCallResult::Label(resolve(resolver, name, &self.resolvers, path)?))
             }
-            Action::Group { name, members } => {
+            PromptAction::Group { name, members } => {
                 let results = members.iter().map(|member| self.rendered(member, path).cloned());
                 let results: Vec<_> = results.collect::<Outcome<_>>()?;
-                PromptGroup::new(name, results).map(|it| Given::Group(it, members.clone()))
+                PromptGroup::new(name, results).map(|it| PromptCallResult::Group(it, members.clone()))
             }
         })
     }

@@ -1,26 +1,26 @@
 //! Which arrows go back, and on which layer each box lies.
 
-use super::{Flow, LOOP, Layered, Spot};
+use super::{LOOP, LayerSlot, LayeredGraph, LayoutInput};
 
 /// How far a search has come at a box.
 #[derive(Clone, Copy, PartialEq)]
-enum Mark {
+enum VisitState {
     New,
     Open,
     Done,
 }
 
 /// Layers a graph by longest paths from its first box.
-pub(super) fn layered(flow: &Flow) -> Layered {
+pub(super) fn layered(flow: &LayoutInput) -> LayeredGraph {
     let (forward, sorted) = forward(flow);
     let layer = longest(flow, &forward, &sorted);
-    let mut layered = Layered {
+    let mut layered = LayeredGraph {
         layers: vec![Vec::new(); layer.iter().max().map_or(0, |layer| layer + 1)],
-        ..Layered::default()
+        ..LayeredGraph::default()
     };
     for (at, size) in flow.boxes.iter().enumerate() {
         let left = if flow.arrows.contains(&(at, at)) { LOOP } else { 0.0 };
-        let spot = Spot { at: Some(at), layer: layer[at], width: size.width, left, x: 0.0 };
+        let spot = LayerSlot { at: Some(at), layer: layer[at], width: size.width, left, x: 0.0 };
         layered.spots.push(spot);
     }
     // In the order in which the search found them: related boxes begin side by side.
@@ -35,32 +35,32 @@ pub(super) fn layered(flow: &Flow) -> Layered {
 }
 
 /// Returns for each arrow, then for each hint, whether it goes forward; and the boxes, each before its successors.
-fn forward(flow: &Flow) -> (Vec<bool>, Vec<usize>) {
+fn forward(flow: &LayoutInput) -> (Vec<bool>, Vec<usize>) {
     let count = flow.boxes.len();
     let mut out: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
     for (at, (from, to)) in flow.arrows.iter().chain(&flow.hints).enumerate() {
         out[*from].push((at, *to));
     }
-    let mut marks = vec![Mark::New; count];
+    let mut marks = vec![VisitState::New; count];
     let mut forward = vec![false; flow.arrows.len() + flow.hints.len()];
     let mut sorted = Vec::with_capacity(count);
     for root in 0..count {
-        if marks[root] != Mark::New {
+        if marks[root] != VisitState::New {
             continue;
         }
-        marks[root] = Mark::Open;
+        marks[root] = VisitState::Open;
         let mut stack = vec![(root, 0)];
         while let Some((at, next)) = stack.last_mut() {
             let Some((arrow, to)) = out[*at].get(*next).copied() else {
-                marks[*at] = Mark::Done;
+                marks[*at] = VisitState::Done;
                 sorted.push(*at);
                 stack.pop();
                 continue;
             };
             *next += 1;
-            forward[arrow] = marks[to] != Mark::Open;
-            if marks[to] == Mark::New {
-                marks[to] = Mark::Open;
+            forward[arrow] = marks[to] != VisitState::Open;
+            if marks[to] == VisitState::New {
+                marks[to] = VisitState::Open;
                 stack.push((to, 0));
             }
         }
@@ -69,7 +69,7 @@ fn forward(flow: &Flow) -> (Vec<bool>, Vec<usize>) {
     (forward, sorted)
 }
 
-fn longest(flow: &Flow, forward: &[bool], sorted: &[usize]) -> Vec<usize> {
+fn longest(flow: &LayoutInput, forward: &[bool], sorted: &[usize]) -> Vec<usize> {
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); flow.boxes.len()];
     for ((from, to), _) in flow.arrows.iter().chain(&flow.hints).zip(forward).filter(|(_, it)| **it) {
         out[*from].push(*to);
@@ -87,11 +87,11 @@ fn longest(flow: &Flow, forward: &[bool], sorted: &[usize]) -> Vec<usize> {
 }
 
 /// Leads an arrow through the layers between its ends.
-fn chain(layered: &mut Layered, from: usize, to: usize) -> Vec<usize> {
+fn chain(layered: &mut LayeredGraph, from: usize, to: usize) -> Vec<usize> {
     let mut chain = vec![from];
     for layer in layered.spots[from].layer + 1..layered.spots[to].layer {
         let at = layered.spots.len();
-        layered.spots.push(Spot { at: None, layer, width: 0.0, left: 0.0, x: 0.0 });
+        layered.spots.push(LayerSlot { at: None, layer, width: 0.0, left: 0.0, x: 0.0 });
         layered.layers[layer].push(at);
         chain.push(at);
     }

@@ -10,13 +10,13 @@ mod order;
 mod place;
 mod route;
 
-pub(crate) use route::{Path, Step};
+pub(crate) use route::{ArrowPath, PathSegment};
 
 /// The input of the layout.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Flow {
+pub(crate) struct LayoutInput {
     /// The boxes. The first one is where everything begins.
-    pub(crate) boxes: Vec<Size>,
+    pub(crate) boxes: Vec<Dimensions>,
     /// Pairs of boxes, by their numbers, each pair once.
     pub(crate) arrows: Vec<(usize, usize)>,
     /// Pairs that are not drawn, but laid out as if there were an arrow.
@@ -27,7 +27,7 @@ pub(crate) struct Flow {
 
 /// Width and height.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Size {
+pub(crate) struct Dimensions {
     pub(crate) width: f64,
     pub(crate) height: f64,
 }
@@ -41,12 +41,12 @@ pub(crate) struct Point {
 
 /// The layout. Everything lies right of and below the origin.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Arranged {
-    pub(crate) size: Size,
+pub(crate) struct GraphLayout {
+    pub(crate) size: Dimensions,
     /// The upper left corner of each box.
     pub(crate) corners: Vec<Point>,
     /// The way of each arrow.
-    pub(crate) paths: Vec<Path>,
+    pub(crate) paths: Vec<ArrowPath>,
 }
 
 /// The room between neighbours in a layer.
@@ -58,7 +58,7 @@ const LOOP: f64 = 30.0;
 
 /// A box, or the place where a longer arrow passes a layer.
 #[derive(Debug, Clone, Copy)]
-struct Spot {
+struct LayerSlot {
     /// The box; none for an arrow that passes.
     at: Option<usize>,
     layer: usize,
@@ -71,8 +71,8 @@ struct Spot {
 
 /// The graph in layers: its spots, and the pieces of its arrows, each from one layer to the next.
 #[derive(Debug, Default)]
-struct Layered {
-    spots: Vec<Spot>,
+struct LayeredGraph {
+    spots: Vec<LayerSlot>,
     /// The spots of each layer, from left to right.
     layers: Vec<Vec<usize>>,
     /// Pieces between neighbouring layers, with how much they want to be straight.
@@ -81,9 +81,9 @@ struct Layered {
     chains: Vec<Option<Vec<usize>>>,
 }
 
-impl Flow {
+impl LayoutInput {
     /// Lays it out.
-    pub(crate) fn arrange(&self) -> Arranged {
+    pub(crate) fn arrange(&self) -> GraphLayout {
         let mut layered = layers::layered(self);
         order::sort(&mut layered);
         place::place(&mut layered);
@@ -91,7 +91,7 @@ impl Flow {
     }
 }
 
-impl Layered {
+impl LayeredGraph {
     /// Returns how far apart the centres of two neighbours are at least.
     fn apart(&self, left: usize, right: usize) -> f64 {
         let (left, right) = (&self.spots[left], &self.spots[right]);

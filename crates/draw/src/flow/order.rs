@@ -1,12 +1,12 @@
 //! The order in the layers: barycentre sweeps, of which the best one counts.
 
-use super::Layered;
+use super::LayeredGraph;
 
 /// How often the order is improved from one end to the other.
 const SWEEPS: usize = 16;
 
 /// Orders each layer so that few arrows cross.
-pub(super) fn sort(layered: &mut Layered) {
+pub(super) fn sort(layered: &mut LayeredGraph) {
     let (above, below) = layered.neighbours();
     let mut best = (crossings(layered), layered.layers.clone());
     for sweep in 0..SWEEPS {
@@ -25,7 +25,7 @@ pub(super) fn sort(layered: &mut Layered) {
 }
 
 /// Orders one layer by the mean place of each spot's neighbours; a spot without neighbours keeps its place.
-fn by_centre(layered: &mut Layered, layer: usize, neighbours: &[Vec<usize>]) {
+fn by_centre(layered: &mut LayeredGraph, layer: usize, neighbours: &[Vec<usize>]) {
     let places = places(layered);
     let mut keyed: Vec<(f64, usize)> = Vec::with_capacity(layered.layers[layer].len());
     for at in &layered.layers[layer] {
@@ -38,7 +38,7 @@ fn by_centre(layered: &mut Layered, layer: usize, neighbours: &[Vec<usize>]) {
     layered.layers[layer] = keyed.into_iter().map(|(_, at)| at).collect();
 }
 
-fn places(layered: &Layered) -> Vec<usize> {
+fn places(layered: &LayeredGraph) -> Vec<usize> {
     let mut places = vec![0; layered.spots.len()];
     for layer in &layered.layers {
         for (place, at) in layer.iter().enumerate() {
@@ -49,7 +49,7 @@ fn places(layered: &Layered) -> Vec<usize> {
 }
 
 /// Counts how often pieces cross.
-fn crossings(layered: &Layered) -> usize {
+fn crossings(layered: &LayeredGraph) -> usize {
     let places = places(layered);
     let mut between: Vec<Vec<(usize, usize)>> = vec![Vec::new(); layered.layers.len()];
     for (from, to, _) in &layered.pieces {

@@ -1,12 +1,12 @@
 //! Where in its layer each spot stands: near its neighbours, never nearer to the next one than the gap.
 
-use super::Layered;
+use super::LayeredGraph;
 
 /// How often all layers are pulled towards their neighbours.
 const SWEEPS: usize = 32;
 
 /// Gives each spot the centre of its column.
-pub(super) fn place(layered: &mut Layered) {
+pub(super) fn place(layered: &mut LayeredGraph) {
     for layer in layered.layers.clone() {
         let mut x = 0.0;
         for (place, at) in layer.iter().enumerate() {
@@ -18,7 +18,7 @@ pub(super) fn place(layered: &mut Layered) {
         let middle = x / 2.0;
         layer.iter().for_each(|at| layered.spots[*at].x -= middle);
     }
-    let pulls = Pulls::of(layered);
+    let pulls = NeighbourPulls::of(layered);
     for sweep in 0..SWEEPS {
         // In the end all neighbours count, so that long arrows are straight.
         let last = sweep * 2 >= SWEEPS;
@@ -36,13 +36,13 @@ pub(super) fn place(layered: &mut Layered) {
 type Pull = Vec<Vec<(usize, f64)>>;
 
 /// The neighbours of each spot on both sides.
-struct Pulls {
+struct NeighbourPulls {
     above: Pull,
     below: Pull,
 }
 
-impl Pulls {
-    fn of(layered: &Layered) -> Self {
+impl NeighbourPulls {
+    fn of(layered: &LayeredGraph) -> Self {
         let none = || vec![Vec::new(); layered.spots.len()];
         let (mut above, mut below) = (none(), none());
         for (from, to, weight) in &layered.pieces {
@@ -54,7 +54,7 @@ impl Pulls {
 }
 
 /// Moves one layer as near to where its spots want to be as the order and the gaps allow, by least squares.
-fn settle(layered: &mut Layered, layer: usize, (one, other): (&Pull, Option<&Pull>)) {
+fn settle(layered: &mut LayeredGraph, layer: usize, (one, other): (&Pull, Option<&Pull>)) {
     let spots = layered.layers[layer].clone();
     // Blocks of spots that touch: (sum of weighted wishes, weight, how many).
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(spots.len());

@@ -1,6 +1,6 @@
 //! The way of each arrow: straight through the layers, in curves between them, and back in lanes beside them.
 
-use super::{Arranged, Flow, Layered, Point, Size};
+use super::{Dimensions, GraphLayout, LayeredGraph, LayoutInput, Point};
 
 /// The room between two layers.
 const BETWEEN: f64 = 40.0;
@@ -17,22 +17,22 @@ const CORNER: f64 = 9.0;
 
 /// The way of an arrow.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Path {
-    pub(crate) steps: Vec<Step>,
+pub(crate) struct ArrowPath {
+    pub(crate) steps: Vec<PathSegment>,
     /// Whether it leads back, or to where it comes from.
     pub(crate) is_back: bool,
 }
 
 /// A piece of a way; the first one is the beginning.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum PathSegment {
     To(Point),
     /// Two control points and an end.
     Curve(Point, Point, Point),
 }
 
 /// An arrow back.
-struct Back {
+struct BackwardArrow {
     arrow: usize,
     from: usize,
     to: usize,
@@ -42,23 +42,23 @@ struct Back {
 }
 
 /// Where layers lie.
-struct Rows {
+struct LayerExtents {
     top: Vec<f64>,
     bottom: Vec<f64>,
 }
 
-pub(super) fn route(flow: &Flow, layered: &Layered) -> Arranged {
+pub(super) fn route(flow: &LayoutInput, layered: &LayeredGraph) -> GraphLayout {
     let mut backs = backs(flow, layered);
     let is_right = side(layered, &backs);
     for back in &mut backs {
         back.sides = (is_outermost(layered, back.from, is_right), is_outermost(layered, back.to, is_right));
     }
     let (rows, tracks) = (rows(flow, layered, &backs), vec![0; layered.layers.len() + 1]);
-    let mut router = Router { flow, layered, rows, is_right, tracks, beside: Vec::new() };
+    let mut router = ArrowRouter { flow, layered, rows, is_right, tracks, beside: Vec::new() };
     router.lanes(&mut backs);
     router.beside = beside(flow, &backs);
     let ports = router.ports(&backs);
-    let mut paths = vec![Path::default(); flow.arrows.len()];
+    let mut paths = vec![ArrowPath::default(); flow.arrows.len()];
     for (arrow, chain) in layered.chains.iter().enumerate() {
         let (from, to) = flow.arrows[arrow];
         if let Some(chain) = chain {
@@ -73,11 +73,17 @@ pub(super) fn route(flow: &Flow, layered: &Layered) -> Arranged {
     router.arranged(paths)
 }
 
-fn backs(flow: &Flow, layered: &Layered) -> Vec<Back> {
+fn backs(flow: &LayoutInput, layered: &LayeredGraph) -> Vec<BackwardArrow> {
     let arrows =
         flow.arrows.iter().enumerate().filter(|(at, (from, to))| layered.chains[*at].is_none() && from != to);
-    let mut backs: Vec<Back> = arrows
-        .map(|(arrow, (from, to))| Back { arrow, from: *from, to: *to, sides: (false, false), lane: 0.0 })
+    let mut backs: Vec<BackwardArrow> = arrows
+        .map(|(arrow, (from, to))| BackwardArrow {
+            arrow,
+            from: *from,
+            to: *to,
+            sides: (false, false),
+            lane: 0.0,
+        })
         .collect();
     // The shortest runs innermost.
     backs.sort_by_key(|back| layered.spots[back.from].layer - layered.spots[back.to].layer);
@@ -85,7 +91,7 @@ fn backs(flow: &Flow, layered: &Layered) -> Vec<Back> {
 }
 
 /// Chooses the side of the lanes: where less stands between them and the boxes.
-fn side(layered: &Layered, backs: &[Back]) -> bool {
+fn side(layered: &LayeredGraph, backs: &[BackwardArrow]) -> bool {
     let blocked = |is_right| {
         let ends = backs.iter().flat_map(|back| [back.from, back.to]);
         ends.filter(|it| !is_outermost(layered, *it, is_right)).count()
@@ -96,7 +102,7 @@ fn side(layered: &Layered, backs: &[Back]) -> bool {
     blocked(true) <= blocked(false) + loops
 }
 
-fn is_outermost(layered: &Layered, at: usize, is_right: bool) -> bool {
+fn is_outermost(layered: &LayeredGraph, at: usize, is_right: bool) -> bool {
     let layer = &layered.layers[layered.spots[at].layer];
     let outermost = if is_right { layer.last() } else { layer.first() };
     // On the left an arrow to itself stands in the way.
@@ -104,7 +110,7 @@ fn is_outermost(layered: &Layered, at: usize, is_right: bool) -> bool {
 }
 
 /// Gives each layer its height, and the room above and below that arrows back need.
-fn rows(flow: &Flow, layered: &Layered, backs: &[Back]) -> Rows {
+fn rows(flow: &LayoutInput, layered: &LayeredGraph, backs: &[BackwardArrow]) -> LayerExtents {
     let count = layered.layers.len();
     let mut tracks = vec![0.0; count + 1];
     for back in backs {
@@ -115,7 +121,7 @@ fn rows(flow: &Flow, layered: &Layered, backs: &[Back]) -> Rows {
             tracks[layered.spots[back.to].layer] += TRACK;
         }
     }
-    let mut rows = Rows { top: Vec::with_capacity(count), bottom: Vec::with_capacity(count) };
+    let mut rows = LayerExtents { top: Vec::with_capacity(count), bottom: Vec::with_capacity(count) };
     let mut y = tracks[0];
     for (at, layer) in layered.layers.iter().enumerate() {
         let boxes = layer.iter().filter_map(|it| layered.spots[*it].at);
@@ -128,8 +134,8 @@ fn rows(flow: &Flow, layered: &Layered, backs: &[Back]) -> Rows {
 }
 
 /// Sorts the arrows back that meet the sides of boxes.
-fn beside(flow: &Flow, backs: &[Back]) -> Vec<Vec<(usize, bool)>> {
-    let mut sorted: Vec<&Back> = backs.iter().collect();
+fn beside(flow: &LayoutInput, backs: &[BackwardArrow]) -> Vec<Vec<(usize, bool)>> {
+    let mut sorted: Vec<&BackwardArrow> = backs.iter().collect();
     sorted.sort_by(|one, other| one.lane.abs().total_cmp(&other.lane.abs()));
     let mut beside = vec![Vec::new(); flow.boxes.len()];
     for back in sorted.iter().rev().filter(|it| it.sides.1) {
@@ -142,21 +148,21 @@ fn beside(flow: &Flow, backs: &[Back]) -> Vec<Vec<(usize, bool)>> {
 }
 
 /// Where arrows leave and reach the edges of their boxes, as an offset from the middle.
-struct Ports {
+struct ArrowPorts {
     out: Vec<f64>,
     into: Vec<f64>,
 }
 
-impl Ports {
+impl ArrowPorts {
     fn of(&self, arrow: usize) -> (f64, f64) {
         (self.out[arrow], self.into[arrow])
     }
 }
 
-struct Router<'a> {
-    flow: &'a Flow,
-    layered: &'a Layered,
-    rows: Rows,
+struct ArrowRouter<'a> {
+    flow: &'a LayoutInput,
+    layered: &'a LayeredGraph,
+    rows: LayerExtents,
     /// Whether the lanes are on the right.
     is_right: bool,
     /// How many arrows back run above each layer already, and below the last.
@@ -166,12 +172,12 @@ struct Router<'a> {
     beside: Vec<Vec<(usize, bool)>>,
 }
 
-impl Router<'_> {
+impl ArrowRouter<'_> {
     fn layer(&self, at: usize) -> usize {
         self.layered.spots[at].layer
     }
 
-    fn size(&self, at: usize) -> Size {
+    fn size(&self, at: usize) -> Dimensions {
         self.flow.boxes[at]
     }
 
@@ -194,7 +200,7 @@ impl Router<'_> {
     }
 
     /// Gives each arrow back a lane, beyond the boxes that it passes and the lanes that it would run into.
-    fn lanes(&self, backs: &mut [Back]) {
+    fn lanes(&self, backs: &mut [BackwardArrow]) {
         let mut taken: Vec<(usize, usize, f64)> = Vec::new();
         for back in backs {
             let (upper, lower) = (self.layer(back.to), self.layer(back.from));
@@ -209,7 +215,7 @@ impl Router<'_> {
     }
 
     /// Spreads the arrows at each box, in the order of where they go and come from.
-    fn ports(&self, backs: &[Back]) -> Ports {
+    fn ports(&self, backs: &[BackwardArrow]) -> ArrowPorts {
         let mut ends: [Vec<Vec<(f64, usize)>>; 2] =
             std::array::from_fn(|_| vec![Vec::new(); self.flow.boxes.len()]);
         for (arrow, chain) in self.layered.chains.iter().enumerate() {
@@ -240,14 +246,14 @@ impl Router<'_> {
                 }
             }
         }
-        Ports { out, into }
+        ArrowPorts { out, into }
     }
 
     /// Leads an arrow down: within a layer straight, between layers in a curve.
-    fn forward(&self, chain: &[usize], (out, into): (f64, f64)) -> Path {
+    fn forward(&self, chain: &[usize], (out, into): (f64, f64)) -> ArrowPath {
         let (from, to) = (chain[0], chain[chain.len() - 1]);
         let mut at = Point { x: self.layered.spots[from].x + out, y: self.bottom(from) };
-        let mut steps = vec![Step::To(at)];
+        let mut steps = vec![PathSegment::To(at)];
         for pair in chain.windows(2) {
             let (upper, lower) = (self.layer(pair[0]), self.layer(pair[1]));
             let start = Point { x: at.x, y: self.rows.bottom[upper] };
@@ -259,29 +265,29 @@ impl Router<'_> {
             if (start.x - end.x).abs() < 0.05 {
                 push_line(&mut steps, &mut at, end);
             } else {
-                steps.push(Step::Curve(controls.0, controls.1, end));
+                steps.push(PathSegment::Curve(controls.0, controls.1, end));
             }
             at = end;
         }
         let end = Point { x: at.x, y: self.top(to) };
         push_line(&mut steps, &mut at, end);
-        Path { steps, is_back: false }
+        ArrowPath { steps, is_back: false }
     }
 
     /// Leads an arrow from a box to itself, on its left.
-    fn round(&self, at: usize) -> Path {
+    fn round(&self, at: usize) -> ArrowPath {
         let (size, middle) = (self.size(at), (self.top(at) + self.bottom(at)) / 2.0);
         let left = self.layered.spots[at].x - size.width / 2.0;
         let reach = (size.height * 0.3).min(11.0);
         let bulge = super::LOOP * 1.15;
         let point = |x, y| Point { x, y };
         let (lower, upper) = (middle + reach, middle - reach);
-        let curve = Step::Curve(
+        let curve = PathSegment::Curve(
             point(left - bulge, lower + reach * 0.6),
             point(left - bulge, upper - reach * 0.6),
             point(left, upper),
         );
-        Path { steps: vec![Step::To(point(left, lower)), curve], is_back: true }
+        ArrowPath { steps: vec![PathSegment::To(point(left, lower)), curve], is_back: true }
     }
 
     /// Takes a track above a layer, and returns its height.
@@ -305,7 +311,7 @@ impl Router<'_> {
     }
 
     /// Leads an arrow back: out to its lane, up, and in again.
-    fn back(&mut self, back: &Back, (out, into): (f64, f64)) -> Path {
+    fn back(&mut self, back: &BackwardArrow, (out, into): (f64, f64)) -> ArrowPath {
         let towards = if self.is_right { 0.5 } else { -0.5 };
         let spots = &self.layered.spots;
         let mut corners = Vec::new();
@@ -331,11 +337,11 @@ impl Router<'_> {
             corners.push(Point { x: x + into, y });
             corners.push(Point { x: x + into, y: self.top(back.to) });
         }
-        Path { steps: rounded(&corners), is_back: true }
+        ArrowPath { steps: rounded(&corners), is_back: true }
     }
 
     /// Moves everything right of and below the origin.
-    fn arranged(&self, mut paths: Vec<Path>) -> Arranged {
+    fn arranged(&self, mut paths: Vec<ArrowPath>) -> GraphLayout {
         let spots = &self.layered.spots[..self.flow.boxes.len()];
         let mut corners: Vec<Point> = Vec::with_capacity(spots.len());
         for (at, spot) in spots.iter().enumerate() {
@@ -351,34 +357,34 @@ impl Router<'_> {
             see(corner.x + self.size(at).width, corner.y + self.size(at).height);
         }
         for step in paths.iter().flat_map(|path| &path.steps) {
-            let (Step::To(end) | Step::Curve(_, _, end)) = step;
+            let (PathSegment::To(end) | PathSegment::Curve(_, _, end)) = step;
             see(end.x, end.y);
         }
         if corners.is_empty() {
-            return Arranged::default();
+            return GraphLayout::default();
         }
         let shift = |it: &mut Point| (it.x, it.y) = (it.x - least.x, it.y - least.y);
         corners.iter_mut().for_each(shift);
         for step in paths.iter_mut().flat_map(|path| &mut path.steps) {
             match step {
-                Step::To(end) => shift(end),
-                Step::Curve(one, other, end) => [one, other, end].into_iter().for_each(shift),
+                PathSegment::To(end) => shift(end),
+                PathSegment::Curve(one, other, end) => [one, other, end].into_iter().for_each(shift),
             }
         }
-        Arranged { size: Size { width: most.x - least.x, height: most.y - least.y }, corners, paths }
+        GraphLayout { size: Dimensions { width: most.x - least.x, height: most.y - least.y }, corners, paths }
     }
 }
 
-fn push_line(steps: &mut Vec<Step>, at: &mut Point, to: Point) {
+fn push_line(steps: &mut Vec<PathSegment>, at: &mut Point, to: Point) {
     if (at.x - to.x).abs() + (at.y - to.y).abs() > 0.05 {
-        steps.push(Step::To(to));
+        steps.push(PathSegment::To(to));
         *at = to;
     }
 }
 
 /// Rounds the corners of a way.
-fn rounded(corners: &[Point]) -> Vec<Step> {
-    let mut steps = vec![Step::To(corners[0])];
+fn rounded(corners: &[Point]) -> Vec<PathSegment> {
+    let mut steps = vec![PathSegment::To(corners[0])];
     for three in corners.windows(3) {
         let [before, corner, after] = [three[0], three[1], three[2]];
         let length = |it: Point| (it.x - corner.x).abs() + (it.y - corner.y).abs();
@@ -387,9 +393,9 @@ fn rounded(corners: &[Point]) -> Vec<Step> {
             let part = if length(it) > 0.0 { radius / length(it) } else { 0.0 };
             Point { x: corner.x + (it.x - corner.x) * part, y: corner.y + (it.y - corner.y) * part }
         };
-        steps.push(Step::To(towards(before)));
-        steps.push(Step::Curve(corner, corner, towards(after)));
+        steps.push(PathSegment::To(towards(before)));
+        steps.push(PathSegment::Curve(corner, corner, towards(after)));
     }
-    steps.push(Step::To(corners[corners.len() - 1]));
+    steps.push(PathSegment::To(corners[corners.len() - 1]));
     steps
 }

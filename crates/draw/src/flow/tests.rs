@@ -2,16 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::{Arranged, Flow, Path, Point, Size, Step};
+use super::{ArrowPath, Dimensions, GraphLayout, LayoutInput, PathSegment, Point};
 
-fn flows() -> impl Strategy<Value = Flow> {
+fn flows() -> impl Strategy<Value = LayoutInput> {
     let boxes = proptest::collection::vec((20.0..260.0_f64, 14.0..220.0_f64), 1..14);
     boxes.prop_flat_map(|boxes| {
         let count = boxes.len();
         let arrows = proptest::collection::btree_set((0..count, 0..count), 0..count * 3);
         let last = proptest::option::of(0..count);
-        (Just(boxes), arrows, last).prop_map(|(boxes, arrows, last)| Flow {
-            boxes: boxes.into_iter().map(|(width, height)| Size { width, height }).collect(),
+        (Just(boxes), arrows, last).prop_map(|(boxes, arrows, last)| LayoutInput {
+            boxes: boxes.into_iter().map(|(width, height)| Dimensions { width, height }).collect(),
             // Nothing comes out of the last box, and nothing leads into the first.
             arrows: arrows.into_iter().filter(|(from, to)| Some(*from) != last && *to != 0).collect(),
             hints: Vec::new(),
@@ -21,14 +21,14 @@ fn flows() -> impl Strategy<Value = Flow> {
 }
 
 /// Returns points along a way, close to each other.
-fn along(path: &Path) -> Vec<Point> {
+fn along(path: &ArrowPath) -> Vec<Point> {
     let mut points = Vec::new();
     let mut at = Point::default();
     for (index, step) in path.steps.iter().enumerate() {
         let (one, other, end) = match step {
-            Step::To(end) if index == 0 => (*end, *end, *end),
-            Step::To(end) => (at, *end, *end),
-            Step::Curve(one, other, end) => (*one, *other, *end),
+            PathSegment::To(end) if index == 0 => (*end, *end, *end),
+            PathSegment::To(end) => (at, *end, *end),
+            PathSegment::Curve(one, other, end) => (*one, *other, *end),
         };
         for part in 0..=24 {
             let t = f64::from(part) / 24.0;
@@ -47,18 +47,18 @@ fn along(path: &Path) -> Vec<Point> {
     points
 }
 
-fn inside(it: Point, corner: Point, size: Size, by: f64) -> bool {
+fn inside(it: Point, corner: Point, size: Dimensions, by: f64) -> bool {
     it.x > corner.x + by
         && it.x < corner.x + size.width - by
         && it.y > corner.y + by
         && it.y < corner.y + size.height - by
 }
 
-fn on_edge(it: Point, corner: Point, size: Size) -> bool {
+fn on_edge(it: Point, corner: Point, size: Dimensions) -> bool {
     inside(it, corner, size, -0.5) && !inside(it, corner, size, 0.5)
 }
 
-fn check(flow: &Flow, arranged: &Arranged) -> Result<(), TestCaseError> {
+fn check(flow: &LayoutInput, arranged: &GraphLayout) -> Result<(), TestCaseError> {
     prop_assert_eq!(arranged.corners.len(), flow.boxes.len());
     prop_assert_eq!(arranged.paths.len(), flow.arrows.len());
     let whole = arranged.size;
@@ -114,11 +114,11 @@ proptest! {
     }
 }
 
-fn flow(count: usize, arrows: &[(usize, usize)]) -> Flow {
-    Flow {
-        boxes: vec![Size { width: 80.0, height: 36.0 }; count],
+fn flow(count: usize, arrows: &[(usize, usize)]) -> LayoutInput {
+    LayoutInput {
+        boxes: vec![Dimensions { width: 80.0, height: 36.0 }; count],
         arrows: arrows.to_vec(),
-        ..Flow::default()
+        ..LayoutInput::default()
     }
 }
 

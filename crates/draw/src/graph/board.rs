@@ -1,10 +1,10 @@
 //! Where everything in a picture of a graph stands: each graph is laid out by itself, and is a box in the one around
 //! it.
 
-use singletree_engine::{BranchOutline, NodeKind, NodeOutline, Outline};
+use singletree_engine::{BranchOutline, GraphOutline, NodeKind, NodeOutline};
 
-use super::scene::{self, Arrow, Goal, Inside};
-use crate::flow::{Arranged, Flow, Point, Size};
+use super::scene::{self, ArrowTarget, GraphArrow, NodeContent};
+use crate::flow::{Dimensions, GraphLayout, LayoutInput, Point};
 use crate::label::{cut, mono, sans, shown};
 
 /// How many columns of a name are shown; pointing at it shows all of it.
@@ -26,36 +26,36 @@ const ROW_MAX: f64 = 1_100.0;
 const APART: f64 = 22.0;
 
 /// A graph, laid out.
-pub(super) struct Board {
-    pub(super) arranged: Arranged,
+pub(super) struct PlacedGraph {
+    pub(super) arranged: GraphLayout,
     /// The faces at the corners of the layout.
-    pub(super) faces: Vec<Face>,
+    pub(super) faces: Vec<GraphElement>,
     /// The arrows, in the order of the paths.
-    pub(super) arrows: Vec<Arrow>,
+    pub(super) arrows: Vec<GraphArrow>,
 }
 
 /// Something that arrows lead to.
-pub(super) enum Face {
+pub(super) enum GraphElement {
     Start,
     End,
     Mark(&'static str),
-    Node(Tile),
-    Cluster(Tile, Kind, Content),
+    Node(LabelledBox),
+    Cluster(LabelledBox, ClusterKind, ClusterContent),
 }
 
 /// The texts of a node or a branch.
-pub(super) struct Tile {
+pub(super) struct LabelledBox {
     /// As it is shown.
     pub(super) name: String,
     /// The whole name.
     pub(super) title: String,
     pub(super) notes: Vec<String>,
-    pub(super) size: Size,
+    pub(super) size: Dimensions,
 }
 
 /// The kind of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ClusterKind {
     Subgraph,
     FanOut,
     Branches,
@@ -65,19 +65,19 @@ pub(super) enum Kind {
 }
 
 /// The content of a box, below its head.
-pub(super) enum Content {
-    Graph(Box<Board>),
-    Row(Vec<(Point, Face)>),
+pub(super) enum ClusterContent {
+    Graph(Box<PlacedGraph>),
+    Row(Vec<(Point, GraphElement)>),
 }
 
-impl Tile {
+impl LabelledBox {
     fn new(name: &str, notes: Vec<String>) -> Self {
         let title = shown(name).into_owned();
         let name = cut(&title, NAME_MAX).into_owned();
         let notes: Vec<String> = notes.iter().map(|note| cut(&shown(note), NOTE_MAX).into_owned()).collect();
         let widest = notes.iter().map(|note| sans(note, NOTE)).fold(mono(&name, NAME), f64::max);
         let height = 36.0 + notes.len() as f64 * NOTE_LINE;
-        Self { size: Size { width: (widest + 34.0).max(84.0), height }, name, title, notes }
+        Self { size: Dimensions { width: (widest + 34.0).max(84.0), height }, name, title, notes }
     }
 
     /// Returns the height of the head of a box.
@@ -86,14 +86,14 @@ impl Tile {
     }
 
     /// Makes room for the content of the box.
-    fn around(mut self, inside: Size, more: f64) -> Self {
+    fn around(mut self, inside: Dimensions, more: f64) -> Self {
         let width = inside.width.max(self.size.width - INSET) + 2.0 * INSET;
-        self.size = Size { width, height: self.head() + 4.0 + inside.height + INSET + more };
+        self.size = Dimensions { width, height: self.head() + 4.0 + inside.height + INSET + more };
         self
     }
 }
 
-impl Face {
+impl GraphElement {
     /// Returns the whole name of the node or branch.
     pub(super) fn title(&self) -> Option<&str> {
         match self {
@@ -102,58 +102,60 @@ impl Face {
         }
     }
 
-    pub(super) fn size(&self) -> Size {
+    pub(super) fn size(&self) -> Dimensions {
         match self {
-            Self::Start => Size { width: 14.0, height: 14.0 },
-            Self::End => Size { width: 46.0, height: 22.0 },
-            Self::Mark(text) => Size { width: sans(text, NOTE) + 20.0, height: 22.0 },
+            Self::Start => Dimensions { width: 14.0, height: 14.0 },
+            Self::End => Dimensions { width: 46.0, height: 22.0 },
+            Self::Mark(text) => Dimensions { width: sans(text, NOTE) + 20.0, height: 22.0 },
             Self::Node(tile) | Self::Cluster(tile, ..) => tile.size,
         }
     }
 
     fn of_node(node: &NodeOutline) -> Self {
-        let tile =
-            Tile::new(&node.name, scene::notes([scene::caption(node), scene::around(&node.middleware)]));
+        let tile = LabelledBox::new(
+            &node.name,
+            scene::notes([scene::caption(node), scene::around(&node.middleware)]),
+        );
         let kind = match &node.kind {
-            NodeKind::Function | NodeKind::Subgraph { .. } => Kind::Subgraph,
-            NodeKind::FanOut { .. } => Kind::FanOut,
-            NodeKind::Branches { .. } => Kind::Branches,
+            NodeKind::Function | NodeKind::Subgraph { .. } => ClusterKind::Subgraph,
+            NodeKind::FanOut { .. } => ClusterKind::FanOut,
+            NodeKind::Branches { .. } => ClusterKind::Branches,
         };
         match scene::inside(node) {
-            Inside::Nothing => Self::Node(tile),
-            Inside::Graph(graph) => Self::around(tile, kind, graph),
-            Inside::Branches(branches) => {
+            NodeContent::Nothing => Self::Node(tile),
+            NodeContent::Graph(graph) => Self::around(tile, kind, graph),
+            NodeContent::Branches(branches) => {
                 let (row, size) = row(branches);
-                Self::Cluster(tile.around(size, 0.0), kind, Content::Row(row))
+                Self::Cluster(tile.around(size, 0.0), kind, ClusterContent::Row(row))
             }
         }
     }
 
     fn of_branch(branch: &BranchOutline) -> Self {
         let notes = scene::notes([scene::branch_caption(branch), scene::around(&branch.middleware)]);
-        let tile = Tile::new(&branch.name, notes);
-        let kind = if branch.conditional { Kind::Maybe } else { Kind::Branch };
+        let tile = LabelledBox::new(&branch.name, notes);
+        let kind = if branch.conditional { ClusterKind::Maybe } else { ClusterKind::Branch };
         match &branch.graph {
             Some(graph) => Self::around(tile, kind, graph),
-            None if branch.conditional => Self::Cluster(tile, kind, Content::Row(Vec::new())),
+            None if branch.conditional => Self::Cluster(tile, kind, ClusterContent::Row(Vec::new())),
             None => Self::Node(tile),
         }
     }
 
-    fn around(tile: Tile, kind: Kind, graph: &Outline) -> Self {
-        let board = Board::of(graph);
-        let more = if kind == Kind::FanOut { CARDS } else { 0.0 };
+    fn around(tile: LabelledBox, kind: ClusterKind, graph: &GraphOutline) -> Self {
+        let board = PlacedGraph::of(graph);
+        let more = if kind == ClusterKind::FanOut { CARDS } else { 0.0 };
         let tile = tile.around(board.arranged.size, more);
-        Self::Cluster(tile, kind, Content::Graph(Box::new(board)))
+        Self::Cluster(tile, kind, ClusterContent::Graph(Box::new(board)))
     }
 }
 
 /// Puts branches side by side, in as many rows as they need.
-fn row(branches: &[BranchOutline]) -> (Vec<(Point, Face)>, Size) {
-    let (mut at, mut size, mut lowest) = (Point::default(), Size::default(), 0.0_f64);
+fn row(branches: &[BranchOutline]) -> (Vec<(Point, GraphElement)>, Dimensions) {
+    let (mut at, mut size, mut lowest) = (Point::default(), Dimensions::default(), 0.0_f64);
     let mut row = Vec::with_capacity(branches.len());
     for branch in branches {
-        let face = Face::of_branch(branch);
+        let face = GraphElement::of_branch(branch);
         let takes = face.size();
         if at.x > 0.0 && at.x + takes.width > ROW_MAX {
             at = Point { x: 0.0, y: lowest + APART };
@@ -167,42 +169,43 @@ fn row(branches: &[BranchOutline]) -> (Vec<(Point, Face)>, Size) {
     (row, size)
 }
 
-impl Board {
+impl PlacedGraph {
     /// Lays a graph out.
-    pub(super) fn of(outline: &Outline) -> Self {
+    pub(super) fn of(outline: &GraphOutline) -> Self {
         let arrows = scene::arrows(outline);
-        let mut faces = vec![Face::Start];
-        faces.extend(outline.nodes.iter().map(Face::of_node));
-        let mut flow = Flow::default();
-        if scene::leads_to(&arrows, Goal::End) {
+        let mut faces = vec![GraphElement::Start];
+        faces.extend(outline.nodes.iter().map(GraphElement::of_node));
+        let mut flow = LayoutInput::default();
+        if scene::leads_to(&arrows, ArrowTarget::End) {
             flow.last = Some(faces.len());
-            faces.push(Face::End);
+            faces.push(GraphElement::End);
         }
         for arrow in &arrows {
             let from = arrow.from.map_or(0, |it| it + 1);
             let to = match arrow.to {
-                Goal::Node(node) => node + 1,
-                Goal::End => flow.last.unwrap_or(0),
-                Goal::Unknown => {
-                    faces.push(Face::Mark("by function"));
+                ArrowTarget::Node(node) => node + 1,
+                ArrowTarget::End => flow.last.unwrap_or(0),
+                ArrowTarget::Unknown => {
+                    faces.push(GraphElement::Mark("by function"));
                     faces.len() - 1
                 }
-                Goal::Nowhere => {
-                    faces.push(Face::Mark("no edge"));
+                ArrowTarget::Nowhere => {
+                    faces.push(GraphElement::Mark("no edge"));
                     faces.len() - 1
                 }
             };
             flow.arrows.push((from, to));
         }
         flow.hints = hints(outline, &arrows);
-        flow.boxes = faces.iter().map(Face::size).collect();
+        flow.boxes = faces.iter().map(GraphElement::size).collect();
         Self { arranged: flow.arrange(), faces, arrows }
     }
 }
 
 /// Where nothing is known to lead to a node, a function does: it stands below the first one that chooses freely.
-fn hints(outline: &Outline, arrows: &[Arrow]) -> Vec<(usize, usize)> {
-    let Some(free) = arrows.iter().find(|arrow| arrow.to == Goal::Unknown).and_then(|arrow| arrow.from)
+fn hints(outline: &GraphOutline, arrows: &[GraphArrow]) -> Vec<(usize, usize)> {
+    let Some(free) =
+        arrows.iter().find(|arrow| arrow.to == ArrowTarget::Unknown).and_then(|arrow| arrow.from)
     else {
         return Vec::new();
     };
@@ -214,16 +217,16 @@ fn hints(outline: &Outline, arrows: &[Arrow]) -> Vec<(usize, usize)> {
             if !std::mem::replace(&mut seen[at], true) {
                 let next = arrows.iter().filter(|arrow| arrow.from == Some(at));
                 stack.extend(next.filter_map(|it| match it.to {
-                    Goal::Node(to) => Some(to),
-                    Goal::End | Goal::Unknown | Goal::Nowhere => None,
+                    ArrowTarget::Node(to) => Some(to),
+                    ArrowTarget::End | ArrowTarget::Unknown | ArrowTarget::Nowhere => None,
                 }));
             }
         }
         seen.clone()
     };
     let entry = arrows.first().and_then(|arrow| match arrow.to {
-        Goal::Node(to) => Some(to),
-        Goal::End | Goal::Unknown | Goal::Nowhere => None,
+        ArrowTarget::Node(to) => Some(to),
+        ArrowTarget::End | ArrowTarget::Unknown | ArrowTarget::Nowhere => None,
     });
     let mut reached = entry.map(&mut visit).unwrap_or_else(|| vec![true; outline.nodes.len()]);
     for node in 0..outline.nodes.len() {

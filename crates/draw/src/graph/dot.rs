@@ -1,13 +1,13 @@
 //! Directed graphs in the language of Graphviz.
 
-use singletree_engine::Outline;
+use singletree_engine::GraphOutline;
 
-use super::scene::{self, Goal, Inside};
-use super::script::Script;
+use super::scene::{self, ArrowTarget, NodeContent};
+use super::script::DiagramText;
 use crate::label::shown;
 
-pub(super) fn draw(title: &str, outline: &Outline) -> String {
-    let mut chart = Chart::default();
+pub(super) fn draw(title: &str, outline: &GraphOutline) -> String {
+    let mut chart = DotDiagram::default();
     chart.0.line(&format!("digraph \"{}\" {{", escape(title)));
     chart.0.depth += 1;
     chart.0.line("compound=true; rankdir=TB; fontname=\"Helvetica\"; fontsize=11;");
@@ -21,7 +21,7 @@ pub(super) fn draw(title: &str, outline: &Outline) -> String {
 
 /// The points at which arrows enter and leave; each stands for the whole box that it is in, if it is in one.
 #[derive(Clone)]
-struct Spot {
+struct DotEndpoints {
     entry: String,
     exit: String,
     cluster: Option<String>,
@@ -29,11 +29,11 @@ struct Spot {
 
 /// A script that draws graphs.
 #[derive(Default)]
-struct Chart(Script);
+struct DotDiagram(DiagramText);
 
-impl Chart {
+impl DotDiagram {
     /// Draws a graph, and returns its first and its last point.
-    fn graph(&mut self, outline: &Outline) -> (String, String) {
+    fn graph(&mut self, outline: &GraphOutline) -> (String, String) {
         let start = self.0.id();
         self.0
             .line(&format!("{start} [shape=circle, style=filled, fillcolor=black, label=\"\", width=0.15];"));
@@ -41,9 +41,9 @@ impl Chart {
         for node in &outline.nodes {
             let notes = scene::notes([scene::caption(node), scene::around(&node.middleware)]);
             let spot = match scene::inside(node) {
-                Inside::Nothing => self.node(&node.name, &notes),
-                Inside::Graph(graph) => self.cluster(&node.name, &notes, |chart| chart.graph(graph)),
-                Inside::Branches(branches) => self.cluster(&node.name, &notes, |chart| {
+                NodeContent::Nothing => self.node(&node.name, &notes),
+                NodeContent::Graph(graph) => self.cluster(&node.name, &notes, |chart| chart.graph(graph)),
+                NodeContent::Branches(branches) => self.cluster(&node.name, &notes, |chart| {
                     let mut ends = None;
                     for branch in branches {
                         let about = [scene::branch_caption(branch), scene::around(&branch.middleware)];
@@ -67,40 +67,40 @@ impl Chart {
         (start.clone(), end.unwrap_or(start))
     }
 
-    fn arrows(&mut self, outline: &Outline, start: &str, spots: &[Spot]) -> Option<String> {
+    fn arrows(&mut self, outline: &GraphOutline, start: &str, spots: &[DotEndpoints]) -> Option<String> {
         let arrows = scene::arrows(outline);
-        let end = scene::leads_to(&arrows, Goal::End).then(|| self.0.id());
+        let end = scene::leads_to(&arrows, ArrowTarget::End).then(|| self.0.id());
         if let Some(end) = &end {
             self.0.line(&format!(
                 "{end} [shape=box, style=\"rounded,filled\", fillcolor=\"gray90\", label=\"END\"];"
             ));
         }
-        let start = Spot { entry: start.to_owned(), exit: start.to_owned(), cluster: None };
+        let start = DotEndpoints { entry: start.to_owned(), exit: start.to_owned(), cluster: None };
         for arrow in &arrows {
             let from = arrow.from.map_or(&start, |at| &spots[at]);
             let mark = |chart: &mut Self, text: &str| {
                 let id = chart.0.id();
                 chart.0.line(&format!("{id} [shape=plaintext, style=\"\", label=\"{text}\"];"));
-                Spot { entry: id.clone(), exit: id, cluster: None }
+                DotEndpoints { entry: id.clone(), exit: id, cluster: None }
             };
             match arrow.to {
                 // A box around others cannot point at itself.
-                Goal::Node(to) if Some(to) == arrow.from && spots[to].cluster.is_some() => {
+                ArrowTarget::Node(to) if Some(to) == arrow.from && spots[to].cluster.is_some() => {
                     let again = mark(self, "again");
                     self.arrow(from, &again, arrow.chosen);
                     self.arrow(&again, from, arrow.chosen);
                 }
-                Goal::Node(to) => self.arrow(from, &spots[to], arrow.chosen),
-                Goal::End => {
+                ArrowTarget::Node(to) => self.arrow(from, &spots[to], arrow.chosen),
+                ArrowTarget::End => {
                     let id = end.clone().unwrap_or_default();
-                    let end = Spot { entry: id.clone(), exit: id, cluster: None };
+                    let end = DotEndpoints { entry: id.clone(), exit: id, cluster: None };
                     self.arrow(from, &end, arrow.chosen);
                 }
-                Goal::Unknown => {
+                ArrowTarget::Unknown => {
                     let mark = mark(self, "by function");
                     self.arrow(from, &mark, true);
                 }
-                Goal::Nowhere => {
+                ArrowTarget::Nowhere => {
                     let mark = mark(self, "no edge");
                     self.arrow(from, &mark, arrow.chosen);
                 }
@@ -109,7 +109,7 @@ impl Chart {
         end
     }
 
-    fn arrow(&mut self, from: &Spot, to: &Spot, chosen: bool) {
+    fn arrow(&mut self, from: &DotEndpoints, to: &DotEndpoints, chosen: bool) {
         let mut attributes = Vec::new();
         if chosen {
             attributes.push("style=dashed".to_owned());
@@ -121,10 +121,10 @@ impl Chart {
         self.0.line(&format!("{} -> {}{attributes};", from.exit, to.entry));
     }
 
-    fn node(&mut self, name: &str, notes: &[String]) -> Spot {
+    fn node(&mut self, name: &str, notes: &[String]) -> DotEndpoints {
         let id = self.0.id();
         self.0.line(&format!("{id} [label=\"{}\"];", label(name, notes)));
-        Spot { entry: id.clone(), exit: id, cluster: None }
+        DotEndpoints { entry: id.clone(), exit: id, cluster: None }
     }
 
     fn cluster(
@@ -132,7 +132,7 @@ impl Chart {
         name: &str,
         notes: &[String],
         inside: impl FnOnce(&mut Self) -> (String, String),
-    ) -> Spot {
+    ) -> DotEndpoints {
         let cluster = format!("cluster_{}", self.0.id());
         self.0.line(&format!("subgraph {cluster} {{"));
         self.0.depth += 1;
@@ -140,7 +140,7 @@ impl Chart {
         let (entry, exit) = inside(self);
         self.0.depth -= 1;
         self.0.line("}");
-        Spot { entry, exit, cluster: Some(cluster) }
+        DotEndpoints { entry, exit, cluster: Some(cluster) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The meaning of the signs that occur in a picture of a graph.
 
-use super::board::{Board, Content, Face};
-use crate::flow::{Path, Point, Step};
+use super::board::{ClusterContent, GraphElement, PlacedGraph};
+use crate::flow::{ArrowPath, PathSegment, Point};
 use crate::label::sans;
-use crate::svg::{Anchor, Svg};
+use crate::svg::{SvgWriter, TextAnchor};
 
 /// The size of its letters.
 const SIZE: f64 = 10.5;
@@ -12,15 +12,15 @@ const ARROW: f64 = 26.0;
 
 /// Which signs a picture has.
 #[derive(Debug, Default)]
-pub(super) struct Legend {
+pub(super) struct GraphLegend {
     fixed: bool,
     chosen: bool,
     back: bool,
 }
 
-impl Legend {
+impl GraphLegend {
     /// Looks for signs in a picture, however deep.
-    pub(super) fn see(&mut self, board: &Board) {
+    pub(super) fn see(&mut self, board: &PlacedGraph) {
         for (arrow, path) in board.arrows.iter().zip(&board.arranged.paths) {
             self.fixed |= !arrow.chosen;
             self.chosen |= arrow.chosen;
@@ -29,11 +29,13 @@ impl Legend {
         board.faces.iter().for_each(|face| self.look_into(face));
     }
 
-    fn look_into(&mut self, face: &Face) {
+    fn look_into(&mut self, face: &GraphElement) {
         match face {
-            Face::Cluster(_, _, Content::Graph(board)) => self.see(board),
-            Face::Cluster(_, _, Content::Row(row)) => row.iter().for_each(|(_, it)| self.look_into(it)),
-            Face::Start | Face::End | Face::Mark(_) | Face::Node(_) => {}
+            GraphElement::Cluster(_, _, ClusterContent::Graph(board)) => self.see(board),
+            GraphElement::Cluster(_, _, ClusterContent::Row(row)) => {
+                row.iter().for_each(|(_, it)| self.look_into(it))
+            }
+            GraphElement::Start | GraphElement::End | GraphElement::Mark(_) | GraphElement::Node(_) => {}
         }
     }
 
@@ -55,13 +57,13 @@ impl Legend {
         self.signs().iter().map(|(_, text)| ARROW + 8.0 + sans(text, SIZE) + 20.0).sum()
     }
 
-    pub(super) fn draw(&self, svg: &mut Svg, at: Point) {
+    pub(super) fn draw(&self, svg: &mut SvgWriter, at: Point) {
         let mut x = at.x;
         for (class, text) in self.signs() {
             let ends = [Point { x, y: at.y }, Point { x: x + ARROW, y: at.y }];
-            let path = Path { steps: ends.map(Step::To).to_vec(), is_back: false };
+            let path = ArrowPath { steps: ends.map(PathSegment::To).to_vec(), is_back: false };
             svg.arrow(class, &path, Point::default());
-            svg.text("note", Point { x: x + ARROW + 8.0, y: at.y + 3.5 }, Anchor::Start, text);
+            svg.text("note", Point { x: x + ARROW + 8.0, y: at.y + 3.5 }, TextAnchor::Start, text);
             x += ARROW + 8.0 + sans(text, SIZE) + 20.0;
         }
     }

@@ -2,17 +2,17 @@
 
 use std::fmt::Write;
 
-use singletree_engine::Outline;
+use singletree_engine::GraphOutline;
 
-use super::scene::{self, Goal, Inside};
-use super::script::Script;
+use super::scene::{self, ArrowTarget, NodeContent};
+use super::script::DiagramText;
 use crate::label::shown;
 
 /// Characters that cannot stand in a quoted label unescaped, or would be read as Markdown or markup.
 const ESCAPED: &str = "\"#&<>`*_~\\[]{}()|$%;";
 
-pub(super) fn draw(outline: &Outline) -> String {
-    let mut chart = Chart::default();
+pub(super) fn draw(outline: &GraphOutline) -> String {
+    let mut chart = MermaidDiagram::default();
     chart.0.line("flowchart TD");
     chart.0.depth += 1;
     chart.graph(outline);
@@ -21,19 +21,19 @@ pub(super) fn draw(outline: &Outline) -> String {
 
 /// A script that draws graphs.
 #[derive(Default)]
-struct Chart(Script);
+struct MermaidDiagram(DiagramText);
 
-impl Chart {
-    fn graph(&mut self, outline: &Outline) {
+impl MermaidDiagram {
+    fn graph(&mut self, outline: &GraphOutline) {
         let start = self.0.id();
         self.0.line(&format!("{start}([\"START\"])"));
         let mut nodes = Vec::with_capacity(outline.nodes.len());
         for node in &outline.nodes {
             let notes = scene::notes([scene::caption(node), scene::around(&node.middleware)]);
             let id = match scene::inside(node) {
-                Inside::Nothing => self.node(&node.name, &notes),
-                Inside::Graph(graph) => self.cluster(&node.name, &notes, |chart| chart.graph(graph)),
-                Inside::Branches(branches) => self.cluster(&node.name, &notes, |chart| {
+                NodeContent::Nothing => self.node(&node.name, &notes),
+                NodeContent::Graph(graph) => self.cluster(&node.name, &notes, |chart| chart.graph(graph)),
+                NodeContent::Branches(branches) => self.cluster(&node.name, &notes, |chart| {
                     for branch in branches {
                         let about = [scene::branch_caption(branch), scene::around(&branch.middleware)];
                         let notes = scene::notes(about);
@@ -47,7 +47,7 @@ impl Chart {
             nodes.push(id);
         }
         let arrows = scene::arrows(outline);
-        let end = scene::leads_to(&arrows, Goal::End).then(|| self.0.id());
+        let end = scene::leads_to(&arrows, ArrowTarget::End).then(|| self.0.id());
         if let Some(end) = &end {
             self.0.line(&format!("{end}([\"END\"])"));
         }
@@ -56,15 +56,17 @@ impl Chart {
             let line = if arrow.chosen { "-.->" } else { "-->" };
             match arrow.to {
                 // A box around others cannot point at itself.
-                Goal::Node(to) if Some(to) == arrow.from && !is_plain(outline, to) => {
+                ArrowTarget::Node(to) if Some(to) == arrow.from && !is_plain(outline, to) => {
                     let again = self.0.id();
                     self.0.line(&format!("{from} {line} {again}([\"again\"])"));
                     self.0.line(&format!("{again} {line} {from}"));
                 }
-                Goal::Node(to) => self.0.line(&format!("{from} {line} {}", nodes[to])),
-                Goal::End => self.0.line(&format!("{from} {line} {}", end.as_deref().unwrap_or_default())),
-                Goal::Unknown => self.mark(from, line, "by function"),
-                Goal::Nowhere => self.mark(from, line, "no edge"),
+                ArrowTarget::Node(to) => self.0.line(&format!("{from} {line} {}", nodes[to])),
+                ArrowTarget::End => {
+                    self.0.line(&format!("{from} {line} {}", end.as_deref().unwrap_or_default()))
+                }
+                ArrowTarget::Unknown => self.mark(from, line, "by function"),
+                ArrowTarget::Nowhere => self.mark(from, line, "no edge"),
             }
         }
     }
@@ -92,8 +94,8 @@ impl Chart {
     }
 }
 
-fn is_plain(outline: &Outline, node: usize) -> bool {
-    matches!(scene::inside(&outline.nodes[node]), Inside::Nothing)
+fn is_plain(outline: &GraphOutline, node: usize) -> bool {
+    matches!(scene::inside(&outline.nodes[node]), NodeContent::Nothing)
 }
 
 fn label(name: &str, notes: &[String]) -> String {

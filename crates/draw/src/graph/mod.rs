@@ -8,16 +8,16 @@ mod scene;
 mod script;
 mod svg;
 
-use singletree_engine::Outline;
+use singletree_engine::GraphOutline;
 
 /// A picture of a compiled graph: nodes by their kind, edges, entry and end, and nested graphs as boxes in boxes.
 ///
 /// ```
 /// use singletree_draw::GraphPicture;
-/// # use singletree_engine::{END, FieldSpec, Graph, Schema, Shape, Slot, Update};
-/// # let schema = Schema::new("s", vec![FieldSpec::new("n", Shape::Int, Slot::from_json(0.into()))]);
+/// # use singletree_engine::{END, FieldSpec, Graph, StateSchema, FieldShape, FieldContent, StateUpdate};
+/// # let schema = StateSchema::new("s", vec![FieldSpec::new("n", FieldShape::Int, FieldContent::from_json(0.into()))]);
 /// # let graph = Graph::builder_with(schema)
-/// #     .node("ask", |_| async { Ok(Update::new()) })
+/// #     .node("ask", |_| async { Ok(StateUpdate::new()) })
 /// #     .edge("ask", END)
 /// #     .entry("ask")
 /// #     .compile()?;
@@ -30,14 +30,14 @@ use singletree_engine::Outline;
 #[derive(Debug, Clone, Copy)]
 pub struct GraphPicture<'a> {
     title: &'a str,
-    outline: &'a Outline,
+    outline: &'a GraphOutline,
     live: Option<&'a str>,
 }
 
 impl<'a> GraphPicture<'a> {
     /// Begins a picture under a title.
     #[must_use]
-    pub fn new(title: &'a str, outline: &'a Outline) -> Self {
+    pub fn new(title: &'a str, outline: &'a GraphOutline) -> Self {
         Self { title, outline, live: None }
     }
 

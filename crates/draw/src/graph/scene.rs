@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use singletree_engine::{
-    Amount, BranchOutline, ErrorPolicy, NextOutline, NodeKind, NodeOutline, Outline, Over, Target,
+    BranchOutline, CountOutline, EdgeOutline, ErrorPolicy, GraphOutline, InstanceSourceOutline, NodeKind,
+    NodeOutline, Target,
 };
 
 /// Where an arrow ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Goal {
+pub(super) enum ArrowTarget {
     Node(usize),
     End,
     /// Wherever a function says.
@@ -19,35 +20,35 @@ pub(super) enum Goal {
 
 /// An arrow between the nodes of one graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Arrow {
+pub(super) struct GraphArrow {
     /// The node; none for the entry.
     pub(super) from: Option<usize>,
-    pub(super) to: Goal,
+    pub(super) to: ArrowTarget,
     /// Whether a function chooses it.
     pub(super) chosen: bool,
 }
 
 /// Returns the arrows of a graph, that of the entry first, each once.
-pub(super) fn arrows(outline: &Outline) -> Vec<Arrow> {
+pub(super) fn arrows(outline: &GraphOutline) -> Vec<GraphArrow> {
     let numbers: HashMap<&str, usize> =
         outline.nodes.iter().enumerate().map(|(at, it)| (it.name.as_str(), at)).collect();
     // A dangling name, which no compiled graph has, is drawn as an arrow to nowhere.
-    let node = |name: &str| numbers.get(name).map_or(Goal::Nowhere, |at| Goal::Node(*at));
-    let mut arrows = vec![Arrow { from: None, to: node(&outline.entry), chosen: false }];
+    let node = |name: &str| numbers.get(name).map_or(ArrowTarget::Nowhere, |at| ArrowTarget::Node(*at));
+    let mut arrows = vec![GraphArrow { from: None, to: node(&outline.entry), chosen: false }];
     for (at, it) in outline.nodes.iter().enumerate() {
-        let chosen = matches!(it.next, NextOutline::OneOf { .. } | NextOutline::ByFunction);
+        let chosen = matches!(it.next, EdgeOutline::OneOf { .. } | EdgeOutline::ByFunction);
         let goals = it.next.targets().iter().map(|target| match target {
             Target::Node(name) => node(name),
-            Target::End => Goal::End,
+            Target::End => ArrowTarget::End,
         });
         let unnamed = match &it.next {
-            NextOutline::ByFunction => Some(Goal::Unknown),
-            NextOutline::Nowhere => Some(Goal::Nowhere),
-            NextOutline::OneOf { targets } if targets.is_empty() => Some(Goal::Nowhere),
-            NextOutline::Always { .. } | NextOutline::OneOf { .. } => None,
+            EdgeOutline::ByFunction => Some(ArrowTarget::Unknown),
+            EdgeOutline::Nowhere => Some(ArrowTarget::Nowhere),
+            EdgeOutline::OneOf { targets } if targets.is_empty() => Some(ArrowTarget::Nowhere),
+            EdgeOutline::Always { .. } | EdgeOutline::OneOf { .. } => None,
         };
         for to in goals.chain(unnamed) {
-            let arrow = Arrow { from: Some(at), to, chosen };
+            let arrow = GraphArrow { from: Some(at), to, chosen };
             if !arrows.contains(&arrow) {
                 arrows.push(arrow);
             }
@@ -57,7 +58,7 @@ pub(super) fn arrows(outline: &Outline) -> Vec<Arrow> {
 }
 
 /// Tells whether a graph has an arrow to this kind of place.
-pub(super) fn leads_to(arrows: &[Arrow], goal: Goal) -> bool {
+pub(super) fn leads_to(arrows: &[GraphArrow], goal: ArrowTarget) -> bool {
     arrows.iter().any(|arrow| arrow.to == goal)
 }
 
@@ -67,16 +68,16 @@ pub(super) fn caption(node: &NodeOutline) -> Option<String> {
         NodeKind::Function => None,
         NodeKind::FanOut { over, concurrency, error_policy, instance_middleware, .. } => {
             let count = match over {
-                Over::Items(field) => format!("fan-out: each of {field}"),
-                Over::Count(Amount::Fixed(count)) => format!("fan-out: {count} times"),
-                Over::Count(Amount::ByFunction | Amount::Unbounded) => {
+                InstanceSourceOutline::Items(field) => format!("fan-out: each of {field}"),
+                InstanceSourceOutline::Count(CountOutline::Fixed(count)) => format!("fan-out: {count} times"),
+                InstanceSourceOutline::Count(CountOutline::ByFunction | CountOutline::Unbounded) => {
                     "fan-out: as often as a function says".into()
                 }
             };
             let limit = match concurrency {
-                Amount::Fixed(limit) => format!("{limit} at once"),
-                Amount::ByFunction => "as many at once as a function says".into(),
-                Amount::Unbounded => "all at once".into(),
+                CountOutline::Fixed(limit) => format!("{limit} at once"),
+                CountOutline::ByFunction => "as many at once as a function says".into(),
+                CountOutline::Unbounded => "all at once".into(),
             };
             let each = around(instance_middleware)
                 .map(|around| format!(" \u{b7} each {around}"))
@@ -117,17 +118,17 @@ pub(super) fn notes(parts: [Option<String>; 2]) -> Vec<String> {
 }
 
 /// The content of a node.
-pub(super) enum Inside<'a> {
+pub(super) enum NodeContent<'a> {
     Nothing,
-    Graph(&'a Outline),
+    Graph(&'a GraphOutline),
     Branches(&'a [BranchOutline]),
 }
 
 /// Returns the content of a node.
-pub(super) fn inside(node: &NodeOutline) -> Inside<'_> {
+pub(super) fn inside(node: &NodeOutline) -> NodeContent<'_> {
     match &node.kind {
-        NodeKind::Subgraph { graph } | NodeKind::FanOut { graph, .. } => Inside::Graph(graph),
-        NodeKind::Branches { branches, .. } => Inside::Branches(branches),
-        NodeKind::Function => Inside::Nothing,
+        NodeKind::Subgraph { graph } | NodeKind::FanOut { graph, .. } => NodeContent::Graph(graph),
+        NodeKind::Branches { branches, .. } => NodeContent::Branches(branches),
+        NodeKind::Function => NodeContent::Nothing,
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Lines, each indented by its nesting depth, and names for the elements that they draw.
 #[derive(Default)]
-pub(super) struct Script {
+pub(super) struct DiagramText {
     pub(super) text: String,
     /// How many names were given; those of nodes are no identifiers.
     named: usize,
@@ -12,7 +12,7 @@ pub(super) struct Script {
     pub(super) depth: usize,
 }
 
-impl Script {
+impl DiagramText {
     /// Adds a line.
     pub(super) fn line(&mut self, text: &str) {
         let indent = self.depth * 2;

@@ -7,7 +7,7 @@ mod words;
 
 use singletree_harness::{Timeline, TurnId};
 
-pub use text::{TextLine, Tone};
+pub use text::{TextLine, TextTone};
 
 /// A picture of the stored records of an invocation: its turns with messages, tool calls and ends, and the waits
 /// between them.

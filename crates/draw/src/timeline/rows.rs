@@ -2,21 +2,22 @@
 
 use singletree_durable::Timestamp;
 use singletree_harness::{
-    CallSpan, CallStatus, EntryKind, OpenState, SpanStatus, Timeline, TimelineEntry, TurnSpan, WaitSpan,
+    CallSpan, CallStatus, OpenCallState, SpanStatus, Timeline, TimelineEntry, TimelineEntryKind, TurnSpan,
+    WaitSpan,
 };
 
 use super::words;
 
 /// A turn, or the wait after it.
-pub(super) enum Band<'a> {
-    Turn(&'a TurnSpan, Vec<Row>),
+pub(super) enum TimelineBand<'a> {
+    Turn(&'a TurnSpan, Vec<TimelineRow>),
     Wait(&'a WaitSpan),
 }
 
 /// Something that took from one time to another.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
-    pub(super) tint: Tint,
+pub(super) struct TimelineRow {
+    pub(super) tint: TimelineTint,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
     /// Its name, in a word or two.
@@ -27,7 +28,7 @@ pub(super) struct Row {
 
 /// The kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tint {
+pub(super) enum TimelineTint {
     /// A moment: accepted, a signal.
     Moment,
     Message,
@@ -41,13 +42,13 @@ pub(super) enum Tint {
 }
 
 /// Returns turns and waits in the order of time.
-pub(super) fn bands(timeline: &Timeline) -> Vec<Band<'_>> {
+pub(super) fn bands(timeline: &Timeline) -> Vec<TimelineBand<'_>> {
     let last = timeline.turns.len().saturating_sub(1);
-    let mut bands: Vec<(Timestamp, u8, Band<'_>)> = Vec::new();
+    let mut bands: Vec<(Timestamp, u8, TimelineBand<'_>)> = Vec::new();
     for (at, turn) in timeline.turns.iter().enumerate() {
         let stands = timeline.stands.as_ref().filter(|_| at == last);
         let open = stands.map_or(&[][..], |stands| &stands.open_calls);
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<TimelineRow> = Vec::new();
         let mut before = turn.accepted_at;
         for entry in &turn.entries {
             rows.push(row(turn, entry, before));
@@ -55,26 +56,27 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<Band<'_>> {
         }
         let end = turn.ended_at.unwrap_or(before);
         for it in open {
-            let tint = if it.state == OpenState::Asked { Tint::Waiting } else { Tint::Tool };
+            let tint =
+                if it.state == OpenCallState::Asked { TimelineTint::Waiting } else { TimelineTint::Tool };
             let from = it.call.asked_at.unwrap_or(before).max(turn.accepted_at);
             let about = format!("{}: {}", words::open_state(it.state), arguments(&it.call));
-            rows.push(Row { tint, from, to: end.max(from), name: it.call.tool.clone(), about });
+            rows.push(TimelineRow { tint, from, to: end.max(from), name: it.call.tool.clone(), about });
         }
         let place = stands.map(|it| {
             let at: Vec<String> = it.at.iter().map(words::place).collect();
             format!("stands {} {}", it.place, at.join("/"))
         });
         rows.push(ending(turn, end, place));
-        bands.push((turn.accepted_at, 0, Band::Turn(turn, rows)));
+        bands.push((turn.accepted_at, 0, TimelineBand::Turn(turn, rows)));
     }
     for wait in &timeline.waits {
-        bands.push((wait.since, 1, Band::Wait(wait)));
+        bands.push((wait.since, 1, TimelineBand::Wait(wait)));
     }
     // A turn that suspends and the turn that a signal resumes may have the same time: the turn recorded first has the
     // lower numbers.
-    let ordinal = |band: &Band<'_>| match band {
-        Band::Turn(turn, _) => u64::from(turn.turn.ordinal) * 2,
-        Band::Wait(wait) => timeline
+    let ordinal = |band: &TimelineBand<'_>| match band {
+        TimelineBand::Turn(turn, _) => u64::from(turn.turn.ordinal) * 2,
+        TimelineBand::Wait(wait) => timeline
             .turns
             .iter()
             .filter(|turn| {
@@ -88,30 +90,35 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<Band<'_>> {
     bands.into_iter().map(|(_, _, band)| band).collect()
 }
 
-fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> Row {
+fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> TimelineRow {
     let at = entry.at;
     let by = entry.made_by.as_ref().map(words::place);
-    let row =
-        |tint, from: Timestamp, name: String, about| Row { tint, from: from.min(at), to: at, name, about };
+    let row = |tint, from: Timestamp, name: String, about| TimelineRow {
+        tint,
+        from: from.min(at),
+        to: at,
+        name,
+        about,
+    };
     match &entry.what {
-        EntryKind::Accepted { text } => {
-            row(Tint::Moment, at, "accepted".into(), text.clone().unwrap_or_default())
+        TimelineEntryKind::Accepted { text } => {
+            row(TimelineTint::Moment, at, "accepted".into(), text.clone().unwrap_or_default())
         }
-        EntryKind::Signal { signal, how, from, .. } => {
+        TimelineEntryKind::Signal { signal, how, from, .. } => {
             let by = from.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
-            row(Tint::Moment, at, "signal".into(), format!("{signal} {how}{by}"))
+            row(TimelineTint::Moment, at, "signal".into(), format!("{signal} {how}{by}"))
         }
-        EntryKind::Message { role, text, calls, interrupted } => {
+        TimelineEntryKind::Message { role, text, calls, interrupted } => {
             let name = by.unwrap_or_else(|| (*role).to_owned());
             let about = said(text, calls);
             let about = if *interrupted { format!("{about} (interrupted)") } else { about };
-            row(Tint::Message, before, name, about)
+            row(TimelineTint::Message, before, name, about)
         }
-        EntryKind::ToolResult { call, status, text } => {
+        TimelineEntryKind::ToolResult { call, status, text } => {
             let tint = match status {
-                CallStatus::Done => Tint::Tool,
-                CallStatus::Error | CallStatus::Failed | CallStatus::Unknown => Tint::Bad,
-                CallStatus::Denied | CallStatus::Cancelled => Tint::Left,
+                CallStatus::Done => TimelineTint::Tool,
+                CallStatus::Error | CallStatus::Failed | CallStatus::Unknown => TimelineTint::Bad,
+                CallStatus::Denied | CallStatus::Cancelled => TimelineTint::Left,
             };
             let name = if call.tool.is_empty() { "tool".to_owned() } else { call.tool.clone() };
             let from = call.asked_at.unwrap_or(at).max(turn.accepted_at);
@@ -123,28 +130,28 @@ fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> Row {
             let about = format!("{} \u{2192} {answer}", arguments(call)).trim_start().to_owned();
             row(tint, from, name, about)
         }
-        EntryKind::Discarded { role, text, calls } => {
-            row(Tint::Left, at, format!("{role}, dropped"), said(text, calls))
+        TimelineEntryKind::Discarded { role, text, calls } => {
+            row(TimelineTint::Left, at, format!("{role}, dropped"), said(text, calls))
         }
     }
 }
 
 /// Returns the row that tells how a turn ended, or where it stands.
-fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> Row {
+fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> TimelineRow {
     let place = turn.ended_in.as_ref().map(|ended_in| format!("at {}", words::place(ended_in)));
     let (tint, about) = match turn.status {
-        SpanStatus::Completed => (Tint::Good, String::new()),
-        SpanStatus::Suspended => (Tint::Waiting, place.unwrap_or_default()),
+        SpanStatus::Completed => (TimelineTint::Good, String::new()),
+        SpanStatus::Suspended => (TimelineTint::Waiting, place.unwrap_or_default()),
         SpanStatus::Open => {
-            (Tint::Waiting, stands.unwrap_or_else(|| "nothing of it was committed yet".into()))
+            (TimelineTint::Waiting, stands.unwrap_or_else(|| "nothing of it was committed yet".into()))
         }
         SpanStatus::Errored => {
             let category = turn.error.as_ref().map(|error| error.category.clone());
             let parts: Vec<String> = place.into_iter().chain(category).collect();
-            (Tint::Bad, parts.join(": "))
+            (TimelineTint::Bad, parts.join(": "))
         }
     };
-    Row { tint, from: at, to: at, name: turn.status.as_str().to_owned(), about }
+    TimelineRow { tint, from: at, to: at, name: turn.status.as_str().to_owned(), about }
 }
 
 fn said(text: &str, calls: &[String]) -> String {

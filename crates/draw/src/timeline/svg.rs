@@ -3,11 +3,11 @@
 use singletree_durable::Timestamp;
 use singletree_harness::{Timeline, TurnId, TurnSpan, WaitSpan};
 
-use super::rows::{Band, Row, Tint, bands};
+use super::rows::{TimelineBand, TimelineRow, TimelineTint, bands};
 use super::words;
-use crate::flow::{Point, Size};
+use crate::flow::{Dimensions, Point};
 use crate::label::{cut, sans, shown};
-use crate::svg::{Anchor, Svg};
+use crate::svg::{SvgWriter, TextAnchor};
 
 const STYLE: &str = include_str!("style.css");
 /// The width of the picture.
@@ -29,36 +29,36 @@ pub(super) fn draw(timeline: &Timeline, asked: &TurnId) -> String {
     let notes: Vec<String> = words::notes(timeline).iter().flat_map(|note| fold(note)).collect();
     let heights: f64 = bands.iter().map(|band| height(band) + GAP).sum();
     let foot = if notes.is_empty() { 0.0 } else { 10.0 + NOTE * notes.len() as f64 };
-    let size = Size { width: WIDTH, height: HEAD + heights + foot + MARGIN - GAP };
-    let mut svg = Svg::new(size, &format!("Timeline of turn {asked}"), STYLE);
-    svg.rect("page", Point::default(), Size { height: size.height.ceil(), ..size }, 12.0);
+    let size = Dimensions { width: WIDTH, height: HEAD + heights + foot + MARGIN - GAP };
+    let mut svg = SvgWriter::new(size, &format!("Timeline of turn {asked}"), STYLE);
+    svg.rect("page", Point::default(), Dimensions { height: size.height.ceil(), ..size }, 12.0);
     let line = |y| Point { x: MARGIN, y };
-    svg.text("title", line(MARGIN + 12.0), Anchor::Start, &cut(&shown(&format!("turn {asked}")), 80));
+    svg.text("title", line(MARGIN + 12.0), TextAnchor::Start, &cut(&shown(&format!("turn {asked}")), 80));
     let whose = format!("session {} \u{b7} agent {}", timeline.session, timeline.agent);
-    svg.text("note", line(MARGIN + 31.0), Anchor::Start, &cut(&shown(&whose), 120));
-    svg.text("summary", line(MARGIN + 49.0), Anchor::Start, &cut(&shown(&words::summary(timeline)), 120));
+    svg.text("note", line(MARGIN + 31.0), TextAnchor::Start, &cut(&shown(&whose), 120));
+    svg.text("summary", line(MARGIN + 49.0), TextAnchor::Start, &cut(&shown(&words::summary(timeline)), 120));
     let mut y = HEAD;
     for band in &bands {
         match band {
-            Band::Turn(turn, rows) => paint_turn(&mut svg, timeline, (turn, rows), y),
-            Band::Wait(wait) => paint_wait(&mut svg, wait, y),
+            TimelineBand::Turn(turn, rows) => paint_turn(&mut svg, timeline, (turn, rows), y),
+            TimelineBand::Wait(wait) => paint_wait(&mut svg, wait, y),
         }
         y += height(band) + GAP;
     }
     for (place, note) in notes.iter().enumerate() {
-        svg.text("note", line(y + 8.0 + NOTE * place as f64), Anchor::Start, note);
+        svg.text("note", line(y + 8.0 + NOTE * place as f64), TextAnchor::Start, note);
     }
     svg.finish()
 }
 
-fn height(band: &Band<'_>) -> f64 {
+fn height(band: &TimelineBand<'_>) -> f64 {
     match band {
-        Band::Turn(turn, rows) => turn_height(turn, rows),
-        Band::Wait(_) => WAIT,
+        TimelineBand::Turn(turn, rows) => turn_height(turn, rows),
+        TimelineBand::Wait(_) => WAIT,
     }
 }
 
-fn turn_height(turn: &TurnSpan, rows: &[Row]) -> f64 {
+fn turn_height(turn: &TurnSpan, rows: &[TimelineRow]) -> f64 {
     let error = if turn.error.is_some() { NOTE } else { 0.0 };
     BAND_HEAD + ROW * rows.len() as f64 + 10.0 + error
 }
@@ -81,13 +81,13 @@ fn fold(note: &str) -> Vec<String> {
 }
 
 /// Where times stand on the scale of one turn.
-struct Scale {
+struct TimelineScale {
     begin: Timestamp,
     /// In milliseconds.
     whole: f64,
 }
 
-impl Scale {
+impl TimelineScale {
     fn x(&self, at: Timestamp) -> f64 {
         let part = at.since(self.begin).as_millis() as f64 / self.whole;
         BARS + LONG * part.min(1.0)
@@ -107,44 +107,44 @@ impl Scale {
     }
 }
 
-fn paint_turn(svg: &mut Svg, timeline: &Timeline, (turn, rows): (&TurnSpan, &[Row]), y: f64) {
-    let size = Size { width: WIDTH - 2.0 * MARGIN, height: turn_height(turn, rows) };
+fn paint_turn(svg: &mut SvgWriter, timeline: &Timeline, (turn, rows): (&TurnSpan, &[TimelineRow]), y: f64) {
+    let size = Dimensions { width: WIDTH - 2.0 * MARGIN, height: turn_height(turn, rows) };
     svg.open("turn", &format!("turn {}", turn.turn));
     svg.rect("band", Point { x: MARGIN, y }, size, 10.0);
     let left = MARGIN + 18.0;
     let head = words::turn(timeline, turn);
-    svg.text("head", Point { x: left, y: y + 23.0 }, Anchor::Start, &head);
-    svg.text("note", Point { x: left, y: y + 39.0 }, Anchor::Start, &words::time(turn.accepted_at));
+    svg.text("head", Point { x: left, y: y + 23.0 }, TextAnchor::Start, &head);
+    svg.text("note", Point { x: left, y: y + 39.0 }, TextAnchor::Start, &words::time(turn.accepted_at));
     let end = rows.iter().map(|row| row.to).max().unwrap_or(turn.accepted_at);
     let whole = end.since(turn.accepted_at).as_millis() as f64;
-    let scale = Scale { begin: turn.accepted_at, whole: whole.max(1.0) };
+    let scale = TimelineScale { begin: turn.accepted_at, whole: whole.max(1.0) };
     let (top, bottom) = (y + BAND_HEAD - 8.0, y + BAND_HEAD + ROW * rows.len() as f64);
     let ticks = if whole > 0.0 { scale.ticks() } else { vec![0] };
     for tick in ticks {
         let x = BARS + LONG * (tick as f64 / scale.whole);
         svg.way("tick", &[Point { x, y: top }, Point { x, y: bottom }]);
         let label = words::length(std::time::Duration::from_millis(tick));
-        svg.text("ticktext", Point { x, y: top - 7.0 }, Anchor::Middle, &label);
+        svg.text("ticktext", Point { x, y: top - 7.0 }, TextAnchor::Middle, &label);
     }
     for (place, row) in rows.iter().enumerate() {
         paint_row(svg, row, &scale, y + BAND_HEAD + ROW * place as f64);
     }
     if let Some(error) = &turn.error {
         let why = fit(&shown(&error.diagnostic), WIDTH - 2.0 * left);
-        svg.text("why", Point { x: left, y: bottom + 14.0 }, Anchor::Start, &why);
+        svg.text("why", Point { x: left, y: bottom + 14.0 }, TextAnchor::Start, &why);
     }
     svg.close();
 }
 
-fn paint_row(svg: &mut Svg, row: &Row, scale: &Scale, y: f64) {
+fn paint_row(svg: &mut SvgWriter, row: &TimelineRow, scale: &TimelineScale, y: f64) {
     let title = format!("{} {}", row.name, row.about);
     svg.open(class(row.tint), &cut(&shown(&title), 2_000));
     let left = MARGIN + 18.0;
-    svg.text("name", Point { x: left, y: y + 14.0 }, Anchor::Start, &cut(&shown(&row.name), 40));
+    svg.text("name", Point { x: left, y: y + 14.0 }, TextAnchor::Start, &cut(&shown(&row.name), 40));
     if !row.about.is_empty() {
         let about = shown(&row.about).into_owned();
         let about = fit(&about, BARS - left - 24.0);
-        svg.text("about", Point { x: left, y: y + 28.5 }, Anchor::Start, &about);
+        svg.text("about", Point { x: left, y: y + 28.5 }, TextAnchor::Start, &about);
     }
     let (from, to) = (scale.x(row.from), scale.x(row.to));
     let middle = y + 15.0;
@@ -153,15 +153,15 @@ fn paint_row(svg: &mut Svg, row: &Row, scale: &Scale, y: f64) {
         svg.dot("bar", Point { x: from, y: middle }, 5.0);
     } else {
         let width = (to - from).max(4.0);
-        svg.rect("bar", Point { x: from, y: middle - 6.0 }, Size { width, height: 12.0 }, 4.0);
+        svg.rect("bar", Point { x: from, y: middle - 6.0 }, Dimensions { width, height: 12.0 }, 4.0);
         let text = words::length(took);
         let room = sans(&text, 10.5) + 14.0;
         if from + width + room < BARS + LONG + 20.0 {
-            svg.text("took", Point { x: from + width + 7.0, y: middle + 3.7 }, Anchor::Start, &text);
+            svg.text("took", Point { x: from + width + 7.0, y: middle + 3.7 }, TextAnchor::Start, &text);
         } else if from - room > BARS {
-            svg.text("took", Point { x: from - 7.0, y: middle + 3.7 }, Anchor::End, &text);
+            svg.text("took", Point { x: from - 7.0, y: middle + 3.7 }, TextAnchor::End, &text);
         } else {
-            svg.text("took", Point { x: from + width - 4.0, y: middle + 17.5 }, Anchor::End, &text);
+            svg.text("took", Point { x: from + width - 4.0, y: middle + 17.5 }, TextAnchor::End, &text);
         }
     }
     svg.close();
@@ -179,9 +179,9 @@ fn fit(text: &str, width: f64) -> String {
     }
 }
 
-fn paint_wait(svg: &mut Svg, wait: &WaitSpan, y: f64) {
+fn paint_wait(svg: &mut SvgWriter, wait: &WaitSpan, y: f64) {
     svg.open("wait", &format!("wait {}: {}", wait.wait, shown(&wait.signal)));
-    svg.rect("band", Point { x: MARGIN, y }, Size { width: WIDTH - 2.0 * MARGIN, height: WAIT }, 10.0);
+    svg.rect("band", Point { x: MARGIN, y }, Dimensions { width: WIDTH - 2.0 * MARGIN, height: WAIT }, 10.0);
     let left = MARGIN + 18.0;
     // An hourglass.
     let glass = [(0.0, 13.0), (12.0, 13.0), (0.0, 33.0), (12.0, 33.0), (0.0, 13.0)];
@@ -189,20 +189,20 @@ fn paint_wait(svg: &mut Svg, wait: &WaitSpan, y: f64) {
     svg.way("glass", &glass);
     let about = words::purpose(wait).map(|purpose| format!(" \u{b7} {purpose}")).unwrap_or_default();
     let text = format!("wait \u{b7} {}", words::wait(wait));
-    svg.text("head", Point { x: left + 24.0, y: y + 20.0 }, Anchor::Start, &cut(&shown(&text), 100));
+    svg.text("head", Point { x: left + 24.0, y: y + 20.0 }, TextAnchor::Start, &cut(&shown(&text), 100));
     let signal = format!("{}{about}", wait.signal);
-    svg.text("note", Point { x: left + 24.0, y: y + 36.0 }, Anchor::Start, &cut(&shown(&signal), 120));
+    svg.text("note", Point { x: left + 24.0, y: y + 36.0 }, TextAnchor::Start, &cut(&shown(&signal), 120));
     svg.close();
 }
 
-fn class(tint: Tint) -> &'static str {
+fn class(tint: TimelineTint) -> &'static str {
     match tint {
-        Tint::Moment => "moment",
-        Tint::Message => "message",
-        Tint::Tool => "tool",
-        Tint::Left => "left",
-        Tint::Good => "good",
-        Tint::Bad => "bad",
-        Tint::Waiting => "waiting",
+        TimelineTint::Moment => "moment",
+        TimelineTint::Message => "message",
+        TimelineTint::Tool => "tool",
+        TimelineTint::Left => "left",
+        TimelineTint::Good => "good",
+        TimelineTint::Bad => "bad",
+        TimelineTint::Waiting => "waiting",
     }
 }

@@ -3,7 +3,7 @@
 use singletree_durable::Timestamp;
 use singletree_harness::{Timeline, TurnId, TurnSpan};
 
-use super::rows::{Band, Row, Tint, bands};
+use super::rows::{TimelineBand, TimelineRow, TimelineTint, bands};
 use super::words;
 use crate::label::{columns as width_of, cut, shown};
 
@@ -11,14 +11,14 @@ use crate::label::{columns as width_of, cut, shown};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextLine {
     /// The style of the text where there are colours.
-    pub tone: Tone,
+    pub tone: TextTone,
     /// The text, without control characters.
     pub text: String,
 }
 
 /// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
+pub enum TextTone {
     /// As it is.
     Plain,
     /// Secondary text.
@@ -37,51 +37,54 @@ const BAR: usize = 24;
 const WITH_BARS: usize = 92;
 
 pub(super) fn draw(timeline: &Timeline, asked: &TurnId, columns: usize) -> Vec<TextLine> {
-    let mut page = Page { lines: Vec::new(), columns };
-    page.push(Tone::Strong, &format!("turn {asked}"));
-    page.push(Tone::Quiet, &format!("session {} \u{b7} agent {}", timeline.session, timeline.agent));
-    page.push(Tone::Plain, &words::summary(timeline));
+    let mut page = TimelineTextPage { lines: Vec::new(), columns };
+    page.push(TextTone::Strong, &format!("turn {asked}"));
+    page.push(TextTone::Quiet, &format!("session {} \u{b7} agent {}", timeline.session, timeline.agent));
+    page.push(TextTone::Plain, &words::summary(timeline));
     let bands = bands(timeline);
     let names = bands.iter().flat_map(|band| match band {
-        Band::Turn(_, rows) => rows.as_slice(),
-        Band::Wait(_) => &[],
+        TimelineBand::Turn(_, rows) => rows.as_slice(),
+        TimelineBand::Wait(_) => &[],
     });
     let names = names.map(|it| width_of(&shown(&it.name))).max().unwrap_or(0).clamp(NAMES.0, NAMES.1);
     for band in &bands {
-        page.push(Tone::Plain, "");
+        page.push(TextTone::Plain, "");
         match band {
-            Band::Turn(turn, rows) => page.turn(timeline, (turn, rows), names),
-            Band::Wait(wait) => {
+            TimelineBand::Turn(turn, rows) => page.turn(timeline, (turn, rows), names),
+            TimelineBand::Wait(wait) => {
                 let about =
                     words::purpose(wait).map(|purpose| format!(" \u{b7} {purpose}")).unwrap_or_default();
-                page.push(Tone::Strong, &format!("wait {} \u{b7} {}{about}", wait.signal, words::wait(wait)));
+                page.push(
+                    TextTone::Strong,
+                    &format!("wait {} \u{b7} {}{about}", wait.signal, words::wait(wait)),
+                );
             }
         }
     }
     let notes = words::notes(timeline);
     if !notes.is_empty() {
-        page.push(Tone::Plain, "");
+        page.push(TextTone::Plain, "");
     }
     for note in notes {
-        page.fold(Tone::Quiet, &note);
+        page.fold(TextTone::Quiet, &note);
     }
     page.lines
 }
 
-struct Page {
+struct TimelineTextPage {
     lines: Vec<TextLine>,
     columns: usize,
 }
 
-impl Page {
-    fn push(&mut self, tone: Tone, text: &str) {
+impl TimelineTextPage {
+    fn push(&mut self, tone: TextTone, text: &str) {
         let shown = if text.is_empty() { text.into() } else { shown(text) };
         let text = cut(&shown, self.columns).trim_end().to_owned();
         self.lines.push(TextLine { tone, text });
     }
 
     /// Adds a text of several lines, broken at spaces.
-    fn fold(&mut self, tone: Tone, text: &str) {
+    fn fold(&mut self, tone: TextTone, text: &str) {
         let mut line = String::new();
         for word in text.split(' ') {
             if !line.is_empty() && width_of(&line) + 1 + width_of(word) > self.columns {
@@ -96,9 +99,9 @@ impl Page {
         self.push(tone, &line);
     }
 
-    fn turn(&mut self, timeline: &Timeline, (turn, rows): (&TurnSpan, &[Row]), names: usize) {
+    fn turn(&mut self, timeline: &Timeline, (turn, rows): (&TurnSpan, &[TimelineRow]), names: usize) {
         let since = words::time(turn.accepted_at);
-        self.push(Tone::Strong, &format!("{} \u{b7} {since}", words::turn(timeline, turn)));
+        self.push(TextTone::Strong, &format!("{} \u{b7} {since}", words::turn(timeline, turn)));
         let begin = turn.accepted_at;
         let end = rows.iter().map(|row| row.to).max().unwrap_or(begin);
         let times: Vec<[String; 2]> = rows.iter().map(|row| [at(row, begin), took(row)]).collect();
@@ -112,27 +115,31 @@ impl Page {
             let (name, about) = (pad(&cut(&name, names), names), pad(&cut(&about, room), room));
             let bar = if bars == 0 { String::new() } else { format!("  {}", bar(row, (begin, end))) };
             let tone = match row.tint {
-                Tint::Bad => Tone::Wrong,
-                Tint::Left => Tone::Quiet,
-                Tint::Moment | Tint::Message | Tint::Tool | Tint::Good | Tint::Waiting => Tone::Plain,
+                TimelineTint::Bad => TextTone::Wrong,
+                TimelineTint::Left => TextTone::Quiet,
+                TimelineTint::Moment
+                | TimelineTint::Message
+                | TimelineTint::Tool
+                | TimelineTint::Good
+                | TimelineTint::Waiting => TextTone::Plain,
             };
             let text = format!("  {at:>since$}  {took:>long$}  {name}  {about}{bar}");
             let text = cut(&text, self.columns).trim_end().to_owned();
             self.lines.push(TextLine { tone, text });
         }
         if let Some(error) = &turn.error {
-            self.fold(Tone::Wrong, &shown(&error.diagnostic));
+            self.fold(TextTone::Wrong, &shown(&error.diagnostic));
         }
     }
 }
 
 /// Says when after the beginning of its turn something was recorded.
-fn at(row: &Row, begin: Timestamp) -> String {
+fn at(row: &TimelineRow, begin: Timestamp) -> String {
     words::length(row.to.since(begin))
 }
 
 /// Says how long something took, if it took any time.
-fn took(row: &Row) -> String {
+fn took(row: &TimelineRow) -> String {
     let took = row.to.since(row.from);
     if took.is_zero() { String::new() } else { words::length(took) }
 }
@@ -143,7 +150,7 @@ fn pad(text: &str, columns: usize) -> String {
 }
 
 /// Draws when in its turn something was.
-fn bar(row: &Row, (begin, end): (Timestamp, Timestamp)) -> String {
+fn bar(row: &TimelineRow, (begin, end): (Timestamp, Timestamp)) -> String {
     let whole = end.since(begin).as_millis().max(1);
     let column = |at: Timestamp| {
         let part = at.since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;
@@ -151,12 +158,12 @@ fn bar(row: &Row, (begin, end): (Timestamp, Timestamp)) -> String {
     };
     let (from, to) = (column(row.from), column(row.to));
     let mark = match row.tint {
-        Tint::Moment | Tint::Good => '\u{25cf}',
-        Tint::Message => '\u{2588}',
-        Tint::Tool => '\u{2593}',
-        Tint::Left => '\u{2591}',
-        Tint::Bad => '\u{2715}',
-        Tint::Waiting => '\u{25cb}',
+        TimelineTint::Moment | TimelineTint::Good => '\u{25cf}',
+        TimelineTint::Message => '\u{2588}',
+        TimelineTint::Tool => '\u{2593}',
+        TimelineTint::Left => '\u{2591}',
+        TimelineTint::Bad => '\u{2715}',
+        TimelineTint::Waiting => '\u{25cb}',
     };
     let bar: String = (0..BAR).map(|at| if (from..=to).contains(&at) { mark } else { ' ' }).collect();
     bar.trim_end().to_owned()

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use singletree_durable::Timestamp;
 use singletree_harness::{
-    Answers, EntryKind, KeptEvents, MadeBy, OpenState, SpanStatus, Timeline, TurnSpan, WaitSpan,
+    KeptEvents, NodeProvenance, OpenCallState, SpanStatus, Timeline, TimelineEntryKind, TurnCause, TurnSpan,
+    WaitSpan,
 };
 
 /// Writes a length: two units at most.
@@ -32,7 +33,7 @@ pub(super) fn time(at: Timestamp) -> String {
 }
 
 /// Writes a place in a graph.
-pub(super) fn place(made: &MadeBy) -> String {
+pub(super) fn place(made: &NodeProvenance) -> String {
     match made.attempt {
         None | Some(0) => made.node.clone(),
         Some(attempt) => format!("{}, attempt {}", made.node, attempt + 1),
@@ -70,9 +71,9 @@ pub(super) fn turn(timeline: &Timeline, span: &TurnSpan) -> String {
     let place = timeline.turns.iter().position(|turn| turn.turn == span.turn).unwrap_or(0) + 1;
     let which = if count > 1 { format!("turn {place} of {count} \u{b7} ") } else { String::new() };
     let answers = match span.answers {
-        Answers::Message => "message",
-        Answers::Signal => "signal",
-        Answers::Close => "end of a wait",
+        TurnCause::Message => "message",
+        TurnCause::Signal => "signal",
+        TurnCause::Close => "end of a wait",
     };
     let took = span
         .ended_at
@@ -106,11 +107,11 @@ pub(super) fn purpose(span: &WaitSpan) -> Option<String> {
 }
 
 /// Describes the state of a call that has no answer yet.
-pub(super) fn open_state(state: OpenState) -> &'static str {
+pub(super) fn open_state(state: OpenCallState) -> &'static str {
     match state {
-        OpenState::Asked => "asked for",
-        OpenState::Begun => "has begun",
-        OpenState::Gave => "gave a result",
+        OpenCallState::Asked => "asked for",
+        OpenCallState::Begun => "has begun",
+        OpenCallState::Gave => "gave a result",
     }
 }
 
@@ -143,7 +144,7 @@ pub(super) fn notes(timeline: &Timeline) -> Vec<String> {
     }
     let entries = || timeline.turns.iter().flat_map(|turn| &turn.entries);
     let made = |it: &&singletree_harness::TimelineEntry| {
-        matches!(it.what, EntryKind::Message { .. } | EntryKind::ToolResult { .. })
+        matches!(it.what, TimelineEntryKind::Message { .. } | TimelineEntryKind::ToolResult { .. })
     };
     if entries().any(|entry| entry.made_by.is_some()) {
         notes.push(

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_draw::GraphPicture;
-use singletree_engine::{BranchOutline, NextOutline, NodeKind, Outline};
+use singletree_engine::{BranchOutline, EdgeOutline, GraphOutline, NodeKind};
 
 use crate::xml;
 
@@ -80,7 +80,7 @@ struct Expected {
     graphs: usize,
 }
 
-fn expect(outline: &Outline, expected: &mut Expected) {
+fn expect(outline: &GraphOutline, expected: &mut Expected) {
     expected.graphs += 1;
     expected.arrows += 1;
     let mut leads_to_end = false;
@@ -91,7 +91,7 @@ fn expect(outline: &Outline, expected: &mut Expected) {
         targets.sort();
         targets.dedup();
         let unnamed =
-            matches!(node.next, NextOutline::ByFunction | NextOutline::Nowhere) || targets.is_empty();
+            matches!(node.next, EdgeOutline::ByFunction | EdgeOutline::Nowhere) || targets.is_empty();
         expected.arrows += targets.len() + usize::from(unnamed);
         match &node.kind {
             NodeKind::Function => expected.functions += 1,
@@ -110,7 +110,7 @@ fn expect(outline: &Outline, expected: &mut Expected) {
     expected.ends += usize::from(leads_to_end);
 }
 
-fn outline(graph: Value) -> Outline {
+fn outline(graph: Value) -> GraphOutline {
     serde_json::from_value(graph).unwrap()
 }
 

@@ -1,10 +1,10 @@
 //! Graphs to draw.
 
 use serde_json::{Value, json};
-use singletree_engine::Outline;
+use singletree_engine::GraphOutline;
 
 /// Reads an outline as tools do.
-pub(crate) fn outline(entry: &str, nodes: Vec<Value>) -> Outline {
+pub(crate) fn outline(entry: &str, nodes: Vec<Value>) -> GraphOutline {
     serde_json::from_value(graph(entry, nodes)).unwrap()
 }
 
@@ -34,7 +34,7 @@ fn subgraph(name: &str, graph: Value, next: Value) -> Value {
 }
 
 /// The loop of an agent: a box that leads to itself, long edges, an edge back.
-pub(crate) fn agent() -> Outline {
+pub(crate) fn agent() -> GraphOutline {
     let chosen = one_of(&["gate", "tools", "END"]);
     let mut model = function("model", chosen.clone());
     model["middleware"] = json!(["Retry"]);
@@ -42,7 +42,7 @@ pub(crate) fn agent() -> Outline {
 }
 
 /// Subgraphs two deep, and a cycle around and inside of them.
-pub(crate) fn nested() -> Outline {
+pub(crate) fn nested() -> GraphOutline {
     let check =
         graph("read", vec![function("read", always("score")), function("score", one_of(&["read", "END"]))]);
     let draft = graph(
@@ -67,7 +67,7 @@ pub(crate) fn nested() -> Outline {
 }
 
 /// A fan-out with branches inside.
-pub(crate) fn fan_out() -> Outline {
+pub(crate) fn fan_out() -> GraphOutline {
     let search = graph("query", vec![function("query", always("rank")), function("rank", always("END"))]);
     let branches = json!({
         "name": "gather", "kind": "branches", "error_policy": "collect", "next": always("merge"),
@@ -88,7 +88,7 @@ pub(crate) fn fan_out() -> Outline {
 }
 
 /// Functions that choose freely, a node without an edge, nodes that nothing is known to lead to.
-pub(crate) fn free() -> Outline {
+pub(crate) fn free() -> GraphOutline {
     outline(
         "route",
         vec![
@@ -101,7 +101,7 @@ pub(crate) fn free() -> Outline {
 }
 
 /// Many edges over many layers, several of them back.
-pub(crate) fn wide() -> Outline {
+pub(crate) fn wide() -> GraphOutline {
     let names = ["intake", "triage", "billing", "technical", "refund", "escalate", "reply", "survey"];
     let next = [
         one_of(&["triage"]),
@@ -117,7 +117,7 @@ pub(crate) fn wide() -> Outline {
 }
 
 /// Names that would be markup, or the end of a string, if they were not escaped.
-pub(crate) fn hostile() -> Outline {
+pub(crate) fn hostile() -> GraphOutline {
     let names = [
         "</text><script>alert(1)</script>",
         "\"; } digraph x { \"",
@@ -150,7 +150,7 @@ pub(crate) fn hostile() -> Outline {
 }
 
 /// All of them, by name.
-pub(crate) fn all() -> Vec<(&'static str, Outline)> {
+pub(crate) fn all() -> Vec<(&'static str, GraphOutline)> {
     vec![
         ("agent", agent()),
         ("nested", nested()),

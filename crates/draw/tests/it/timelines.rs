@@ -1,7 +1,7 @@
 //! Properties of the picture of every timeline.
 
 use singletree_draw::TimelinePicture;
-use singletree_harness::{EntryKind, TurnId};
+use singletree_harness::{TimelineEntryKind, TurnId};
 
 use crate::{turns, xml};
 
@@ -40,11 +40,11 @@ fn a_timeline_shows_each_message_and_result_in_the_order_of_time() {
     let mut expected = Vec::new();
     for entry in timeline.turns.iter().flat_map(|it| &it.entries) {
         match &entry.what {
-            EntryKind::Accepted { text } => expected.extend(text.clone()),
-            EntryKind::Signal { from, .. } => expected.extend(from.clone()),
-            EntryKind::Message { text, .. }
-            | EntryKind::ToolResult { text, .. }
-            | EntryKind::Discarded { text, .. } => {
+            TimelineEntryKind::Accepted { text } => expected.extend(text.clone()),
+            TimelineEntryKind::Signal { from, .. } => expected.extend(from.clone()),
+            TimelineEntryKind::Message { text, .. }
+            | TimelineEntryKind::ToolResult { text, .. }
+            | TimelineEntryKind::Discarded { text, .. } => {
                 expected.push(text.clone());
             }
         }

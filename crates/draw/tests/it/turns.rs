@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use singletree_durable::Timestamp;
 use singletree_harness::{
-    Answers, Bucket, CallSpan, CallStatus, EntryKind, KeptEvents, MadeBy, OpenCall, OpenState, SpanStatus,
-    Standing, Timeline, TimelineEntry, TurnError, TurnSpan, WaitSpan,
+    CallSpan, CallStatus, FailureBucket, InvocationPosition, KeptEvents, NodeProvenance, OpenCall,
+    OpenCallState, SpanStatus, Timeline, TimelineEntry, TimelineEntryKind, TurnCause, TurnError, TurnSpan,
+    WaitSpan,
 };
 
 /// 2026-01-05 09:30:00 UTC.
@@ -20,7 +21,7 @@ fn turn(ordinal: u32, status: SpanStatus, (accepted, ended): (i64, Option<i64>))
     let id = if ordinal == 0 { name.to_owned() } else { format!("{name}.{ordinal}") };
     TurnSpan {
         turn: id.parse().unwrap(),
-        answers: if ordinal == 0 { Answers::Message } else { Answers::Signal },
+        answers: if ordinal == 0 { TurnCause::Message } else { TurnCause::Signal },
         status,
         accepted_at: at(accepted),
         ended_at: ended.map(at),
@@ -43,25 +44,25 @@ fn timeline(turns: Vec<TurnSpan>) -> Timeline {
     }
 }
 
-fn made(node: &str) -> Option<MadeBy> {
-    Some(MadeBy { node: node.into(), attempt: None })
+fn made(node: &str) -> Option<NodeProvenance> {
+    Some(NodeProvenance { node: node.into(), attempt: None })
 }
 
-fn at_attempt(node: &str, attempt: u32) -> Option<MadeBy> {
-    Some(MadeBy { node: node.into(), attempt: Some(attempt) })
+fn at_attempt(node: &str, attempt: u32) -> Option<NodeProvenance> {
+    Some(NodeProvenance { node: node.into(), attempt: Some(attempt) })
 }
 
-fn entry(millis: i64, made_by: Option<MadeBy>, what: EntryKind) -> TimelineEntry {
+fn entry(millis: i64, made_by: Option<NodeProvenance>, what: TimelineEntryKind) -> TimelineEntry {
     TimelineEntry { at: at(millis), made_by, what }
 }
 
 fn accepted(millis: i64, text: &str) -> TimelineEntry {
-    entry(millis, None, EntryKind::Accepted { text: Some(text.into()) })
+    entry(millis, None, TimelineEntryKind::Accepted { text: Some(text.into()) })
 }
 
-fn message(text: &str, calls: &[&str]) -> EntryKind {
+fn message(text: &str, calls: &[&str]) -> TimelineEntryKind {
     let calls = calls.iter().map(|it| (*it).to_owned()).collect();
-    EntryKind::Message { role: "assistant", text: text.into(), calls, interrupted: false }
+    TimelineEntryKind::Message { role: "assistant", text: text.into(), calls, interrupted: false }
 }
 
 fn call(tool: &str, arguments: Value, asked: i64) -> CallSpan {
@@ -69,8 +70,8 @@ fn call(tool: &str, arguments: Value, asked: i64) -> CallSpan {
     CallSpan { call: format!("call-{tool}"), tool: tool.into(), arguments, asked_at: Some(at(asked)) }
 }
 
-fn gave(call: CallSpan, status: CallStatus, text: &str) -> EntryKind {
-    EntryKind::ToolResult { call, status, text: text.into() }
+fn gave(call: CallSpan, status: CallStatus, text: &str) -> TimelineEntryKind {
+    TimelineEntryKind::ToolResult { call, status, text: text.into() }
 }
 
 /// A turn of an agent that is committed once.
@@ -109,7 +110,7 @@ pub(crate) fn waited() -> Timeline {
         entry(
             back,
             None,
-            EntryKind::Signal {
+            TimelineEntryKind::Signal {
                 wait: 0,
                 signal: "apr-5f0c3d9a11".into(),
                 how: "consumed",
@@ -152,13 +153,13 @@ pub(crate) fn errored() -> Timeline {
         entry(
             94_500,
             None,
-            EntryKind::Discarded { role: "assistant", text: "I cannot say".into(), calls: vec![] },
+            TimelineEntryKind::Discarded { role: "assistant", text: "I cannot say".into(), calls: vec![] },
         ),
     ];
     turn.ended_in = at_attempt("model", 2);
     turn.error = Some(TurnError {
         category: "provider_unavailable".into(),
-        bucket: Bucket::RetryableTransient,
+        bucket: FailureBucket::RetryableTransient,
         diagnostic: "node 'model' failed: the provider is not available: it answered 503 three times".into(),
         retry_safe: true,
     });
@@ -174,10 +175,10 @@ pub(crate) fn running() -> Timeline {
     ];
     let mut running = timeline(vec![turn]);
     let open = |tool, state| OpenCall { call: call(tool, json!({ "text": "milk" }), 480), state };
-    running.stands = Some(Standing {
-        at: vec![MadeBy { node: "tools".into(), attempt: Some(0) }],
+    running.stands = Some(InvocationPosition {
+        at: vec![NodeProvenance { node: "tools".into(), attempt: Some(0) }],
         place: "before",
-        open_calls: vec![open("notes_add", OpenState::Begun), open("send_message", OpenState::Asked)],
+        open_calls: vec![open("notes_add", OpenCallState::Begun), open("send_message", OpenCallState::Asked)],
     });
     running
 }
@@ -211,14 +212,23 @@ pub(crate) fn hostile() -> Timeline {
         entry(
             5,
             None,
-            EntryKind::Signal { wait: 1, signal: text.into(), how: "refused", from: Some(text.into()) },
+            TimelineEntryKind::Signal {
+                wait: 1,
+                signal: text.into(),
+                how: "refused",
+                from: Some(text.into()),
+            },
         ),
-        entry(5, None, EntryKind::Discarded { role: "tool", text: text.into(), calls: vec![text.into()] }),
+        entry(
+            5,
+            None,
+            TimelineEntryKind::Discarded { role: "tool", text: text.into(), calls: vec![text.into()] },
+        ),
     ];
     turn.ended_in = at_attempt(text, 0);
     turn.error = Some(TurnError {
         category: text.into(),
-        bucket: Bucket::UserCorrectable,
+        bucket: FailureBucket::UserCorrectable,
         diagnostic: text.into(),
         retry_safe: false,
     });

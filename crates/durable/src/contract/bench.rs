@@ -3,18 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Clause;
+use super::ContractClause;
 use crate::{
-    AuditRow, BoxFuture, Checkpointer, Documents, Error, Journal, PausedStore, Result, SessionStore, Upkeep,
+    AuditRow, BoxFuture, Checkpointer, DocumentStore, Error, Journal, JournalMaintenance, PausedStore,
+    Result, SessionStore,
 };
 
 /// Handles to one store, opened together.
 #[derive(Debug, Clone)]
-pub struct Stores {
+pub struct ContractStores {
     /// The journal.
     pub journal: Arc<dyn Journal>,
     /// The calls across tenants.
-    pub upkeep: Arc<dyn Upkeep>,
+    pub upkeep: Arc<dyn JournalMaintenance>,
     /// The session store, over the same sessions as the journal.
     pub sessions: Arc<dyn SessionStore>,
     /// The paused records.
@@ -22,16 +23,16 @@ pub struct Stores {
     /// The checkpoints.
     pub checkpoints: Arc<dyn Checkpointer>,
     /// The documents and blobs, beside the sessions of the journal.
-    pub documents: Arc<dyn Documents>,
+    pub documents: Arc<dyn DocumentStore>,
 }
 
 /// Opens stores for the suite. One bench serves one check at a time.
-pub trait Bench: fmt::Debug + Send + Sync {
+pub trait StoreFactory: fmt::Debug + Send + Sync {
     /// Opens a new, empty store.
-    fn open(&self) -> BoxFuture<'_, Result<Stores>>;
+    fn open(&self) -> BoxFuture<'_, Result<ContractStores>>;
 
     /// Gives `old` up, as when its process dies, and opens the same store again, as the next process would.
-    fn reopen(&self, old: Stores) -> BoxFuture<'_, Result<Stores>>;
+    fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>>;
 
     /// Reads all audit rows of the store that was opened last, which no trait of a store does.
     fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>>;
@@ -40,21 +41,21 @@ pub trait Bench: fmt::Debug + Send + Sync {
 /// A promise that was not kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{clause:?} ({}) is broken: {what}", clause.text())]
-pub struct Violation {
+pub struct ContractViolation {
     /// The broken clause.
-    pub clause: Clause,
+    pub clause: ContractClause,
     /// The observed behavior.
     pub what: String,
 }
 
 /// The result of a check.
-pub(super) type Verdict = std::result::Result<(), Broken>;
+pub(super) type Verdict = std::result::Result<(), ObservedBreach>;
 
 /// The observed behavior that breaks the clause.
 #[derive(Debug)]
-pub(super) struct Broken(pub(super) String);
+pub(super) struct ObservedBreach(pub(super) String);
 
-impl From<Error> for Broken {
+impl From<Error> for ObservedBreach {
     fn from(error: Error) -> Self {
         Self(format!("unexpected error {}: {error} ({error:?})", error.category()))
     }
@@ -67,7 +68,7 @@ pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: &T, expected: &
 
 /// Asks for a condition.
 pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Verdict {
-    if holds { Ok(()) } else { Err(Broken(what())) }
+    if holds { Ok(()) } else { Err(ObservedBreach(what())) }
 }
 
 /// Asks for a refusal.

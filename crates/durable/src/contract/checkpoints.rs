@@ -1,11 +1,11 @@
 //! Checkpoints.
 
-use super::Stores;
-use super::bench::{Bench, Verdict, same};
+use super::ContractStores;
+use super::bench::{StoreFactory, Verdict, same};
 use super::rows::{invocation, json, tenant};
 use crate::{
     CheckpointFilter, CheckpointRecord, CheckpointSummary, InstanceProgress, InstanceState, NodePosition,
-    Positions, Result, Timestamp,
+    PositionHistory, Result, Timestamp,
 };
 
 /// The save time by which the saboteur recognizes the record of [`loads`].
@@ -24,7 +24,7 @@ fn record(name: &str, steps: &[u64]) -> CheckpointRecord {
         schema_version: "v1".into(),
         state: [("field".to_owned(), json(r#"{"b": 1.0, "a":[null, "\n"]}"#))].into(),
         parent_states: Vec::new(),
-        completed_positions: steps.iter().copied().map(position).collect::<Positions>(),
+        completed_positions: steps.iter().copied().map(position).collect::<PositionHistory>(),
         fan_out_progress: Vec::new(),
         last_saved_at: Timestamp::from_millis(1000),
         cursor: None,
@@ -63,23 +63,23 @@ fn full(name: &str) -> CheckpointRecord {
     }
 }
 
-async fn save(stores: &Stores, record: &CheckpointRecord) -> Result<()> {
+async fn save(stores: &ContractStores, record: &CheckpointRecord) -> Result<()> {
     stores.checkpoints.save(&tenant("tenant-a"), record).await
 }
 
-async fn load(stores: &Stores, name: &str) -> Result<Option<CheckpointRecord>> {
+async fn load(stores: &ContractStores, name: &str) -> Result<Option<CheckpointRecord>> {
     stores.checkpoints.load(&tenant("tenant-a"), &invocation(name)).await
 }
 
-async fn list(stores: &Stores, filter: CheckpointFilter) -> Result<Vec<CheckpointSummary>> {
+async fn list(stores: &ContractStores, filter: CheckpointFilter) -> Result<Vec<CheckpointSummary>> {
     stores.checkpoints.list(&tenant("tenant-a"), &filter).await
 }
 
-async fn delete(stores: &Stores, name: &str) -> Result<()> {
+async fn delete(stores: &ContractStores, name: &str) -> Result<()> {
     stores.checkpoints.delete(&tenant("tenant-a"), &invocation(name)).await
 }
 
-pub(super) async fn loads(bench: &dyn Bench) -> Verdict {
+pub(super) async fn loads(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     let marked = CheckpointRecord { last_saved_at: MARK, ..full("c") };
     for record in [record("a", &[]), full("b"), marked] {
@@ -91,7 +91,7 @@ pub(super) async fn loads(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn replaces(bench: &dyn Bench) -> Verdict {
+pub(super) async fn replaces(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     save(&stores, &full("inv")).await?;
     for steps in [&[0, 1, 2, 3][..], &[0, 9, 2, 3, 4], &[0, 9], &[], &[5, 6], &[5, 7, 8]] {
@@ -102,7 +102,7 @@ pub(super) async fn replaces(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn listed(bench: &dyn Bench) -> Verdict {
+pub(super) async fn listed(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     let (a, b) = (record("a", &[0, 1]), full("b"));
     save(&stores, &b).await?;
@@ -111,7 +111,7 @@ pub(super) async fn listed(bench: &dyn Bench) -> Verdict {
     same("the listing", &found, &vec![a.summary(), b.summary()])
 }
 
-pub(super) async fn filtered(bench: &dyn Bench) -> Verdict {
+pub(super) async fn filtered(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     let (early, late) = (record("a", &[]), record("b", &[]));
     let late = CheckpointRecord { last_saved_at: Timestamp::from_millis(2000), ..late };
@@ -129,7 +129,7 @@ pub(super) async fn filtered(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn deleted(bench: &dyn Bench) -> Verdict {
+pub(super) async fn deleted(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     save(&stores, &full("inv")).await?;
     save(&stores, &record("other", &[0])).await?;
@@ -138,7 +138,7 @@ pub(super) async fn deleted(bench: &dyn Bench) -> Verdict {
     same("whether the other is there", &load(&stores, "other").await?.is_some(), &true)
 }
 
-pub(super) async fn delete_idempotent(bench: &dyn Bench) -> Verdict {
+pub(super) async fn delete_idempotent(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     delete(&stores, "inv").await?;
     save(&stores, &full("inv")).await?;
@@ -146,7 +146,7 @@ pub(super) async fn delete_idempotent(bench: &dyn Bench) -> Verdict {
     Ok(delete(&stores, "inv").await?)
 }
 
-pub(super) async fn tenants_apart(bench: &dyn Bench) -> Verdict {
+pub(super) async fn tenants_apart(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     let (checkpoints, of, name) = (&stores.checkpoints, tenant("tenant-b"), invocation("inv"));
     save(&stores, &full("inv")).await?;
@@ -157,7 +157,7 @@ pub(super) async fn tenants_apart(bench: &dyn Bench) -> Verdict {
     same("the record", &load(&stores, "inv").await?, &Some(full("inv")))
 }
 
-pub(super) async fn durable(bench: &dyn Bench) -> Verdict {
+pub(super) async fn durable(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     save(&stores, &full("inv")).await?;
     let stores = bench.reopen(stores).await?;

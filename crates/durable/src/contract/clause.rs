@@ -1,9 +1,9 @@
 //! The list of promises.
 
-use super::bench::Bench;
+use super::bench::StoreFactory;
 use super::{
-    Violation, blobs, checkpoints, documents, dossier, forks, numbers, pages, paused, promises, reads,
-    requires, retain, saves, sessions, upkeep, usage, waits, writes,
+    ContractViolation, blobs, checkpoints, documents, dossier, forks, numbers, pages, paused, promises,
+    reads, requires, retain, saves, sessions, upkeep, usage, waits, writes,
 };
 
 /// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
@@ -12,11 +12,11 @@ macro_rules! clauses {
         /// One promise of a store.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
-        pub enum Clause {
+        pub enum ContractClause {
             $(#[doc = $text] $name,)*
         }
 
-        impl Clause {
+        impl ContractClause {
             /// Returns every clause.
             #[must_use]
             pub fn all() -> &'static [Self] {
@@ -44,11 +44,11 @@ macro_rules! clauses {
         ///
         /// # Errors
         /// The observed behavior that breaks the clause.
-        pub async fn check(clause: Clause, bench: &dyn Bench) -> Result<(), Violation> {
+        pub async fn check(clause: ContractClause, bench: &dyn StoreFactory) -> Result<(), ContractViolation> {
             let verdict = match clause {
-                $(Clause::$name => Box::pin($check(bench)).await,)*
+                $(ContractClause::$name => Box::pin($check(bench)).await,)*
             };
-            verdict.map_err(|error| Violation { clause, what: error.0 })
+            verdict.map_err(|error| ContractViolation { clause, what: error.0 })
         }
     };
 }
@@ -136,7 +136,7 @@ clauses! {
     DossierAgrees, dossier::agrees, "A dossier says what the single reads say.";
     EventsFrom, reads::events_from, "Events are read from a sequence number on, at most so many.";
     UsageOfTenant, usage::of_tenant, "A tenant's use of models is that of all its sessions, deleted ones too.";
-    // Upkeep.
+    // JournalMaintenance.
     OwnerlessFound, upkeep::ownerless_found, "Open turns of a lower fence are found across tenants.";
     OwnerlessPaged, upkeep::ownerless_paged, "Ownerless turns go on from past a given one.";
     DeadlinesOrdered, upkeep::deadlines_ordered, "Pending waits with a deadline come earliest first.";

@@ -1,25 +1,30 @@
 //! Reads of a list that are bounded by bytes.
 
-use super::bench::{Bench, Verdict, same};
+use super::bench::{StoreFactory, Verdict, same};
 use super::rows::{item, key, make, place};
-use crate::{ItemRange, ItemRow, Json, Put};
+use crate::{ItemRange, JsonDocument, ListItemRow, RowMutation};
 
-pub(super) async fn items_by_bytes(bench: &dyn Bench) -> Verdict {
+pub(super) async fn items_by_bytes(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     // Ten bytes each, of which the second has four in its side record.
     let row = |no: u64| {
         let placement = Some(place("list", 0, no));
         match no {
-            1 => ItemRow {
+            1 => ListItemRow {
                 placement,
-                body: Json::from_text("\"1234\""),
-                side: Some(Json::from_text("1234")),
+                body: JsonDocument::from_text("\"1234\""),
+                side: Some(JsonDocument::from_text("1234")),
                 ..item(no)
             },
-            _ => ItemRow { placement, body: Json::from_text("\"12345678\""), side: None, ..item(no) },
+            _ => ListItemRow {
+                placement,
+                body: JsonDocument::from_text("\"12345678\""),
+                side: None,
+                ..item(no)
+            },
         }
     };
-    make(&stores, &s, [0, 1, 2, 3, 4].map(|no| Put::Item(row(no)))).await?;
+    make(&stores, &s, [0, 1, 2, 3, 4].map(|no| RowMutation::Item(row(no)))).await?;
     let after =
         |from, limit, bytes| ItemRange::Page { field: "list".to_owned(), generation: 0, from, limit, bytes };
     let before = |before, limit, bytes| ItemRange::PageBefore {

@@ -2,8 +2,8 @@
 
 use futures_util::future::join_all;
 
-use super::Stores;
-use super::bench::{Bench, Verdict, same};
+use super::ContractStores;
+use super::bench::{StoreFactory, Verdict, same};
 use super::rows::{invocation, json, tenant};
 use crate::{PausedRecord, PausedStatus, Result};
 
@@ -15,30 +15,30 @@ fn suspended() -> PausedRecord {
     record(PausedStatus::Suspended, r#"{"cursor":["a"]}"#)
 }
 
-async fn save(stores: &Stores, name: &str, record: &PausedRecord) -> Result<()> {
+async fn save(stores: &ContractStores, name: &str, record: &PausedRecord) -> Result<()> {
     stores.paused.save(&tenant("tenant-a"), &invocation(name), record).await
 }
 
-async fn load(stores: &Stores, name: &str) -> Result<Option<PausedRecord>> {
+async fn load(stores: &ContractStores, name: &str) -> Result<Option<PausedRecord>> {
     stores.paused.load(&tenant("tenant-a"), &invocation(name)).await
 }
 
-async fn claim(stores: &Stores, name: &str) -> Result<Option<PausedRecord>> {
+async fn claim(stores: &ContractStores, name: &str) -> Result<Option<PausedRecord>> {
     stores.paused.claim(&tenant("tenant-a"), &invocation(name)).await
 }
 
-async fn close(stores: &Stores, name: &str, status: PausedStatus) -> Result<()> {
+async fn close(stores: &ContractStores, name: &str, status: PausedStatus) -> Result<()> {
     stores.paused.close(&tenant("tenant-a"), &invocation(name), status).await
 }
 
-async fn delete(stores: &Stores, name: &str) -> Result<()> {
+async fn delete(stores: &ContractStores, name: &str) -> Result<()> {
     stores.paused.delete(&tenant("tenant-a"), &invocation(name)).await
 }
 
 const STATUSES: [PausedStatus; 4] =
     [PausedStatus::Suspended, PausedStatus::Resuming, PausedStatus::Completed, PausedStatus::Errored];
 
-pub(super) async fn loads(bench: &dyn Bench) -> Verdict {
+pub(super) async fn loads(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     for (name, status) in ["a", "b", "c", "d"].into_iter().zip(STATUSES) {
         let record = record(status, &format!("{name:?}"));
@@ -49,7 +49,7 @@ pub(super) async fn loads(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn overwrites(bench: &dyn Bench) -> Verdict {
+pub(super) async fn overwrites(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     let other = record(PausedStatus::Completed, "2");
     for record in [suspended(), other, suspended()] {
@@ -59,7 +59,7 @@ pub(super) async fn overwrites(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn claimed(bench: &dyn Bench) -> Verdict {
+pub(super) async fn claimed(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     save(&stores, "inv", &suspended()).await?;
     save(&stores, "other", &suspended()).await?;
@@ -69,7 +69,7 @@ pub(super) async fn claimed(bench: &dyn Bench) -> Verdict {
     same("the other record", &load(&stores, "other").await?, &Some(suspended()))
 }
 
-pub(super) async fn claim_refused(bench: &dyn Bench) -> Verdict {
+pub(super) async fn claim_refused(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     same("a claim of nothing", &claim(&stores, "none").await?, &None)?;
     same("nothing", &load(&stores, "none").await?, &None)?;
@@ -84,7 +84,7 @@ pub(super) async fn claim_refused(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn claimed_once(bench: &dyn Bench) -> Verdict {
+pub(super) async fn claimed_once(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     save(&stores, "inv", &suspended()).await?;
     let (of, name) = (tenant("tenant-a"), invocation("inv"));
@@ -93,7 +93,7 @@ pub(super) async fn claimed_once(bench: &dyn Bench) -> Verdict {
     same("how many claims won", &answers.iter().flatten().count(), &1)
 }
 
-pub(super) async fn closed(bench: &dyn Bench) -> Verdict {
+pub(super) async fn closed(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     save(&stores, "inv", &suspended()).await?;
     for status in [PausedStatus::Completed, PausedStatus::Suspended, PausedStatus::Resuming] {
@@ -104,13 +104,13 @@ pub(super) async fn closed(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn close_absent(bench: &dyn Bench) -> Verdict {
+pub(super) async fn close_absent(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     close(&stores, "inv", PausedStatus::Completed).await?;
     same("the record", &load(&stores, "inv").await?, &None)
 }
 
-pub(super) async fn deleted(bench: &dyn Bench) -> Verdict {
+pub(super) async fn deleted(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     save(&stores, "inv", &suspended()).await?;
     save(&stores, "other", &suspended()).await?;
@@ -119,7 +119,7 @@ pub(super) async fn deleted(bench: &dyn Bench) -> Verdict {
     same("whether the other is there", &load(&stores, "other").await?.is_some(), &true)
 }
 
-pub(super) async fn delete_idempotent(bench: &dyn Bench) -> Verdict {
+pub(super) async fn delete_idempotent(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     delete(&stores, "inv").await?;
     save(&stores, "inv", &suspended()).await?;
@@ -127,7 +127,7 @@ pub(super) async fn delete_idempotent(bench: &dyn Bench) -> Verdict {
     Ok(delete(&stores, "inv").await?)
 }
 
-pub(super) async fn tenants_apart(bench: &dyn Bench) -> Verdict {
+pub(super) async fn tenants_apart(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     let (paused, of, name) = (&stores.paused, tenant("tenant-b"), invocation("inv"));
     save(&stores, "inv", &suspended()).await?;
@@ -139,7 +139,7 @@ pub(super) async fn tenants_apart(bench: &dyn Bench) -> Verdict {
     same("the record", &load(&stores, "inv").await?, &Some(suspended()))
 }
 
-pub(super) async fn durable(bench: &dyn Bench) -> Verdict {
+pub(super) async fn durable(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     save(&stores, "inv", &suspended()).await?;
     let stores = bench.reopen(stores).await?;

@@ -1,10 +1,11 @@
 //! Sample rows, and the calls that checks are made of.
 
-use super::Stores;
+use super::ContractStores;
 use crate::{
-    Batch, Counters, EventRow, Fence, FieldRow, FieldValue, Head, InvocationId, ItemRange, ItemRow, Json,
-    MailRow, Placement, PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionRow,
-    TenantId, Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus, UsageRow, WaitRow, WaitStatus,
+    Batch, BatchPrecondition, Counters, EarlySignalRow, EventRow, FencingToken, FieldRow, FieldValue,
+    InvocationId, ItemPlacement, ItemRange, JsonDocument, ListItemRow, PositionRow, RecordRow, Result,
+    RowMutation, SessionHead, SessionId, SessionKey, SessionRow, StoredTurnKind, StoredTurnStatus,
+    StoredWaitStatus, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, WaitRow,
 };
 
 pub(super) fn tenant(name: &str) -> TenantId {
@@ -29,12 +30,12 @@ pub(super) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-pub(super) fn json(text: &str) -> Json {
-    Json::from_text(text)
+pub(super) fn json(text: &str) -> JsonDocument {
+    JsonDocument::from_text(text)
 }
 
-pub(super) fn head(version: u64) -> Head {
-    Head {
+pub(super) fn head(version: u64) -> SessionHead {
+    SessionHead {
         agent: "agent".to_owned(),
         graph: "graph-1".to_owned(),
         schema_version: "v1".to_owned(),
@@ -56,13 +57,13 @@ pub(super) fn field(name: &str, value: &str) -> FieldRow {
 }
 
 /// Returns an item without a place, made by turn 1.
-pub(super) fn item(no: u64) -> ItemRow {
+pub(super) fn item(no: u64) -> ListItemRow {
     let body = json(&format!(r#"{{"text":"item {no}"}}"#));
-    ItemRow { no, turn: 1, placement: None, body, side: Some(json(r#"{"by":"user"}"#)) }
+    ListItemRow { no, turn: 1, placement: None, body, side: Some(json(r#"{"by":"user"}"#)) }
 }
 
-pub(super) fn place(field: &str, generation: u64, seq: u64) -> Placement {
-    Placement { field: field.to_owned(), generation, seq }
+pub(super) fn place(field: &str, generation: u64, seq: u64) -> ItemPlacement {
+    ItemPlacement { field: field.to_owned(), generation, seq }
 }
 
 /// Returns an open turn of invocation `inv`, with every optional part set but key and outcome.
@@ -71,9 +72,9 @@ pub(super) fn turn(no: u64) -> TurnRow {
         no,
         invocation: invocation("inv"),
         ordinal: 0,
-        kind: TurnKind::Message,
-        status: TurnStatus::Accepted,
-        fence: Fence(1),
+        kind: StoredTurnKind::Message,
+        status: StoredTurnStatus::Accepted,
+        fence: FencingToken(1),
         deaths: 0,
         agent: "agent".to_owned(),
         graph: "graph-1".to_owned(),
@@ -90,7 +91,7 @@ pub(super) fn turn(no: u64) -> TurnRow {
 
 pub(super) fn ended(no: u64) -> TurnRow {
     TurnRow {
-        status: TurnStatus::Completed,
+        status: StoredTurnStatus::Completed,
         ended_at: Some(at(4_000)),
         outcome: Some(json(r#"{"ok":true}"#)),
         ..turn(no)
@@ -104,7 +105,7 @@ pub(super) fn wait(no: u64) -> WaitRow {
         signal: "approval".to_owned(),
         invocation: invocation("inv"),
         turn: 1,
-        status: WaitStatus::Pending,
+        status: StoredWaitStatus::Pending,
         metadata: Some(json(r#"{"action":"send"}"#)),
         action: Some("sha256:1".to_owned()),
         deadline: None,
@@ -120,7 +121,7 @@ pub(super) fn wait(no: u64) -> WaitRow {
 
 pub(super) fn consumed(no: u64) -> WaitRow {
     WaitRow {
-        status: WaitStatus::Consumed,
+        status: StoredWaitStatus::Consumed,
         ended_by: Some(2),
         answer: Some(json("true")),
         answered_by: Some("someone".to_owned()),
@@ -130,8 +131,8 @@ pub(super) fn consumed(no: u64) -> WaitRow {
 }
 
 /// Returns an early signal.
-pub(super) fn mail(signal: &str, payload: &str) -> MailRow {
-    MailRow {
+pub(super) fn mail(signal: &str, payload: &str) -> EarlySignalRow {
+    EarlySignalRow {
         signal: signal.to_owned(),
         payload: json(payload),
         from: Some("someone".to_owned()),
@@ -171,48 +172,56 @@ pub(super) fn event(seq: u64) -> EventRow {
 }
 
 /// Returns a batch under the journal's fence.
-pub(super) fn batch(stores: &Stores, key: &SessionKey, puts: impl Into<Vec<Put>>) -> Batch {
+pub(super) fn batch(stores: &ContractStores, key: &SessionKey, puts: impl Into<Vec<RowMutation>>) -> Batch {
     let mut batch = Batch::new(key.clone(), stores.journal.fence());
     batch.puts = puts.into();
     batch
 }
 
 /// Applies puts.
-pub(super) async fn apply(stores: &Stores, key: &SessionKey, puts: impl Into<Vec<Put>>) -> Result<()> {
+pub(super) async fn apply(
+    stores: &ContractStores,
+    key: &SessionKey,
+    puts: impl Into<Vec<RowMutation>>,
+) -> Result<()> {
     stores.journal.apply(batch(stores, key, puts)).await
 }
 
 /// Applies puts if a requirement holds.
 pub(super) async fn apply_if(
-    stores: &Stores,
+    stores: &ContractStores,
     key: &SessionKey,
-    require: Require,
-    puts: impl Into<Vec<Put>>,
+    require: BatchPrecondition,
+    puts: impl Into<Vec<RowMutation>>,
 ) -> Result<()> {
     stores.journal.apply(batch(stores, key, puts).require(require)).await
 }
 
 /// Makes a session, with these rows.
-pub(super) async fn make(stores: &Stores, key: &SessionKey, puts: impl Into<Vec<Put>>) -> Result<()> {
-    let mut all = vec![Put::Head(head(1))];
+pub(super) async fn make(
+    stores: &ContractStores,
+    key: &SessionKey,
+    puts: impl Into<Vec<RowMutation>>,
+) -> Result<()> {
+    let mut all = vec![RowMutation::Head(head(1))];
     all.extend(puts.into());
     apply(stores, key, all).await
 }
 
-pub(super) async fn session(stores: &Stores, key: &SessionKey) -> Result<Option<SessionRow>> {
+pub(super) async fn session(stores: &ContractStores, key: &SessionKey) -> Result<Option<SessionRow>> {
     stores.journal.session(key).await
 }
 
 /// Reads all items that the suite makes.
-pub(super) async fn items(stores: &Stores, key: &SessionKey) -> Result<Vec<ItemRow>> {
+pub(super) async fn items(stores: &ContractStores, key: &SessionKey) -> Result<Vec<ListItemRow>> {
     stores.journal.items(key, &ItemRange::Numbers { from: 0, to: 1_000 }).await
 }
 
-pub(super) async fn turn_at(stores: &Stores, key: &SessionKey, no: u64) -> Result<Vec<TurnRow>> {
-    stores.journal.turns(key, &TurnQuery::No(no)).await
+pub(super) async fn turn_at(stores: &ContractStores, key: &SessionKey, no: u64) -> Result<Vec<TurnRow>> {
+    stores.journal.turns(key, &TurnRowQuery::No(no)).await
 }
 
 /// Reads all events that the suite makes.
-pub(super) async fn events(stores: &Stores, key: &SessionKey) -> Result<Vec<EventRow>> {
+pub(super) async fn events(stores: &ContractStores, key: &SessionKey) -> Result<Vec<EventRow>> {
     stores.journal.events(key, 0, 1_000).await
 }

@@ -10,10 +10,11 @@ mod sessions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Bench, Clause, Stores};
+use super::{ContractClause, ContractStores, StoreFactory};
 use crate::{
-    AuditRow, Batch, Blob, BoxFuture, Change, DocumentKey, Error, Expect, Fence, Put, Result, SessionId,
-    SessionKey, TenantId, Timestamp, TurnRow, Upkeep, WaitRow,
+    AuditRow, Batch, BoxFuture, DocumentChange, DocumentKey, DocumentPrecondition, Error, FencingToken,
+    JournalMaintenance, Result, RowMutation, SessionId, SessionKey, StoredBlob, TenantId, Timestamp, TurnRow,
+    WaitRow,
 };
 
 /// Wraps the stores of a sound bench so that they break exactly one clause, and no other.
@@ -21,56 +22,56 @@ use crate::{
 /// It proves that the suite can fail: for each clause, `check` of that clause fails on the saboteur of that clause, and
 /// every other check passes. It is part of the suite's tests and of no use elsewhere.
 #[derive(Debug)]
-pub struct Saboteur {
-    bench: Arc<dyn Bench>,
-    broken: Option<Clause>,
+pub struct FaultyStoreFactory {
+    bench: Arc<dyn StoreFactory>,
+    broken: Option<ContractClause>,
     /// Guards the history of calls that the wrapped stores share; held for one look, never across an await.
-    memo: Arc<Mutex<Memo>>,
+    memo: Arc<Mutex<StoreCallHistory>>,
 }
 
-impl Saboteur {
+impl FaultyStoreFactory {
     /// Breaks this clause of the stores that the bench opens; with `None`, breaks nothing.
     #[must_use]
-    pub fn new(bench: Arc<dyn Bench>, broken: Option<Clause>) -> Self {
+    pub fn new(bench: Arc<dyn StoreFactory>, broken: Option<ContractClause>) -> Self {
         Self { bench, broken, memo: Arc::default() }
     }
 
-    fn wrap(&self, stores: Stores, before: Option<Fence>) -> Stores {
-        let trick = Trick { broken: self.broken, memo: self.memo.clone() };
-        Stores {
-            upkeep: Arc::new(TrickedUpkeep { inner: stores.upkeep, trick: trick.clone() }),
-            sessions: Arc::new(sessions::TrickedSessions {
+    fn wrap(&self, stores: ContractStores, before: Option<FencingToken>) -> ContractStores {
+        let trick = ClauseFault { broken: self.broken, memo: self.memo.clone() };
+        ContractStores {
+            upkeep: Arc::new(FaultyMaintenance { inner: stores.upkeep, trick: trick.clone() }),
+            sessions: Arc::new(sessions::FaultySessionStore {
                 inner: stores.sessions,
                 journal: stores.journal.clone(),
                 trick: trick.clone(),
             }),
-            checkpoints: Arc::new(checkpoints::TrickedCheckpoints {
+            checkpoints: Arc::new(checkpoints::FaultyCheckpointer {
                 inner: stores.checkpoints,
                 trick: trick.clone(),
             }),
-            paused: Arc::new(paused::TrickedPaused { inner: stores.paused, trick: trick.clone() }),
-            documents: Arc::new(documents::TrickedDocuments {
+            paused: Arc::new(paused::FaultyPausedStore { inner: stores.paused, trick: trick.clone() }),
+            documents: Arc::new(documents::FaultyDocumentStore {
                 inner: stores.documents,
                 trick: trick.clone(),
             }),
-            journal: Arc::new(journal::TrickedJournal::new(stores.journal, trick, before)),
+            journal: Arc::new(journal::FaultyJournal::new(stores.journal, trick, before)),
         }
     }
 
-    async fn open_again(&self, old: Stores) -> Result<Stores> {
+    async fn open_again(&self, old: ContractStores) -> Result<ContractStores> {
         let fence = old.journal.fence();
         let stores = self.bench.reopen(old).await?;
         let made = std::mem::take(&mut lock(&self.memo).made);
-        if self.broken == Some(Clause::Durable) {
+        if self.broken == Some(ContractClause::Durable) {
             for key in made {
                 let mut loss = Batch::new(key, stores.journal.fence());
-                loss.put(Put::Delete);
+                loss.put(RowMutation::Delete);
                 stores.journal.apply(loss).await?;
             }
         }
-        if self.broken == Some(Clause::DocumentsDurable) {
+        if self.broken == Some(ContractClause::DocumentsDurable) {
             let documents = std::mem::take(&mut lock(&self.memo).documents).into_keys();
-            let lose = |key| Change::Remove { key, expect: Expect::Any };
+            let lose = |key| DocumentChange::Remove { key, expect: DocumentPrecondition::Any };
             stores.documents.change(documents.map(lose).collect()).await?;
         }
         lock(&self.memo).is_reopened = true;
@@ -78,13 +79,13 @@ impl Saboteur {
     }
 }
 
-impl Bench for Saboteur {
-    fn open(&self) -> BoxFuture<'_, Result<Stores>> {
-        *lock(&self.memo) = Memo::default();
+impl StoreFactory for FaultyStoreFactory {
+    fn open(&self) -> BoxFuture<'_, Result<ContractStores>> {
+        *lock(&self.memo) = StoreCallHistory::default();
         Box::pin(async { Ok(self.wrap(self.bench.open().await?, None)) })
     }
 
-    fn reopen(&self, old: Stores) -> BoxFuture<'_, Result<Stores>> {
+    fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>> {
         Box::pin(self.open_again(old))
     }
 
@@ -104,41 +105,41 @@ fn sabotage() -> Error {
 
 /// The broken clause and the history of calls needed to break it.
 #[derive(Debug, Clone)]
-struct Trick {
-    broken: Option<Clause>,
-    memo: Arc<Mutex<Memo>>,
+struct ClauseFault {
+    broken: Option<ContractClause>,
+    memo: Arc<Mutex<StoreCallHistory>>,
 }
 
-impl Trick {
+impl ClauseFault {
     /// Counts a call as in flight until the returned guard is dropped.
-    fn enter(&self) -> InFlight {
+    fn enter(&self) -> PendingStoreCall {
         self.memo().in_flight += 1;
-        InFlight { trick: self.clone(), is_done: false }
+        PendingStoreCall { trick: self.clone(), is_done: false }
     }
 
-    fn breaks(&self, clause: Clause) -> bool {
+    fn breaks(&self, clause: ContractClause) -> bool {
         self.broken == Some(clause)
     }
 
-    fn memo(&self) -> MutexGuard<'_, Memo> {
+    fn memo(&self) -> MutexGuard<'_, StoreCallHistory> {
         lock(&self.memo)
     }
 }
 
 /// A call that was made and is not done.
 #[derive(Debug)]
-struct InFlight {
-    trick: Trick,
+struct PendingStoreCall {
+    trick: ClauseFault,
     is_done: bool,
 }
 
-impl InFlight {
+impl PendingStoreCall {
     fn is_alone(&self) -> bool {
         self.trick.memo().in_flight == 1
     }
 }
 
-impl Drop for InFlight {
+impl Drop for PendingStoreCall {
     fn drop(&mut self) {
         let mut memo = self.trick.memo();
         memo.in_flight -= 1;
@@ -148,7 +149,7 @@ impl Drop for InFlight {
 
 /// A history of the calls to the wrapped stores since they were opened.
 #[derive(Debug, Default)]
-struct Memo {
+struct StoreCallHistory {
     is_reopened: bool,
     /// Sessions that have a head, and those that were deleted.
     made: BTreeSet<SessionKey>,
@@ -161,7 +162,7 @@ struct Memo {
     records: BTreeSet<(SessionKey, u64, String)>,
     used: BTreeSet<(SessionKey, String)>,
     position_turns: BTreeMap<(SessionKey, String), u64>,
-    parents: BTreeMap<SessionKey, Option<crate::Parent>>,
+    parents: BTreeMap<SessionKey, Option<crate::ParentSession>>,
     /// The last counters put since the session was made.
     counters: BTreeMap<SessionKey, crate::Counters>,
     placed: BTreeSet<(SessionKey, u64)>,
@@ -171,8 +172,8 @@ struct Memo {
     /// The position rows of the last read.
     positions: BTreeMap<(SessionKey, String), Option<crate::PositionRow>>,
     /// The last record that was saved as a whole.
-    saved: BTreeMap<SessionKey, (crate::SessionRecord, crate::Version)>,
-    state: BTreeMap<SessionKey, BTreeMap<String, crate::Json>>,
+    saved: BTreeMap<SessionKey, (crate::SessionRecord, crate::RecordVersion)>,
+    state: BTreeMap<SessionKey, BTreeMap<String, crate::JsonDocument>>,
     paused: BTreeSet<(crate::TenantId, crate::InvocationId)>,
     checkpoints: BTreeSet<(crate::TenantId, crate::InvocationId)>,
     /// The session and the expiry of each written document.
@@ -180,7 +181,7 @@ struct Memo {
     /// The documents whose last change removed them.
     removed: BTreeSet<DocumentKey>,
     /// The blobs that were kept, in order.
-    blobs: Vec<(SessionKey, Blob)>,
+    blobs: Vec<(SessionKey, StoredBlob)>,
     /// Whether a call was dropped before it was done.
     is_torn: bool,
     /// Whether the last batch deletes an absent session.
@@ -191,21 +192,21 @@ struct Memo {
 
 /// The calls across tenants, tricked.
 #[derive(Debug)]
-struct TrickedUpkeep {
-    inner: Arc<dyn Upkeep>,
-    trick: Trick,
+struct FaultyMaintenance {
+    inner: Arc<dyn JournalMaintenance>,
+    trick: ClauseFault,
 }
 
-impl Upkeep for TrickedUpkeep {
+impl JournalMaintenance for FaultyMaintenance {
     fn ownerless<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
         Box::pin(async move {
-            let past = past.filter(|_| !self.trick.breaks(Clause::OwnerlessPaged));
+            let past = past.filter(|_| !self.trick.breaks(ContractClause::OwnerlessPaged));
             let mut rows = self.inner.ownerless(past, limit).await?;
-            if self.trick.breaks(Clause::OwnerlessFound) && rows.len() > 1 {
+            if self.trick.breaks(ContractClause::OwnerlessFound) && rows.len() > 1 {
                 rows.pop();
             }
             Ok(rows)
@@ -218,9 +219,9 @@ impl Upkeep for TrickedUpkeep {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         Box::pin(async move {
-            let until = until.filter(|_| !self.trick.breaks(Clause::DeadlinesUntil));
+            let until = until.filter(|_| !self.trick.breaks(ContractClause::DeadlinesUntil));
             let mut rows = self.inner.deadlines(until, limit).await?;
-            if self.trick.breaks(Clause::DeadlinesOrdered) {
+            if self.trick.breaks(ContractClause::DeadlinesOrdered) {
                 rows.reverse();
             }
             Ok(rows)
@@ -229,7 +230,7 @@ impl Upkeep for TrickedUpkeep {
 
     fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
         Box::pin(async move {
-            let past = past.filter(|_| !self.trick.breaks(Clause::TenantsListed));
+            let past = past.filter(|_| !self.trick.breaks(ContractClause::TenantsListed));
             self.inner.tenants(past, limit).await
         })
     }

@@ -6,10 +6,10 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use serde_json::Value;
 
-use super::Stores;
-use super::bench::{Bench, Broken, Verdict, conflict, ensure, same};
+use super::ContractStores;
+use super::bench::{ObservedBreach, StoreFactory, Verdict, conflict, ensure, same};
 use super::rows::{apply, at, consumed, ended, json, key, turn, wait};
-use crate::{Expected, Put, Result, SessionKey, SessionRecord, Version};
+use crate::{ExpectedVersion, RecordVersion, Result, RowMutation, SessionKey, SessionRecord};
 
 /// Returns a record with one value and one list.
 pub(super) fn session_record(text: &str, list: &str) -> SessionRecord {
@@ -24,34 +24,35 @@ pub(super) fn session_record(text: &str, list: &str) -> SessionRecord {
 /// A record by value: stores need not keep white space.
 type Decoded = (String, BTreeMap<String, Value>, i64);
 
-fn decoded(record: &SessionRecord) -> std::result::Result<Decoded, Broken> {
+fn decoded(record: &SessionRecord) -> std::result::Result<Decoded, ObservedBreach> {
     let mut state = BTreeMap::new();
     for (name, value) in &record.state {
-        let value = value.decode().map_err(|error| Broken(format!("field {name} is not JSON: {error}")))?;
+        let value =
+            value.decode().map_err(|error| ObservedBreach(format!("field {name} is not JSON: {error}")))?;
         state.insert(name.clone(), value);
     }
     Ok((record.schema_version.clone(), state, record.updated_at.as_millis()))
 }
 
-async fn load(stores: &Stores, key: &SessionKey) -> Result<Option<SessionRecord>> {
+async fn load(stores: &ContractStores, key: &SessionKey) -> Result<Option<SessionRecord>> {
     Ok(stores.sessions.load(key).await?.map(|(record, _)| record))
 }
 
-async fn version(stores: &Stores, key: &SessionKey) -> Result<Option<Version>> {
+async fn version(stores: &ContractStores, key: &SessionKey) -> Result<Option<RecordVersion>> {
     Ok(stores.sessions.load(key).await?.map(|(_, version)| version))
 }
 
 /// Returns the version to expect for the next save.
-async fn expected(stores: &Stores, key: &SessionKey) -> Result<Expected> {
-    Ok(version(stores, key).await?.map_or(Expected::Absent, Expected::Exactly))
+async fn expected(stores: &ContractStores, key: &SessionKey) -> Result<ExpectedVersion> {
+    Ok(version(stores, key).await?.map_or(ExpectedVersion::Absent, ExpectedVersion::Exactly))
 }
 
-async fn loads(stores: &Stores, key: &SessionKey, record: &SessionRecord) -> Verdict {
+async fn loads(stores: &ContractStores, key: &SessionKey, record: &SessionRecord) -> Verdict {
     let found = load(stores, key).await?.as_ref().map(decoded).transpose()?;
     same("the loaded record", &found, &Some(decoded(record)?))
 }
 
-pub(super) async fn save_loads(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_loads(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     same("an absent record", &load(&stores, &s).await?, &None)?;
     let mut record = session_record("", r#"[{"b":[1,2.5],"a":"[x]"}, "two", null, [[]]]"#);
@@ -64,11 +65,11 @@ pub(super) async fn save_loads(bench: &dyn Bench) -> Verdict {
     ] {
         record.state.insert(name.to_owned(), json(value));
     }
-    stores.sessions.save(&s, &record, Expected::Absent).await?;
+    stores.sessions.save(&s, &record, ExpectedVersion::Absent).await?;
     loads(&stores, &s, &record).await
 }
 
-pub(super) async fn save_replaces(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_replaces(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let long = session_record("long", "[1,2,3]");
     let mut short = SessionRecord { schema_version: "v2".to_owned(), ..session_record("", "[4]") };
@@ -86,46 +87,46 @@ pub(super) async fn save_replaces(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn save_overwrites(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_overwrites(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     for text in ["one", "two", "three"] {
         let record = session_record(text, "[]");
-        stores.sessions.save(&s, &record, Expected::Any).await?;
+        stores.sessions.save(&s, &record, ExpectedVersion::Any).await?;
         loads(&stores, &s, &record).await?;
     }
     Ok(())
 }
 
-pub(super) async fn save_expects_absent(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_expects_absent(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let (one, two) = (session_record("one", "[1]"), session_record("two", "[2]"));
-    stores.sessions.save(&s, &one, Expected::Absent).await?;
-    let again = stores.sessions.save(&s, &two, Expected::Absent).await;
+    stores.sessions.save(&s, &one, ExpectedVersion::Absent).await?;
+    let again = stores.sessions.save(&s, &two, ExpectedVersion::Absent).await;
     conflict("`Absent` over a record", &again)?;
     loads(&stores, &s, &one).await
 }
 
-pub(super) async fn save_expects_exactly(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_expects_exactly(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let (one, two) = (session_record("one", "[1]"), session_record("two", "[2]"));
-    let absent = stores.sessions.save(&s, &one, Expected::Exactly(Version(1))).await;
+    let absent = stores.sessions.save(&s, &one, ExpectedVersion::Exactly(RecordVersion(1))).await;
     conflict("`Exactly` over nothing", &absent)?;
-    stores.sessions.save(&s, &one, Expected::Absent).await?;
+    stores.sessions.save(&s, &one, ExpectedVersion::Absent).await?;
     let Some(first) = version(&stores, &s).await? else {
-        return Err(Broken("the saved record is absent".to_owned()));
+        return Err(ObservedBreach("the saved record is absent".to_owned()));
     };
-    let ahead = Expected::Exactly(Version(first.0 + 1));
+    let ahead = ExpectedVersion::Exactly(RecordVersion(first.0 + 1));
     conflict("a version to come", &stores.sessions.save(&s, &two, ahead).await)?;
     loads(&stores, &s, &one).await?;
-    stores.sessions.save(&s, &two, Expected::Exactly(first)).await?;
-    let stale = stores.sessions.save(&s, &one, Expected::Exactly(first)).await;
+    stores.sessions.save(&s, &two, ExpectedVersion::Exactly(first)).await?;
+    let stale = stores.sessions.save(&s, &one, ExpectedVersion::Exactly(first)).await;
     conflict("a version gone by", &stale)?;
     loads(&stores, &s, &two).await
 }
 
-pub(super) async fn save_decided_once(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_decided_once(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    stores.sessions.save(&s, &session_record("before", "[]"), Expected::Absent).await?;
+    stores.sessions.save(&s, &session_record("before", "[]"), ExpectedVersion::Absent).await?;
     let expected = expected(&stores, &s).await?;
     let records: Vec<_> = (0..10).map(|n| session_record(&format!("save {n}"), "[1]")).collect();
     let saves = records.iter().map(|record| stores.sessions.save(&s, record, expected));
@@ -138,7 +139,7 @@ pub(super) async fn save_decided_once(bench: &dyn Bench) -> Verdict {
     loads(&stores, &s, &records[won[0].0]).await
 }
 
-pub(super) async fn save_versions(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_versions(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let mut last = None;
     for n in 0..5 {
@@ -152,16 +153,17 @@ pub(super) async fn save_versions(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn save_needs_idle(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_needs_idle(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let (one, two) = (session_record("one", "[1]"), session_record("two", "[2]"));
-    stores.sessions.save(&s, &one, Expected::Absent).await?;
+    stores.sessions.save(&s, &one, ExpectedVersion::Absent).await?;
     let exactly = expected(&stores, &s).await?;
-    for (busy, idle) in
-        [(Put::Turn(turn(1)), Put::Turn(ended(1))), (Put::Wait(wait(1)), Put::Wait(consumed(1)))]
-    {
+    for (busy, idle) in [
+        (RowMutation::Turn(turn(1)), RowMutation::Turn(ended(1))),
+        (RowMutation::Wait(wait(1)), RowMutation::Wait(consumed(1))),
+    ] {
         apply(&stores, &s, [busy]).await?;
-        for expected in [Expected::Any, exactly] {
+        for expected in [ExpectedVersion::Any, exactly] {
             conflict("a busy session", &stores.sessions.save(&s, &two, expected).await)?;
         }
         loads(&stores, &s, &one).await?;
@@ -171,10 +173,10 @@ pub(super) async fn save_needs_idle(bench: &dyn Bench) -> Verdict {
     loads(&stores, &s, &two).await
 }
 
-pub(super) async fn save_whole(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_whole(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let first = session_record("first", "[0]");
-    stores.sessions.save(&s, &first, Expected::Absent).await?;
+    stores.sessions.save(&s, &first, ExpectedVersion::Absent).await?;
     // A save that was dropped may still land, while the next one is under way: any of them is whole.
     let mut whole = vec![decoded(&first)?];
     for polls in 0..8 {
@@ -188,7 +190,7 @@ pub(super) async fn save_whole(bench: &dyn Bench) -> Verdict {
         drop(save);
         whole.push(decoded(&record)?);
         let Some(found) = load(&stores, &s).await? else {
-            return Err(Broken("the record is gone".to_owned()));
+            return Err(ObservedBreach("the record is gone".to_owned()));
         };
         let found = decoded(&found)?;
         ensure(whole.contains(&found), || format!("a record that nobody saved: {found:?}"))?;
@@ -196,10 +198,10 @@ pub(super) async fn save_whole(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn save_durable(bench: &dyn Bench) -> Verdict {
+pub(super) async fn save_durable(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let record = session_record("one", "[1,2]");
-    stores.sessions.save(&s, &record, Expected::Absent).await?;
+    stores.sessions.save(&s, &record, ExpectedVersion::Absent).await?;
     let stores = bench.reopen(stores).await?;
     loads(&stores, &s, &record).await
 }

@@ -1,34 +1,34 @@
 //! Deleting and listing session records.
 
-use super::Stores;
-use super::bench::{Bench, Verdict, same};
+use super::ContractStores;
+use super::bench::{StoreFactory, Verdict, same};
 use super::rows::{at, key, key_of, tenant};
 use super::saves::session_record;
-use crate::{Expected, Result, SessionFilter, SessionKey, SessionRecord, SessionSummary};
+use crate::{ExpectedVersion, Result, SessionFilter, SessionKey, SessionRecord, SessionSummary};
 
-async fn save(stores: &Stores, key: &SessionKey, record: &SessionRecord) -> Result<()> {
+async fn save(stores: &ContractStores, key: &SessionKey, record: &SessionRecord) -> Result<()> {
     let stored = stores.sessions.load(key).await?;
-    let expected = stored.map_or(Expected::Absent, |(_, version)| Expected::Exactly(version));
+    let expected = stored.map_or(ExpectedVersion::Absent, |(_, version)| ExpectedVersion::Exactly(version));
     stores.sessions.save(key, record, expected).await?;
     Ok(())
 }
 
-async fn is_stored(stores: &Stores, key: &SessionKey) -> Result<bool> {
+async fn is_stored(stores: &ContractStores, key: &SessionKey) -> Result<bool> {
     Ok(stores.sessions.load(key).await?.is_some())
 }
 
-async fn list(stores: &Stores, of: &str, filter: SessionFilter) -> Result<Vec<SessionSummary>> {
+async fn list(stores: &ContractStores, of: &str, filter: SessionFilter) -> Result<Vec<SessionSummary>> {
     stores.sessions.list(&tenant(of), &filter).await
 }
 
-pub(super) async fn deleted(bench: &dyn Bench) -> Verdict {
+pub(super) async fn deleted(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     save(&stores, &s, &session_record("one", "[1]")).await?;
     stores.sessions.delete(&s).await?;
     same("whether it is stored", &is_stored(&stores, &s).await?, &false)
 }
 
-pub(super) async fn delete_idempotent(bench: &dyn Bench) -> Verdict {
+pub(super) async fn delete_idempotent(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     stores.sessions.delete(&s).await?;
     save(&stores, &s, &session_record("one", "[1]")).await?;
@@ -36,18 +36,18 @@ pub(super) async fn delete_idempotent(bench: &dyn Bench) -> Verdict {
     Ok(stores.sessions.delete(&s).await?)
 }
 
-pub(super) async fn tenants_apart(bench: &dyn Bench) -> Verdict {
+pub(super) async fn tenants_apart(bench: &dyn StoreFactory) -> Verdict {
     let (stores, a, b) = (bench.open().await?, key("s"), key_of("tenant-b", "s"));
     save(&stores, &a, &session_record("of a", "[1]")).await?;
     same("whether the other has it", &is_stored(&stores, &b).await?, &false)?;
     let all = list(&stores, "tenant-b", SessionFilter::default()).await?;
     same("the other's listing", &all, &vec![])?;
-    stores.sessions.save(&b, &session_record("of b", "[2]"), Expected::Absent).await?;
+    stores.sessions.save(&b, &session_record("of b", "[2]"), ExpectedVersion::Absent).await?;
     stores.sessions.delete(&b).await?;
     same("whether it is still stored", &is_stored(&stores, &a).await?, &true)
 }
 
-pub(super) async fn list_ordered(bench: &dyn Bench) -> Verdict {
+pub(super) async fn list_ordered(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     for name in ["d", "b", "e", "a", "c"] {
         save(&stores, &key(name), &session_record(name, "[1]")).await?;
@@ -57,7 +57,7 @@ pub(super) async fn list_ordered(bench: &dyn Bench) -> Verdict {
     same("the listing", &all, &["a", "b", "c", "d", "e"].map(key).to_vec())
 }
 
-pub(super) async fn list_summaries(bench: &dyn Bench) -> Verdict {
+pub(super) async fn list_summaries(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     save(&stores, &s, &session_record("one", "[1]")).await?;
     let later = SessionRecord {
@@ -75,7 +75,7 @@ pub(super) async fn list_summaries(bench: &dyn Bench) -> Verdict {
     same("the listing", &list(&stores, "tenant-a", SessionFilter::default()).await?, &vec![summary])
 }
 
-pub(super) async fn list_filters(bench: &dyn Bench) -> Verdict {
+pub(super) async fn list_filters(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     // Two sessions, of which the first is written again.
     for (name, version, millis) in [("a", "v1", 1_000), ("b", "v2", 2_000), ("a", "v1", 3_000)] {

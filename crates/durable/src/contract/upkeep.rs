@@ -1,20 +1,21 @@
 //! The calls across tenants.
 
-use super::Stores;
-use super::bench::{Bench, Verdict, same};
+use super::ContractStores;
+use super::bench::{StoreFactory, Verdict, same};
 use super::rows::{apply, at, consumed, ended, key, key_of, make, turn, wait};
-use crate::{Counters, Fence, Put, Result, SessionKey, TenantId, TurnRow, WaitRow};
+use crate::{Counters, FencingToken, Result, RowMutation, SessionKey, TenantId, TurnRow, WaitRow};
 
 type Places = Vec<(SessionKey, u64)>;
 
 /// Opens a store and makes sessions of two tenants whose open turns have a lower fence, but for some that do not count.
-async fn abandoned(bench: &dyn Bench) -> Result<(Stores, Places)> {
+async fn abandoned(bench: &dyn StoreFactory) -> Result<(ContractStores, Places)> {
     let stores = bench.open().await?;
     // Opened again, so that there is a lower fence for certain.
     let stores = bench.reopen(stores).await?;
     let fence = stores.journal.fence();
-    let lower = |row: TurnRow| Put::Turn(TurnRow { fence: Fence(fence.0.saturating_sub(1)), ..row });
-    let owned = Put::Turn(TurnRow { fence, ..turn(4) });
+    let lower =
+        |row: TurnRow| RowMutation::Turn(TurnRow { fence: FencingToken(fence.0.saturating_sub(1)), ..row });
+    let owned = RowMutation::Turn(TurnRow { fence, ..turn(4) });
     let (a, b, c) = (key("a"), key("b"), key_of("tenant-b", "a"));
     make(&stores, &b, [lower(turn(3)), lower(turn(1)), lower(ended(2)), owned.clone()]).await?;
     make(&stores, &c, [lower(turn(1))]).await?;
@@ -26,17 +27,17 @@ fn places<T>(rows: Vec<(SessionKey, T)>, no: impl Fn(&T) -> u64) -> Places {
     rows.into_iter().map(|(key, row)| (key, no(&row))).collect()
 }
 
-pub(super) async fn ownerless_found(bench: &dyn Bench) -> Verdict {
+pub(super) async fn ownerless_found(bench: &dyn StoreFactory) -> Verdict {
     let (stores, expected) = abandoned(bench).await?;
     let found = stores.upkeep.ownerless(None, 100).await?;
     same("ownerless turns", &places(found, |it| it.no), &expected)?;
-    make(&stores, &key("b"), [Put::Turn(ended(1)), Put::Turn(ended(3))]).await?;
+    make(&stores, &key("b"), [RowMutation::Turn(ended(1)), RowMutation::Turn(ended(3))]).await?;
     let found = stores.upkeep.ownerless(None, 100).await?;
     let left = vec![expected[0].clone(), expected[3].clone()];
     same("ownerless turns after some ended", &places(found, |it| it.no), &left)
 }
 
-pub(super) async fn ownerless_paged(bench: &dyn Bench) -> Verdict {
+pub(super) async fn ownerless_paged(bench: &dyn StoreFactory) -> Verdict {
     let (stores, expected) = abandoned(bench).await?;
     let (mut found, mut past) = (Vec::new(), None);
     for _ in 0..5 {
@@ -50,23 +51,23 @@ pub(super) async fn ownerless_paged(bench: &dyn Bench) -> Verdict {
 }
 
 /// Opens a store and makes waits of two tenants: three with a deadline, in this order.
-async fn due(bench: &dyn Bench) -> Result<(Stores, Places)> {
+async fn due(bench: &dyn StoreFactory) -> Result<(ContractStores, Places)> {
     let stores = bench.open().await?;
-    let by = |millis, row: WaitRow| Put::Wait(WaitRow { deadline: Some(at(millis)), ..row });
+    let by = |millis, row: WaitRow| RowMutation::Wait(WaitRow { deadline: Some(at(millis)), ..row });
     let (a, b, c) = (key("a"), key("b"), key_of("tenant-b", "a"));
-    make(&stores, &a, [by(300, wait(1)), Put::Wait(wait(2)), by(50, consumed(3))]).await?;
+    make(&stores, &a, [by(300, wait(1)), RowMutation::Wait(wait(2)), by(50, consumed(3))]).await?;
     make(&stores, &b, [by(100, wait(1))]).await?;
     make(&stores, &c, [by(200, wait(1))]).await?;
     Ok((stores, vec![(b, 1), (c, 1), (a, 1)]))
 }
 
-pub(super) async fn deadlines_ordered(bench: &dyn Bench) -> Verdict {
+pub(super) async fn deadlines_ordered(bench: &dyn StoreFactory) -> Verdict {
     let (stores, expected) = due(bench).await?;
     let found = stores.upkeep.deadlines(None, 100).await?;
     same("waits with a deadline", &places(found, |it| it.no), &expected)
 }
 
-pub(super) async fn deadlines_until(bench: &dyn Bench) -> Verdict {
+pub(super) async fn deadlines_until(bench: &dyn StoreFactory) -> Verdict {
     let (stores, expected) = due(bench).await?;
     for (until, limit, len) in
         [(Some(99), 100, 0), (Some(150), 100, 1), (Some(250), 100, 2), (None, 2, 2), (Some(250), 1, 1)]
@@ -81,12 +82,12 @@ pub(super) async fn deadlines_until(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn tenants_listed(bench: &dyn Bench) -> Verdict {
+pub(super) async fn tenants_listed(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     for (tenant, session) in [("c", "1"), ("a", "2"), ("a", "1"), ("b", "9"), ("gone", "1")] {
-        make(&stores, &key_of(tenant, session), [Put::Counters(Counters::default())]).await?;
+        make(&stores, &key_of(tenant, session), [RowMutation::Counters(Counters::default())]).await?;
     }
-    apply(&stores, &key_of("gone", "1"), [Put::Delete]).await?;
+    apply(&stores, &key_of("gone", "1"), [RowMutation::Delete]).await?;
     let named = |it: Vec<TenantId>| it.iter().map(ToString::to_string).collect::<Vec<_>>();
     let b = key_of("b", "9").tenant;
     for (past, limit, expected) in [

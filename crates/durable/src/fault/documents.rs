@@ -1,13 +1,13 @@
 //! Documents that die.
 
-use super::FailAt;
+use super::FaultInjectingStore;
 use crate::{
-    Blob, BlobAccount, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey,
-    TenantId, Timestamp,
+    BlobMetadata, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Result, SessionKey, StoredBlob,
+    StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
 
-impl<S: Documents + ?Sized> Documents for FailAt<S> {
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+impl<S: DocumentStore + ?Sized> DocumentStore for FaultInjectingStore<S> {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
         self.inner.document(key)
     }
 
@@ -17,11 +17,11 @@ impl<S: Documents + ?Sized> Documents for FailAt<S> {
         kind: &'a str,
         past: Option<&'a str>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<Document>>> {
+    ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
         self.inner.documents(tenant, kind, past, limit)
     }
 
-    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
+    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
         self.fuse.guard(|| self.inner.change(changes))
     }
 
@@ -40,7 +40,7 @@ impl<S: Documents + ?Sized> Documents for FailAt<S> {
     fn keep_blob_for(
         &self,
         key: &SessionKey,
-        blob: Blob,
+        blob: StoredBlob,
         holder: Option<&str>,
     ) -> BoxFuture<'static, Result<()>> {
         self.fuse.guard(|| self.inner.keep_blob_for(key, blob, holder))
@@ -50,11 +50,11 @@ impl<S: Documents + ?Sized> Documents for FailAt<S> {
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
-    ) -> BoxFuture<'a, Result<BlobAccount>> {
+    ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
         self.inner.blob_account(tenant, holder)
     }
 
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
         self.inner.blob(key, digest)
     }
 
@@ -62,7 +62,7 @@ impl<S: Documents + ?Sized> Documents for FailAt<S> {
         &'a self,
         key: &'a SessionKey,
         digest: &'a str,
-    ) -> BoxFuture<'a, Result<Option<BlobInfo>>> {
+    ) -> BoxFuture<'a, Result<Option<BlobMetadata>>> {
         self.inner.blob_info(key, digest)
     }
 

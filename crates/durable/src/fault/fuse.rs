@@ -2,19 +2,19 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Land;
+use super::FailedWriteEffect;
 use crate::{BoxFuture, Error, Result};
 
 /// Burns through at the n-th write.
 #[derive(Debug)]
-pub(super) struct Fuse {
+pub(super) struct WriteCountdown {
     n: u64,
-    land: Land,
+    land: FailedWriteEffect,
     calls: AtomicU64,
 }
 
-impl Fuse {
-    pub(super) fn new(n: u64, land: Land) -> Self {
+impl WriteCountdown {
+    pub(super) fn new(n: u64, land: FailedWriteEffect) -> Self {
         Self { n, land, calls: AtomicU64::new(0) }
     }
 
@@ -31,7 +31,7 @@ impl Fuse {
         if call < self.n {
             return write();
         }
-        let landing = (call == self.n && self.land == Land::After).then(write);
+        let landing = (call == self.n && self.land == FailedWriteEffect::After).then(write);
         Box::pin(async move {
             if let Some(landing) = landing {
                 // Whatever the answer is: nobody is left to hear it.

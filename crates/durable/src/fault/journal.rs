@@ -1,14 +1,14 @@
 //! A journal that dies.
 
-use super::FailAt;
+use super::FaultInjectingStore;
 use crate::{
-    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
-    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ItemRange, Journal,
+    JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage,
+    SessionRow, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
-impl<S: Journal + ?Sized> Journal for FailAt<S> {
-    fn fence(&self) -> Fence {
+impl<S: Journal + ?Sized> Journal for FaultInjectingStore<S> {
+    fn fence(&self) -> FencingToken {
         self.inner.fence()
     }
 
@@ -46,11 +46,19 @@ impl<S: Journal + ?Sized> Journal for FailAt<S> {
         self.inner.recent(tenant, past, limit)
     }
 
-    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+    fn items<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        range: &'a ItemRange,
+    ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
         self.inner.items(key, range)
     }
 
-    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+    fn turns<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        query: &'a TurnRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
         self.inner.turns(key, query)
     }
 
@@ -62,11 +70,11 @@ impl<S: Journal + ?Sized> Journal for FailAt<S> {
         self.inner.session_of(tenant, invocation)
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         self.inner.waits(query)
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
         self.inner.mail(key)
     }
 
@@ -95,12 +103,12 @@ impl<S: Journal + ?Sized> Journal for FailAt<S> {
         self.inner.events(key, from, limit)
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
         self.inner.usage(of)
     }
 }
 
-impl<S: Upkeep + ?Sized> Upkeep for FailAt<S> {
+impl<S: JournalMaintenance + ?Sized> JournalMaintenance for FaultInjectingStore<S> {
     fn ownerless<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,

@@ -1,13 +1,16 @@
 //! Stores of the specifications that die.
 
-use super::FailAt;
+use super::FaultInjectingStore;
 use crate::{
-    BoxFuture, Expected, InvocationId, PausedRecord, PausedStatus, PausedStore, Result, SessionFilter,
-    SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId, Version,
+    BoxFuture, ExpectedVersion, InvocationId, PausedRecord, PausedStatus, PausedStore, RecordVersion, Result,
+    SessionFilter, SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId,
 };
 
-impl<S: SessionStore + ?Sized> SessionStore for FailAt<S> {
-    fn load<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<(SessionRecord, Version)>>> {
+impl<S: SessionStore + ?Sized> SessionStore for FaultInjectingStore<S> {
+    fn load<'a>(
+        &'a self,
+        key: &'a SessionKey,
+    ) -> BoxFuture<'a, Result<Option<(SessionRecord, RecordVersion)>>> {
         self.inner.load(key)
     }
 
@@ -15,8 +18,8 @@ impl<S: SessionStore + ?Sized> SessionStore for FailAt<S> {
         &'a self,
         key: &'a SessionKey,
         record: &'a SessionRecord,
-        expected: Expected,
-    ) -> BoxFuture<'a, Result<Version>> {
+        expected: ExpectedVersion,
+    ) -> BoxFuture<'a, Result<RecordVersion>> {
         self.fuse.guard(|| self.inner.save(key, record, expected))
     }
 
@@ -33,7 +36,7 @@ impl<S: SessionStore + ?Sized> SessionStore for FailAt<S> {
     }
 }
 
-impl<S: PausedStore + ?Sized> PausedStore for FailAt<S> {
+impl<S: PausedStore + ?Sized> PausedStore for FaultInjectingStore<S> {
     fn save<'a>(
         &'a self,
         tenant: &'a TenantId,

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::state::{Session, State};
+use super::state::{MemoryTables, SessionTables};
 use crate::{
-    Batch, Counters, Document, DocumentKey, FieldValue, ItemRow, Json, Placement, Put, RecordRow, SessionId,
-    SessionKey, TurnRow, UsageRow, WaitRow,
+    Batch, Counters, DocumentKey, FieldValue, ItemPlacement, JsonDocument, ListItemRow, RecordRow,
+    RowMutation, SessionId, SessionKey, StoredDocument, TurnRow, UsageRow, WaitRow,
 };
 
-impl State {
+impl MemoryTables {
     /// Writes all puts of a batch, in order.
     pub(super) fn write(&mut self, batch: Batch) {
         let Batch { key, puts, .. } = batch;
         let sources = puts.iter().filter_map(|put| match put {
-            Put::Inherit { from, .. } => Some(from.clone()),
+            RowMutation::Inherit { from, .. } => Some(from.clone()),
             _ => None,
         });
         let sources: BTreeSet<SessionId> = sources.collect();
@@ -40,38 +40,40 @@ impl State {
         used.filter(|digest| texts.iter().any(|text| text.contains(digest.as_str()))).cloned().collect()
     }
 
-    fn put(&mut self, key: &SessionKey, put: Put) {
+    fn put(&mut self, key: &SessionKey, put: RowMutation) {
         match put {
-            Put::Head(head) => self.make(key).head = Some(head),
-            Put::Counters(counters) => {
+            RowMutation::Head(head) => self.make(key).head = Some(head),
+            RowMutation::Counters(counters) => {
                 let session = self.make(key);
                 session.counters = session.counters.max(counters);
             }
-            Put::Field(row) => drop(self.make(key).fields.insert(row.name, row.value)),
-            Put::DropField(name) => self.change(key, |it| drop(it.fields.remove(&name))),
-            Put::Item(row) => self.make(key).add_item(row),
-            Put::Place { item, placement } => self.change(key, |it| it.place(item, placement)),
-            Put::Side { item, side } => self.change(key, |it| it.tell_beside(item, side)),
-            Put::Turn(row) => self.put_turn(key, row),
-            Put::FreeKey { turn } => self.change(key, |it| it.free_key(turn)),
-            Put::Wait(row) => self.put_wait(key, row),
-            Put::Mail(row) => drop(self.make(key).mail.insert(row.signal.clone(), row)),
-            Put::DropMail(signal) => self.change(key, |it| drop(it.mail.remove(&signal))),
-            Put::Position(row) => drop(self.make(key).positions.insert(row.invocation.clone(), row)),
-            Put::DropPosition(invocation) => self.change(key, |it| drop(it.positions.remove(&invocation))),
-            Put::Record(row) => self.make(key).put_record(row),
-            Put::DropRecords { turn } => self.change(key, |it| it.records.remove(turn)),
-            Put::Event(row) => drop(self.make(key).events.set(row.seq, row)),
-            Put::Inherit { from, field, generation, len } => {
+            RowMutation::Field(row) => drop(self.make(key).fields.insert(row.name, row.value)),
+            RowMutation::DropField(name) => self.change(key, |it| drop(it.fields.remove(&name))),
+            RowMutation::Item(row) => self.make(key).add_item(row),
+            RowMutation::Place { item, placement } => self.change(key, |it| it.place(item, placement)),
+            RowMutation::Side { item, side } => self.change(key, |it| it.tell_beside(item, side)),
+            RowMutation::Turn(row) => self.put_turn(key, row),
+            RowMutation::FreeKey { turn } => self.change(key, |it| it.free_key(turn)),
+            RowMutation::Wait(row) => self.put_wait(key, row),
+            RowMutation::Mail(row) => drop(self.make(key).mail.insert(row.signal.clone(), row)),
+            RowMutation::DropMail(signal) => self.change(key, |it| drop(it.mail.remove(&signal))),
+            RowMutation::Position(row) => drop(self.make(key).positions.insert(row.invocation.clone(), row)),
+            RowMutation::DropPosition(invocation) => {
+                self.change(key, |it| drop(it.positions.remove(&invocation)))
+            }
+            RowMutation::Record(row) => self.make(key).put_record(row),
+            RowMutation::DropRecords { turn } => self.change(key, |it| it.records.remove(turn)),
+            RowMutation::Event(row) => drop(self.make(key).events.set(row.seq, row)),
+            RowMutation::Inherit { from, field, generation, len } => {
                 self.inherit(key, &from, (&field, generation, len))
             }
-            Put::DropTurn { turn } => self.drop_turn(key, turn),
-            Put::DropEvents { before } => self.change(key, |it| it.events.remove_before(before)),
-            Put::Usage(row) => self.add_usage(key, row),
-            Put::Delete => self.delete(key),
-            Put::Document { kind, id, body, expires_at, outlives } => {
+            RowMutation::DropTurn { turn } => self.drop_turn(key, turn),
+            RowMutation::DropEvents { before } => self.change(key, |it| it.events.remove_before(before)),
+            RowMutation::Usage(row) => self.add_usage(key, row),
+            RowMutation::Delete => self.delete(key),
+            RowMutation::Document { kind, id, body, expires_at, outlives } => {
                 let name = DocumentKey::new(key.tenant.clone(), kind, id);
-                self.shelf.write(Document {
+                self.shelf.write(StoredDocument {
                     key: name,
                     session: (!outlives).then(|| key.session.clone()),
                     body,
@@ -79,12 +81,12 @@ impl State {
                     expires_at,
                 });
             }
-            Put::Audit(row) => self.audit.push(row),
+            RowMutation::Audit(row) => self.audit.push(row),
         }
     }
 
     /// Changes a session, if there is one.
-    fn change(&mut self, key: &SessionKey, change: impl FnOnce(&mut Session)) {
+    fn change(&mut self, key: &SessionKey, change: impl FnOnce(&mut SessionTables)) {
         if let Some(session) = self.session_mut(key) {
             change(session);
         }
@@ -133,8 +135,8 @@ impl State {
     }
 }
 
-impl Session {
-    pub(super) fn add_item(&mut self, row: ItemRow) {
+impl SessionTables {
+    pub(super) fn add_item(&mut self, row: ListItemRow) {
         if let Some(place) = &row.placement {
             self.occupy(row.no, place);
         }
@@ -145,20 +147,20 @@ impl Session {
         self.items.set(row.no, row);
     }
 
-    fn place(&mut self, item: u64, place: Placement) {
+    fn place(&mut self, item: u64, place: ItemPlacement) {
         self.occupy(item, &place);
         if let Some(row) = self.items.get_mut(item) {
             row.placement = Some(place);
         }
     }
 
-    fn tell_beside(&mut self, item: u64, side: Json) {
+    fn tell_beside(&mut self, item: u64, side: JsonDocument) {
         if let Some(row) = self.items.get_mut(item) {
             row.side = Some(side);
         }
     }
 
-    fn occupy(&mut self, item: u64, place: &Placement) {
+    fn occupy(&mut self, item: u64, place: &ItemPlacement) {
         if !self.lists.contains_key(&place.field) {
             self.lists.insert(place.field.clone(), Default::default());
         }

@@ -4,47 +4,51 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::of_session;
 use super::refused;
-use super::state::{Session, State};
-use crate::{Batch, ItemRow, Placement, Put, Require, Result, SessionKey, TurnRow, WaitRow};
+use super::state::{MemoryTables, SessionTables};
+use crate::{
+    Batch, BatchPrecondition, ItemPlacement, ListItemRow, Result, RowMutation, SessionKey, TurnRow, WaitRow,
+};
 
 /// Checks everything that can refuse a batch.
-pub(super) fn check(state: &State, batch: &Batch) -> Result<()> {
+pub(super) fn check(state: &MemoryTables, batch: &Batch) -> Result<()> {
     if batch.fence != state.fence {
         return Err(refused(format!("fence {} is the store's ({})", batch.fence.0, state.fence.0)));
     }
     if let Some(require) = batch.requires.iter().find(|require| !holds(state, &batch.key, require)) {
         return Err(refused(format!("{require:?}")));
     }
-    let mut ahead = Ahead::over(state, &batch.key);
+    let mut ahead = ProjectedSession::over(state, &batch.key);
     batch.puts.iter().try_for_each(|put| ahead.take(put))?;
     ahead.end()
 }
 
-fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
+fn holds(state: &MemoryTables, key: &SessionKey, require: &BatchPrecondition) -> bool {
     let session = state.session(key);
     match require {
-        Require::SessionAbsent => session.is_none(),
-        Require::SessionVersion(version) => {
+        BatchPrecondition::SessionAbsent => session.is_none(),
+        BatchPrecondition::SessionVersion(version) => {
             session.and_then(|session| session.head.as_ref()).is_some_and(|it| it.version == *version)
         }
-        Require::Counters(counters) => state.numbers(key) == *counters,
-        Require::Turn { no, status } => {
+        BatchPrecondition::Counters(counters) => state.numbers(key) == *counters,
+        BatchPrecondition::Turn { no, status } => {
             session.and_then(|session| session.turns.get(*no)).is_some_and(|it| it.status == *status)
         }
-        Require::NewestTurn(no) => session
+        BatchPrecondition::NewestTurn(no) => session
             .and_then(|session| session.turns.all().map(|(no, _)| no).max())
             .is_some_and(|it| it == *no),
-        Require::KeyFree(idempotency) => {
+        BatchPrecondition::KeyFree(idempotency) => {
             !session.is_some_and(|session| session.keys.contains_key(idempotency))
         }
-        Require::Wait { no, status } => {
+        BatchPrecondition::Wait { no, status } => {
             session.and_then(|session| session.waits.get(*no)).is_some_and(|it| it.status == *status)
         }
-        Require::MailAbsent(signal) => !session.is_some_and(|session| session.mail.contains_key(signal)),
-        Require::Idle => [&state.index.open, &state.index.pending]
+        BatchPrecondition::MailAbsent(signal) => {
+            !session.is_some_and(|session| session.mail.contains_key(signal))
+        }
+        BatchPrecondition::Idle => [&state.index.open, &state.index.pending]
             .into_iter()
             .all(|index| of_session(index.get(&key.tenant), &key.session).next().is_none()),
-        Require::Source { session, created_at, version } => {
+        BatchPrecondition::Source { session, created_at, version } => {
             let head = state.sibling(key, session).and_then(|sibling| sibling.head.as_ref());
             head.is_some_and(|head| head.created_at == *created_at && head.version == *version)
         }
@@ -52,15 +56,15 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
 }
 
 /// The session as the puts so far would leave it, as far as later puts can be refused because of it.
-pub(super) struct Ahead<'a> {
-    pub(super) state: &'a State,
+pub(super) struct ProjectedSession<'a> {
+    pub(super) state: &'a MemoryTables,
     pub(super) key: &'a SessionKey,
     /// The session as stored; absent once the batch has deleted it.
-    pub(super) stored: Option<&'a Session>,
+    pub(super) stored: Option<&'a SessionTables>,
     has_head: bool,
     pub(super) has_rows: bool,
     /// The items that were touched; `None` for those that were removed.
-    pub(super) items: BTreeMap<u64, Option<ItemAhead>>,
+    pub(super) items: BTreeMap<u64, Option<ProjectedItem>>,
     places: BTreeSet<(&'a str, u64, u64)>,
     events: BTreeSet<u64>,
     /// Events of lower numbers were removed.
@@ -77,18 +81,18 @@ pub(super) struct Ahead<'a> {
 
 /// The fields of an item that the checks of later puts need.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ItemAhead {
+pub(super) struct ProjectedItem {
     pub(super) turn: u64,
     pub(super) is_placed: bool,
 }
 
-impl<'a> Ahead<'a> {
-    fn over(state: &'a State, key: &'a SessionKey) -> Self {
+impl<'a> ProjectedSession<'a> {
+    fn over(state: &'a MemoryTables, key: &'a SessionKey) -> Self {
         let stored = state.session(key);
         Self { stored, has_head: stored.is_some(), ..Self::nothing(state, key) }
     }
 
-    fn nothing(state: &'a State, key: &'a SessionKey) -> Self {
+    fn nothing(state: &'a MemoryTables, key: &'a SessionKey) -> Self {
         Self {
             state,
             key,
@@ -106,40 +110,42 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    fn take(&mut self, put: &'a Put) -> Result<()> {
+    fn take(&mut self, put: &'a RowMutation) -> Result<()> {
         match put {
-            Put::Head(_) => self.has_head = true,
-            Put::Delete => {
+            RowMutation::Head(_) => self.has_head = true,
+            RowMutation::Delete => {
                 self.end()?;
                 *self = Self::nothing(self.state, self.key);
             }
-            Put::DropField(_)
-            | Put::DropMail(_)
-            | Put::DropPosition(_)
-            | Put::DropRecords { .. }
-            | Put::Document { .. }
-            | Put::Audit(_) => {}
-            Put::Counters(_)
-            | Put::Field(_)
-            | Put::Mail(_)
-            | Put::Position(_)
-            | Put::Record(_)
-            | Put::Usage(_) => self.has_rows = true,
-            Put::Wait(row) => {
+            RowMutation::DropField(_)
+            | RowMutation::DropMail(_)
+            | RowMutation::DropPosition(_)
+            | RowMutation::DropRecords { .. }
+            | RowMutation::Document { .. }
+            | RowMutation::Audit(_) => {}
+            RowMutation::Counters(_)
+            | RowMutation::Field(_)
+            | RowMutation::Mail(_)
+            | RowMutation::Position(_)
+            | RowMutation::Record(_)
+            | RowMutation::Usage(_) => self.has_rows = true,
+            RowMutation::Wait(row) => {
                 self.has_rows = true;
                 self.waits.insert(row.no, Some(row));
             }
-            Put::Item(row) => self.take_item(row)?,
-            Put::Place { item, placement } => self.take_place(*item, placement)?,
-            Put::Side { item, .. } => {
+            RowMutation::Item(row) => self.take_item(row)?,
+            RowMutation::Place { item, placement } => self.take_place(*item, placement)?,
+            RowMutation::Side { item, .. } => {
                 self.item(*item).map(drop).ok_or_else(|| refused(format!("item {item} exists")))?
             }
-            Put::Turn(row) => self.take_turn(row)?,
-            Put::FreeKey { turn } => self.hold(*turn, None)?,
-            Put::Event(row) => self.take_event(row.seq)?,
-            Put::Inherit { from, field, generation, len } => self.inherit(from, field, *generation, *len)?,
-            Put::DropTurn { turn } => self.drop_turn(*turn)?,
-            Put::DropEvents { before } => {
+            RowMutation::Turn(row) => self.take_turn(row)?,
+            RowMutation::FreeKey { turn } => self.hold(*turn, None)?,
+            RowMutation::Event(row) => self.take_event(row.seq)?,
+            RowMutation::Inherit { from, field, generation, len } => {
+                self.inherit(from, field, *generation, *len)?
+            }
+            RowMutation::DropTurn { turn } => self.drop_turn(*turn)?,
+            RowMutation::DropEvents { before } => {
                 self.events_from = self.events_from.max(*before);
                 self.events.retain(|event| event >= before);
             }
@@ -155,24 +161,24 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    pub(super) fn take_item(&mut self, row: &'a ItemRow) -> Result<()> {
+    pub(super) fn take_item(&mut self, row: &'a ListItemRow) -> Result<()> {
         self.has_rows = true;
         if self.item(row.no).is_some() {
             return Err(refused(format!("item {} is free", row.no)));
         }
-        self.items.insert(row.no, Some(ItemAhead { turn: row.turn, is_placed: row.placement.is_some() }));
+        self.items.insert(row.no, Some(ProjectedItem { turn: row.turn, is_placed: row.placement.is_some() }));
         row.placement.as_ref().map_or(Ok(()), |placement| self.occupy(placement))
     }
 
-    fn take_place(&mut self, item: u64, placement: &'a Placement) -> Result<()> {
+    fn take_place(&mut self, item: u64, placement: &'a ItemPlacement) -> Result<()> {
         match self.item(item).filter(|item| !item.is_placed) {
-            Some(found) => self.items.insert(item, Some(ItemAhead { is_placed: true, ..found })),
+            Some(found) => self.items.insert(item, Some(ProjectedItem { is_placed: true, ..found })),
             None => return Err(refused(format!("item {item} has no place yet"))),
         };
         self.occupy(placement)
     }
 
-    fn occupy(&mut self, place: &'a Placement) -> Result<()> {
+    fn occupy(&mut self, place: &'a ItemPlacement) -> Result<()> {
         let is_taken = self.stored.is_some_and(|stored| stored.at(place).is_some());
         if is_taken || !self.places.insert((&place.field, place.generation, place.seq)) {
             return Err(refused(format!("place {} of list {:?} is free", place.seq, place.field)));
@@ -181,8 +187,8 @@ impl<'a> Ahead<'a> {
     }
 
     /// Finds an item.
-    pub(super) fn item(&self, no: u64) -> Option<ItemAhead> {
-        let seen = |it: &ItemRow| ItemAhead { turn: it.turn, is_placed: it.placement.is_some() };
+    pub(super) fn item(&self, no: u64) -> Option<ProjectedItem> {
+        let seen = |it: &ListItemRow| ProjectedItem { turn: it.turn, is_placed: it.placement.is_some() };
         let stored = || self.stored?.items.get(no).map(seen);
         self.items.get(&no).copied().unwrap_or_else(stored)
     }

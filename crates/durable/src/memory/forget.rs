@@ -1,12 +1,12 @@
 //! Turns that are not kept any more.
 
-use super::check::Ahead;
+use super::check::ProjectedSession;
 use super::index::{few_of_session, of_session};
 use super::refused;
-use super::state::{Session, State};
-use crate::{InvocationId, Result, SessionKey, TurnRow, WaitRow, WaitStatus};
+use super::state::{MemoryTables, SessionTables};
+use crate::{InvocationId, Result, SessionKey, StoredWaitStatus, TurnRow, WaitRow};
 
-impl<'a> Ahead<'a> {
+impl<'a> ProjectedSession<'a> {
     /// Checks that the turn's invocation is over, and marks the rows that are removed with the turn.
     pub(super) fn drop_turn(&mut self, no: u64) -> Result<()> {
         let Some(row) = self.turn(no) else { return Ok(()) };
@@ -42,7 +42,7 @@ impl<'a> Ahead<'a> {
         let put = self.turns.keys().copied();
         let mut turns = stored.into_iter().flatten().chain(put).filter_map(|item| self.turn(item));
         let is_open = turns.any(|turn| turn.invocation == *invocation && !turn.status.is_ended());
-        !is_open && self.waits_of(invocation).all(|it| it.status != WaitStatus::Pending)
+        !is_open && self.waits_of(invocation).all(|it| it.status != StoredWaitStatus::Pending)
     }
 
     /// Returns the waits of an invocation as they are now; some of them twice.
@@ -60,7 +60,7 @@ impl<'a> Ahead<'a> {
     }
 }
 
-impl State {
+impl MemoryTables {
     /// Removes a turn and the rows that belong to it alone.
     pub(super) fn drop_turn(&mut self, key: &SessionKey, no: u64) {
         let Some(row) = self.session(key).and_then(|session| session.turns.get(no)).cloned() else { return };
@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-impl Session {
+impl SessionTables {
     fn forget_turn(&mut self, no: u64) {
         self.free_key(no);
         self.turns.remove(no);

@@ -1,22 +1,27 @@
 //! Items of another session, copied (D12).
 
-use super::check::Ahead;
+use super::check::ProjectedSession;
 use super::refused;
-use super::state::{Session, State};
-use crate::{ItemRow, Result, SessionId, SessionKey};
+use super::state::{MemoryTables, SessionTables};
+use crate::{ListItemRow, Result, SessionId, SessionKey};
 
 /// Returns the first `len` items of a list, if it has as many.
-fn beginning<'a>(session: &'a Session, field: &str, generation: u64, len: u64) -> Option<Vec<&'a ItemRow>> {
+fn beginning<'a>(
+    session: &'a SessionTables,
+    field: &str,
+    generation: u64,
+    len: u64,
+) -> Option<Vec<&'a ListItemRow>> {
     let list = session.list(field, generation).into_iter().flat_map(|item| item.from(0));
     let numbers = list.take_while(|(seq, _)| *seq < len).map(|(_, no)| *no);
     let items: Vec<_> = numbers.filter_map(|no| session.items.get(no)).collect();
     (u64::try_from(items.len()) == Ok(len)).then_some(items)
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> ProjectedSession<'a> {
     /// Checks that the items are there, and free here.
     pub(super) fn inherit(&mut self, from: &SessionId, field: &str, generation: u64, len: u64) -> Result<()> {
-        let source: Option<&'a Session> = self.state.sibling(self.key, from);
+        let source: Option<&'a SessionTables> = self.state.sibling(self.key, from);
         let source = source.filter(|_| *from != self.key.session);
         let items = source.and_then(|source| beginning(source, field, generation, len));
         let items = items.ok_or_else(|| refused(format!("list {field:?} of {from} has {len} items")))?;
@@ -25,7 +30,7 @@ impl<'a> Ahead<'a> {
     }
 }
 
-impl State {
+impl MemoryTables {
     /// Copies the beginning of a list of another session.
     pub(super) fn inherit(
         &mut self,
@@ -35,7 +40,7 @@ impl State {
     ) {
         let source = self.sibling(key, from);
         let items = source.and_then(|source| beginning(source, field, generation, len)).unwrap_or_default();
-        let items: Vec<ItemRow> = items.into_iter().cloned().collect();
+        let items: Vec<ListItemRow> = items.into_iter().cloned().collect();
         let session = self.make(key);
         items.into_iter().for_each(|item| session.add_item(item));
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
-use crate::{InvocationId, SessionId, SessionKey, TenantId, TurnRow, WaitRow, WaitStatus};
+use crate::{InvocationId, SessionId, SessionKey, StoredWaitStatus, TenantId, TurnRow, WaitRow};
 
 /// Session and number of a row.
 pub(super) type Place = (SessionId, u64);
@@ -16,7 +16,7 @@ pub(super) type Few = Vec<Place>;
 
 /// The indexes over all sessions. Names that come in no order are found by hash: a tree of them would be read all over.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct MemoryIndexes {
     /// Turns without outcome.
     pub(super) open: BTreeMap<TenantId, Places>,
     /// Turns of an invocation.
@@ -29,7 +29,7 @@ pub(super) struct Index {
     pub(super) signals: BTreeMap<(TenantId, String), Places>,
 }
 
-impl Index {
+impl MemoryIndexes {
     /// Updates the index for a turn from its old row `before` to its new row.
     pub(super) fn turn(&mut self, key: &SessionKey, before: Option<&TurnRow>, row: &TurnRow) {
         let place = (key.session.clone(), row.no);
@@ -60,7 +60,7 @@ impl Index {
             self.drop_wait(key, before);
         }
         let place = (key.session.clone(), row.no);
-        if row.status == WaitStatus::Pending {
+        if row.status == StoredWaitStatus::Pending {
             add(&mut self.pending, &key.tenant, place.clone());
         }
         add_few(&mut self.waits, (row.invocation.clone(), key.tenant.clone()), place.clone());

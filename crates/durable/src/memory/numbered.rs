@@ -8,7 +8,7 @@ const WIDTH: usize = 64;
 /// Adding past the end and finding a row among numbers without gaps take constant time and move no other row, however
 /// many there are. Numbers may come in any order and have gaps, at a price.
 #[derive(Debug, Clone)]
-pub(super) struct Numbered<T> {
+pub(super) struct NumberedRows<T> {
     /// None of them is empty.
     chunks: Vec<Vec<(u64, T)>>,
 }
@@ -16,13 +16,13 @@ pub(super) struct Numbered<T> {
 /// Which chunk, and which row of it.
 type Place = (usize, usize);
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for NumberedRows<T> {
     fn default() -> Self {
         Self { chunks: Vec::new() }
     }
 }
 
-impl<T> Numbered<T> {
+impl<T> NumberedRows<T> {
     /// Returns the row of this number.
     pub(super) fn get(&self, no: u64) -> Option<&T> {
         self.find(no).ok().map(|(chunk, at)| &self.chunks[chunk][at].1)
@@ -140,10 +140,10 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    use super::{Numbered, WIDTH};
+    use super::{NumberedRows, WIDTH};
 
-    fn numbered(numbers: &[u64]) -> Numbered<u64> {
-        let mut rows = Numbered::default();
+    fn numbered(numbers: &[u64]) -> NumberedRows<u64> {
+        let mut rows = NumberedRows::default();
         for &no in numbers {
             rows.set(no, no);
         }
@@ -169,7 +169,7 @@ mod tests {
             [from(0), from(3), from(4), from(10)],
             [vec![2, 3, 5, 9], vec![3, 5, 9], vec![5, 9], vec![]]
         );
-        assert_eq!(Numbered::<u64>::default().all().count(), 0);
+        assert_eq!(NumberedRows::<u64>::default().all().count(), 0);
     }
 
     // INV-5
@@ -177,7 +177,7 @@ mod tests {
     fn a_row_at_the_end_moves_no_other() {
         let mut rows = numbered(&(0..10 * WIDTH as u64).collect::<Vec<_>>());
         let places =
-            |rows: &Numbered<u64>| rows.all().map(|(_, it)| std::ptr::from_ref(it)).collect::<Vec<_>>();
+            |rows: &NumberedRows<u64>| rows.all().map(|(_, it)| std::ptr::from_ref(it)).collect::<Vec<_>>();
         let before = places(&rows);
         rows.set(10 * WIDTH as u64, 0);
         assert_eq!(places(&rows)[..before.len()], before);
@@ -187,7 +187,7 @@ mod tests {
     proptest! {
         #[test]
         fn rows_are_what_a_map_is(changes in prop::collection::vec((0u64..400, 0..100), 0..600)) {
-            let (mut rows, mut model) = (Numbered::default(), BTreeMap::new());
+            let (mut rows, mut model) = (NumberedRows::default(), BTreeMap::new());
             for (at, (no, change)) in changes.into_iter().enumerate() {
                 match change {
                     0 => {

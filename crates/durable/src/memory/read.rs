@@ -3,18 +3,18 @@
 use std::ops::Bound;
 
 use super::index::{Place, Places, few_of_session, of_session};
-use super::state::{Session, State};
+use super::state::{MemoryTables, SessionTables};
 use crate::{
-    EventRow, Fence, FieldRow, InvocationId, ItemRange, ItemRow, MailRow, PositionRow, RecordRow, SessionId,
-    SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, UsageOf, UsageRow,
-    WaitQuery, WaitRow, WaitStatus,
+    EarlySignalRow, EventRow, FencingToken, FieldRow, InvocationId, ItemRange, ListItemRow, PositionRow,
+    RecordRow, SessionId, SessionKey, SessionPage, SessionRow, StoredWaitStatus, TenantId, Timestamp,
+    TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
-pub(super) fn session(state: &State, key: &SessionKey) -> Option<SessionRow> {
+pub(super) fn session(state: &MemoryTables, key: &SessionKey) -> Option<SessionRow> {
     row(key.clone(), state.session(key)?)
 }
 
-fn row(key: SessionKey, session: &Session) -> Option<SessionRow> {
+fn row(key: SessionKey, session: &SessionTables) -> Option<SessionRow> {
     let field = |(name, value): (&String, &_)| FieldRow { name: name.clone(), value: Clone::clone(value) };
     Some(SessionRow {
         key,
@@ -25,13 +25,13 @@ fn row(key: SessionKey, session: &Session) -> Option<SessionRow> {
 }
 
 pub(super) fn recent(
-    state: &State,
+    state: &MemoryTables,
     tenant: &TenantId,
     past: Option<&(Timestamp, SessionId)>,
     limit: u64,
 ) -> Vec<SessionRow> {
     let sessions = state.sessions.get(tenant).into_iter().flatten();
-    let place = |(id, it): (&SessionId, &Session)| Some((it.head.as_ref()?.updated_at, id.clone()));
+    let place = |(id, it): (&SessionId, &SessionTables)| Some((it.head.as_ref()?.updated_at, id.clone()));
     let mut places: Vec<_> =
         sessions.filter_map(place).filter(|session| past.is_none_or(|past| session < past)).collect();
     places.sort_unstable_by(|a, b| b.cmp(a));
@@ -40,7 +40,7 @@ pub(super) fn recent(
 }
 
 pub(super) fn sessions(
-    state: &State,
+    state: &MemoryTables,
     tenant: &TenantId,
     from: Option<&SessionId>,
     limit: u64,
@@ -56,7 +56,7 @@ pub(super) fn sessions(
     SessionPage { sessions, next: rest.next().map(|(id, _)| id.clone()) }
 }
 
-pub(super) fn items(state: &State, key: &SessionKey, range: &ItemRange) -> Vec<ItemRow> {
+pub(super) fn items(state: &MemoryTables, key: &SessionKey, range: &ItemRange) -> Vec<ListItemRow> {
     let Some(session) = state.session(key) else { return Vec::new() };
     let item = |no: u64| session.items.get(no).cloned();
     match range {
@@ -93,9 +93,9 @@ pub(super) fn items(state: &State, key: &SessionKey, range: &ItemRange) -> Vec<I
 }
 
 /// Takes rows until they have so many bytes together.
-fn within_bytes<'a>(rows: impl Iterator<Item = &'a ItemRow>, bytes: u64) -> Vec<ItemRow> {
+fn within_bytes<'a>(rows: impl Iterator<Item = &'a ListItemRow>, bytes: u64) -> Vec<ListItemRow> {
     let mut taken = 0;
-    let fits = |row: &&ItemRow| {
+    let fits = |row: &&ListItemRow| {
         let is_within = taken == 0 || taken < bytes;
         taken += row.bytes().max(1);
         is_within
@@ -103,55 +103,63 @@ fn within_bytes<'a>(rows: impl Iterator<Item = &'a ItemRow>, bytes: u64) -> Vec<
     rows.take_while(fits).cloned().collect()
 }
 
-pub(super) fn turns(state: &State, key: &SessionKey, query: &TurnQuery) -> Vec<TurnRow> {
+pub(super) fn turns(state: &MemoryTables, key: &SessionKey, query: &TurnRowQuery) -> Vec<TurnRow> {
     let Some(session) = state.session(key) else { return Vec::new() };
     let turn = |no: u64| session.turns.get(no).cloned();
     match query {
-        TurnQuery::No(no) => turn(*no).into_iter().collect(),
-        TurnQuery::Key(idempotency) => {
+        TurnRowQuery::No(no) => turn(*no).into_iter().collect(),
+        TurnRowQuery::Key(idempotency) => {
             session.keys.get(idempotency).and_then(|no| turn(*no)).into_iter().collect()
         }
-        TurnQuery::Invocation(invocation) => {
+        TurnRowQuery::Invocation(invocation) => {
             let places = state.index.turns.get(&(invocation.clone(), key.tenant.clone()));
             few_of_session(places, &key.session).filter_map(turn).collect()
         }
-        TurnQuery::Open => {
+        TurnRowQuery::Open => {
             of_session(state.index.open.get(&key.tenant), &key.session).filter_map(turn).collect()
         }
-        TurnQuery::From { no, limit } => {
+        TurnRowQuery::From { no, limit } => {
             session.turns.from(*no).take(size(*limit)).map(|(_, row)| row.clone()).collect()
         }
     }
 }
 
-pub(super) fn session_of(state: &State, tenant: &TenantId, invocation: &InvocationId) -> Option<SessionKey> {
+pub(super) fn session_of(
+    state: &MemoryTables,
+    tenant: &TenantId,
+    invocation: &InvocationId,
+) -> Option<SessionKey> {
     let places = state.index.turns.get(&(invocation.clone(), tenant.clone()))?;
     places.first().map(|(session, _)| SessionKey::new(tenant.clone(), session.clone()))
 }
 
-pub(super) fn waits(state: &State, query: &WaitQuery) -> Vec<(SessionKey, WaitRow)> {
+pub(super) fn waits(state: &MemoryTables, query: &WaitRowQuery) -> Vec<(SessionKey, WaitRow)> {
     let index = &state.index;
     match query {
-        WaitQuery::Pending(key) => session_waits(state, key, index.pending.get(&key.tenant)),
-        WaitQuery::PendingOf(tenant, limit) => {
+        WaitRowQuery::Pending(key) => session_waits(state, key, index.pending.get(&key.tenant)),
+        WaitRowQuery::PendingOf(tenant, limit) => {
             all_waits(state, tenant, index.pending.get(tenant)).take(size(*limit)).collect()
         }
-        WaitQuery::Signal(key, signal) => {
+        WaitRowQuery::Signal(key, signal) => {
             session_waits(state, key, index.signals.get(&(key.tenant.clone(), signal.clone())))
         }
-        WaitQuery::SignalOf(tenant, signal, limit) => {
+        WaitRowQuery::SignalOf(tenant, signal, limit) => {
             all_waits(state, tenant, index.signals.get(&(tenant.clone(), signal.clone())))
-                .filter(|(_, wait)| wait.status == WaitStatus::Pending)
+                .filter(|(_, wait)| wait.status == StoredWaitStatus::Pending)
                 .take(size(*limit))
                 .collect()
         }
-        WaitQuery::Invocation(tenant, invocation) => {
+        WaitRowQuery::Invocation(tenant, invocation) => {
             all_waits(state, tenant, index.waits.get(&(invocation.clone(), tenant.clone()))).collect()
         }
     }
 }
 
-fn session_waits(state: &State, key: &SessionKey, places: Option<&Places>) -> Vec<(SessionKey, WaitRow)> {
+fn session_waits(
+    state: &MemoryTables,
+    key: &SessionKey,
+    places: Option<&Places>,
+) -> Vec<(SessionKey, WaitRow)> {
     let Some(session) = state.session(key) else { return Vec::new() };
     of_session(places, &key.session)
         .filter_map(|no| Some((key.clone(), session.waits.get(no)?.clone())))
@@ -159,7 +167,7 @@ fn session_waits(state: &State, key: &SessionKey, places: Option<&Places>) -> Ve
 }
 
 fn all_waits<'a>(
-    state: &'a State,
+    state: &'a MemoryTables,
     tenant: &'a TenantId,
     places: Option<impl IntoIterator<Item = &'a Place>>,
 ) -> impl Iterator<Item = (SessionKey, WaitRow)> {
@@ -170,31 +178,35 @@ fn all_waits<'a>(
     })
 }
 
-pub(super) fn mail(state: &State, key: &SessionKey) -> Vec<MailRow> {
+pub(super) fn mail(state: &MemoryTables, key: &SessionKey) -> Vec<EarlySignalRow> {
     state.session(key).into_iter().flat_map(|it| it.mail.values().cloned()).collect()
 }
 
-pub(super) fn positions(state: &State, key: &SessionKey) -> Vec<PositionRow> {
+pub(super) fn positions(state: &MemoryTables, key: &SessionKey) -> Vec<PositionRow> {
     state.session(key).into_iter().flat_map(|it| it.positions.values().cloned()).collect()
 }
 
-pub(super) fn position(state: &State, key: &SessionKey, invocation: &InvocationId) -> Option<PositionRow> {
+pub(super) fn position(
+    state: &MemoryTables,
+    key: &SessionKey,
+    invocation: &InvocationId,
+) -> Option<PositionRow> {
     state.session(key)?.positions.get(invocation).cloned()
 }
 
-pub(super) fn records(state: &State, key: &SessionKey, turn: u64) -> Vec<RecordRow> {
+pub(super) fn records(state: &MemoryTables, key: &SessionKey, turn: u64) -> Vec<RecordRow> {
     let records = state.session(key).and_then(|session| session.records.get(turn));
     records.into_iter().flat_map(|record| record.values()).cloned().collect()
 }
 
-pub(super) fn events(state: &State, key: &SessionKey, from: u64, limit: u64) -> Vec<EventRow> {
+pub(super) fn events(state: &MemoryTables, key: &SessionKey, from: u64, limit: u64) -> Vec<EventRow> {
     let events = state.session(key).into_iter().flat_map(|it| it.events.from(from));
     events.take(size(limit)).map(|(_, row)| row.clone()).collect()
 }
 
 pub(super) fn ownerless(
-    state: &State,
-    fence: Fence,
+    state: &MemoryTables,
+    fence: FencingToken,
     past: Option<&(SessionKey, u64)>,
     limit: u64,
 ) -> Vec<(SessionKey, TurnRow)> {
@@ -210,7 +222,11 @@ pub(super) fn ownerless(
         .collect()
 }
 
-pub(super) fn deadlines(state: &State, until: Option<Timestamp>, limit: u64) -> Vec<(SessionKey, WaitRow)> {
+pub(super) fn deadlines(
+    state: &MemoryTables,
+    until: Option<Timestamp>,
+    limit: u64,
+) -> Vec<(SessionKey, WaitRow)> {
     let is_due = |it: Timestamp| until.is_none_or(|until| it <= until);
     let pending = state.index.pending.iter();
     let mut due: Vec<_> = pending
@@ -224,7 +240,7 @@ pub(super) fn deadlines(state: &State, until: Option<Timestamp>, limit: u64) -> 
 }
 
 /// Returns the tenants that have sessions, past one.
-pub(super) fn tenants(state: &State, past: Option<&TenantId>, limit: u64) -> Vec<TenantId> {
+pub(super) fn tenants(state: &MemoryTables, past: Option<&TenantId>, limit: u64) -> Vec<TenantId> {
     let past = past.map_or(Bound::Unbounded, Bound::Excluded);
     let found = state.sessions.range::<TenantId, _>((past, Bound::Unbounded));
     found
@@ -235,10 +251,10 @@ pub(super) fn tenants(state: &State, past: Option<&TenantId>, limit: u64) -> Vec
 }
 
 /// Returns the usage of models.
-pub(super) fn usage(state: &State, of: &UsageOf) -> Vec<UsageRow> {
+pub(super) fn usage(state: &MemoryTables, of: &UsageRowQuery) -> Vec<UsageRow> {
     let used = match of {
-        UsageOf::Session(key) => state.session(key).map(|session| &session.usage),
-        UsageOf::Tenant(tenant) => state.usage.get(tenant),
+        UsageRowQuery::Session(key) => state.session(key).map(|session| &session.usage),
+        UsageRowQuery::Tenant(tenant) => state.usage.get(tenant),
     };
     used.into_iter().flat_map(|it| it.values()).cloned().collect()
 }

@@ -5,36 +5,36 @@ use std::ops::Bound;
 
 use super::{MemoryStore, now, refused};
 use crate::{
-    Blob, BlobAccount, BoxFuture, Change, Document, DocumentKey, Documents, Error, Expect, Result, SessionId,
-    SessionKey, TenantId, Timestamp,
+    BoxFuture, DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error, Result, SessionId,
+    SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
 
 /// Data that is stored beside the sessions.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
-    documents: BTreeMap<DocumentKey, Document>,
+pub(super) struct AuxiliaryTables {
+    documents: BTreeMap<DocumentKey, StoredDocument>,
     /// The documents that belong to a session, which need not exist.
     of_session: BTreeMap<SessionKey, BTreeSet<DocumentKey>>,
     /// The documents whose time ends, by when.
     ending: BTreeSet<(Timestamp, DocumentKey)>,
     /// Each with the number of sessions that use it.
-    blobs: BTreeMap<(TenantId, String), (Blob, u64)>,
+    blobs: BTreeMap<(TenantId, String), (StoredBlob, u64)>,
     /// The holder that first kept a blob, if one was named.
     holders: BTreeMap<(TenantId, String), String>,
     /// The digests of the blobs that a session uses.
     uses: BTreeMap<SessionKey, BTreeSet<String>>,
 }
 
-impl Shelf {
+impl AuxiliaryTables {
     /// Makes all changes or none.
-    fn change(&mut self, changes: Vec<Change>) -> Result<()> {
+    fn change(&mut self, changes: Vec<DocumentChange>) -> Result<()> {
         for change in &changes {
-            let (Change::Write { key, expect, .. } | Change::Remove { key, expect }) = change;
+            let (DocumentChange::Write { key, expect, .. } | DocumentChange::Remove { key, expect }) = change;
             let version = self.documents.get(key).map(|document| document.version);
             let holds = match expect {
-                Expect::Any => true,
-                Expect::Absent => version.is_none(),
-                Expect::Version(expected) => version == Some(*expected),
+                DocumentPrecondition::Any => true,
+                DocumentPrecondition::Absent => version.is_none(),
+                DocumentPrecondition::Version(expected) => version == Some(*expected),
             };
             if !holds {
                 let (kind, id) = (&key.kind, &key.id);
@@ -43,22 +43,22 @@ impl Shelf {
         }
         for change in changes {
             match change {
-                Change::Write { key, session, body, expires_at, .. } => {
-                    self.write(Document { key, session, body, version: 0, expires_at });
+                DocumentChange::Write { key, session, body, expires_at, .. } => {
+                    self.write(StoredDocument { key, session, body, version: 0, expires_at });
                 }
-                Change::Remove { key, .. } => drop(self.remove(&key)),
+                DocumentChange::Remove { key, .. } => drop(self.remove(&key)),
             }
         }
         Ok(())
     }
 
     /// Writes a document, whatever stood there; its version is counted here.
-    pub(super) fn write(&mut self, document: Document) {
+    pub(super) fn write(&mut self, document: StoredDocument) {
         let version = self.remove(&document.key).map_or(0, |it| it.version) + 1;
-        self.add(Document { version, ..document });
+        self.add(StoredDocument { version, ..document });
     }
 
-    fn add(&mut self, document: Document) {
+    fn add(&mut self, document: StoredDocument) {
         let key = document.key.clone();
         if let Some(session) = &document.session {
             let owner = SessionKey::new(key.tenant.clone(), session.clone());
@@ -68,7 +68,7 @@ impl Shelf {
         self.documents.insert(key, document);
     }
 
-    fn remove(&mut self, key: &DocumentKey) -> Option<Document> {
+    fn remove(&mut self, key: &DocumentKey) -> Option<StoredDocument> {
         let document = self.documents.remove(key)?;
         if let Some(session) = &document.session {
             let owner = SessionKey::new(key.tenant.clone(), session.clone());
@@ -92,7 +92,7 @@ impl Shelf {
         over.iter().filter_map(|it| self.remove(it)).count() as u64
     }
 
-    fn keep(&mut self, key: &SessionKey, blob: Blob) {
+    fn keep(&mut self, key: &SessionKey, blob: StoredBlob) {
         let digest = blob.digest.clone();
         if self.uses.entry(key.clone()).or_default().insert(digest.clone()) {
             self.blobs.entry((key.tenant.clone(), digest)).or_insert((blob, 0)).1 += 1;
@@ -100,7 +100,7 @@ impl Shelf {
     }
 
     /// Keeps a blob. Its bytes count for the holder if the blob is new.
-    fn keep_for(&mut self, key: &SessionKey, blob: Blob, holder: Option<String>) {
+    fn keep_for(&mut self, key: &SessionKey, blob: StoredBlob, holder: Option<String>) {
         let name = (key.tenant.clone(), blob.digest.clone());
         if let Some(holder) = holder.filter(|_| !self.blobs.contains_key(&name)) {
             self.holders.insert(name, holder);
@@ -108,8 +108,8 @@ impl Shelf {
         self.keep(key, blob);
     }
 
-    fn account(&self, tenant: &TenantId, holder: &str) -> BlobAccount {
-        let mut account = BlobAccount::default();
+    fn account(&self, tenant: &TenantId, holder: &str) -> TenantBlobTotals {
+        let mut account = TenantBlobTotals::default();
         for (name, (blob, _)) in self.blobs.iter().filter(|(name, _)| name.0 == *tenant) {
             let bytes = blob.bytes.len() as u64;
             account.tenant_bytes += bytes;
@@ -120,7 +120,7 @@ impl Shelf {
         account
     }
 
-    fn blob(&self, key: &SessionKey, digest: &str) -> Option<&Blob> {
+    fn blob(&self, key: &SessionKey, digest: &str) -> Option<&StoredBlob> {
         let digest = self.uses.get(key)?.get(digest)?;
         self.blobs.get(&(key.tenant.clone(), digest.clone())).map(|blob| &blob.0)
     }
@@ -163,8 +163,8 @@ impl Shelf {
     }
 }
 
-impl Documents for MemoryStore {
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+impl DocumentStore for MemoryStore {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
         now(Ok(self.state().shelf.documents.get(key).cloned()))
     }
 
@@ -174,7 +174,7 @@ impl Documents for MemoryStore {
         kind: &'a str,
         past: Option<&'a str>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<Document>>> {
+    ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
         let named = |id: &str| DocumentKey::new(tenant.clone(), kind, id);
         let from = past.map_or_else(|| Bound::Included(named("")), |past| Bound::Excluded(named(past)));
         let state = self.state();
@@ -183,7 +183,7 @@ impl Documents for MemoryStore {
         now(Ok(ours.take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect()))
     }
 
-    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
+    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
         now(self.writable().and_then(|mut state| state.shelf.change(changes)))
     }
 
@@ -199,7 +199,7 @@ impl Documents for MemoryStore {
     fn keep_blob_for(
         &self,
         key: &SessionKey,
-        blob: Blob,
+        blob: StoredBlob,
         holder: Option<&str>,
     ) -> BoxFuture<'static, Result<()>> {
         let holder = holder.map(str::to_owned);
@@ -210,11 +210,11 @@ impl Documents for MemoryStore {
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
-    ) -> BoxFuture<'a, Result<BlobAccount>> {
+    ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
         now(Ok(self.state().shelf.account(tenant, holder)))
     }
 
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
         now(Ok(self.state().shelf.blob(key, digest).cloned()))
     }
 

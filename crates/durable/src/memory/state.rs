@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::index::Index;
-use super::numbered::Numbered;
-use super::shelf::Shelf;
+use super::index::MemoryIndexes;
+use super::numbered::NumberedRows;
+use super::shelf::AuxiliaryTables;
 use crate::{
-    AuditRow, CheckpointRecord, Counters, EventRow, Fence, FieldValue, Head, InvocationId, ItemRow, MailRow,
-    PausedRecord, Placement, PositionRow, RecordRow, SessionId, SessionKey, TenantId, TurnRow, UsageRow,
-    WaitRow,
+    AuditRow, CheckpointRecord, Counters, EarlySignalRow, EventRow, FencingToken, FieldValue, InvocationId,
+    ItemPlacement, ListItemRow, PausedRecord, PositionRow, RecordRow, SessionHead, SessionId, SessionKey,
+    TenantId, TurnRow, UsageRow, WaitRow,
 };
 
 /// All data of a store.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct MemoryTables {
     /// The fence of the newest handle.
-    pub(super) fence: Fence,
+    pub(super) fence: FencingToken,
     /// The sessions, by tenant so that a tenant's are one range.
-    pub(super) sessions: BTreeMap<TenantId, BTreeMap<SessionId, Session>>,
+    pub(super) sessions: BTreeMap<TenantId, BTreeMap<SessionId, SessionTables>>,
     /// How to find turns and waits across sessions.
-    pub(super) index: Index,
+    pub(super) index: MemoryIndexes,
     /// The next free numbers of sessions that were deleted and not made anew.
     pub(super) former: BTreeMap<SessionKey, Counters>,
     /// The audit rows, which outlive sessions.
@@ -31,44 +31,47 @@ pub(super) struct State {
     /// The usage of models by tenant.
     pub(super) usage: BTreeMap<TenantId, Used>,
     /// Documents and blobs.
-    pub(super) shelf: Shelf,
+    pub(super) shelf: AuxiliaryTables,
 }
 
-impl Default for State {
+impl Default for MemoryTables {
     fn default() -> Self {
         Self {
-            fence: Fence(1),
+            fence: FencingToken(1),
             sessions: BTreeMap::new(),
-            index: Index::default(),
+            index: MemoryIndexes::default(),
             former: BTreeMap::new(),
             audit: Vec::new(),
             paused: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
             usage: BTreeMap::new(),
-            shelf: Shelf::default(),
+            shelf: AuxiliaryTables::default(),
         }
     }
 }
 
-impl State {
+impl MemoryTables {
     /// Returns a session.
-    pub(super) fn session(&self, key: &SessionKey) -> Option<&Session> {
+    pub(super) fn session(&self, key: &SessionKey) -> Option<&SessionTables> {
         self.sessions.get(&key.tenant)?.get(&key.session)
     }
 
     /// Returns another session of the same tenant.
-    pub(super) fn sibling(&self, key: &SessionKey, session: &SessionId) -> Option<&Session> {
+    pub(super) fn sibling(&self, key: &SessionKey, session: &SessionId) -> Option<&SessionTables> {
         self.sessions.get(&key.tenant)?.get(session)
     }
 
     /// Returns a session, to change it.
-    pub(super) fn session_mut(&mut self, key: &SessionKey) -> Option<&mut Session> {
+    pub(super) fn session_mut(&mut self, key: &SessionKey) -> Option<&mut SessionTables> {
         self.sessions.get_mut(&key.tenant)?.get_mut(&key.session)
     }
 
     /// Returns a session, to change it; made if there is none, and then with the numbers that one of its name left.
-    pub(super) fn make(&mut self, key: &SessionKey) -> &mut Session {
-        let made = || Session { counters: self.former.remove(key).unwrap_or_default(), ..Session::default() };
+    pub(super) fn make(&mut self, key: &SessionKey) -> &mut SessionTables {
+        let made = || SessionTables {
+            counters: self.former.remove(key).unwrap_or_default(),
+            ..SessionTables::default()
+        };
         let of_tenant = self.sessions.entry(key.tenant.clone()).or_default();
         of_tenant.entry(key.session.clone()).or_insert_with(made)
     }
@@ -82,40 +85,40 @@ impl State {
 
 /// The rows of one session.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct SessionTables {
     /// Its head; absent only between two puts of the batch that creates the session.
-    pub(super) head: Option<Head>,
+    pub(super) head: Option<SessionHead>,
     pub(super) counters: Counters,
     pub(super) fields: BTreeMap<String, FieldValue>,
-    pub(super) items: Numbered<ItemRow>,
+    pub(super) items: NumberedRows<ListItemRow>,
     /// The items of each field's generations, by sequence number.
-    pub(super) lists: BTreeMap<String, Numbered<Numbered<u64>>>,
+    pub(super) lists: BTreeMap<String, NumberedRows<NumberedRows<u64>>>,
     /// The numbers of the items that each turn made, in order.
-    pub(super) made: Numbered<Vec<u64>>,
-    pub(super) turns: Numbered<TurnRow>,
+    pub(super) made: NumberedRows<Vec<u64>>,
+    pub(super) turns: NumberedRows<TurnRow>,
     /// Which turn holds an idempotency key.
     pub(super) keys: BTreeMap<String, u64>,
-    pub(super) waits: Numbered<WaitRow>,
+    pub(super) waits: NumberedRows<WaitRow>,
     /// The early signals, by id.
-    pub(super) mail: BTreeMap<String, MailRow>,
+    pub(super) mail: BTreeMap<String, EarlySignalRow>,
     pub(super) positions: BTreeMap<InvocationId, PositionRow>,
     /// The records of each turn, by name.
-    pub(super) records: Numbered<BTreeMap<String, RecordRow>>,
-    pub(super) events: Numbered<EventRow>,
+    pub(super) records: NumberedRows<BTreeMap<String, RecordRow>>,
+    pub(super) events: NumberedRows<EventRow>,
     pub(super) usage: Used,
 }
 
 /// Usage by model.
 pub(super) type Used = BTreeMap<String, UsageRow>;
 
-impl Session {
+impl SessionTables {
     /// Returns the items of a list by sequence number.
-    pub(super) fn list(&self, field: &str, generation: u64) -> Option<&Numbered<u64>> {
+    pub(super) fn list(&self, field: &str, generation: u64) -> Option<&NumberedRows<u64>> {
         self.lists.get(field)?.get(generation)
     }
 
     /// Returns the item that stands in this place.
-    pub(super) fn at(&self, place: &Placement) -> Option<u64> {
+    pub(super) fn at(&self, place: &ItemPlacement) -> Option<u64> {
         self.list(&place.field, place.generation)?.get(place.seq).copied()
     }
 }

@@ -1,10 +1,10 @@
 //! Resolution by table: a registry of version pairs, two versions, and the expected result.
 
-use super::{MigrationError, MigrationErrorKind, Migrations, State};
+use super::{MigrationError, MigrationErrorKind, State, StateMigrations};
 
 /// Makes a registry of pairs; each migration notes its name in field `path`, but those that fail.
-fn registry(pairs: &[&str]) -> Migrations {
-    pairs.iter().fold(Migrations::new(), |all, pair| {
+fn registry(pairs: &[&str]) -> StateMigrations {
+    pairs.iter().fold(StateMigrations::new(), |all, pair| {
         let (from, to) = pair.split_once('>').expect("a pair");
         let name = (*pair).to_owned();
         all.with(from, to, move |mut state: State| {

@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::contract::{Bench, Stores};
+use singletree_durable::contract::{ContractStores, StoreFactory};
 use singletree_durable::{AuditRow, BoxFuture, MemoryStore, Result};
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory(Mutex<MemoryStore>);
 
 impl Memory {
-    fn set(&self, store: MemoryStore) -> Stores {
+    fn set(&self, store: MemoryStore) -> ContractStores {
         *self.0.lock().expect("no test panics here") = store.clone();
-        Stores {
+        ContractStores {
             sessions: Arc::new(store.session_store()),
             journal: Arc::new(store.clone()),
             upkeep: Arc::new(store.clone()),
@@ -26,12 +26,12 @@ impl Memory {
     }
 }
 
-impl Bench for Memory {
-    fn open(&self) -> BoxFuture<'_, Result<Stores>> {
+impl StoreFactory for Memory {
+    fn open(&self) -> BoxFuture<'_, Result<ContractStores>> {
         Box::pin(async { Ok(self.set(MemoryStore::new())) })
     }
 
-    fn reopen(&self, old: Stores) -> BoxFuture<'_, Result<Stores>> {
+    fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>> {
         drop(old);
         Box::pin(async { Ok(self.set(self.store().reopen())) })
     }

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use singletree_durable::contract::{Clause, Saboteur, check};
+use singletree_durable::contract::{ContractClause, FaultyStoreFactory, check};
 
 use crate::bench::Memory;
 
 #[tokio::test]
 async fn the_memory_store_keeps_every_promise() {
     let mut broken = Vec::new();
-    for &clause in Clause::all() {
+    for &clause in ContractClause::all() {
         broken.extend(check(clause, &Memory::default()).await.err().map(|it| it.to_string()));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
@@ -18,17 +18,17 @@ async fn the_memory_store_keeps_every_promise() {
 
 #[tokio::test]
 async fn breaking_nothing_fails_nothing() {
-    for &clause in Clause::all() {
-        check(clause, &Saboteur::new(Arc::new(Memory::default()), None)).await.unwrap();
+    for &clause in ContractClause::all() {
+        check(clause, &FaultyStoreFactory::new(Arc::new(Memory::default()), None)).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn breaking_one_clause_fails_its_check_and_no_other() {
     let mut wrong = Vec::new();
-    for &broken in Clause::all() {
-        for &clause in Clause::all() {
-            let saboteur = Saboteur::new(Arc::new(Memory::default()), Some(broken));
+    for &broken in ContractClause::all() {
+        for &clause in ContractClause::all() {
+            let saboteur = FaultyStoreFactory::new(Arc::new(Memory::default()), Some(broken));
             let verdict = check(clause, &saboteur).await;
             if verdict.is_err() != (broken == clause) {
                 wrong.push(format!("{broken:?} broken, {clause:?} checked: {verdict:?}"));
@@ -40,7 +40,7 @@ async fn breaking_one_clause_fails_its_check_and_no_other() {
 
 #[test]
 fn names_and_texts_of_clauses_are_told_apart() {
-    let all = Clause::all();
+    let all = ContractClause::all();
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
     assert_eq!(all.iter().map(|it| it.name()).collect::<BTreeSet<_>>().len(), all.len());
     assert_eq!(all.iter().map(|it| it.text()).collect::<BTreeSet<_>>().len(), all.len());

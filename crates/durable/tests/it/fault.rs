@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    Blob, Change, DocumentKey, Documents, Error, Expect, Expected, FailAt, Journal, Json, Land, MemoryStore,
-    PausedRecord, PausedStatus, PausedStore, Put, Result, SessionRecord, SessionStore,
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error, ExpectedVersion,
+    FailedWriteEffect, FaultInjectingStore, Journal, JsonDocument, MemoryStore, PausedRecord, PausedStatus,
+    PausedStore, Result, RowMutation, SessionRecord, SessionStore, StoredBlob,
 };
 
 use crate::rows::{at, batch, head, invocation, key};
@@ -13,32 +14,32 @@ use crate::rows::{at, batch, head, invocation, key};
 const WRITES: u64 = 12;
 
 /// Makes one write of each sort, in a row, and tells how many were answered.
-async fn drive(store: &MemoryStore, n: u64, land: Land) -> (u64, bool) {
-    let journal = FailAt::new(Arc::new(store.clone()) as Arc<dyn Journal>, n, land);
+async fn drive(store: &MemoryStore, n: u64, land: FailedWriteEffect) -> (u64, bool) {
+    let journal = FaultInjectingStore::new(Arc::new(store.clone()) as Arc<dyn Journal>, n, land);
     let sessions = journal.beside(Arc::new(store.session_store()) as Arc<dyn SessionStore>);
     let paused = journal.beside(Arc::new(store.clone()) as Arc<dyn PausedStore>);
-    let documents = journal.beside(Arc::new(store.clone()) as Arc<dyn Documents>);
+    let documents = journal.beside(Arc::new(store.clone()) as Arc<dyn DocumentStore>);
     let (key, inv) = (key(), invocation("inv"));
-    let body = Json::from_text("1");
+    let body = JsonDocument::from_text("1");
     let suspended = PausedRecord { status: PausedStatus::Suspended, body: body.clone() };
     let record = SessionRecord {
         schema_version: "v1".to_owned(),
         state: [("f".to_owned(), body)].into(),
         updated_at: at(1),
     };
-    let put = Change::Write {
+    let put = DocumentChange::Write {
         key: document(),
-        expect: Expect::Any,
+        expect: DocumentPrecondition::Any,
         session: None,
-        body: Json::from_text("1"),
+        body: JsonDocument::from_text("1"),
         expires_at: Some(at(5)),
     };
-    let blob = Blob { digest: "d".to_owned(), media_type: "t".to_owned(), bytes: vec![1] };
+    let blob = StoredBlob { digest: "d".to_owned(), media_type: "t".to_owned(), bytes: vec![1] };
     let answers: [Result<()>; 12] = [
-        journal.apply(batch(&journal, [Put::Head(head(1))])).await,
-        sessions.save(&key, &record, Expected::Any).await.map(drop),
+        journal.apply(batch(&journal, [RowMutation::Head(head(1))])).await,
+        sessions.save(&key, &record, ExpectedVersion::Any).await.map(drop),
         sessions.delete(&key).await,
-        journal.clone().apply(batch(&journal, [Put::Head(head(5))])).await,
+        journal.clone().apply(batch(&journal, [RowMutation::Head(head(5))])).await,
         paused.save(&key.tenant, &inv, &suspended).await,
         paused.claim(&key.tenant, &inv).await.map(drop),
         paused.close(&key.tenant, &inv, PausedStatus::Completed).await,
@@ -46,7 +47,7 @@ async fn drive(store: &MemoryStore, n: u64, land: Land) -> (u64, bool) {
         documents.change(vec![put]).await,
         documents.expire(at(9), 9).await.map(drop),
         documents.keep_blob(&key, blob).await,
-        journal.apply(batch(&journal, [Put::Delete])).await,
+        journal.apply(batch(&journal, [RowMutation::Delete])).await,
     ];
     let answered = answers.iter().take_while(|it| it.is_ok()).count();
     let dead = &answers[answered..];
@@ -88,7 +89,7 @@ async fn the_nth_write_fails_before_or_after_it_lands_and_all_later_ones_fail() 
         (Some(5), None, false, 1),
         (None, None, false, 0),
     ];
-    for (land, landed) in [(Land::Before, 0), (Land::After, 1)] {
+    for (land, landed) in [(FailedWriteEffect::Before, 0), (FailedWriteEffect::After, 1)] {
         for n in 1..=WRITES {
             let store = MemoryStore::new();
             assert_eq!(drive(&store, n, land).await, (n - 1, true));
@@ -101,15 +102,15 @@ async fn the_nth_write_fails_before_or_after_it_lands_and_all_later_ones_fail() 
 #[tokio::test]
 async fn a_fault_past_the_last_write_never_fires() {
     let store = MemoryStore::new();
-    assert_eq!(drive(&store, WRITES + 1, Land::Before).await, (WRITES, false));
+    assert_eq!(drive(&store, WRITES + 1, FailedWriteEffect::Before).await, (WRITES, false));
 }
 
 #[tokio::test]
 async fn writes_count_and_land_when_they_are_called() {
     let store = MemoryStore::new();
-    let failing = FailAt::new(Arc::new(store.clone()), 2, Land::After);
-    drop(failing.apply(batch(&failing, [Put::Head(head(1))])));
-    drop(failing.apply(batch(&failing, [Put::Head(head(2))])));
-    drop(failing.apply(batch(&failing, [Put::Head(head(3))])));
+    let failing = FaultInjectingStore::new(Arc::new(store.clone()), 2, FailedWriteEffect::After);
+    drop(failing.apply(batch(&failing, [RowMutation::Head(head(1))])));
+    drop(failing.apply(batch(&failing, [RowMutation::Head(head(2))])));
+    drop(failing.apply(batch(&failing, [RowMutation::Head(head(3))])));
     assert_eq!(held(&store).await.0, Some(2));
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use singletree_durable::{Batch, BoxFuture, Journal, Layer, MemoryStore, Result, Upkeep};
+use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, MemoryStore, Result};
 
 /// Lands the next of its own batches right before each batch of the caller.
 #[derive(Debug)]
@@ -18,12 +18,12 @@ impl Meddler {
     }
 }
 
-impl Layer for Meddler {
+impl JournalLayer for Meddler {
     fn journal(&self) -> &dyn Journal {
         &self.inner
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.inner
     }
 

@@ -1,8 +1,8 @@
 //! The memory store's behavior beyond the contract.
 
 use singletree_durable::{
-    Blob, Documents, Error, Fence, ItemRow, Journal, MemoryStore, PausedRecord, PausedStatus, PausedStore,
-    Placement, Put, TurnRow, TurnStatus,
+    DocumentStore, Error, FencingToken, ItemPlacement, Journal, ListItemRow, MemoryStore, PausedRecord,
+    PausedStatus, PausedStore, RowMutation, StoredBlob, StoredTurnStatus, TurnRow,
 };
 
 use crate::rows::{batch, head, invocation, item, key, turn};
@@ -15,23 +15,25 @@ fn is_refused<T>(answer: &Result<T, Error>) -> bool {
 async fn handles_from_before_a_reopening_write_nothing_and_still_read() {
     let old = MemoryStore::new();
     let clone = old.clone();
-    old.apply(batch(&old, [Put::Head(head(1))])).await.unwrap();
+    old.apply(batch(&old, [RowMutation::Head(head(1))])).await.unwrap();
     let new = old.reopen();
-    assert_eq!((old.fence(), new.fence()), (Fence(1), Fence(2)));
+    assert_eq!((old.fence(), new.fence()), (FencingToken(1), FencingToken(2)));
     for stale in [&old, &clone] {
-        assert!(is_refused(&stale.apply(batch(stale, [Put::Head(head(2))])).await));
+        assert!(is_refused(&stale.apply(batch(stale, [RowMutation::Head(head(2))])).await));
         // Not with the new fence either: the handle itself is stale.
-        assert!(is_refused(&stale.apply(batch(&new, [Put::Head(head(2))])).await));
-        let record =
-            PausedRecord { status: PausedStatus::Suspended, body: singletree_durable::Json::from_text("1") };
+        assert!(is_refused(&stale.apply(batch(&new, [RowMutation::Head(head(2))])).await));
+        let record = PausedRecord {
+            status: PausedStatus::Suspended,
+            body: singletree_durable::JsonDocument::from_text("1"),
+        };
         let saved = PausedStore::save(stale, &key().tenant, &invocation("inv"), &record).await;
         assert!(is_refused(&saved));
         assert!(is_refused(&stale.change(Vec::new()).await));
         assert!(is_refused(&stale.expire(crate::rows::at(9), 1).await));
-        let blob = Blob { digest: "d".to_owned(), media_type: "t".to_owned(), bytes: vec![1] };
+        let blob = StoredBlob { digest: "d".to_owned(), media_type: "t".to_owned(), bytes: vec![1] };
         assert!(is_refused(&stale.keep_blob(&key(), blob).await));
     }
-    new.clone().apply(batch(&new, [Put::Head(head(3))])).await.unwrap();
+    new.clone().apply(batch(&new, [RowMutation::Head(head(3))])).await.unwrap();
     assert_eq!(old.session(&key()).await.unwrap().unwrap().head.version, 3);
 }
 
@@ -40,20 +42,20 @@ async fn batches_that_nobody_can_mean_are_refused() {
     let store = MemoryStore::new();
     let keyed = |no| {
         let (key, digest) = (Some("k".to_owned()), Some("d".to_owned()));
-        Put::Turn(TurnRow { key, digest, ..turn(no, TurnStatus::Completed) })
+        RowMutation::Turn(TurnRow { key, digest, ..turn(no, StoredTurnStatus::Completed) })
     };
     let placed = |no| {
-        let place = Placement { field: "f".to_owned(), generation: 0, seq: 0 };
-        Put::Item(ItemRow { placement: Some(place), ..item(no) })
+        let place = ItemPlacement { field: "f".to_owned(), generation: 0, seq: 0 };
+        RowMutation::Item(ListItemRow { placement: Some(place), ..item(no) })
     };
     assert!(is_refused(&store.apply(batch(&store, [placed(0)])).await), "rows without a session");
-    let orphans = [Put::Head(head(1)), Put::Delete, placed(0)];
+    let orphans = [RowMutation::Head(head(1)), RowMutation::Delete, placed(0)];
     assert!(is_refused(&store.apply(batch(&store, orphans)).await), "rows after a delete");
     // The head may come last.
-    store.apply(batch(&store, [placed(0), keyed(0), Put::Head(head(1))])).await.unwrap();
+    store.apply(batch(&store, [placed(0), keyed(0), RowMutation::Head(head(1))])).await.unwrap();
     assert!(is_refused(&store.apply(batch(&store, [placed(1)])).await), "a place that is taken");
     assert!(is_refused(&store.apply(batch(&store, [keyed(1)])).await), "a key that is taken");
-    store.apply(batch(&store, [Put::FreeKey { turn: 0 }, keyed(1)])).await.unwrap();
+    store.apply(batch(&store, [RowMutation::FreeKey { turn: 0 }, keyed(1)])).await.unwrap();
     store.apply(batch(&store, [keyed(1)])).await.unwrap();
 }
 

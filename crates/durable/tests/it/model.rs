@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use singletree_durable::{
-    AuditRow, Batch, Counters, EventRow, Fence, FieldRow, Head, ItemRange, ItemRow, Journal, MailRow,
-    MemoryStore, Placement, PositionRow, Put, RecordRow, Require, SessionKey, TenantId, TurnQuery, TurnRow,
-    Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow, WaitStatus,
+    AuditRow, Batch, BatchPrecondition, Counters, EarlySignalRow, EventRow, FencingToken, FieldRow,
+    ItemPlacement, ItemRange, Journal, JournalMaintenance, ListItemRow, MemoryStore, PositionRow, RecordRow,
+    RowMutation, SessionHead, SessionKey, StoredWaitStatus, TenantId, TurnRow, TurnRowQuery, UsageRow,
+    UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 use self::batches::{NAMES, batch, keys};
@@ -17,12 +18,12 @@ use crate::rows::{invocation, key_of};
 
 #[derive(Debug, Clone, Default)]
 struct Rows {
-    head: Option<Head>,
+    head: Option<SessionHead>,
     fields: Vec<FieldRow>,
-    items: Vec<ItemRow>,
+    items: Vec<ListItemRow>,
     turns: Vec<TurnRow>,
     waits: Vec<WaitRow>,
-    mail: Vec<MailRow>,
+    mail: Vec<EarlySignalRow>,
     positions: Vec<PositionRow>,
     records: Vec<RecordRow>,
     events: Vec<EventRow>,
@@ -54,7 +55,7 @@ fn replace<T, K: Ord>(rows: &mut Vec<T>, row: T, by: impl Fn(&T) -> K) {
 
 impl Model {
     /// Applies a batch and tells whether it was taken.
-    fn apply(&mut self, batch: &Batch, fence: Fence) -> bool {
+    fn apply(&mut self, batch: &Batch, fence: FencingToken) -> bool {
         if batch.fence != fence || !batch.requires.iter().all(|it| self.holds(&batch.key, it)) {
             return false;
         }
@@ -75,24 +76,30 @@ impl Model {
         self.numbers.get(key).copied().unwrap_or_default()
     }
 
-    fn holds(&self, key: &SessionKey, require: &Require) -> bool {
+    fn holds(&self, key: &SessionKey, require: &BatchPrecondition) -> bool {
         let rows = self.sessions.get(key);
         let empty = Rows::default();
         let some = rows.unwrap_or(&empty);
         match require {
-            Require::SessionAbsent => rows.is_none(),
-            Require::SessionVersion(version) => some.head.as_ref().is_some_and(|it| it.version == *version),
-            Require::Counters(counters) => self.numbers(key) == *counters,
-            Require::Turn { no, status } => some.turns.iter().any(|it| it.no == *no && it.status == *status),
-            Require::NewestTurn(no) => some.turns.iter().map(|it| it.no).max() == Some(*no),
-            Require::KeyFree(key) => !some.turns.iter().any(|it| it.key.as_ref() == Some(key)),
-            Require::Wait { no, status } => some.waits.iter().any(|it| it.no == *no && it.status == *status),
-            Require::MailAbsent(signal) => some.mail.iter().all(|it| it.signal != *signal),
-            Require::Idle => {
-                some.turns.iter().all(|it| it.status.is_ended())
-                    && some.waits.iter().all(|it| it.status != WaitStatus::Pending)
+            BatchPrecondition::SessionAbsent => rows.is_none(),
+            BatchPrecondition::SessionVersion(version) => {
+                some.head.as_ref().is_some_and(|it| it.version == *version)
             }
-            Require::Source { session, created_at, version } => {
+            BatchPrecondition::Counters(counters) => self.numbers(key) == *counters,
+            BatchPrecondition::Turn { no, status } => {
+                some.turns.iter().any(|it| it.no == *no && it.status == *status)
+            }
+            BatchPrecondition::NewestTurn(no) => some.turns.iter().map(|it| it.no).max() == Some(*no),
+            BatchPrecondition::KeyFree(key) => !some.turns.iter().any(|it| it.key.as_ref() == Some(key)),
+            BatchPrecondition::Wait { no, status } => {
+                some.waits.iter().any(|it| it.no == *no && it.status == *status)
+            }
+            BatchPrecondition::MailAbsent(signal) => some.mail.iter().all(|it| it.signal != *signal),
+            BatchPrecondition::Idle => {
+                some.turns.iter().all(|it| it.status.is_ended())
+                    && some.waits.iter().all(|it| it.status != StoredWaitStatus::Pending)
+            }
+            BatchPrecondition::Source { session, created_at, version } => {
                 let of = SessionKey::new(key.tenant.clone(), session.clone());
                 let head = self.sessions.get(&of).and_then(|it| it.head.as_ref());
                 head.is_some_and(|it| it.version == *version && it.created_at == *created_at)
@@ -100,36 +107,36 @@ impl Model {
         }
     }
 
-    fn put(&mut self, key: &SessionKey, put: &Put) -> bool {
+    fn put(&mut self, key: &SessionKey, put: &RowMutation) -> bool {
         match put {
-            Put::Delete => return self.sessions.remove(key).is_none_or(|it| it.head.is_some()),
+            RowMutation::Delete => return self.sessions.remove(key).is_none_or(|it| it.head.is_some()),
             // Those are the contract's to check: they are no rows of a session.
-            Put::Document { .. } => {}
-            Put::Audit(row) => self.audit.push(row.clone()),
-            Put::Counters(row) => {
+            RowMutation::Document { .. } => {}
+            RowMutation::Audit(row) => self.audit.push(row.clone()),
+            RowMutation::Counters(row) => {
                 self.sessions.entry(key.clone()).or_default();
                 self.numbers.insert(key.clone(), self.numbers(key).max(*row));
             }
-            Put::Usage(row) => {
+            RowMutation::Usage(row) => {
                 use_more(&mut self.sessions.entry(key.clone()).or_default().usage, row);
                 use_more(self.usage.entry(key.tenant.clone()).or_default(), row);
             }
-            Put::DropField(_)
-            | Put::DropMail(_)
-            | Put::Place { .. }
-            | Put::Side { .. }
-            | Put::FreeKey { .. }
-            | Put::DropPosition(_)
-            | Put::DropTurn { .. }
-            | Put::DropEvents { .. }
-            | Put::DropRecords { .. } => match self.sessions.get_mut(key) {
+            RowMutation::DropField(_)
+            | RowMutation::DropMail(_)
+            | RowMutation::Place { .. }
+            | RowMutation::Side { .. }
+            | RowMutation::FreeKey { .. }
+            | RowMutation::DropPosition(_)
+            | RowMutation::DropTurn { .. }
+            | RowMutation::DropEvents { .. }
+            | RowMutation::DropRecords { .. } => match self.sessions.get_mut(key) {
                 Some(rows) => return rows.put(put),
-                None => return !matches!(put, Put::Place { .. } | Put::Side { .. }),
+                None => return !matches!(put, RowMutation::Place { .. } | RowMutation::Side { .. }),
             },
-            Put::Inherit { from, field, generation, len } => {
+            RowMutation::Inherit { from, field, generation, len } => {
                 let of = SessionKey::new(key.tenant.clone(), from.clone());
                 let source = self.sessions.get(&of).filter(|_| of != *key);
-                let is_here = |it: &&ItemRow| {
+                let is_here = |it: &&ListItemRow| {
                     let place = it.placement.as_ref();
                     place
                         .is_some_and(|it| it.field == *field && it.generation == *generation && it.seq < *len)
@@ -147,51 +154,51 @@ impl Model {
 }
 
 impl Rows {
-    fn put(&mut self, put: &Put) -> bool {
+    fn put(&mut self, put: &RowMutation) -> bool {
         match put.clone() {
-            Put::Head(row) => self.head = Some(row),
+            RowMutation::Head(row) => self.head = Some(row),
 
-            Put::Field(row) => replace(&mut self.fields, row, |it| it.name.clone()),
-            Put::DropField(name) => self.fields.retain(|it| it.name != name),
-            Put::Item(row) => return self.add_item(row),
-            Put::Place { item, placement } => return self.place(item, placement),
-            Put::Side { item, side } => match self.items.iter_mut().find(|it| it.no == item) {
+            RowMutation::Field(row) => replace(&mut self.fields, row, |it| it.name.clone()),
+            RowMutation::DropField(name) => self.fields.retain(|it| it.name != name),
+            RowMutation::Item(row) => return self.add_item(row),
+            RowMutation::Place { item, placement } => return self.place(item, placement),
+            RowMutation::Side { item, side } => match self.items.iter_mut().find(|it| it.no == item) {
                 Some(row) => row.side = Some(side),
                 None => return false,
             },
-            Put::Turn(row) => {
+            RowMutation::Turn(row) => {
                 let holds = |it: &TurnRow| it.no != row.no && it.key.is_some() && it.key == row.key;
                 if self.turns.iter().any(holds) {
                     return false;
                 }
                 replace(&mut self.turns, row, |it| it.no);
             }
-            Put::FreeKey { turn } => {
+            RowMutation::FreeKey { turn } => {
                 for it in self.turns.iter_mut().filter(|it| it.no == turn) {
                     (it.key, it.digest) = (None, None);
                 }
             }
-            Put::Wait(row) => replace(&mut self.waits, row, |it| it.no),
-            Put::Mail(row) => replace(&mut self.mail, row, |it| it.signal.clone()),
-            Put::DropMail(signal) => self.mail.retain(|it| it.signal != signal),
-            Put::Position(row) => replace(&mut self.positions, row, |it| it.invocation.clone()),
-            Put::DropPosition(of) => self.positions.retain(|it| it.invocation != of),
-            Put::Record(row) => replace(&mut self.records, row, |it| (it.turn, it.name.clone())),
-            Put::DropRecords { turn } => self.records.retain(|it| it.turn != turn),
-            Put::Event(row) => {
+            RowMutation::Wait(row) => replace(&mut self.waits, row, |it| it.no),
+            RowMutation::Mail(row) => replace(&mut self.mail, row, |it| it.signal.clone()),
+            RowMutation::DropMail(signal) => self.mail.retain(|it| it.signal != signal),
+            RowMutation::Position(row) => replace(&mut self.positions, row, |it| it.invocation.clone()),
+            RowMutation::DropPosition(of) => self.positions.retain(|it| it.invocation != of),
+            RowMutation::Record(row) => replace(&mut self.records, row, |it| (it.turn, it.name.clone())),
+            RowMutation::DropRecords { turn } => self.records.retain(|it| it.turn != turn),
+            RowMutation::Event(row) => {
                 if self.events.iter().any(|it| it.seq == row.seq) {
                     return false;
                 }
                 replace(&mut self.events, row, |it| it.seq);
             }
-            Put::DropTurn { turn } => return self.drop_turn(turn),
-            Put::DropEvents { before } => self.events.retain(|it| it.seq >= before),
-            Put::Counters(_)
-            | Put::Usage(_)
-            | Put::Inherit { .. }
-            | Put::Delete
-            | Put::Document { .. }
-            | Put::Audit(_) => {
+            RowMutation::DropTurn { turn } => return self.drop_turn(turn),
+            RowMutation::DropEvents { before } => self.events.retain(|it| it.seq >= before),
+            RowMutation::Counters(_)
+            | RowMutation::Usage(_)
+            | RowMutation::Inherit { .. }
+            | RowMutation::Delete
+            | RowMutation::Document { .. }
+            | RowMutation::Audit(_) => {
                 unreachable!("not of a session's rows")
             }
         }
@@ -203,7 +210,7 @@ impl Rows {
             return true;
         };
         let runs = self.turns.iter().any(|it| it.invocation == of && !it.status.is_ended());
-        if runs || self.waits.iter().any(|it| it.invocation == of && it.status == WaitStatus::Pending) {
+        if runs || self.waits.iter().any(|it| it.invocation == of && it.status == StoredWaitStatus::Pending) {
             return false;
         }
         self.turns.retain(|it| it.no != no);
@@ -213,7 +220,7 @@ impl Rows {
         true
     }
 
-    fn add_item(&mut self, row: ItemRow) -> bool {
+    fn add_item(&mut self, row: ListItemRow) -> bool {
         let is_taken = row.placement.as_ref().is_some_and(|it| self.is_taken(it));
         if is_taken || self.items.iter().any(|it| it.no == row.no) {
             return false;
@@ -222,7 +229,7 @@ impl Rows {
         true
     }
 
-    fn place(&mut self, item: u64, placement: Placement) -> bool {
+    fn place(&mut self, item: u64, placement: ItemPlacement) -> bool {
         let is_taken = self.is_taken(&placement);
         match self.items.iter_mut().find(|it| it.no == item) {
             Some(it) if it.placement.is_none() && !is_taken => it.placement = Some(placement),
@@ -231,7 +238,7 @@ impl Rows {
         true
     }
 
-    fn is_taken(&self, place: &Placement) -> bool {
+    fn is_taken(&self, place: &ItemPlacement) -> bool {
         self.items.iter().any(|it| it.placement.as_ref() == Some(place))
     }
 }
@@ -250,9 +257,9 @@ async fn same_session(store: &MemoryStore, model: &Model, key: &SessionKey) {
     same_items(store, rows, key).await;
     same_turns(store, rows, key).await;
     assert_eq!(store.mail(key).await.unwrap(), rows.mail);
-    assert_eq!(store.usage(&UsageOf::Session(key.clone())).await.unwrap(), rows.usage);
+    assert_eq!(store.usage(&UsageRowQuery::Session(key.clone())).await.unwrap(), rows.usage);
     let of_tenant = model.usage.get(&key.tenant).cloned().unwrap_or_default();
-    assert_eq!(store.usage(&UsageOf::Tenant(key.tenant.clone())).await.unwrap(), of_tenant);
+    assert_eq!(store.usage(&UsageRowQuery::Tenant(key.tenant.clone())).await.unwrap(), of_tenant);
     for name in NAMES {
         let of = invocation(name);
         let expected = rows.positions.iter().find(|it| it.invocation == of);
@@ -275,8 +282,8 @@ async fn same_items(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
         assert_eq!(store.items(key, &ItemRange::Turn(from)).await.unwrap(), expected);
     }
     for (field, generation, from) in NAMES.iter().flat_map(|it| [(it, 0, 0), (it, 1, 1)]) {
-        let seq = |it: &ItemRow| {
-            let is_here = |it: &&Placement| it.field == **field && it.generation == generation;
+        let seq = |it: &ListItemRow| {
+            let is_here = |it: &&ItemPlacement| it.field == **field && it.generation == generation;
             it.placement.as_ref().filter(is_here).map(|it| it.seq).filter(|it| *it >= from)
         };
         let mut expected: Vec<_> = rows.items.iter().filter(|it| seq(it).is_some()).cloned().collect();
@@ -289,19 +296,19 @@ async fn same_items(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
 
 async fn same_turns(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
     let one = |it: &str| it.to_owned();
-    let mut queries = vec![TurnQuery::Open, TurnQuery::From { no: 1, limit: 2 }, TurnQuery::No(2)];
-    queries.extend(NAMES.map(|it| TurnQuery::Key(one(it))));
-    queries.extend(NAMES.map(|it| TurnQuery::Invocation(invocation(it))));
+    let mut queries = vec![TurnRowQuery::Open, TurnRowQuery::From { no: 1, limit: 2 }, TurnRowQuery::No(2)];
+    queries.extend(NAMES.map(|it| TurnRowQuery::Key(one(it))));
+    queries.extend(NAMES.map(|it| TurnRowQuery::Invocation(invocation(it))));
     for query in queries {
         let passes = |it: &&TurnRow| match &query {
-            TurnQuery::No(no) => it.no == *no,
-            TurnQuery::Key(key) => it.key.as_ref() == Some(key),
-            TurnQuery::Invocation(of) => it.invocation == *of,
-            TurnQuery::Open => !it.status.is_ended(),
-            TurnQuery::From { no, .. } => it.no >= *no,
+            TurnRowQuery::No(no) => it.no == *no,
+            TurnRowQuery::Key(key) => it.key.as_ref() == Some(key),
+            TurnRowQuery::Invocation(of) => it.invocation == *of,
+            TurnRowQuery::Open => !it.status.is_ended(),
+            TurnRowQuery::From { no, .. } => it.no >= *no,
         };
         let mut expected: Vec<_> = rows.turns.iter().filter(passes).cloned().collect();
-        if let TurnQuery::From { .. } = query {
+        if let TurnRowQuery::From { .. } = query {
             expected.truncate(2);
         }
         assert_eq!(store.turns(key, &query).await.unwrap(), expected, "{query:?}");
@@ -315,33 +322,35 @@ async fn same_across(store: &MemoryStore, model: &Model) {
         .iter()
         .flat_map(|(key, rows)| rows.waits.iter().map(|it| (key.clone(), it.clone())))
         .collect();
-    let mut queries: Vec<_> = keys().into_iter().map(WaitQuery::Pending).collect();
+    let mut queries: Vec<_> = keys().into_iter().map(WaitRowQuery::Pending).collect();
     for tenant in ["a", "b"].map(|it| key_of(it, "x").tenant) {
-        queries.push(WaitQuery::PendingOf(tenant.clone(), u64::MAX));
+        queries.push(WaitRowQuery::PendingOf(tenant.clone(), u64::MAX));
         for name in NAMES {
-            queries.push(WaitQuery::SignalOf(tenant.clone(), name.to_owned(), u64::MAX));
-            queries.push(WaitQuery::Invocation(tenant.clone(), invocation(name)));
+            queries.push(WaitRowQuery::SignalOf(tenant.clone(), name.to_owned(), u64::MAX));
+            queries.push(WaitRowQuery::Invocation(tenant.clone(), invocation(name)));
         }
     }
-    queries.extend(keys().into_iter().map(|it| WaitQuery::Signal(it, NAMES[0].to_owned())));
+    queries.extend(keys().into_iter().map(|it| WaitRowQuery::Signal(it, NAMES[0].to_owned())));
     for query in queries {
         let passes = |(key, it): &&(SessionKey, WaitRow)| {
-            let is_pending = it.status == WaitStatus::Pending;
+            let is_pending = it.status == StoredWaitStatus::Pending;
             match &query {
-                WaitQuery::Pending(of) => key == of && is_pending,
-                WaitQuery::PendingOf(tenant, _) => key.tenant == *tenant && is_pending,
-                WaitQuery::Signal(of, signal) => key == of && it.signal == *signal,
-                WaitQuery::SignalOf(tenant, signal, _) => {
+                WaitRowQuery::Pending(of) => key == of && is_pending,
+                WaitRowQuery::PendingOf(tenant, _) => key.tenant == *tenant && is_pending,
+                WaitRowQuery::Signal(of, signal) => key == of && it.signal == *signal,
+                WaitRowQuery::SignalOf(tenant, signal, _) => {
                     key.tenant == *tenant && it.signal == *signal && is_pending
                 }
-                WaitQuery::Invocation(tenant, of) => key.tenant == *tenant && it.invocation == *of,
+                WaitRowQuery::Invocation(tenant, of) => key.tenant == *tenant && it.invocation == *of,
             }
         };
         let expected: Vec<_> = waits.iter().filter(passes).cloned().collect();
         assert_eq!(store.waits(&query).await.unwrap(), expected, "{query:?}");
     }
-    let mut due: Vec<_> =
-        waits.iter().filter(|(_, it)| it.status == WaitStatus::Pending && it.deadline.is_some()).collect();
+    let mut due: Vec<_> = waits
+        .iter()
+        .filter(|(_, it)| it.status == StoredWaitStatus::Pending && it.deadline.is_some())
+        .collect();
     due.sort_by_key(|(_, it)| it.deadline);
     let found = store.deadlines(None, u64::MAX).await.unwrap();
     assert_eq!(found.iter().collect::<Vec<_>>(), due);

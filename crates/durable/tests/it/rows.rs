@@ -1,8 +1,9 @@
 //! Plain rows for tests.
 
 use singletree_durable::{
-    Batch, Fence, Head, InvocationId, ItemRow, Journal, Json, Put, SessionId, SessionKey, TenantId,
-    Timestamp, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    Batch, FencingToken, InvocationId, Journal, JsonDocument, ListItemRow, RowMutation, SessionHead,
+    SessionId, SessionKey, StoredTurnKind, StoredTurnStatus, StoredWaitStatus, TenantId, Timestamp, TurnRow,
+    WaitRow,
 };
 
 pub(crate) fn key_of(tenant: &str, session: &str) -> SessionKey {
@@ -21,8 +22,8 @@ pub(crate) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-pub(crate) fn head(version: u64) -> Head {
-    Head {
+pub(crate) fn head(version: u64) -> SessionHead {
+    SessionHead {
         agent: "agent".to_owned(),
         graph: "graph".to_owned(),
         schema_version: "v1".to_owned(),
@@ -35,18 +36,18 @@ pub(crate) fn head(version: u64) -> Head {
     }
 }
 
-pub(crate) fn item(no: u64) -> ItemRow {
-    ItemRow { no, turn: 0, placement: None, body: Json::from_text(no.to_string()), side: None }
+pub(crate) fn item(no: u64) -> ListItemRow {
+    ListItemRow { no, turn: 0, placement: None, body: JsonDocument::from_text(no.to_string()), side: None }
 }
 
-pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
+pub(crate) fn turn(no: u64, status: StoredTurnStatus) -> TurnRow {
     TurnRow {
         no,
         invocation: invocation("inv"),
         ordinal: 0,
-        kind: TurnKind::Message,
+        kind: StoredTurnKind::Message,
         status,
-        fence: Fence(1),
+        fence: FencingToken(1),
         deaths: 0,
         agent: "agent".to_owned(),
         graph: "graph".to_owned(),
@@ -61,7 +62,7 @@ pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
     }
 }
 
-pub(crate) fn wait(no: u64, status: WaitStatus) -> WaitRow {
+pub(crate) fn wait(no: u64, status: StoredWaitStatus) -> WaitRow {
     WaitRow {
         no,
         signal: "signal".to_owned(),
@@ -81,7 +82,7 @@ pub(crate) fn wait(no: u64, status: WaitStatus) -> WaitRow {
     }
 }
 
-pub(crate) fn batch(journal: &dyn Journal, puts: impl Into<Vec<Put>>) -> Batch {
+pub(crate) fn batch(journal: &dyn Journal, puts: impl Into<Vec<RowMutation>>) -> Batch {
     let mut batch = Batch::new(key(), journal.fence());
     batch.puts = puts.into();
     batch

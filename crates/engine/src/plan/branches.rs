@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use super::field::FieldFault;
 use super::item::Item;
-use super::list::List;
+use super::list::PersistentList;
 use super::policy::ErrorPolicy;
-use super::problem::{Problem, ProblemKind, Warning};
-use super::projection::{Check, Crossing, Projection, contribution};
-use super::schema::Schema;
-use super::slot::Slot;
+use super::problem::{GraphProblem, GraphProblemKind, GraphWarning};
+use super::projection::{MappingChecker, Projection, ResolvedProjection, contribution};
+use super::schema::StateSchema;
+use super::slot::FieldContent;
 use super::snapshot::Snapshot;
 use super::state::OfState;
-use super::update::Update;
+use super::update::StateUpdate;
 
 /// Parallel branches as declared, by names.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct BranchesDraft {
 pub(crate) struct BranchDraft {
     pub(crate) name: String,
     /// The schema of the graph that it runs.
-    pub(crate) subgraph: Option<Arc<Schema>>,
+    pub(crate) subgraph: Option<Arc<StateSchema>>,
     /// Whether it calls a function.
     pub(crate) call: bool,
     /// (child field, parent field)
@@ -58,14 +58,14 @@ pub(crate) struct BranchesPlan {
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) error_policy: ErrorPolicy,
     errors_field: Option<usize>,
-    parent: Arc<Schema>,
+    parent: Arc<StateSchema>,
 }
 
 /// One branch with its names resolved.
 pub(crate) struct BranchPlan {
     pub(crate) name: Arc<str>,
     /// The fields that cross the boundary of its graph; none for a function, which works on the parent's state.
-    inner: Option<(Crossing, Arc<Schema>)>,
+    inner: Option<(ResolvedProjection, Arc<StateSchema>)>,
     pub(crate) when: Option<OfState<bool>>,
 }
 
@@ -83,27 +83,27 @@ impl BranchesDraft {
     pub(crate) fn resolve(
         &self,
         node: &str,
-        parent: &Arc<Schema>,
-        problems: &mut Vec<Problem>,
+        parent: &Arc<StateSchema>,
+        problems: &mut Vec<GraphProblem>,
     ) -> Option<BranchesPlan> {
         let before = problems.len();
         if self.branches.is_empty() {
             let message = format!("node '{node}' declares no branches");
-            problems.push(Problem::new(ProblemKind::ParallelBranchesNoBranches, message));
+            problems.push(GraphProblem::new(GraphProblemKind::ParallelBranchesNoBranches, message));
         }
         let mut names = HashSet::new();
         for branch in &self.branches {
             if branch.name.is_empty() {
                 let message = format!("a branch of node '{node}' has no name");
-                problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+                problems.push(GraphProblem::new(GraphProblemKind::InvalidDeclaration, message));
             } else if !names.insert(branch.name.as_str()) {
                 let message = format!("branch '{}' of node '{node}' is declared twice", branch.name);
-                problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+                problems.push(GraphProblem::new(GraphProblemKind::InvalidDeclaration, message));
             }
         }
         let branches: Vec<_> =
             self.branches.iter().filter_map(|branch| branch.resolve(node, parent, problems)).collect();
-        let mut check = Check { node, problems };
+        let mut check = MappingChecker { node, problems };
         let errors_field =
             self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
         (problems.len() == before).then(|| BranchesPlan {
@@ -117,11 +117,16 @@ impl BranchesDraft {
 }
 
 impl BranchDraft {
-    fn resolve(&self, node: &str, parent: &Schema, problems: &mut Vec<Problem>) -> Option<BranchPlan> {
+    fn resolve(
+        &self,
+        node: &str,
+        parent: &StateSchema,
+        problems: &mut Vec<GraphProblem>,
+    ) -> Option<BranchPlan> {
         let named = format!("branch '{}' of node '{node}'", self.name);
         let mut invalid = |what: &str| {
             let message = format!("{named} declares {what}");
-            problems.push(Problem::new(ProblemKind::ParallelBranchesInvalidBranchSpec, message));
+            problems.push(GraphProblem::new(GraphProblemKind::ParallelBranchesInvalidBranchSpec, message));
         };
         let inner = match (&self.subgraph, self.call) {
             (Some(child), false) => Some(child),
@@ -170,15 +175,17 @@ impl BranchPlan {
     }
 
     /// Returns the contribution of a finished walk: the fields that go out, by their names in the child.
-    pub(crate) fn contribution(&self, ended: &Snapshot) -> Update {
-        self.inner.as_ref().map_or_else(Update::new, |(crossing, _)| contribution(&crossing.outward, ended))
+    pub(crate) fn contribution(&self, ended: &Snapshot) -> StateUpdate {
+        self.inner
+            .as_ref()
+            .map_or_else(StateUpdate::new, |(crossing, _)| contribution(&crossing.outward, ended))
     }
 
     /// Returns a contribution under the parent's field names. A field that it lacks is left alone (pipeline-utilities
     /// §11.7).
-    fn outward(&self, parent: &Schema, update: &Update) -> Update {
+    fn outward(&self, parent: &StateSchema, update: &StateUpdate) -> StateUpdate {
         let Some((crossing, child)) = &self.inner else { return update.clone() };
-        crossing.outward.iter().fold(Update::new(), |contributed, (to, from)| {
+        crossing.outward.iter().fold(StateUpdate::new(), |contributed, (to, from)| {
             let name = child.fields()[*from].name();
             match update.last(name) {
                 Some(slot) => contributed.with(parent.fields()[*to].name().to_owned(), slot.clone()),
@@ -191,13 +198,13 @@ impl BranchPlan {
 impl BranchesPlan {
     /// Combines the contributions of branches, in the order of declaration: each contribution passes its reducer by
     /// itself. Then the errors.
-    pub(crate) fn fan_in(&self, contributed: &[(usize, &Update)], errors: Vec<Item>) -> Update {
-        let update = contributed.iter().fold(Update::new(), |update, (branch, contribution)| {
+    pub(crate) fn fan_in(&self, contributed: &[(usize, &StateUpdate)], errors: Vec<Item>) -> StateUpdate {
+        let update = contributed.iter().fold(StateUpdate::new(), |update, (branch, contribution)| {
             update.and(self.branches[*branch].outward(&self.parent, contribution))
         });
         match self.errors_field {
             Some(at) => {
-                let records = Slot::Many(errors.into_iter().collect::<List>());
+                let records = FieldContent::Many(errors.into_iter().collect::<PersistentList>());
                 update.with(self.parent.fields()[at].name().to_owned(), records)
             }
             None => update,
@@ -205,9 +212,9 @@ impl BranchesPlan {
     }
 
     /// Warns of fields that a branch sends round through a reducer that would merge them twice.
-    pub(crate) fn warnings(&self, node: &str) -> Vec<Warning> {
+    pub(crate) fn warnings(&self, node: &str) -> Vec<GraphWarning> {
         let crossings = self.branches.iter().filter_map(|branch| branch.inner.as_ref());
         let round = crossings.flat_map(|(crossing, _)| crossing.round_trips(&self.parent));
-        round.map(|round| Warning::round_trip(node, round)).collect()
+        round.map(|round| GraphWarning::round_trip(node, round)).collect()
     }
 }

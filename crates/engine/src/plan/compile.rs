@@ -4,20 +4,20 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::branches::BranchesDraft;
-use super::edge::{Edge, Target};
+use super::edge::{GraphEdge, Target};
 use super::fan_out::FanOutDraft;
-use super::problem::{Problem, ProblemKind, Warning};
+use super::problem::{GraphProblem, GraphProblemKind, GraphWarning};
 use super::projection::Projection;
-use super::schema::Schema;
+use super::schema::StateSchema;
 use super::session::SessionShape;
-use super::topology::{Kind, Node, Topology};
+use super::topology::{GraphTopology, TopologyNode, TopologyNodeKind};
 
 /// The declarations that a builder has collected.
 #[derive(Debug)]
-pub(crate) struct Draft {
-    pub(crate) schema: Arc<Schema>,
+pub(crate) struct GraphDraft {
+    pub(crate) schema: Arc<StateSchema>,
     pub(crate) nodes: Vec<DraftNode>,
-    pub(crate) edges: Vec<(String, Edge)>,
+    pub(crate) edges: Vec<(String, GraphEdge)>,
     pub(crate) entry: Option<String>,
     pub(crate) session: SessionShape,
 }
@@ -25,21 +25,21 @@ pub(crate) struct Draft {
 #[derive(Debug)]
 pub(crate) struct DraftNode {
     pub(crate) name: String,
-    pub(crate) kind: DraftKind,
+    pub(crate) kind: DraftNodeKind,
 }
 
 /// The kind of a declared node, with the schema of the graph inside and the declared projection.
 #[derive(Debug)]
-pub(crate) enum DraftKind {
+pub(crate) enum DraftNodeKind {
     Function,
-    Subgraph(Arc<Schema>, Projection),
-    FanOut(Arc<Schema>, FanOutDraft),
+    Subgraph(Arc<StateSchema>, Projection),
+    FanOut(Arc<StateSchema>, FanOutDraft),
     Branches(BranchesDraft),
 }
 
 /// Checks a draft. Problems come in a fixed order, so that the first one is the same every time (D23): reducers, entry,
 /// edges, projections, fan-outs and branches, reachability.
-pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Problem>> {
+pub(crate) fn compile(draft: GraphDraft) -> Result<(GraphTopology, Vec<GraphWarning>), Vec<GraphProblem>> {
     let mut problems = Vec::new();
     check_schema(&draft.schema, &mut problems);
     let by_name = check_names(&draft, &mut problems);
@@ -50,7 +50,7 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
     for (node, edge) in draft.nodes.iter().zip(edges) {
         let name: Arc<str> = node.name.as_str().into();
         let kind = resolve(node, &draft.schema, &mut warnings, &mut problems);
-        nodes.push(Node { alone: Arc::new([name.clone()]), name, kind, edge });
+        nodes.push(TopologyNode { alone: Arc::new([name.clone()]), name, kind, edge });
     }
     let session = draft.session.resolve(&draft.schema, &mut problems);
     if let Some(entry) = entry {
@@ -58,7 +58,7 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
     }
     match entry {
         Some(entry) if problems.is_empty() => {
-            Ok((Topology { schema: draft.schema, nodes, by_name, entry, session }, warnings))
+            Ok((GraphTopology { schema: draft.schema, nodes, by_name, entry, session }, warnings))
         }
         _ => Err(problems),
     }
@@ -67,106 +67,106 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
 /// Resolves the fields that cross a node's boundary.
 fn resolve(
     node: &DraftNode,
-    schema: &Arc<Schema>,
-    warnings: &mut Vec<Warning>,
-    problems: &mut Vec<Problem>,
-) -> Kind {
+    schema: &Arc<StateSchema>,
+    warnings: &mut Vec<GraphWarning>,
+    problems: &mut Vec<GraphProblem>,
+) -> TopologyNodeKind {
     match &node.kind {
-        DraftKind::Function => Kind::Function,
-        DraftKind::Subgraph(child, projection) => {
+        DraftNodeKind::Function => TopologyNodeKind::Function,
+        DraftNodeKind::Subgraph(child, projection) => {
             let crossing = projection.resolve(&node.name, schema, child, problems);
             let round = crossing.round_trips(schema).into_iter();
-            warnings.extend(round.map(|round| Warning::round_trip(&node.name, round)));
-            Kind::Subgraph { crossing }
+            warnings.extend(round.map(|round| GraphWarning::round_trip(&node.name, round)));
+            TopologyNodeKind::Subgraph { crossing }
         }
-        DraftKind::FanOut(child, fan_out) => match fan_out.resolve(&node.name, schema, child, problems) {
+        DraftNodeKind::FanOut(child, fan_out) => match fan_out.resolve(&node.name, schema, child, problems) {
             Some(plan) => {
                 warnings.extend(plan.warnings(&node.name));
-                Kind::FanOut { plan: Arc::new(plan) }
+                TopologyNodeKind::FanOut { plan: Arc::new(plan) }
             }
             // A problem was found: nothing is made of this topology.
-            None => Kind::Function,
+            None => TopologyNodeKind::Function,
         },
-        DraftKind::Branches(branches) => match branches.resolve(&node.name, schema, problems) {
+        DraftNodeKind::Branches(branches) => match branches.resolve(&node.name, schema, problems) {
             Some(plan) => {
                 warnings.extend(plan.warnings(&node.name));
-                Kind::Branches { plan: Arc::new(plan) }
+                TopologyNodeKind::Branches { plan: Arc::new(plan) }
             }
-            None => Kind::Function,
+            None => TopologyNodeKind::Function,
         },
     }
 }
 
-fn check_schema(schema: &Schema, problems: &mut Vec<Problem>) {
+fn check_schema(schema: &StateSchema, problems: &mut Vec<GraphProblem>) {
     let faults = schema.fields().iter().flat_map(|field| {
         let name = field.name().to_owned();
         let faults =
             field.reducers.iter().filter_map(|reducer| Some((reducer.name(), reducer.misconfigured()?)));
         faults.map(move |(reducer, fault)| format!("field '{name}', reducer {reducer}: {fault}"))
     });
-    problems.extend(faults.map(|it| Problem::new(ProblemKind::ReducerConfigurationInvalid, it)));
+    problems.extend(faults.map(|it| GraphProblem::new(GraphProblemKind::ReducerConfigurationInvalid, it)));
     for field in schema.fields().iter().filter(|field| field.reducers.len() > 1) {
         let message = format!("field '{}' declares {} reducers", field.name(), field.reducers.len());
-        problems.push(Problem::new(ProblemKind::ConflictingReducers, message));
+        problems.push(GraphProblem::new(GraphProblemKind::ConflictingReducers, message));
     }
     for field in schema.fields() {
         if let Some(Err(fault)) = field.default().map(|it| field.check_slot(it)) {
             let message = format!("the default of field '{}' is not of its type: {fault}", field.name());
-            problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+            problems.push(GraphProblem::new(GraphProblemKind::InvalidDeclaration, message));
         }
     }
     for name in schema.repeated() {
         let message = format!("field '{name}' is declared twice");
-        problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+        problems.push(GraphProblem::new(GraphProblemKind::InvalidDeclaration, message));
     }
 }
 
-fn check_names(draft: &Draft, problems: &mut Vec<Problem>) -> HashMap<Arc<str>, usize> {
+fn check_names(draft: &GraphDraft, problems: &mut Vec<GraphProblem>) -> HashMap<Arc<str>, usize> {
     let mut by_name = HashMap::with_capacity(draft.nodes.len());
     for (at, node) in draft.nodes.iter().enumerate() {
         if by_name.insert(Arc::from(node.name.as_str()), at).is_some() {
             let message = format!("node '{}' is declared twice", node.name);
-            problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+            problems.push(GraphProblem::new(GraphProblemKind::InvalidDeclaration, message));
         }
     }
     by_name
 }
 
 fn check_entry(
-    draft: &Draft,
+    draft: &GraphDraft,
     by_name: &HashMap<Arc<str>, usize>,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<GraphProblem>,
 ) -> Option<usize> {
     let Some(entry) = &draft.entry else {
-        problems.push(Problem::new(ProblemKind::NoDeclaredEntry, "no entry node is declared"));
+        problems.push(GraphProblem::new(GraphProblemKind::NoDeclaredEntry, "no entry node is declared"));
         return None;
     };
     let found = by_name.get(entry.as_str()).copied();
     if found.is_none() {
         let message = format!("the entry '{entry}' is not a declared node");
-        problems.push(Problem::new(ProblemKind::NoDeclaredEntry, message));
+        problems.push(GraphProblem::new(GraphProblemKind::NoDeclaredEntry, message));
     }
     found
 }
 
 /// Gives each node its one edge; a node may have none (R20), which is found when it completes.
 fn check_edges(
-    draft: &Draft,
+    draft: &GraphDraft,
     by_name: &HashMap<Arc<str>, usize>,
-    problems: &mut Vec<Problem>,
-) -> Vec<Option<Edge>> {
-    let mut edges: Vec<Option<Edge>> = draft.nodes.iter().map(|_| None).collect();
+    problems: &mut Vec<GraphProblem>,
+) -> Vec<Option<GraphEdge>> {
+    let mut edges: Vec<Option<GraphEdge>> = draft.nodes.iter().map(|_| None).collect();
     let mut several = Vec::new();
     for (from, edge) in &draft.edges {
         let dangling = |name: &str| {
-            Problem::new(
-                ProblemKind::DanglingEdge,
+            GraphProblem::new(
+                GraphProblemKind::DanglingEdge,
                 format!("an edge names node '{name}', which is not declared"),
             )
         };
         let targets = match edge {
-            Edge::Static(target) => std::slice::from_ref(target),
-            Edge::Conditional { targets, .. } => targets.as_deref().unwrap_or_default(),
+            GraphEdge::Static(target) => std::slice::from_ref(target),
+            GraphEdge::Conditional { targets, .. } => targets.as_deref().unwrap_or_default(),
         };
         for target in targets {
             match target {
@@ -178,7 +178,7 @@ fn check_edges(
             None => problems.push(dangling(from)),
             Some(at) if edges[*at].is_some() => {
                 let message = format!("node '{from}' has more than one outgoing edge");
-                several.push(Problem::new(ProblemKind::MultipleOutgoingEdges, message));
+                several.push(GraphProblem::new(GraphProblemKind::MultipleOutgoingEdges, message));
             }
             Some(at) => edges[*at] = Some(edge.clone()),
         }
@@ -189,19 +189,19 @@ fn check_edges(
 
 /// Finds nodes without a path from the entry. A conditional edge that declares no targets may lead anywhere.
 fn check_reachable(
-    nodes: &[Node],
+    nodes: &[TopologyNode],
     by_name: &HashMap<Arc<str>, usize>,
     entry: usize,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<GraphProblem>,
 ) {
     let mut seen = HashSet::from([entry]);
     let mut queue = VecDeque::from([entry]);
     while let Some(at) = queue.pop_front() {
         let targets: Vec<&Target> = match &nodes[at].edge {
             None => Vec::new(),
-            Some(Edge::Static(target)) => vec![target],
-            Some(Edge::Conditional { targets: Some(targets), .. }) => targets.iter().collect(),
-            Some(Edge::Conditional { targets: None, .. }) => return,
+            Some(GraphEdge::Static(target)) => vec![target],
+            Some(GraphEdge::Conditional { targets: Some(targets), .. }) => targets.iter().collect(),
+            Some(GraphEdge::Conditional { targets: None, .. }) => return,
         };
         let found = targets.into_iter().filter_map(|target| match target {
             Target::Node(name) => by_name.get(name.as_str()).copied(),
@@ -210,9 +210,9 @@ fn check_reachable(
         queue.extend(found.filter(|found| seen.insert(*found)));
     }
     // Of two nodes with one name, which is told of already, an edge reaches only one.
-    let named = |at: usize, node: &Node| by_name.get(&node.name) == Some(&at);
+    let named = |at: usize, node: &TopologyNode| by_name.get(&node.name) == Some(&at);
     for (_, node) in nodes.iter().enumerate().filter(|(at, node)| !seen.contains(at) && named(*at, node)) {
         let message = format!("node '{}' has no path from the entry", node.name);
-        problems.push(Problem::new(ProblemKind::UnreachableNode, message));
+        problems.push(GraphProblem::new(GraphProblemKind::UnreachableNode, message));
     }
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Where a run stands: one frame for each graph that is entered, outermost first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cursor {
+pub struct GraphCursor {
     /// The frames. Never empty.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<CursorFrame>,
     /// The number of the next step; steps count node executions over the whole invocation (graph-engine §6).
     pub next_step: u64,
 }
@@ -18,11 +18,11 @@ pub struct Cursor {
 /// How far one graph is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Frame {
+pub struct CursorFrame {
     /// The node.
     pub node: String,
     /// Where the run is with respect to it.
-    pub at: Position,
+    pub at: FramePosition,
     /// The attempt that runs or ran (graph-engine §6).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
@@ -36,7 +36,7 @@ fn is_zero(number: &u32) -> bool {
 /// Where a run is with respect to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Position {
+pub enum FramePosition {
     /// The node has not run, or must run again.
     Before,
     /// The node is a subgraph and its own graph is entered: the next frame says how far that is.

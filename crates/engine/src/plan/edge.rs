@@ -11,10 +11,10 @@ use super::snapshot::Snapshot;
 
 /// The end of a graph, as a routing target. It is no node name: a node may be called "END".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End;
+pub struct GraphEnd;
 
 /// The end of a graph, as a routing target.
-pub const END: End = End;
+pub const END: GraphEnd = GraphEnd;
 
 /// Where an edge leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,8 +26,8 @@ pub enum Target {
     End,
 }
 
-impl From<End> for Target {
-    fn from(End: End) -> Self {
+impl From<GraphEnd> for Target {
+    fn from(GraphEnd: GraphEnd) -> Self {
         Self::End
     }
 }
@@ -54,7 +54,7 @@ impl fmt::Display for Target {
 }
 
 /// The return type of a conditional edge's function: a target, or a failure (`edge_exception`).
-pub trait Route {
+pub trait IntoTarget {
     /// Returns the target.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ pub trait Route {
 
 macro_rules! routes {
     ($($type:ty),*) => {$(
-        impl Route for $type {
+        impl IntoTarget for $type {
             fn route(self) -> Result<Target, BoxError> {
                 Ok(self.into())
             }
@@ -72,27 +72,27 @@ macro_rules! routes {
     )*};
 }
 
-routes!(Target, End, String, &str);
+routes!(Target, GraphEnd, String, &str);
 
-impl<T: Into<Target>, E: Into<BoxError>> Route for Result<T, E> {
+impl<T: Into<Target>, E: Into<BoxError>> IntoTarget for Result<T, E> {
     fn route(self) -> Result<Target, BoxError> {
         self.map(Into::into).map_err(Into::into)
     }
 }
 
 /// A function that chooses the target by the state after the node's update.
-pub(crate) type Choose = Arc<dyn Fn(&Snapshot) -> Result<Target, BoxError> + Send + Sync>;
+pub(crate) type TargetFunction = Arc<dyn Fn(&Snapshot) -> Result<Target, BoxError> + Send + Sync>;
 
 /// The one outgoing edge of a node.
 #[derive(Clone)]
-pub(crate) enum Edge {
+pub(crate) enum GraphEdge {
     /// Always to the same target.
     Static(Target),
     /// To where the function says; the targets that it may name, when they were declared.
-    Conditional { choose: Choose, targets: Option<Vec<Target>> },
+    Conditional { choose: TargetFunction, targets: Option<Vec<Target>> },
 }
 
-impl fmt::Debug for Edge {
+impl fmt::Debug for GraphEdge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Static(target) => write!(f, "-> {target}"),

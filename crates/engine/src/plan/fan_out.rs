@@ -8,20 +8,20 @@ use serde_json::Value;
 
 use super::field::FieldFault;
 use super::item::Item;
-use super::list::List;
+use super::list::PersistentList;
 use super::policy::ErrorPolicy;
-use super::problem::{Problem, ProblemKind, Warning};
-use super::projection::{Check, Crossing, contribution};
-use super::schema::Schema;
-use super::shape::Shape;
-use super::slot::Slot;
+use super::problem::{GraphProblem, GraphProblemKind, GraphWarning};
+use super::projection::{MappingChecker, ResolvedProjection, contribution};
+use super::schema::StateSchema;
+use super::shape::FieldShape;
+use super::slot::FieldContent;
 use super::snapshot::Snapshot;
 use super::state::OfState;
-use super::update::Update;
+use super::update::StateUpdate;
 
 /// The behaviour of a fan-out that has no instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum OnEmpty {
+pub enum EmptyFanOutPolicy {
     /// It fails (`fan_out_empty`): an empty list is usually a mistake.
     #[default]
     Raise,
@@ -31,12 +31,12 @@ pub enum OnEmpty {
 
 /// A number that is fixed or a function of the state.
 #[derive(Clone)]
-pub(crate) enum By<T> {
+pub(crate) enum FixedOrComputed<T> {
     Fixed(T),
     Function(OfState<T>),
 }
 
-impl<T: fmt::Debug> fmt::Debug for By<T> {
+impl<T: fmt::Debug> fmt::Debug for FixedOrComputed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(number) => number.fmt(f),
@@ -50,48 +50,48 @@ impl<T: fmt::Debug> fmt::Debug for By<T> {
 pub(crate) struct FanOutDraft {
     /// (parent field, child field)
     pub(crate) items: Option<(String, String)>,
-    pub(crate) count: Option<By<i64>>,
+    pub(crate) count: Option<FixedOrComputed<i64>>,
     /// (child field, parent field)
     pub(crate) collect: Option<(String, String)>,
     /// (child field, parent field)
     pub(crate) inputs: Vec<(String, String)>,
     /// (parent field, child field)
     pub(crate) extra_outputs: Vec<(String, String)>,
-    pub(crate) concurrency: By<Option<i64>>,
+    pub(crate) concurrency: FixedOrComputed<Option<i64>>,
     pub(crate) error_policy: ErrorPolicy,
     pub(crate) errors_field: Option<String>,
-    pub(crate) on_empty: OnEmpty,
+    pub(crate) on_empty: EmptyFanOutPolicy,
     pub(crate) count_field: Option<String>,
 }
 
 /// Where the instances come from.
 #[derive(Debug, Clone)]
-pub(crate) enum Source {
+pub(crate) enum InstanceSource {
     /// One for each item of a parent's list, which goes into a child field.
     Items { from: usize, to: usize },
     /// So many.
-    Count(By<i64>),
+    Count(FixedOrComputed<i64>),
 }
 
 /// A contribution as records have it: the collected value, and the others by the parent's field.
-type Stored<'a> = (Option<Item>, Vec<(&'a str, Item)>);
+type StoredContribution<'a> = (Option<Item>, Vec<(&'a str, Item)>);
 
 /// A fan-out with its names resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct FanOutPlan {
-    pub(crate) source: Source,
-    inputs: Crossing,
+    pub(crate) source: InstanceSource,
+    inputs: ResolvedProjection,
     /// Pairs of (parent field, child field): the collected one first.
     outputs: Vec<(usize, usize)>,
     /// Whether the first of them is the collected one.
     collects: bool,
-    pub(crate) concurrency: By<Option<i64>>,
+    pub(crate) concurrency: FixedOrComputed<Option<i64>>,
     pub(crate) error_policy: ErrorPolicy,
     errors_field: Option<usize>,
-    pub(crate) on_empty: OnEmpty,
+    pub(crate) on_empty: EmptyFanOutPolicy,
     count_field: Option<usize>,
-    parent: Arc<Schema>,
-    child: Arc<Schema>,
+    parent: Arc<StateSchema>,
+    child: Arc<StateSchema>,
 }
 
 impl FanOutDraft {
@@ -99,22 +99,22 @@ impl FanOutDraft {
     pub(crate) fn resolve(
         &self,
         node: &str,
-        parent: &Arc<Schema>,
-        child: &Arc<Schema>,
-        problems: &mut Vec<Problem>,
+        parent: &Arc<StateSchema>,
+        child: &Arc<StateSchema>,
+        problems: &mut Vec<GraphProblem>,
     ) -> Option<FanOutPlan> {
         let before = problems.len();
         let source = self.resolve_source(node, (parent, child), problems);
-        let mut check = Check { node, problems };
+        let mut check = MappingChecker { node, problems };
         let inward = self.inputs.iter().filter_map(|(to, from)| check.copied((child, to), (parent, from)));
-        let inputs = Crossing::inward(inward.collect(), parent, child);
+        let inputs = ResolvedProjection::inward(inward.collect(), parent, child);
         let collected = self.collect.iter().map(|(from, to)| (to, from));
         let extra = self.extra_outputs.iter().map(|(to, from)| (to, from));
         let outputs = collected.chain(extra).filter_map(|(to, from)| {
             let (at, source) = check.pair((parent, to), (child, from))?;
             let (target, each) = (&parent.fields()[at], &child.fields()[source]);
             // The merged value is a list of the instances' values; each value is checked when it is there (R25).
-            check.crosses(&Shape::Any.list(), (each, target), &target.merge_by().takes(target.shape()));
+            check.crosses(&FieldShape::Any.list(), (each, target), &target.merge_by().takes(target.shape()));
             Some((at, source))
         });
         let outputs = outputs.collect();
@@ -141,53 +141,59 @@ impl FanOutDraft {
     fn resolve_source(
         &self,
         node: &str,
-        (parent, child): (&Schema, &Schema),
-        problems: &mut Vec<Problem>,
-    ) -> Option<Source> {
+        (parent, child): (&StateSchema, &StateSchema),
+        problems: &mut Vec<GraphProblem>,
+    ) -> Option<InstanceSource> {
         match (&self.items, &self.count) {
             (Some((from, to)), None) => {
-                let mut check = Check { node, problems };
+                let mut check = MappingChecker { node, problems };
                 let (to, from) = check.pair((child, to), (parent, from))?;
                 let (field, item) = (&parent.fields()[from], &child.fields()[to]);
                 match field.shape() {
-                    Shape::List(element) => check.crosses(element, (field, item), item.shape()),
+                    FieldShape::List(element) => check.crosses(element, (field, item), item.shape()),
                     _ => {
                         let message = format!(
                             "fan-out '{node}' takes its items from field '{}', which is no list",
                             field.name()
                         );
-                        problems.push(Problem::new(ProblemKind::FanOutFieldNotList, message));
+                        problems.push(GraphProblem::new(GraphProblemKind::FanOutFieldNotList, message));
                     }
                 }
-                Some(Source::Items { from, to })
+                Some(InstanceSource::Items { from, to })
             }
             (None, Some(count)) => {
-                if let By::Fixed(count @ ..0) = count {
+                if let FixedOrComputed::Fixed(count @ ..0) = count {
                     let message = format!("fan-out '{node}' has a count of {count}");
-                    problems.push(Problem::new(ProblemKind::FanOutInvalidCount, message));
+                    problems.push(GraphProblem::new(GraphProblemKind::FanOutInvalidCount, message));
                 }
-                Some(Source::Count(count.clone()))
+                Some(InstanceSource::Count(count.clone()))
             }
             (items, _) => {
                 let declares =
                     if items.is_some() { "both items and a count" } else { "neither items nor a count" };
                 let message = format!("fan-out '{node}' declares {declares}");
-                problems.push(Problem::new(ProblemKind::FanOutCountModeAmbiguous, message));
+                problems.push(GraphProblem::new(GraphProblemKind::FanOutCountModeAmbiguous, message));
                 None
             }
         }
     }
 
     /// Checks the fixed concurrency and the type of the count field.
-    fn check_kinds(&self, node: &str, parent: &Schema, count: Option<usize>, problems: &mut Vec<Problem>) {
-        if let By::Fixed(Some(limit @ ..1)) = self.concurrency {
+    fn check_kinds(
+        &self,
+        node: &str,
+        parent: &StateSchema,
+        count: Option<usize>,
+        problems: &mut Vec<GraphProblem>,
+    ) {
+        if let FixedOrComputed::Fixed(Some(limit @ ..1)) = self.concurrency {
             let message = format!("fan-out '{node}' has a concurrency of {limit}");
-            problems.push(Problem::new(ProblemKind::FanOutInvalidConcurrency, message));
+            problems.push(GraphProblem::new(GraphProblemKind::FanOutInvalidConcurrency, message));
         }
         if let Some(at) = count
-            && *parent.fields()[at].shape() != Shape::Int
+            && *parent.fields()[at].shape() != FieldShape::Int
         {
-            Check { node, problems }.misfit(&parent.fields()[at], "whole number");
+            MappingChecker { node, problems }.misfit(&parent.fields()[at], "whole number");
         }
     }
 }
@@ -199,8 +205,8 @@ impl FanOutPlan {
     /// A required field without an input, or a value that is not of the child's type.
     pub(crate) fn start(&self, parent: &Snapshot, index: u64) -> Result<Snapshot, FieldFault> {
         let item = match self.source {
-            Source::Count(_) => None,
-            Source::Items { from, to } => {
+            InstanceSource::Count(_) => None,
+            InstanceSource::Items { from, to } => {
                 let list = parent.slot(from).as_list();
                 let name = || self.parent.fields()[from].name();
                 let item = list.and_then(|list| list.get(list.first_held() + index));
@@ -213,7 +219,7 @@ impl FanOutPlan {
 
     /// Returns the contribution of a finished instance: the fields that are collected or go out, by their names in the
     /// child.
-    pub(crate) fn contribution(&self, ended: &Snapshot) -> Update {
+    pub(crate) fn contribution(&self, ended: &Snapshot) -> StateUpdate {
         contribution(&self.outputs, ended)
     }
 
@@ -224,22 +230,22 @@ impl FanOutPlan {
     /// A typed value that cannot be represented in JSON.
     pub(crate) fn fan_in(
         &self,
-        contributions: &[&Update],
+        contributions: &[&StateUpdate],
         errors: Vec<Item>,
         count: u64,
-    ) -> serde_json::Result<Update> {
-        let mut update = Update::new();
+    ) -> serde_json::Result<StateUpdate> {
+        let mut update = StateUpdate::new();
         for (to, from) in &self.outputs {
             let name = self.child.fields()[*from].name();
             let values = contributions
                 .iter()
                 .map(|contribution| value(contribution, name))
-                .collect::<serde_json::Result<List>>()?;
-            update = update.with(self.parent.fields()[*to].name().to_owned(), Slot::Many(values));
+                .collect::<serde_json::Result<PersistentList>>()?;
+            update = update.with(self.parent.fields()[*to].name().to_owned(), FieldContent::Many(values));
         }
         if let Some(at) = self.errors_field {
             let name = self.parent.fields()[at].name().to_owned();
-            update = update.with(name, Slot::Many(errors.into_iter().collect()));
+            update = update.with(name, FieldContent::Many(errors.into_iter().collect()));
         }
         if let Some(at) = self.count_field {
             update = update.with_json(self.parent.fields()[at].name().to_owned(), Value::from(count));
@@ -251,7 +257,7 @@ impl FanOutPlan {
     ///
     /// # Errors
     /// A typed value that cannot be represented in JSON.
-    pub(crate) fn stored(&self, update: &Update) -> serde_json::Result<Stored<'_>> {
+    pub(crate) fn stored(&self, update: &StateUpdate) -> serde_json::Result<StoredContribution<'_>> {
         let of = |from: usize| value(update, self.child.fields()[from].name());
         let (collected, extra) = self.outputs.split_at(usize::from(self.collects));
         let extra = extra.iter().map(|(to, from)| Ok((self.parent.fields()[*to].name(), of(*from)?)));
@@ -268,10 +274,10 @@ impl FanOutPlan {
         &self,
         collected: Option<Value>,
         mut extra: BTreeMap<&str, Value>,
-    ) -> Result<Update, String> {
+    ) -> Result<StateUpdate, String> {
         let (first, others) = self.outputs.split_at(usize::from(self.collects));
         let name = |from: usize| self.child.fields()[from].name().to_owned();
-        let mut update = Update::new();
+        let mut update = StateUpdate::new();
         // Else nobody asks for it any more, or nobody asked then.
         if let (Some((_, from)), Some(value)) = (first.first(), collected) {
             update = update.with_json(name(*from), value);
@@ -292,8 +298,8 @@ impl FanOutPlan {
     pub(crate) fn round_trips(&self) -> Vec<&str> {
         let seeded = |to: usize, from: usize| {
             let spread = match self.source {
-                Source::Items { from: items, to: item } => items == to && item == from,
-                Source::Count(_) => false,
+                InstanceSource::Items { from: items, to: item } => items == to && item == from,
+                InstanceSource::Count(_) => false,
             };
             self.inputs.carries(from, to) || spread
         };
@@ -304,27 +310,27 @@ impl FanOutPlan {
     }
 
     /// Warns of fields that are sent round.
-    pub(crate) fn warnings(&self, node: &str) -> Vec<Warning> {
-        self.round_trips().into_iter().map(|it| Warning::round_trip(node, it)).collect()
+    pub(crate) fn warnings(&self, node: &str) -> Vec<GraphWarning> {
+        self.round_trips().into_iter().map(|it| GraphWarning::round_trip(node, it)).collect()
     }
 }
 
 /// An item of a list, as the value of a field.
-fn slot_of(item: &Item, shape: &Shape) -> Slot {
+fn slot_of(item: &Item, shape: &FieldShape) -> FieldContent {
     if shape.element().is_none() {
-        return Slot::One(item.clone());
+        return FieldContent::One(item.clone());
     }
     match item.json() {
-        Ok(array @ Value::Array(_)) => Slot::from_json(array.clone()),
-        _ => Slot::One(item.clone()),
+        Ok(array @ Value::Array(_)) => FieldContent::from_json(array.clone()),
+        _ => FieldContent::One(item.clone()),
     }
 }
 
 /// The value that an update has for a field, as an item of a list.
-fn value(update: &Update, field: &str) -> serde_json::Result<Item> {
+fn value(update: &StateUpdate, field: &str) -> serde_json::Result<Item> {
     match update.last(field) {
-        Some(Slot::One(item)) => Ok(item.clone()),
-        Some(Slot::Many(list)) => Ok(Item::from_json(list.to_json()?)),
+        Some(FieldContent::One(item)) => Ok(item.clone()),
+        Some(FieldContent::Many(list)) => Ok(Item::from_json(list.to_json()?)),
         None => Ok(Item::from_json(Value::Null)),
     }
 }

@@ -13,11 +13,11 @@ use serde_json::{Map, Value};
 
 use super::finite;
 use super::item::Item;
-use super::list::List;
+use super::list::PersistentList;
 use super::reducer::Reducer;
-use super::schema::{Check, FieldSpec};
-use super::shape::Shape;
-use super::slot::Slot;
+use super::schema::{FieldSpec, ValueCheck};
+use super::shape::FieldShape;
+use super::slot::FieldContent;
 use super::snapshot::Snapshot;
 
 /// An error in one field of a state.
@@ -39,27 +39,27 @@ impl FieldFault {
 
 /// A type that can be a field of a typed state.
 ///
-/// Implemented for truth values, numbers, text, `Option`, `Vec`, string-keyed maps, JSON, [`ListOf`] and, for any
-/// serializable type of the application's own, [`Json`].
-pub trait Field: Clone + Send + Sync + 'static {
+/// Implemented for truth values, numbers, text, `Option`, `Vec`, string-keyed maps, JSON, [`SharedList`] and, for any
+/// serializable type of the application's own, [`JsonField`].
+pub trait StateField: Clone + Send + Sync + 'static {
     /// Returns the declared type.
-    fn shape() -> Shape;
+    fn shape() -> FieldShape;
 
     /// Returns a check that goes beyond the shape, for each value or list element.
-    fn check() -> Option<Check>;
+    fn check() -> Option<ValueCheck>;
 
     /// Reads the field.
     ///
     /// # Errors
     /// A sentence that describes the error.
-    fn read(slot: &Slot) -> Result<Self, String>;
+    fn read(slot: &FieldContent) -> Result<Self, String>;
 
     /// Writes the field.
-    fn write(self) -> Slot;
+    fn write(self) -> FieldContent;
 }
 
 /// A field that is a list, so that updates can name its elements.
-pub trait ListField: Field {
+pub trait StateListField: StateField {
     /// The type of the elements.
     type Element: Serialize + Send + Sync + 'static;
 }
@@ -68,14 +68,14 @@ fn decode<T: Serialize + DeserializeOwned + Send + Sync + 'static>(item: &Item) 
     item.typed::<T>().map_err(|error| error.to_string())
 }
 
-fn one(slot: &Slot) -> Result<&Item, String> {
+fn one(slot: &FieldContent) -> Result<&Item, String> {
     match slot {
-        Slot::One(item) => Ok(item),
-        Slot::Many(_) => Err("expected one value, found a list".into()),
+        FieldContent::One(item) => Ok(item),
+        FieldContent::Many(_) => Err("expected one value, found a list".into()),
     }
 }
 
-fn check_by<T: Serialize + DeserializeOwned + Send + Sync + 'static>() -> Option<Check> {
+fn check_by<T: Serialize + DeserializeOwned + Send + Sync + 'static>() -> Option<ValueCheck> {
     let reads_back = AtomicBool::new(false);
     Some(Arc::new(move |item: &Item| check_item::<T>(item, &reads_back)))
 }
@@ -107,158 +107,158 @@ where
 
 macro_rules! scalar {
     ($($type:ty => $shape:expr),* $(,)?) => {$(
-        impl Field for $type {
-            fn shape() -> Shape {
+        impl StateField for $type {
+            fn shape() -> FieldShape {
                 $shape
             }
-            fn check() -> Option<Check> {
+            fn check() -> Option<ValueCheck> {
                 check_by::<Self>()
             }
-            fn read(slot: &Slot) -> Result<Self, String> {
+            fn read(slot: &FieldContent) -> Result<Self, String> {
                 decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
             }
-            fn write(self) -> Slot {
-                Slot::One(Item::from_typed(self))
+            fn write(self) -> FieldContent {
+                FieldContent::One(Item::from_typed(self))
             }
         }
     )*};
 }
 
 scalar! {
-    bool => Shape::Bool,
-    i32 => Shape::Int,
-    i64 => Shape::Int,
-    u32 => Shape::Int,
-    u64 => Shape::Int,
-    f64 => Shape::Float,
-    String => Shape::Str,
+    bool => FieldShape::Bool,
+    i32 => FieldShape::Int,
+    i64 => FieldShape::Int,
+    u32 => FieldShape::Int,
+    u64 => FieldShape::Int,
+    f64 => FieldShape::Float,
+    String => FieldShape::Str,
 }
 
-impl Field for Value {
-    fn shape() -> Shape {
-        Shape::Any
+impl StateField for Value {
+    fn shape() -> FieldShape {
+        FieldShape::Any
     }
-    fn check() -> Option<Check> {
+    fn check() -> Option<ValueCheck> {
         None
     }
-    fn read(slot: &Slot) -> Result<Self, String> {
+    fn read(slot: &FieldContent) -> Result<Self, String> {
         slot.to_json().map_err(|error| error.to_string())
     }
-    fn write(self) -> Slot {
-        Slot::from_json(self)
+    fn write(self) -> FieldContent {
+        FieldContent::from_json(self)
     }
 }
 
-impl Field for Map<String, Value> {
-    fn shape() -> Shape {
-        Shape::Dict(Box::new(Shape::Any))
+impl StateField for Map<String, Value> {
+    fn shape() -> FieldShape {
+        FieldShape::Dict(Box::new(FieldShape::Any))
     }
-    fn check() -> Option<Check> {
+    fn check() -> Option<ValueCheck> {
         check_by::<Self>()
     }
-    fn read(slot: &Slot) -> Result<Self, String> {
+    fn read(slot: &FieldContent) -> Result<Self, String> {
         decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
     }
-    fn write(self) -> Slot {
-        Slot::One(Item::from_typed(self))
+    fn write(self) -> FieldContent {
+        FieldContent::One(Item::from_typed(self))
     }
 }
 
-impl<T: Field + Serialize + DeserializeOwned> Field for BTreeMap<String, T> {
-    fn shape() -> Shape {
-        Shape::Dict(Box::new(T::shape()))
+impl<T: StateField + Serialize + DeserializeOwned> StateField for BTreeMap<String, T> {
+    fn shape() -> FieldShape {
+        FieldShape::Dict(Box::new(T::shape()))
     }
-    fn check() -> Option<Check> {
+    fn check() -> Option<ValueCheck> {
         check_by::<Self>()
     }
-    fn read(slot: &Slot) -> Result<Self, String> {
+    fn read(slot: &FieldContent) -> Result<Self, String> {
         decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
     }
-    fn write(self) -> Slot {
-        Slot::One(Item::from_typed(self))
+    fn write(self) -> FieldContent {
+        FieldContent::One(Item::from_typed(self))
     }
 }
 
-impl<T: Field + Serialize + DeserializeOwned> Field for Option<T> {
-    fn shape() -> Shape {
-        Shape::Optional(Box::new(T::shape()))
+impl<T: StateField + Serialize + DeserializeOwned> StateField for Option<T> {
+    fn shape() -> FieldShape {
+        FieldShape::Optional(Box::new(T::shape()))
     }
-    fn check() -> Option<Check> {
+    fn check() -> Option<ValueCheck> {
         let inner = T::check()?;
         Some(Arc::new(move |item| match item.typed_ref::<T>() {
             None if item.is_null() => Ok(()),
             _ => inner(item),
         }))
     }
-    fn read(slot: &Slot) -> Result<Self, String> {
+    fn read(slot: &FieldContent) -> Result<Self, String> {
         match slot {
-            Slot::One(item) if item.typed_ref::<T>().is_none() && item.is_null() => Ok(None),
+            FieldContent::One(item) if item.typed_ref::<T>().is_none() && item.is_null() => Ok(None),
             other => T::read(other).map(Some),
         }
     }
-    fn write(self) -> Slot {
-        self.map_or_else(|| Slot::One(Item::from_json(Value::Null)), T::write)
+    fn write(self) -> FieldContent {
+        self.map_or_else(|| FieldContent::One(Item::from_json(Value::Null)), T::write)
     }
 }
 
-impl<T: Field + Serialize + DeserializeOwned> Field for Vec<T> {
-    fn shape() -> Shape {
+impl<T: StateField + Serialize + DeserializeOwned> StateField for Vec<T> {
+    fn shape() -> FieldShape {
         T::shape().list()
     }
-    fn check() -> Option<Check> {
+    fn check() -> Option<ValueCheck> {
         check_by::<T>()
     }
-    fn read(slot: &Slot) -> Result<Self, String> {
+    fn read(slot: &FieldContent) -> Result<Self, String> {
         let list = slot.as_list().ok_or("expected a list")?;
         list.iter().map(|item| decode::<T>(item).map(|decode| (*decode).clone())).collect()
     }
-    fn write(self) -> Slot {
-        Slot::Many(self.into_iter().map(Item::from_typed).collect())
+    fn write(self) -> FieldContent {
+        FieldContent::Many(self.into_iter().map(Item::from_typed).collect())
     }
 }
 
-impl<T: Field + Serialize + DeserializeOwned> ListField for Vec<T> {
+impl<T: StateField + Serialize + DeserializeOwned> StateListField for Vec<T> {
     type Element = T;
 }
 
 /// Any serializable type of the application's own, as one field.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Json<T>(pub T);
+pub struct JsonField<T>(pub T);
 
-impl<T> Field for Json<T>
+impl<T> StateField for JsonField<T>
 where
     T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    fn shape() -> Shape {
-        Shape::Any
+    fn shape() -> FieldShape {
+        FieldShape::Any
     }
-    fn check() -> Option<Check> {
+    fn check() -> Option<ValueCheck> {
         check_by::<T>()
     }
-    fn read(slot: &Slot) -> Result<Self, String> {
+    fn read(slot: &FieldContent) -> Result<Self, String> {
         match slot {
-            Slot::One(item) => decode::<T>(item).map(|decode| Self((*decode).clone())),
-            Slot::Many(list) => {
+            FieldContent::One(item) => decode::<T>(item).map(|decode| Self((*decode).clone())),
+            FieldContent::Many(list) => {
                 let json = list.to_json().map_err(|error| error.to_string())?;
                 T::deserialize(json).map(Self).map_err(|error| error.to_string())
             }
         }
     }
-    fn write(self) -> Slot {
-        Slot::One(Item::from_typed(self.0))
+    fn write(self) -> FieldContent {
+        FieldContent::One(Item::from_typed(self.0))
     }
 }
 
 /// A list field that is shared, not copied: the type for long lists.
 ///
 /// Elements are decoded when they are looked at, each at most once in its life. Positions are absolute
-/// ([`List`]).
-pub struct ListOf<T> {
-    list: List,
+/// ([`PersistentList`]).
+pub struct SharedList<T> {
+    list: PersistentList,
     element: PhantomData<fn() -> T>,
 }
 
-impl<T> ListOf<T>
+impl<T> SharedList<T>
 where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
@@ -287,7 +287,7 @@ where
     /// Returns the last element.
     ///
     /// # Panics
-    /// As [`ListOf::get`].
+    /// As [`SharedList::get`].
     #[must_use]
     pub fn last(&self) -> Option<Arc<T>> {
         self.list.last().map(element)
@@ -296,7 +296,7 @@ where
     /// Iterates over the elements from a position on.
     ///
     /// # Panics
-    /// As [`ListOf::get`].
+    /// As [`SharedList::get`].
     pub fn iter_from(&self, position: u64) -> impl DoubleEndedIterator<Item = Arc<T>> + ExactSizeIterator {
         self.list.iter_from(position).map(element)
     }
@@ -304,14 +304,14 @@ where
     /// Iterates over the elements that are held.
     ///
     /// # Panics
-    /// As [`ListOf::get`].
+    /// As [`SharedList::get`].
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Arc<T>> + ExactSizeIterator {
         self.iter_from(self.list.first_held())
     }
 
     /// Returns the list underneath.
     #[must_use]
-    pub fn list(&self) -> &List {
+    pub fn list(&self) -> &PersistentList {
         &self.list
     }
 }
@@ -323,55 +323,55 @@ fn element<T: Serialize + DeserializeOwned + Send + Sync + 'static>(item: &Item)
     }
 }
 
-impl<T> From<List> for ListOf<T> {
-    fn from(list: List) -> Self {
+impl<T> From<PersistentList> for SharedList<T> {
+    fn from(list: PersistentList) -> Self {
         Self { list, element: PhantomData }
     }
 }
 
-impl<T> Clone for ListOf<T> {
+impl<T> Clone for SharedList<T> {
     fn clone(&self) -> Self {
         self.list.clone().into()
     }
 }
 
-impl<T> Default for ListOf<T> {
+impl<T> Default for SharedList<T> {
     fn default() -> Self {
-        List::default().into()
+        PersistentList::default().into()
     }
 }
 
-impl<T> fmt::Debug for ListOf<T> {
+impl<T> fmt::Debug for SharedList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.list.fmt(f)
     }
 }
 
-impl<T> PartialEq for ListOf<T> {
+impl<T> PartialEq for SharedList<T> {
     fn eq(&self, other: &Self) -> bool {
         self.list == other.list
     }
 }
 
-impl<T> Field for ListOf<T>
+impl<T> StateField for SharedList<T>
 where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    fn shape() -> Shape {
-        Shape::Any.list()
+    fn shape() -> FieldShape {
+        FieldShape::Any.list()
     }
-    fn check() -> Option<Check> {
+    fn check() -> Option<ValueCheck> {
         check_by::<T>()
     }
-    fn read(slot: &Slot) -> Result<Self, String> {
+    fn read(slot: &FieldContent) -> Result<Self, String> {
         slot.as_list().cloned().map(Self::from).ok_or_else(|| "expected a list".into())
     }
-    fn write(self) -> Slot {
-        Slot::Many(self.list)
+    fn write(self) -> FieldContent {
+        FieldContent::Many(self.list)
     }
 }
 
-impl<T> ListField for ListOf<T>
+impl<T> StateListField for SharedList<T>
 where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
@@ -380,7 +380,7 @@ where
 
 /// Declares a field of a typed state; called by `#[derive(State)]`.
 #[must_use]
-pub fn declare_field<T: Field>(name: &'static str, default: Option<T>, reducer: Reducer) -> FieldSpec {
+pub fn declare_field<T: StateField>(name: &'static str, default: Option<T>, reducer: Reducer) -> FieldSpec {
     let field = match default {
         Some(default) => FieldSpec::new(name, T::shape(), default.write()),
         None => FieldSpec::required(name, T::shape()),
@@ -393,7 +393,7 @@ pub fn declare_field<T: Field>(name: &'static str, default: Option<T>, reducer: 
 ///
 /// # Errors
 /// When the state has no such field, or another type of it.
-pub fn read_field<T: Field>(snapshot: &Snapshot, name: &str) -> Result<T, FieldFault> {
+pub fn read_field<T: StateField>(snapshot: &Snapshot, name: &str) -> Result<T, FieldFault> {
     let slot = snapshot.get(name).ok_or_else(|| FieldFault::new(name, "is not declared"))?;
     T::read(slot).map_err(|error| FieldFault::new(name, error))
 }

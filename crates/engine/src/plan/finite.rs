@@ -6,39 +6,43 @@ use serde::Serialize;
 use serde::ser::{self, Error as _};
 
 /// Fails when a value contains NaN or an infinity anywhere. Allocates nothing.
-pub(crate) fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), NotFinite> {
-    value.serialize(Finite)
+pub(crate) fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), NonFiniteNumber> {
+    value.serialize(FiniteNumberSerializer)
 }
 
 /// Why a value was refused.
 #[derive(Debug)]
-pub(crate) struct NotFinite(String);
+pub(crate) struct NonFiniteNumber(String);
 
-impl fmt::Display for NotFinite {
+impl fmt::Display for NonFiniteNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NotFinite {}
+impl std::error::Error for NonFiniteNumber {}
 
-impl ser::Error for NotFinite {
+impl ser::Error for NonFiniteNumber {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self(message.to_string())
     }
 }
 
-fn finite(value: f64) -> Result<(), NotFinite> {
-    if value.is_finite() { Ok(()) } else { Err(NotFinite::custom(format!("{value} is no JSON number"))) }
+fn finite(value: f64) -> Result<(), NonFiniteNumber> {
+    if value.is_finite() {
+        Ok(())
+    } else {
+        Err(NonFiniteNumber::custom(format!("{value} is no JSON number")))
+    }
 }
 
 /// A serializer that writes nothing.
 #[derive(Clone, Copy)]
-struct Finite;
+struct FiniteNumberSerializer;
 
 macro_rules! passes {
     ($($method:ident($($argument:ty),*);)*) => {$(
-        fn $method(self, $(_: $argument),*) -> Result<(), NotFinite> {
+        fn $method(self, $(_: $argument),*) -> Result<(), NonFiniteNumber> {
             Ok(())
         }
     )*};
@@ -46,15 +50,15 @@ macro_rules! passes {
 
 macro_rules! opens {
     ($($method:ident($($argument:ty),*) -> $part:ident;)*) => {$(
-        fn $method(self, $(_: $argument),*) -> Result<Self, NotFinite> {
+        fn $method(self, $(_: $argument),*) -> Result<Self, NonFiniteNumber> {
             Ok(self)
         }
     )*};
 }
 
-impl ser::Serializer for Finite {
+impl ser::Serializer for FiniteNumberSerializer {
     type Ok = ();
-    type Error = NotFinite;
+    type Error = NonFiniteNumber;
     type SerializeSeq = Self;
     type SerializeTuple = Self;
     type SerializeTupleStruct = Self;
@@ -94,19 +98,19 @@ impl ser::Serializer for Finite {
         serialize_struct_variant(&'static str, u32, &'static str, usize) -> SerializeStructVariant;
     }
 
-    fn serialize_f32(self, value: f32) -> Result<(), NotFinite> {
+    fn serialize_f32(self, value: f32) -> Result<(), NonFiniteNumber> {
         finite(value.into())
     }
 
-    fn serialize_f64(self, value: f64) -> Result<(), NotFinite> {
+    fn serialize_f64(self, value: f64) -> Result<(), NonFiniteNumber> {
         finite(value)
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), NotFinite> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), NonFiniteNumber> {
         value.serialize(self)
     }
 
-    fn serialize_newtype_struct<T>(self, _: &'static str, value: &T) -> Result<(), NotFinite>
+    fn serialize_newtype_struct<T>(self, _: &'static str, value: &T) -> Result<(), NonFiniteNumber>
     where
         T: Serialize + ?Sized,
     {
@@ -119,7 +123,7 @@ impl ser::Serializer for Finite {
         _: u32,
         _: &'static str,
         value: &T,
-    ) -> Result<(), NotFinite>
+    ) -> Result<(), NonFiniteNumber>
     where
         T: Serialize + ?Sized,
     {
@@ -127,22 +131,22 @@ impl ser::Serializer for Finite {
     }
 
     /// Text written by `Display` holds no number that JSON would lose; nothing is formatted for it.
-    fn collect_str<T: fmt::Display + ?Sized>(self, _: &T) -> Result<(), NotFinite> {
+    fn collect_str<T: fmt::Display + ?Sized>(self, _: &T) -> Result<(), NonFiniteNumber> {
         Ok(())
     }
 }
 
 macro_rules! parts {
     ($($part:ident: $method:ident;)*) => {$(
-        impl ser::$part for Finite {
+        impl ser::$part for FiniteNumberSerializer {
             type Ok = ();
-            type Error = NotFinite;
+            type Error = NonFiniteNumber;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotFinite> {
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NonFiniteNumber> {
                 value.serialize(*self)
             }
 
-            fn end(self) -> Result<(), NotFinite> {
+            fn end(self) -> Result<(), NonFiniteNumber> {
                 Ok(())
             }
         }
@@ -158,18 +162,18 @@ parts! {
 
 macro_rules! named_parts {
     ($($part:ident;)*) => {$(
-        impl ser::$part for Finite {
+        impl ser::$part for FiniteNumberSerializer {
             type Ok = ();
-            type Error = NotFinite;
+            type Error = NonFiniteNumber;
 
-            fn serialize_field<T>(&mut self, _: &'static str, value: &T) -> Result<(), NotFinite>
+            fn serialize_field<T>(&mut self, _: &'static str, value: &T) -> Result<(), NonFiniteNumber>
             where
                 T: Serialize + ?Sized,
             {
                 value.serialize(*self)
             }
 
-            fn end(self) -> Result<(), NotFinite> {
+            fn end(self) -> Result<(), NonFiniteNumber> {
                 Ok(())
             }
         }
@@ -181,19 +185,19 @@ named_parts! {
     SerializeStructVariant;
 }
 
-impl ser::SerializeMap for Finite {
+impl ser::SerializeMap for FiniteNumberSerializer {
     type Ok = ();
-    type Error = NotFinite;
+    type Error = NonFiniteNumber;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Result<(), NotFinite> {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Result<(), NonFiniteNumber> {
         Ok(())
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotFinite> {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NonFiniteNumber> {
         value.serialize(*self)
     }
 
-    fn end(self) -> Result<(), NotFinite> {
+    fn end(self) -> Result<(), NonFiniteNumber> {
         Ok(())
     }
 }

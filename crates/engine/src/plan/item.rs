@@ -15,17 +15,17 @@ use super::finite;
 /// An item begins as JSON text (loaded), as JSON (a run-time schema) or as a typed value, and is converted when another
 /// form is first asked for. Cloning shares it.
 #[derive(Clone)]
-pub struct Item(Arc<Forms>);
+pub struct Item(Arc<ItemEncodings>);
 
 #[derive(Default)]
-struct Forms {
+struct ItemEncodings {
     text: OnceLock<Box<str>>,
     json: OnceLock<Value>,
-    typed: OnceLock<Typed>,
+    typed: OnceLock<TypedItemValue>,
 }
 
 #[derive(Clone)]
-struct Typed {
+struct TypedItemValue {
     value: Arc<dyn Any + Send + Sync>,
     encode: fn(&(dyn Any + Send + Sync)) -> serde_json::Result<String>,
 }
@@ -45,14 +45,14 @@ impl Item {
     /// Makes an item of JSON text, as a store returns it. The text is parsed when it is first looked into.
     #[must_use]
     pub fn from_text(text: impl Into<Box<str>>) -> Self {
-        let forms = Forms { text: OnceLock::from(text.into()), ..Forms::default() };
+        let forms = ItemEncodings { text: OnceLock::from(text.into()), ..ItemEncodings::default() };
         Self(Arc::new(forms))
     }
 
     /// Makes an item of a JSON value.
     #[must_use]
     pub fn from_json(json: Value) -> Self {
-        Self(Arc::new(Forms { json: OnceLock::from(json), ..Forms::default() }))
+        Self(Arc::new(ItemEncodings { json: OnceLock::from(json), ..ItemEncodings::default() }))
     }
 
     /// Makes an item of a typed value. It is encoded when it is first stored or looked at as JSON.
@@ -64,8 +64,8 @@ impl Item {
     /// Makes an item of a typed value that is shared already.
     #[must_use]
     pub fn from_shared<T: Serialize + Send + Sync + 'static>(value: Arc<T>) -> Self {
-        let typed = Typed { value, encode: encode::<T> };
-        Self(Arc::new(Forms { typed: OnceLock::from(typed), ..Forms::default() }))
+        let typed = TypedItemValue { value, encode: encode::<T> };
+        Self(Arc::new(ItemEncodings { typed: OnceLock::from(typed), ..ItemEncodings::default() }))
     }
 
     /// Returns the item as JSON text.
@@ -110,7 +110,7 @@ impl Item {
             return Ok(found);
         }
         let value = Arc::new(self.decode::<T>()?);
-        let typed = Typed { value: value.clone(), encode: encode::<T> };
+        let typed = TypedItemValue { value: value.clone(), encode: encode::<T> };
         settle(&self.0.typed, typed);
         Ok(value)
     }

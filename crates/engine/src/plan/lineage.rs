@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// How one containing node was entered on the way down to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Boundary {
+pub enum LineageBoundary {
     /// It is a plain subgraph.
     Subgraph,
     /// It is a fan-out, and this is the instance's index.
@@ -23,24 +23,24 @@ pub enum Boundary {
 /// data: events carry it, and stored progress of fan-outs and branches is keyed by it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Lineage(Arc<[Boundary]>);
+pub struct NodeLineage(Arc<[LineageBoundary]>);
 
-impl Lineage {
+impl NodeLineage {
     /// Makes a lineage of boundaries, outermost first.
     #[must_use]
-    pub fn new(boundaries: impl IntoIterator<Item = Boundary>) -> Self {
+    pub fn new(boundaries: impl IntoIterator<Item = LineageBoundary>) -> Self {
         Self(boundaries.into_iter().collect())
     }
 
     /// Returns the boundaries, outermost first.
     #[must_use]
-    pub fn boundaries(&self) -> &[Boundary] {
+    pub fn boundaries(&self) -> &[LineageBoundary] {
         &self.0
     }
 
     /// Returns the lineage one boundary further in.
     #[must_use]
-    pub fn below(&self, boundary: Boundary) -> Self {
+    pub fn below(&self, boundary: LineageBoundary) -> Self {
         Self(self.0.iter().cloned().chain([boundary]).collect())
     }
 
@@ -67,27 +67,27 @@ impl Lineage {
     }
 }
 
-fn index(boundary: &Boundary) -> Option<u64> {
+fn index(boundary: &LineageBoundary) -> Option<u64> {
     match boundary {
-        Boundary::Instance(index) => Some(*index),
-        Boundary::Subgraph | Boundary::Branch(_) => None,
+        LineageBoundary::Instance(index) => Some(*index),
+        LineageBoundary::Subgraph | LineageBoundary::Branch(_) => None,
     }
 }
 
-fn branch(boundary: &Boundary) -> Option<&str> {
+fn branch(boundary: &LineageBoundary) -> Option<&str> {
     match boundary {
-        Boundary::Branch(name) => Some(name),
-        Boundary::Subgraph | Boundary::Instance(_) => None,
+        LineageBoundary::Branch(name) => Some(name),
+        LineageBoundary::Subgraph | LineageBoundary::Instance(_) => None,
     }
 }
 
-impl Default for Lineage {
+impl Default for NodeLineage {
     fn default() -> Self {
         Self::new([])
     }
 }
 
-impl fmt::Debug for Lineage {
+impl fmt::Debug for NodeLineage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&*self.0).finish()
     }

@@ -20,41 +20,41 @@ const WIDTH: usize = 32;
 ///
 /// Positions are absolute: a list of which only a window is held (D22) still counts from the first item that ever was.
 #[derive(Clone)]
-pub struct List {
+pub struct PersistentList {
     /// The full chunks, in order.
-    tree: Arc<Vec<Node>>,
+    tree: Arc<Vec<ChunkTreeNode>>,
     /// How many items a child of the root has when it is full.
     span: usize,
     /// The items after those of the tree.
-    last: Chunk,
+    last: ItemChunk,
     held: usize,
     first: u64,
     line: Arc<AtomicU64>,
 }
 
-type Chunk = Arc<Vec<Entry>>;
+type ItemChunk = Arc<Vec<StampedItem>>;
 
 /// A node of the tree: chunks are at the lowest level only, all children but the last of a branch are full.
 #[derive(Clone)]
-enum Node {
+enum ChunkTreeNode {
     Branch(Arc<Vec<Self>>),
-    Leaf(Chunk),
+    Leaf(ItemChunk),
 }
 
 /// An item with a stamp that no other append of the same line of lists gives.
 #[derive(Clone)]
-struct Entry {
+struct StampedItem {
     stamp: u64,
     item: Item,
 }
 
-impl Default for List {
+impl Default for PersistentList {
     fn default() -> Self {
         Self::window(0, [])
     }
 }
 
-impl List {
+impl PersistentList {
     /// Makes a list of these items.
     pub fn new(items: impl IntoIterator<Item = Item>) -> Self {
         Self::window(0, items)
@@ -91,20 +91,20 @@ impl List {
         self.entry(position).map(|it| &it.item)
     }
 
-    fn entry(&self, position: u64) -> Option<&Entry> {
+    fn entry(&self, position: u64) -> Option<&StampedItem> {
         self.held_at(usize::try_from(position.checked_sub(self.first)?).ok()?)
     }
 
     /// Returns the n-th entry that is held.
-    fn held_at(&self, at: usize) -> Option<&Entry> {
+    fn held_at(&self, at: usize) -> Option<&StampedItem> {
         if let Some(at) = at.checked_sub(self.held - self.last.len()) {
             return self.last.get(at);
         }
         let (mut nodes, mut span) = (&self.tree, self.span);
         loop {
             match nodes.get(at / span % WIDTH)? {
-                Node::Branch(below) => (nodes, span) = (below, span / WIDTH),
-                Node::Leaf(chunk) => return chunk.get(at % WIDTH),
+                ChunkTreeNode::Branch(below) => (nodes, span) = (below, span / WIDTH),
+                ChunkTreeNode::Leaf(chunk) => return chunk.get(at % WIDTH),
             }
         }
     }
@@ -146,7 +146,7 @@ impl List {
             let mut last = Vec::with_capacity(WIDTH.min(grown.last.len() + coming));
             last.extend_from_slice(&grown.last);
             let before = last.len();
-            let stamped = |item| Entry { stamp: self.line.fetch_add(1, Ordering::Relaxed), item };
+            let stamped = |item| StampedItem { stamp: self.line.fetch_add(1, Ordering::Relaxed), item };
             last.extend(items.by_ref().take(WIDTH - before).map(stamped));
             grown.held += last.len() - before;
             grown.last = Arc::new(last);
@@ -160,7 +160,7 @@ impl List {
         let before = self.held - chunk.len();
         if before == self.span * WIDTH {
             let full = std::mem::take(&mut self.tree);
-            self.tree = Arc::new(vec![Node::Branch(full)]);
+            self.tree = Arc::new(vec![ChunkTreeNode::Branch(full)]);
             self.span *= WIDTH;
         }
         hang(&mut self.tree, (self.span, before), chunk);
@@ -201,22 +201,22 @@ impl List {
 }
 
 /// Hangs a chunk behind the `before` items of a branch whose children have room for `span` each.
-fn hang(branch: &mut Arc<Vec<Node>>, (span, before): (usize, usize), chunk: Chunk) {
+fn hang(branch: &mut Arc<Vec<ChunkTreeNode>>, (span, before): (usize, usize), chunk: ItemChunk) {
     let nodes = Arc::make_mut(branch);
     match nodes.last_mut() {
-        Some(Node::Branch(last)) if !before.is_multiple_of(span) => {
+        Some(ChunkTreeNode::Branch(last)) if !before.is_multiple_of(span) => {
             hang(last, (span / WIDTH, before % span), chunk);
         }
-        _ if span == WIDTH => nodes.push(Node::Leaf(chunk)),
+        _ if span == WIDTH => nodes.push(ChunkTreeNode::Leaf(chunk)),
         _ => {
             let mut below = Arc::default();
             hang(&mut below, (span / WIDTH, 0), chunk);
-            nodes.push(Node::Branch(below));
+            nodes.push(ChunkTreeNode::Branch(below));
         }
     }
 }
 
-impl fmt::Debug for List {
+impl fmt::Debug for PersistentList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first > 0 {
             write!(f, "({} not held) ", self.first)?;
@@ -226,14 +226,14 @@ impl fmt::Debug for List {
 }
 
 /// Lists are equal when they have the same length and hold equal items.
-impl PartialEq for List {
+impl PartialEq for PersistentList {
     fn eq(&self, other: &Self) -> bool {
         self.same(other)
             || (self.len() == other.len() && self.held == other.held && self.iter().eq(other.iter()))
     }
 }
 
-impl FromIterator<Item> for List {
+impl FromIterator<Item> for PersistentList {
     fn from_iter<I: IntoIterator<Item = Item>>(items: I) -> Self {
         Self::new(items)
     }
@@ -254,27 +254,27 @@ mod tests {
 
     #[test]
     fn an_append_leaves_the_earlier_list_as_it_was() {
-        let one = List::new(numbers(0..70));
+        let one = PersistentList::new(numbers(0..70));
         let two = one.append(numbers(70..5000));
         assert_eq!((one.len(), two.len()), (70, 5000));
         assert_eq!(one.to_json().unwrap(), json!((0..70).collect::<Vec<_>>()));
         assert_eq!(two.get(4999), Some(&Item::from_json(json!(4999))));
     }
 
-    type Branch = Arc<Vec<Node>>;
+    type Branch = Arc<Vec<ChunkTreeNode>>;
 
     /// Collects a branch and all below it.
     fn branches<'a>(branch: &'a Branch, into: &mut Vec<&'a Branch>) {
         into.push(branch);
         for node in branch.iter() {
-            if let Node::Branch(below) = node {
+            if let ChunkTreeNode::Branch(below) = node {
                 branches(below, into);
             }
         }
     }
 
     /// Counts the entries and nodes of a list that it does not share with the one that it extends.
-    fn copied(list: &List, from: &List) -> usize {
+    fn copied(list: &PersistentList, from: &PersistentList) -> usize {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         branches(&list.tree, &mut ours);
         branches(&from.tree, &mut theirs);
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn an_append_copies_a_bounded_part_whatever_the_length() {
         for len in [10, 64, 5_000, 32_768, 200_000] {
-            let mut long = List::new(numbers(0..len));
+            let mut long = PersistentList::new(numbers(0..len));
             let (mut sum, mut most) = (0, 0);
             for at in len..len + 64 {
                 let longer = long.append(numbers(at..at + 1));
@@ -302,18 +302,18 @@ mod tests {
 
     #[test]
     fn only_descendants_extend_a_list() {
-        let base = List::new(numbers(0..3));
+        let base = PersistentList::new(numbers(0..3));
         let shared = Item::from_json(json!("same"));
         let left = base.append([Item::from_json(json!("a")), shared.clone()]);
         let right = base.append([Item::from_json(json!("b")), shared]);
         assert!(left.extends(&base) && right.extends(&base) && base.extends(&base));
         assert!(!left.extends(&right) && !right.extends(&left) && !base.extends(&left));
-        assert!(!List::new(numbers(0..3)).extends(&base));
+        assert!(!PersistentList::new(numbers(0..3)).extends(&base));
     }
 
     #[test]
     fn a_window_counts_from_the_first_item_that_ever_was() {
-        let window = List::window(1000, numbers(1000..1003)).append(numbers(1003..1004));
+        let window = PersistentList::window(1000, numbers(1000..1003)).append(numbers(1003..1004));
         assert_eq!((window.len(), window.first_held()), (1004, 1000));
         assert_eq!(window.get(999), None);
         assert_eq!(window.get(1003), Some(&Item::from_json(json!(1003))));
@@ -323,7 +323,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_list_is_what_a_vector_is(parts in prop::collection::vec(0usize..700, 0..30)) {
-            let (mut list, mut model) = (List::default(), Vec::new());
+            let (mut list, mut model) = (PersistentList::default(), Vec::new());
             for part in parts {
                 let next = list.append(numbers(model.len()..model.len() + part));
                 prop_assert!(next.extends(&list));

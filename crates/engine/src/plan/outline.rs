@@ -12,7 +12,7 @@ use super::policy::ErrorPolicy;
 ///
 /// Bodies, reducers and projections are no part of it. Decisions by a function of the state are marked as such.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outline {
+pub struct GraphOutline {
     /// The name of the schema of its state.
     pub state: String,
     /// The digest of its structure ([`Graph::digest`](crate::Graph::digest)).
@@ -35,7 +35,7 @@ pub struct NodeOutline {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub middleware: Vec<String>,
     /// Where a run goes after it.
-    pub next: NextOutline,
+    pub next: EdgeOutline,
 }
 
 /// The kind of a node. In JSON `kind` names it.
@@ -47,21 +47,21 @@ pub enum NodeKind {
     /// A graph (graph-engine §2).
     Subgraph {
         /// The graph.
-        graph: Outline,
+        graph: GraphOutline,
     },
     /// One graph, run for each item of a list or a number of times (pipeline-utilities §9).
     FanOut {
         /// The source of its instances.
-        over: Over,
+        over: InstanceSourceOutline,
         /// How many instances run at once.
-        concurrency: Amount,
+        concurrency: CountOutline,
         /// The treatment of failed instances.
         error_policy: ErrorPolicy,
         /// The names of the middleware around each instance, outermost first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         instance_middleware: Vec<String>,
         /// The graph that each instance runs.
-        graph: Outline,
+        graph: GraphOutline,
     },
     /// Several graphs or functions at once (pipeline-utilities §11).
     Branches {
@@ -75,17 +75,17 @@ pub enum NodeKind {
 /// The source of a fan-out's instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Over {
+pub enum InstanceSourceOutline {
     /// The items of this list field.
     Items(String),
     /// A number of them.
-    Count(Amount),
+    Count(CountOutline),
 }
 
 /// A number, as far as it is known before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Amount {
+pub enum CountOutline {
     /// This many.
     Fixed(i64),
     /// As many as a function of the state says.
@@ -106,13 +106,13 @@ pub struct BranchOutline {
     pub middleware: Vec<String>,
     /// The graph that it runs; none when it calls a function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub graph: Option<Outline>,
+    pub graph: Option<GraphOutline>,
 }
 
 /// Where a run goes after a node. In JSON `edge` names it; a target is `"end"` or `{"node": NAME}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "edge", rename_all = "snake_case")]
-pub enum NextOutline {
+pub enum EdgeOutline {
     /// Always to the same target.
     Always {
         /// The target.
@@ -129,7 +129,7 @@ pub enum NextOutline {
     Nowhere,
 }
 
-impl NextOutline {
+impl EdgeOutline {
     /// Returns the targets that are known.
     #[must_use]
     pub fn targets(&self) -> &[Target] {

@@ -2,7 +2,7 @@
 
 /// A kind of structural problem of a graph (graph-engine §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProblemKind {
+pub enum GraphProblemKind {
     /// A reducer was given parameters it cannot work with.
     ReducerConfigurationInvalid,
     /// A field declares more than one reducer.
@@ -37,7 +37,7 @@ pub enum ProblemKind {
     UnreachableNode,
 }
 
-impl ProblemKind {
+impl GraphProblemKind {
     /// Returns the stable, machine-readable category.
     #[must_use]
     pub fn category(self) -> &'static str {
@@ -64,27 +64,27 @@ impl ProblemKind {
 
 /// One structural problem of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct GraphProblem {
     /// Its kind.
-    pub kind: ProblemKind,
+    pub kind: GraphProblemKind,
     /// A message that describes the problem and names its place.
     pub message: String,
 }
 
-impl Problem {
-    pub(crate) fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
+impl GraphProblem {
+    pub(crate) fn new(kind: GraphProblemKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 }
 
 /// A kind of warning about a graph (graph-engine §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WarningKind {
+pub enum GraphWarningKind {
     /// A projection sends a field round through a reducer that merges it twice.
     ProjectionReducerRoundTrip,
 }
 
-impl WarningKind {
+impl GraphWarningKind {
     /// Returns the stable, machine-readable category.
     #[must_use]
     pub fn category(self) -> &'static str {
@@ -96,22 +96,22 @@ impl WarningKind {
 
 /// Something about a graph that compiles, but is likely not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
+pub struct GraphWarning {
     /// Its kind.
-    pub kind: WarningKind,
+    pub kind: GraphWarningKind,
     /// A message that describes the likely mistake and names its place.
     pub message: String,
     /// The field, when it is about one.
     pub field: Option<String>,
 }
 
-impl Warning {
+impl GraphWarning {
     /// Warns of a field that a node sends round through a reducer that merges it twice.
     pub(crate) fn round_trip(node: &str, field: &str) -> Self {
         let message = format!(
             "node '{node}' projects field '{field}' in and back out, where its reducer merges the same value a second time"
         );
         let field = Some(field.to_owned());
-        Self { kind: WarningKind::ProjectionReducerRoundTrip, message, field }
+        Self { kind: GraphWarningKind::ProjectionReducerRoundTrip, message, field }
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::field::FieldFault;
-use super::problem::{Problem, ProblemKind};
-use super::schema::{FieldSpec, Schema};
-use super::shape::Shape;
-use super::slot::Slot;
+use super::problem::{GraphProblem, GraphProblemKind};
+use super::schema::{FieldSpec, StateSchema};
+use super::shape::FieldShape;
+use super::slot::FieldContent;
 use super::snapshot::Snapshot;
-use super::update::Update;
+use super::update::StateUpdate;
 
 /// How state crosses between a graph and a subgraph that is one of its nodes.
 ///
@@ -74,14 +74,14 @@ impl Projection {
     pub(crate) fn resolve(
         &self,
         node: &str,
-        parent: &Schema,
-        child: &Schema,
-        problems: &mut Vec<Problem>,
-    ) -> Crossing {
+        parent: &StateSchema,
+        child: &StateSchema,
+        problems: &mut Vec<GraphProblem>,
+    ) -> ResolvedProjection {
         let sets = self.projects_in.is_some() || self.projects_out.is_some();
         if sets && (self.inputs.is_some() || self.outputs.is_some()) {
             let message = format!("node '{node}' declares both projection sets and maps");
-            problems.push(Problem::new(ProblemKind::ConflictingProjectionForms, message));
+            problems.push(GraphProblem::new(GraphProblemKind::ConflictingProjectionForms, message));
         }
         let same = |fields: &Option<Vec<String>>| {
             let fields = fields.iter().flatten();
@@ -92,7 +92,7 @@ impl Projection {
         } else {
             (self.inputs.clone().unwrap_or_default(), self.outputs.clone())
         };
-        let mut check = Check { node, problems };
+        let mut check = MappingChecker { node, problems };
         let inward = inward.iter().filter_map(|(to, from)| check.copied((child, to), (parent, from)));
         let inward: Vec<_> = inward.collect();
         let outward = match outward {
@@ -101,20 +101,20 @@ impl Projection {
             }
             None => matching(parent, child),
         };
-        Crossing { outward, ..Crossing::inward(inward, parent, child) }
+        ResolvedProjection { outward, ..ResolvedProjection::inward(inward, parent, child) }
     }
 }
 
 /// Pairs of fields with the same name: (parent, child).
-fn matching(parent: &Schema, child: &Schema) -> Vec<(usize, usize)> {
+fn matching(parent: &StateSchema, child: &StateSchema) -> Vec<(usize, usize)> {
     let fields = child.fields().iter().enumerate();
     fields.filter_map(|(at, field)| parent.index(field.name()).map(|to| (to, at))).collect()
 }
 
 /// Returns the contribution of a finished member of a container: the fields that go out, by their names in the child,
 /// each once.
-pub(crate) fn contribution(outward: &[(usize, usize)], ended: &Snapshot) -> Update {
-    outward.iter().fold(Update::new(), |update, (_, from)| {
+pub(crate) fn contribution(outward: &[(usize, usize)], ended: &Snapshot) -> StateUpdate {
+    outward.iter().fold(StateUpdate::new(), |update, (_, from)| {
         let name = ended.schema().fields()[*from].name();
         match update.last(name) {
             Some(_) => update,
@@ -124,14 +124,14 @@ pub(crate) fn contribution(outward: &[(usize, usize)], ended: &Snapshot) -> Upda
 }
 
 /// Checks the names that a node's mappings name.
-pub(crate) struct Check<'a> {
+pub(crate) struct MappingChecker<'a> {
     pub(crate) node: &'a str,
-    pub(crate) problems: &'a mut Vec<Problem>,
+    pub(crate) problems: &'a mut Vec<GraphProblem>,
 }
 
-impl Check<'_> {
+impl MappingChecker<'_> {
     /// Finds a field.
-    pub(crate) fn one(&mut self, schema: &Schema, field: &str) -> Option<usize> {
+    pub(crate) fn one(&mut self, schema: &StateSchema, field: &str) -> Option<usize> {
         let found = schema.index(field);
         if found.is_none() {
             let message = format!(
@@ -139,13 +139,14 @@ impl Check<'_> {
                 self.node,
                 schema.name()
             );
-            self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+            self.problems
+                .push(GraphProblem::new(GraphProblemKind::MappingReferencesUndeclaredField, message));
         }
         found
     }
 
     /// Finds a field that gets records of failed members: a list that is extended by them.
-    pub(crate) fn records(&mut self, schema: &Schema, field: &str) -> Option<usize> {
+    pub(crate) fn records(&mut self, schema: &StateSchema, field: &str) -> Option<usize> {
         let at = self.one(schema, field)?;
         let found = &schema.fields()[at];
         if !(found.shape().is_list() && found.merge_by().extends()) {
@@ -157,11 +158,15 @@ impl Check<'_> {
     /// Reports a field whose type does not fit the values written into it.
     pub(crate) fn misfit(&mut self, field: &FieldSpec, wanted: &str) {
         let message = format!("node '{}' writes field '{}', which is no {wanted}", self.node, field.name());
-        self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+        self.problems.push(GraphProblem::new(GraphProblemKind::MappingReferencesUndeclaredField, message));
     }
 
     /// Finds two fields of which one is copied into the other.
-    pub(crate) fn copied(&mut self, to: (&Schema, &str), from: (&Schema, &str)) -> Option<(usize, usize)> {
+    pub(crate) fn copied(
+        &mut self,
+        to: (&StateSchema, &str),
+        from: (&StateSchema, &str),
+    ) -> Option<(usize, usize)> {
         let (at, source) = self.pair(to, from)?;
         let (target, source_field) = (&to.0.fields()[at], &from.0.fields()[source]);
         self.crosses(source_field.shape(), (source_field, target), target.shape());
@@ -169,7 +174,11 @@ impl Check<'_> {
     }
 
     /// Finds two fields of which one is merged into the other by its reducer.
-    pub(crate) fn merged(&mut self, to: (&Schema, &str), from: (&Schema, &str)) -> Option<(usize, usize)> {
+    pub(crate) fn merged(
+        &mut self,
+        to: (&StateSchema, &str),
+        from: (&StateSchema, &str),
+    ) -> Option<(usize, usize)> {
         let (at, source) = self.pair(to, from)?;
         let (target, source_field) = (&to.0.fields()[at], &from.0.fields()[source]);
         let taken = target.merge_by().takes(target.shape());
@@ -179,7 +188,12 @@ impl Check<'_> {
 
     /// Tells of declarations that contradict each other: no such value could ever cross (graph-engine §2). Of values
     /// that may fit or not, each is checked when it crosses.
-    pub(crate) fn crosses(&mut self, found: &Shape, (from, to): (&FieldSpec, &FieldSpec), wanted: &Shape) {
+    pub(crate) fn crosses(
+        &mut self,
+        found: &FieldShape,
+        (from, to): (&FieldSpec, &FieldSpec),
+        wanted: &FieldShape,
+    ) {
         if found.may_be(wanted) {
             return;
         }
@@ -187,11 +201,15 @@ impl Check<'_> {
         let message = format!(
             "node '{node}' projects field '{from}' into field '{to}': {found} where {wanted} is taken"
         );
-        self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+        self.problems.push(GraphProblem::new(GraphProblemKind::MappingReferencesUndeclaredField, message));
     }
 
     /// Finds two fields.
-    pub(crate) fn pair(&mut self, to: (&Schema, &str), from: (&Schema, &str)) -> Option<(usize, usize)> {
+    pub(crate) fn pair(
+        &mut self,
+        to: (&StateSchema, &str),
+        from: (&StateSchema, &str),
+    ) -> Option<(usize, usize)> {
         let (to, from) = (self.one(to.0, to.1), self.one(from.0, from.1));
         Some((to?, from?))
     }
@@ -199,7 +217,7 @@ impl Check<'_> {
 
 /// A projection with its names resolved: pairs of (to, from), as indexes into the schemas.
 #[derive(Debug, Clone)]
-pub(crate) struct Crossing {
+pub(crate) struct ResolvedProjection {
     /// (child field, parent field)
     pub(crate) inward: Vec<(usize, usize)>,
     /// (parent field, child field)
@@ -208,9 +226,9 @@ pub(crate) struct Crossing {
     doubted: Vec<usize>,
 }
 
-impl Crossing {
+impl ResolvedProjection {
     /// Makes a crossing with inputs only: pairs of (child field, parent field).
-    pub(crate) fn inward(inward: Vec<(usize, usize)>, parent: &Schema, child: &Schema) -> Self {
+    pub(crate) fn inward(inward: Vec<(usize, usize)>, parent: &StateSchema, child: &StateSchema) -> Self {
         let doubted = |(to, from): &(usize, usize)| !parent.fields()[*from].vouches_for(&child.fields()[*to]);
         let doubted = inward.iter().filter(|it| doubted(it)).map(|(to, _)| *to).collect();
         Self { inward, outward: Vec::new(), doubted }
@@ -225,16 +243,16 @@ impl Crossing {
     ///
     /// # Errors
     /// A required field without an input, or a value that is not of the child's type.
-    pub(crate) fn enter(&self, parent: &Snapshot, child: &Arc<Schema>) -> Result<Snapshot, FieldFault> {
+    pub(crate) fn enter(&self, parent: &Snapshot, child: &Arc<StateSchema>) -> Result<Snapshot, FieldFault> {
         self.enter_with(parent, child, None)
     }
 
-    /// As [`Crossing::enter`], with the value of one more child field.
+    /// As [`ResolvedProjection::enter`], with the value of one more child field.
     pub(crate) fn enter_with(
         &self,
         parent: &Snapshot,
-        child: &Arc<Schema>,
-        more: Option<(usize, Slot)>,
+        child: &Arc<StateSchema>,
+        more: Option<(usize, FieldContent)>,
     ) -> Result<Snapshot, FieldFault> {
         let given = more.as_ref().map(|(at, _)| *at);
         let crossing = self.inward.iter().map(|(to, from)| (*to, parent.slot(*from).clone()));
@@ -248,15 +266,15 @@ impl Crossing {
     }
 
     /// Returns the child's contribution to the parent when the child ends.
-    pub(crate) fn leave(&self, parent: &Schema, child: &Snapshot) -> Update {
-        self.outward.iter().fold(Update::new(), |update, (to, from)| {
+    pub(crate) fn leave(&self, parent: &StateSchema, child: &Snapshot) -> StateUpdate {
+        self.outward.iter().fold(StateUpdate::new(), |update, (to, from)| {
             update.with(parent.fields()[*to].name().to_owned(), child.slot(*from).clone())
         })
     }
 
     /// Parent fields that go in and come back by the same child field, into a reducer that would merge them twice
     /// (graph-engine §2, projection_reducer_round_trip).
-    pub(crate) fn round_trips<'a>(&self, parent: &'a Schema) -> Vec<&'a str> {
+    pub(crate) fn round_trips<'a>(&self, parent: &'a StateSchema) -> Vec<&'a str> {
         let fields = self.outward.iter().filter(|(to, from)| {
             self.carries(*from, *to) && parent.fields()[*to].merge_by().breaks_round_trip()
         });

@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 
 use super::guard::caught;
 use super::item::Item;
-use super::list::List;
-use super::shape::{Shape, found};
-use super::slot::Slot;
+use super::list::PersistentList;
+use super::shape::{FieldShape, found};
+use super::slot::FieldContent;
 
-pub use keyed::Key;
+pub use keyed::KeyExtractor;
 
 /// Why a reducer could not merge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,7 +47,7 @@ pub trait CustomReducer: Send + Sync {
     ///
     /// # Errors
     /// Surfaces as `reducer_error` that names field, reducer and node. A panic does, too.
-    fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault>;
+    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault>;
 
     /// Tells whether merging a value that was merged already changes nothing, when that is known. `Some(false)` makes
     /// the compiler warn of projections that send a field round (graph-engine §2).
@@ -70,9 +70,9 @@ pub enum Reducer {
     /// As append, then items are dropped from the front until at most this many are left. Must be at least 1.
     BoundedAppend(i64),
     /// As append, but only items whose key (the item itself, without one) is not there yet.
-    DedupeAppend(Option<Key>),
+    DedupeAppend(Option<KeyExtractor>),
     /// Items replace those of the same key in place; others go to the end. The key must be given.
-    MergeByKey(Option<Key>),
+    MergeByKey(Option<KeyExtractor>),
     /// The application's own.
     Custom(Arc<dyn CustomReducer>),
 }
@@ -130,9 +130,9 @@ impl Reducer {
     }
 
     /// Returns the shape of the updates that a field of this shape takes.
-    pub(crate) fn takes(&self, field: &Shape) -> Shape {
+    pub(crate) fn takes(&self, field: &FieldShape) -> FieldShape {
         match (self, field.element()) {
-            (Self::Custom(_), _) => Shape::Any,
+            (Self::Custom(_), _) => FieldShape::Any,
             (Self::ConcatFlatten, Some(element)) => element.clone().list().list(),
             (Self::MergeAll, _) => field.clone().list(),
             (
@@ -166,12 +166,16 @@ impl Reducer {
     }
 
     /// Merges an update into the prior value.
-    pub(crate) fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+    pub(crate) fn reduce(
+        &self,
+        prior: &FieldContent,
+        update: FieldContent,
+    ) -> Result<FieldContent, ReducerFault> {
         match self {
             Self::LastWriteWins => Ok(update),
-            Self::Append => Ok(Slot::Many(list("prior", prior)?.append(items("update", update)?))),
+            Self::Append => Ok(FieldContent::Many(list("prior", prior)?.append(items("update", update)?))),
             Self::Merge => merge(prior, [update]),
-            Self::MergeAll => merge(prior, items("update", update)?.into_iter().map(Slot::One)),
+            Self::MergeAll => merge(prior, items("update", update)?.into_iter().map(FieldContent::One)),
             Self::ConcatFlatten => concat_flatten(prior, update),
             Self::BoundedAppend(max) => bounded_append(prior, update, *max),
             // These three call functions of the application's; one that panics has refused.
@@ -182,7 +186,9 @@ impl Reducer {
     }
 }
 
-fn refused(reduce: impl FnOnce() -> Result<Slot, ReducerFault>) -> Result<Slot, ReducerFault> {
+fn refused(
+    reduce: impl FnOnce() -> Result<FieldContent, ReducerFault>,
+) -> Result<FieldContent, ReducerFault> {
     caught(reduce).unwrap_or_else(|panicked| Err(ReducerFault::new(panicked)))
 }
 
@@ -192,14 +198,16 @@ impl fmt::Debug for Reducer {
     }
 }
 
-fn list<'a>(what: &str, slot: &'a Slot) -> Result<&'a List, ReducerFault> {
+fn list<'a>(what: &str, slot: &'a FieldContent) -> Result<&'a PersistentList, ReducerFault> {
     match slot {
-        Slot::Many(list) => Ok(list),
-        Slot::One(item) => Err(ReducerFault::new(format!("the {what} is not a list but {}", named(item)))),
+        FieldContent::Many(list) => Ok(list),
+        FieldContent::One(item) => {
+            Err(ReducerFault::new(format!("the {what} is not a list but {}", named(item))))
+        }
     }
 }
 
-fn items(what: &str, slot: Slot) -> Result<Vec<Item>, ReducerFault> {
+fn items(what: &str, slot: FieldContent) -> Result<Vec<Item>, ReducerFault> {
     list(what, &slot).map(|list| list.iter().cloned().collect())
 }
 
@@ -212,17 +220,20 @@ fn named(item: &Item) -> String {
     }
 }
 
-fn map<'a>(what: &str, slot: &'a Slot) -> Result<&'a Map<String, Value>, ReducerFault> {
+fn map<'a>(what: &str, slot: &'a FieldContent) -> Result<&'a Map<String, Value>, ReducerFault> {
     match slot {
-        Slot::One(item) => item
+        FieldContent::One(item) => item
             .json()?
             .as_object()
             .ok_or_else(|| ReducerFault::new(format!("the {what} is not a map but {}", named(item)))),
-        Slot::Many(_) => Err(ReducerFault::new(format!("the {what} is not a map but a list"))),
+        FieldContent::Many(_) => Err(ReducerFault::new(format!("the {what} is not a map but a list"))),
     }
 }
 
-fn merge(prior: &Slot, updates: impl IntoIterator<Item = Slot>) -> Result<Slot, ReducerFault> {
+fn merge(
+    prior: &FieldContent,
+    updates: impl IntoIterator<Item = FieldContent>,
+) -> Result<FieldContent, ReducerFault> {
     let base = map("prior", prior)?;
     let mut merged: Option<Map<String, Value>> = None;
     for update in updates {
@@ -230,10 +241,11 @@ fn merge(prior: &Slot, updates: impl IntoIterator<Item = Slot>) -> Result<Slot, 
         let target = merged.get_or_insert_with(|| base.clone());
         target.extend(update.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
-    Ok(merged.map_or_else(|| prior.clone(), |merged| Slot::One(Item::from_json(Value::Object(merged)))))
+    Ok(merged
+        .map_or_else(|| prior.clone(), |merged| FieldContent::One(Item::from_json(Value::Object(merged)))))
 }
 
-fn concat_flatten(prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+fn concat_flatten(prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
     let prior = list("prior", prior)?;
     let mut flat = Vec::new();
     for sub in items("update", update)? {
@@ -245,10 +257,14 @@ fn concat_flatten(prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
         };
         flat.extend(elements.iter().cloned().map(Item::from_json));
     }
-    Ok(Slot::Many(prior.append(flat)))
+    Ok(FieldContent::Many(prior.append(flat)))
 }
 
-fn bounded_append(prior: &Slot, update: Slot, max: i64) -> Result<Slot, ReducerFault> {
+fn bounded_append(
+    prior: &FieldContent,
+    update: FieldContent,
+    max: i64,
+) -> Result<FieldContent, ReducerFault> {
     let old = list("prior", prior)?;
     let new = items("update", update)?;
     if new.is_empty() {
@@ -258,7 +274,7 @@ fn bounded_append(prior: &Slot, update: Slot, max: i64) -> Result<Slot, ReducerF
     let all = old.append(new);
     let drop = all.iter().len().saturating_sub(max);
     if drop == 0 {
-        return Ok(Slot::Many(all));
+        return Ok(FieldContent::Many(all));
     }
-    Ok(Slot::Many(all.iter_from(all.first_held() + drop as u64).cloned().collect()))
+    Ok(FieldContent::Many(all.iter_from(all.first_held() + drop as u64).cloned().collect()))
 }

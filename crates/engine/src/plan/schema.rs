@@ -9,35 +9,35 @@ use super::field::FieldFault;
 use super::guard::caught;
 use super::item::Item;
 use super::reducer::Reducer;
-use super::shape::Shape;
-use super::slot::Slot;
+use super::shape::FieldShape;
+use super::slot::FieldContent;
 
 /// The schema version of a state that declares none (R27).
 pub const UNVERSIONED: &str = "unversioned";
 
 /// A check that goes beyond the shape: a typed field's own decoding.
-pub type Check = Arc<dyn Fn(&Item) -> Result<(), String> + Send + Sync>;
+pub type ValueCheck = Arc<dyn Fn(&Item) -> Result<(), String> + Send + Sync>;
 
 /// One declared field (graph-engine §2).
 #[derive(Clone)]
 pub struct FieldSpec {
     pub(crate) name: Arc<str>,
-    pub(crate) shape: Shape,
-    pub(crate) default: Option<Slot>,
+    pub(crate) shape: FieldShape,
+    pub(crate) default: Option<FieldContent>,
     pub(crate) reducers: Vec<Reducer>,
-    pub(crate) check: Option<Check>,
+    pub(crate) check: Option<ValueCheck>,
     /// The Rust type, for fields of a typed state; its check then implies the shape.
     pub(crate) rust: Option<TypeId>,
 }
 
 impl FieldSpec {
     /// Declares a required field: a graph cannot start from defaults alone while it has one.
-    pub fn required(name: impl Into<Arc<str>>, shape: Shape) -> Self {
+    pub fn required(name: impl Into<Arc<str>>, shape: FieldShape) -> Self {
         Self { name: name.into(), shape, default: None, reducers: Vec::new(), check: None, rust: None }
     }
 
     /// Declares a field with a default.
-    pub fn new(name: impl Into<Arc<str>>, shape: Shape, default: Slot) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, shape: FieldShape, default: FieldContent) -> Self {
         Self { default: Some(default), ..Self::required(name, shape) }
     }
 
@@ -51,7 +51,7 @@ impl FieldSpec {
 
     /// Adds a check of each value (of each element, for a list) that goes beyond the shape.
     #[must_use]
-    pub fn check(mut self, check: Check) -> Self {
+    pub fn check(mut self, check: ValueCheck) -> Self {
         self.check = Some(check);
         self
     }
@@ -64,13 +64,13 @@ impl FieldSpec {
 
     /// Returns the declared type.
     #[must_use]
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &FieldShape {
         &self.shape
     }
 
     /// Returns the default, or nothing for a required field.
     #[must_use]
-    pub fn default(&self) -> Option<&Slot> {
+    pub fn default(&self) -> Option<&FieldContent> {
         self.default.as_ref()
     }
 
@@ -81,7 +81,7 @@ impl FieldSpec {
     }
 
     /// Checks one value, or one element of a list field.
-    fn check_item(&self, shape: &Shape, item: &Item) -> Result<(), String> {
+    fn check_item(&self, shape: &FieldShape, item: &Item) -> Result<(), String> {
         if self.rust.is_none() && !shape.is_any() {
             shape.check(item.json().map_err(|error| error.to_string())?)?;
         }
@@ -89,12 +89,12 @@ impl FieldSpec {
     }
 
     /// Checks a whole value.
-    pub(crate) fn check_slot(&self, slot: &Slot) -> Result<(), String> {
+    pub(crate) fn check_slot(&self, slot: &FieldContent) -> Result<(), String> {
         self.check_from(slot, 0)
     }
 
     /// Checks a value, of which list elements before `from` are known to be right. A check that panics has refused.
-    pub(crate) fn check_from(&self, slot: &Slot, from: u64) -> Result<(), String> {
+    pub(crate) fn check_from(&self, slot: &FieldContent, from: u64) -> Result<(), String> {
         if self.check.is_none() {
             return self.check_values(slot, from);
         }
@@ -102,25 +102,25 @@ impl FieldSpec {
             .unwrap_or_else(|panicked| Err(format!("its check {panicked}")))
     }
 
-    fn check_values(&self, slot: &Slot, from: u64) -> Result<(), String> {
+    fn check_values(&self, slot: &FieldContent, from: u64) -> Result<(), String> {
         match (slot, self.shape.element()) {
-            (Slot::Many(list), Some(_)) if self.shape.is_any() => match &self.check {
+            (FieldContent::Many(list), Some(_)) if self.shape.is_any() => match &self.check {
                 // A check of a field that may be anything is one of the whole value.
                 Some(check) => check(&Item::from_json(list.to_json().map_err(|error| error.to_string())?)),
                 None => Ok(()),
             },
-            (Slot::Many(list), Some(element)) => {
+            (FieldContent::Many(list), Some(element)) => {
                 list.iter_from(from).enumerate().try_for_each(|(at, item)| {
                     self.check_item(element, item)
                         .map_err(|error| format!("element {}: {error}", from + at as u64))
                 })
             }
-            (Slot::Many(_), None) => Err(format!("expected {}, found a list", self.shape)),
-            (Slot::One(item), Some(_)) if !self.shape.is_any() => {
-                let absent = matches!(self.shape, Shape::Optional(_)) && item.is_null();
+            (FieldContent::Many(_), None) => Err(format!("expected {}, found a list", self.shape)),
+            (FieldContent::One(item), Some(_)) if !self.shape.is_any() => {
+                let absent = matches!(self.shape, FieldShape::Optional(_)) && item.is_null();
                 if absent { Ok(()) } else { Err(format!("expected {}, found no list", self.shape)) }
             }
-            (Slot::One(item), _) => self.check_item(&self.shape, item),
+            (FieldContent::One(item), _) => self.check_item(&self.shape, item),
         }
     }
 }
@@ -147,7 +147,7 @@ impl fmt::Debug for FieldSpec {
 
 /// The fields of a state (graph-engine §2).
 #[derive(Debug)]
-pub struct Schema {
+pub struct StateSchema {
     name: String,
     version: String,
     fields: Vec<FieldSpec>,
@@ -155,7 +155,7 @@ pub struct Schema {
     repeated: Vec<Arc<str>>,
 }
 
-impl Schema {
+impl StateSchema {
     /// Puts a schema together.
     #[must_use]
     pub fn new(name: impl Into<String>, fields: Vec<FieldSpec>) -> Self {
@@ -211,7 +211,7 @@ impl Schema {
     ///
     /// # Errors
     /// A field that is not declared, or a value that is not of its type.
-    pub fn check(&self, field: &str, value: &Slot) -> Result<(), FieldFault> {
+    pub fn check(&self, field: &str, value: &FieldContent) -> Result<(), FieldFault> {
         let fault = |problem: String| FieldFault::new(field, problem);
         let declared = self.field(field).ok_or_else(|| fault("is not declared".into()))?;
         declared.check_slot(value).map_err(fault)

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::field::FieldFault;
-use super::problem::{Problem, ProblemKind};
-use super::schema::Schema;
-use super::slot::Slot;
+use super::problem::{GraphProblem, GraphProblemKind};
+use super::schema::StateSchema;
+use super::slot::FieldContent;
 
 /// Which fields of the state are the session's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,7 +31,7 @@ impl SessionShape {
         Self::Projected { fields, version: None }
     }
 
-    pub(crate) fn resolve(&self, schema: &Schema, problems: &mut Vec<Problem>) -> SessionPlan {
+    pub(crate) fn resolve(&self, schema: &StateSchema, problems: &mut Vec<GraphProblem>) -> SessionPlan {
         match self {
             Self::Full => {
                 let fields = schema.fields().iter().enumerate();
@@ -47,8 +47,10 @@ impl SessionShape {
                             let message = format!(
                                 "the session projection names field '{state}', which is not declared"
                             );
-                            problems
-                                .push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+                            problems.push(GraphProblem::new(
+                                GraphProblemKind::MappingReferencesUndeclaredField,
+                                message,
+                            ));
                         }
                     }
                 }
@@ -62,7 +64,11 @@ impl SessionShape {
 impl SessionPlan {
     /// Checks fields from a store or a migration, list elements included. Fields that are not the session's are not
     /// looked at: they are dropped.
-    pub(crate) fn check(&self, schema: &Schema, fields: &[(Arc<str>, Slot)]) -> Result<(), FieldFault> {
+    pub(crate) fn check(
+        &self,
+        schema: &StateSchema,
+        fields: &[(Arc<str>, FieldContent)],
+    ) -> Result<(), FieldFault> {
         fields.iter().try_for_each(|(name, slot)| match self.fields.iter().find(|(it, _)| it == name) {
             Some((_, at)) => schema.check(schema.fields()[*at].name(), slot),
             None => Ok(()),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The declared type of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
+pub enum FieldShape {
     /// Anything, also null.
     Any,
     /// True or false.
@@ -27,7 +27,7 @@ pub enum Shape {
     Optional(Box<Self>),
 }
 
-impl Shape {
+impl FieldShape {
     /// Makes a list of this shape.
     #[must_use]
     pub fn list(self) -> Self {
@@ -113,12 +113,12 @@ impl Shape {
             }
             (Self::Dict(element), Value::Object(map)) => map.values().try_for_each(|it| element.check(it)),
             (Self::Optional(inner), other) => inner.check(other),
-            (expected, found) => Err(format!("expected {expected}, found {}", Found(found))),
+            (expected, found) => Err(format!("expected {expected}, found {}", FoundValueType(found))),
         }
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for FieldShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Any => f.write_str("any"),
@@ -135,9 +135,9 @@ impl fmt::Display for Shape {
 }
 
 /// Names the type of a found value without repeating content that may be large or private.
-struct Found<'a>(&'a Value);
+struct FoundValueType<'a>(&'a Value);
 
-impl fmt::Display for Found<'_> {
+impl fmt::Display for FoundValueType<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Value::Null => "null",
@@ -154,5 +154,5 @@ impl fmt::Display for Found<'_> {
 /// Returns the JSON type of a value, for messages.
 #[must_use]
 pub(crate) fn found(value: &Value) -> String {
-    Found(value).to_string()
+    FoundValueType(value).to_string()
 }

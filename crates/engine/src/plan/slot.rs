@@ -3,20 +3,20 @@
 use serde_json::Value;
 
 use super::item::Item;
-use super::list::List;
+use super::list::PersistentList;
 
 /// The content of one state field, or of one update to it.
 ///
 /// A JSON array is always a list, so that appending to it shares the prior elements.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Slot {
+pub enum FieldContent {
     /// A value.
     One(Item),
     /// A list of values.
-    Many(List),
+    Many(PersistentList),
 }
 
-impl Slot {
+impl FieldContent {
     /// Takes a JSON value apart: arrays become lists.
     #[must_use]
     pub fn from_json(value: Value) -> Self {
@@ -51,7 +51,7 @@ impl Slot {
 
     /// Returns the list, if it is one.
     #[must_use]
-    pub fn as_list(&self) -> Option<&List> {
+    pub fn as_list(&self) -> Option<&PersistentList> {
         match self {
             Self::Many(list) => Some(list),
             Self::One(_) => None,

@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 
 use super::field::FieldFault;
 use super::reducer::ReducerFault;
-use super::schema::Schema;
-use super::slot::Slot;
+use super::schema::StateSchema;
+use super::slot::FieldContent;
 use super::state::State;
-use super::update::Update;
+use super::update::StateUpdate;
 
 /// The state of a graph at one moment. Cloning and keeping it costs nothing that depends on its size (INV-5).
 #[derive(Clone)]
-pub struct Snapshot(Arc<Inner>);
+pub struct Snapshot(Arc<SnapshotInner>);
 
-struct Inner {
-    schema: Arc<Schema>,
-    slots: Vec<Slot>,
+struct SnapshotInner {
+    schema: Arc<StateSchema>,
+    slots: Vec<FieldContent>,
     /// The typed view that nodes of this graph ask for, made once.
     view: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
@@ -38,8 +38,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// A field that is neither set nor has a default, or a set one that is not declared or not of its type.
-    pub(crate) fn start(schema: &Arc<Schema>, set: Vec<(usize, Slot)>) -> Result<Self, FieldFault> {
-        let mut slots: Vec<Option<Slot>> =
+    pub(crate) fn start(
+        schema: &Arc<StateSchema>,
+        set: Vec<(usize, FieldContent)>,
+    ) -> Result<Self, FieldFault> {
+        let mut slots: Vec<Option<FieldContent>> =
             schema.fields().iter().map(|field| field.default().cloned()).collect();
         for (at, slot) in set {
             slots[at] = Some(slot);
@@ -49,28 +52,28 @@ impl Snapshot {
         Ok(Self::of(schema.clone(), slots.collect::<Result<_, _>>()?))
     }
 
-    fn of(schema: Arc<Schema>, slots: Vec<Slot>) -> Self {
-        Self(Arc::new(Inner { schema, slots, view: OnceLock::new() }))
+    fn of(schema: Arc<StateSchema>, slots: Vec<FieldContent>) -> Self {
+        Self(Arc::new(SnapshotInner { schema, slots, view: OnceLock::new() }))
     }
 
     /// Returns the schema.
     #[must_use]
-    pub fn schema(&self) -> &Arc<Schema> {
+    pub fn schema(&self) -> &Arc<StateSchema> {
         &self.0.schema
     }
 
     /// Returns the content of a field.
     #[must_use]
-    pub fn get(&self, field: &str) -> Option<&Slot> {
+    pub fn get(&self, field: &str) -> Option<&FieldContent> {
         self.0.schema.index(field).map(|index| &self.0.slots[index])
     }
 
-    pub(crate) fn slot(&self, index: usize) -> &Slot {
+    pub(crate) fn slot(&self, index: usize) -> &FieldContent {
         &self.0.slots[index]
     }
 
     /// Iterates over the fields in the order of declaration.
-    pub fn fields(&self) -> impl Iterator<Item = (&str, &Slot)> {
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &FieldContent)> {
         self.0.schema.fields().iter().map(|field| field.name()).zip(&self.0.slots)
     }
 
@@ -110,14 +113,14 @@ impl Snapshot {
     ///
     /// # Errors
     /// A field that is not declared, or a value that is not of its type.
-    pub fn with(&self, fields: impl Into<Update>) -> Result<Self, FieldFault> {
+    pub fn with(&self, fields: impl Into<StateUpdate>) -> Result<Self, FieldFault> {
         let fields = fields.into();
         let fields: Vec<_> = fields.entries().map(|(name, slot)| (name, slot.clone())).collect();
         self.overlay(&fields)
     }
 
     /// Merges an update by each field's reducer, and checks the changed fields (graph-engine §2, §3).
-    pub(crate) fn merge(&self, update: Update) -> Result<Self, MergeFault> {
+    pub(crate) fn merge(&self, update: StateUpdate) -> Result<Self, MergeFault> {
         if update.is_empty() {
             return Ok(self.clone());
         }
@@ -140,7 +143,7 @@ impl Snapshot {
     }
 
     /// Overwrites fields, reducers not consulted (suspension §6), and checks the new values.
-    pub(crate) fn overlay(&self, fields: &[(&str, Slot)]) -> Result<Self, FieldFault> {
+    pub(crate) fn overlay(&self, fields: &[(&str, FieldContent)]) -> Result<Self, FieldFault> {
         let mut slots = self.0.slots.clone();
         for (name, value) in fields {
             let at = self.declared(name)?;
@@ -160,7 +163,7 @@ impl Snapshot {
     /// Lists are taken as checked: their items were, where they came from (merge, initial state, load).
     pub(crate) fn validate(&self) -> Result<(), FieldFault> {
         for (field, slot) in self.0.schema.fields().iter().zip(&self.0.slots) {
-            let known = slot.as_list().map_or(0, super::list::List::len);
+            let known = slot.as_list().map_or(0, super::list::PersistentList::len);
             field.check_from(slot, known).map_err(|error| FieldFault::new(field.name(), error))?;
         }
         Ok(())
@@ -168,7 +171,7 @@ impl Snapshot {
 }
 
 /// Returns the number of leading items that the merged list shares with the prior one.
-fn known_len(prior: &Slot, merged: &Slot) -> u64 {
+fn known_len(prior: &FieldContent, merged: &FieldContent) -> u64 {
     match (prior.as_list(), merged.as_list()) {
         (Some(prior), Some(merged)) if merged.extends(prior) => prior.len(),
         _ => 0,

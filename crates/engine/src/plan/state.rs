@@ -5,16 +5,16 @@ use std::sync::Arc;
 use singletree_durable::BoxError;
 
 use super::field::FieldFault;
-use super::schema::Schema;
+use super::schema::StateSchema;
 use super::snapshot::Snapshot;
-use super::update::Update;
+use super::update::StateUpdate;
 
 /// The state type of a graph (graph-engine §2).
 ///
 /// Derive it for a struct with named fields:
 ///
 /// ```
-/// use singletree_engine::{Ctx, END, Graph, InvokeOptions, NodeResult, Outcome};
+/// use singletree_engine::{Ctx, END, Graph, InvokeOptions, NodeResult, RunOutcome};
 /// use singletree_macros::State;
 ///
 /// #[derive(Debug, State)]
@@ -33,7 +33,7 @@ use super::update::Update;
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let graph = Graph::<Support>::builder().node("send", send).edge("send", END).entry("send").compile()?;
 /// let outcome = graph.invoke(Support::update().approved(true), InvokeOptions::new()).await?;
-/// let Outcome::Completed(done) = outcome else { unreachable!("nothing suspends") };
+/// let RunOutcome::Completed(done) = outcome else { unreachable!("nothing suspends") };
 /// assert_eq!((done.state.replies, done.state.approved), (vec!["Sent.".to_owned()], false));
 /// # Ok::<(), singletree_engine::Error>(())
 /// # }).unwrap();
@@ -42,7 +42,7 @@ use super::update::Update;
 /// or use [`Snapshot`] itself for a graph whose schema is only known at run time.
 pub trait State: Sized + Send + Sync + 'static {
     /// The return type of nodes. For derived states a builder with one method for each field.
-    type Update: Into<Update> + Send + 'static;
+    type Update: Into<StateUpdate> + Send + 'static;
 
     /// Reads a typed value off a snapshot.
     ///
@@ -55,13 +55,13 @@ pub trait State: Sized + Send + Sync + 'static {
 pub(crate) type OfState<T> = Arc<dyn Fn(&Snapshot) -> Result<T, BoxError> + Send + Sync>;
 
 /// A state type that brings its schema along; made by the derive.
-pub trait Declared: State {
+pub trait DeclaredState: State {
     /// Returns the schema.
-    fn schema() -> Arc<Schema>;
+    fn schema() -> Arc<StateSchema>;
 }
 
 impl State for Snapshot {
-    type Update = Update;
+    type Update = StateUpdate;
 
     fn read(snapshot: &Snapshot) -> Result<Self, FieldFault> {
         Ok(snapshot.clone())

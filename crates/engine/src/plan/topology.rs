@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::branches::BranchesPlan;
-use super::edge::Edge;
+use super::edge::GraphEdge;
 use super::fan_out::FanOutPlan;
-use super::projection::Crossing;
-use super::schema::Schema;
+use super::projection::ResolvedProjection;
+use super::schema::StateSchema;
 use super::session::SessionPlan;
 
 /// The structure of a graph, compiled and checked.
 #[derive(Debug)]
-pub(crate) struct Topology {
-    pub(crate) schema: Arc<Schema>,
-    pub(crate) nodes: Vec<Node>,
+pub(crate) struct GraphTopology {
+    pub(crate) schema: Arc<StateSchema>,
+    pub(crate) nodes: Vec<TopologyNode>,
     pub(crate) by_name: HashMap<Arc<str>, usize>,
     pub(crate) entry: usize,
     pub(crate) session: SessionPlan,
@@ -22,24 +22,24 @@ pub(crate) struct Topology {
 
 /// One node, without its body.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct TopologyNode {
     pub(crate) name: Arc<str>,
     /// The path to the node where its graph is the outermost one.
     pub(crate) alone: Arc<[Arc<str>]>,
-    pub(crate) kind: Kind,
-    pub(crate) edge: Option<Edge>,
+    pub(crate) kind: TopologyNodeKind,
+    pub(crate) edge: Option<GraphEdge>,
 }
 
 /// The kind of a node.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum TopologyNodeKind {
     Function,
-    Subgraph { crossing: Crossing },
+    Subgraph { crossing: ResolvedProjection },
     FanOut { plan: Arc<FanOutPlan> },
     Branches { plan: Arc<BranchesPlan> },
 }
 
-impl Topology {
+impl GraphTopology {
     pub(crate) fn index(&self, node: &str) -> Option<usize> {
         self.by_name.get(node).copied()
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::slot::Slot;
+use super::slot::FieldContent;
 
 /// A partial update: fields with values, in order.
 ///
@@ -12,11 +12,11 @@ use super::slot::Slot;
 /// contribution passes the reducer by itself), and a value may have another type than the field, where the reducer says
 /// so (graph-engine §2).
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Update {
-    entries: Vec<(Cow<'static, str>, Slot)>,
+pub struct StateUpdate {
+    entries: Vec<(Cow<'static, str>, FieldContent)>,
 }
 
-impl Update {
+impl StateUpdate {
     /// Makes an update that changes nothing.
     #[must_use]
     pub fn new() -> Self {
@@ -25,7 +25,7 @@ impl Update {
 
     /// Adds a contribution to a field.
     #[must_use]
-    pub fn with(mut self, field: impl Into<Cow<'static, str>>, value: Slot) -> Self {
+    pub fn with(mut self, field: impl Into<Cow<'static, str>>, value: FieldContent) -> Self {
         self.entries.push((field.into(), value));
         self
     }
@@ -33,7 +33,7 @@ impl Update {
     /// Adds a contribution to a field, as JSON.
     #[must_use]
     pub fn with_json(self, field: impl Into<Cow<'static, str>>, value: Value) -> Self {
-        self.with(field, Slot::from_json(value))
+        self.with(field, FieldContent::from_json(value))
     }
 
     /// Adds all contributions of another update after those of this one.
@@ -50,23 +50,24 @@ impl Update {
     }
 
     /// Iterates over the contributions.
-    pub fn entries(&self) -> impl Iterator<Item = (&str, &Slot)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &FieldContent)> {
         self.entries.iter().map(|(field, slot)| (field.as_ref(), slot))
     }
 
     /// Returns the last contribution to a field.
-    pub(crate) fn last(&self, field: &str) -> Option<&Slot> {
+    pub(crate) fn last(&self, field: &str) -> Option<&FieldContent> {
         self.entries.iter().rev().find(|(name, _)| name == field).map(|(_, slot)| slot)
     }
 
-    pub(crate) fn into_entries(self) -> Vec<(Cow<'static, str>, Slot)> {
+    pub(crate) fn into_entries(self) -> Vec<(Cow<'static, str>, FieldContent)> {
         self.entries
     }
 }
 
-impl From<Map<String, Value>> for Update {
+impl From<Map<String, Value>> for StateUpdate {
     fn from(map: Map<String, Value>) -> Self {
-        let entries = map.into_iter().map(|(field, value)| (Cow::Owned(field), Slot::from_json(value)));
+        let entries =
+            map.into_iter().map(|(field, value)| (Cow::Owned(field), FieldContent::from_json(value)));
         Self { entries: entries.collect() }
     }
 }

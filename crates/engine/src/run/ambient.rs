@@ -7,47 +7,47 @@ use serde_json::{Map, Value};
 use singletree_durable::InvocationId;
 
 use super::attempt::OpenAttempt;
-use super::chain::Seat;
+use super::chain::UnitContext;
 use super::fault::NodeError;
 use super::level::outwards;
 use super::outcome::Identity;
-use super::scope::{Run, Scope};
+use super::scope::{NodeAttempt, RunContext};
 use super::signal::Signal;
-use super::suspend::Abort;
+use super::suspend::AbortRequest;
 use crate::error::Error;
 use crate::plan::snapshot::Snapshot;
 
 /// The identity of an invocation and the caller's metadata.
 #[derive(Clone)]
-pub(crate) struct Who {
+pub(crate) struct CurrentInvocation {
     pub(crate) identity: Arc<Identity>,
     pub(crate) metadata: Arc<Map<String, Value>>,
 }
 
 #[derive(Clone)]
-enum Ambient {
+enum AmbientContext {
     /// Inside an invocation, but in no node's body: an edge function, a reducer.
-    Invocation(Who),
+    Invocation(CurrentInvocation),
     /// Inside an observer.
-    Observer(Who),
+    Observer(CurrentInvocation),
     /// Inside a middleware.
-    Middleware(Arc<Wrapping>),
+    Middleware(Arc<MiddlewareContext>),
     /// Inside a node's body.
-    Node(Arc<Scope>),
+    Node(Arc<NodeAttempt>),
 }
 
 /// Where a middleware runs.
-struct Wrapping {
-    run: Arc<Run>,
+struct MiddlewareContext {
+    run: Arc<RunContext>,
     /// The attempt of the innermost container around it.
-    within: Option<Arc<Scope>>,
+    within: Option<Arc<NodeAttempt>>,
     open: Arc<OpenAttempt>,
     /// The state that the middleware received.
     state: Snapshot,
 }
 
-impl Ambient {
-    fn who(&self) -> &Who {
+impl AmbientContext {
+    fn who(&self) -> &CurrentInvocation {
         match self {
             Self::Invocation(who) | Self::Observer(who) => who,
             Self::Middleware(wrapping) => &wrapping.run.who,
@@ -57,7 +57,7 @@ impl Ambient {
 }
 
 tokio::task_local! {
-    static AMBIENT: Ambient;
+    static AMBIENT: AmbientContext;
 }
 
 /// Returns the identity of the invocation that this code runs in: in a node, in an observer, and in functions called by
@@ -79,8 +79,8 @@ pub fn current_metadata() -> Option<Arc<Map<String, Value>>> {
 /// Tells whether this code runs in an observer of an invocation.
 pub(crate) fn observes(invocation: &InvocationId) -> bool {
     let observes = AMBIENT.try_with(|ambient| match ambient {
-        Ambient::Observer(who) => who.identity.invocation_id == *invocation,
-        Ambient::Invocation(_) | Ambient::Middleware(_) | Ambient::Node(_) => false,
+        AmbientContext::Observer(who) => who.identity.invocation_id == *invocation,
+        AmbientContext::Invocation(_) | AmbientContext::Middleware(_) | AmbientContext::Node(_) => false,
     });
     observes.unwrap_or(false)
 }
@@ -94,27 +94,27 @@ pub(crate) fn observes(invocation: &InvocationId) -> bool {
 ///
 /// In a middleware it does not return either: the invocation ends with `suspension_in_unsupported_context`.
 pub async fn suspend(signal: Signal) -> NodeError {
-    enum From {
+    enum SuspendOrigin {
         Nowhere,
-        Middleware(Arc<Wrapping>),
-        Node(Arc<Scope>),
+        Middleware(Arc<MiddlewareContext>),
+        Node(Arc<NodeAttempt>),
     }
     let from = AMBIENT.try_with(|ambient| match ambient {
-        Ambient::Invocation(_) | Ambient::Observer(_) => From::Nowhere,
-        Ambient::Middleware(wrapping) => From::Middleware(wrapping.clone()),
-        Ambient::Node(scope) => From::Node(scope.clone()),
+        AmbientContext::Invocation(_) | AmbientContext::Observer(_) => SuspendOrigin::Nowhere,
+        AmbientContext::Middleware(wrapping) => SuspendOrigin::Middleware(wrapping.clone()),
+        AmbientContext::Node(scope) => SuspendOrigin::Node(scope.clone()),
     });
     match from {
-        Ok(From::Node(scope)) => scope.suspend(signal).await,
-        Ok(From::Middleware(wrapping)) => {
+        Ok(SuspendOrigin::Node(scope)) => scope.suspend(signal).await,
+        Ok(SuspendOrigin::Middleware(wrapping)) => {
             let error = Error::SuspensionContext {
                 context: "in a middleware".into(),
                 state: Some(wrapping.state.clone()),
             };
             let scopes = wrapping.open.take().into_iter().chain(outwards(wrapping.within.clone())).collect();
-            wrapping.run.requests.abort(Abort { error, scopes }).await
+            wrapping.run.requests.abort(AbortRequest { error, scopes }).await
         }
-        Ok(From::Nowhere) => unsupported("inside an invocation, but not in a node's body"),
+        Ok(SuspendOrigin::Nowhere) => unsupported("inside an invocation, but not in a node's body"),
         Err(_) => unsupported("outside an invocation"),
     }
 }
@@ -123,20 +123,24 @@ fn unsupported(context: &str) -> NodeError {
     Error::SuspensionContext { context: context.into(), state: None }.into()
 }
 
-pub(crate) async fn within<T>(who: Who, work: impl Future<Output = T>) -> T {
-    AMBIENT.scope(Ambient::Invocation(who), work).await
+pub(crate) async fn within<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
+    AMBIENT.scope(AmbientContext::Invocation(who), work).await
 }
 
-pub(crate) async fn within_observer<T>(who: Who, work: impl Future<Output = T>) -> T {
-    AMBIENT.scope(Ambient::Observer(who), work).await
+pub(crate) async fn within_observer<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
+    AMBIENT.scope(AmbientContext::Observer(who), work).await
 }
 
-pub(crate) async fn within_node<T>(scope: Arc<Scope>, work: impl Future<Output = T>) -> T {
-    AMBIENT.scope(Ambient::Node(scope), work).await
+pub(crate) async fn within_node<T>(scope: Arc<NodeAttempt>, work: impl Future<Output = T>) -> T {
+    AMBIENT.scope(AmbientContext::Node(scope), work).await
 }
 
-pub(crate) async fn within_middleware<T>(seat: &Seat, state: &Snapshot, work: impl Future<Output = T>) -> T {
+pub(crate) async fn within_middleware<T>(
+    seat: &UnitContext,
+    state: &Snapshot,
+    work: impl Future<Output = T>,
+) -> T {
     let (run, within, open) = (seat.run.clone(), seat.within.clone(), seat.open.clone());
-    let wrapping = Arc::new(Wrapping { run, within, open, state: state.clone() });
-    AMBIENT.scope(Ambient::Middleware(wrapping), work).await
+    let wrapping = Arc::new(MiddlewareContext { run, within, open, state: state.clone() });
+    AMBIENT.scope(AmbientContext::Middleware(wrapping), work).await
 }

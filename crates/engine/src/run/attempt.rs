@@ -4,48 +4,48 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::EventError;
 use super::fault::NodeError;
-use super::scope::Scope;
-use crate::plan::update::Update;
+use super::scope::NodeAttempt;
+use crate::plan::update::StateUpdate;
 
 /// The attempt of a node execution that has begun and whose end is not told yet; there is at most one.
 #[derive(Default)]
-pub(crate) struct OpenAttempt(Mutex<Option<Open>>);
+pub(crate) struct OpenAttempt(Mutex<Option<UnsettledAttempt>>);
 
-struct Open {
-    scope: Arc<Scope>,
+struct UnsettledAttempt {
+    scope: Arc<NodeAttempt>,
     /// How its unit ended, when it did: the chain may make something else of it.
-    own: Option<Own>,
+    own: Option<AttemptOutcome>,
 }
 
-enum Own {
-    Returned(Update),
+enum AttemptOutcome {
+    Returned(StateUpdate),
     Failed(EventError),
 }
 
 impl OpenAttempt {
-    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+    fn open(&self) -> MutexGuard<'_, Option<UnsettledAttempt>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that an attempt has begun.
-    pub(crate) fn begin(&self, scope: &Arc<Scope>) {
-        *self.open() = Some(Open { scope: scope.clone(), own: None });
+    pub(crate) fn begin(&self, scope: &Arc<NodeAttempt>) {
+        *self.open() = Some(UnsettledAttempt { scope: scope.clone(), own: None });
     }
 
     /// Notes how the unit ended.
-    pub(crate) fn ended(&self, outcome: &Result<Update, NodeError>) {
+    pub(crate) fn ended(&self, outcome: &Result<StateUpdate, NodeError>) {
         if let Some(open) = self.open().as_mut()
             && open.scope.run.queue.is_some()
         {
             open.own = Some(match outcome {
-                Ok(update) => Own::Returned(update.clone()),
-                Err(error) => Own::Failed(open.scope.describe(error)),
+                Ok(update) => AttemptOutcome::Returned(update.clone()),
+                Err(error) => AttemptOutcome::Failed(open.scope.describe(error)),
             });
         }
     }
 
     /// Takes the attempt: who takes it tells its end.
-    pub(crate) fn take(&self) -> Option<Arc<Scope>> {
+    pub(crate) fn take(&self) -> Option<Arc<NodeAttempt>> {
         self.open().take().map(|item| item.scope)
     }
 
@@ -54,8 +54,8 @@ impl OpenAttempt {
         let Some(open) = self.open().take() else { return };
         let scope = open.scope;
         match open.own {
-            Some(Own::Failed(error)) => scope.ended_with(error),
-            Some(Own::Returned(update)) => match scope.merge(update) {
+            Some(AttemptOutcome::Failed(error)) => scope.ended_with(error),
+            Some(AttemptOutcome::Returned(update)) => match scope.merge(update) {
                 Ok(after) => scope.merged(&after),
                 Err(error) => scope.failed(&error),
             },

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::context::{Ctx, body};
 use super::fault::{NodeError, NodeResult};
-use super::graph::{Body, Core, Graph};
+use super::graph::{Graph, GraphCore, NodeBody};
 use super::members::error_record;
-use super::middleware::{Chain, Middleware};
+use super::middleware::{Middleware, MiddlewareChain};
 use crate::plan::branches::{BranchDraft, BranchesDraft};
 use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
@@ -32,26 +32,26 @@ type ErrorRecord = Arc<dyn Fn(&str, &NodeError) -> Value + Send + Sync>;
 /// - After a crash inside of them all branches run again (pipeline-utilities §11.9).
 ///
 /// ```
-/// # use singletree_engine::{END, FieldSpec, Graph, Schema, Shape, Slot, Update};
+/// # use singletree_engine::{END, FieldSpec, Graph, StateSchema, FieldShape, FieldContent, StateUpdate};
 /// use singletree_engine::{Branch, Branches};
 /// # let field = |name: &'static str, shape, default: serde_json::Value| {
-/// #     FieldSpec::new(name, shape, Slot::from_json(default))
+/// #     FieldSpec::new(name, shape, FieldContent::from_json(default))
 /// # };
-/// # let inner = Schema::new("search", vec![
-/// #     field("query", Shape::Str, "".into()),
-/// #     field("found", Shape::Int, 0.into()),
+/// # let inner = StateSchema::new("search", vec![
+/// #     field("query", FieldShape::Str, "".into()),
+/// #     field("found", FieldShape::Int, 0.into()),
 /// # ]);
-/// # let outer = Schema::new("recall", vec![
-/// #     field("query", Shape::Str, "".into()),
-/// #     field("documents", Shape::Int, 0.into()),
-/// #     field("notes", Shape::Int, 0.into()),
+/// # let outer = StateSchema::new("recall", vec![
+/// #     field("query", FieldShape::Str, "".into()),
+/// #     field("documents", FieldShape::Int, 0.into()),
+/// #     field("notes", FieldShape::Int, 0.into()),
 /// # ]);
 /// let search = Graph::builder_with(inner)
-///     .node("look", |_| async { Ok(Update::new().with_json("found", 3.into())) })
+///     .node("look", |_| async { Ok(StateUpdate::new().with_json("found", 3.into())) })
 ///     .edge("look", END)
 ///     .entry("look")
 ///     .compile()?;
-/// let notes = |_| async { Ok(Update::new().with_json("notes", 1.into())) };
+/// let notes = |_| async { Ok(StateUpdate::new().with_json("notes", 1.into())) };
 /// let recall = Branches::new()
 ///     .branch("documents", Branch::new().subgraph(&search).input("query", "query").output("documents", "found"))
 ///     .branch("notes", Branch::new().call(notes));
@@ -61,13 +61,13 @@ type ErrorRecord = Arc<dyn Fn(&str, &NodeError) -> Value + Send + Sync>;
 /// ```
 pub struct Branches<S> {
     pub(crate) draft: BranchesDraft,
-    pub(crate) work: Dispatch,
+    pub(crate) work: BranchesWork,
     state: PhantomData<fn(&S)>,
 }
 
 /// The work of parallel branches, by their numbers.
 #[derive(Clone)]
-pub(crate) struct Dispatch {
+pub(crate) struct BranchesWork {
     pub(crate) branches: Vec<BranchWork>,
     pub(crate) record: ErrorRecord,
 }
@@ -76,24 +76,24 @@ pub(crate) struct Dispatch {
 #[derive(Clone)]
 pub(crate) struct BranchWork {
     pub(crate) name: String,
-    pub(crate) doing: Doing,
+    pub(crate) doing: BranchBody,
     /// The middleware around the branch.
-    pub(crate) chain: Chain,
+    pub(crate) chain: MiddlewareChain,
 }
 
 /// The kind of a branch: a graph or a function.
 #[derive(Clone)]
-pub(crate) enum Doing {
-    Subgraph(Arc<Core>),
-    Call(Body),
+pub(crate) enum BranchBody {
+    Subgraph(Arc<GraphCore>),
+    Call(NodeBody),
 }
 
-impl Dispatch {
+impl BranchesWork {
     /// Returns the graphs inside.
-    pub(crate) fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
+    pub(crate) fn cores(&self) -> impl Iterator<Item = &Arc<GraphCore>> {
         self.branches.iter().filter_map(|branch| match &branch.doing {
-            Doing::Subgraph(core) => Some(core),
-            Doing::Call(_) => None,
+            BranchBody::Subgraph(core) => Some(core),
+            BranchBody::Call(_) => None,
         })
     }
 }
@@ -103,7 +103,7 @@ impl<S: State> Branches<S> {
     #[must_use]
     pub fn new() -> Self {
         let record: ErrorRecord = Arc::new(|branch, error| error_record("branch_name", branch, error));
-        let work = Dispatch { branches: Vec::new(), record };
+        let work = BranchesWork { branches: Vec::new(), record };
         Self { draft: BranchesDraft::default(), work, state: PhantomData }
     }
 
@@ -112,8 +112,8 @@ impl<S: State> Branches<S> {
     pub fn branch(mut self, name: impl Into<String>, branch: Branch<S>) -> Self {
         let name = name.into();
         let doing = match (branch.subgraph, branch.call) {
-            (Some(core), None) => Some(Doing::Subgraph(core)),
-            (None, Some(body)) => Some(Doing::Call(body)),
+            (Some(core), None) => Some(BranchBody::Subgraph(core)),
+            (None, Some(body)) => Some(BranchBody::Call(body)),
             // A problem, found when the graph is compiled.
             (Some(_), Some(_)) | (None, None) => None,
         };
@@ -160,9 +160,9 @@ impl<S: State> Default for Branches<S> {
 /// One parallel branch: a compiled graph or a function, exactly one of them (pipeline-utilities §11.1.1).
 pub struct Branch<S> {
     draft: BranchDraft,
-    subgraph: Option<Arc<Core>>,
-    call: Option<Body>,
-    chain: Chain,
+    subgraph: Option<Arc<GraphCore>>,
+    call: Option<NodeBody>,
+    chain: MiddlewareChain,
     state: PhantomData<fn(&S)>,
 }
 
@@ -171,7 +171,7 @@ impl<S: State> Branch<S> {
     /// (`parallel_branches_invalid_branch_spec`).
     #[must_use]
     pub fn new() -> Self {
-        let (draft, chain) = (BranchDraft::default(), Chain::from([]));
+        let (draft, chain) = (BranchDraft::default(), MiddlewareChain::from([]));
         Self { draft, subgraph: None, call: None, chain, state: PhantomData }
     }
 

@@ -5,47 +5,49 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use singletree_durable::{
-    Checkpointer, MemoryStore, MigrationError, Migrations, PausedStore, SessionStore, TenantId,
+    Checkpointer, MemoryStore, MigrationError, PausedStore, SessionStore, StateMigrations, TenantId,
 };
 
 use super::branches::Branches;
 use super::context::{Ctx, body};
 use super::fan_out::FanOut;
 use super::fault::NodeResult;
-use super::graph::{Core, CoreParts, Graph, Work};
-use super::input::{Chance, Clock, Ids, RandomIds, RuntimeTimer, SystemChance, SystemClock, Timer};
+use super::graph::{Graph, GraphCore, GraphCoreParts, NodeWork};
+use super::input::{
+    Clock, IdGenerator, RandomIds, RandomSource, RuntimeTimer, SystemClock, SystemRandomSource, Timer,
+};
 use super::limit::Limits;
-use super::middleware::{self, Chain, Middleware, Site};
-use super::queue::OnMishap;
-use super::stores::Stores;
-use crate::error::{Error, Mishap, Result};
-use crate::plan::compile::{self, Draft, DraftKind, DraftNode};
-use crate::plan::edge::{Choose, END, Edge, Route, Target};
-use crate::plan::problem::{Problem, ProblemKind};
+use super::middleware::{self, Middleware, MiddlewareChain, MiddlewareSite};
+use super::queue::OnObserverFailure;
+use super::stores::GraphStores;
+use crate::error::{Error, ObserverFailure, Result};
+use crate::plan::compile::{self, DraftNode, DraftNodeKind, GraphDraft};
+use crate::plan::edge::{END, GraphEdge, IntoTarget, Target, TargetFunction};
+use crate::plan::problem::{GraphProblem, GraphProblemKind};
 use crate::plan::projection::Projection;
-use crate::plan::schema::Schema;
+use crate::plan::schema::StateSchema;
 use crate::plan::session::SessionShape;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::state::{Declared, State};
+use crate::plan::state::{DeclaredState, State};
 
 /// Collects a graph's nodes and edges; [`GraphBuilder::compile`] checks them (graph-engine §2).
 pub struct GraphBuilder<S> {
-    draft: Draft,
-    works: Vec<Work>,
+    draft: GraphDraft,
+    works: Vec<NodeWork>,
     around_all: Vec<Arc<dyn Middleware>>,
     around_one: Vec<(String, Arc<dyn Middleware>)>,
-    stores: Stores,
+    stores: GraphStores,
     auto_save: bool,
     limits: Limits,
     clock: Arc<dyn Clock>,
     timer: Arc<dyn Timer>,
-    chance: Arc<dyn Chance>,
-    ids: Arc<dyn Ids>,
-    on_mishap: OnMishap,
+    chance: Arc<dyn RandomSource>,
+    ids: Arc<dyn IdGenerator>,
+    on_mishap: OnObserverFailure,
     state: PhantomData<fn() -> S>,
 }
 
-impl<S: Declared> Graph<S> {
+impl<S: DeclaredState> Graph<S> {
     /// Starts a graph over a declared state type.
     #[must_use]
     pub fn builder() -> GraphBuilder<S> {
@@ -53,7 +55,7 @@ impl<S: Declared> Graph<S> {
     }
 }
 
-impl<S: Declared> Graph<S> {
+impl<S: DeclaredState> Graph<S> {
     /// Makes a graph of one function, to declare a fan-out over a function.
     ///
     /// # Errors
@@ -70,21 +72,21 @@ impl<S: Declared> Graph<S> {
 impl Graph<Snapshot> {
     /// Starts a graph over a schema that is only known at run time.
     #[must_use]
-    pub fn builder_with(schema: Schema) -> GraphBuilder<Snapshot> {
+    pub fn builder_with(schema: StateSchema) -> GraphBuilder<Snapshot> {
         GraphBuilder::over(Arc::new(schema))
     }
 }
 
 impl<S: State> GraphBuilder<S> {
-    fn over(schema: Arc<Schema>) -> Self {
+    fn over(schema: Arc<StateSchema>) -> Self {
         let session = SessionShape::default();
         let paused: Arc<dyn PausedStore> = Arc::new(MemoryStore::new());
         Self {
-            draft: Draft { schema, nodes: Vec::new(), edges: Vec::new(), entry: None, session },
+            draft: GraphDraft { schema, nodes: Vec::new(), edges: Vec::new(), entry: None, session },
             works: Vec::new(),
             around_all: Vec::new(),
             around_one: Vec::new(),
-            stores: Stores {
+            stores: GraphStores {
                 sessions: None,
                 paused,
                 tenant: TenantId::single(),
@@ -97,14 +99,14 @@ impl<S: State> GraphBuilder<S> {
             limits: Limits::default(),
             clock: Arc::new(SystemClock),
             timer: Arc::new(RuntimeTimer),
-            chance: Arc::new(SystemChance),
+            chance: Arc::new(SystemRandomSource),
             ids: Arc::new(RandomIds),
             on_mishap: Arc::new(drop),
             state: PhantomData,
         }
     }
 
-    fn add(mut self, name: String, kind: DraftKind, work: Work) -> Self {
+    fn add(mut self, name: String, kind: DraftNodeKind, work: NodeWork) -> Self {
         self.draft.nodes.push(DraftNode { name, kind });
         self.works.push(work);
         self
@@ -117,28 +119,28 @@ impl<S: State> GraphBuilder<S> {
         F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = NodeResult<S>> + Send + 'static,
     {
-        self.add(name.into(), DraftKind::Function, Work::Function(body(function)))
+        self.add(name.into(), DraftNodeKind::Function, NodeWork::Function(body(function)))
     }
 
     /// Adds a compiled graph as a node (graph-engine §2). Its own stores are not used: a session is the outermost
     /// graph's concern (sessions §9.1).
     #[must_use]
     pub fn subgraph<C>(self, name: impl Into<String>, graph: &Graph<C>, projection: Projection) -> Self {
-        let kind = DraftKind::Subgraph(graph.schema().clone(), projection);
-        self.add(name.into(), kind, Work::Subgraph(graph.core.clone()))
+        let kind = DraftNodeKind::Subgraph(graph.schema().clone(), projection);
+        self.add(name.into(), kind, NodeWork::Subgraph(graph.core.clone()))
     }
 
     /// Adds a fan-out as a node (pipeline-utilities §9).
     #[must_use]
     pub fn fan_out(self, name: impl Into<String>, fan_out: FanOut<S>) -> Self {
-        let kind = DraftKind::FanOut(fan_out.work.core.topology.schema.clone(), fan_out.draft);
-        self.add(name.into(), kind, Work::FanOut(fan_out.work))
+        let kind = DraftNodeKind::FanOut(fan_out.work.core.topology.schema.clone(), fan_out.draft);
+        self.add(name.into(), kind, NodeWork::FanOut(fan_out.work))
     }
 
     /// Adds parallel branches as a node (pipeline-utilities §11).
     #[must_use]
     pub fn branches(self, name: impl Into<String>, branches: Branches<S>) -> Self {
-        self.add(name.into(), DraftKind::Branches(branches.draft), Work::Branches(branches.work))
+        self.add(name.into(), DraftNodeKind::Branches(branches.draft), NodeWork::Branches(branches.work))
     }
 
     /// Puts a middleware around every node of this graph, further in than those that were put before it and further out
@@ -160,13 +162,13 @@ impl<S: State> GraphBuilder<S> {
     /// Leads a node to a fixed target.
     #[must_use]
     pub fn edge(mut self, from: impl Into<String>, to: impl Into<Target>) -> Self {
-        self.draft.edges.push((from.into(), Edge::Static(to.into())));
+        self.draft.edges.push((from.into(), GraphEdge::Static(to.into())));
         self
     }
 
     /// Leads a node to where a function of the state after its update says.
     #[must_use]
-    pub fn conditional_edge<R: Route>(
+    pub fn conditional_edge<R: IntoTarget>(
         self,
         from: impl Into<String>,
         choose: impl Fn(&S) -> R + Send + Sync + 'static,
@@ -177,7 +179,7 @@ impl<S: State> GraphBuilder<S> {
     /// As [`GraphBuilder::conditional_edge`], with the targets that the function may name: then they are checked, and
     /// nodes that nothing leads to are found.
     #[must_use]
-    pub fn conditional_edge_to<R: Route>(
+    pub fn conditional_edge_to<R: IntoTarget>(
         self,
         from: impl Into<String>,
         targets: impl IntoIterator<Item = Target>,
@@ -186,14 +188,14 @@ impl<S: State> GraphBuilder<S> {
         self.conditional(from.into(), Some(targets.into_iter().collect()), choose)
     }
 
-    fn conditional<R: Route>(
+    fn conditional<R: IntoTarget>(
         mut self,
         from: String,
         targets: Option<Vec<Target>>,
         choose: impl Fn(&S) -> R + Send + Sync + 'static,
     ) -> Self {
-        let choose: Choose = Arc::new(move |snapshot| choose(&*snapshot.view::<S>()?).route());
-        self.draft.edges.push((from, Edge::Conditional { choose, targets }));
+        let choose: TargetFunction = Arc::new(move |snapshot| choose(&*snapshot.view::<S>()?).route());
+        self.draft.edges.push((from, GraphEdge::Conditional { choose, targets }));
         self
     }
 
@@ -227,7 +229,7 @@ impl<S: State> GraphBuilder<S> {
 
     /// Registers migrations of stored session state (sessions §7).
     #[must_use]
-    pub fn session_migrations(mut self, migrations: Migrations) -> Self {
+    pub fn session_migrations(mut self, migrations: StateMigrations) -> Self {
         self.stores.migrations = Arc::new(migrations);
         self
     }
@@ -252,7 +254,7 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Sets whether observers are told of each save ([`Event::CheckpointSaved`](crate::Event::CheckpointSaved)); they
+    /// Sets whether observers are told of each save ([`GraphEvent::CheckpointSaved`](crate::GraphEvent::CheckpointSaved)); they
     /// are otherwise. Where saves are as many as nodes, so are these events (pipeline-utilities §10.8).
     #[must_use]
     pub fn checkpoint_events(mut self, told: bool) -> Self {
@@ -264,7 +266,7 @@ impl<S: State> GraphBuilder<S> {
     /// invocations that were suspended before the schema changed (R36). They apply to the states of all graphs that are
     /// stored of a run, by the version of the outermost one.
     #[must_use]
-    pub fn state_migrations(mut self, migrations: Migrations) -> Self {
+    pub fn state_migrations(mut self, migrations: StateMigrations) -> Self {
         self.stores.state_migrations = Arc::new(migrations);
         self
     }
@@ -299,21 +301,21 @@ impl<S: State> GraphBuilder<S> {
 
     /// Sets the source of random numbers, which retries use for jitter.
     #[must_use]
-    pub fn chance(mut self, chance: Arc<dyn Chance>) -> Self {
+    pub fn chance(mut self, chance: Arc<dyn RandomSource>) -> Self {
         self.chance = chance;
         self
     }
 
     /// Sets where identifiers come from.
     #[must_use]
-    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+    pub fn ids(mut self, ids: Arc<dyn IdGenerator>) -> Self {
         self.ids = ids;
         self
     }
 
     /// Sets a callback for failures beside a run: failing observers, a full backlog. None by default.
     #[must_use]
-    pub fn on_mishap(mut self, hear: impl Fn(Mishap) + Send + Sync + 'static) -> Self {
+    pub fn on_mishap(mut self, hear: impl Fn(ObserverFailure) + Send + Sync + 'static) -> Self {
         self.on_mishap = Arc::new(hear);
         self
     }
@@ -341,7 +343,7 @@ impl<S: State> GraphBuilder<S> {
         check_migrations(&self.stores.state_migrations, topology.schema.version(), |from, to, source| {
             Error::CheckpointMigration { from, to, source }
         })?;
-        Ok(Graph::of(Core::new(CoreParts {
+        Ok(Graph::of(GraphCore::new(GraphCoreParts {
             topology,
             works: self.works,
             chains,
@@ -358,37 +360,37 @@ impl<S: State> GraphBuilder<S> {
     }
 
     /// Puts the middleware of members where it stands.
-    fn place_members(&mut self, problems: &mut Vec<Problem>) {
+    fn place_members(&mut self, problems: &mut Vec<GraphProblem>) {
         for (node, work) in self.draft.nodes.iter().zip(&mut self.works) {
             match (work, &node.kind) {
-                (Work::FanOut(fan), DraftKind::FanOut(_, draft)) => {
+                (NodeWork::FanOut(fan), DraftNodeKind::FanOut(_, draft)) => {
                     let collect_field = draft.collect.as_ref().map(|(from, _)| from.as_str());
-                    let site = Site::Instance { node: &node.name, collect_field };
+                    let site = MiddlewareSite::Instance { node: &node.name, collect_field };
                     fan.chain = middleware::place(fan.chain.iter(), &site, problems).into();
                 }
-                (Work::Branches(dispatch), _) => {
+                (NodeWork::Branches(dispatch), _) => {
                     for branch in &mut dispatch.branches {
-                        let site = Site::Branch { node: &node.name, branch: &branch.name };
+                        let site = MiddlewareSite::Branch { node: &node.name, branch: &branch.name };
                         branch.chain = middleware::place(branch.chain.iter(), &site, problems).into();
                     }
                 }
-                (Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_), _) => {}
+                (NodeWork::Function(_) | NodeWork::Subgraph(_) | NodeWork::FanOut(_), _) => {}
             }
         }
     }
 
     /// Puts each node's chain together, the graph's middleware outside of the node's own.
-    fn chains(&self, problems: &mut Vec<Problem>) -> Vec<Chain> {
+    fn chains(&self, problems: &mut Vec<GraphProblem>) -> Vec<MiddlewareChain> {
         let named = |name: &str| self.draft.nodes.iter().any(|node| node.name == name);
         for (name, _) in self.around_one.iter().filter(|(name, _)| !named(name)) {
             let message = format!("a middleware stands around node '{name}', which is not declared");
-            problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+            problems.push(GraphProblem::new(GraphProblemKind::InvalidDeclaration, message));
         }
         let nodes = self.draft.nodes.iter().map(|node| node.name.as_str());
         let chain = |node| {
             let own = self.around_one.iter().filter(|(name, _)| name == node).map(|(_, it)| it);
-            let mut chain = middleware::place(&self.around_all, &Site::Graph { node }, problems);
-            chain.extend(middleware::place(own, &Site::Node { node }, problems));
+            let mut chain = middleware::place(&self.around_all, &MiddlewareSite::Graph { node }, problems);
+            chain.extend(middleware::place(own, &MiddlewareSite::Node { node }, problems));
             chain.into()
         };
         nodes.map(chain).collect()
@@ -396,7 +398,7 @@ impl<S: State> GraphBuilder<S> {
 }
 
 fn check_migrations(
-    migrations: &Migrations,
+    migrations: &StateMigrations,
     version: &str,
     wrong: impl Fn(String, String, Box<MigrationError>) -> Error,
 ) -> Result<()> {

@@ -9,39 +9,43 @@ use singletree_durable::BoxFuture;
 
 use super::ambient;
 use super::attempt::OpenAttempt;
-use super::event::{Event, IsolationEvent};
+use super::event::{GraphEvent, IsolationEvent};
 use super::fault::NodeError;
-use super::level::Level;
+use super::level::GraphLevel;
 use super::middleware::Middleware;
 use super::outcome::Identity;
 use super::panic::caught_future;
-use super::scope::{Run, Scope};
-use crate::error::Place;
+use super::scope::{NodeAttempt, RunContext};
+use crate::error::NodeLocation;
 use crate::plan::guard::caught;
-use crate::plan::lineage::Lineage;
+use crate::plan::lineage::NodeLineage;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// The unit that a chain surrounds: a node's body, a subgraph, a whole container, an instance, a branch.
-pub(crate) trait Unit: Send + Sync {
+pub(crate) trait ExecutionUnit: Send + Sync {
     /// Performs it once, under an attempt number. Never called while an earlier call runs.
-    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>>;
+    fn perform<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        attempt: u32,
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>>;
 
     /// Tells the open attempt with its own outcome.
     fn settle(&self);
 
     /// Returns the identity of the unit and the data that its chain shares.
-    fn seat(&self) -> &Seat;
+    fn seat(&self) -> &UnitContext;
 }
 
 /// The identity of a unit, and the data that its chain shares.
-pub(crate) struct Seat {
-    pub(crate) run: Arc<Run>,
+pub(crate) struct UnitContext {
+    pub(crate) run: Arc<RunContext>,
     /// The graph in which the chain stands.
-    pub(crate) level: Arc<Level>,
-    pub(crate) place: Place,
+    pub(crate) level: Arc<GraphLevel>,
+    pub(crate) place: NodeLocation,
     /// The boundaries to the node; one more for an instance or a branch.
-    pub(crate) lineage: Lineage,
+    pub(crate) lineage: NodeLineage,
     /// The number of the attempt that a suspension interrupted; else that of the surroundings.
     pub(crate) first: u32,
     /// Whether `first` is the number of an interrupted attempt, and nobody went on with it yet.
@@ -49,7 +53,7 @@ pub(crate) struct Seat {
     /// The number of the attempt performed last.
     pub(crate) last: AtomicU32,
     /// The attempt of the innermost container that the chain is inside of: for a member, its own container's.
-    pub(crate) within: Option<Arc<Scope>>,
+    pub(crate) within: Option<Arc<NodeAttempt>>,
     /// The attempt whose end is not told yet.
     pub(crate) open: Arc<OpenAttempt>,
 }
@@ -59,7 +63,7 @@ pub(crate) struct Seat {
 /// It can be called several times, one call after the other.
 pub struct Next<'a> {
     rest: &'a [Arc<dyn Middleware>],
-    unit: &'a dyn Unit,
+    unit: &'a dyn ExecutionUnit,
     state: &'a Snapshot,
     attempt: u32,
     calls: u32,
@@ -69,7 +73,7 @@ impl<'a> Next<'a> {
     /// Begins a chain.
     pub(crate) fn outermost(
         chain: &'a [Arc<dyn Middleware>],
-        unit: &'a dyn Unit,
+        unit: &'a dyn ExecutionUnit,
         state: &'a Snapshot,
     ) -> Self {
         Next { rest: chain, unit, state, attempt: unit.seat().first, calls: 0 }
@@ -85,7 +89,7 @@ impl<'a> Next<'a> {
     ///
     /// # Cancellation
     /// Dropping the future cancels the inner part. Observers see its attempt end with the outcome of the whole chain.
-    pub async fn run(&mut self, state: &Snapshot) -> Result<Update, NodeError> {
+    pub async fn run(&mut self, state: &Snapshot) -> Result<StateUpdate, NodeError> {
         let attempt = if self.calls == 0 { self.attempt } else { self.calls };
         self.forward(attempt, state).await
     }
@@ -98,11 +102,11 @@ impl<'a> Next<'a> {
     ///
     /// # Cancellation
     /// As [`Next::run`].
-    pub async fn attempt(&mut self, attempt: u32, state: &Snapshot) -> Result<Update, NodeError> {
+    pub async fn attempt(&mut self, attempt: u32, state: &Snapshot) -> Result<StateUpdate, NodeError> {
         self.forward(attempt, state).await
     }
 
-    async fn forward(&mut self, attempt: u32, state: &Snapshot) -> Result<Update, NodeError> {
+    async fn forward(&mut self, attempt: u32, state: &Snapshot) -> Result<StateUpdate, NodeError> {
         self.calls = self.calls.saturating_add(1);
         let unit = self.unit;
         let Some((first, rest)) = self.rest.split_first() else {
@@ -152,7 +156,7 @@ impl<'a> Next<'a> {
 
     /// Returns the boundaries to the surrounded node, instance or branch; for an instance or a branch with its own.
     #[must_use]
-    pub fn lineage(&self) -> &'a Lineage {
+    pub fn lineage(&self) -> &'a NodeLineage {
         &self.unit.seat().lineage
     }
 
@@ -184,7 +188,7 @@ impl<'a> Next<'a> {
     }
 
     /// Tells observers of a caught failure (pipeline-utilities §6.3).
-    pub(crate) fn isolated(&self, name: &Arc<str>, pre: &Snapshot, post: &Update, error: &NodeError) {
+    pub(crate) fn isolated(&self, name: &Arc<str>, pre: &Snapshot, post: &StateUpdate, error: &NodeError) {
         let seat = self.unit.seat();
         let Some(queue) = &seat.run.queue else { return };
         let event = IsolationEvent {
@@ -199,7 +203,7 @@ impl<'a> Next<'a> {
             post_state: post.clone(),
             caught_exception: error.classify(),
         };
-        queue.dispatch(Event::FailureIsolated(event), seat.level.observers.clone());
+        queue.dispatch(GraphEvent::FailureIsolated(event), seat.level.observers.clone());
     }
 }
 

@@ -2,36 +2,36 @@
 
 use singletree_durable::NodePosition;
 
-use super::event::{CheckpointEvent, Event};
-use super::level::Level;
-use super::port::Checkpoint;
-use super::scope::{Run, Scope, event_error};
-use super::suspend::Abort;
-use crate::error::{Place, Result};
-use crate::plan::lineage::{Boundary, Lineage};
+use super::event::{CheckpointEvent, GraphEvent};
+use super::level::GraphLevel;
+use super::port::RunCheckpoint;
+use super::scope::{NodeAttempt, RunContext, event_error};
+use super::suspend::AbortRequest;
+use crate::error::{NodeLocation, Result};
+use crate::plan::lineage::{LineageBoundary, NodeLineage};
 
 /// A node execution, or a member of a container, that has ended and is saved.
-pub(crate) struct Ended {
-    pub(crate) place: Place,
-    pub(crate) lineage: Lineage,
+pub(crate) struct EndedExecution {
+    pub(crate) place: NodeLocation,
+    pub(crate) lineage: NodeLineage,
     pub(crate) step: u64,
     pub(crate) attempt: u32,
 }
 
-impl Run {
+impl RunContext {
     /// Saves where the run stands.
     ///
     /// Members of a container end side by side. Each waits for its turn and then saves the progress at that time, so
     /// that a later record never knows less than an earlier one.
-    async fn checkpoint(&self, level: &Level, ended: impl FnOnce() -> Ended) -> Result<()> {
+    async fn checkpoint(&self, level: &GraphLevel, ended: impl FnOnce() -> EndedExecution) -> Result<()> {
         let _turn = self.saving.lock().await;
         let Some(progress) = self.progress() else { return Ok(()) };
         let (identity, at) = (self.who.identity.clone(), self.core.clock.now());
         let completed = self.main.completed();
         let count = completed.len() as u64;
-        let saved = self.port.checkpoint(Checkpoint { identity, at, progress, completed }).await;
+        let saved = self.port.checkpoint(RunCheckpoint { identity, at, progress, completed }).await;
         if let (Some(queue), Some(backend)) = (&self.queue, self.port.checkpoint_backend()) {
-            let Ended { place, lineage, step, attempt } = ended();
+            let EndedExecution { place, lineage, step, attempt } = ended();
             let event = CheckpointEvent {
                 identity: self.who.identity.clone(),
                 started_at: at,
@@ -45,34 +45,34 @@ impl Run {
                 completed_node_count: count,
                 last_saved_at: saved.as_ref().map(|saved| *saved).map_err(event_error),
             };
-            queue.dispatch(Event::CheckpointSaved(event), level.observers.clone());
+            queue.dispatch(GraphEvent::CheckpointSaved(event), level.observers.clone());
         }
         saved.map(drop)
     }
 }
 
-impl Level {
+impl GraphLevel {
     /// Describes an ended member of the container that the graph is inside of. Its place is the container's.
-    pub(crate) fn member_ended(&self, member: u64) -> Ended {
+    pub(crate) fn member_ended(&self, member: u64) -> EndedExecution {
         let container = self.within.as_ref().expect("members are walked inside of a container");
-        let lineage = self.lineage.below(Boundary::Instance(member));
-        Ended { lineage, ..container.over() }
+        let lineage = self.lineage.below(LineageBoundary::Instance(member));
+        EndedExecution { lineage, ..container.over() }
     }
 
     /// Saves that a node execution of this graph has ended, where runs are saved.
     ///
     /// A save that fails ends the invocation: the following work could not be relied upon after a crash, and no
     /// middleware around a node could deal with a failed store (§10.10 leaves the choice).
-    pub(crate) async fn checkpoint(&self, run: &Run, ended: impl FnOnce() -> Ended) {
+    pub(crate) async fn checkpoint(&self, run: &RunContext, ended: impl FnOnce() -> EndedExecution) {
         if self.saves
             && let Err(error) = run.checkpoint(self, ended).await
         {
-            run.requests.abort(Abort { error, scopes: self.containers() }).await
+            run.requests.abort(AbortRequest { error, scopes: self.containers() }).await
         }
     }
 }
 
-impl Ended {
+impl EndedExecution {
     /// Its place among those that are completed. The namespace, unlike that of events, has not the node's own name.
     pub(crate) fn position(&self) -> NodePosition {
         let place = &self.place;
@@ -87,10 +87,10 @@ impl Ended {
     }
 }
 
-impl Scope {
+impl NodeAttempt {
     /// Describes the attempt as ended.
-    pub(crate) fn over(&self) -> Ended {
+    pub(crate) fn over(&self) -> EndedExecution {
         let (place, lineage) = (self.place.clone(), self.level.lineage.clone());
-        Ended { place, lineage, step: self.step, attempt: self.attempt }
+        EndedExecution { place, lineage, step: self.step, attempt: self.attempt }
     }
 }

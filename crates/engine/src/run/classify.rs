@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use super::fault::Fault;
+use super::fault::NodeFault;
 use crate::error::Error;
 
 /// How many causes are looked at: a bound for chains that never end.
@@ -10,7 +10,7 @@ const DEEPEST: usize = 64;
 
 /// One error of a chain of causes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct ErrorLink {
     /// Its category, when it has one.
     pub category: Option<String>,
     /// Its own message.
@@ -23,7 +23,7 @@ pub struct Link {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classification {
     /// The chain of causes, outermost first.
-    pub chain: Vec<Link>,
+    pub chain: Vec<ErrorLink>,
     /// The category of the outermost link that is no carrier and has one.
     pub category: Option<String>,
     /// The message of that link, or of the outermost link that is no carrier.
@@ -36,7 +36,7 @@ pub struct Classification {
 /// are no [`std::error::Error`], have [`NodeError::classify`](crate::NodeError::classify).
 #[must_use]
 pub fn classify(error: &(dyn StdError + 'static)) -> Classification {
-    let chain: Vec<Link> = links(error).map(|it| it.owned()).collect();
+    let chain: Vec<ErrorLink> = links(error).map(|it| it.owned()).collect();
     let named = chain.iter().find(|it| !it.carrier && it.category.is_some());
     let told = named.or_else(|| chain.iter().find(|it| !it.carrier)).or(chain.first());
     let message = told.map_or_else(|| error.to_string(), |told| told.message.clone());
@@ -49,21 +49,21 @@ pub(crate) fn category<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a st
 }
 
 /// A link that is not copied.
-pub(crate) struct Seen<'a> {
+pub(crate) struct BorrowedErrorLink<'a> {
     error: &'a (dyn StdError + 'static),
     pub(crate) category: Option<&'a str>,
     pub(crate) carrier: bool,
     pub(crate) transient: bool,
 }
 
-impl Seen<'_> {
+impl BorrowedErrorLink<'_> {
     /// Tells whether it is the wrapper that the engine puts around the failure of a branch.
     pub(crate) fn is_branch(&self) -> bool {
         matches!(self.error.downcast_ref(), Some(Error::Branch { .. }))
     }
 
-    fn owned(&self) -> Link {
-        Link {
+    fn owned(&self) -> ErrorLink {
+        ErrorLink {
             category: self.category.map(str::to_owned),
             message: self.error.to_string(),
             carrier: self.carrier,
@@ -72,7 +72,7 @@ impl Seen<'_> {
 }
 
 /// Walks down the causes, outermost first. It ends at an error that was seen before, and after a bounded number.
-pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = Seen<'a>> {
+pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = BorrowedErrorLink<'a>> {
     let mut seen: Vec<*const (dyn StdError + 'static)> = Vec::new();
     let mut next = Some(error);
     std::iter::from_fn(move || {
@@ -93,7 +93,7 @@ pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<It
     })
 }
 
-type Below<'a> = Option<&'a (dyn StdError + 'static)>;
+type ErrorSource<'a> = Option<&'a (dyn StdError + 'static)>;
 
 /// Tells whether two errors are one. An error may lie at the address of the error that it is a field of; their types
 /// differ.
@@ -103,14 +103,14 @@ fn is_same(one: *const (dyn StdError + 'static), other: *const (dyn StdError + '
 }
 
 /// Looks at one error: returns its link, unless it only repeats its cause, and the error below it.
-fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>) {
-    let link = |category, carrier| Some(Seen { error, category, carrier, transient: false });
+fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<BorrowedErrorLink<'a>>, ErrorSource<'a>) {
+    let link = |category, carrier| Some(BorrowedErrorLink { error, category, carrier, transient: false });
     if let Some(engine) = error.downcast_ref::<Error>() {
         let carrier = engine.wrapped();
         let below = carrier.map_or_else(|| engine.source(), |carrier| Some(carrier));
         return (link(Some(engine.surface_category()), carrier.is_some()), below);
     }
-    let Some(fault) = error.downcast_ref::<Fault>() else {
+    let Some(fault) = error.downcast_ref::<NodeFault>() else {
         return (link(None, false), error.source());
     };
     // A fault that only repeats an error of the engine's counts as that error.
@@ -118,7 +118,7 @@ fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>
         Some(engine) if fault.repeats() => (None, Some(engine)),
         _ => {
             let (category, transient) = (fault.own_category(), fault.is_transient());
-            (Some(Seen { error, category, carrier: false, transient }), fault.source())
+            (Some(BorrowedErrorLink { error, category, carrier: false, transient }), fault.source())
         }
     }
 }

@@ -5,82 +5,82 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::event::ContainerConfig;
 use super::fault::NodeError;
 use super::port::{ContainerProgress, MemberProgress};
-use super::strand::Strand;
-use crate::error::{Error, Place};
+use super::strand::SequentialWalk;
+use crate::error::{Error, NodeLocation};
 use crate::plan::guard::caught;
 use crate::plan::item::Item;
-use crate::plan::lineage::{Boundary, Lineage};
+use crate::plan::lineage::{LineageBoundary, NodeLineage};
 use crate::plan::policy::ErrorPolicy;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// Combines the contributions of a container's members: their updates and errors, in the order of members.
-pub(crate) type FanIn = Box<dyn Fn(&[Member]) -> Result<Update, NodeError> + Send + Sync>;
+pub(crate) type FanIn = Box<dyn Fn(&[ContainerMember]) -> Result<StateUpdate, NodeError> + Send + Sync>;
 
 /// One attempt of a node whose work is several inner runs.
-pub(crate) struct Container {
+pub(crate) struct MemberContainer {
     pub(crate) config: ContainerConfig,
-    place: Place,
+    place: NodeLocation,
     /// The boundaries to the node.
-    lineage: Lineage,
+    lineage: NodeLineage,
     /// The number of the node's execution on its strand, inside of another container.
     execution: u64,
     /// Guards how far the members are; held for a change, a copy or a fan-in, never across an await.
-    members: Mutex<Vec<Member>>,
+    members: Mutex<Vec<ContainerMember>>,
     fan_in: FanIn,
 }
 
 /// One inner run of a container.
-pub(crate) struct Member {
-    boundary: Boundary,
-    pub(crate) reached: Reached,
+pub(crate) struct ContainerMember {
+    boundary: LineageBoundary,
+    pub(crate) reached: MemberStage,
 }
 
 /// How far a member is.
-pub(crate) enum Reached {
+pub(crate) enum MemberStage {
     NotStarted,
     /// It walks on this strand.
-    InFlight(Arc<Strand>),
+    InFlight(Arc<SequentialWalk>),
     /// It has ended with this update, in terms that the fan-in knows.
-    Contributed(Update),
+    Contributed(StateUpdate),
     /// It has failed, and this is the record of it.
     Failed(Item),
 }
 
 /// Returns the contributions of the members that have ended, with their numbers, in order.
-pub(crate) fn contributions(members: &[Member]) -> impl Iterator<Item = (usize, &Update)> {
+pub(crate) fn contributions(members: &[ContainerMember]) -> impl Iterator<Item = (usize, &StateUpdate)> {
     members.iter().enumerate().filter_map(|(at, it)| match &it.reached {
-        Reached::Contributed(update) => Some((at, update)),
-        Reached::NotStarted | Reached::InFlight(_) | Reached::Failed(_) => None,
+        MemberStage::Contributed(update) => Some((at, update)),
+        MemberStage::NotStarted | MemberStage::InFlight(_) | MemberStage::Failed(_) => None,
     })
 }
 
 /// The records of the members that failed, in order.
-pub(crate) fn records(members: &[Member]) -> Vec<Item> {
+pub(crate) fn records(members: &[ContainerMember]) -> Vec<Item> {
     let failed = members.iter().filter_map(|member| match &member.reached {
-        Reached::Failed(record) => Some(record.clone()),
-        Reached::NotStarted | Reached::InFlight(_) | Reached::Contributed(_) => None,
+        MemberStage::Failed(record) => Some(record.clone()),
+        MemberStage::NotStarted | MemberStage::InFlight(_) | MemberStage::Contributed(_) => None,
     });
     failed.collect()
 }
 
-impl Container {
+impl MemberContainer {
     pub(crate) fn new(
         config: ContainerConfig,
-        (place, lineage, execution): (Place, Lineage, u64),
-        members: impl IntoIterator<Item = Boundary>,
+        (place, lineage, execution): (NodeLocation, NodeLineage, u64),
+        members: impl IntoIterator<Item = LineageBoundary>,
         fan_in: FanIn,
     ) -> Self {
-        let member = |boundary| Member { boundary, reached: Reached::NotStarted };
+        let member = |boundary| ContainerMember { boundary, reached: MemberStage::NotStarted };
         let members = Mutex::new(members.into_iter().map(member).collect());
         Self { config, place, lineage, execution, members, fan_in }
     }
 
-    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+    fn members(&self) -> MutexGuard<'_, Vec<ContainerMember>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes how far a member is.
-    pub(crate) fn reach(&self, member: u64, reached: Reached) {
+    pub(crate) fn reach(&self, member: u64, reached: MemberStage) {
         let at = usize::try_from(member).expect("members are held in memory");
         self.members()[at].reached = reached;
     }
@@ -89,8 +89,8 @@ impl Container {
     pub(crate) fn has_ended(&self, member: u64) -> bool {
         let at = usize::try_from(member).expect("members are held in memory");
         match self.members()[at].reached {
-            Reached::NotStarted | Reached::InFlight(_) => false,
-            Reached::Contributed(_) | Reached::Failed(_) => true,
+            MemberStage::NotStarted | MemberStage::InFlight(_) => false,
+            MemberStage::Contributed(_) | MemberStage::Failed(_) => true,
         }
     }
 
@@ -116,16 +116,16 @@ impl Container {
         }
         for (member, (_, progress)) in members.iter_mut().zip(saved.members) {
             member.reached = match progress {
-                MemberProgress::NotStarted | MemberProgress::InFlight { .. } => Reached::NotStarted,
-                MemberProgress::Contributed(update) => Reached::Contributed(update),
-                MemberProgress::Failed(record) => Reached::Failed(record),
+                MemberProgress::NotStarted | MemberProgress::InFlight { .. } => MemberStage::NotStarted,
+                MemberProgress::Contributed(update) => MemberStage::Contributed(update),
+                MemberProgress::Failed(record) => MemberStage::Failed(record),
             };
         }
         Ok(())
     }
 
     /// Combines the contributions that the members have made so far.
-    pub(crate) fn gathered(&self) -> Result<Update, NodeError> {
+    pub(crate) fn gathered(&self) -> Result<StateUpdate, NodeError> {
         // Values are encoded here, by the application's types.
         caught(|| (self.fan_in)(&self.members())).map_err(NodeError::new)?
     }
@@ -139,15 +139,15 @@ impl Container {
 
     /// Returns how far it is, as plain data.
     pub(crate) fn progress(&self) -> ContainerProgress {
-        let member = |it: &Member| {
+        let member = |it: &ContainerMember| {
             let progress = match &it.reached {
-                Reached::NotStarted => MemberProgress::NotStarted,
-                Reached::InFlight(strand) => {
+                MemberStage::NotStarted => MemberProgress::NotStarted,
+                MemberStage::InFlight(strand) => {
                     let (frames, states) = strand.frames();
                     MemberProgress::InFlight { frames, states, completed: strand.completed() }
                 }
-                Reached::Contributed(update) => MemberProgress::Contributed(update.clone()),
-                Reached::Failed(record) => MemberProgress::Failed(record.clone()),
+                MemberStage::Contributed(update) => MemberProgress::Contributed(update.clone()),
+                MemberStage::Failed(record) => MemberProgress::Failed(record.clone()),
             };
             (it.boundary.clone(), progress)
         };

@@ -11,28 +11,28 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::fault::NodeResult;
-use super::graph::Body;
+use super::graph::NodeBody;
 use super::observe::DrainSummary;
 use super::outcome::Identity;
-use super::scope::Scope;
+use super::scope::NodeAttempt;
 use super::signal::Signal;
 use crate::error::Error;
 use crate::plan::item::Item;
-use crate::plan::lineage::Lineage;
-use crate::plan::slot::Slot;
+use crate::plan::lineage::NodeLineage;
+use crate::plan::slot::FieldContent;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// The context of one node execution: the state, the identity of the invocation, and the requests that a node can make.
 pub struct Ctx<S> {
-    scope: Arc<Scope>,
+    scope: Arc<NodeAttempt>,
     view: OnceLock<Arc<S>>,
     state: PhantomData<fn() -> S>,
 }
 
 /// Makes a body of a function.
-pub(crate) fn body<S, F, Fut>(function: F) -> Body
+pub(crate) fn body<S, F, Fut>(function: F) -> NodeBody
 where
     S: State,
     F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
@@ -45,7 +45,7 @@ where
 }
 
 impl<S: State> Ctx<S> {
-    pub(crate) fn new(scope: Arc<Scope>) -> Self {
+    pub(crate) fn new(scope: Arc<NodeAttempt>) -> Self {
         Self { scope, view: OnceLock::new(), state: PhantomData }
     }
 
@@ -102,7 +102,7 @@ impl<S: State> Ctx<S> {
     ///
     /// A node that works by its instance's index gets it as data, by the fan-out's inputs (pipeline-utilities §9.1).
     #[must_use]
-    pub fn lineage(&self) -> &Lineage {
+    pub fn lineage(&self) -> &NodeLineage {
         &self.scope.level.lineage
     }
 
@@ -130,14 +130,14 @@ impl<S: State> Ctx<S> {
     /// # Errors
     /// `session_save_failed` or `session_write_conflict`. The node may go on all the same.
     pub async fn save_session(&self) -> Result<(), Error> {
-        self.save_session_with(Update::new()).await
+        self.save_session_with(StateUpdate::new()).await
     }
 
     /// Saves the session now, as it will be when this update is merged (sessions §6.2, R10).
     ///
     /// # Errors
     /// As [`Ctx::save_session`]; `reducer_error` or `state_validation_error` when the update cannot be merged.
-    pub async fn save_session_with(&self, update: impl Into<Update>) -> Result<(), Error> {
+    pub async fn save_session_with(&self, update: impl Into<StateUpdate>) -> Result<(), Error> {
         let run = &self.scope.run;
         if self.scope.place.namespace.len() > 1 {
             let what = "a session is saved by nodes of the outermost graph (sessions §9.1)".into();
@@ -160,7 +160,7 @@ impl<S: State> Ctx<S> {
     /// Dropping the future reads nothing more.
     pub async fn items(&self, field: &str, positions: Range<u64>) -> Result<Vec<Item>, Error> {
         let no_list = || Error::Argument { what: format!("the state has no list '{field}'") };
-        let list = self.scope.state.get(field).and_then(Slot::as_list).ok_or_else(no_list)?;
+        let list = self.scope.state.get(field).and_then(FieldContent::as_list).ok_or_else(no_list)?;
         let end = positions.end.min(list.len());
         let held = list.first_held().clamp(positions.start.min(end), end);
         let mut items = Vec::new();

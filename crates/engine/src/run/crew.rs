@@ -11,29 +11,29 @@ use singletree_durable::BoxFuture;
 
 /// A set of futures under numbers. Which of them goes on next depends on their wake-ups and numbers alone, never on
 /// addresses or threads; so runs whose nodes do not wait for the outside are the same every time.
-pub(crate) struct Crew<'a, T> {
-    members: BTreeMap<u64, (BoxFuture<'a, T>, Arc<Call>)>,
+pub(crate) struct IndexedFutures<'a, T> {
+    members: BTreeMap<u64, (BoxFuture<'a, T>, Arc<IndexedWaker>)>,
     /// Woken, and not polled since.
     ready: BTreeSet<u64>,
-    calls: Arc<Calls>,
+    calls: Arc<WakeUpList>,
 }
 
 /// Who was woken. The locks are held for a push or a swap only.
 #[derive(Default)]
-struct Calls {
+struct WakeUpList {
     woken: Mutex<Vec<u64>>,
     task: Mutex<Option<Waker>>,
 }
 
 /// The waker of one member.
-struct Call {
+struct IndexedWaker {
     number: u64,
     /// Whether the number is among the woken.
     noted: AtomicBool,
-    calls: Arc<Calls>,
+    calls: Arc<WakeUpList>,
 }
 
-impl Wake for Call {
+impl Wake for IndexedWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -50,7 +50,7 @@ impl Wake for Call {
     }
 }
 
-impl<'a, T> Crew<'a, T> {
+impl<'a, T> IndexedFutures<'a, T> {
     pub(crate) fn new() -> Self {
         Self { members: BTreeMap::new(), ready: BTreeSet::new(), calls: Arc::default() }
     }
@@ -61,7 +61,8 @@ impl<'a, T> Crew<'a, T> {
 
     /// Adds a future; it is first polled in its turn.
     pub(crate) fn add(&mut self, number: u64, future: BoxFuture<'a, T>) {
-        let call = Arc::new(Call { number, noted: AtomicBool::new(false), calls: self.calls.clone() });
+        let call =
+            Arc::new(IndexedWaker { number, noted: AtomicBool::new(false), calls: self.calls.clone() });
         self.members.insert(number, (future, call));
         self.ready.insert(number);
     }

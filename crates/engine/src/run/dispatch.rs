@@ -6,24 +6,24 @@ use std::sync::atomic::AtomicBool;
 use singletree_durable::BoxFuture;
 
 use super::attempt::OpenAttempt;
-use super::branches::{BranchWork, Dispatch, Doing};
-use super::container::{Container, FanIn, Member, Reached, contributions, records};
+use super::branches::{BranchBody, BranchWork, BranchesWork};
+use super::container::{ContainerMember, FanIn, MemberContainer, MemberStage, contributions, records};
 use super::event::{BranchesConfig, ContainerConfig};
 use super::fault::NodeError;
-use super::graph::{Body, Core};
-use super::level::Level;
-use super::member::{Inside, MemberWork};
-use super::members::Members;
+use super::graph::{GraphCore, NodeBody};
+use super::level::GraphLevel;
+use super::member::{MemberContext, MemberWork};
+use super::members::MemberSet;
 use super::panic::asked;
-use super::scope::{Scope, merge_into};
+use super::scope::{NodeAttempt, merge_into};
 use super::walk::run_body;
-use crate::error::{Error, Place};
+use crate::error::{Error, NodeLocation};
 use crate::plan::branches::{BranchPlan, BranchesPlan};
-use crate::plan::cursor::Position;
-use crate::plan::lineage::{Boundary, Lineage};
+use crate::plan::cursor::FramePosition;
+use crate::plan::lineage::{LineageBoundary, NodeLineage};
 use crate::plan::snapshot::Snapshot;
-use crate::plan::topology::Node;
-use crate::plan::update::Update;
+use crate::plan::topology::TopologyNode;
+use crate::plan::update::StateUpdate;
 
 /// Decides which branches are dispatched, by their numbers: each condition is called once, in the order of declaration.
 ///
@@ -43,8 +43,8 @@ pub(crate) fn resolve(plan: &BranchesPlan, state: &Snapshot) -> Result<Vec<usize
 pub(crate) fn container(
     plan: &Arc<BranchesPlan>,
     dispatched: &[usize],
-    at: (Place, Lineage, u64),
-) -> Container {
+    at: (NodeLocation, NodeLineage, u64),
+) -> MemberContainer {
     let config = BranchesConfig {
         branch_names: plan.names.clone(),
         branch_count: dispatched.len() as u64,
@@ -52,31 +52,31 @@ pub(crate) fn container(
         parent_node_name: at.0.node.clone(),
     };
     let members: Vec<_> =
-        dispatched.iter().map(|it| Boundary::Branch(plan.branches[*it].name.clone())).collect();
+        dispatched.iter().map(|it| LineageBoundary::Branch(plan.branches[*it].name.clone())).collect();
     let (plan, numbers) = (plan.clone(), dispatched.to_vec());
-    let fan_in: FanIn = Box::new(move |members: &[Member]| {
+    let fan_in: FanIn = Box::new(move |members: &[ContainerMember]| {
         let contributed: Vec<_> = contributions(members).map(|(at, update)| (numbers[at], update)).collect();
         Ok(plan.fan_in(&contributed, records(members)))
     });
-    Container::new(ContainerConfig::Branches(Arc::new(config)), at, members, fan_in)
+    MemberContainer::new(ContainerConfig::Branches(Arc::new(config)), at, members, fan_in)
 }
 
 /// One attempt of a node that dispatches branches.
-pub(crate) struct Dispatching<'a> {
-    pub(crate) inside: Inside<'a>,
-    pub(crate) node: &'a Node,
-    pub(crate) dispatch: &'a Dispatch,
+pub(crate) struct BranchesAttempt<'a> {
+    pub(crate) inside: MemberContext<'a>,
+    pub(crate) node: &'a TopologyNode,
+    pub(crate) dispatch: &'a BranchesWork,
     pub(crate) plan: &'a BranchesPlan,
     /// The numbers of the branches that are dispatched.
     pub(crate) dispatched: &'a [usize],
 }
 
-impl Dispatching<'_> {
+impl BranchesAttempt<'_> {
     /// Runs the dispatched branches and combines their contributions.
-    pub(crate) async fn run(&self) -> Result<Update, NodeError> {
-        let Inside { run, container, scope } = self.inside;
+    pub(crate) async fn run(&self) -> Result<StateUpdate, NodeError> {
+        let MemberContext { run, container, scope } = self.inside;
         let count = self.dispatched.len() as u64;
-        let members = Members { run, container, saves: None, count, limit: usize::MAX };
+        let members = MemberSet { run, container, saves: None, count, limit: usize::MAX };
         let record = |index, error: &NodeError| (self.dispatch.record)(&self.numbered(index).0.name, error);
         match members.run(|index| self.branch(index), record).await? {
             Some((index, error)) => {
@@ -96,43 +96,48 @@ impl Dispatching<'_> {
     }
 
     /// One branch with its chain.
-    fn branch(&self, index: u64) -> BoxFuture<'_, Result<Update, NodeError>> {
+    fn branch(&self, index: u64) -> BoxFuture<'_, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let (plan, work) = self.numbered(index);
             let start = self.inside.start(|state| plan.start(state))?;
             match &work.doing {
-                Doing::Subgraph(core) => self.walk(index, core, &start).await,
-                Doing::Call(body) => self.call(index, body, &start).await,
+                BranchBody::Subgraph(core) => self.walk(index, core, &start).await,
+                BranchBody::Call(body) => self.call(index, body, &start).await,
             }
         })
     }
 
-    fn lineage(&self, plan: &BranchPlan) -> Lineage {
-        self.inside.scope.level.lineage.below(Boundary::Branch(plan.name.clone()))
+    fn lineage(&self, plan: &BranchPlan) -> NodeLineage {
+        self.inside.scope.level.lineage.below(LineageBoundary::Branch(plan.name.clone()))
     }
 
     /// A branch that is a graph.
-    async fn walk(&self, index: u64, core: &Arc<Core>, start: &Snapshot) -> Result<Update, NodeError> {
+    async fn walk(
+        &self,
+        index: u64,
+        core: &Arc<GraphCore>,
+        start: &Snapshot,
+    ) -> Result<StateUpdate, NodeError> {
         let (plan, work) = self.numbered(index);
         let (inside, lineage) = (self.inside, self.lineage(plan));
         let level = inside.scope.level.inside(self.node, core, inside.scope);
-        let walking = Walking { inside, plan, index, level, lineage: lineage.clone() };
+        let walking = SubgraphBranch { inside, plan, index, level, lineage: lineage.clone() };
         inside.surround(&work.chain, (lineage, Arc::default()), start, &walking).await
     }
 
     /// A branch that is a function: one node execution of its own (graph-engine §6), whose update is merged with the
     /// others'. That it can be merged is seen here, where the failure is the branch's.
-    async fn call(&self, index: u64, body: &Body, start: &Snapshot) -> Result<Update, NodeError> {
+    async fn call(&self, index: u64, body: &NodeBody, start: &Snapshot) -> Result<StateUpdate, NodeError> {
         let (plan, work) = self.numbered(index);
         let (inside, lineage) = (self.inside, self.lineage(plan));
-        let Inside { run, scope, container } = inside;
+        let MemberContext { run, scope, container } = inside;
         let level = scope.level.calling(self.node, scope, lineage.clone());
-        container.reach(index, Reached::InFlight(level.strand.clone()));
+        container.reach(index, MemberStage::InFlight(level.strand.clone()));
         let namespace = level.path.iter().cloned().chain([plan.name.clone()]).collect();
-        let calling = Calling {
+        let calling = FunctionBranch {
             inside,
             body,
-            place: Place { node: plan.name.clone(), namespace },
+            place: NodeLocation { node: plan.name.clone(), namespace },
             step: match run.take_step() {
                 Ok(step) => step,
                 Err(error) => scope.abort(error).await,
@@ -159,16 +164,20 @@ impl Dispatching<'_> {
 }
 
 /// The walk of a branch that is a graph.
-struct Walking<'a> {
-    inside: Inside<'a>,
+struct SubgraphBranch<'a> {
+    inside: MemberContext<'a>,
     plan: &'a BranchPlan,
     index: u64,
-    level: Level,
-    lineage: Lineage,
+    level: GraphLevel,
+    lineage: NodeLineage,
 }
 
-impl MemberWork for Walking<'_> {
-    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>> {
+impl MemberWork for SubgraphBranch<'_> {
+    fn perform<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        attempt: u32,
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let walked = self.inside.walk(self.index, (&self.level, &self.lineage), state, attempt).await?;
             Ok(self.plan.contribution(&walked))
@@ -177,23 +186,27 @@ impl MemberWork for Walking<'_> {
 }
 
 /// The execution of a branch that is a function.
-struct Calling<'a> {
-    inside: Inside<'a>,
-    body: &'a Body,
-    place: Place,
-    level: Level,
+struct FunctionBranch<'a> {
+    inside: MemberContext<'a>,
+    body: &'a NodeBody,
+    place: NodeLocation,
+    level: GraphLevel,
     step: u64,
     ordinal: u64,
     open: Arc<OpenAttempt>,
 }
 
-impl MemberWork for Calling<'_> {
-    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>> {
+impl MemberWork for FunctionBranch<'_> {
+    fn perform<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        attempt: u32,
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         let (run, base) = (self.inside.run, self.inside.scope.base());
         let (lineage, strand) = (self.level.lineage.clone(), self.level.strand.clone());
         let level = self.level.member(lineage, strand, attempt);
-        level.strand.stand(0, &self.place.node, (Position::Before, attempt), state);
-        let scope = Arc::new(Scope {
+        level.strand.stand(0, &self.place.node, (FramePosition::Before, attempt), state);
+        let scope = Arc::new(NodeAttempt {
             run: run.clone(),
             level: Arc::new(level),
             place: self.place.clone(),

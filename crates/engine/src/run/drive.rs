@@ -9,41 +9,43 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use serde_json::{Map, Value};
-use singletree_durable::Positions;
+use singletree_durable::PositionHistory;
 
-use super::ambient::{self, Who};
-use super::graph::Core;
-use super::invoke::{EntryHook, InvokeOptions, Start, Watch};
-use super::level::Level;
+use super::ambient::{self, CurrentInvocation};
+use super::graph::GraphCore;
+use super::invoke::{EntryHook, InvokeOptions, RunMonitor, RunStart};
+use super::level::GraphLevel;
 use super::metadata;
-use super::outcome::{Completed, Identity, Outcome, Suspended};
+use super::outcome::{CompletedRun, Identity, RunOutcome, SuspendedRun};
 use super::pause;
-use super::port::{ContainerProgress, Ending, Entered, Persist, RequestedIdentity, SessionState, Standing};
-use super::queue::Queue;
+use super::port::{
+    ContainerProgress, PersistencePort, RequestedIdentity, RunEnding, RunEntry, SessionState, StoredRun,
+};
+use super::queue::EventQueue;
 use super::restore;
-use super::scope::{Observers, Run, RunParts};
-use super::suspend::Asked;
-use super::walk::{Begin, walk};
+use super::scope::{RunContext, RunContextParts, RunObservers};
+use super::suspend::DriverRequest;
+use super::walk::{WalkStart, walk};
 use crate::error::{Error, Result};
 use crate::plan::field::FieldFault;
 use crate::plan::guard::caught;
 use crate::plan::snapshot::{MergeFault, Snapshot};
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// The starting point of a run.
-struct Opening {
-    begin: Begin,
+struct StartingPoint {
+    begin: WalkStart,
     identity: Option<Identity>,
     next_step: u64,
     recovering: bool,
     records: std::collections::BTreeMap<String, crate::plan::item::Item>,
     containers: Vec<ContainerProgress>,
-    completed: Positions,
+    completed: PositionHistory,
 }
 
-impl Opening {
+impl StartingPoint {
     fn at_entry(state: Snapshot) -> Self {
-        let begin = Begin::Entry(state);
+        let begin = WalkStart::Entry(state);
         Self {
             begin,
             identity: None,
@@ -51,19 +53,19 @@ impl Opening {
             recovering: false,
             records: Default::default(),
             containers: Vec::new(),
-            completed: Positions::new(),
+            completed: PositionHistory::new(),
         }
     }
 }
 
 /// Runs a graph over a port.
 pub(crate) async fn drive(
-    core: &Arc<Core>,
-    port: Arc<dyn Persist>,
-    start: Start,
+    core: &Arc<GraphCore>,
+    port: Arc<dyn PersistencePort>,
+    start: RunStart,
     options: InvokeOptions,
-    watch: &Watch,
-) -> Result<Outcome<Snapshot>> {
+    watch: &RunMonitor,
+) -> Result<RunOutcome<Snapshot>> {
     metadata::check(&options.metadata)?;
     let opened = open(core, port.as_ref(), start).await.and_then(|mut opening| {
         let identity = match opening.identity.take() {
@@ -77,19 +79,24 @@ pub(crate) async fn drive(
         Err(error) => {
             // Nothing ran. The port gets the outcome; an error of the port's own is dropped, since this one is
             // returned.
-            drop(port.end(Ending::Errored { error: &error, progress: None }).await);
+            drop(port.end(RunEnding::Errored { error: &error, progress: None }).await);
             return Err(error);
         }
     };
-    let who = Who { identity, metadata: Arc::new(options.metadata) };
-    let observers = Observers::collect(core, options.observers);
+    let who = CurrentInvocation { identity, metadata: Arc::new(options.metadata) };
+    let observers = RunObservers::collect(core, options.observers);
     let queue = (!observers.is_empty()).then(|| {
-        Queue::start(who.clone(), core.limits.observer_backlog, core.clock.clone(), core.on_mishap.clone())
+        EventQueue::start(
+            who.clone(),
+            core.limits.observer_backlog,
+            core.clock.clone(),
+            core.on_mishap.clone(),
+        )
     });
     if let Some(queue) = &queue {
         core.watch(queue.backlog());
     }
-    let run = Arc::new(Run::new(RunParts {
+    let run = Arc::new(RunContext::new(RunContextParts {
         who: who.clone(),
         core: core.clone(),
         port,
@@ -103,16 +110,16 @@ pub(crate) async fn drive(
         completed: opening.completed,
     }));
     watch.set(&run);
-    let over = Over(&run);
+    let over = QueueCloser(&run);
     let outcome = ambient::within(who, finish(&run, opening.begin)).await;
     drop(over);
     outcome
 }
 
 /// Closes the run's queues when it is over, also by being dropped: others may hold parts of it for longer.
-struct Over<'a>(&'a Run);
+struct QueueCloser<'a>(&'a RunContext);
 
-impl Drop for Over<'_> {
+impl Drop for QueueCloser<'_> {
     fn drop(&mut self) {
         self.0.requests.close();
         if let Some(queue) = &self.0.queue {
@@ -121,7 +128,7 @@ impl Drop for Over<'_> {
     }
 }
 
-fn identify(core: &Core, asked: RequestedIdentity) -> Result<Identity> {
+fn identify(core: &GraphCore, asked: RequestedIdentity) -> Result<Identity> {
     let fresh = || core.ids.uuid();
     let invocation_id = match asked.invocation_id {
         Some(id) => id,
@@ -134,10 +141,10 @@ fn identify(core: &Core, asked: RequestedIdentity) -> Result<Identity> {
 }
 
 /// Runs to an end and records it.
-async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
+async fn finish(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunOutcome<Snapshot>> {
     let ended = match run_to_end(run, begin).await {
-        Ok(End::Suspended(outcome)) => return Ok(Outcome::Suspended(*outcome)),
-        Ok(End::Reached(state)) => match state.validate() {
+        Ok(RunStop::Suspended(outcome)) => return Ok(RunOutcome::Suspended(*outcome)),
+        Ok(RunStop::Reached(state)) => match state.validate() {
             Ok(()) => Ok(state),
             Err(source) => Err(Error::Validation { place: None, source, state: Some(state) }),
         },
@@ -146,10 +153,10 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
     match ended {
         Ok(state) => {
             let session = auto_saved(run, &state);
-            let recorded = run.port.end(Ending::Completed { state: &state, session }).await;
-            let completed = Completed { identity: run.who.identity.as_ref().clone(), state };
+            let recorded = run.port.end(RunEnding::Completed { state: &state, session }).await;
+            let completed = CompletedRun { identity: run.who.identity.as_ref().clone(), state };
             match recorded {
-                Ok(()) => Ok(Outcome::Completed(completed)),
+                Ok(()) => Ok(RunOutcome::Completed(completed)),
                 // The result stands: it is handed out inside the error (sessions §6.1).
                 Err(Error::SessionSave { source, .. }) => {
                     Err(Error::SessionSave { source, completed: Some(Box::new(completed)) })
@@ -158,55 +165,55 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
             }
         }
         Err(error) => {
-            run.port.end(Ending::Errored { error: &error, progress: run.progress() }).await?;
+            run.port.end(RunEnding::Errored { error: &error, progress: run.progress() }).await?;
             Err(error)
         }
     }
 }
 
-pub(crate) fn auto_saved(run: &Run, state: &Snapshot) -> Option<SessionState> {
+pub(crate) fn auto_saved(run: &RunContext, state: &Snapshot) -> Option<SessionState> {
     if run.core.auto_save { run.core.session_state(state, &run.who.identity) } else { None }
 }
 
 /// How polling a run ended, unless by an error.
-enum End {
+enum RunStop {
     Reached(Snapshot),
-    Suspended(Box<Suspended<Snapshot>>),
+    Suspended(Box<SuspendedRun<Snapshot>>),
 }
 
-enum Polled {
+enum DriverEvent {
     Ended(Result<Snapshot>),
-    Asked(Asked),
+    Asked(DriverRequest),
 }
 
-async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
-    let level = Arc::new(Level::outermost(run));
+async fn run_to_end(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunStop> {
+    let level = Arc::new(GraphLevel::outermost(run));
     let mut walking = pin!(walk(run, level, begin));
     loop {
         let polled = poll_fn(|cx| {
             if let Some(request) = run.requests.take(cx.waker()) {
-                return Poll::Ready(Polled::Asked(request));
+                return Poll::Ready(DriverEvent::Asked(request));
             }
             if let Poll::Ready(ended) = walking.as_mut().poll(cx) {
-                return Poll::Ready(Polled::Ended(ended));
+                return Poll::Ready(DriverEvent::Ended(ended));
             }
             // A node may have asked during this very poll.
             run.requests
                 .take(cx.waker())
-                .map_or(Poll::Pending, |requests| Poll::Ready(Polled::Asked(requests)))
+                .map_or(Poll::Pending, |requests| Poll::Ready(DriverEvent::Asked(requests)))
         });
         match polled.await {
-            Polled::Ended(ended) => return ended.map(End::Reached),
-            Polled::Asked(Asked::Abort(abort)) => {
+            DriverEvent::Ended(ended) => return ended.map(RunStop::Reached),
+            DriverEvent::Asked(DriverRequest::Abort(abort)) => {
                 for scope in &abort.scopes {
                     scope.failed(&abort.error);
                 }
                 return Err(abort.error);
             }
-            Polled::Asked(Asked::Pause(request)) => match pause::pause(run, &request).await {
+            DriverEvent::Asked(DriverRequest::Pause(request)) => match pause::pause(run, &request).await {
                 Ok(outcome) => {
                     pause::tell(&request);
-                    return Ok(End::Suspended(Box::new(outcome)));
+                    return Ok(RunStop::Suspended(Box::new(outcome)));
                 }
                 // The node hears of it and may go on (suspension §3).
                 Err(error) => {
@@ -221,27 +228,27 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
     }
 }
 
-async fn open(core: &Arc<Core>, port: &dyn Persist, start: Start) -> Result<Opening> {
+async fn open(core: &Arc<GraphCore>, port: &dyn PersistencePort, start: RunStart) -> Result<StartingPoint> {
     match (start, port.enter().await?) {
-        (Start::Fresh { initial, hook }, Entered::Fresh(loaded)) => {
+        (RunStart::Fresh { initial, hook }, RunEntry::Fresh(loaded)) => {
             let state = initial_state(core, loaded, initial, hook)?;
-            Ok(Opening::at_entry(state))
+            Ok(StartingPoint::at_entry(state))
         }
-        (Start::Resume { payload }, Entered::Standing(standing)) => {
+        (RunStart::Resume { payload }, RunEntry::Standing(standing)) => {
             let opening = standing_open(core, standing, Some(&payload))?;
             port.claim().await?;
             Ok(opening)
         }
-        (Start::Recover, Entered::Standing(standing)) => standing_open(core, standing, None),
+        (RunStart::Recover, RunEntry::Standing(standing)) => standing_open(core, standing, None),
         (start, _) => Err(Error::Argument { what: format!("the port cannot begin a run as {start:?}") }),
     }
 }
 
 fn standing_open(
-    core: &Arc<Core>,
-    standing: Standing,
+    core: &Arc<GraphCore>,
+    standing: StoredRun,
     payload: Option<&Map<String, Value>>,
-) -> Result<Opening> {
+) -> Result<StartingPoint> {
     let identity = standing.identity.clone();
     let next_step = standing.cursor.next_step;
     let mut standing = standing;
@@ -262,8 +269,16 @@ fn standing_open(
     if let Some(payload) = payload {
         restore::overlay(&mut points, payload)?;
     }
-    let begin = Begin::Standing(points.into_iter());
-    Ok(Opening { begin, identity, next_step, recovering: payload.is_none(), records, containers, completed })
+    let begin = WalkStart::Standing(points.into_iter());
+    Ok(StartingPoint {
+        begin,
+        identity,
+        next_step,
+        recovering: payload.is_none(),
+        records,
+        containers,
+        completed,
+    })
 }
 
 /// Makes the initial state: defaults, then the session's fields, then the caller's (R1).
@@ -271,9 +286,9 @@ fn standing_open(
 /// A field that the caller sets passes its reducer only where the session has a value for it; elsewhere it is the
 /// value.
 fn initial_state(
-    core: &Core,
+    core: &GraphCore,
     loaded: Option<SessionState>,
-    initial: Update,
+    initial: StateUpdate,
     hook: Option<EntryHook>,
 ) -> Result<Snapshot> {
     let topology = &core.topology;
@@ -284,7 +299,7 @@ fn initial_state(
             set.push((*at, slot));
         }
     }
-    let mut merged = Update::new();
+    let mut merged = StateUpdate::new();
     for (name, slot) in initial.into_entries() {
         let at = topology
             .schema
@@ -301,7 +316,7 @@ fn initial_state(
         }
     }
     let state = Snapshot::start(&topology.schema, set).map_err(invalid)?;
-    let hooked = caught(|| hook.map_or_else(Update::new, |hook| hook(&state)));
+    let hooked = caught(|| hook.map_or_else(StateUpdate::new, |hook| hook(&state)));
     let hooked = hooked.map_err(|what| Error::Argument { what: format!("the entry hook {what}") })?;
     let entry = |fault: MergeFault| match fault {
         MergeFault::Invalid(source) => invalid(source),

@@ -7,14 +7,14 @@ use singletree_durable::{InvocationId, Timestamp};
 use super::classify::Classification;
 use super::outcome::Identity;
 use super::signal::Descriptor;
-use crate::plan::lineage::Lineage;
+use crate::plan::lineage::NodeLineage;
 use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// When in an attempt an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum AttemptPhase {
     /// Right before the body runs.
     Started,
     /// After merge and edge, or after the failure.
@@ -23,7 +23,7 @@ pub enum Phase {
     Suspended,
 }
 
-impl Phase {
+impl AttemptPhase {
     /// Returns the specification's word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -63,7 +63,7 @@ pub struct NodeEvent {
     /// When it happened.
     pub at: Timestamp,
     /// When in the attempt.
-    pub phase: Phase,
+    pub phase: AttemptPhase,
     /// The node's name in its own graph.
     pub node_name: Arc<str>,
     /// The path to the node, outermost first, its own name last.
@@ -82,7 +82,7 @@ pub struct NodeEvent {
     pub attempt_index: u32,
     /// The boundaries through which the node was reached, aligned with the namespace; one less than it. The scalars and
     /// chains of fan-out indexes and branch names are read off it.
-    pub lineage: Lineage,
+    pub lineage: NodeLineage,
     /// The resolved configuration of a container, on its own events.
     pub container: Option<ContainerConfig>,
 }
@@ -137,13 +137,13 @@ pub struct IsolationEvent {
     pub namespace: Arc<[Arc<str>]>,
     /// The boundaries to the surrounded node, instance or branch: one less than the namespace for a node; as many for
     /// an instance or a branch, whose own boundary comes last.
-    pub lineage: Lineage,
+    pub lineage: NodeLineage,
     /// The last attempt.
     pub attempt_index: u32,
     /// The state that the failed chain began with.
     pub pre_state: Snapshot,
     /// The update that takes the place of the failed one.
-    pub post_state: Update,
+    pub post_state: StateUpdate,
     /// The caught error.
     pub caught_exception: Classification,
 }
@@ -168,7 +168,7 @@ pub struct CheckpointEvent {
     pub namespace: Arc<[Arc<str>]>,
     /// The boundaries to the node or instance that had ended: one less than the namespace for a node; as many for an
     /// instance, whose own boundary comes last.
-    pub lineage: Lineage,
+    pub lineage: NodeLineage,
     /// The number of the node execution in the invocation.
     pub step: u64,
     /// Its last attempt.
@@ -232,7 +232,7 @@ impl NodeEvent {
 /// Everything that observers see.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum GraphEvent {
     /// A node's attempt starts or ends.
     Node(NodeEvent),
     /// A failure was caught and replaced. It has no phase: observers of any phase see it.
@@ -241,7 +241,7 @@ pub enum Event {
     CheckpointSaved(CheckpointEvent),
 }
 
-impl Event {
+impl GraphEvent {
     /// Returns the invocation that the event is of.
     #[must_use]
     pub fn invocation_id(&self) -> &InvocationId {
@@ -252,7 +252,7 @@ impl Event {
         }
     }
 
-    pub(crate) fn phase(&self) -> Option<Phase> {
+    pub(crate) fn phase(&self) -> Option<AttemptPhase> {
         match self {
             Self::Node(event) => Some(event.phase),
             Self::FailureIsolated(_) | Self::CheckpointSaved(_) => None,

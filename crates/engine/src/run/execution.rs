@@ -6,38 +6,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use singletree_durable::BoxFuture;
 
 use super::attempt::OpenAttempt;
-use super::branches::Dispatch;
-use super::chain::{Next, Seat, Unit};
-use super::checkpoint::Ended;
-use super::container::Container;
-use super::dispatch::{self, Dispatching};
-use super::fan::{self, Fanning};
-use super::fan_out::Fan;
+use super::branches::BranchesWork;
+use super::chain::{ExecutionUnit, Next, UnitContext};
+use super::checkpoint::EndedExecution;
+use super::container::MemberContainer;
+use super::dispatch::{self, BranchesAttempt};
+use super::fan::{self, FanOutAttempt};
+use super::fan_out::FanOutWork;
 use super::fault::NodeError;
-use super::graph::{Body, Core, Work};
-use super::member::Inside;
-use super::scope::Scope;
-use super::walk::{Below, Led, Walker, run_body};
-use crate::error::{Place, Result};
-use crate::plan::cursor::Position;
-use crate::plan::lineage::Lineage;
+use super::graph::{GraphCore, NodeBody, NodeWork};
+use super::member::MemberContext;
+use super::scope::NodeAttempt;
+use super::walk::{GraphWalker, InnerStandpoints, NodeStep, run_body};
+use crate::error::{NodeLocation, Result};
+use crate::plan::cursor::FramePosition;
+use crate::plan::lineage::NodeLineage;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::topology::{Kind, Node};
-use crate::plan::update::Update;
+use crate::plan::topology::{TopologyNode, TopologyNodeKind};
+use crate::plan::update::StateUpdate;
 
 /// One execution of one node of any kind: the unit that the node's chain surrounds.
-struct Execution<'a> {
-    walker: &'a Walker<'a>,
-    node: &'a Node,
-    work: &'a Work,
+struct NodeExecutionUnit<'a> {
+    walker: &'a GraphWalker<'a>,
+    node: &'a TopologyNode,
+    work: &'a NodeWork,
     /// The state that the graph has.
     base: &'a Snapshot,
     /// The number of the execution; a plain subgraph has none (R23).
     step: Option<u64>,
     ordinal: u64,
-    seat: Seat,
+    seat: UnitContext,
     /// Where a subgraph stands that is gone on with; the first attempt takes it.
-    below: Mutex<Option<Below>>,
+    below: Mutex<Option<InnerStandpoints>>,
     /// Whether the chain has reached the unit.
     reached: AtomicBool,
     /// The attempt under which it did last.
@@ -46,22 +46,24 @@ struct Execution<'a> {
 
 /// Executes a node with its chain: its attempts, then one merge and one edge.
 pub(crate) fn execute<'a>(
-    walker: &'a Walker<'a>,
+    walker: &'a GraphWalker<'a>,
     at: usize,
     state: &'a Snapshot,
-    (resumed, below): (Option<u32>, Option<Below>),
-) -> BoxFuture<'a, Result<Led>> {
+    (resumed, below): (Option<u32>, Option<InnerStandpoints>),
+) -> BoxFuture<'a, Result<NodeStep>> {
     Box::pin(async move {
         let core = &walker.level.core;
         let (node, work) = (&core.topology.nodes[at], &core.works[at]);
         let first = resumed.unwrap_or(walker.level.attempt);
-        let position = if below.is_some() { Position::Inside } else { Position::Before };
+        let position = if below.is_some() { FramePosition::Inside } else { FramePosition::Before };
         walker.stand(node, (position, first), state);
         let step = match work {
-            Work::Function(_) | Work::FanOut(_) | Work::Branches(_) => Some(walker.take_step().await),
-            Work::Subgraph(_) => None,
+            NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_) => {
+                Some(walker.take_step().await)
+            }
+            NodeWork::Subgraph(_) => None,
         };
-        let seat = Seat {
+        let seat = UnitContext {
             run: walker.run.clone(),
             level: walker.level.clone(),
             place: walker.level.place(node),
@@ -76,13 +78,13 @@ pub(crate) fn execute<'a>(
         let ordinal = walker.level.ordinal();
         let base = state;
         let execution =
-            Execution { walker, node, work, base, step, ordinal, seat, below, reached, performed };
+            NodeExecutionUnit { walker, node, work, base, step, ordinal, seat, below, reached, performed };
         execution.run(&core.chains[at]).await
     })
 }
 
-impl Execution<'_> {
-    async fn run(&self, chain: &[Arc<dyn super::middleware::Middleware>]) -> Result<Led> {
+impl NodeExecutionUnit<'_> {
+    async fn run(&self, chain: &[Arc<dyn super::middleware::Middleware>]) -> Result<NodeStep> {
         let (walker, place) = (self.walker, &self.seat.place);
         let returned = Next::outermost(chain, self, self.base).run(self.base).await;
         let led = match returned {
@@ -110,8 +112,8 @@ impl Execution<'_> {
         }
         let led = (after, target);
         match self.work {
-            Work::Subgraph(_) => walker.stand(self.node, (Position::After, 0), &led.0),
-            Work::Function(_) | Work::FanOut(_) | Work::Branches(_) => {
+            NodeWork::Subgraph(_) => walker.stand(self.node, (FramePosition::After, 0), &led.0),
+            NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_) => {
                 walker.completed(self.node, &led, (|| self.over(), self.ordinal)).await;
             }
         }
@@ -121,23 +123,23 @@ impl Execution<'_> {
     /// Saves that an attempt has failed, if one ran. A fan-out does so while its record is there; a subgraph is no
     /// step.
     async fn captured(&self) {
-        if matches!(self.work, Work::Function(_)) && self.reached.load(Ordering::Relaxed) {
-            let failed = || Ended { attempt: self.performed.load(Ordering::Relaxed), ..self.over() };
+        if matches!(self.work, NodeWork::Function(_)) && self.reached.load(Ordering::Relaxed) {
+            let failed = || EndedExecution { attempt: self.performed.load(Ordering::Relaxed), ..self.over() };
             self.walker.level.checkpoint(self.walker.run, failed).await;
         }
     }
 
     /// Describes the ended execution for a save: its last attempt is the one that counts.
-    fn over(&self) -> Ended {
+    fn over(&self) -> EndedExecution {
         let (place, lineage) = (self.seat.place.clone(), self.seat.lineage.clone());
         let attempt = self.seat.last.load(Ordering::Relaxed);
-        Ended { place, lineage, step: self.step.unwrap_or_default(), attempt }
+        EndedExecution { place, lineage, step: self.step.unwrap_or_default(), attempt }
     }
 
     /// Begins an attempt that has events.
-    fn begin(&self, state: &Snapshot, attempt: u32) -> Scope {
-        self.walker.stand(self.node, (Position::Before, attempt), self.base);
-        Scope {
+    fn begin(&self, state: &Snapshot, attempt: u32) -> NodeAttempt {
+        self.walker.stand(self.node, (FramePosition::Before, attempt), self.base);
+        NodeAttempt {
             run: self.walker.run.clone(),
             level: self.walker.level.clone(),
             place: self.seat.place.clone(),
@@ -152,7 +154,7 @@ impl Execution<'_> {
     }
 
     /// Tells that an attempt has begun.
-    fn started(&self, scope: Scope) -> Arc<Scope> {
+    fn started(&self, scope: NodeAttempt) -> Arc<NodeAttempt> {
         let scope = Arc::new(scope);
         self.seat.open.begin(&scope);
         scope.started();
@@ -161,21 +163,21 @@ impl Execution<'_> {
 
     async fn call(
         &self,
-        body: &Body,
+        body: &NodeBody,
         state: &Snapshot,
         attempt: u32,
-    ) -> std::result::Result<Update, NodeError> {
+    ) -> std::result::Result<StateUpdate, NodeError> {
         let scope = self.started(self.begin(state, attempt));
         run_body(self.walker.run, body, &scope).await
     }
 
     async fn fan_out(
         &self,
-        fan: &Fan,
+        fan: &FanOutWork,
         state: &Snapshot,
         attempt: u32,
-    ) -> std::result::Result<Update, NodeError> {
-        let Kind::FanOut { plan } = &self.node.kind else {
+    ) -> std::result::Result<StateUpdate, NodeError> {
+        let TopologyNodeKind::FanOut { plan } = &self.node.kind else {
             unreachable!("work and kind are compiled together")
         };
         let scope = self.begin(state, attempt);
@@ -200,18 +202,18 @@ impl Execution<'_> {
         let (scope, container) = self.contain(scope, container);
         let _contained = run.contains(&container);
         let level = self.walker.level.inside(self.node, &fan.core, &scope);
-        let inside = Inside { run, scope: &scope, container: &container };
-        let outcome = Fanning { inside, fan, plan, level }.run(&resolved).await;
+        let inside = MemberContext { run, scope: &scope, container: &container };
+        let outcome = FanOutAttempt { inside, fan, plan, level }.run(&resolved).await;
         self.ended(outcome).await
     }
 
     async fn dispatch(
         &self,
-        dispatch: &Dispatch,
+        dispatch: &BranchesWork,
         state: &Snapshot,
         attempt: u32,
-    ) -> std::result::Result<Update, NodeError> {
-        let Kind::Branches { plan } = &self.node.kind else {
+    ) -> std::result::Result<StateUpdate, NodeError> {
+        let TopologyNodeKind::Branches { plan } = &self.node.kind else {
             unreachable!("work and kind are compiled together")
         };
         let scope = self.begin(state, attempt);
@@ -225,8 +227,9 @@ impl Execution<'_> {
         };
         let run = self.walker.run;
         let _contained = run.contains(&container);
-        let inside = Inside { run, scope: &scope, container: &container };
-        let dispatching = Dispatching { inside, node: self.node, dispatch, plan, dispatched: &dispatched };
+        let inside = MemberContext { run, scope: &scope, container: &container };
+        let dispatching =
+            BranchesAttempt { inside, node: self.node, dispatch, plan, dispatched: &dispatched };
         let outcome = dispatching.run().await;
         self.ended(outcome).await
     }
@@ -243,12 +246,16 @@ impl Execution<'_> {
     }
 
     /// Which execution of which node it is.
-    fn at(&self) -> (Place, Lineage, u64) {
+    fn at(&self) -> (NodeLocation, NodeLineage, u64) {
         (self.seat.place.clone(), self.seat.lineage.clone(), self.ordinal)
     }
 
     /// Tells that an attempt of a container has begun.
-    fn contain(&self, mut scope: Scope, container: Container) -> (Arc<Scope>, Arc<Container>) {
+    fn contain(
+        &self,
+        mut scope: NodeAttempt,
+        container: MemberContainer,
+    ) -> (Arc<NodeAttempt>, Arc<MemberContainer>) {
         let container = Arc::new(container);
         scope.container = Some(container.clone());
         (self.started(scope), container)
@@ -256,12 +263,12 @@ impl Execution<'_> {
 
     async fn enter(
         &self,
-        child: &Arc<Core>,
+        child: &Arc<GraphCore>,
         state: &Snapshot,
         attempt: u32,
-    ) -> std::result::Result<Update, NodeError> {
+    ) -> std::result::Result<StateUpdate, NodeError> {
         let walker = self.walker;
-        walker.stand(self.node, (Position::Inside, attempt), self.base);
+        walker.stand(self.node, (FramePosition::Inside, attempt), self.base);
         let mut level = walker.level.below(walker.run, self.node, child, self.base);
         level.attempt = attempt;
         let below = self.below.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -270,12 +277,12 @@ impl Execution<'_> {
     }
 }
 
-impl Unit for Execution<'_> {
+impl ExecutionUnit for NodeExecutionUnit<'_> {
     fn perform<'a>(
         &'a self,
         state: &'a Snapshot,
         attempt: u32,
-    ) -> BoxFuture<'a, std::result::Result<Update, NodeError>> {
+    ) -> BoxFuture<'a, std::result::Result<StateUpdate, NodeError>> {
         let again = self.reached.swap(true, Ordering::Relaxed);
         Box::pin(async move {
             if again {
@@ -283,10 +290,10 @@ impl Unit for Execution<'_> {
             }
             self.performed.store(attempt, Ordering::Relaxed);
             let outcome = match self.work {
-                Work::Function(body) => self.call(body, state, attempt).await,
-                Work::Subgraph(child) => self.enter(child, state, attempt).await,
-                Work::FanOut(fan) => self.fan_out(fan, state, attempt).await,
-                Work::Branches(branches) => self.dispatch(branches, state, attempt).await,
+                NodeWork::Function(body) => self.call(body, state, attempt).await,
+                NodeWork::Subgraph(child) => self.enter(child, state, attempt).await,
+                NodeWork::FanOut(fan) => self.fan_out(fan, state, attempt).await,
+                NodeWork::Branches(branches) => self.dispatch(branches, state, attempt).await,
             };
             self.seat.open.ended(&outcome);
             outcome
@@ -297,7 +304,7 @@ impl Unit for Execution<'_> {
         self.seat.open.settle();
     }
 
-    fn seat(&self) -> &Seat {
+    fn seat(&self) -> &UnitContext {
         &self.seat
     }
 }

@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use singletree_durable::BoxFuture;
 
-use super::container::{Container, FanIn, Member, contributions, records};
+use super::container::{ContainerMember, FanIn, MemberContainer, contributions, records};
 use super::event::{ContainerConfig, FanOutConfig};
-use super::fan_out::Fan;
+use super::fan_out::FanOutWork;
 use super::fault::NodeError;
-use super::level::Level;
-use super::member::{Inside, MemberWork};
-use super::members::Members;
+use super::level::GraphLevel;
+use super::member::{MemberContext, MemberWork};
+use super::members::MemberSet;
 use super::panic::asked;
-use crate::error::{Error, Place};
-use crate::plan::fan_out::{By, FanOutPlan, OnEmpty, Source};
-use crate::plan::lineage::{Boundary, Lineage};
+use crate::error::{Error, NodeLocation};
+use crate::plan::fan_out::{EmptyFanOutPolicy, FanOutPlan, FixedOrComputed, InstanceSource};
+use crate::plan::lineage::{LineageBoundary, NodeLineage};
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// Why a fan-out cannot run.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum FanOutRefusal {
     #[error("there is nothing to fan out over")]
     Empty,
     #[error("the count is {0}, which is negative")]
@@ -29,7 +29,7 @@ enum Refused {
     Concurrency(i64),
 }
 
-impl Refused {
+impl FanOutRefusal {
     fn category(&self) -> &'static str {
         match self {
             Self::Empty => "fan_out_empty",
@@ -45,43 +45,47 @@ impl Refused {
 }
 
 /// The numbers of a fan-out, resolved when it is entered.
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedFanOut {
     count: u64,
     limit: Option<u64>,
 }
 
 /// Resolves a fan-out against the state that it received. Functions are called once.
-pub(crate) fn resolve(plan: &FanOutPlan, state: &Snapshot) -> Result<Resolved, NodeError> {
+pub(crate) fn resolve(plan: &FanOutPlan, state: &Snapshot) -> Result<ResolvedFanOut, NodeError> {
     let count = match &plan.source {
-        Source::Items { from, .. } => {
+        InstanceSource::Items { from, .. } => {
             let list = state.slot(*from).as_list();
             list.map_or(0, |list| list.len() - list.first_held())
         }
-        Source::Count(count) => {
+        InstanceSource::Count(count) => {
             let count = number(count, state)?;
-            u64::try_from(count).map_err(|_| Refused::Count(count).error())?
+            u64::try_from(count).map_err(|_| FanOutRefusal::Count(count).error())?
         }
     };
     let limit = number(&plan.concurrency, state)?;
     let positive = |it: i64| u64::try_from(it).ok().filter(|it| *it > 0);
-    let limit = limit.map(|limit| positive(limit).ok_or_else(|| Refused::Concurrency(limit).error()));
-    Ok(Resolved { count, limit: limit.transpose()? })
+    let limit = limit.map(|limit| positive(limit).ok_or_else(|| FanOutRefusal::Concurrency(limit).error()));
+    Ok(ResolvedFanOut { count, limit: limit.transpose()? })
 }
 
-fn number<T: Clone>(by: &By<T>, state: &Snapshot) -> Result<T, NodeError> {
+fn number<T: Clone>(by: &FixedOrComputed<T>, state: &Snapshot) -> Result<T, NodeError> {
     match by {
-        By::Fixed(number) => Ok(number.clone()),
-        By::Function(function) => asked(function, state),
+        FixedOrComputed::Fixed(number) => Ok(number.clone()),
+        FixedOrComputed::Function(function) => asked(function, state),
     }
 }
 
-impl Resolved {
+impl ResolvedFanOut {
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Makes the record of one attempt.
-    pub(crate) fn container(&self, plan: &Arc<FanOutPlan>, at: (Place, Lineage, u64)) -> Container {
+    pub(crate) fn container(
+        &self,
+        plan: &Arc<FanOutPlan>,
+        at: (NodeLocation, NodeLineage, u64),
+    ) -> MemberContainer {
         let config = FanOutConfig {
             item_count: self.count,
             concurrency: self.limit,
@@ -89,34 +93,34 @@ impl Resolved {
             parent_node_name: at.0.node.clone(),
         };
         let (plan, count) = (plan.clone(), self.count);
-        let fan_in: FanIn = Box::new(move |members: &[Member]| {
+        let fan_in: FanIn = Box::new(move |members: &[ContainerMember]| {
             let contributed: Vec<_> = contributions(members).map(|(_, update)| update).collect();
             Ok(plan.fan_in(&contributed, records(members), count)?)
         });
         let config = ContainerConfig::FanOut(Arc::new(config));
-        let members = (0..self.count).map(Boundary::Instance);
-        Container::new(config, at, members, fan_in)
+        let members = (0..self.count).map(LineageBoundary::Instance);
+        MemberContainer::new(config, at, members, fan_in)
     }
 }
 
 /// One attempt of a fan-out.
-pub(crate) struct Fanning<'a> {
-    pub(crate) inside: Inside<'a>,
-    pub(crate) fan: &'a Fan,
+pub(crate) struct FanOutAttempt<'a> {
+    pub(crate) inside: MemberContext<'a>,
+    pub(crate) fan: &'a FanOutWork,
     pub(crate) plan: &'a FanOutPlan,
     /// The inner graph, without the data that each instance has of its own.
-    pub(crate) level: Level,
+    pub(crate) level: GraphLevel,
 }
 
-impl Fanning<'_> {
+impl FanOutAttempt<'_> {
     /// Runs all instances and combines their contributions.
-    pub(crate) async fn run(&self, resolved: &Resolved) -> Result<Update, NodeError> {
-        if resolved.count == 0 && self.plan.on_empty == OnEmpty::Raise {
-            return Err(Refused::Empty.error());
+    pub(crate) async fn run(&self, resolved: &ResolvedFanOut) -> Result<StateUpdate, NodeError> {
+        if resolved.count == 0 && self.plan.on_empty == EmptyFanOutPolicy::Raise {
+            return Err(FanOutRefusal::Empty.error());
         }
-        let Inside { run, container, scope } = self.inside;
+        let MemberContext { run, container, scope } = self.inside;
         let limit = resolved.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let members = Members { run, container, saves: Some(&self.level), count: resolved.count, limit };
+        let members = MemberSet { run, container, saves: Some(&self.level), count: resolved.count, limit };
         let record = |index, error: &NodeError| (self.fan.record)(index, error);
         match members.run(|index| self.instance(index), record).await? {
             Some((_, error)) => {
@@ -128,27 +132,31 @@ impl Fanning<'_> {
     }
 
     /// One instance with its chain.
-    fn instance(&self, index: u64) -> BoxFuture<'_, Result<Update, NodeError>> {
+    fn instance(&self, index: u64) -> BoxFuture<'_, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let start = self.inside.start(|state| self.plan.start(state, index))?;
-            let lineage = self.level.lineage.below(Boundary::Instance(index));
-            let instance = Instance { fanning: self, index, lineage: lineage.clone() };
+            let lineage = self.level.lineage.below(LineageBoundary::Instance(index));
+            let instance = FanOutInstance { fanning: self, index, lineage: lineage.clone() };
             self.inside.surround(&self.fan.chain, (lineage, Arc::default()), &start, &instance).await
         })
     }
 }
 
 /// The walk of one instance.
-struct Instance<'a> {
-    fanning: &'a Fanning<'a>,
+struct FanOutInstance<'a> {
+    fanning: &'a FanOutAttempt<'a>,
     index: u64,
-    lineage: Lineage,
+    lineage: NodeLineage,
 }
 
-impl MemberWork for Instance<'_> {
-    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>> {
+impl MemberWork for FanOutInstance<'_> {
+    fn perform<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        attempt: u32,
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
-            let Fanning { inside, plan, level, .. } = self.fanning;
+            let FanOutAttempt { inside, plan, level, .. } = self.fanning;
             let walked = inside.walk(self.index, (level, &self.lineage), state, attempt).await?;
             Ok(plan.contribution(&walked))
         })

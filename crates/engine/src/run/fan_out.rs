@@ -8,10 +8,10 @@ use serde_json::Value;
 use singletree_durable::BoxError;
 
 use super::fault::NodeError;
-use super::graph::{Core, Graph};
+use super::graph::{Graph, GraphCore};
 use super::members::error_record;
-use super::middleware::{Chain, Middleware};
-use crate::plan::fan_out::{By, FanOutDraft, OnEmpty};
+use super::middleware::{Middleware, MiddlewareChain};
+use crate::plan::fan_out::{EmptyFanOutPolicy, FanOutDraft, FixedOrComputed};
 use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
@@ -33,21 +33,21 @@ pub(crate) type ErrorRecord = Arc<dyn Fn(u64, &NodeError) -> Value + Send + Sync
 /// - The fan-out as a whole is one node execution: its middleware, its events and its step are those of one node.
 ///
 /// ```
-/// # use singletree_engine::{END, FieldSpec, Graph, Reducer, Schema, Shape, Slot, Update};
+/// # use singletree_engine::{END, FieldSpec, Graph, Reducer, StateSchema, FieldShape, FieldContent, StateUpdate};
 /// use singletree_engine::FanOut;
 /// # let field = |name: &'static str, shape, default: serde_json::Value| {
-/// #     FieldSpec::new(name, shape, Slot::from_json(default))
+/// #     FieldSpec::new(name, shape, FieldContent::from_json(default))
 /// # };
-/// # let inner = Schema::new("square", vec![field("n", Shape::Int, 0.into()), field("out", Shape::Int, 0.into())]);
-/// # let list = || Shape::Int.list();
-/// # let outer = Schema::new("all", vec![
+/// # let inner = StateSchema::new("square", vec![field("n", FieldShape::Int, 0.into()), field("out", FieldShape::Int, 0.into())]);
+/// # let list = || FieldShape::Int.list();
+/// # let outer = StateSchema::new("all", vec![
 /// #     field("numbers", list(), serde_json::json!([1, 2, 3])),
 /// #     field("squares", list(), serde_json::json!([])).reducer(Reducer::Append),
 /// # ]);
 /// let square = Graph::builder_with(inner)
 ///     .node("square", |cx| async move {
 ///         let n = cx.snapshot().get("n").and_then(|it| it.to_json().ok()?.as_i64()).unwrap_or(0);
-///         Ok(Update::new().with_json("out", (n * n).into()))
+///         Ok(StateUpdate::new().with_json("out", (n * n).into()))
 ///     })
 ///     .edge("square", END)
 ///     .entry("square")
@@ -62,16 +62,16 @@ pub(crate) type ErrorRecord = Arc<dyn Fn(u64, &NodeError) -> Value + Send + Sync
 /// ```
 pub struct FanOut<S> {
     pub(crate) draft: FanOutDraft,
-    pub(crate) work: Fan,
+    pub(crate) work: FanOutWork,
     state: PhantomData<fn(&S)>,
 }
 
 /// The work of a fan-out.
 #[derive(Clone)]
-pub(crate) struct Fan {
-    pub(crate) core: Arc<Core>,
+pub(crate) struct FanOutWork {
+    pub(crate) core: Arc<GraphCore>,
     /// The middleware around each instance.
-    pub(crate) chain: Chain,
+    pub(crate) chain: MiddlewareChain,
     pub(crate) record: ErrorRecord,
 }
 
@@ -85,15 +85,15 @@ impl<S: State> FanOut<S> {
             collect: None,
             inputs: Vec::new(),
             extra_outputs: Vec::new(),
-            concurrency: By::Fixed(Some(CONCURRENCY)),
+            concurrency: FixedOrComputed::Fixed(Some(CONCURRENCY)),
             error_policy: ErrorPolicy::default(),
             errors_field: None,
-            on_empty: OnEmpty::default(),
+            on_empty: EmptyFanOutPolicy::default(),
             count_field: None,
         };
         let record: ErrorRecord =
             Arc::new(|index, error| error_record("fan_out_index", &index.to_string(), error));
-        let work = Fan { core: graph.core.clone(), chain: Arc::new([]), record };
+        let work = FanOutWork { core: graph.core.clone(), chain: Arc::new([]), record };
         Self { draft, work, state: PhantomData }
     }
 
@@ -107,7 +107,7 @@ impl<S: State> FanOut<S> {
     /// Runs this many instances. A negative number does not compile.
     #[must_use]
     pub fn count(mut self, count: i64) -> Self {
-        self.draft.count = Some(By::Fixed(count));
+        self.draft.count = Some(FixedOrComputed::Fixed(count));
         self
     }
 
@@ -119,7 +119,7 @@ impl<S: State> FanOut<S> {
         count: impl Fn(&S) -> Result<i64, E> + Send + Sync + 'static,
     ) -> Self {
         let count = move |state: &Snapshot| count(&*state.view::<S>()?).map_err(Into::into);
-        self.draft.count = Some(By::Function(Arc::new(count)));
+        self.draft.count = Some(FixedOrComputed::Function(Arc::new(count)));
         self
     }
 
@@ -148,14 +148,14 @@ impl<S: State> FanOut<S> {
     /// Sets how many instances run at once; 10 otherwise. Less than one does not compile.
     #[must_use]
     pub fn concurrency(mut self, limit: i64) -> Self {
-        self.draft.concurrency = By::Fixed(Some(limit));
+        self.draft.concurrency = FixedOrComputed::Fixed(Some(limit));
         self
     }
 
     /// Lets all instances run at once.
     #[must_use]
     pub fn unbounded(mut self) -> Self {
-        self.draft.concurrency = By::Fixed(None);
+        self.draft.concurrency = FixedOrComputed::Fixed(None);
         self
     }
 
@@ -167,7 +167,7 @@ impl<S: State> FanOut<S> {
         limit: impl Fn(&S) -> Result<Option<i64>, E> + Send + Sync + 'static,
     ) -> Self {
         let limit = move |state: &Snapshot| limit(&*state.view::<S>()?).map_err(Into::into);
-        self.draft.concurrency = By::Function(Arc::new(limit));
+        self.draft.concurrency = FixedOrComputed::Function(Arc::new(limit));
         self
     }
 
@@ -196,7 +196,7 @@ impl<S: State> FanOut<S> {
 
     /// Sets the behaviour of a fan-out without instances; it fails otherwise.
     #[must_use]
-    pub fn on_empty(mut self, on_empty: OnEmpty) -> Self {
+    pub fn on_empty(mut self, on_empty: EmptyFanOutPolicy) -> Self {
         self.draft.on_empty = on_empty;
         self
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use singletree_durable::BoxError;
 
 use super::classify::{self, Classification};
-use crate::error::{Error, Place};
+use crate::error::{Error, NodeLocation};
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
 
@@ -15,17 +15,17 @@ pub type NodeResult<S> = Result<<S as State>::Update, NodeError>;
 
 /// Why a node failed, as the engine keeps it: the application's own error, or one made here, with an optional category.
 #[derive(Debug)]
-pub struct Fault {
+pub struct NodeFault {
     category: Option<Box<str>>,
     message: String,
     cause: Option<BoxError>,
-    wraps: Wraps,
+    wraps: CauseRelation,
     transient: bool,
 }
 
 /// The relation of a fault to its cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wraps {
+enum CauseRelation {
     /// An error of its own.
     Not,
     /// The cause itself, as a node returned it: the message is the cause's own.
@@ -34,7 +34,7 @@ enum Wraps {
     Carried,
 }
 
-impl Fault {
+impl NodeFault {
     /// Returns the category of the failure, when it has one; looked for below the engine's wrappers.
     #[must_use]
     pub fn category(&self) -> Option<&str> {
@@ -68,7 +68,7 @@ impl Fault {
 
     /// Tells whether this says nothing that its cause does not say.
     pub(crate) fn repeats(&self) -> bool {
-        self.wraps != Wraps::Not && self.category.is_none()
+        self.wraps != CauseRelation::Not && self.category.is_none()
     }
 
     /// Tells whether the node passed on that its pause could not be recorded.
@@ -81,18 +81,18 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for NodeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl StdError for Fault {
+impl StdError for NodeFault {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match (&self.cause, self.wraps) {
             // The message is the cause's own: the chain goes on below it.
-            (Some(cause), Wraps::Returned | Wraps::Carried) => cause.source(),
-            (Some(cause), Wraps::Not) => Some(cause.as_ref()),
+            (Some(cause), CauseRelation::Returned | CauseRelation::Carried) => cause.source(),
+            (Some(cause), CauseRelation::Not) => Some(cause.as_ref()),
             (None, _) => None,
         }
     }
@@ -100,21 +100,21 @@ impl StdError for Fault {
 
 /// The error type of node bodies and middleware: any error becomes one by `?`.
 #[derive(Debug)]
-pub struct NodeError(Fault);
+pub struct NodeError(NodeFault);
 
 impl NodeError {
     /// Makes an error of a message.
     pub fn new(message: impl Into<String>) -> Self {
-        let (message, wraps) = (message.into(), Wraps::Not);
-        Self(Fault { category: None, message, cause: None, wraps, transient: false })
+        let (message, wraps) = (message.into(), CauseRelation::Not);
+        Self(NodeFault { category: None, message, cause: None, wraps, transient: false })
     }
 
     /// Gives the error a category, in the specifications' words where they have one (`provider_unavailable`).
     #[must_use]
     pub fn with_category(mut self, category: impl Into<String>) -> Self {
         self.0.category = Some(category.into().into_boxed_str());
-        if self.0.wraps == Wraps::Carried {
-            self.0.wraps = Wraps::Not;
+        if self.0.wraps == CauseRelation::Carried {
+            self.0.wraps = CauseRelation::Not;
         }
         self
     }
@@ -123,7 +123,7 @@ impl NodeError {
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<BoxError>) -> Self {
         self.0.cause = Some(cause.into());
-        self.0.wraps = Wraps::Not;
+        self.0.wraps = CauseRelation::Not;
         self
     }
 
@@ -147,7 +147,7 @@ impl NodeError {
     #[must_use]
     pub fn category(&self) -> Option<&str> {
         match self.0.engine() {
-            Some(engine) if self.0.wraps == Wraps::Carried => Some(engine.surface_category()),
+            Some(engine) if self.0.wraps == CauseRelation::Carried => Some(engine.surface_category()),
             Some(engine) if self.0.repeats() => Some(engine.derived_category()),
             _ => self.0.own_category(),
         }
@@ -161,7 +161,7 @@ impl NodeError {
 
     /// Returns the failure as an error with its causes.
     #[must_use]
-    pub fn fault(&self) -> &Fault {
+    pub fn fault(&self) -> &NodeFault {
         &self.0
     }
 
@@ -169,7 +169,7 @@ impl NodeError {
     pub(crate) fn carry(error: Error) -> Self {
         let message = error.to_string();
         let cause: Option<BoxError> = Some(Box::new(error));
-        Self(Fault { category: None, message, cause, wraps: Wraps::Carried, transient: false })
+        Self(NodeFault { category: None, message, cause, wraps: CauseRelation::Carried, transient: false })
     }
 
     /// Returns the category that the error shows, whatever is in it.
@@ -177,19 +177,19 @@ impl NodeError {
         self.category().unwrap_or("node_exception")
     }
 
-    pub(crate) fn into_fault(self) -> Fault {
+    pub(crate) fn into_fault(self) -> NodeFault {
         self.0
     }
 
     /// Tells whether this is an error of the engine's on its way through a chain.
     pub(crate) fn is_carried(&self) -> bool {
-        self.0.wraps == Wraps::Carried
+        self.0.wraps == CauseRelation::Carried
     }
 
     /// Leaves the chain of a node: a carried error is unwrapped, any other error becomes the node's failure.
-    pub(crate) fn leave(self, place: &Place, state: &Snapshot) -> Error {
+    pub(crate) fn leave(self, place: &NodeLocation, state: &Snapshot) -> Error {
         let mut fault = self.0;
-        if fault.wraps == Wraps::Carried
+        if fault.wraps == CauseRelation::Carried
             && let Some(cause) = fault.cause.take()
         {
             match cause.downcast::<Error>() {
@@ -212,6 +212,6 @@ impl<E: StdError + Send + Sync + 'static> From<E> for NodeError {
     fn from(error: E) -> Self {
         let message = error.to_string();
         let cause: Option<BoxError> = Some(Box::new(error));
-        Self(Fault { category: None, message, cause, wraps: Wraps::Returned, transient: false })
+        Self(NodeFault { category: None, message, cause, wraps: CauseRelation::Returned, transient: false })
     }
 }

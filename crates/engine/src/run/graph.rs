@@ -6,90 +6,91 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use singletree_durable::{BoxFuture, InvocationId, Migrations};
+use singletree_durable::{BoxFuture, InvocationId, StateMigrations};
 
 use super::ambient;
-use super::branches::{Dispatch, Doing};
-use super::fan_out::Fan;
+use super::branches::{BranchBody, BranchesWork};
+use super::fan_out::FanOutWork;
 use super::fault::NodeError;
-use super::input::{Chance, Clock, Ids, Timer};
+use super::input::{Clock, IdGenerator, RandomSource, Timer};
 use super::limit::Limits;
-use super::middleware::Chain;
+use super::middleware::MiddlewareChain;
 use super::migrate::migrate_frames;
 use super::observe::{DrainSummary, ObserverId, Subscription};
 use super::outcome::Identity;
-use super::port::{SessionState, Standing};
-use super::queue::{Backlog, OnMishap, within};
+use super::port::{SessionState, StoredRun};
+use super::queue::{EventBacklog, OnObserverFailure, within};
 use super::restore;
-use super::scope::{Registered, Scope};
-use super::stores::Stores;
+use super::scope::{NodeAttempt, RegisteredObservers};
+use super::stores::GraphStores;
 use crate::error::{Error, Result};
-use crate::plan::problem::Warning;
-use crate::plan::schema::Schema;
+use crate::plan::problem::GraphWarning;
+use crate::plan::schema::StateSchema;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::topology::Topology;
-use crate::plan::update::Update;
+use crate::plan::topology::GraphTopology;
+use crate::plan::update::StateUpdate;
 
 /// A node's body, without its types.
-pub(crate) type Body =
-    Arc<dyn Fn(Arc<Scope>) -> BoxFuture<'static, std::result::Result<Update, NodeError>> + Send + Sync>;
+pub(crate) type NodeBody = Arc<
+    dyn Fn(Arc<NodeAttempt>) -> BoxFuture<'static, std::result::Result<StateUpdate, NodeError>> + Send + Sync,
+>;
 
 /// The work of a node.
-pub(crate) enum Work {
-    Function(Body),
-    Subgraph(Arc<Core>),
-    FanOut(Fan),
-    Branches(Dispatch),
+pub(crate) enum NodeWork {
+    Function(NodeBody),
+    Subgraph(Arc<GraphCore>),
+    FanOut(FanOutWork),
+    Branches(BranchesWork),
 }
 
 /// A compiled graph without its state type, shared by its runs.
-pub(crate) struct Core {
-    pub(crate) topology: Topology,
+pub(crate) struct GraphCore {
+    pub(crate) topology: GraphTopology,
     /// The work of each node, by the topology's numbers.
-    pub(crate) works: Vec<Work>,
+    pub(crate) works: Vec<NodeWork>,
     /// The middleware around each node, by the topology's numbers.
-    pub(crate) chains: Vec<Chain>,
+    pub(crate) chains: Vec<MiddlewareChain>,
     pub(crate) auto_save: bool,
-    pub(crate) stores: Stores,
+    pub(crate) stores: GraphStores,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) timer: Arc<dyn Timer>,
-    pub(crate) chance: Arc<dyn Chance>,
-    pub(crate) ids: Arc<dyn Ids>,
-    pub(crate) on_mishap: OnMishap,
+    pub(crate) chance: Arc<dyn RandomSource>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
+    pub(crate) on_mishap: OnObserverFailure,
     digest: String,
-    warnings: Vec<Warning>,
+    warnings: Vec<GraphWarning>,
     /// Guards the observers attached to this graph; held for a copy only.
-    observers: Mutex<Attached>,
+    observers: Mutex<GraphObservers>,
     /// Guards the queues of this graph's invocations; held for a copy only.
-    backlogs: Mutex<Vec<Arc<Backlog>>>,
+    backlogs: Mutex<Vec<Arc<EventBacklog>>>,
 }
 
 #[derive(Default)]
-struct Attached {
+struct GraphObservers {
     next: u64,
-    list: Registered,
+    list: RegisteredObservers,
 }
 
 /// The parts of a compiled graph.
-pub(crate) struct CoreParts {
-    pub(crate) topology: Topology,
-    pub(crate) works: Vec<Work>,
+pub(crate) struct GraphCoreParts {
+    pub(crate) topology: GraphTopology,
+    pub(crate) works: Vec<NodeWork>,
     /// The middleware around each node, by the topology's numbers.
-    pub(crate) chains: Vec<Chain>,
+    pub(crate) chains: Vec<MiddlewareChain>,
     pub(crate) auto_save: bool,
-    pub(crate) stores: Stores,
+    pub(crate) stores: GraphStores,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) timer: Arc<dyn Timer>,
-    pub(crate) chance: Arc<dyn Chance>,
-    pub(crate) ids: Arc<dyn Ids>,
-    pub(crate) on_mishap: OnMishap,
-    pub(crate) warnings: Vec<Warning>,
+    pub(crate) chance: Arc<dyn RandomSource>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
+    pub(crate) on_mishap: OnObserverFailure,
+    pub(crate) warnings: Vec<GraphWarning>,
 }
 
-impl Core {
-    pub(crate) fn new(parts: CoreParts) -> Self {
+impl GraphCore {
+    pub(crate) fn new(parts: GraphCoreParts) -> Self {
         Self {
             digest: digest(&parts.topology, &parts.works),
             topology: parts.topology,
@@ -114,17 +115,17 @@ impl Core {
     }
 
     /// Returns the observers attached to this graph, in the order of registration.
-    pub(crate) fn attached(&self) -> Registered {
+    pub(crate) fn attached(&self) -> RegisteredObservers {
         self.observers.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }
 
-    pub(crate) fn watch(&self, backlog: &Arc<Backlog>) {
+    pub(crate) fn watch(&self, backlog: &Arc<EventBacklog>) {
         let mut backlogs = self.backlogs.lock().unwrap_or_else(PoisonError::into_inner);
         backlogs.retain(|backlog| !backlog.is_done());
         backlogs.push(backlog.clone());
     }
 
-    fn backlogs(&self) -> Vec<Arc<Backlog>> {
+    fn backlogs(&self) -> Vec<Arc<EventBacklog>> {
         self.backlogs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -134,9 +135,14 @@ impl Core {
     }
 
     /// Brings the states of a stored run to the graph's version.
-    pub(crate) fn bring(&self, standing: Standing, from: &str, migrations: &Migrations) -> Result<Standing> {
+    pub(crate) fn bring(
+        &self,
+        standing: StoredRun,
+        from: &str,
+        migrations: &StateMigrations,
+    ) -> Result<StoredRun> {
         let frames = migrate_frames(standing.frames, (from, self.topology.schema.version()), migrations)?;
-        Ok(Standing { frames, ..standing })
+        Ok(StoredRun { frames, ..standing })
     }
 
     /// Returns the session's slice of a state, for an invocation that has a session.
@@ -149,23 +155,25 @@ impl Core {
 }
 
 /// Describes a graph's structure and digests the description; cursors depend on it (D28). Bodies are not part of it.
-fn digest(topology: &Topology, works: &[Work]) -> String {
+fn digest(topology: &GraphTopology, works: &[NodeWork]) -> String {
     let mut hash = Sha256::new();
     for field in topology.schema.fields() {
         hash.update(format!("field {}: {} by {}\n", field.name(), field.shape(), field.merge_by().name()));
     }
     for (node, work) in topology.nodes.iter().zip(works) {
         let inner = match work {
-            Work::Function(_) => "function".to_owned(),
-            Work::Subgraph(core) => core.digest.clone(),
-            Work::FanOut(fan) => format!("fan-out {}", fan.core.digest),
-            Work::Branches(dispatch) => dispatch.branches.iter().fold("branches".to_owned(), |text, it| {
-                let inner = match &it.doing {
-                    Doing::Subgraph(core) => core.digest.as_str(),
-                    Doing::Call(_) => "function",
-                };
-                format!("{text} {:?} {inner}", it.name)
-            }),
+            NodeWork::Function(_) => "function".to_owned(),
+            NodeWork::Subgraph(core) => core.digest.clone(),
+            NodeWork::FanOut(fan) => format!("fan-out {}", fan.core.digest),
+            NodeWork::Branches(dispatch) => {
+                dispatch.branches.iter().fold("branches".to_owned(), |text, it| {
+                    let inner = match &it.doing {
+                        BranchBody::Subgraph(core) => core.digest.as_str(),
+                        BranchBody::Call(_) => "function",
+                    };
+                    format!("{text} {:?} {inner}", it.name)
+                })
+            }
         };
         hash.update(format!("node {} {inner} {:?}\n", node.name, node.edge));
     }
@@ -175,12 +183,12 @@ fn digest(topology: &Topology, works: &[Work]) -> String {
 
 /// A compiled graph: immutable and executable (graph-engine §2). Cloning shares it.
 pub struct Graph<S> {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: Arc<GraphCore>,
     state: PhantomData<fn() -> S>,
 }
 
 impl<S> Graph<S> {
-    pub(crate) fn of(core: Core) -> Self {
+    pub(crate) fn of(core: GraphCore) -> Self {
         Self { core: Arc::new(core), state: PhantomData }
     }
 
@@ -192,7 +200,7 @@ impl<S> Graph<S> {
 
     /// Returns the schema of the graph's state.
     #[must_use]
-    pub fn schema(&self) -> &Arc<Schema> {
+    pub fn schema(&self) -> &Arc<StateSchema> {
         &self.core.topology.schema
     }
 
@@ -226,10 +234,10 @@ impl<S> Graph<S> {
     /// `checkpoint_state_migration_missing`, `…_chain_ambiguous`, `…_failed`, `state_validation_error`.
     pub fn migrate_standing(
         &self,
-        standing: Standing,
+        standing: StoredRun,
         from: &str,
-        migrations: &Migrations,
-    ) -> Result<Standing> {
+        migrations: &StateMigrations,
+    ) -> Result<StoredRun> {
         if from == self.schema().version() {
             return Ok(standing);
         }
@@ -246,7 +254,7 @@ impl<S> Graph<S> {
 
     /// Returns the compiler's warnings.
     #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[GraphWarning] {
         &self.core.warnings
     }
 
@@ -288,7 +296,8 @@ impl<S> Graph<S> {
             }
         };
         let timeout_reached = within(timeout, wait).await;
-        let undelivered = |it: &Arc<Backlog>| if timeout_reached { it.abort() } else { it.undelivered() };
+        let undelivered =
+            |it: &Arc<EventBacklog>| if timeout_reached { it.abort() } else { it.undelivered() };
         Ok(DrainSummary { undelivered_count: backlogs.iter().map(undelivered).sum(), timeout_reached })
     }
 

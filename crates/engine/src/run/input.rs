@@ -14,7 +14,7 @@ pub trait Clock: fmt::Debug + Send + Sync {
 }
 
 /// Makes identifiers.
-pub trait Ids: fmt::Debug + Send + Sync {
+pub trait IdGenerator: fmt::Debug + Send + Sync {
     /// Returns a fresh UUID of version 4, in its usual text form.
     fn uuid(&self) -> String;
 }
@@ -35,7 +35,7 @@ impl Clock for SystemClock {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomIds;
 
-impl Ids for RandomIds {
+impl IdGenerator for RandomIds {
     fn uuid(&self) -> String {
         Uuid::new_v4().to_string()
     }
@@ -51,7 +51,7 @@ pub trait Timer: fmt::Debug + Send + Sync {
 }
 
 /// Makes random numbers; used by retries for jitter.
-pub trait Chance: fmt::Debug + Send + Sync {
+pub trait RandomSource: fmt::Debug + Send + Sync {
     /// Returns the next number, all 64 bits of it random.
     fn next(&self) -> u64;
 
@@ -63,7 +63,7 @@ pub trait Chance: fmt::Debug + Send + Sync {
 }
 
 /// Time that only runs forward, from an origin of its own: for measuring spans, never for dates.
-pub trait Monotonic: fmt::Debug + Send + Sync {
+pub trait MonotonicClock: fmt::Debug + Send + Sync {
     /// Returns how long the origin is ago.
     fn elapsed(&self) -> Duration;
 }
@@ -80,17 +80,17 @@ impl Timer for RuntimeTimer {
 
 /// The monotonic clock of the operating system; it follows the tokio runtime's paused clock in tests.
 #[derive(Debug, Clone, Copy)]
-pub struct SystemMonotonic {
+pub struct SystemMonotonicClock {
     origin: tokio::time::Instant,
 }
 
-impl Default for SystemMonotonic {
+impl Default for SystemMonotonicClock {
     fn default() -> Self {
         Self { origin: tokio::time::Instant::now() }
     }
 }
 
-impl Monotonic for SystemMonotonic {
+impl MonotonicClock for SystemMonotonicClock {
     fn elapsed(&self) -> Duration {
         self.origin.elapsed()
     }
@@ -98,9 +98,9 @@ impl Monotonic for SystemMonotonic {
 
 /// Chance from the operating system's random numbers.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SystemChance;
+pub struct SystemRandomSource;
 
-impl Chance for SystemChance {
+impl RandomSource for SystemRandomSource {
     fn next(&self) -> u64 {
         // An identifier of version 4 has 122 random bits; its two halves have their fixed ones at different places.
         let (high, low) = Uuid::new_v4().as_u64_pair();
@@ -110,9 +110,9 @@ impl Chance for SystemChance {
 
 /// Chance that is the same for the same seed (SplitMix64).
 #[derive(Debug, Default)]
-pub struct SeededChance(AtomicU64);
+pub struct SeededRandomSource(AtomicU64);
 
-impl SeededChance {
+impl SeededRandomSource {
     /// Starts from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -120,7 +120,7 @@ impl SeededChance {
     }
 }
 
-impl Chance for SeededChance {
+impl RandomSource for SeededRandomSource {
     fn next(&self) -> u64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

@@ -9,16 +9,16 @@ use super::drive;
 use super::extension::Extensions;
 use super::graph::Graph;
 use super::observe::Subscription;
-use super::outcome::{Completed, Outcome, Suspended};
-use super::port::{Persist, Progress, RequestedIdentity};
-use super::scope::Run;
+use super::outcome::{CompletedRun, RunOutcome, SuspendedRun};
+use super::port::{PersistencePort, RequestedIdentity, RunProgress};
+use super::scope::RunContext;
 use super::stores::StorePort;
 use crate::error::{Error, Result};
 use crate::plan::field::FieldFault;
 use crate::plan::guard::caught;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// The options of one invocation.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +78,7 @@ impl InvokeOptions {
 
     /// Sets whether the invocation may have run before and died; its first node execution sees this as
     /// [`Ctx::is_recovering`](crate::Ctx::is_recovering). For runs that begin anew because nothing of them was
-    /// recorded; [`Start::Recover`] sets it by itself.
+    /// recorded; [`RunStart::Recover`] sets it by itself.
     #[must_use]
     pub fn recovering(mut self, recovering: bool) -> Self {
         self.recovering = recovering;
@@ -95,14 +95,14 @@ impl InvokeOptions {
 
 /// Makes the update with which a run begins, from the state as loaded: the session's over the defaults, or the
 /// defaults.
-pub type EntryHook = Box<dyn FnOnce(&Snapshot) -> Update + Send>;
+pub type EntryHook = Box<dyn FnOnce(&Snapshot) -> StateUpdate + Send>;
 
 /// How a kept run begins.
-pub enum Start {
+pub enum RunStart {
     /// At the entry.
     Fresh {
         /// Fields that the caller sets (R1).
-        initial: Update,
+        initial: StateUpdate,
         /// Called between load and merge; its update passes the reducers.
         hook: Option<EntryHook>,
     },
@@ -115,7 +115,7 @@ pub enum Start {
     Recover,
 }
 
-impl std::fmt::Debug for Start {
+impl std::fmt::Debug for RunStart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Fresh { .. } => "Fresh",
@@ -127,21 +127,21 @@ impl std::fmt::Debug for Start {
 
 /// A look at a run from outside, also after it was dropped: where it stands.
 #[derive(Default)]
-pub struct Watch(std::sync::OnceLock<Arc<Run>>);
+pub struct RunMonitor(std::sync::OnceLock<Arc<RunContext>>);
 
-impl Watch {
+impl RunMonitor {
     /// Returns where the run stands or stood, once it has begun.
     #[must_use]
-    pub fn progress(&self) -> Option<Progress> {
+    pub fn progress(&self) -> Option<RunProgress> {
         self.0.get().and_then(|it| it.progress())
     }
 
-    pub(crate) fn set(&self, run: &Arc<Run>) {
+    pub(crate) fn set(&self, run: &Arc<RunContext>) {
         drop(self.0.set(run.clone()));
     }
 }
 
-impl std::fmt::Debug for Watch {
+impl std::fmt::Debug for RunMonitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Watch({})", if self.0.get().is_some() { "begun" } else { "not begun" })
     }
@@ -159,10 +159,14 @@ impl<S: State> Graph<S> {
     ///
     /// # Cancellation
     /// Dropping the future ends the run at its next await. A suspension or save that had begun has happened or has not.
-    pub async fn invoke(&self, initial: impl Into<Update>, options: InvokeOptions) -> Result<Outcome<S>> {
+    pub async fn invoke(
+        &self,
+        initial: impl Into<StateUpdate>,
+        options: InvokeOptions,
+    ) -> Result<RunOutcome<S>> {
         let port = Arc::new(StorePort::fresh(&self.core, options.identity.session_id.clone()));
-        let start = Start::Fresh { initial: initial.into(), hook: None };
-        self.typed(drive::drive(&self.core, port, start, options, &Watch::default()).await?)
+        let start = RunStart::Fresh { initial: initial.into(), hook: None };
+        self.typed(drive::drive(&self.core, port, start, options, &RunMonitor::default()).await?)
     }
 
     /// Resumes a suspended invocation with the payload of its signal (suspension §6, §7).
@@ -179,10 +183,10 @@ impl<S: State> Graph<S> {
         invocation: &InvocationId,
         payload: Map<String, Value>,
         options: InvokeOptions,
-    ) -> Result<Outcome<S>> {
+    ) -> Result<RunOutcome<S>> {
         let port = StorePort::resume(&self.core, invocation.clone(), options.identity.session_id.clone());
-        let start = Start::Resume { payload };
-        self.typed(drive::drive(&self.core, Arc::new(port), start, options, &Watch::default()).await?)
+        let start = RunStart::Resume { payload };
+        self.typed(drive::drive(&self.core, Arc::new(port), start, options, &RunMonitor::default()).await?)
     }
 
     /// Goes on with an invocation that failed or died, where its checkpoint says that it stood (pipeline-utilities
@@ -197,10 +201,10 @@ impl<S: State> Graph<S> {
     /// As [`Graph::invoke`]; `checkpoint_not_found`, also without a checkpointer; `checkpoint_load_failed`;
     /// `checkpoint_record_invalid` when the record does not fit the graph, also a fan-out that has another number of
     /// instances now; `checkpoint_state_migration_*` when its state is of another version.
-    pub async fn recover(&self, invocation: &InvocationId, options: InvokeOptions) -> Result<Outcome<S>> {
+    pub async fn recover(&self, invocation: &InvocationId, options: InvokeOptions) -> Result<RunOutcome<S>> {
         let session = options.identity.session_id.clone();
         let port = Arc::new(StorePort::recover(&self.core, invocation.clone(), session));
-        self.typed(drive::drive(&self.core, port, Start::Recover, options, &Watch::default()).await?)
+        self.typed(drive::drive(&self.core, port, RunStart::Recover, options, &RunMonitor::default()).await?)
     }
 
     /// Runs the graph over a port of the caller's own, which keeps the run. Harnesses build on this call.
@@ -212,15 +216,15 @@ impl<S: State> Graph<S> {
     /// As [`Graph::invoke`]; `watch` tells where a dropped run stood.
     pub async fn invoke_kept(
         &self,
-        port: Arc<dyn Persist>,
-        start: Start,
+        port: Arc<dyn PersistencePort>,
+        start: RunStart,
         options: InvokeOptions,
-        watch: &Watch,
-    ) -> Result<Outcome<Snapshot>> {
+        watch: &RunMonitor,
+    ) -> Result<RunOutcome<Snapshot>> {
         drive::drive(&self.core, port, start, options, watch).await
     }
 
-    fn typed(&self, outcome: Outcome<Snapshot>) -> Result<Outcome<S>> {
+    fn typed(&self, outcome: RunOutcome<Snapshot>) -> Result<RunOutcome<S>> {
         outcome.try_map(|state| {
             let read = caught(|| S::read(&state))
                 .unwrap_or_else(|caught| Err(FieldFault::new("final state", caught)));
@@ -229,14 +233,14 @@ impl<S: State> Graph<S> {
     }
 }
 
-impl<S> From<Completed<S>> for Outcome<S> {
-    fn from(completed: Completed<S>) -> Self {
+impl<S> From<CompletedRun<S>> for RunOutcome<S> {
+    fn from(completed: CompletedRun<S>) -> Self {
         Self::Completed(completed)
     }
 }
 
-impl<S> From<Suspended<S>> for Outcome<S> {
-    fn from(suspended: Suspended<S>) -> Self {
+impl<S> From<SuspendedRun<S>> for RunOutcome<S> {
+    fn from(suspended: SuspendedRun<S>) -> Self {
         Self::Suspended(suspended)
     }
 }

@@ -3,23 +3,23 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::graph::Core;
+use super::graph::GraphCore;
 use super::observe::Subscription;
-use super::scope::{Run, Scope};
-use super::strand::Strand;
-use crate::error::Place;
-use crate::plan::lineage::{Boundary, Lineage};
+use super::scope::{NodeAttempt, RunContext};
+use super::strand::SequentialWalk;
+use crate::error::NodeLocation;
+use crate::plan::lineage::{LineageBoundary, NodeLineage};
 use crate::plan::snapshot::Snapshot;
-use crate::plan::topology::Node;
+use crate::plan::topology::TopologyNode;
 
 /// A graph as a run has entered it.
 #[derive(Clone)]
-pub(crate) struct Level {
-    pub(crate) core: Arc<Core>,
+pub(crate) struct GraphLevel {
+    pub(crate) core: Arc<GraphCore>,
     /// The names of the nodes that contain the graph, outermost first.
     pub(crate) path: Arc<[Arc<str>]>,
     /// How each of them was entered.
-    pub(crate) lineage: Lineage,
+    pub(crate) lineage: NodeLineage,
     /// The state of each containing graph when it was left for this one, outermost first.
     pub(crate) parents: Arc<[Snapshot]>,
     /// Attached to the outermost graph, …, to this one.
@@ -27,27 +27,27 @@ pub(crate) struct Level {
     /// Attached to the outermost graph, …, to this one, then the invocation's own.
     pub(crate) observers: Arc<[Subscription]>,
     /// The walk that the graph is part of.
-    pub(crate) strand: Arc<Strand>,
+    pub(crate) strand: Arc<SequentialWalk>,
     /// How many of the containing nodes are outside of the strand.
     base: usize,
     /// The attempt of the node or member that contains the graph: that of its nodes, unless their own chains number
     /// theirs.
     pub(crate) attempt: u32,
     /// The attempt of the innermost container that the graph is inside of.
-    pub(crate) within: Option<Arc<Scope>>,
+    pub(crate) within: Option<Arc<NodeAttempt>>,
     /// Whether the run is saved when a node of the graph ends. Never inside of branches, which begin again as a whole
     /// (pipeline-utilities §11.9).
     pub(crate) saves: bool,
 }
 
-impl Level {
+impl GraphLevel {
     /// The outermost graph of a run.
-    pub(crate) fn outermost(run: &Run) -> Self {
+    pub(crate) fn outermost(run: &RunContext) -> Self {
         let attached: Arc<[_]> = run.observers.attached_to(&run.core).collect();
         Self {
             core: run.core.clone(),
             path: Arc::new([]),
-            lineage: Lineage::default(),
+            lineage: NodeLineage::default(),
             parents: Arc::new([]),
             observers: attached.iter().chain(&run.observers.own).cloned().collect(),
             attached,
@@ -60,7 +60,13 @@ impl Level {
     }
 
     /// A graph below a node of this one, which stands at `state`, entered as a plain subgraph on the same strand.
-    pub(crate) fn below(&self, run: &Run, node: &Node, core: &Arc<Core>, state: &Snapshot) -> Self {
+    pub(crate) fn below(
+        &self,
+        run: &RunContext,
+        node: &TopologyNode,
+        core: &Arc<GraphCore>,
+        state: &Snapshot,
+    ) -> Self {
         let attached: Arc<[_]> =
             self.attached.iter().cloned().chain(run.observers.attached_to(core)).collect();
         Self {
@@ -74,31 +80,41 @@ impl Level {
     }
 
     /// The same graph, seen from below a node of its own, which stands at `state`.
-    fn nested(&self, node: &Node, state: &Snapshot) -> Self {
+    fn nested(&self, node: &TopologyNode, state: &Snapshot) -> Self {
         Self {
             path: self.path.iter().cloned().chain([node.name.clone()]).collect(),
-            lineage: self.lineage.below(Boundary::Subgraph),
+            lineage: self.lineage.below(LineageBoundary::Subgraph),
             parents: self.parents.iter().cloned().chain([state.clone()]).collect(),
             ..self.clone()
         }
     }
 
     /// A graph that several inner runs of a container walk, each with a lineage, a strand and an attempt of its own.
-    pub(crate) fn inside(&self, node: &Node, core: &Arc<Core>, scope: &Arc<Scope>) -> Self {
+    pub(crate) fn inside(
+        &self,
+        node: &TopologyNode,
+        core: &Arc<GraphCore>,
+        scope: &Arc<NodeAttempt>,
+    ) -> Self {
         let below = self.below(&scope.run, node, core, scope.base());
         Self { lineage: self.lineage.clone(), base: below.path.len(), within: Some(scope.clone()), ..below }
     }
 
     /// The level of a function that is a member of a container: it has no graph of its own, and no observers of one.
-    pub(crate) fn calling(&self, node: &Node, scope: &Arc<Scope>, lineage: Lineage) -> Self {
+    pub(crate) fn calling(
+        &self,
+        node: &TopologyNode,
+        scope: &Arc<NodeAttempt>,
+        lineage: NodeLineage,
+    ) -> Self {
         let nested = self.nested(node, scope.base());
         let (base, within) = (nested.path.len(), Some(scope.clone()));
         Self { lineage, strand: Arc::default(), base, within, ..nested }
     }
 
     /// The graph as one inner run walks it.
-    pub(crate) fn member(&self, lineage: Lineage, strand: Arc<Strand>, attempt: u32) -> Self {
-        let saves = self.saves && !matches!(lineage.boundaries().last(), Some(Boundary::Branch(_)));
+    pub(crate) fn member(&self, lineage: NodeLineage, strand: Arc<SequentialWalk>, attempt: u32) -> Self {
+        let saves = self.saves && !matches!(lineage.boundaries().last(), Some(LineageBoundary::Branch(_)));
         Self { lineage, strand, attempt, saves, ..self.clone() }
     }
 
@@ -116,9 +132,9 @@ impl Level {
         let mut path = String::new();
         for (name, boundary) in self.path.iter().zip(self.lineage.boundaries()) {
             let _ = match boundary {
-                Boundary::Subgraph => write!(path, "{name}/"),
-                Boundary::Instance(index) => write!(path, "{name}[{index}]/"),
-                Boundary::Branch(branch) => write!(path, "{name}[{branch}]/"),
+                LineageBoundary::Subgraph => write!(path, "{name}/"),
+                LineageBoundary::Instance(index) => write!(path, "{name}[{index}]/"),
+                LineageBoundary::Branch(branch) => write!(path, "{name}[{branch}]/"),
             };
         }
         let _ = write!(path, "{node}#{ordinal}:");
@@ -136,22 +152,22 @@ impl Level {
     }
 
     /// Returns the place of a node of the graph.
-    pub(crate) fn place(&self, node: &Node) -> Place {
+    pub(crate) fn place(&self, node: &TopologyNode) -> NodeLocation {
         let namespace = if self.path.is_empty() {
             node.alone.clone()
         } else {
             self.path.iter().cloned().chain([node.name.clone()]).collect()
         };
-        Place { node: node.name.clone(), namespace }
+        NodeLocation { node: node.name.clone(), namespace }
     }
 
     /// Returns the attempts of the containers that the graph is inside of, innermost first.
-    pub(crate) fn containers(&self) -> Vec<Arc<Scope>> {
+    pub(crate) fn containers(&self) -> Vec<Arc<NodeAttempt>> {
         outwards(self.within.clone())
     }
 }
 
 /// Returns a container's attempt and those of the containers around it, innermost first.
-pub(crate) fn outwards(within: Option<Arc<Scope>>) -> Vec<Arc<Scope>> {
+pub(crate) fn outwards(within: Option<Arc<NodeAttempt>>) -> Vec<Arc<NodeAttempt>> {
     std::iter::successors(within, |it| it.level.within.clone()).collect()
 }

@@ -6,36 +6,40 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use singletree_durable::BoxFuture;
 
 use super::attempt::OpenAttempt;
-use super::chain::{Next, Seat, Unit};
-use super::container::{Container, Reached};
+use super::chain::{ExecutionUnit, Next, UnitContext};
+use super::container::{MemberContainer, MemberStage};
 use super::fault::NodeError;
-use super::level::Level;
-use super::middleware::Chain;
-use super::scope::{Run, Scope};
-use super::strand::Strand;
-use super::walk::{Begin, walk_below};
+use super::level::GraphLevel;
+use super::middleware::MiddlewareChain;
+use super::scope::{NodeAttempt, RunContext};
+use super::strand::SequentialWalk;
+use super::walk::{WalkStart, walk_below};
 use crate::error::Error;
 use crate::plan::field::FieldFault;
 use crate::plan::guard::caught;
-use crate::plan::lineage::Lineage;
+use crate::plan::lineage::NodeLineage;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// The data that the members of one attempt of a container share.
 #[derive(Clone, Copy)]
-pub(crate) struct Inside<'a> {
-    pub(crate) run: &'a Arc<Run>,
+pub(crate) struct MemberContext<'a> {
+    pub(crate) run: &'a Arc<RunContext>,
     /// The container's attempt.
-    pub(crate) scope: &'a Arc<Scope>,
-    pub(crate) container: &'a Arc<Container>,
+    pub(crate) scope: &'a Arc<NodeAttempt>,
+    pub(crate) container: &'a Arc<MemberContainer>,
 }
 
 /// The work of a member, performed each time that its chain reaches it.
 pub(crate) trait MemberWork: Send + Sync {
-    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>>;
+    fn perform<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        attempt: u32,
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>>;
 }
 
-impl Inside<'_> {
+impl MemberContext<'_> {
     /// Makes the state that a member starts with.
     pub(crate) fn start(
         &self,
@@ -51,16 +55,16 @@ impl Inside<'_> {
     /// Runs a member with its chain. The attempt is the one that the work itself opens, if it has events of its own.
     pub(crate) async fn surround(
         &self,
-        chain: &Chain,
-        (lineage, open): (Lineage, Arc<OpenAttempt>),
+        chain: &MiddlewareChain,
+        (lineage, open): (NodeLineage, Arc<OpenAttempt>),
         start: &Snapshot,
         work: &dyn MemberWork,
-    ) -> Result<Update, NodeError> {
+    ) -> Result<StateUpdate, NodeError> {
         let scope = self.scope;
         if chain.is_empty() {
             return work.perform(start, scope.attempt).await;
         }
-        let seat = Seat {
+        let seat = UnitContext {
             run: self.run.clone(),
             level: scope.level.clone(),
             place: scope.place.clone(),
@@ -71,33 +75,37 @@ impl Inside<'_> {
             within: Some(scope.clone()),
             open,
         };
-        Next::outermost(chain, &Surrounded { work, seat }, start).run(start).await
+        Next::outermost(chain, &WrappedMember { work, seat }, start).run(start).await
     }
 
     /// Walks an inner graph once, from its entry, on a strand of its own.
     pub(crate) async fn walk(
         &self,
         index: u64,
-        (level, lineage): (&Level, &Lineage),
+        (level, lineage): (&GraphLevel, &NodeLineage),
         start: &Snapshot,
         attempt: u32,
     ) -> Result<Snapshot, NodeError> {
-        let strand = Arc::new(Strand::default());
-        self.container.reach(index, Reached::InFlight(strand.clone()));
+        let strand = Arc::new(SequentialWalk::default());
+        self.container.reach(index, MemberStage::InFlight(strand.clone()));
         let level = level.member(lineage.clone(), strand, attempt);
-        let ended = walk_below(self.run, Arc::new(level), Begin::Entry(start.clone())).await;
+        let ended = walk_below(self.run, Arc::new(level), WalkStart::Entry(start.clone())).await;
         ended.map_err(NodeError::carry)
     }
 }
 
 /// The unit that the middleware of members surrounds: one member.
-struct Surrounded<'a> {
+struct WrappedMember<'a> {
     work: &'a dyn MemberWork,
-    seat: Seat,
+    seat: UnitContext,
 }
 
-impl Unit for Surrounded<'_> {
-    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>> {
+impl ExecutionUnit for WrappedMember<'_> {
+    fn perform<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        attempt: u32,
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let outcome = self.work.perform(state, attempt).await;
             self.seat.open.ended(&outcome);
@@ -110,7 +118,7 @@ impl Unit for Surrounded<'_> {
         self.seat.open.settle();
     }
 
-    fn seat(&self) -> &Seat {
+    fn seat(&self) -> &UnitContext {
         &self.seat
     }
 }

@@ -6,31 +6,31 @@ use std::task::Poll;
 use serde_json::{Value, json};
 use singletree_durable::BoxFuture;
 
-use super::container::{Container, Reached};
-use super::crew::Crew;
+use super::container::{MemberContainer, MemberStage};
+use super::crew::IndexedFutures;
 use super::fault::NodeError;
-use super::level::Level;
-use super::scope::Run;
+use super::level::GraphLevel;
+use super::scope::RunContext;
 use crate::plan::guard::caught;
 use crate::plan::item::Item;
 use crate::plan::policy::ErrorPolicy;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// After how many ends in a row other tasks have a turn.
 const POLITENESS: u64 = 256;
 
 /// The members of a container that is about to run.
-pub(crate) struct Members<'a> {
-    pub(crate) run: &'a Run,
-    pub(crate) container: &'a Container,
+pub(crate) struct MemberSet<'a> {
+    pub(crate) run: &'a RunContext,
+    pub(crate) container: &'a MemberContainer,
     /// The graph that the members walk, where their ends are saved.
-    pub(crate) saves: Option<&'a Level>,
+    pub(crate) saves: Option<&'a GraphLevel>,
     pub(crate) count: u64,
     /// How many run at once.
     pub(crate) limit: usize,
 }
 
-impl Members<'_> {
+impl MemberSet<'_> {
     /// Runs all members, started in the order of their numbers, and notes the outcome of each in the container.
     ///
     /// Where failures are not collected, returns the first failure with the number of its member. The others are
@@ -40,10 +40,10 @@ impl Members<'_> {
     /// The error of making the record of a failure.
     pub(crate) async fn run<'b>(
         &self,
-        start: impl Fn(u64) -> BoxFuture<'b, Result<Update, NodeError>>,
+        start: impl Fn(u64) -> BoxFuture<'b, Result<StateUpdate, NodeError>>,
         record: impl Fn(u64, &NodeError) -> Value + Sync,
     ) -> Result<Option<(u64, NodeError)>, NodeError> {
-        let mut crew = Crew::new();
+        let mut crew = IndexedFutures::new();
         let (mut next, mut ended) = (0, 0_u64);
         let halted = || self.run.requests.any();
         loop {
@@ -83,16 +83,16 @@ impl Members<'_> {
     fn member<'b>(
         &'b self,
         number: u64,
-        running: BoxFuture<'b, Result<Update, NodeError>>,
+        running: BoxFuture<'b, Result<StateUpdate, NodeError>>,
         record: &'b (impl Fn(u64, &NodeError) -> Value + Sync),
     ) -> BoxFuture<'b, Result<Option<NodeError>, NodeError>> {
         Box::pin(async move {
             let reached = match (running.await, self.container.error_policy()) {
-                (Ok(update), _) => Reached::Contributed(update),
+                (Ok(update), _) => MemberStage::Contributed(update),
                 (Err(error), ErrorPolicy::FailFast) => return Ok(Some(error)),
                 (Err(error), ErrorPolicy::Collect) => {
                     let record = caught(|| record(number, &error)).map_err(NodeError::new)?;
-                    Reached::Failed(Item::from_json(record))
+                    MemberStage::Failed(Item::from_json(record))
                 }
             };
             self.container.reach(number, reached);

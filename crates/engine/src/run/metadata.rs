@@ -69,19 +69,19 @@ fn wrong_value(value: &Value) -> Option<&'static str> {
 }
 
 #[derive(PartialEq)]
-enum Kind {
+enum MetadataValueKind {
     Bool,
     Whole,
     Fraction,
     Text,
 }
 
-fn kind(value: &Value) -> Option<Kind> {
+fn kind(value: &Value) -> Option<MetadataValueKind> {
     match value {
-        Value::Bool(_) => Some(Kind::Bool),
-        Value::Number(number) if number.is_f64() => Some(Kind::Fraction),
-        Value::Number(_) => Some(Kind::Whole),
-        Value::String(_) => Some(Kind::Text),
+        Value::Bool(_) => Some(MetadataValueKind::Bool),
+        Value::Number(number) if number.is_f64() => Some(MetadataValueKind::Fraction),
+        Value::Number(_) => Some(MetadataValueKind::Whole),
+        Value::String(_) => Some(MetadataValueKind::Text),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }

@@ -11,9 +11,9 @@ use singletree_durable::BoxFuture;
 
 use super::chain::Next;
 use super::fault::NodeError;
-use crate::plan::problem::Problem;
+use crate::plan::problem::GraphProblem;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// Runs around a node, an instance of a fan-out or a branch: sees the state on the way in and the update on the way
 /// out.
@@ -45,14 +45,17 @@ pub trait Middleware: Send + Sync {
         &'a self,
         state: &'a Snapshot,
         next: Next<'a>,
-    ) -> BoxFuture<'a, std::result::Result<Update, NodeError>>;
+    ) -> BoxFuture<'a, std::result::Result<StateUpdate, NodeError>>;
 
     /// Asks, when a graph is compiled, how the middleware stands at a site: as it is (`None`), or as another one that
     /// is bound to the site.
     ///
     /// # Errors
     /// Why it cannot stand there: a problem of the graph.
-    fn place(&self, site: &Site<'_>) -> std::result::Result<Option<Arc<dyn Middleware>>, Problem> {
+    fn place(
+        &self,
+        site: &MiddlewareSite<'_>,
+    ) -> std::result::Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         let _ = site;
         Ok(None)
     }
@@ -74,7 +77,7 @@ pub trait Middleware: Send + Sync {
 /// Where a middleware is to stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Site<'a> {
+pub enum MiddlewareSite<'a> {
     /// Around every node of a graph; asked once for each of them.
     Graph {
         /// The node.
@@ -101,7 +104,7 @@ pub enum Site<'a> {
     },
 }
 
-impl Site<'_> {
+impl MiddlewareSite<'_> {
     /// Returns the name of the surrounded work: the branch's for a branch, else the node's.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -118,11 +121,14 @@ impl<M: Middleware + ?Sized> Middleware for Arc<M> {
         &'a self,
         state: &'a Snapshot,
         next: Next<'a>,
-    ) -> BoxFuture<'a, std::result::Result<Update, NodeError>> {
+    ) -> BoxFuture<'a, std::result::Result<StateUpdate, NodeError>> {
         self.as_ref().call(state, next)
     }
 
-    fn place(&self, site: &Site<'_>) -> std::result::Result<Option<Arc<dyn Middleware>>, Problem> {
+    fn place(
+        &self,
+        site: &MiddlewareSite<'_>,
+    ) -> std::result::Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         self.as_ref().place(site)
     }
 
@@ -136,13 +142,13 @@ impl<M: Middleware + ?Sized> Middleware for Arc<M> {
 }
 
 /// A chain of middleware, outermost first.
-pub(crate) type Chain = Arc<[Arc<dyn Middleware>]>;
+pub(crate) type MiddlewareChain = Arc<[Arc<dyn Middleware>]>;
 
 /// Puts middleware at a site; a middleware that cannot stand there is a problem.
 pub(crate) fn place<'a>(
     middleware: impl IntoIterator<Item = &'a Arc<dyn Middleware>>,
-    site: &Site<'_>,
-    problems: &mut Vec<Problem>,
+    site: &MiddlewareSite<'_>,
+    problems: &mut Vec<GraphProblem>,
 ) -> Vec<Arc<dyn Middleware>> {
     let mut placed = Vec::new();
     for each in middleware {

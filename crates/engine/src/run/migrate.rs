@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use singletree_durable::Migrations;
+use singletree_durable::StateMigrations;
 
 use super::port::{Fields, SessionState};
 use crate::error::{Error, Result};
-use crate::plan::slot::Slot;
+use crate::plan::slot::FieldContent;
 
 /// A state as migrations see it.
 type State = BTreeMap<String, Value>;
@@ -21,7 +21,7 @@ type State = BTreeMap<String, Value>;
 pub(crate) fn migrate_state(
     state: State,
     (from, to): (&str, &str),
-    migrations: &Migrations,
+    migrations: &StateMigrations,
 ) -> Result<State> {
     let migrated = migrations.migrate(from, to, state);
     migrated.map_err(|source| Error::CheckpointMigration {
@@ -39,7 +39,7 @@ pub(crate) fn migrate_state(
 pub(crate) fn migrate_frames(
     frames: Vec<Fields>,
     (from, to): (&str, &str),
-    migrations: &Migrations,
+    migrations: &StateMigrations,
 ) -> Result<Vec<Fields>> {
     if from == to {
         return Ok(frames);
@@ -53,7 +53,7 @@ pub(crate) fn migrate_frames(
 ///
 /// # Errors
 /// `session_state_migration_missing`, `…_chain_ambiguous`, `…_failed`; nothing was written.
-pub fn migrate_session(loaded: SessionState, to: &str, migrations: &Migrations) -> Result<SessionState> {
+pub fn migrate_session(loaded: SessionState, to: &str, migrations: &StateMigrations) -> Result<SessionState> {
     if loaded.schema_version == to {
         return Ok(loaded);
     }
@@ -84,7 +84,7 @@ fn migrated(
     let known = |name: &str| fields.iter().find(|(it, _)| it.as_ref() == name);
     let fields = after.into_iter().map(|(name, value)| match known(&name) {
         Some(field) if before.get(&name) == Some(&value) => field.clone(),
-        Some(_) | None => (name.into(), Slot::from_json(value)),
+        Some(_) | None => (name.into(), FieldContent::from_json(value)),
     });
     Ok(fields.collect())
 }

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use singletree_durable::{BoxError, BoxFuture};
 
-use super::event::{Event, Phase};
+use super::event::{AttemptPhase, GraphEvent};
 use crate::error::{Error, Result};
 
 /// Sees the events of a run; cannot change, fail or delay it.
 ///
 /// Events of one invocation come one at a time, in order. An error or a panic is reported as a
-/// [`Mishap`](crate::Mishap) and changes nothing else.
+/// [`ObserverFailure`](crate::ObserverFailure) and changes nothing else.
 ///
 /// # Cancellation
 /// A drain with a time limit may drop the future.
 pub trait Observer: Send + Sync {
     /// Takes an event.
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, std::result::Result<(), BoxError>>;
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, std::result::Result<(), BoxError>>;
 }
 
 /// An observer with the phases it wants; all three unless it says otherwise (R4).
@@ -43,7 +43,7 @@ impl Subscription {
     ///
     /// # Errors
     /// `invalid_argument` when there is none: such an observer would never see anything.
-    pub fn phases(mut self, phases: impl IntoIterator<Item = Phase>) -> Result<Self> {
+    pub fn phases(mut self, phases: impl IntoIterator<Item = AttemptPhase>) -> Result<Self> {
         self.phases = [false; 3];
         for phase in phases {
             self.phases[phase as usize] = true;
@@ -55,7 +55,7 @@ impl Subscription {
         }
     }
 
-    pub(crate) fn wants(&self, phase: Option<Phase>) -> bool {
+    pub(crate) fn wants(&self, phase: Option<AttemptPhase>) -> bool {
         phase.is_none_or(|phase| self.phases[phase as usize])
     }
 }

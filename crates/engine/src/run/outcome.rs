@@ -19,7 +19,7 @@ pub struct Identity {
 
 /// The end of a graph.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Completed<S> {
+pub struct CompletedRun<S> {
     /// Who the invocation was.
     pub identity: Identity,
     /// The final state.
@@ -28,7 +28,7 @@ pub struct Completed<S> {
 
 /// A pause (suspension §5).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Suspended<S> {
+pub struct SuspendedRun<S> {
     /// Who the invocation is.
     pub identity: Identity,
     /// The state of the outermost graph at the pause.
@@ -41,7 +41,7 @@ pub struct Suspended<S> {
     pub namespace: Arc<[Arc<str>]>,
 }
 
-impl<S> Suspended<S> {
+impl<S> SuspendedRun<S> {
     /// Returns the node of the outermost graph that is suspended as a consequence (R15).
     #[must_use]
     pub fn outer_node(&self) -> &str {
@@ -51,14 +51,14 @@ impl<S> Suspended<S> {
 
 /// How an invocation ended, unless it errored.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome<S> {
+pub enum RunOutcome<S> {
     /// The graph reached its end.
-    Completed(Completed<S>),
+    Completed(CompletedRun<S>),
     /// A node suspended.
-    Suspended(Suspended<S>),
+    Suspended(SuspendedRun<S>),
 }
 
-impl<S> Outcome<S> {
+impl<S> RunOutcome<S> {
     /// Returns who the invocation is.
     #[must_use]
     pub fn identity(&self) -> &Identity {
@@ -77,12 +77,12 @@ impl<S> Outcome<S> {
         }
     }
 
-    pub(crate) fn try_map<T, E>(self, map: impl FnOnce(S) -> Result<T, E>) -> Result<Outcome<T>, E> {
+    pub(crate) fn try_map<T, E>(self, map: impl FnOnce(S) -> Result<T, E>) -> Result<RunOutcome<T>, E> {
         Ok(match self {
             Self::Completed(it) => {
-                Outcome::Completed(Completed { identity: it.identity, state: map(it.state)? })
+                RunOutcome::Completed(CompletedRun { identity: it.identity, state: map(it.state)? })
             }
-            Self::Suspended(it) => Outcome::Suspended(Suspended {
+            Self::Suspended(it) => RunOutcome::Suspended(SuspendedRun {
                 identity: it.identity,
                 state: map(it.state)?,
                 descriptor: it.descriptor,

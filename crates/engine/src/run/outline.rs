@@ -1,40 +1,42 @@
 //! Describing compiled graphs.
 
-use super::branches::Doing;
-use super::graph::{Core, Graph, Work};
-use super::middleware::Chain;
-use crate::plan::edge::Edge;
-use crate::plan::fan_out::{By, FanOutPlan, Source};
-use crate::plan::outline::{Amount, BranchOutline, NextOutline, NodeKind, NodeOutline, Outline, Over};
-use crate::plan::schema::Schema;
-use crate::plan::topology::{Kind, Node};
+use super::branches::BranchBody;
+use super::graph::{Graph, GraphCore, NodeWork};
+use super::middleware::MiddlewareChain;
+use crate::plan::edge::GraphEdge;
+use crate::plan::fan_out::{FanOutPlan, FixedOrComputed, InstanceSource};
+use crate::plan::outline::{
+    BranchOutline, CountOutline, EdgeOutline, GraphOutline, InstanceSourceOutline, NodeKind, NodeOutline,
+};
+use crate::plan::schema::StateSchema;
+use crate::plan::topology::{TopologyNode, TopologyNodeKind};
 
 impl<S> Graph<S> {
     /// Describes the graph as plain data: nodes, edges, and the graphs nested in nodes, however deep.
     ///
     /// ```
-    /// use singletree_engine::{END, FieldSpec, Graph, NextOutline, Schema, Shape, Slot, Target, Update};
-    /// # let schema = Schema::new("s", vec![FieldSpec::new("n", Shape::Int, Slot::from_json(0.into()))]);
+    /// use singletree_engine::{END, FieldSpec, Graph, EdgeOutline, StateSchema, FieldShape, FieldContent, Target, StateUpdate};
+    /// # let schema = StateSchema::new("s", vec![FieldSpec::new("n", FieldShape::Int, FieldContent::from_json(0.into()))]);
     /// let graph = Graph::builder_with(schema)
-    ///     .node("ask", |_| async { Ok(Update::new()) })
+    ///     .node("ask", |_| async { Ok(StateUpdate::new()) })
     ///     .conditional_edge_to("ask", ["ask".into(), END.into()], |_| END)
     ///     .entry("ask")
     ///     .compile()?;
     /// let outline = graph.outline();
     /// let targets = vec![Target::Node("ask".into()), Target::End];
-    /// assert_eq!(outline.nodes[0].next, NextOutline::OneOf { targets });
+    /// assert_eq!(outline.nodes[0].next, EdgeOutline::OneOf { targets });
     /// # Ok::<(), singletree_engine::Error>(())
     /// ```
     #[must_use]
-    pub fn outline(&self) -> Outline {
+    pub fn outline(&self) -> GraphOutline {
         outline(&self.core)
     }
 }
 
-fn outline(core: &Core) -> Outline {
+fn outline(core: &GraphCore) -> GraphOutline {
     let topology = &core.topology;
     let parts = topology.nodes.iter().zip(&core.works).zip(&core.chains);
-    Outline {
+    GraphOutline {
         state: topology.schema.name().to_owned(),
         digest: core.digest().to_owned(),
         entry: topology.nodes[topology.entry].name.as_ref().to_owned(),
@@ -42,60 +44,71 @@ fn outline(core: &Core) -> Outline {
     }
 }
 
-fn node_outline(schema: &Schema, node: &Node, work: &Work, chain: &Chain) -> NodeOutline {
+fn node_outline(
+    schema: &StateSchema,
+    node: &TopologyNode,
+    work: &NodeWork,
+    chain: &MiddlewareChain,
+) -> NodeOutline {
     NodeOutline {
         name: node.name.as_ref().to_owned(),
         kind: kind(schema, node, work),
         middleware: names(chain),
         next: match &node.edge {
-            Some(Edge::Static(to)) => NextOutline::Always { to: to.clone() },
-            Some(Edge::Conditional { targets: Some(targets), .. }) => {
-                NextOutline::OneOf { targets: targets.clone() }
+            Some(GraphEdge::Static(to)) => EdgeOutline::Always { to: to.clone() },
+            Some(GraphEdge::Conditional { targets: Some(targets), .. }) => {
+                EdgeOutline::OneOf { targets: targets.clone() }
             }
-            Some(Edge::Conditional { targets: None, .. }) => NextOutline::ByFunction,
-            None => NextOutline::Nowhere,
+            Some(GraphEdge::Conditional { targets: None, .. }) => EdgeOutline::ByFunction,
+            None => EdgeOutline::Nowhere,
         },
     }
 }
 
-fn kind(schema: &Schema, node: &Node, work: &Work) -> NodeKind {
+fn kind(schema: &StateSchema, node: &TopologyNode, work: &NodeWork) -> NodeKind {
     match (work, &node.kind) {
-        (Work::Subgraph(core), _) => NodeKind::Subgraph { graph: outline(core) },
-        (Work::FanOut(fan), Kind::FanOut { plan }) => NodeKind::FanOut {
+        (NodeWork::Subgraph(core), _) => NodeKind::Subgraph { graph: outline(core) },
+        (NodeWork::FanOut(fan), TopologyNodeKind::FanOut { plan }) => NodeKind::FanOut {
             over: over(schema, plan),
             concurrency: match &plan.concurrency {
-                By::Fixed(limit) => limit.map_or(Amount::Unbounded, Amount::Fixed),
-                By::Function(_) => Amount::ByFunction,
+                FixedOrComputed::Fixed(limit) => limit.map_or(CountOutline::Unbounded, CountOutline::Fixed),
+                FixedOrComputed::Function(_) => CountOutline::ByFunction,
             },
             error_policy: plan.error_policy,
             instance_middleware: names(&fan.chain),
             graph: outline(&fan.core),
         },
-        (Work::Branches(dispatch), Kind::Branches { plan }) => {
+        (NodeWork::Branches(dispatch), TopologyNodeKind::Branches { plan }) => {
             let branches = dispatch.branches.iter().zip(&plan.branches).map(|(work, plan)| BranchOutline {
                 name: work.name.clone(),
                 conditional: plan.when.is_some(),
                 middleware: names(&work.chain),
                 graph: match &work.doing {
-                    Doing::Subgraph(core) => Some(outline(core)),
-                    Doing::Call(_) => None,
+                    BranchBody::Subgraph(core) => Some(outline(core)),
+                    BranchBody::Call(_) => None,
                 },
             });
             NodeKind::Branches { error_policy: plan.error_policy, branches: branches.collect() }
         }
         // The work of a compiled node always matches its declared kind.
-        (Work::Function(_) | Work::FanOut(_) | Work::Branches(_), _) => NodeKind::Function,
+        (NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_), _) => NodeKind::Function,
     }
 }
 
-fn over(schema: &Schema, plan: &FanOutPlan) -> Over {
+fn over(schema: &StateSchema, plan: &FanOutPlan) -> InstanceSourceOutline {
     match &plan.source {
-        Source::Items { from, .. } => Over::Items(schema.fields()[*from].name().to_owned()),
-        Source::Count(By::Fixed(count)) => Over::Count(Amount::Fixed(*count)),
-        Source::Count(By::Function(_)) => Over::Count(Amount::ByFunction),
+        InstanceSource::Items { from, .. } => {
+            InstanceSourceOutline::Items(schema.fields()[*from].name().to_owned())
+        }
+        InstanceSource::Count(FixedOrComputed::Fixed(count)) => {
+            InstanceSourceOutline::Count(CountOutline::Fixed(*count))
+        }
+        InstanceSource::Count(FixedOrComputed::Function(_)) => {
+            InstanceSourceOutline::Count(CountOutline::ByFunction)
+        }
     }
 }
 
-fn names(chain: &Chain) -> Vec<String> {
+fn names(chain: &MiddlewareChain) -> Vec<String> {
     chain.iter().map(|it| it.name().to_owned()).collect()
 }

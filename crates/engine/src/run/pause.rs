@@ -3,23 +3,23 @@
 use serde_json::{Map, Value};
 
 use super::drive::auto_saved;
-use super::outcome::Suspended;
-use super::port::{Ending, Paused};
-use super::scope::Run;
+use super::outcome::SuspendedRun;
+use super::port::{PausedRun, RunEnding};
+use super::scope::RunContext;
 use super::signal::Descriptor;
-use super::suspend::Request;
+use super::suspend::SuspendRequest;
 use crate::error::{Error, Result};
-use crate::plan::cursor::Position;
+use crate::plan::cursor::FramePosition;
 use crate::plan::field::FieldFault;
-use crate::plan::lineage::Lineage;
-use crate::plan::slot::Slot;
+use crate::plan::lineage::NodeLineage;
+use crate::plan::slot::FieldContent;
 use crate::plan::snapshot::Snapshot;
 
 /// Records a suspension: session and paused record, or nothing (suspension §8.6).
 ///
 /// The suspending node is the node that asked, or the outermost container around it: only this stands on the main
 /// strand.
-pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
+pub(crate) async fn pause(run: &RunContext, request: &SuspendRequest) -> Result<SuspendedRun<Snapshot>> {
     let (asking, signal) = (&request.scope, &request.signal);
     let containers = asking.level.containers();
     let scope = containers.last().unwrap_or(asking);
@@ -30,7 +30,7 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
     let frame = progress.cursor.frames.last_mut().zip(progress.frames.last_mut());
     let (frame, state) = frame.ok_or_else(before)?;
     frame.attempt = scope.attempt;
-    frame.at = if signal.mark_node_completed { Position::After } else { Position::Before };
+    frame.at = if signal.mark_node_completed { FramePosition::After } else { FramePosition::Before };
     if signal.mark_node_completed
         && let Some(container) = &scope.container
     {
@@ -46,7 +46,7 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
     if let Some(fields) = &signal.terms.on_deadline {
         check_deadline(&progress.frames, fields)?;
     }
-    let paused = Paused {
+    let paused = PausedRun {
         identity: run.who.identity.clone(),
         progress,
         descriptor: annotated(&signal.descriptor, &asking.level.lineage),
@@ -57,8 +57,8 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
         completed,
     };
     let session = auto_saved(run, &state);
-    run.port.end(Ending::Suspended { paused: &paused, session }).await?;
-    Ok(Suspended {
+    run.port.end(RunEnding::Suspended { paused: &paused, session }).await?;
+    Ok(SuspendedRun {
         identity: run.who.identity.as_ref().clone(),
         state,
         descriptor: paused.descriptor,
@@ -68,19 +68,20 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
 }
 
 /// Tells observers of a suspension: the node that asked, then each container around it, outwards.
-pub(crate) fn tell(request: &Request) {
+pub(crate) fn tell(request: &SuspendRequest) {
     let asking = &request.scope;
     asking.suspended(&request.signal.descriptor);
     let boundaries = asking.level.lineage.boundaries();
     for container in asking.level.containers() {
-        let inner = Lineage::new(boundaries[container.level.lineage.boundaries().len()..].iter().cloned());
+        let inner =
+            NodeLineage::new(boundaries[container.level.lineage.boundaries().len()..].iter().cloned());
         container.suspended(&annotated(&request.signal.descriptor, &inner));
     }
 }
 
 /// Says in a descriptor's metadata which member of a container is awaited (suspension §§8.2, 8.3): the innermost index
 /// and branch; where fan-outs or branches are nested, all their indexes or names, too, outermost first.
-fn annotated(descriptor: &Descriptor, lineage: &Lineage) -> Descriptor {
+fn annotated(descriptor: &Descriptor, lineage: &NodeLineage) -> Descriptor {
     let indexes: Vec<u64> = lineage.fan_out_index_chain().flatten().collect();
     let branches: Vec<&str> = lineage.branch_name_chain().flatten().collect();
     let (index, branch) = (lineage.fan_out_index(), lineage.branch_name());
@@ -117,7 +118,7 @@ fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()
         let checked = match declared.peek() {
             None => Err(FieldFault::new(name, "is named by on_deadline, but not declared")),
             Some(_) => {
-                let slot = Slot::from_json(value.clone());
+                let slot = FieldContent::from_json(value.clone());
                 declared.try_for_each(|it| it.check(name, &slot))
             }
         };

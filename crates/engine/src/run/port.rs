@@ -6,21 +6,21 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use singletree_durable::{BoxFuture, InvocationId, Positions, SessionId, Timestamp};
+use singletree_durable::{BoxFuture, InvocationId, PositionHistory, SessionId, Timestamp};
 
 use super::outcome::Identity;
 use super::restore;
 use super::signal::{Descriptor, WaitTerms};
 use crate::error::{Error, Result};
-use crate::plan::cursor::{Cursor, Frame};
+use crate::plan::cursor::{CursorFrame, GraphCursor};
 use crate::plan::item::Item;
-use crate::plan::lineage::{Boundary, Lineage};
-use crate::plan::slot::Slot;
+use crate::plan::lineage::{LineageBoundary, NodeLineage};
+use crate::plan::slot::FieldContent;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// State by field name, as a store has it.
-pub type Fields = Vec<(Arc<str>, Slot)>;
+pub type Fields = Vec<(Arc<str>, FieldContent)>;
 
 /// The session's slice of a state (sessions §4).
 #[derive(Debug, Clone, PartialEq)]
@@ -33,9 +33,9 @@ pub struct SessionState {
 
 /// Where a run stands: the cursor, and the state of each of its frames, outermost first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct RunProgress {
     /// The place.
-    pub cursor: Cursor,
+    pub cursor: GraphCursor,
     /// The states.
     pub frames: Vec<Snapshot>,
     /// The containers (fan-outs, branches) that run, outer ones first. Each stands `before` in its frame until all of
@@ -49,12 +49,12 @@ pub struct ContainerProgress {
     /// The path to the node, outermost first, its own name last.
     pub namespace: Arc<[Arc<str>]>,
     /// The boundaries to the node; with the namespace it names one of several that run at once.
-    pub lineage: Lineage,
+    pub lineage: NodeLineage,
     /// Which execution of the node it is, inside of another container: how many node executions of the inner run came
     /// before it. An inner run that begins again may execute the node several times. Zero elsewhere.
     pub execution: u64,
     /// Its inner runs, in order, each with the boundary by which it is entered.
-    pub members: Vec<(Boundary, MemberProgress)>,
+    pub members: Vec<(LineageBoundary, MemberProgress)>,
 }
 
 /// How far an inner run is.
@@ -65,26 +65,26 @@ pub enum MemberProgress {
     /// It stands here: the frames of its own graphs, and their states.
     InFlight {
         /// The place, from the inner graph on.
-        frames: Vec<Frame>,
+        frames: Vec<CursorFrame>,
         /// The states.
         states: Vec<Snapshot>,
         /// The node executions that it has completed; only kept where checkpoints are.
-        completed: Positions,
+        completed: PositionHistory,
     },
     /// It has ended with this update: for a fan-out's instance the collected and extra fields, under the inner graph's
     /// names; for a branch in the terms of the graph that contains it.
-    Contributed(Update),
+    Contributed(StateUpdate),
     /// It has failed, and this is the record of it ([`ErrorPolicy::Collect`](crate::ErrorPolicy::Collect)).
     Failed(Item),
 }
 
 /// The stored form of a suspended invocation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Paused {
+pub struct PausedRun {
     /// Who it is.
     pub identity: Arc<Identity>,
     /// Where it stands: after the suspending node, or before it when that runs again.
-    pub progress: Progress,
+    pub progress: RunProgress,
     /// The signal it waits for.
     pub descriptor: Descriptor,
     /// The terms of the wait (D2).
@@ -96,24 +96,24 @@ pub struct Paused {
     /// The path to it.
     pub namespace: Arc<[Arc<str>]>,
     /// The node executions that the run has completed; only kept where checkpoints are.
-    pub completed: Positions,
+    pub completed: PositionHistory,
 }
 
 /// Where a run stands when a node execution has ended, with all that a checkpoint says of it (pipeline-utilities
 /// §10.2).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checkpoint {
+pub struct RunCheckpoint {
     /// Who the run is.
     pub identity: Arc<Identity>,
     /// The time, by the engine's clock.
     pub at: Timestamp,
     /// Where it stands: after the node that has completed, or before the one that has failed.
-    pub progress: Progress,
+    pub progress: RunProgress,
     /// The node executions that it has completed, without those inside of containers.
-    pub completed: Positions,
+    pub completed: PositionHistory,
 }
 
-impl Paused {
+impl PausedRun {
     /// Tells whether the run could be resumed with this payload (suspension §6), before anybody tries.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Paused {
 
 /// How a run ends, as the port records it.
 #[derive(Debug)]
-pub enum Ending<'a> {
+pub enum RunEnding<'a> {
     /// At the end of the graph.
     Completed {
         /// The final state.
@@ -138,7 +138,7 @@ pub enum Ending<'a> {
     /// At a suspension. When recording fails, the run goes on and `end` is called again.
     Suspended {
         /// The stored form of the suspended invocation.
-        paused: &'a Paused,
+        paused: &'a PausedRun,
         /// The session's slice of its state, as above.
         session: Option<SessionState>,
     },
@@ -147,17 +147,17 @@ pub enum Ending<'a> {
         /// The error.
         error: &'a Error,
         /// Where the run stood, if it had begun.
-        progress: Option<Progress>,
+        progress: Option<RunProgress>,
     },
 }
 
 /// A run that stands somewhere already.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct StoredRun {
     /// Who it is, when the record says so.
     pub identity: Option<Identity>,
     /// Where it stands.
-    pub cursor: Cursor,
+    pub cursor: GraphCursor,
     /// The state of each frame.
     pub frames: Vec<Fields>,
     /// Facts of the node that had not committed (D7), by name.
@@ -166,16 +166,16 @@ pub struct Standing {
     /// again.
     pub containers: Vec<ContainerProgress>,
     /// The node executions that it has completed, where they are kept.
-    pub completed: Positions,
+    pub completed: PositionHistory,
 }
 
 /// The stored state that a port has for a run about to begin.
 #[derive(Debug)]
-pub enum Entered {
+pub enum RunEntry {
     /// The run is new; the session's state, if one is stored.
     Fresh(Option<SessionState>),
     /// The run goes on where it stands.
-    Standing(Standing),
+    Standing(StoredRun),
 }
 
 /// Keeps a run. One value serves one run.
@@ -189,12 +189,12 @@ pub enum Entered {
 ///   the invocation ends (INV-3: no outcome is told before it is recorded).
 /// - `earlier` may be called at any time.
 /// - A dropped future has happened or has not; the run is over then.
-pub trait Persist: fmt::Debug + Send + Sync {
+pub trait PersistencePort: fmt::Debug + Send + Sync {
     /// Tells whether `step` is to be called after each node.
     fn keeps_steps(&self) -> bool;
 
     /// Loads the stored session state or the stored run.
-    fn enter(&self) -> BoxFuture<'_, Result<Entered>>;
+    fn enter(&self) -> BoxFuture<'_, Result<RunEntry>>;
 
     /// Takes the suspended run for this resume: of several, one gets it.
     fn claim(&self) -> BoxFuture<'_, Result<()>>;
@@ -214,7 +214,7 @@ pub trait Persist: fmt::Debug + Send + Sync {
     fn save(&self, session: SessionState) -> BoxFuture<'_, Result<()>>;
 
     /// Records that a node has completed and where the run stands now.
-    fn step(&self, progress: Progress) -> BoxFuture<'_, Result<()>>;
+    fn step(&self, progress: RunProgress) -> BoxFuture<'_, Result<()>>;
 
     /// Tells whether `checkpoint` is to be called at the end of each node execution, also of a failed one, and also
     /// inside of fan-outs (pipeline-utilities §10.3).
@@ -230,7 +230,7 @@ pub trait Persist: fmt::Debug + Send + Sync {
 
     /// Records where the run stands when a node execution has ended. The run goes on when it is durable. Returns when
     /// the record says that it was saved.
-    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<Timestamp>> {
+    fn checkpoint(&self, checkpoint: RunCheckpoint) -> BoxFuture<'_, Result<Timestamp>> {
         Box::pin(std::future::ready(Ok(checkpoint.at)))
     }
 
@@ -245,7 +245,7 @@ pub trait Persist: fmt::Debug + Send + Sync {
     }
 
     /// Records how the run ends.
-    fn end<'a>(&'a self, ending: Ending<'a>) -> BoxFuture<'a, Result<()>>;
+    fn end<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<()>>;
 }
 
 /// Who a run is to be, as far as the caller says.

@@ -8,41 +8,41 @@ use singletree_durable::InvocationId;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::ambient::{self, Who};
-use super::event::Event;
+use super::ambient::{self, CurrentInvocation};
+use super::event::GraphEvent;
 use super::input::Clock;
 use super::observe::{DrainSummary, Subscription};
 use super::panic::caught_future;
-use crate::error::Mishap;
+use crate::error::ObserverFailure;
 use crate::plan::guard::caught;
 
 /// Where mishaps are reported.
-pub(crate) type OnMishap = Arc<dyn Fn(Mishap) + Send + Sync>;
+pub(crate) type OnObserverFailure = Arc<dyn Fn(ObserverFailure) + Send + Sync>;
 
-struct Delivery {
-    event: Event,
+struct QueuedEvent {
+    event: GraphEvent,
     observers: Arc<[Subscription]>,
 }
 
 /// How far a queue is.
 #[derive(Debug, Clone, Copy, Default)]
-struct Reached {
+struct DeliveryProgress {
     delivered: u64,
     done: bool,
 }
 
 /// The state of a queue that drains read.
-pub(crate) struct Backlog {
+pub(crate) struct EventBacklog {
     pub(crate) invocation: InvocationId,
     /// How many events there were, delivered or not.
     dispatched: AtomicU64,
     /// How many of them the worker was handed.
     sent: AtomicU64,
-    reached: watch::Sender<Reached>,
+    reached: watch::Sender<DeliveryProgress>,
     worker: AbortHandle,
 }
 
-impl Backlog {
+impl EventBacklog {
     /// Tells whether the worker has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.reached.borrow().done || self.worker.is_finished()
@@ -97,36 +97,41 @@ pub(crate) async fn within(timeout: Option<Duration>, wait: impl Future<Output =
 }
 
 /// The engine's end of a queue.
-pub(crate) struct Queue {
+pub(crate) struct EventQueue {
     /// Guards the sender, which is gone when the run is over; never held across an await.
-    sender: Mutex<Option<mpsc::UnboundedSender<Delivery>>>,
-    backlog: Arc<Backlog>,
+    sender: Mutex<Option<mpsc::UnboundedSender<QueuedEvent>>>,
+    backlog: Arc<EventBacklog>,
     max: u64,
     overflowed: AtomicBool,
     clock: Arc<dyn Clock>,
-    on_mishap: OnMishap,
+    on_mishap: OnObserverFailure,
 }
 
-impl Queue {
+impl EventQueue {
     /// Starts a queue with its worker, which ends when the queue is closed and everything is delivered.
-    pub(crate) fn start(who: Who, max: u64, clock: Arc<dyn Clock>, on_mishap: OnMishap) -> Self {
+    pub(crate) fn start(
+        who: CurrentInvocation,
+        max: u64,
+        clock: Arc<dyn Clock>,
+        on_mishap: OnObserverFailure,
+    ) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let (reached, _) = watch::channel(Reached::default());
+        let (reached, _) = watch::channel(DeliveryProgress::default());
         let invocation = who.identity.invocation_id.clone();
         let work = deliver(receiver, reached.clone(), who, on_mishap.clone());
         let worker = tokio::spawn(work).abort_handle();
         let (dispatched, sent) = (AtomicU64::new(0), AtomicU64::new(0));
-        let backlog = Arc::new(Backlog { invocation, dispatched, sent, reached, worker });
+        let backlog = Arc::new(EventBacklog { invocation, dispatched, sent, reached, worker });
         let sender = Mutex::new(Some(sender));
         Self { sender, backlog, max, overflowed: AtomicBool::new(false), clock, on_mishap }
     }
 
-    pub(crate) fn backlog(&self) -> &Arc<Backlog> {
+    pub(crate) fn backlog(&self) -> &Arc<EventBacklog> {
         &self.backlog
     }
 
     /// Puts an event in the queue. Never waits; beyond the bound the event counts as undelivered.
-    pub(crate) fn dispatch(&self, event: Event, observers: Arc<[Subscription]>) {
+    pub(crate) fn dispatch(&self, event: GraphEvent, observers: Arc<[Subscription]>) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sender) = sender.as_ref() else { return };
         self.backlog.dispatched.fetch_add(1, Ordering::AcqRel);
@@ -135,11 +140,11 @@ impl Queue {
         }
         if self.backlog.undelivered() > self.max {
             self.overflowed.store(true, Ordering::Relaxed);
-            report(&self.on_mishap, Mishap::Backlog { at: self.clock.now(), max: self.max });
+            report(&self.on_mishap, ObserverFailure::Backlog { at: self.clock.now(), max: self.max });
             return;
         }
         // The receiver is gone only after a drain gave the queue up.
-        if sender.send(Delivery { event, observers }).is_ok() {
+        if sender.send(QueuedEvent { event, observers }).is_ok() {
             self.backlog.sent.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -151,18 +156,18 @@ impl Queue {
 }
 
 /// Reports a mishap; a listener that panics harms neither run nor queue.
-fn report(on_mishap: &OnMishap, mishap: Mishap) {
+fn report(on_mishap: &OnObserverFailure, mishap: ObserverFailure) {
     drop(caught(|| on_mishap(mishap)));
 }
 
 async fn deliver(
-    mut receiver: mpsc::UnboundedReceiver<Delivery>,
-    reached: watch::Sender<Reached>,
-    who: Who,
-    on_mishap: OnMishap,
+    mut receiver: mpsc::UnboundedReceiver<QueuedEvent>,
+    reached: watch::Sender<DeliveryProgress>,
+    who: CurrentInvocation,
+    on_mishap: OnObserverFailure,
 ) {
     ambient::within_observer(who, async {
-        while let Some(Delivery { event, observers }) = receiver.recv().await {
+        while let Some(QueuedEvent { event, observers }) = receiver.recv().await {
             for subscription in observers.iter().filter(|observer| observer.wants(event.phase())) {
                 let seen =
                     caught_future(Box::pin(async { subscription.observer.observe(&event).await })).await;
@@ -171,7 +176,7 @@ async fn deliver(
                     Ok(Err(error)) => error,
                     Err(panicked) => panicked.into(),
                 };
-                report(&on_mishap, Mishap::Observer { error });
+                report(&on_mishap, ObserverFailure::Observer { error });
             }
             reached.send_modify(|reached| reached.delivered += 1);
         }

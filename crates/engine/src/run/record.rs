@@ -6,28 +6,28 @@ use std::sync::Arc;
 use serde_json::Value;
 use singletree_durable::{
     CheckpointRecord, CheckpointState, EnclosingInstance, FanOutProgress, InstanceProgress, InstanceState,
-    Json, NodePosition, Positions, Timestamp,
+    JsonDocument, NodePosition, PositionHistory, Timestamp,
 };
 
-use super::fan_out::Fan;
-use super::graph::{Core, Work};
-use super::port::{Checkpoint, ContainerProgress, Fields, MemberProgress, Standing};
+use super::fan_out::FanOutWork;
+use super::graph::{GraphCore, NodeWork};
+use super::port::{ContainerProgress, Fields, MemberProgress, RunCheckpoint, StoredRun};
 use super::stores::encode;
-use crate::plan::cursor::{Cursor, Frame, Position};
+use crate::plan::cursor::{CursorFrame, FramePosition, GraphCursor};
 use crate::plan::fan_out::FanOutPlan;
 use crate::plan::item::Item;
-use crate::plan::lineage::{Boundary, Lineage};
-use crate::plan::slot::Slot;
+use crate::plan::lineage::{LineageBoundary, NodeLineage};
+use crate::plan::slot::FieldContent;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::topology::Kind;
+use crate::plan::topology::TopologyNodeKind;
 
 /// Makes the record of where a run stands.
 ///
 /// # Errors
 /// A typed value that cannot be represented in JSON.
 pub(crate) fn record(
-    core: &Core,
-    checkpoint: &Checkpoint,
+    core: &GraphCore,
+    checkpoint: &RunCheckpoint,
     last_saved_at: Timestamp,
 ) -> serde_json::Result<CheckpointRecord> {
     let identity = &checkpoint.identity;
@@ -44,7 +44,7 @@ pub(crate) fn record(
         completed_positions: checkpoint.completed.clone(),
         fan_out_progress: fan_outs.collect::<serde_json::Result<_>>()?,
         last_saved_at,
-        cursor: Some(Json::of(&progress.cursor)?),
+        cursor: Some(JsonDocument::of(&progress.cursor)?),
     })
 }
 
@@ -53,39 +53,39 @@ fn state(snapshot: &Snapshot) -> serde_json::Result<CheckpointState> {
 }
 
 /// Finds the fan-out of a namespace, its own name last.
-fn plan<'a>(core: &'a Core, namespace: &[impl AsRef<str>]) -> Option<&'a Arc<FanOutPlan>> {
+fn plan<'a>(core: &'a GraphCore, namespace: &[impl AsRef<str>]) -> Option<&'a Arc<FanOutPlan>> {
     let (own, containing) = namespace.split_last()?;
     let mut core = core;
     for name in containing {
         core = match &core.works[core.topology.index(name.as_ref())?] {
-            Work::Subgraph(inner) | Work::FanOut(Fan { core: inner, .. }) => inner,
+            NodeWork::Subgraph(inner) | NodeWork::FanOut(FanOutWork { core: inner, .. }) => inner,
             // Branches have several graphs, and nothing in them is recorded.
-            Work::Function(_) | Work::Branches(_) => return None,
+            NodeWork::Function(_) | NodeWork::Branches(_) => return None,
         };
     }
     match &core.topology.nodes[core.topology.index(own.as_ref())?].kind {
-        Kind::FanOut { plan } => Some(plan),
+        TopologyNodeKind::FanOut { plan } => Some(plan),
         _ => None,
     }
 }
 
 /// Describes a fan-out. Returns nothing for branches, and for fan-outs inside of them, since branches begin again as a
 /// whole.
-fn fan_out(core: &Core, container: &ContainerProgress) -> Option<serde_json::Result<FanOutProgress>> {
+fn fan_out(core: &GraphCore, container: &ContainerProgress) -> Option<serde_json::Result<FanOutProgress>> {
     let boundaries = container.lineage.boundaries();
-    if boundaries.iter().any(|boundary| matches!(boundary, Boundary::Branch(_))) {
+    if boundaries.iter().any(|boundary| matches!(boundary, LineageBoundary::Branch(_))) {
         return None;
     }
     let plan = plan(core, &container.namespace)?;
     let names: Vec<String> = container.namespace.iter().map(|it| it.as_ref().to_owned()).collect();
     let (own, containing) = names.split_last()?;
     let enclosing = boundaries.iter().enumerate().filter_map(|(at, boundary)| match boundary {
-        Boundary::Instance(index) => Some(EnclosingInstance {
+        LineageBoundary::Instance(index) => Some(EnclosingInstance {
             namespace: names[..at].to_vec(),
             fan_out_node_name: names[at].clone(),
             fan_out_index: *index,
         }),
-        Boundary::Subgraph | Boundary::Branch(_) => None,
+        LineageBoundary::Subgraph | LineageBoundary::Branch(_) => None,
     });
     let instances = container.members.iter().map(|(_, it)| instance(plan, it));
     Some(instances.collect::<serde_json::Result<Vec<_>>>().map(|instances| FanOutProgress {
@@ -107,7 +107,7 @@ fn instance(plan: &FanOutPlan, progress: &MemberProgress) -> serde_json::Result<
         },
         MemberProgress::Contributed(update) => {
             let (collected, extra) = plan.stored(update)?;
-            let text = |it: Item| Ok(Json::from_text(it.text()?));
+            let text = |it: Item| Ok(JsonDocument::from_text(it.text()?));
             let extra = extra.into_iter().map(|(name, it)| Ok((name.to_owned(), text(it)?)));
             InstanceProgress {
                 result: collected.map(text).transpose()?,
@@ -116,7 +116,7 @@ fn instance(plan: &FanOutPlan, progress: &MemberProgress) -> serde_json::Result<
             }
         }
         MemberProgress::Failed(record) => InstanceProgress {
-            result: Some(Json::from_text(record.text()?)),
+            result: Some(JsonDocument::from_text(record.text()?)),
             result_is_error: true,
             ..InstanceProgress::at(InstanceState::Completed)
         },
@@ -127,7 +127,7 @@ fn instance(plan: &FanOutPlan, progress: &MemberProgress) -> serde_json::Result<
 ///
 /// # Errors
 /// Why the record is not one, in words.
-pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standing, String> {
+pub(crate) fn standing(core: &GraphCore, record: &CheckpointRecord) -> Result<StoredRun, String> {
     let cursor = match &record.cursor {
         Some(json) => json.decode().map_err(|error| format!("its cursor is damaged: {error}"))?,
         None => derived(core, record)?,
@@ -137,7 +137,7 @@ pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standin
     let states = record.parent_states.iter().chain([&record.state]).map(fields);
     let kept = if record.cursor.is_some() { usize::MAX } else { cursor.frames.len() };
     let containers = record.fan_out_progress.iter().map(|it| container(core, it));
-    Ok(Standing {
+    Ok(StoredRun {
         identity: None,
         cursor,
         frames: states.take(kept).collect::<Result<_, _>>()?,
@@ -148,10 +148,10 @@ pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standin
 }
 
 pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
-    let field = |(name, json): (&String, &Json)| {
+    let field = |(name, json): (&String, &JsonDocument)| {
         let value: Value =
             json.decode().map_err(|error| format!("its field '{name}' is damaged: {error}"))?;
-        Ok((Arc::from(name.as_str()), Slot::from_json(value)))
+        Ok((Arc::from(name.as_str()), FieldContent::from_json(value)))
     };
     state.iter().map(field).collect()
 }
@@ -159,14 +159,14 @@ pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
 /// Says where a run stands of which only the specification's fields are stored: before the fan-out that was under way,
 /// or after the node that completed last, in the graph that contains it. The place is that of one node, not of a set of
 /// them, so that cycles are no special case.
-fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
+fn derived(core: &GraphCore, record: &CheckpointRecord) -> Result<GraphCursor, String> {
     let positions = record.completed_positions.to_vec();
     let next_step = positions.iter().map(|position| position.step + 1).max().unwrap_or(0);
     let depth = record.parent_states.len();
-    let frame = |node: &String, at| Frame { node: node.clone(), at, attempt: 0 };
+    let frame = |node: &String, at| CursorFrame { node: node.clone(), at, attempt: 0 };
     let inside = |path: &[String], last| {
-        let containing = path.iter().map(|it| frame(it, Position::Inside));
-        Cursor { frames: containing.chain([last]).collect(), next_step }
+        let containing = path.iter().map(|it| frame(it, FramePosition::Inside));
+        GraphCursor { frames: containing.chain([last]).collect(), next_step }
     };
     // Nodes that completed inside of an instance do not tell where the run stood.
     let last = positions.iter().rfind(|position| position.fan_out_index.is_none());
@@ -178,14 +178,14 @@ fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
                 "fan-out '{node}' is {around} graphs deep, and {depth} containing states are kept"
             ));
         }
-        return Ok(inside(&fan_out.namespace, frame(node, Position::Before)));
+        return Ok(inside(&fan_out.namespace, frame(node, FramePosition::Before)));
     }
     let Some(last) = last else {
         if depth > 0 {
             return Err("it stands in a subgraph, and no node of one has completed".into());
         }
         let node = core.topology.nodes[core.topology.entry].name.as_ref().to_owned();
-        return Ok(inside(&[], frame(&node, Position::Before)));
+        return Ok(inside(&[], frame(&node, FramePosition::Before)));
     };
     if last.namespace.len() != depth {
         let (node, inside) = (&last.node_name, last.namespace.len());
@@ -193,12 +193,12 @@ fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
             "node '{node}' completed {inside} graphs deep, and {depth} containing states are kept"
         ));
     }
-    Ok(inside(&last.namespace, frame(&last.node_name, Position::After)))
+    Ok(inside(&last.namespace, frame(&last.node_name, FramePosition::After)))
 }
 
 /// The outermost fan-out that had not merged. One whose instances have all completed may have, as its position says.
 fn under_way<'a>(
-    core: &Core,
+    core: &GraphCore,
     record: &'a CheckpointRecord,
     last: Option<&NodePosition>,
 ) -> Option<&'a FanOutProgress> {
@@ -213,21 +213,21 @@ fn under_way<'a>(
 
 /// Tells whether only subgraphs contain a fan-out. An entry without lineage may be of one inside of another all the
 /// same, from when there were no lineages: it says nothing (§10.11).
-fn is_on_main(core: &Core, stored: &FanOutProgress) -> bool {
+fn is_on_main(core: &GraphCore, stored: &FanOutProgress) -> bool {
     let mut core = core;
     stored.enclosing_fan_out_lineage.is_empty()
         && stored.namespace.iter().all(|it| match core.topology.index(it).map(|at| &core.works[at]) {
-            Some(Work::Subgraph(inner)) => {
+            Some(NodeWork::Subgraph(inner)) => {
                 core = inner;
                 true
             }
-            Some(Work::Function(_) | Work::FanOut(_) | Work::Branches(_)) | None => false,
+            Some(NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_)) | None => false,
         })
 }
 
 /// Makes a container's progress of a stored one; nothing when it can match no container that runs, so that all of it
 /// runs again (§10.11: never a wrong skip).
-fn container(core: &Core, stored: &FanOutProgress) -> Result<Option<ContainerProgress>, String> {
+fn container(core: &GraphCore, stored: &FanOutProgress) -> Result<Option<ContainerProgress>, String> {
     let node = &stored.fan_out_node_name;
     if stored.instances.len() as u64 != stored.instance_count {
         let (has, says) = (stored.instances.len(), stored.instance_count);
@@ -241,7 +241,7 @@ fn container(core: &Core, stored: &FanOutProgress) -> Result<Option<ContainerPro
     let members = stored.instances.iter().enumerate().map(|(index, it)| {
         let progress =
             member(plan, it).map_err(|why| format!("instance {index} of fan-out '{node}' {why}"))?;
-        Ok((Boundary::Instance(index as u64), progress))
+        Ok((LineageBoundary::Instance(index as u64), progress))
     });
     Ok(Some(ContainerProgress {
         namespace: namespace.into_iter().map(Arc::from).collect(),
@@ -253,7 +253,7 @@ fn container(core: &Core, stored: &FanOutProgress) -> Result<Option<ContainerPro
 
 /// Returns the boundaries of a stored lineage: an instance where it names one, subgraphs elsewhere. Returns nothing
 /// when it names an instance of a node that does not contain the fan-out.
-fn lineage(stored: &FanOutProgress) -> Option<Lineage> {
+fn lineage(stored: &FanOutProgress) -> Option<NodeLineage> {
     let enclosing = &stored.enclosing_fan_out_lineage;
     let boundary = |at: usize| {
         let named = |it: &&EnclosingInstance| {
@@ -262,16 +262,16 @@ fn lineage(stored: &FanOutProgress) -> Option<Lineage> {
         enclosing
             .iter()
             .find(named)
-            .map_or(Boundary::Subgraph, |enclosing| Boundary::Instance(enclosing.fan_out_index))
+            .map_or(LineageBoundary::Subgraph, |enclosing| LineageBoundary::Instance(enclosing.fan_out_index))
     };
     let boundaries: Vec<_> = (0..stored.namespace.len()).map(boundary).collect();
-    let found = boundaries.iter().filter(|boundary| matches!(boundary, Boundary::Instance(_))).count();
-    (found == enclosing.len()).then(|| Lineage::new(boundaries))
+    let found = boundaries.iter().filter(|boundary| matches!(boundary, LineageBoundary::Instance(_))).count();
+    (found == enclosing.len()).then(|| NodeLineage::new(boundaries))
 }
 
 fn member(plan: &FanOutPlan, stored: &InstanceProgress) -> Result<MemberProgress, String> {
     let damaged = |it: serde_json::Error| format!("has a damaged result: {it}");
-    let value = |json: &Json| json.decode::<Value>().map_err(damaged);
+    let value = |json: &JsonDocument| json.decode::<Value>().map_err(damaged);
     Ok(match (stored.state, stored.result_is_error) {
         (InstanceState::Completed, true) => {
             let record = stored.result.as_ref().ok_or("has failed and has no record of it")?;
@@ -286,7 +286,7 @@ fn member(plan: &FanOutPlan, stored: &InstanceProgress) -> Result<MemberProgress
         (InstanceState::InFlight, _) => MemberProgress::InFlight {
             frames: Vec::new(),
             states: Vec::new(),
-            completed: stored.completed_inner_positions.iter().cloned().collect::<Positions>(),
+            completed: stored.completed_inner_positions.iter().cloned().collect::<PositionHistory>(),
         },
         (InstanceState::NotStarted, _) => MemberProgress::NotStarted,
     })

@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use singletree_durable::{
-    CheckpointRecord, CheckpointState, Checkpointer, Error as StoreError, InvocationId, Json, Migrations,
-    Timestamp,
+    CheckpointRecord, CheckpointState, Checkpointer, Error as StoreError, InvocationId, JsonDocument,
+    StateMigrations, Timestamp,
 };
 
 use super::migrate::migrate_state;
 use super::outcome::Identity;
-use super::port::{Checkpoint, Entered};
+use super::port::{RunCheckpoint, RunEntry};
 use super::record;
 use super::restore;
 use super::stores::StorePort;
 use crate::error::{Error, Result};
 
 /// The record of an invocation, while it is brought to the present graph.
-struct Loaded<'a> {
+struct LoadedCheckpoint<'a> {
     invocation: &'a InvocationId,
     record: CheckpointRecord,
 }
 
-impl Loaded<'_> {
+impl LoadedCheckpoint<'_> {
     fn invalid(&self, reason: impl Into<String>) -> Error {
         invalid(self.invocation, reason)
     }
@@ -36,7 +36,7 @@ fn invalid(invocation: &InvocationId, reason: impl Into<String>) -> Error {
 
 impl StorePort {
     /// Saves where the run stands.
-    pub(crate) async fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<Timestamp> {
+    pub(crate) async fn write_checkpoint(&self, checkpoint: &RunCheckpoint) -> Result<Timestamp> {
         let stores = &self.core.stores;
         let Some(checkpointer) = &stores.checkpoints else { return Ok(checkpoint.at) };
         let at = {
@@ -53,7 +53,7 @@ impl StorePort {
     }
 
     /// Loads the record of an invocation and brings it to the present graph.
-    pub(crate) async fn enter_checkpoint(&self, invocation: &InvocationId) -> Result<Entered> {
+    pub(crate) async fn enter_checkpoint(&self, invocation: &InvocationId) -> Result<RunEntry> {
         let missing = || Error::CheckpointNotFound { invocation: invocation.to_string() };
         let stores = &self.core.stores;
         let checkpointer = stores.checkpoints.as_ref().ok_or_else(missing)?;
@@ -65,7 +65,7 @@ impl StorePort {
             }
             Err(error) => return Err(Error::CheckpointLoad { source: error.into() }),
         };
-        let mut loaded = Loaded { invocation, record };
+        let mut loaded = LoadedCheckpoint { invocation, record };
         let session = match (&loaded.record.session_id, &self.asked) {
             (Some(its), Some(asked)) if its != asked => {
                 return Err(Error::Argument { what: "the invocation belongs to another session".into() });
@@ -93,16 +93,16 @@ impl StorePort {
         let mut memory = self.memory();
         memory.last_saved_at = Some(loaded.record.last_saved_at);
         drop(memory);
-        Ok(Entered::Standing(standing))
+        Ok(RunEntry::Standing(standing))
     }
 }
 
 /// Brings the states of a record to the present version; where it has that version, the registry is not consulted
 /// (§10.12.3).
 fn migrate(
-    loaded: &mut Loaded<'_>,
+    loaded: &mut LoadedCheckpoint<'_>,
     to: &str,
-    (checkpointer, migrations): (&Arc<dyn Checkpointer>, &Migrations),
+    (checkpointer, migrations): (&Arc<dyn Checkpointer>, &StateMigrations),
 ) -> Result<()> {
     let from = loaded.record.schema_version.clone();
     if from == to {
@@ -121,7 +121,7 @@ fn migrate(
         let decoded =
             decoded.map_err(|error| invalid(invocation, format!("its state is damaged: {error}")))?;
         let migrated = migrate_state(decoded, (&from, to), migrations)?;
-        Ok(migrated.iter().map(|(name, value)| (name.clone(), Json::from(value))).collect())
+        Ok(migrated.iter().map(|(name, value)| (name.clone(), JsonDocument::from(value))).collect())
     };
     let record = &mut loaded.record;
     record.state = one(&record.state)?;

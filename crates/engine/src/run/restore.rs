@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::graph::{Core, Work};
-use super::port::{Fields, Standing};
-use super::walk::Standpoint;
+use super::graph::{GraphCore, NodeWork};
+use super::port::{Fields, StoredRun};
+use super::walk::LevelStandpoint;
 use crate::error::{Error, Result};
-use crate::plan::cursor::Position;
+use crate::plan::cursor::FramePosition;
 use crate::plan::field::FieldFault;
-use crate::plan::schema::Schema;
-use crate::plan::slot::Slot;
+use crate::plan::schema::StateSchema;
+use crate::plan::slot::FieldContent;
 use crate::plan::snapshot::Snapshot;
 
 /// Puts the frames of a run together again.
@@ -19,7 +19,7 @@ use crate::plan::snapshot::Snapshot;
 /// # Errors
 /// `checkpoint_record_invalid` when the cursor names a node that the graph does not have, `state_validation_error` when
 /// a state does not match its schema.
-pub(crate) fn standpoints(core: &Arc<Core>, standing: Standing) -> Result<Vec<Standpoint>> {
+pub(crate) fn standpoints(core: &Arc<GraphCore>, standing: StoredRun) -> Result<Vec<LevelStandpoint>> {
     let misfit = |reason: String| Error::Position { reason };
     let count = standing.cursor.frames.len();
     if count == 0 || count != standing.frames.len() {
@@ -32,17 +32,21 @@ pub(crate) fn standpoints(core: &Arc<Core>, standing: Standing) -> Result<Vec<St
         let node = node.ok_or_else(|| misfit(format!("the graph has no node '{}'", frame.node)))?;
         let state = snapshot(&core.topology.schema, fields).map_err(invalid)?;
         let inside = depth + 1 < count;
-        if inside != (frame.at == Position::Inside) {
+        if inside != (frame.at == FramePosition::Inside) {
             return Err(misfit(format!("frame {depth} stands {:?} of {count} frames", frame.at)));
         }
         let below = match &core.works[node] {
-            Work::Subgraph(child) if inside => Some(child.clone()),
-            Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) | Work::Branches(_) if !inside => None,
-            Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) | Work::Branches(_) => {
+            NodeWork::Subgraph(child) if inside => Some(child.clone()),
+            NodeWork::Function(_) | NodeWork::Subgraph(_) | NodeWork::FanOut(_) | NodeWork::Branches(_)
+                if !inside =>
+            {
+                None
+            }
+            NodeWork::Function(_) | NodeWork::Subgraph(_) | NodeWork::FanOut(_) | NodeWork::Branches(_) => {
                 return Err(misfit(format!("node '{}' is no subgraph", frame.node)));
             }
         };
-        points.push(Standpoint { frame, state });
+        points.push(LevelStandpoint { frame, state });
         core = below.unwrap_or(core);
     }
     Ok(points)
@@ -56,15 +60,15 @@ fn invalid(source: FieldFault) -> Error {
 ///
 /// # Errors
 /// `state_validation_error`. Frames that do not fit the graph are left to [`standpoints`].
-pub(crate) fn check(core: &Core, standing: &Standing) -> Result<()> {
+pub(crate) fn check(core: &GraphCore, standing: &StoredRun) -> Result<()> {
     let mut core = core;
     for (frame, fields) in standing.cursor.frames.iter().zip(&standing.frames) {
         let schema = &core.topology.schema;
         let mut declared = fields.iter().filter(|(name, _)| schema.index(name).is_some());
         declared.try_for_each(|(name, slot)| schema.check(name, slot)).map_err(invalid)?;
         match core.topology.index(&frame.node).map(|at| &core.works[at]) {
-            Some(Work::Subgraph(child)) => core = child,
-            Some(Work::Function(_) | Work::FanOut(_) | Work::Branches(_)) | None => break,
+            Some(NodeWork::Subgraph(child)) => core = child,
+            Some(NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_)) | None => break,
         }
     }
     Ok(())
@@ -74,12 +78,12 @@ pub(crate) fn check(core: &Core, standing: &Standing) -> Result<()> {
 ///
 /// # Errors
 /// As [`standpoints`].
-pub(crate) fn fits(core: &Arc<Core>, standing: &Standing) -> Result<()> {
+pub(crate) fn fits(core: &Arc<GraphCore>, standing: &StoredRun) -> Result<()> {
     standpoints(core, standing.clone()).map(drop)
 }
 
 /// Reads a state off stored fields. Fields that the schema no longer has are dropped; new ones take their default.
-fn snapshot(schema: &Arc<Schema>, fields: Fields) -> Result<Snapshot, FieldFault> {
+fn snapshot(schema: &Arc<StateSchema>, fields: Fields) -> Result<Snapshot, FieldFault> {
     let set = fields.into_iter().filter_map(|(name, slot)| schema.index(&name).map(|at| (at, slot)));
     let state = Snapshot::start(schema, set.collect())?;
     state.validate()?;
@@ -91,7 +95,7 @@ fn snapshot(schema: &Arc<Schema>, fields: Fields) -> Result<Snapshot, FieldFault
 ///
 /// # Errors
 /// `suspension_resume_payload_invalid`.
-pub(crate) fn overlay(points: &mut [Standpoint], payload: &Map<String, Value>) -> Result<()> {
+pub(crate) fn overlay(points: &mut [LevelStandpoint], payload: &Map<String, Value>) -> Result<()> {
     let last = points.len() - 1;
     for at in if last == 0 { vec![0] } else { vec![0, last] } {
         points[at].state = overlaid(&points[at].state, payload)?;
@@ -104,6 +108,6 @@ pub(crate) fn overlaid(state: &Snapshot, payload: &Map<String, Value>) -> Result
     let schema = state.schema();
     let declared = payload.iter().filter(|(name, _)| schema.index(name).is_some());
     let fields: Vec<_> =
-        declared.map(|(name, value)| (name.as_str(), Slot::from_json(value.clone()))).collect();
+        declared.map(|(name, value)| (name.as_str(), FieldContent::from_json(value.clone()))).collect();
     state.overlay(&fields).map_err(|source| Error::SuspensionPayload { source })
 }

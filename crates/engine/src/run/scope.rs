@@ -4,48 +4,48 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use singletree_durable::Positions;
+use singletree_durable::PositionHistory;
 
-use super::ambient::Who;
-use super::container::Container;
-use super::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
+use super::ambient::CurrentInvocation;
+use super::container::MemberContainer;
+use super::event::{AttemptEnd, AttemptPhase, EventError, GraphEvent, NodeEvent};
 use super::extension::Extensions;
-use super::fan_out::Fan;
+use super::fan_out::FanOutWork;
 use super::fault::NodeError;
-use super::graph::{Core, Work};
-use super::level::Level;
+use super::graph::{GraphCore, NodeWork};
+use super::level::GraphLevel;
 use super::observe::Subscription;
-use super::port::{ContainerProgress, Persist, Progress};
-use super::queue::Queue;
+use super::port::{ContainerProgress, PersistencePort, RunProgress};
+use super::queue::EventQueue;
 use super::signal::{Descriptor, Signal};
-use super::strand::Strand;
-use super::suspend::{Abort, Requests};
-use crate::error::{Error, Place};
-use crate::plan::cursor::Cursor;
+use super::strand::SequentialWalk;
+use super::suspend::{AbortRequest, DriverRequests};
+use crate::error::{Error, NodeLocation};
+use crate::plan::cursor::GraphCursor;
 use crate::plan::guard::caught;
 use crate::plan::item::Item;
 use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// The data that all nodes of one run share.
-pub(crate) struct Run {
-    pub(crate) who: Who,
+pub(crate) struct RunContext {
+    pub(crate) who: CurrentInvocation,
     /// The outermost graph.
-    pub(crate) core: Arc<Core>,
-    pub(crate) port: Arc<dyn Persist>,
+    pub(crate) core: Arc<GraphCore>,
+    pub(crate) port: Arc<dyn PersistencePort>,
     pub(crate) extensions: Extensions,
-    pub(crate) requests: Requests,
-    pub(crate) queue: Option<Queue>,
-    pub(crate) observers: Observers,
+    pub(crate) requests: DriverRequests,
+    pub(crate) queue: Option<EventQueue>,
+    pub(crate) observers: RunObservers,
     pub(crate) next_step: AtomicU64,
     /// Whether the run goes on after its process died, and no node has completed since.
     pub(crate) recovering: AtomicBool,
     pub(crate) records: Mutex<BTreeMap<String, Item>>,
     /// The outermost walk: where it stands is where the run stands.
-    pub(crate) main: Arc<Strand>,
+    pub(crate) main: Arc<SequentialWalk>,
     /// Guards the containers that run, outer ones before those inside them; held for a change or a copy only.
-    containers: Mutex<Vec<Arc<Container>>>,
+    containers: Mutex<Vec<Arc<MemberContainer>>>,
     /// Guards how far containers were when the run was saved that this one goes on with; each is taken once.
     saved: Mutex<Vec<ContainerProgress>>,
     /// Held while the run is saved: checkpoints are written one after the other, each with the progress at its own
@@ -54,34 +54,34 @@ pub(crate) struct Run {
 }
 
 /// The parts from which a run is made.
-pub(crate) struct RunParts {
-    pub(crate) who: Who,
-    pub(crate) core: Arc<Core>,
-    pub(crate) port: Arc<dyn Persist>,
+pub(crate) struct RunContextParts {
+    pub(crate) who: CurrentInvocation,
+    pub(crate) core: Arc<GraphCore>,
+    pub(crate) port: Arc<dyn PersistencePort>,
     pub(crate) extensions: Extensions,
-    pub(crate) queue: Option<Queue>,
-    pub(crate) observers: Observers,
+    pub(crate) queue: Option<EventQueue>,
+    pub(crate) observers: RunObservers,
     pub(crate) next_step: u64,
     pub(crate) recovering: bool,
     pub(crate) records: BTreeMap<String, Item>,
     pub(crate) containers: Vec<ContainerProgress>,
-    pub(crate) completed: Positions,
+    pub(crate) completed: PositionHistory,
 }
 
-impl Run {
-    pub(crate) fn new(parts: RunParts) -> Self {
+impl RunContext {
+    pub(crate) fn new(parts: RunContextParts) -> Self {
         Self {
             who: parts.who,
             core: parts.core,
             port: parts.port,
             extensions: parts.extensions,
-            requests: Requests::default(),
+            requests: DriverRequests::default(),
             queue: parts.queue,
             observers: parts.observers,
             next_step: AtomicU64::new(parts.next_step),
             recovering: AtomicBool::new(parts.recovering),
             records: Mutex::new(parts.records),
-            main: Arc::new(Strand::after(parts.completed)),
+            main: Arc::new(SequentialWalk::after(parts.completed)),
             containers: Mutex::default(),
             saved: Mutex::new(parts.containers),
             saving: tokio::sync::Mutex::default(),
@@ -89,24 +89,24 @@ impl Run {
     }
 
     /// Returns where the run stands, once it has begun.
-    pub(crate) fn progress(&self) -> Option<Progress> {
+    pub(crate) fn progress(&self) -> Option<RunProgress> {
         let (frames, states) = self.main.frames();
         if frames.is_empty() {
             return None;
         }
-        let cursor = Cursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
+        let cursor = GraphCursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
         let containers = self.containers().iter().map(|container| container.progress()).collect();
-        Some(Progress { cursor, frames: states, containers })
+        Some(RunProgress { cursor, frames: states, containers })
     }
 
-    fn containers(&self) -> MutexGuard<'_, Vec<Arc<Container>>> {
+    fn containers(&self) -> MutexGuard<'_, Vec<Arc<MemberContainer>>> {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a running container, until the returned guard is dropped.
-    pub(crate) fn contains<'a>(&'a self, container: &'a Arc<Container>) -> Contained<'a> {
+    pub(crate) fn contains<'a>(&'a self, container: &'a Arc<MemberContainer>) -> ContainerGuard<'a> {
         self.containers().push(container.clone());
-        Contained { run: self, container }
+        ContainerGuard { run: self, container }
     }
 
     fn saved(&self) -> MutexGuard<'_, Vec<ContainerProgress>> {
@@ -117,7 +117,7 @@ impl Run {
     ///
     /// # Errors
     /// `checkpoint_record_invalid` when the container has other members now.
-    pub(crate) fn restore(&self, container: &Container) -> Result<(), Error> {
+    pub(crate) fn restore(&self, container: &MemberContainer) -> Result<(), Error> {
         let saved = {
             let mut all = self.saved();
             let at = all.iter().position(|item| container.is(item));
@@ -162,47 +162,49 @@ impl Run {
 }
 
 /// Notes on dropping that a container does not run any more.
-pub(crate) struct Contained<'a> {
-    run: &'a Run,
-    container: &'a Arc<Container>,
+pub(crate) struct ContainerGuard<'a> {
+    run: &'a RunContext,
+    container: &'a Arc<MemberContainer>,
 }
 
-impl Drop for Contained<'_> {
+impl Drop for ContainerGuard<'_> {
     fn drop(&mut self) {
         self.run.containers().retain(|container| !Arc::ptr_eq(container, self.container));
     }
 }
 
 /// Who is attached to one graph, in the order of registration.
-pub(crate) type Registered = Arc<[(u64, Subscription)]>;
+pub(crate) type RegisteredObservers = Arc<[(u64, Subscription)]>;
 
 /// Who sees the events of a run: fixed when it begins (graph-engine §6).
 #[derive(Default)]
-pub(crate) struct Observers {
+pub(crate) struct RunObservers {
     /// Attached to the graphs of the run, by graph.
-    graphs: Vec<(Arc<Core>, Registered)>,
+    graphs: Vec<(Arc<GraphCore>, RegisteredObservers)>,
     /// Passed to the invocation.
     pub(crate) own: Vec<Subscription>,
 }
 
-impl Observers {
+impl RunObservers {
     /// Takes down who is attached to a graph and to those inside it.
-    pub(crate) fn collect(core: &Arc<Core>, own: Vec<Subscription>) -> Self {
+    pub(crate) fn collect(core: &Arc<GraphCore>, own: Vec<Subscription>) -> Self {
         let mut observers = Self { graphs: Vec::new(), own };
         observers.add(core);
         observers
     }
 
-    fn add(&mut self, core: &Arc<Core>) {
+    fn add(&mut self, core: &Arc<GraphCore>) {
         let attached = core.attached();
         if !attached.is_empty() {
             self.graphs.push((core.clone(), attached));
         }
         for work in &core.works {
             match work {
-                Work::Subgraph(inner) | Work::FanOut(Fan { core: inner, .. }) => self.add(inner),
-                Work::Branches(dispatch) => dispatch.cores().for_each(|core| self.add(core)),
-                Work::Function(_) => {}
+                NodeWork::Subgraph(inner) | NodeWork::FanOut(FanOutWork { core: inner, .. }) => {
+                    self.add(inner)
+                }
+                NodeWork::Branches(dispatch) => dispatch.cores().for_each(|core| self.add(core)),
+                NodeWork::Function(_) => {}
             }
         }
     }
@@ -211,17 +213,17 @@ impl Observers {
         self.graphs.is_empty() && self.own.is_empty()
     }
 
-    pub(crate) fn attached_to(&self, core: &Arc<Core>) -> impl Iterator<Item = Subscription> {
+    pub(crate) fn attached_to(&self, core: &Arc<GraphCore>) -> impl Iterator<Item = Subscription> {
         let found = self.graphs.iter().find(|(it, _)| Arc::ptr_eq(it, core));
         found.into_iter().flat_map(|(_, it)| it.iter().map(|(_, it)| it.clone()))
     }
 }
 
 /// One attempt of one execution of one node.
-pub(crate) struct Scope {
-    pub(crate) run: Arc<Run>,
-    pub(crate) level: Arc<Level>,
-    pub(crate) place: Place,
+pub(crate) struct NodeAttempt {
+    pub(crate) run: Arc<RunContext>,
+    pub(crate) level: Arc<GraphLevel>,
+    pub(crate) place: NodeLocation,
     pub(crate) step: u64,
     pub(crate) attempt: u32,
     /// The number of the execution on its strand, inside of containers.
@@ -231,12 +233,12 @@ pub(crate) struct Scope {
     /// The state that the graph has, where a middleware handed another one inwards.
     pub(crate) base: Option<Snapshot>,
     /// How far it is, for a container that could be resolved.
-    pub(crate) container: Option<Arc<Container>>,
+    pub(crate) container: Option<Arc<MemberContainer>>,
     /// Whether the body has returned. Changes under the lock of the run's requests only.
     pub(crate) ended: AtomicBool,
 }
 
-impl Scope {
+impl NodeAttempt {
     /// Asks the driver to suspend; returns only when that could not be recorded.
     pub(crate) async fn suspend(self: &Arc<Self>, signal: Signal) -> NodeError {
         let collects = |it: &Arc<Self>| {
@@ -258,14 +260,14 @@ impl Scope {
     }
 
     /// Merges an update into the state that the graph has.
-    pub(crate) fn merge(&self, update: Update) -> Result<Snapshot, Error> {
+    pub(crate) fn merge(&self, update: StateUpdate) -> Result<Snapshot, Error> {
         merge_into(self.base(), &self.place, update)
     }
 
     /// Ends the invocation with an error that nobody catches; this attempt and its containers end with it.
     pub(crate) async fn abort<T>(self: &Arc<Self>, error: Error) -> T {
         let scopes = std::iter::once(self.clone()).chain(self.level.containers()).collect();
-        self.run.requests.abort(Abort { error, scopes }).await
+        self.run.requests.abort(AbortRequest { error, scopes }).await
     }
 
     /// Records a fact of the node execution durably (D7).
@@ -298,26 +300,30 @@ impl Scope {
     }
 
     pub(crate) fn started(&self) {
-        self.dispatch(Phase::Started, || (None, None));
+        self.dispatch(AttemptPhase::Started, || (None, None));
     }
 
     pub(crate) fn merged(&self, state: &Snapshot) {
-        self.dispatch(Phase::Completed, || (Some(AttemptEnd::Merged(state.clone())), None));
+        self.dispatch(AttemptPhase::Completed, || (Some(AttemptEnd::Merged(state.clone())), None));
     }
 
     pub(crate) fn failed(&self, error: &Error) {
-        self.dispatch(Phase::Completed, || (Some(AttemptEnd::Failed(event_error(error))), None));
+        self.dispatch(AttemptPhase::Completed, || (Some(AttemptEnd::Failed(event_error(error))), None));
     }
 
     pub(crate) fn ended_with(&self, error: EventError) {
-        self.dispatch(Phase::Completed, || (Some(AttemptEnd::Failed(error)), None));
+        self.dispatch(AttemptPhase::Completed, || (Some(AttemptEnd::Failed(error)), None));
     }
 
     pub(crate) fn suspended(&self, descriptor: &Descriptor) {
-        self.dispatch(Phase::Suspended, || (None, Some(descriptor.clone())));
+        self.dispatch(AttemptPhase::Suspended, || (None, Some(descriptor.clone())));
     }
 
-    fn dispatch(&self, phase: Phase, parts: impl FnOnce() -> (Option<AttemptEnd>, Option<Descriptor>)) {
+    fn dispatch(
+        &self,
+        phase: AttemptPhase,
+        parts: impl FnOnce() -> (Option<AttemptEnd>, Option<Descriptor>),
+    ) {
         let Some(queue) = &self.run.queue else { return };
         let (end, descriptor) = parts();
         let event = NodeEvent {
@@ -335,12 +341,16 @@ impl Scope {
             lineage: self.level.lineage.clone(),
             container: self.container.as_ref().map(|container| container.config.clone()),
         };
-        queue.dispatch(Event::Node(event), self.level.observers.clone());
+        queue.dispatch(GraphEvent::Node(event), self.level.observers.clone());
     }
 }
 
 /// Merges the update that a node returned into a state.
-pub(crate) fn merge_into(base: &Snapshot, place: &Place, update: Update) -> Result<Snapshot, Error> {
+pub(crate) fn merge_into(
+    base: &Snapshot,
+    place: &NodeLocation,
+    update: StateUpdate,
+) -> Result<Snapshot, Error> {
     let merged = caught(|| base.merge(update));
     let merged = merged.map_err(|error| NodeError::new(error).leave(place, base))?;
     merged.map_err(|error| Error::of_merge(error, place, base))

@@ -6,33 +6,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use singletree_durable::{
-    BoxError, BoxFuture, Checkpointer, Error as StoreError, Expected, InvocationId, Json, Migrations,
-    PausedRecord, PausedStatus, PausedStore, Positions, SessionId, SessionKey, SessionRecord, SessionStore,
-    TenantId, Timestamp, Version,
+    BoxError, BoxFuture, Checkpointer, Error as StoreError, ExpectedVersion, InvocationId, JsonDocument,
+    PausedRecord, PausedStatus, PausedStore, PositionHistory, RecordVersion, SessionId, SessionKey,
+    SessionRecord, SessionStore, StateMigrations, TenantId, Timestamp,
 };
 
-use super::graph::Core;
+use super::graph::GraphCore;
 use super::migrate::migrate_session;
 use super::outcome::Identity;
-use super::port::{Checkpoint, Ending, Entered, Paused, Persist, Progress, SessionState, Standing};
+use super::port::{
+    PausedRun, PersistencePort, RunCheckpoint, RunEnding, RunEntry, RunProgress, SessionState, StoredRun,
+};
 use super::restore;
 use super::signal::Descriptor;
 use crate::error::{Error, Result};
-use crate::plan::cursor::Cursor;
+use crate::plan::cursor::GraphCursor;
 use crate::plan::item::Item;
-use crate::plan::slot::Slot;
+use crate::plan::slot::FieldContent;
 
 /// The stores that a graph was compiled with.
-pub(crate) struct Stores {
+pub(crate) struct GraphStores {
     pub(crate) sessions: Option<Arc<dyn SessionStore>>,
     pub(crate) paused: Arc<dyn PausedStore>,
     pub(crate) tenant: TenantId,
-    pub(crate) migrations: Arc<Migrations>,
+    pub(crate) migrations: Arc<StateMigrations>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpointer>>,
     /// Whether observers are told of saves.
     pub(crate) checkpoint_events: bool,
     /// Those of checkpoints and of suspended invocations.
-    pub(crate) state_migrations: Arc<Migrations>,
+    pub(crate) state_migrations: Arc<StateMigrations>,
 }
 
 /// The stored record of a suspended invocation.
@@ -43,25 +45,25 @@ struct PausedBody {
     correlation_id: String,
     session_id: Option<SessionId>,
     /// The version of the session that was saved with the suspension (D1).
-    session_version: Option<Version>,
+    session_version: Option<RecordVersion>,
     schema_version: String,
     descriptor: Descriptor,
     mark_node_completed: bool,
     node_name: String,
     namespace: Vec<String>,
-    cursor: Cursor,
+    cursor: GraphCursor,
     frames: Vec<BTreeMap<String, Value>>,
     suspended_at: Timestamp,
     /// The node executions that the run has completed, where checkpoints are kept.
-    #[serde(default, skip_serializing_if = "Positions::is_empty")]
-    completed_positions: Positions,
+    #[serde(default, skip_serializing_if = "PositionHistory::is_empty")]
+    completed_positions: PositionHistory,
 }
 
 /// The data that the port keeps between its calls.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct StorePortState {
     /// The session as this run last knew it, to put it back when a suspension fails half-way.
-    known: Option<(SessionRecord, Version)>,
+    known: Option<(SessionRecord, RecordVersion)>,
     claimed: bool,
     pub(crate) session: Option<SessionId>,
     /// When the run was last saved as a checkpoint.
@@ -70,7 +72,7 @@ pub(crate) struct Memory {
 
 /// The record that a run goes on with.
 #[derive(Debug)]
-enum Origin {
+enum RunOrigin {
     /// Nothing: it is new.
     New,
     /// A suspended invocation.
@@ -81,10 +83,10 @@ enum Origin {
 
 /// Keeps one run over the specifications' stores.
 pub(crate) struct StorePort {
-    pub(crate) core: Arc<Core>,
-    origin: Origin,
+    pub(crate) core: Arc<GraphCore>,
+    origin: RunOrigin,
     pub(crate) asked: Option<SessionId>,
-    memory: Mutex<Memory>,
+    memory: Mutex<StorePortState>,
 }
 
 impl std::fmt::Debug for StorePort {
@@ -109,30 +111,38 @@ fn pause_failed(source: impl Into<BoxError>) -> Error {
 }
 
 impl StorePort {
-    pub(crate) fn fresh(core: &Arc<Core>, session: Option<SessionId>) -> Self {
-        let memory = Memory { session: session.clone(), ..Memory::default() };
-        Self { core: core.clone(), origin: Origin::New, asked: session, memory: Mutex::new(memory) }
+    pub(crate) fn fresh(core: &Arc<GraphCore>, session: Option<SessionId>) -> Self {
+        let memory = StorePortState { session: session.clone(), ..StorePortState::default() };
+        Self { core: core.clone(), origin: RunOrigin::New, asked: session, memory: Mutex::new(memory) }
     }
 
-    pub(crate) fn resume(core: &Arc<Core>, invocation: InvocationId, session: Option<SessionId>) -> Self {
+    pub(crate) fn resume(
+        core: &Arc<GraphCore>,
+        invocation: InvocationId,
+        session: Option<SessionId>,
+    ) -> Self {
         Self {
             core: core.clone(),
-            origin: Origin::Paused(invocation),
+            origin: RunOrigin::Paused(invocation),
             asked: session,
             memory: Mutex::default(),
         }
     }
 
-    pub(crate) fn recover(core: &Arc<Core>, invocation: InvocationId, session: Option<SessionId>) -> Self {
+    pub(crate) fn recover(
+        core: &Arc<GraphCore>,
+        invocation: InvocationId,
+        session: Option<SessionId>,
+    ) -> Self {
         Self {
             core: core.clone(),
-            origin: Origin::Checkpoint(invocation),
+            origin: RunOrigin::Checkpoint(invocation),
             asked: session,
             memory: Mutex::default(),
         }
     }
 
-    pub(crate) fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+    pub(crate) fn memory(&self) -> std::sync::MutexGuard<'_, StorePortState> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,7 +159,7 @@ impl StorePort {
         let fields = record
             .state
             .iter()
-            .map(|(name, json)| Ok((name.as_str().into(), Slot::from_json(json.decode()?))));
+            .map(|(name, json)| Ok((name.as_str().into(), FieldContent::from_json(json.decode()?))));
         let fields = fields.collect::<serde_json::Result<_>>().map_err(load_failed)?;
         let loaded = SessionState { schema_version: record.schema_version.clone(), fields };
         let to = &self.core.topology.session.version;
@@ -163,7 +173,7 @@ impl StorePort {
     async fn save_session(
         &self,
         session: SessionState,
-    ) -> Result<Option<(SessionRecord, Version)>, StoreError> {
+    ) -> Result<Option<(SessionRecord, RecordVersion)>, StoreError> {
         let Some((store, key)) = self.store() else { return Ok(None) };
         let corrupt = |source: serde_json::Error| StoreError::Corrupt {
             what: "a state that JSON cannot represent".into(),
@@ -174,17 +184,17 @@ impl StorePort {
         let state = fields.collect::<serde_json::Result<_>>().map_err(corrupt)?;
         let updated_at = self.core.clock.now();
         let record = SessionRecord { schema_version: session.schema_version, state, updated_at };
-        let version = store.save(&key, &record, Expected::Any).await?;
+        let version = store.save(&key, &record, ExpectedVersion::Any).await?;
         Ok(Some((record, version)))
     }
 
     /// Puts the session back as it was before a suspension that could not be recorded whole (suspension §8.6), unless
     /// somebody else wrote it in between.
-    async fn restore_session(&self, saved: Version) -> Result<(), StoreError> {
+    async fn restore_session(&self, saved: RecordVersion) -> Result<(), StoreError> {
         let Some((store, key)) = self.store() else { return Ok(()) };
         let known = self.memory().known.clone();
         let Some((record, _)) = known else { return store.delete(&key).await };
-        match store.save(&key, &record, Expected::Exactly(saved)).await {
+        match store.save(&key, &record, ExpectedVersion::Exactly(saved)).await {
             Ok(version) => {
                 self.memory().known = Some((record, version));
                 Ok(())
@@ -194,7 +204,7 @@ impl StorePort {
         }
     }
 
-    async fn enter_paused(&self, invocation: &InvocationId) -> Result<Entered> {
+    async fn enter_paused(&self, invocation: &InvocationId) -> Result<RunEntry> {
         let invalid = |reason: &str| Error::SuspensionRecord {
             invocation: invocation.to_string(),
             reason: reason.into(),
@@ -213,9 +223,9 @@ impl StorePort {
         self.memory().session.clone_from(&body.session_id);
         self.check_session(body.session_version).await?;
         let fields = |frame: BTreeMap<String, Value>| {
-            frame.into_iter().map(|(name, value)| (name.into(), Slot::from_json(value))).collect()
+            frame.into_iter().map(|(name, value)| (name.into(), FieldContent::from_json(value))).collect()
         };
-        let standing = Standing {
+        let standing = StoredRun {
             identity: Some(Identity {
                 invocation_id: body.invocation_id,
                 correlation_id: body.correlation_id,
@@ -230,7 +240,7 @@ impl StorePort {
         // A pause may outlast the schema that it was made under (R36).
         let standing = self.core.bring(standing, &body.schema_version, &stores.state_migrations)?;
         restore::check(&self.core, &standing)?;
-        Ok(Entered::Standing(standing))
+        Ok(RunEntry::Standing(standing))
     }
 
     /// Looks at the session without taking it over: a suspension that fails half-way has to put it back (suspension
@@ -243,7 +253,7 @@ impl StorePort {
     }
 
     /// Refuses to resume over a session that somebody wrote since (D1).
-    async fn check_session(&self, expected: Option<Version>) -> Result<()> {
+    async fn check_session(&self, expected: Option<RecordVersion>) -> Result<()> {
         let (Some((store, key)), Some(expected)) = (self.store(), expected) else { return Ok(()) };
         let loaded = store.load(&key).await.map_err(load_failed)?;
         let found = loaded.as_ref().map(|(_, version)| *version);
@@ -251,11 +261,11 @@ impl StorePort {
         if found == Some(expected) {
             return Ok(());
         }
-        let conflict = StoreError::Conflict { key, expected: Expected::Exactly(expected), found };
+        let conflict = StoreError::Conflict { key, expected: ExpectedVersion::Exactly(expected), found };
         Err(Error::SessionConflict { source: conflict.into() })
     }
 
-    async fn suspend(&self, paused: &Paused, session: Option<SessionState>) -> Result<()> {
+    async fn suspend(&self, paused: &PausedRun, session: Option<SessionState>) -> Result<()> {
         let saved = match session {
             Some(session) => self.save_session(session).await.map_err(pause_failed)?,
             None => None,
@@ -275,8 +285,8 @@ impl StorePort {
         }
     }
 
-    async fn write_paused(&self, paused: &Paused, session_version: Option<Version>) -> Result<()> {
-        let Progress { cursor, frames, containers: _ } = &paused.progress;
+    async fn write_paused(&self, paused: &PausedRun, session_version: Option<RecordVersion>) -> Result<()> {
+        let RunProgress { cursor, frames, containers: _ } = &paused.progress;
         let frames = frames.iter().map(|frame| frame.to_json().map(|json| json.into_iter().collect()));
         let body = PausedBody {
             invocation_id: paused.identity.invocation_id.clone(),
@@ -293,8 +303,10 @@ impl StorePort {
             suspended_at: self.core.clock.now(),
             completed_positions: paused.completed.clone(),
         };
-        let record =
-            PausedRecord { status: PausedStatus::Suspended, body: Json::of(&body).map_err(pause_failed)? };
+        let record = PausedRecord {
+            status: PausedStatus::Suspended,
+            body: JsonDocument::of(&body).map_err(pause_failed)?,
+        };
         let stores = &self.core.stores;
         stores.paused.save(&stores.tenant, &body.invocation_id, &record).await.map_err(pause_failed)
     }
@@ -309,7 +321,7 @@ impl StorePort {
     /// A failure is not passed on: the record stays as claimed, which nobody can resume either, and how the run ended
     /// matters more.
     async fn close(&self, status: PausedStatus) {
-        if let Origin::Paused(invocation) = &self.origin
+        if let RunOrigin::Paused(invocation) = &self.origin
             && self.memory().claimed
         {
             drop(self.set_status(invocation, status).await);
@@ -318,8 +330,8 @@ impl StorePort {
 }
 
 /// Encodes a value; the elements of a list keep their texts.
-pub(crate) fn encode(slot: &Slot) -> serde_json::Result<Json> {
-    let Slot::Many(list) = slot else { return Json::of(&slot.to_json()?) };
+pub(crate) fn encode(slot: &FieldContent) -> serde_json::Result<JsonDocument> {
+    let FieldContent::Many(list) = slot else { return JsonDocument::of(&slot.to_json()?) };
     let mut text = String::from("[");
     for (at, item) in list.iter().enumerate() {
         if at > 0 {
@@ -328,27 +340,27 @@ pub(crate) fn encode(slot: &Slot) -> serde_json::Result<Json> {
         text.push_str(item.text()?);
     }
     text.push(']');
-    Ok(Json::from_text(text))
+    Ok(JsonDocument::from_text(text))
 }
 
-impl Persist for StorePort {
+impl PersistencePort for StorePort {
     fn keeps_steps(&self) -> bool {
         false
     }
 
-    fn enter(&self) -> BoxFuture<'_, Result<Entered>> {
+    fn enter(&self) -> BoxFuture<'_, Result<RunEntry>> {
         Box::pin(async {
             match &self.origin {
-                Origin::New => self.load().await.map(Entered::Fresh),
-                Origin::Paused(invocation) => self.enter_paused(invocation).await,
-                Origin::Checkpoint(invocation) => self.enter_checkpoint(invocation).await,
+                RunOrigin::New => self.load().await.map(RunEntry::Fresh),
+                RunOrigin::Paused(invocation) => self.enter_paused(invocation).await,
+                RunOrigin::Checkpoint(invocation) => self.enter_checkpoint(invocation).await,
             }
         })
     }
 
     fn claim(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            let Origin::Paused(invocation) = &self.origin else { return Ok(()) };
+            let RunOrigin::Paused(invocation) = &self.origin else { return Ok(()) };
             let stores = &self.core.stores;
             let claimed = stores.paused.claim(&stores.tenant, invocation).await.map_err(pause_failed)?;
             self.memory().claimed = claimed.is_some();
@@ -376,11 +388,11 @@ impl Persist for StorePort {
         stores.checkpoints.as_ref().filter(|_| stores.checkpoint_events).map(|it| it.backend())
     }
 
-    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<Timestamp>> {
+    fn checkpoint(&self, checkpoint: RunCheckpoint) -> BoxFuture<'_, Result<Timestamp>> {
         Box::pin(async move { self.write_checkpoint(&checkpoint).await })
     }
 
-    fn step(&self, _progress: Progress) -> BoxFuture<'_, Result<()>> {
+    fn step(&self, _progress: RunProgress) -> BoxFuture<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -388,10 +400,10 @@ impl Persist for StorePort {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn end<'a>(&'a self, ending: Ending<'a>) -> BoxFuture<'a, Result<()>> {
+    fn end<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             match ending {
-                Ending::Completed { session, .. } => {
+                RunEnding::Completed { session, .. } => {
                     let saved = match session {
                         Some(session) => self.save_session(session).await.map(drop).map_err(save_failed),
                         None => Ok(()),
@@ -399,8 +411,8 @@ impl Persist for StorePort {
                     self.close(PausedStatus::Completed).await;
                     saved
                 }
-                Ending::Suspended { paused, session } => self.suspend(paused, session).await,
-                Ending::Errored { .. } => {
+                RunEnding::Suspended { paused, session } => self.suspend(paused, session).await,
+                RunEnding::Errored { .. } => {
                     self.close(PausedStatus::Errored).await;
                     Ok(())
                 }

@@ -3,51 +3,51 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use singletree_durable::{NodePosition, Positions};
+use singletree_durable::{NodePosition, PositionHistory};
 
-use crate::plan::cursor::{Frame, Position};
+use crate::plan::cursor::{CursorFrame, FramePosition};
 use crate::plan::snapshot::Snapshot;
 
 /// One sequential walk: the outermost one, or that of an instance or a branch. Subgraphs are walked on the strand of
 /// the node that contains them.
 #[derive(Default)]
-pub(crate) struct Strand {
+pub(crate) struct SequentialWalk {
     /// Guards the frames of the graphs that the strand is in; held for a push or a copy only.
-    live: Mutex<Vec<Live>>,
+    live: Mutex<Vec<FrameState>>,
     /// How many node executions have begun on it.
     executions: AtomicU64,
     /// Guards the node executions that it has completed, where they are kept; held for a push or a copy only.
-    completed: Mutex<Positions>,
+    completed: Mutex<PositionHistory>,
 }
 
 /// How far one graph is: the cursor's frame, with its state beside it.
-struct Live {
+struct FrameState {
     node: Arc<str>,
-    at: Position,
+    at: FramePosition,
     attempt: u32,
     state: Snapshot,
 }
 
-impl Strand {
-    fn live(&self) -> MutexGuard<'_, Vec<Live>> {
+impl SequentialWalk {
+    fn live(&self) -> MutexGuard<'_, Vec<FrameState>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes where a graph stands, and forgets the frames below it. The depth counts from the strand's first graph.
-    pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (Position, u32), state: &Snapshot) {
+    pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (FramePosition, u32), state: &Snapshot) {
         let (at, attempt) = at;
-        let live = Live { node: node.clone(), at, attempt, state: state.clone() };
+        let live = FrameState { node: node.clone(), at, attempt, state: state.clone() };
         let mut frames = self.live();
         frames.truncate(depth);
         frames.push(live);
     }
 
-    fn positions(&self) -> MutexGuard<'_, Positions> {
+    fn positions(&self) -> MutexGuard<'_, PositionHistory> {
         self.completed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Goes on where node executions were completed already.
-    pub(crate) fn after(completed: Positions) -> Self {
+    pub(crate) fn after(completed: PositionHistory) -> Self {
         Self { completed: Mutex::new(completed), ..Self::default() }
     }
 
@@ -57,7 +57,7 @@ impl Strand {
     }
 
     /// Returns the node executions that it has completed, where they are kept.
-    pub(crate) fn completed(&self) -> Positions {
+    pub(crate) fn completed(&self) -> PositionHistory {
         self.positions().clone()
     }
 
@@ -67,9 +67,10 @@ impl Strand {
     }
 
     /// Returns the frames and their states, outermost first; none before the walk has begun.
-    pub(crate) fn frames(&self) -> (Vec<Frame>, Vec<Snapshot>) {
+    pub(crate) fn frames(&self) -> (Vec<CursorFrame>, Vec<Snapshot>) {
         let live = self.live();
-        let frame = |it: &Live| Frame { node: it.node.as_ref().into(), at: it.at, attempt: it.attempt };
+        let frame =
+            |it: &FrameState| CursorFrame { node: it.node.as_ref().into(), at: it.at, attempt: it.attempt };
         (live.iter().map(frame).collect(), live.iter().map(|it| it.state.clone()).collect())
     }
 }

@@ -11,23 +11,23 @@ use std::task::Waker;
 use tokio::sync::oneshot;
 
 use super::fault::NodeError;
-use super::scope::Scope;
+use super::scope::NodeAttempt;
 use super::signal::Signal;
 use crate::error::Error;
 
 /// A node that wants to suspend.
-pub(crate) struct Request {
-    pub(crate) scope: Arc<Scope>,
+pub(crate) struct SuspendRequest {
+    pub(crate) scope: Arc<NodeAttempt>,
     pub(crate) signal: Signal,
     refuse: oneshot::Sender<Error>,
     /// Whether the node's body has returned without waiting for the answer.
     abandoned: bool,
 }
 
-impl Request {
+impl SuspendRequest {
     /// Tells the node that its pause could not be recorded. Returns the error when the node is not there to hear it:
     /// then it is the run's.
-    pub(crate) fn refuse(self, error: Error) -> Option<(Arc<Scope>, Error)> {
+    pub(crate) fn refuse(self, error: Error) -> Option<(Arc<NodeAttempt>, Error)> {
         if self.abandoned {
             return Some((self.scope, error));
         }
@@ -36,41 +36,41 @@ impl Request {
 }
 
 /// An error that ends the invocation and that nothing on the way out can catch.
-pub(crate) struct Abort {
+pub(crate) struct AbortRequest {
     pub(crate) error: Error,
     /// The attempts that end with it, innermost first.
-    pub(crate) scopes: Vec<Arc<Scope>>,
+    pub(crate) scopes: Vec<Arc<NodeAttempt>>,
 }
 
 /// A request to the driver.
-pub(crate) enum Asked {
-    Pause(Request),
-    Abort(Abort),
+pub(crate) enum DriverRequest {
+    Pause(SuspendRequest),
+    Abort(AbortRequest),
 }
 
 /// Where requests wait for the driver. The lock guards two fields that change together and is never held across an
 /// await.
 #[derive(Default)]
-pub(crate) struct Requests(Mutex<Waiting>);
+pub(crate) struct DriverRequests(Mutex<PendingRequests>);
 
 #[derive(Default)]
-struct Waiting {
-    requests: VecDeque<Request>,
-    abort: Option<Abort>,
+struct PendingRequests {
+    requests: VecDeque<SuspendRequest>,
+    abort: Option<AbortRequest>,
     /// Whether nobody takes requests any more.
     over: bool,
     driver: Option<Waker>,
 }
 
-impl Requests {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl DriverRequests {
+    fn waiting(&self) -> MutexGuard<'_, PendingRequests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a node's body has returned. Returns true when the body had asked to suspend and did not wait for the
     /// answer: its return value is void then, since asking was its last act (suspension §3). Otherwise it cannot ask
     /// any more.
-    pub(crate) fn settle(&self, scope: &Arc<Scope>) -> bool {
+    pub(crate) fn settle(&self, scope: &Arc<NodeAttempt>) -> bool {
         let mut waiting = self.waiting();
         match waiting.requests.iter_mut().find(|request| Arc::ptr_eq(&request.scope, scope)) {
             Some(request) => {
@@ -85,7 +85,7 @@ impl Requests {
     }
 
     /// Asks to suspend; returns only when that could not be recorded.
-    pub(crate) async fn ask(&self, scope: Arc<Scope>, signal: Signal) -> NodeError {
+    pub(crate) async fn ask(&self, scope: Arc<NodeAttempt>, signal: Signal) -> NodeError {
         let (refuse, refused) = oneshot::channel();
         let driver = {
             let mut waiting = self.waiting();
@@ -93,7 +93,7 @@ impl Requests {
                 return Error::SuspensionContext { context: "after its node ended".into(), state: None }
                     .into();
             }
-            waiting.requests.push_back(Request { scope, signal, refuse, abandoned: false });
+            waiting.requests.push_back(SuspendRequest { scope, signal, refuse, abandoned: false });
             waiting.driver.take()
         };
         if let Some(driver) = driver {
@@ -109,7 +109,7 @@ impl Requests {
     }
 
     /// Ends the invocation with an error that nobody on the way out can catch. Does not return: the run is dropped.
-    pub(crate) async fn abort<T>(&self, abort: Abort) -> T {
+    pub(crate) async fn abort<T>(&self, abort: AbortRequest) -> T {
         let driver = {
             let mut waiting = self.waiting();
             // The first one is the reason.
@@ -146,10 +146,10 @@ impl Requests {
     }
 
     /// Takes the next request, or stores the waker to call for it. An abort comes before any pause.
-    pub(crate) fn take(&self, driver: &Waker) -> Option<Asked> {
+    pub(crate) fn take(&self, driver: &Waker) -> Option<DriverRequest> {
         let mut waiting = self.waiting();
-        let abort = waiting.abort.take().map(Asked::Abort);
-        let asked = abort.or_else(|| waiting.requests.pop_front().map(Asked::Pause));
+        let abort = waiting.abort.take().map(DriverRequest::Abort);
+        let asked = abort.or_else(|| waiting.requests.pop_front().map(DriverRequest::Pause));
         if asked.is_none() && !waiting.driver.as_ref().is_some_and(|it| it.will_wake(driver)) {
             waiting.driver = Some(driver.clone());
         }

@@ -11,51 +11,56 @@ use std::sync::atomic::AtomicBool;
 use singletree_durable::BoxFuture;
 
 use super::ambient;
-use super::checkpoint::Ended;
+use super::checkpoint::EndedExecution;
 use super::execution;
 use super::fault::NodeError;
-use super::graph::{Body, Core, Work};
-use super::level::Level;
+use super::graph::{GraphCore, NodeBody, NodeWork};
+use super::level::GraphLevel;
 use super::panic::caught_future;
-use super::scope::{Run, Scope, merge_into};
-use super::suspend::Abort;
-use crate::error::{Error, Place, Result};
-use crate::plan::cursor::{Frame, Position};
-use crate::plan::edge::{Edge, Target};
+use super::scope::{NodeAttempt, RunContext, merge_into};
+use super::suspend::AbortRequest;
+use crate::error::{Error, NodeLocation, Result};
+use crate::plan::cursor::{CursorFrame, FramePosition};
+use crate::plan::edge::{GraphEdge, Target};
 use crate::plan::guard::caught;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::topology::{Kind, Node};
-use crate::plan::update::Update;
+use crate::plan::topology::{TopologyNode, TopologyNodeKind};
+use crate::plan::update::StateUpdate;
 
 /// A graph's frame and state, as a run finds or leaves them.
-pub(crate) struct Standpoint {
-    pub(crate) frame: Frame,
+pub(crate) struct LevelStandpoint {
+    pub(crate) frame: CursorFrame,
     pub(crate) state: Snapshot,
 }
 
 /// The standpoints of the graphs below one.
-pub(crate) type Below = std::vec::IntoIter<Standpoint>;
+pub(crate) type InnerStandpoints = std::vec::IntoIter<LevelStandpoint>;
 
 /// Where a walk begins.
-pub(crate) enum Begin {
+pub(crate) enum WalkStart {
     /// At the entry, with this state.
     Entry(Snapshot),
     /// Where the run stands: this graph's standpoint first, then those below it.
-    Standing(Below),
+    Standing(InnerStandpoints),
 }
 
 /// Where a node leads: the state after it and the next node, or none for the end.
-pub(crate) type Led = (Snapshot, Option<usize>);
+pub(crate) type NodeStep = (Snapshot, Option<usize>);
 
 /// Walks one graph to its end and returns its final state.
-pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Result<Snapshot> {
+pub(crate) async fn walk(
+    run: &Arc<RunContext>,
+    level: Arc<GraphLevel>,
+    begin: WalkStart,
+) -> Result<Snapshot> {
     let core = level.core.clone();
     let topology = &core.topology;
-    let walker = Walker { run, depth: level.depth(), level: &level };
+    let walker = GraphWalker { run, depth: level.depth(), level: &level };
     let (mut at, mut state, mut position, mut resumed, mut below) = match begin {
-        Begin::Entry(state) => (topology.entry, state, Position::Before, None, None),
-        Begin::Standing(mut frames) => {
-            let Standpoint { frame, state } = frames.next().ok_or_else(|| no_node("a frame is missing"))?;
+        WalkStart::Entry(state) => (topology.entry, state, FramePosition::Before, None, None),
+        WalkStart::Standing(mut frames) => {
+            let LevelStandpoint { frame, state } =
+                frames.next().ok_or_else(|| no_node("a frame is missing"))?;
             let at = topology.index(&frame.node).ok_or_else(|| no_node(&frame.node))?;
             (at, state, frame.at, Some(frame.attempt), Some(frames))
         }
@@ -63,20 +68,23 @@ pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Res
     loop {
         let node = &topology.nodes[at];
         let target = match position {
-            Position::After => {
-                walker.stand(node, (Position::After, 0), &state);
+            FramePosition::After => {
+                walker.stand(node, (FramePosition::After, 0), &state);
                 walker.route(node, &level.place(node), &state)?
             }
-            Position::Before | Position::Inside => {
-                let entered = if position == Position::Inside { below.take() } else { None };
+            FramePosition::Before | FramePosition::Inside => {
+                let entered = if position == FramePosition::Inside { below.take() } else { None };
                 let (after, target) = match &core.works[at] {
-                    Work::Function(body) if core.chains[at].is_empty() => {
+                    NodeWork::Function(body) if core.chains[at].is_empty() => {
                         walker.execute(node, body, &state, resumed.unwrap_or(level.attempt)).await?
                     }
-                    Work::Subgraph(child) if core.chains[at].is_empty() => {
+                    NodeWork::Subgraph(child) if core.chains[at].is_empty() => {
                         walker.enter(node, child, &state, entered).await?
                     }
-                    Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) | Work::Branches(_) => {
+                    NodeWork::Function(_)
+                    | NodeWork::Subgraph(_)
+                    | NodeWork::FanOut(_)
+                    | NodeWork::Branches(_) => {
                         execution::execute(&walker, at, &state, (resumed, entered)).await?
                     }
                 };
@@ -86,13 +94,17 @@ pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Res
         };
         match target {
             None => return Ok(state),
-            Some(next) => (at, position, resumed) = (next, Position::Before, None),
+            Some(next) => (at, position, resumed) = (next, FramePosition::Before, None),
         }
     }
 }
 
 /// Walks a graph inside another one's walk: boxed, since it is the same walk again.
-pub(crate) fn walk_below(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> BoxFuture<'_, Result<Snapshot>> {
+pub(crate) fn walk_below(
+    run: &Arc<RunContext>,
+    level: Arc<GraphLevel>,
+    begin: WalkStart,
+) -> BoxFuture<'_, Result<Snapshot>> {
     Box::pin(walk(run, level, begin))
 }
 
@@ -102,10 +114,10 @@ fn no_node(node: &str) -> Error {
 
 /// Runs a node's body.
 pub(crate) async fn run_body(
-    run: &Run,
-    body: &Body,
-    scope: &Arc<Scope>,
-) -> std::result::Result<Update, NodeError> {
+    run: &RunContext,
+    body: &NodeBody,
+    scope: &Arc<NodeAttempt>,
+) -> std::result::Result<StateUpdate, NodeError> {
     let running = caught(|| body(scope.clone())).map_err(NodeError::new)?;
     let returned = ambient::within_node(scope.clone(), caught_future(running)).await;
     if run.requests.settle(scope) {
@@ -116,21 +128,21 @@ pub(crate) async fn run_body(
 }
 
 /// The data that the executions of one graph's nodes share.
-pub(crate) struct Walker<'a> {
-    pub(crate) run: &'a Arc<Run>,
-    pub(crate) level: &'a Arc<Level>,
+pub(crate) struct GraphWalker<'a> {
+    pub(crate) run: &'a Arc<RunContext>,
+    pub(crate) level: &'a Arc<GraphLevel>,
     depth: usize,
 }
 
-impl Walker<'_> {
+impl GraphWalker<'_> {
     /// Notes where the graph stands.
-    pub(crate) fn stand(&self, node: &Node, at: (Position, u32), state: &Snapshot) {
+    pub(crate) fn stand(&self, node: &TopologyNode, at: (FramePosition, u32), state: &Snapshot) {
         self.level.strand.stand(self.depth, &node.name, at, state);
     }
 
     /// Ends the invocation with an error that nobody catches.
     pub(crate) async fn abort<T>(&self, error: Error) -> T {
-        self.run.requests.abort(Abort { error, scopes: self.level.containers() }).await
+        self.run.requests.abort(AbortRequest { error, scopes: self.level.containers() }).await
     }
 
     /// Numbers a node execution.
@@ -143,10 +155,16 @@ impl Walker<'_> {
     }
 
     /// Runs a function node without a chain.
-    async fn execute(&self, node: &Node, body: &Body, state: &Snapshot, attempt: u32) -> Result<Led> {
+    async fn execute(
+        &self,
+        node: &TopologyNode,
+        body: &NodeBody,
+        state: &Snapshot,
+        attempt: u32,
+    ) -> Result<NodeStep> {
         let run = self.run;
-        self.stand(node, (Position::Before, attempt), state);
-        let scope = Arc::new(Scope {
+        self.stand(node, (FramePosition::Before, attempt), state);
+        let scope = Arc::new(NodeAttempt {
             run: run.clone(),
             level: self.level.clone(),
             place: self.level.place(node),
@@ -182,11 +200,11 @@ impl Walker<'_> {
     /// Notes and records that a node has completed.
     pub(crate) async fn completed(
         &self,
-        node: &Node,
-        (after, target): &Led,
-        (ended, ordinal): (impl Fn() -> Ended, u64),
+        node: &TopologyNode,
+        (after, target): &NodeStep,
+        (ended, ordinal): (impl Fn() -> EndedExecution, u64),
     ) {
-        self.stand(node, (Position::After, 0), after);
+        self.stand(node, (FramePosition::After, 0), after);
         let run = self.run;
         if self.level.saves {
             self.level.strand.complete(ended().position());
@@ -215,17 +233,17 @@ impl Walker<'_> {
     /// has no events (R23).
     async fn enter(
         &self,
-        node: &Node,
-        child: &Arc<Core>,
+        node: &TopologyNode,
+        child: &Arc<GraphCore>,
         state: &Snapshot,
-        below: Option<Below>,
-    ) -> Result<Led> {
-        self.stand(node, (Position::Inside, self.level.attempt), state);
+        below: Option<InnerStandpoints>,
+    ) -> Result<NodeStep> {
+        self.stand(node, (FramePosition::Inside, self.level.attempt), state);
         let level = self.level.below(self.run, node, child, state);
         let place = self.level.place(node);
         let update = self.walk_subgraph(node, level, (state, below), &place).await?;
         let (after, target) = self.merge(node, &place, state, update)?;
-        self.stand(node, (Position::After, 0), &after);
+        self.stand(node, (FramePosition::After, 0), &after);
         Ok((after, target))
     }
 
@@ -233,19 +251,19 @@ impl Walker<'_> {
     /// projects out.
     pub(crate) async fn walk_subgraph(
         &self,
-        node: &Node,
-        level: Level,
-        (state, below): (&Snapshot, Option<Below>),
-        place: &Place,
-    ) -> Result<Update> {
-        let Kind::Subgraph { crossing } = &node.kind else {
+        node: &TopologyNode,
+        level: GraphLevel,
+        (state, below): (&Snapshot, Option<InnerStandpoints>),
+        place: &NodeLocation,
+    ) -> Result<StateUpdate> {
+        let TopologyNodeKind::Subgraph { crossing } = &node.kind else {
             unreachable!("work and kind are compiled together")
         };
         let begin = match below {
-            Some(frames) => Begin::Standing(frames),
+            Some(frames) => WalkStart::Standing(frames),
             None => {
                 let start = crossing.enter(state, &level.core.topology.schema);
-                Begin::Entry(start.map_err(|source| Error::Validation {
+                WalkStart::Entry(start.map_err(|source| Error::Validation {
                     place: Some(place.clone()),
                     source,
                     state: Some(state.clone()),
@@ -257,22 +275,28 @@ impl Walker<'_> {
     }
 
     /// Merges the update of a node into the state that the graph has, and evaluates the edge.
-    pub(crate) fn merge(&self, node: &Node, place: &Place, state: &Snapshot, update: Update) -> Result<Led> {
+    pub(crate) fn merge(
+        &self,
+        node: &TopologyNode,
+        place: &NodeLocation,
+        state: &Snapshot,
+        update: StateUpdate,
+    ) -> Result<NodeStep> {
         let after = merge_into(state, place, update)?;
         let target = self.route(node, place, &after)?;
         Ok((after, target))
     }
 
     /// Evaluates a node's edge on the state after its update: the next node, or none for the end.
-    fn route(&self, node: &Node, place: &Place, state: &Snapshot) -> Result<Option<usize>> {
+    fn route(&self, node: &TopologyNode, place: &NodeLocation, state: &Snapshot) -> Result<Option<usize>> {
         let nowhere =
             |destination| Error::Routing { place: place.clone(), destination, state: state.clone() };
         let failed = |source| Error::Edge { place: place.clone(), source, state: state.clone() };
         let chosen;
         let target = match &node.edge {
             None => return Err(nowhere(None)),
-            Some(Edge::Static(target)) => target,
-            Some(Edge::Conditional { choose, .. }) => {
+            Some(GraphEdge::Static(target)) => target,
+            Some(GraphEdge::Conditional { choose, .. }) => {
                 chosen = caught(|| choose(state)).map_err(|error| failed(error.into()))?.map_err(failed)?;
                 &chosen
             }

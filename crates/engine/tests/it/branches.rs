@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Branch, Branches, Ctx, CustomReducer, END, FieldSpec, Graph, Next, Reducer, ReducerFault, Shape, Slot,
-    Snapshot, around,
+    Branch, Branches, Ctx, CustomReducer, END, FieldContent, FieldShape, FieldSpec, Graph, Next, Reducer,
+    ReducerFault, Snapshot, around,
 };
 
 use crate::fan_out::number;
@@ -17,9 +17,9 @@ use crate::rig::{
 
 /// A graph of one node that dispatches branches, over some fields to write into.
 pub(crate) fn forking(branches: Branches<Snapshot>) -> Builder {
-    let merged = field("map", Shape::Dict(Box::new(Shape::Any)), json!({})).reducer(Reducer::Merge);
-    let errors =
-        field("errors", Shape::Dict(Box::new(Shape::Str)).list(), json!([])).reducer(Reducer::Append);
+    let merged = field("map", FieldShape::Dict(Box::new(FieldShape::Any)), json!({})).reducer(Reducer::Merge);
+    let errors = field("errors", FieldShape::Dict(Box::new(FieldShape::Str)).list(), json!([]))
+        .reducer(Reducer::Append);
     let fields = [int("a"), int("b"), int("c"), log("log"), merged, errors];
     over(fields).branches("fork", branches).edge("fork", END).entry("fork")
 }
@@ -68,7 +68,7 @@ async fn branches_of_different_schemas_each_write_what_they_declare() {
         Ok(update(json!({"n": number(&cx, "n") * 10, "seen": number(&cx, "kept"), "b": 99})))
     };
     // Its field `b` has the name of one of the parent's: nothing crosses by name (R37).
-    let numbers = over([int("n"), field("kept", Shape::Int, json!(7)), int("seen"), int("b")])
+    let numbers = over([int("n"), field("kept", FieldShape::Int, json!(7)), int("seen"), int("b")])
         .node("work", echo)
         .edge("work", END)
         .entry("work")
@@ -136,9 +136,9 @@ impl CustomReducer for Sum {
         "sum"
     }
 
-    fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
-        let number = |it: &Slot| it.to_json().unwrap().as_i64().unwrap();
-        Ok(Slot::from_json(json!(number(prior) + number(&update))))
+    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+        let number = |it: &FieldContent| it.to_json().unwrap().as_i64().unwrap();
+        Ok(FieldContent::from_json(json!(number(prior) + number(&update))))
     }
 
     fn round_trip_idempotent(&self) -> Option<bool> {
@@ -263,7 +263,7 @@ async fn conditions_and_functions_see_what_the_node_received() {
 // A required field that no input fills is the branch's failure.
 #[tokio::test]
 async fn a_branch_that_cannot_start_fails() {
-    let required = over([FieldSpec::required("n", Shape::Int), int("out")]);
+    let required = over([FieldSpec::required("n", FieldShape::Int), int("out")]);
     let inner = required.node("work", sets(json!({}))).edge("work", END).entry("work").compile().unwrap();
     let graph = forking(Branches::new().branch("bad", Branch::new().subgraph(&inner))).compile().unwrap();
     let error = fail(&graph, json!({})).await;

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use singletree_engine::{
-    Branch, Branches, END, Error, FailureIsolation, Graph, Reducer, Retry, Shape, Snapshot, Timing, Update,
+    Branch, Branches, END, Error, FailureIsolation, FieldShape, Graph, Reducer, Retry, Snapshot, StateUpdate,
+    Timing,
 };
 
 use crate::branches::{call, forking, graph, setting};
@@ -86,9 +87,9 @@ fn problems_say_which_branch_they_are_about() {
 fn middleware_that_cannot_stand_around_a_branch_is_a_problem() {
     const INVALID: &[&str] = &["invalid_declaration"];
     check(one(graph(1, "a").middleware(Retry::new().max_attempts(0))), INVALID);
-    check(one(call(json!({})).middleware(FailureIsolation::new("", Update::new()))), INVALID);
+    check(one(call(json!({})).middleware(FailureIsolation::new("", StateUpdate::new()))), INVALID);
     // spec: pipeline-utilities §11.7: a degraded update may cover as little as it likes.
-    check(one(graph(1, "a").middleware(FailureIsolation::new("e", Update::new()))), &[]);
+    check(one(graph(1, "a").middleware(FailureIsolation::new("e", StateUpdate::new()))), &[]);
     check(one(graph(1, "a").middleware(Timing::each(|_| async { Ok(()) }))), &[]);
 }
 
@@ -124,7 +125,7 @@ fn the_digest_knows_the_branches() {
     ];
     assert!(others.iter().all(|it| *it != base), "{others:?}");
     let inner = |field_: &'static str| {
-        let fields = [field(field_, Shape::Int.list(), json!([])).reducer(Reducer::Append)];
+        let fields = [field(field_, FieldShape::Int.list(), json!([])).reducer(Reducer::Append)];
         let inner: Graph<Snapshot> =
             over(fields).node("x", sets(json!({}))).edge("x", END).entry("x").compile().unwrap();
         digest(one(Branch::new().subgraph(&inner)))

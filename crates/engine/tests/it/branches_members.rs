@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Backoff, Branch, Branches, END, FailureIsolation, Next, Retry, Snapshot, Timing, around,
+    Branch, Branches, END, FailureIsolation, Next, Retry, RetryBackoff, Snapshot, Timing, around,
 };
 
 use crate::branches::{all, call, forking, graph, setting};
@@ -13,7 +13,7 @@ use crate::branches_policies::failing;
 use crate::rig::{completed, flaky, int, observed, over, run, update};
 
 fn retry() -> Retry {
-    Retry::new().backoff(Backoff::Constant(Duration::ZERO))
+    Retry::new().backoff(RetryBackoff::Constant(Duration::ZERO))
 }
 
 // spec: pipeline-utilities §11.7; graph-engine §6: a retry around a branch runs the whole of it again, alone; the

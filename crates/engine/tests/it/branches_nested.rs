@@ -5,8 +5,8 @@ use std::task::{Context, Waker};
 
 use serde_json::json;
 use singletree_engine::{
-    Boundary, Branch, Branches, END, FanOut, Frame, InvokeOptions, Lineage, MemberProgress, Position,
-    Projection, Snapshot, Start, Update, Watch,
+    Branch, Branches, CursorFrame, END, FanOut, FramePosition, InvokeOptions, LineageBoundary,
+    MemberProgress, NodeLineage, Projection, RunMonitor, RunStart, Snapshot, StateUpdate,
 };
 
 use crate::branches::{all, call, forking, graph, setting};
@@ -180,20 +180,20 @@ async fn progress_says_how_far_each_branch_is() {
         .branch("graph", Branch::new().subgraph(&inner))
         .branch("call", Branch::new().call(stuck()));
     let compiled = forking(branches).compile().unwrap();
-    let watch = Watch::default();
-    let start = Start::Fresh { initial: Update::new(), hook: None };
+    let watch = RunMonitor::default();
+    let start = RunStart::Fresh { initial: StateUpdate::new(), hook: None };
     let mut running =
         Box::pin(compiled.invoke_kept(Arc::new(Memory::default()), start, InvokeOptions::new(), &watch));
     assert!(running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let progress = watch.progress().unwrap();
     let container = &progress.containers[0];
-    assert_eq!((container.namespace.join("/"), &container.lineage), ("fork".into(), &Lineage::default()));
-    let frame = |node: &str| vec![Frame { node: node.into(), at: Position::Before, attempt: 0 }];
+    assert_eq!((container.namespace.join("/"), &container.lineage), ("fork".into(), &NodeLineage::default()));
+    let frame = |node: &str| vec![CursorFrame { node: node.into(), at: FramePosition::Before, attempt: 0 }];
     let members: Vec<_> = container
         .members
         .iter()
         .map(|(boundary, progress)| {
-            let Boundary::Branch(name) = boundary else { panic!("{boundary:?} is a branch") };
+            let LineageBoundary::Branch(name) = boundary else { panic!("{boundary:?} is a branch") };
             match progress {
                 MemberProgress::Contributed(update) => (name.as_ref(), Err(update.clone())),
                 MemberProgress::InFlight { frames, .. } => (name.as_ref(), Ok(frames.clone())),

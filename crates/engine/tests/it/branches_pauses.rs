@@ -8,7 +8,7 @@ use serde_json::json;
 use singletree_durable::BoxFuture;
 use singletree_engine::{
     Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, InvokeOptions, Item, NodeResult,
-    Outcome, Projection, Retry, Signal, Snapshot, Start, Update, Watch, suspend,
+    Projection, Retry, RunMonitor, RunOutcome, RunStart, Signal, Snapshot, StateUpdate, suspend,
 };
 
 use crate::branches::{all, call, forking, graph};
@@ -115,14 +115,14 @@ async fn branches_in_a_subgraph_are_gone_on_with_inside_of_it() {
 async fn of_nested_containers_the_outermost_suspends() {
     let inner = forking(around_asking(asking(true, true))).compile().unwrap();
     let fan = FanOut::over(&inner).items("items", "map").collect("a", "results");
-    let items = crate::rig::field("items", singletree_engine::Shape::Any.list(), json!([]));
+    let items = crate::rig::field("items", singletree_engine::FieldShape::Any.list(), json!([]));
     let mid = over([items, ints("results")])
         .fan_out("each", fan)
         .edge("each", END)
         .entry("each")
         .compile()
         .unwrap();
-    let items = crate::rig::field("items", singletree_engine::Shape::Any.list(), json!([{}, {}]));
+    let items = crate::rig::field("items", singletree_engine::FieldShape::Any.list(), json!([{}, {}]));
     let branches = Branches::new()
         .branch("plain", call(json!({"n": 3})))
         .branch("fan", Branch::new().subgraph(&mid).input("items", "items").output("results", "results"));
@@ -155,7 +155,7 @@ async fn of_nested_containers_the_outermost_suspends() {
 #[tokio::test]
 async fn a_branch_of_a_collecting_node_cannot_suspend() {
     for (function, leaf) in [(true, "ask"), (false, "work")] {
-        let isolate = || FailureIsolation::new("never", Update::new());
+        let isolate = || FailureIsolation::new("never", StateUpdate::new());
         let branches = around_asking(asking(true, function).middleware(isolate()))
             .error_policy(ErrorPolicy::Collect)
             .errors_field("errors");
@@ -189,7 +189,7 @@ async fn a_pause_passes_the_middleware_of_its_branch() {
                 })
             });
         let branch = asking(true, function)
-            .middleware(FailureIsolation::new("never", Update::new()))
+            .middleware(FailureIsolation::new("never", StateUpdate::new()))
             .middleware(Retry::new())
             .middleware(around);
         let (paused, seen) = pause(&forking(around_asking(branch)).compile().unwrap(), json!({})).await;
@@ -245,7 +245,7 @@ async fn cancelling_the_run_cancels_its_branches() {
             async move {
                 std::future::pending::<()>().await;
                 drop(mark);
-                Ok(Update::new())
+                Ok(StateUpdate::new())
             }
         }
     };
@@ -255,7 +255,7 @@ async fn cancelling_the_run_cancels_its_branches() {
         .branch("y", Branch::new().subgraph(&inner))
         .branch("z", Branch::new().call(stuck()).middleware(Retry::new()));
     let graph = forking(branches).compile().unwrap();
-    let running = graph.invoke(Update::new(), InvokeOptions::new());
+    let running = graph.invoke(StateUpdate::new(), InvokeOptions::new());
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
     assert_eq!(*dropped.lock().unwrap(), 3);
 }
@@ -289,22 +289,24 @@ async fn after_a_crash_each_branch_finds_its_facts() {
         .branch("call", Branch::new().call(working(false, 2)))
         .branch("stuck", Branch::new().call(working(true, 3)));
     let graph = over([int("a"), int("b")])
-        .node("first", |_: Ctx<Snapshot>| async { Ok(Update::new()) })
+        .node("first", |_: Ctx<Snapshot>| async { Ok(StateUpdate::new()) })
         .branches("fork", branches)
         .edge("first", "fork")
         .edge("fork", END)
         .entry("first")
         .compile()
         .unwrap();
-    let (port, watch) = (Arc::new(Memory::default()), Watch::default());
-    let start = Start::Fresh { initial: Update::new(), hook: None };
+    let (port, watch) = (Arc::new(Memory::default()), RunMonitor::default());
+    let start = RunStart::Fresh { initial: StateUpdate::new(), hook: None };
     let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
     let facts = port.facts.lock().unwrap().clone();
     assert_eq!(facts.keys().collect::<Vec<_>>(), ["fork[call]/call#0:done", "fork[graph]/work#0:done"]);
     port.recall(facts);
-    let outcome =
-        graph.invoke_kept(port, Start::Recover, InvokeOptions::new(), &Watch::default()).await.unwrap();
-    let Outcome::Completed(done) = outcome else { panic!("it completes") };
+    let outcome = graph
+        .invoke_kept(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
+        .await
+        .unwrap();
+    let RunOutcome::Completed(done) = outcome else { panic!("it completes") };
     assert_eq!(state(&done.state), json!({"a": 3, "b": 1}));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Backoff, Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, NodeError, Retry,
+    Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, NodeError, Retry, RetryBackoff,
     Snapshot, classify, is_transient,
 };
 
@@ -20,7 +20,7 @@ pub(crate) fn failing(category: &'static str) -> Graph<Snapshot> {
 }
 
 fn retry() -> Retry {
-    Retry::new().backoff(Backoff::Constant(Duration::ZERO))
+    Retry::new().backoff(RetryBackoff::Constant(Duration::ZERO))
 }
 
 /// Notes its name when it is dropped.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_engine::{
-    Backoff, Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, Graph, NodeError, NodeResult,
-    Reducer, Retry, Shape, Snapshot,
+    Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FieldShape, Graph, NodeError, NodeResult,
+    Reducer, Retry, RetryBackoff, Snapshot,
 };
 
 use crate::rig::{field, log, observed, over, update};
@@ -64,7 +64,7 @@ fn branch(name: &'static str, plan: &Plan) -> Branch<Snapshot> {
     let branch = if plan.function {
         Branch::new().call(body)
     } else {
-        let fields = [log("log"), field("last", Shape::Str, json!(""))];
+        let fields = [log("log"), field("last", FieldShape::Str, json!(""))];
         let inner = over(fields).node("work", body).edge("work", END).entry("work").compile().unwrap();
         Branch::new().subgraph(&inner).output("log", "log").output("last", "last")
     };
@@ -79,7 +79,8 @@ fn branch(name: &'static str, plan: &Plan) -> Branch<Snapshot> {
         }
         false => branch,
     };
-    branch.middleware(Retry::new().max_attempts(plan.attempts).backoff(Backoff::Constant(Duration::ZERO)))
+    branch
+        .middleware(Retry::new().max_attempts(plan.attempts).backoff(RetryBackoff::Constant(Duration::ZERO)))
 }
 
 fn graph(case: &Case) -> Graph<Snapshot> {
@@ -90,8 +91,8 @@ fn graph(case: &Case) -> Graph<Snapshot> {
         .iter()
         .zip(&case.plans)
         .fold(none, |branches, (name, plan)| branches.branch(*name, branch(name, plan)));
-    let errors = field("errors", Shape::Str.list(), json!([])).reducer(Reducer::Append);
-    let fields = [log("log"), field("last", Shape::Str, json!("")), errors];
+    let errors = field("errors", FieldShape::Str.list(), json!([])).reducer(Reducer::Append);
+    let fields = [log("log"), field("last", FieldShape::Str, json!("")), errors];
     over(fields).branches("fork", branches).edge("fork", END).entry("fork").compile().unwrap()
 }
 

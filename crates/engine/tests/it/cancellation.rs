@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::BoxFuture;
 use singletree_engine::{
-    Backoff, Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, InvokeOptions, Next,
-    NodeError, Retry, Snapshot, Timing, Update, around,
+    Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, InvokeOptions, Next, NodeError,
+    Retry, RetryBackoff, Snapshot, StateUpdate, Timing, around,
 };
 
 use crate::checkpoint::Keeper;
@@ -36,13 +36,13 @@ fn caught_all(builder: Builder, heard: &Heard) -> Builder {
             ended
         })
     });
-    let isolation = FailureIsolation::new("e", Update::new()).on_caught(move |_| {
+    let isolation = FailureIsolation::new("e", StateUpdate::new()).on_caught(move |_| {
         hears.note();
         Box::pin(std::future::ready(Ok(())))
     });
     let retry = Retry::new()
         .max_attempts(9)
-        .backoff(Backoff::Constant(Duration::ZERO))
+        .backoff(RetryBackoff::Constant(Duration::ZERO))
         .classifier(move |_, _| {
             tries.note();
             true
@@ -59,7 +59,7 @@ fn caught_all(builder: Builder, heard: &Heard) -> Builder {
     builder.node_middleware("a", retry).node_middleware("a", timing)
 }
 
-async fn never(_: Ctx<Snapshot>) -> Result<Update, NodeError> {
+async fn never(_: Ctx<Snapshot>) -> Result<StateUpdate, NodeError> {
     std::future::pending().await
 }
 

@@ -10,8 +10,8 @@ use singletree_durable::{
     InvocationId, MemoryStore, NodePosition, Result as StoreResult, TenantId, Timestamp,
 };
 use singletree_engine::{
-    Backoff, Clock, Ctx, END, Error, FailureIsolation, FieldSpec, Graph, InvokeOptions, Projection, Retry,
-    Schema, Shape, Snapshot, Update,
+    Clock, Ctx, END, Error, FailureIsolation, FieldShape, FieldSpec, Graph, InvokeOptions, Projection, Retry,
+    RetryBackoff, Snapshot, StateSchema, StateUpdate,
 };
 use tokio::sync::Notify;
 
@@ -52,7 +52,7 @@ impl Keeper {
     pub(crate) async fn crash(
         &self,
         after: u64,
-        run: impl Future<Output = Result<singletree_engine::Outcome<Snapshot>, Error>>,
+        run: impl Future<Output = Result<singletree_engine::RunOutcome<Snapshot>, Error>>,
     ) -> bool {
         self.saved.lock().unwrap().clear();
         self.dies_after.store(after, Ordering::Relaxed);
@@ -137,8 +137,8 @@ pub(crate) fn named(id: &str) -> InvokeOptions {
     InvokeOptions::new().invocation(invocation(id)).correlation("work")
 }
 
-pub(crate) fn started() -> Update {
-    Update::new()
+pub(crate) fn started() -> StateUpdate {
+    StateUpdate::new()
 }
 
 fn line() -> Builder {
@@ -253,7 +253,7 @@ async fn each_attempt_is_saved_and_the_last_one_has_the_position() {
     let keeper = Keeper::new();
     let graph = over([int("a")])
         .node("only", flaky("provider_unavailable", 2, json!({"a": 1})))
-        .node_middleware("only", Retry::new().backoff(Backoff::by(|_| Duration::ZERO)))
+        .node_middleware("only", Retry::new().backoff(RetryBackoff::by(|_| Duration::ZERO)))
         .edge("only", END)
         .entry("only")
         .checkpointer(keeper.clone())
@@ -336,7 +336,7 @@ async fn the_time_of_a_save_never_runs_backwards() {
 async fn every_record_has_the_version_of_the_outermost_schema() {
     let keeper = Keeper::new();
     let versioned = |version: &str, fields: Vec<FieldSpec>| {
-        Graph::builder_with(Schema::new("versioned", fields).with_version(version))
+        Graph::builder_with(StateSchema::new("versioned", fields).with_version(version))
     };
     let inner = versioned("inner 7", vec![int("n"), int("out")])
         .node("work", sets(json!({"out": 1})))
@@ -344,16 +344,17 @@ async fn every_record_has_the_version_of_the_outermost_schema() {
         .entry("work")
         .compile()
         .unwrap();
-    let items = field("items", Shape::Int.list(), json!([1, 2]));
-    let graph = versioned("v1", vec![items, log("unused"), field("results", Shape::Int.list(), json!([]))])
-        .subgraph("sub", &inner, Projection::default())
-        .fan_out("each", crate::fan_out::each(&inner))
-        .edge("sub", "each")
-        .edge("each", END)
-        .entry("sub")
-        .checkpointer(keeper.clone())
-        .compile()
-        .unwrap();
+    let items = field("items", FieldShape::Int.list(), json!([1, 2]));
+    let graph =
+        versioned("v1", vec![items, log("unused"), field("results", FieldShape::Int.list(), json!([]))])
+            .subgraph("sub", &inner, Projection::default())
+            .fan_out("each", crate::fan_out::each(&inner))
+            .edge("sub", "each")
+            .edge("each", END)
+            .entry("sub")
+            .checkpointer(keeper.clone())
+            .compile()
+            .unwrap();
     completed(graph.invoke(started(), named("one")).await);
     let versions: Vec<_> = keeper.saved().iter().map(|it| it.schema_version.clone()).collect();
     assert_eq!(versions, ["v1"; 4]);

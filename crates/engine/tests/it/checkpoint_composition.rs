@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
 use singletree_durable::{
-    Batched, Checkpointer, FailAt, Json, Land, MemoryStore, SessionKey, SessionStore, TenantId,
+    BatchedCheckpointer, Checkpointer, FailedWriteEffect, FaultInjectingStore, JsonDocument, MemoryStore,
+    SessionKey, SessionStore, TenantId,
 };
 use singletree_engine::{
     Ctx, END, FanOut, Graph, InvokeOptions, NodeError, NodeResult, Projection, Retry, Signal, Snapshot,
@@ -29,7 +30,7 @@ fn appending(diary: &Diary) -> Builder {
 async fn stored(store: &Arc<dyn SessionStore>, id: &str) -> Option<Value> {
     let key = SessionKey::new(TenantId::single(), session(id));
     let (record, _) = store.load(&key).await.unwrap()?;
-    let decode = |(name, it): (&String, &Json)| (name.clone(), it.decode().unwrap());
+    let decode = |(name, it): (&String, &JsonDocument)| (name.clone(), it.decode().unwrap());
     Some(Value::Object(record.state.iter().map(decode).collect::<Map<_, _>>()))
 }
 
@@ -59,7 +60,7 @@ async fn a_resumed_run_keeps_its_session_and_does_not_load_it_again() {
 async fn a_suspension_that_fails_after_a_resume_puts_the_session_back() {
     let (diary, keeper) = (Diary::default(), Keeper::new());
     let sessions: Arc<dyn SessionStore> = Arc::new(MemoryStore::new().session_store());
-    let paused = FailAt::new(Arc::new(MemoryStore::new()), 1, Land::Before);
+    let paused = FaultInjectingStore::new(Arc::new(MemoryStore::new()), 1, FailedWriteEffect::Before);
     let graph = asking(&diary, true).checkpointer(keeper.clone()).session_store(sessions.clone());
     let graph = graph.paused_store(Arc::new(paused)).compile().unwrap();
     let with = |answer: i64| (update(json!({"answer": answer})), session("s"));
@@ -167,7 +168,7 @@ fn sets_items(_: Ctx<Snapshot>) -> std::future::Ready<NodeResult<Snapshot>> {
 async fn saves_that_were_kept_back_are_done_again_and_contribute_once() {
     let (diary, keeper) = (Diary::default(), Keeper::new());
     let fails = Arc::new(AtomicBool::new(true));
-    let batched = Batched::new(keeper.clone(), NonZeroU64::new(5).unwrap());
+    let batched = BatchedCheckpointer::new(keeper.clone(), NonZeroU64::new(5).unwrap());
     let graph = ten(&diary, &fails).checkpointer(Arc::new(batched)).compile().unwrap();
     let error = graph.invoke(started(), named("one")).await.unwrap_err();
     assert_eq!(error.category(), "node_exception");
@@ -210,7 +211,7 @@ async fn a_retry_around_a_fan_out_begins_all_of_it_again() {
     let (diary, keeper) = (Diary::default(), Keeper::new());
     let fails = Arc::new(AtomicBool::new(true));
     let any = Retry::new().max_attempts(2).classifier(|_, _| true);
-    let any = any.backoff(singletree_engine::Backoff::by(|_| std::time::Duration::ZERO));
+    let any = any.backoff(singletree_engine::RetryBackoff::by(|_| std::time::Duration::ZERO));
     let graph =
         ten(&diary, &fails).node_middleware("each", any).checkpointer(keeper.clone()).compile().unwrap();
     graph.invoke(started(), named("one")).await.unwrap_err();

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
-use singletree_durable::{Batched, BoxError, BoxFuture, Checkpointer, MemoryStore, Timestamp};
+use singletree_durable::{BatchedCheckpointer, BoxError, BoxFuture, Checkpointer, MemoryStore, Timestamp};
 use singletree_engine::{
-    Boundary, Branch, Branches, CheckpointEvent, Clock, Ctx, END, Event, EventError, FailureIsolation,
-    FanOut, Graph, Identity, InvokeOptions, Lineage, Observer, Phase, Projection, Retry, Shape, Signal,
-    Snapshot, Subscription, Update,
+    AttemptPhase, Branch, Branches, CheckpointEvent, Clock, Ctx, END, EventError, FailureIsolation, FanOut,
+    FieldShape, Graph, GraphEvent, Identity, InvokeOptions, LineageBoundary, NodeLineage, Observer,
+    Projection, Retry, Signal, Snapshot, StateUpdate, Subscription,
 };
 
 use crate::checkpoint::{Keeper, named};
@@ -22,11 +22,11 @@ struct Ledger {
     saves: Arc<Mutex<Vec<CheckpointEvent>>>,
 }
 
-fn path(namespace: &[Arc<str>], lineage: &Lineage) -> String {
+fn path(namespace: &[Arc<str>], lineage: &NodeLineage) -> String {
     let of = |at: usize| match lineage.boundaries().get(at) {
-        Some(Boundary::Instance(index)) => format!("[{index}]"),
-        Some(Boundary::Branch(name)) => format!("[{name}]"),
-        Some(Boundary::Subgraph) | None => String::new(),
+        Some(LineageBoundary::Instance(index)) => format!("[{index}]"),
+        Some(LineageBoundary::Branch(name)) => format!("[{name}]"),
+        Some(LineageBoundary::Subgraph) | None => String::new(),
     };
     let parts = namespace.iter().enumerate().map(|(at, name)| format!("{name}{}", of(at)));
     parts.collect::<Vec<_>>().join("/")
@@ -43,13 +43,13 @@ impl Ledger {
 }
 
 impl Observer for Ledger {
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         let line = match event {
-            Event::Node(it) => {
+            GraphEvent::Node(it) => {
                 let path = path(&it.namespace, &it.lineage);
                 Some(format!("{}.{} {} {path}", it.step, it.attempt_index, it.phase.as_str()))
             }
-            Event::CheckpointSaved(it) => {
+            GraphEvent::CheckpointSaved(it) => {
                 self.saves.lock().unwrap().push(it.clone());
                 let path = path(&it.namespace, &it.lineage);
                 let end = it.last_saved_at.as_ref().map_or_else(|it| it.category, |_| "saved");
@@ -75,7 +75,7 @@ impl Clock for Ticking {
 async fn told(graph: &Graph<Snapshot>) -> Ledger {
     let ledger = Ledger::default();
     let options = named("one").observer(ledger.clone());
-    drop(graph.invoke(Update::new(), options).await);
+    drop(graph.invoke(StateUpdate::new(), options).await);
     graph.drain(None).await.unwrap();
     ledger
 }
@@ -125,7 +125,7 @@ async fn an_event_says_who_what_where_and_when() {
         backend: "custom".into(),
         node_name: "first".into(),
         namespace: ["first".into()].into(),
-        lineage: Lineage::default(),
+        lineage: NodeLineage::default(),
         step: 0,
         attempt_index: 0,
         completed_node_count: 1,
@@ -144,7 +144,7 @@ async fn a_clock_that_is_set_back_does_not_set_the_record_back() {
         .node("first", sets(json!({"a": 1})))
         .node("second", move |_: Ctx<Snapshot>| {
             set_back.0.store(0, Ordering::Relaxed);
-            ready(Ok(Update::new()))
+            ready(Ok(StateUpdate::new()))
         })
         .edge("first", "second")
         .edge("second", END)
@@ -170,9 +170,9 @@ async fn inside_of_a_subgraph_the_path_is_the_inner_nodes() {
 
 fn items(count: u64) -> Builder {
     let inner = line().compile().unwrap();
-    let list = field("items", Shape::Int.list(), json!((0..count).collect::<Vec<_>>()));
+    let list = field("items", FieldShape::Int.list(), json!((0..count).collect::<Vec<_>>()));
     let inner = FanOut::over(&inner).items("items", "a").collect("b", "results").concurrency(1);
-    over([list, field("results", Shape::Int.list(), json!([]))])
+    over([list, field("results", FieldShape::Int.list(), json!([]))])
         .fan_out("each", inner)
         .edge("each", END)
         .entry("each")
@@ -228,7 +228,7 @@ async fn saves_of_failed_attempts_are_told_with_the_attempt() {
 async fn a_save_that_fails_is_told_as_such() {
     let keeper = Keeper::failing_at(2);
     let graph = line()
-        .node_middleware("second", FailureIsolation::new("isolated", Update::new()))
+        .node_middleware("second", FailureIsolation::new("isolated", StateUpdate::new()))
         .checkpointer(keeper)
         .compile()
         .unwrap();
@@ -264,8 +264,8 @@ async fn nothing_is_told_where_nothing_is_saved_or_nobody_wants_to_know() {
 async fn observers_of_any_phase_are_told() {
     let graph = kept(line());
     let ledger = Ledger::default();
-    let only_ends = Subscription::new(ledger.clone()).phases([Phase::Completed]).unwrap();
-    completed(graph.invoke(Update::new(), InvokeOptions::new().observer(only_ends)).await);
+    let only_ends = Subscription::new(ledger.clone()).phases([AttemptPhase::Completed]).unwrap();
+    completed(graph.invoke(StateUpdate::new(), InvokeOptions::new().observer(only_ends)).await);
     graph.drain(None).await.unwrap();
     let expected = ["0.0 completed first", "0.0 saved first 1", "1.0 completed second", "1.0 saved second 2"];
     assert_eq!(ledger.lines(), expected);
@@ -278,7 +278,7 @@ async fn a_suspension_is_no_save() {
     let graph = over([int("a")]).node("gate", gate).edge("gate", END).entry("gate");
     let graph = kept(graph);
     let ledger = Ledger::default();
-    suspended(graph.invoke(Update::new(), named("one").observer(ledger.clone())).await);
+    suspended(graph.invoke(StateUpdate::new(), named("one").observer(ledger.clone())).await);
     graph.drain(None).await.unwrap();
     assert_eq!(ledger.lines(), ["0.0 started gate", "0.0 suspended gate"]);
 }
@@ -287,7 +287,8 @@ async fn a_suspension_is_no_save() {
 #[tokio::test]
 async fn the_kind_of_store_is_named() {
     let memory: Arc<dyn Checkpointer> = Arc::new(MemoryStore::new());
-    let batched: Arc<dyn Checkpointer> = Arc::new(Batched::new(memory.clone(), 3.try_into().unwrap()));
+    let batched: Arc<dyn Checkpointer> =
+        Arc::new(BatchedCheckpointer::new(memory.clone(), 3.try_into().unwrap()));
     for (checkpointer, name) in [(memory, "memory"), (batched, "memory"), (Keeper::new(), "custom")] {
         let graph = items(2).checkpointer(checkpointer).compile().unwrap();
         let saves = told(&graph).await.saves();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use singletree_durable::CheckpointRecord;
-use singletree_engine::{Ctx, END, FanOut, InvokeOptions, Projection, Shape, Snapshot};
+use singletree_engine::{Ctx, END, FanOut, FieldShape, InvokeOptions, Projection, Snapshot};
 
 use crate::checkpoint::Keeper;
 use crate::fan_out::{ints, number};
@@ -25,8 +25,8 @@ fn table(yields: bool) -> Builder {
     let row = over(fields()).subgraph("sub", &row, crossing).edge("sub", END).entry("sub").compile().unwrap();
     let rows = FanOut::over(&row).concurrency(2).items("rows", "items").collect("results", "all");
     over([
-        field("rows", Shape::Int.list().list(), json!([])),
-        field("all", Shape::Int.list().list(), json!([])),
+        field("rows", FieldShape::Int.list().list(), json!([])),
+        field("all", FieldShape::Int.list().list(), json!([])),
     ])
     .node("first", sets(json!({})))
     .fan_out("rows", rows)

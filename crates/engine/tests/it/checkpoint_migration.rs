@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use singletree_durable::{
     BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, Error as StoreError,
-    InstanceState, InvocationId, MemoryStore, Migrations, Result as StoreResult, TenantId,
+    InstanceState, InvocationId, MemoryStore, Result as StoreResult, StateMigrations, TenantId,
 };
 use singletree_engine::{
-    Ctx, END, Error, FanOut, FieldSpec, Graph, InvokeOptions, Outcome, Projection, Schema, Shape, Snapshot,
-    Target,
+    Ctx, END, Error, FanOut, FieldShape, FieldSpec, Graph, InvokeOptions, Projection, RunOutcome, Snapshot,
+    StateSchema, Target,
 };
 
 use crate::checkpoint::{Keeper, named};
@@ -37,13 +37,13 @@ async fn seeded(record: &CheckpointRecord) -> Arc<MemoryStore> {
     Arc::new(store)
 }
 
-async fn recover(graph: Builder, record: &CheckpointRecord) -> Result<Outcome<Snapshot>, Error> {
+async fn recover(graph: Builder, record: &CheckpointRecord) -> Result<RunOutcome<Snapshot>, Error> {
     let graph = graph.checkpointer(seeded(record).await).compile()?;
     graph.recover(&invocation("seeded"), InvokeOptions::new()).await
 }
 
 fn versioned(version: &str, fields: Vec<FieldSpec>) -> Builder {
-    Graph::builder_with(Schema::new("versioned", fields).with_version(version))
+    Graph::builder_with(StateSchema::new("versioned", fields).with_version(version))
 }
 
 fn at(namespace: &[&str], node: &str, step: u64) -> Value {
@@ -52,7 +52,7 @@ fn at(namespace: &[&str], node: &str, step: u64) -> Value {
 
 /// Two nodes over a state that has a field more than version 1 had.
 fn line() -> Builder {
-    versioned("v2", vec![int("a"), FieldSpec::required("topic", Shape::Str), int("b")])
+    versioned("v2", vec![int("a"), FieldSpec::required("topic", FieldShape::Str), int("b")])
         .node("first", sets(json!({"a": 9})))
         .node("second", sets(json!({"b": 2})))
         .edge("first", "second")
@@ -80,7 +80,7 @@ pub(crate) type Migrated = Result<State, singletree_durable::BoxError>;
 // spec: pipeline-utilities §10.12.2
 #[tokio::test]
 async fn a_chain_of_migrations_brings_a_state_to_the_present_version() {
-    let migrations = Migrations::new().with("v1.5", "v2", adds("topic", "final")).with(
+    let migrations = StateMigrations::new().with("v1.5", "v2", adds("topic", "final")).with(
         "v1",
         "v1.5",
         adds("topic", "draft"),
@@ -95,22 +95,22 @@ async fn each_way_to_fail_has_its_category() {
     let failing = |_| Err("no".into());
     let panicking = |_: State| -> Migrated { panic!("no") };
     let same = |state| Ok(state);
-    let twice = || Migrations::new().with("v1", "v2", adds("topic", "x"));
+    let twice = || StateMigrations::new().with("v1", "v2", adds("topic", "x"));
     for (migrations, category) in [
-        (Migrations::new(), "checkpoint_state_migration_missing"),
-        (Migrations::new().with("v0", "v2", same), "checkpoint_state_migration_missing"),
-        (Migrations::new().with("v1", "v2", failing), "checkpoint_state_migration_failed"),
-        (Migrations::new().with("v1", "v2", panicking), "checkpoint_state_migration_failed"),
+        (StateMigrations::new(), "checkpoint_state_migration_missing"),
+        (StateMigrations::new().with("v0", "v2", same), "checkpoint_state_migration_missing"),
+        (StateMigrations::new().with("v1", "v2", failing), "checkpoint_state_migration_failed"),
+        (StateMigrations::new().with("v1", "v2", panicking), "checkpoint_state_migration_failed"),
         (twice().with("v1", "v2", same), "checkpoint_state_migration_chain_ambiguous"),
         (
-            Migrations::new()
+            StateMigrations::new()
                 .with("v1", "x", same)
                 .with("v1", "y", same)
                 .with("x", "v2", same)
                 .with("y", "v2", same),
             "checkpoint_state_migration_chain_ambiguous",
         ),
-        (Migrations::new().with("v1", "v2", same), "checkpoint_record_invalid"),
+        (StateMigrations::new().with("v1", "v2", same), "checkpoint_record_invalid"),
     ] {
         let text = migrations.to_string();
         let error = recover(line().state_migrations(migrations), &old()).await.unwrap_err();
@@ -121,7 +121,7 @@ async fn each_way_to_fail_has_its_category() {
 // spec: pipeline-utilities §10.10: the fields of the error of a missing chain.
 #[tokio::test]
 async fn a_missing_chain_names_both_versions_and_what_is_registered() {
-    let migrations = Migrations::new().with("v0", "v2", Ok);
+    let migrations = StateMigrations::new().with("v0", "v2", Ok);
     match recover(line().state_migrations(migrations), &old()).await.unwrap_err() {
         Error::CheckpointMigration { from, to, source } => {
             assert_eq!((from.as_str(), to.as_str()), ("v1", "v2"));
@@ -136,7 +136,7 @@ async fn a_missing_chain_names_both_versions_and_what_is_registered() {
 async fn the_registry_is_not_consulted_when_versions_match() {
     let calls = Arc::new(AtomicU64::new(0));
     let counts = calls.clone();
-    let migrations = Migrations::new().with("v2", "v3", move |state| {
+    let migrations = StateMigrations::new().with("v2", "v3", move |state| {
         counts.fetch_add(1, Ordering::Relaxed);
         Ok(state)
     });
@@ -166,7 +166,7 @@ async fn the_states_around_a_subgraph_are_migrated_as_well() {
         .entry("before");
     let calls = Arc::new(AtomicU64::new(0));
     let counts = calls.clone();
-    let migrations = Migrations::new().with("v1", "v2", move |mut state| {
+    let migrations = StateMigrations::new().with("v1", "v2", move |mut state| {
         counts.fetch_add(1, Ordering::Relaxed);
         state.insert("topic".to_owned(), "migrated".into());
         Ok(state)
@@ -220,11 +220,11 @@ impl Checkpointer for Odd {
 async fn what_a_checkpointer_cannot_do_or_read_has_its_category() {
     let corrupt = || Err(StoreError::Corrupt { what: "a page".into(), source: None });
     let gone = || Err(StoreError::Unavailable { doing: "load", source: "gone".into() });
-    let migration = || Migrations::new().with("v1", "v2", adds("topic", "x"));
+    let migration = || StateMigrations::new().with("v1", "v2", adds("topic", "x"));
     let found: fn() -> StoreResult<Option<CheckpointRecord>> = || Ok(Some(old()));
     for (load, migrates, migrations, category) in [
         (found, false, migration(), "checkpoint_record_invalid"),
-        (found, false, Migrations::new(), "checkpoint_state_migration_missing"),
+        (found, false, StateMigrations::new(), "checkpoint_state_migration_missing"),
         (corrupt, true, migration(), "checkpoint_record_invalid"),
         (gone, true, migration(), "checkpoint_load_failed"),
     ] {
@@ -284,8 +284,8 @@ fn table(diary: &Diary) -> Builder {
         .entry("cells")
         .compile()
         .unwrap();
-    let rows = field("rows", Shape::Int.list().list(), json!([[1, 2, 3], [4, 5, 6]]));
-    over([rows, field("all", Shape::Int.list().list(), json!([]))])
+    let rows = field("rows", FieldShape::Int.list().list(), json!([[1, 2, 3], [4, 5, 6]]));
+    over([rows, field("all", FieldShape::Int.list().list(), json!([]))])
         .fan_out("rows", FanOut::over(&row).items("rows", "items").collect("results", "all"))
         .edge("rows", END)
         .entry("rows")
@@ -391,7 +391,7 @@ async fn progress_that_nobody_took_is_forgotten_when_the_run_goes_on() {
         let first = state.get("round").unwrap().to_json().unwrap() == json!(1);
         if first { Target::End } else { Target::Node("cells".into()) }
     };
-    let row = over([int("round"), field("items", Shape::Int.list(), json!([1, 2])), ints("results")])
+    let row = over([int("round"), field("items", FieldShape::Int.list(), json!([1, 2])), ints("results")])
         .node("look", sets(json!({})))
         .fan_out("cells", FanOut::over(&cell).items("items", "n").collect("out", "results"))
         .conditional_edge("look", later)
@@ -407,7 +407,7 @@ async fn progress_that_nobody_took_is_forgotten_when_the_run_goes_on() {
         let round = crate::fan_out::number(&cx, "round");
         std::future::ready(Ok(crate::rig::update(json!({"round": round + 1}))))
     };
-    let graph = over([int("round"), field("all", Shape::Int.list().list(), json!([]))])
+    let graph = over([int("round"), field("all", FieldShape::Int.list().list(), json!([]))])
         .node("next", count)
         .fan_out("rows", FanOut::over(&row).count(1).input("round", "round").collect("results", "all"))
         .edge("next", "rows")

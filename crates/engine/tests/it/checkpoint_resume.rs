@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use singletree_durable::Checkpointer;
 use singletree_engine::{
-    Backoff, Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, NodeError, NodeResult,
-    Projection, Reducer, Retry, Shape, Snapshot, Target, Update,
+    Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, FieldShape, Graph, NodeError,
+    NodeResult, Projection, Reducer, Retry, RetryBackoff, Snapshot, StateUpdate, Target,
 };
 
 use crate::checkpoint::{Keeper, named, positions, started};
@@ -252,8 +252,8 @@ async fn nested_fan_outs_go_on_by_lineage_wherever_they_die() {
                 .entry("cells")
                 .compile()
                 .unwrap();
-            let rows = field("rows", Shape::Int.list().list(), json!([[1, 2], [3, 4, 5]]));
-            over([rows, field("all", Shape::Int.list().list(), json!([]))])
+            let rows = field("rows", FieldShape::Int.list().list(), json!([[1, 2], [3, 4, 5]]));
+            over([rows, field("all", FieldShape::Int.list().list(), json!([]))])
                 .fan_out(
                     "rows",
                     FanOut::over(&row).concurrency(limit).items("rows", "items").collect("results", "all"),
@@ -289,16 +289,20 @@ async fn what_was_saved_of_another_round_of_an_instance_is_not_taken() {
             if round.as_i64().unwrap() < 2 { Target::Node("next".into()) } else { Target::End }
         };
         let fan = FanOut::over(&cell).concurrency(1).items("items", "n").input("round", "round");
-        let row =
-            over([field("items", Shape::Int.list(), json!([1, 2])), int("n"), int("round"), ints("results")])
-                .node("next", diary.node("next", |cx| json!({"round": number(cx, "round") + 1})))
-                .fan_out("cells", fan.collect("out", "results"))
-                .edge("next", "cells")
-                .conditional_edge("cells", again)
-                .entry("next")
-                .compile()
-                .unwrap();
-        over([field("all", Shape::Int.list().list(), json!([]))])
+        let row = over([
+            field("items", FieldShape::Int.list(), json!([1, 2])),
+            int("n"),
+            int("round"),
+            ints("results"),
+        ])
+        .node("next", diary.node("next", |cx| json!({"round": number(cx, "round") + 1})))
+        .fan_out("cells", fan.collect("out", "results"))
+        .edge("next", "cells")
+        .conditional_edge("cells", again)
+        .entry("next")
+        .compile()
+        .unwrap();
+        over([field("all", FieldShape::Int.list().list(), json!([]))])
             .fan_out("rows", FanOut::over(&row).count(1).collect("results", "all"))
             .edge("rows", END)
             .entry("rows")
@@ -320,11 +324,15 @@ async fn collected_errors_roll_forward() {
         };
         let inner = over([int("n"), int("out")]).node("work", work).edge("work", END).entry("work");
         let fan = FanOut::over(&inner.compile().unwrap()).items("items", "n").collect("out", "results");
-        let items = field("items", Shape::Int.list(), json!([1, 2, 3, 4]));
-        over([items, ints("results"), field("errors", Shape::Any.list(), json!([])).reducer(Reducer::Append)])
-            .fan_out("each", fan.error_policy(ErrorPolicy::Collect).errors_field("errors").concurrency(1))
-            .edge("each", END)
-            .entry("each")
+        let items = field("items", FieldShape::Int.list(), json!([1, 2, 3, 4]));
+        over([
+            items,
+            ints("results"),
+            field("errors", FieldShape::Any.list(), json!([])).reducer(Reducer::Append),
+        ])
+        .fan_out("each", fan.error_policy(ErrorPolicy::Collect).errors_field("errors").concurrency(1))
+        .edge("each", END)
+        .entry("each")
     };
     // A failed node is saved, and so is the error that is made of it.
     assert_eq!(at_every_save(make, Again::Instances).await, 2 * 2 + 2 + 1);
@@ -336,7 +344,7 @@ async fn collected_errors_roll_forward() {
 async fn branches_are_saved_as_one_node() {
     let make = |diary: &Diary| {
         let fan = FanOut::over(&two_steps(diary)).items("items", "n").collect("out", "results");
-        let branch = over([field("items", Shape::Int.list(), json!([1, 2])), ints("results")])
+        let branch = over([field("items", FieldShape::Int.list(), json!([1, 2])), ints("results")])
             .fan_out("each", fan)
             .edge("each", END)
             .entry("each")
@@ -373,13 +381,13 @@ async fn a_budget_of_attempts_begins_anew() {
     };
     let graph = over([int("a")])
         .node("only", work)
-        .node_middleware("only", Retry::new().max_attempts(3).backoff(Backoff::by(|_| Duration::ZERO)))
+        .node_middleware("only", Retry::new().max_attempts(3).backoff(RetryBackoff::by(|_| Duration::ZERO)))
         .edge("only", END)
         .entry("only")
         .checkpointer(keeper.clone())
         .compile()
         .unwrap();
-    graph.invoke(Update::new(), named("one")).await.unwrap_err();
+    graph.invoke(StateUpdate::new(), named("one")).await.unwrap_err();
     let done = graph.recover(&invocation("one"), named("ignored")).await;
     assert_eq!(completed(done), json!({"a": 1}));
     assert_eq!(*seen.lock().unwrap(), [0, 1, 2, 0, 1]);
@@ -402,7 +410,7 @@ async fn what_the_middleware_of_an_instance_contributed_rolls_forward() {
         let inner = over([int("n"), int("out")]).node("work", work).edge("work", END).entry("work");
         let isolation = FailureIsolation::new("two", update(json!({"out": -1})));
         let fan = FanOut::over(&inner.compile().unwrap()).instance_middleware(isolation).concurrency(1);
-        over([field("items", Shape::Int.list(), json!([1, 2, 3])), ints("results")])
+        over([field("items", FieldShape::Int.list(), json!([1, 2, 3])), ints("results")])
             .fan_out("each", fan.items("items", "n").collect("out", "results"))
             .edge("each", END)
             .entry("each")

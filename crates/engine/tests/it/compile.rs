@@ -2,13 +2,13 @@
 
 use serde_json::json;
 use singletree_engine::{
-    END, Error, FieldSpec, Graph, Key, Migrations, ProblemKind, Projection, Reducer, SessionShape, Shape,
-    Snapshot, Target,
+    END, Error, FieldShape, FieldSpec, Graph, GraphProblemKind, KeyExtractor, Projection, Reducer,
+    SessionShape, Snapshot, StateMigrations, Target,
 };
 
 use crate::rig::{Builder, field, int, log, over, sets, text};
 
-fn kinds(builder: Builder) -> Vec<ProblemKind> {
+fn kinds(builder: Builder) -> Vec<GraphProblemKind> {
     match builder.compile() {
         Err(Error::Compile { problems }) => problems.into_iter().map(|it| it.kind).collect(),
         other => panic!("it does not compile, but gave {other:?}"),
@@ -16,7 +16,7 @@ fn kinds(builder: Builder) -> Vec<ProblemKind> {
 }
 
 #[track_caller]
-fn check(builder: Builder, expected: ProblemKind, category: &str) {
+fn check(builder: Builder, expected: GraphProblemKind, category: &str) {
     assert_eq!(kinds(builder), [expected]);
     assert_eq!(expected.category(), category);
 }
@@ -38,50 +38,54 @@ fn around(projection: Projection) -> Builder {
 #[test]
 fn a_reducer_with_impossible_parameters_is_refused() {
     for reducer in [Reducer::BoundedAppend(0), Reducer::BoundedAppend(-3), Reducer::MergeByKey(None)] {
-        let list = field("list", Shape::Any.list(), json!([])).reducer(reducer);
-        check(one(vec![list]), ProblemKind::ReducerConfigurationInvalid, "reducer_configuration_invalid");
+        let list = field("list", FieldShape::Any.list(), json!([])).reducer(reducer);
+        check(
+            one(vec![list]),
+            GraphProblemKind::ReducerConfigurationInvalid,
+            "reducer_configuration_invalid",
+        );
     }
-    let fine = Reducer::MergeByKey(Some(Key::field("id")));
-    assert!(one(vec![field("list", Shape::Any.list(), json!([])).reducer(fine)]).compile().is_ok());
+    let fine = Reducer::MergeByKey(Some(KeyExtractor::field("id")));
+    assert!(one(vec![field("list", FieldShape::Any.list(), json!([])).reducer(fine)]).compile().is_ok());
 }
 
 #[test]
 fn a_field_has_one_reducer() {
     let twice = log("log").reducer(Reducer::LastWriteWins);
-    check(one(vec![twice]), ProblemKind::ConflictingReducers, "conflicting_reducers");
+    check(one(vec![twice]), GraphProblemKind::ConflictingReducers, "conflicting_reducers");
 }
 
 #[test]
 fn a_default_is_of_its_fields_type_and_names_are_declared_once() {
-    let wrong = field("n", Shape::Int, json!("one"));
-    check(one(vec![wrong]), ProblemKind::InvalidDeclaration, "invalid_declaration");
-    check(one(vec![int("n"), text("n")]), ProblemKind::InvalidDeclaration, "invalid_declaration");
+    let wrong = field("n", FieldShape::Int, json!("one"));
+    check(one(vec![wrong]), GraphProblemKind::InvalidDeclaration, "invalid_declaration");
+    check(one(vec![int("n"), text("n")]), GraphProblemKind::InvalidDeclaration, "invalid_declaration");
     let nodes = one(vec![]).node("a", sets(json!({})));
-    check(nodes, ProblemKind::InvalidDeclaration, "invalid_declaration");
+    check(nodes, GraphProblemKind::InvalidDeclaration, "invalid_declaration");
 }
 
 #[test]
 fn an_entry_is_declared_and_is_a_node() {
     let without = over([]).node("a", sets(json!({}))).edge("a", END);
-    check(without, ProblemKind::NoDeclaredEntry, "no_declared_entry");
-    check(one(vec![]).entry("ghost"), ProblemKind::NoDeclaredEntry, "no_declared_entry");
+    check(without, GraphProblemKind::NoDeclaredEntry, "no_declared_entry");
+    check(one(vec![]).entry("ghost"), GraphProblemKind::NoDeclaredEntry, "no_declared_entry");
 }
 
 #[test]
 fn edges_name_declared_nodes_at_both_ends() {
-    check(one(vec![]).edge("ghost", END), ProblemKind::DanglingEdge, "dangling_edge");
+    check(one(vec![]).edge("ghost", END), GraphProblemKind::DanglingEdge, "dangling_edge");
     let to = over([]).node("a", sets(json!({}))).edge("a", "ghost").entry("a");
-    check(to, ProblemKind::DanglingEdge, "dangling_edge");
+    check(to, GraphProblemKind::DanglingEdge, "dangling_edge");
     let declared = over([]).node("a", sets(json!({}))).entry("a");
     let declared = declared.conditional_edge_to("a", [END.into(), Target::from("ghost")], |_: &Snapshot| END);
-    check(declared, ProblemKind::DanglingEdge, "dangling_edge");
+    check(declared, GraphProblemKind::DanglingEdge, "dangling_edge");
 }
 
 #[test]
 fn a_node_has_one_outgoing_edge() {
-    check(one(vec![]).edge("a", END), ProblemKind::MultipleOutgoingEdges, "multiple_outgoing_edges");
+    check(one(vec![]).edge("a", END), GraphProblemKind::MultipleOutgoingEdges, "multiple_outgoing_edges");
     let mixed = one(vec![]).conditional_edge("a", |_: &Snapshot| END);
-    check(mixed, ProblemKind::MultipleOutgoingEdges, "multiple_outgoing_edges");
+    check(mixed, GraphProblemKind::MultipleOutgoingEdges, "multiple_outgoing_edges");
 }
 
 #[test]
@@ -97,13 +101,13 @@ fn projections_and_session_shapes_name_declared_fields() {
     ] {
         check(
             around(projection),
-            ProblemKind::MappingReferencesUndeclaredField,
+            GraphProblemKind::MappingReferencesUndeclaredField,
             "mapping_references_undeclared_field",
         );
     }
     check(
         one(vec![int("x")]).session_shape(SessionShape::fields(["ghost"])),
-        ProblemKind::MappingReferencesUndeclaredField,
+        GraphProblemKind::MappingReferencesUndeclaredField,
         "mapping_references_undeclared_field",
     );
 }
@@ -115,17 +119,17 @@ fn a_projection_has_one_form() {
         Projection::by_name().projects_out([]).outputs([("x", "x")]),
         Projection::by_name().projects_in([]).outputs([]),
     ] {
-        check(around(mixed), ProblemKind::ConflictingProjectionForms, "conflicting_projection_forms");
+        check(around(mixed), GraphProblemKind::ConflictingProjectionForms, "conflicting_projection_forms");
     }
 }
 
 #[test]
 fn every_node_has_a_path_from_the_entry() {
     let island = || one(vec![]).node("b", sets(json!({}))).edge("b", "a");
-    check(island(), ProblemKind::UnreachableNode, "unreachable_node");
+    check(island(), GraphProblemKind::UnreachableNode, "unreachable_node");
     let declared = over([]).node("a", sets(json!({}))).node("b", sets(json!({}))).edge("b", END).entry("a");
     let declared = declared.conditional_edge_to("a", [END.into()], |_: &Snapshot| END);
-    check(declared, ProblemKind::UnreachableNode, "unreachable_node");
+    check(declared, GraphProblemKind::UnreachableNode, "unreachable_node");
     // R20: a function that declares no targets may lead anywhere.
     let opaque = over([]).node("a", sets(json!({}))).node("b", sets(json!({}))).edge("b", END).entry("a");
     assert!(opaque.conditional_edge("a", |_: &Snapshot| END).compile().is_ok());
@@ -136,7 +140,7 @@ fn every_node_has_a_path_from_the_entry() {
 fn all_problems_are_told_in_a_fixed_order() {
     let fields = [
         log("twice").reducer(Reducer::Merge),
-        field("bounded", Shape::Any.list(), json!([])).reducer(Reducer::BoundedAppend(0)),
+        field("bounded", FieldShape::Any.list(), json!([])).reducer(Reducer::BoundedAppend(0)),
     ];
     let builder = over(fields)
         .node("island", sets(json!({})))
@@ -147,22 +151,22 @@ fn all_problems_are_told_in_a_fixed_order() {
     assert_eq!(
         kinds(builder),
         [
-            ProblemKind::ReducerConfigurationInvalid,
-            ProblemKind::ConflictingReducers,
-            ProblemKind::DanglingEdge,
-            ProblemKind::MultipleOutgoingEdges,
-            ProblemKind::ConflictingProjectionForms,
-            ProblemKind::UnreachableNode,
+            GraphProblemKind::ReducerConfigurationInvalid,
+            GraphProblemKind::ConflictingReducers,
+            GraphProblemKind::DanglingEdge,
+            GraphProblemKind::MultipleOutgoingEdges,
+            GraphProblemKind::ConflictingProjectionForms,
+            GraphProblemKind::UnreachableNode,
         ]
     );
     let without_entry = over([]).node("a", sets(json!({}))).edge("a", "ghost");
-    assert_eq!(kinds(without_entry), [ProblemKind::NoDeclaredEntry, ProblemKind::DanglingEdge]);
+    assert_eq!(kinds(without_entry), [GraphProblemKind::NoDeclaredEntry, GraphProblemKind::DanglingEdge]);
 }
 
 // spec: sessions §10, §13
 #[test]
 fn ambiguous_migrations_are_found_before_any_session_is() {
-    let twice = Migrations::new().with("1", "2", Ok).with("1", "2", Ok);
+    let twice = StateMigrations::new().with("1", "2", Ok).with("1", "2", Ok);
     let error = one(vec![]).session_migrations(twice).compile().unwrap_err();
     assert_eq!(error.category(), "session_state_migration_chain_ambiguous");
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use singletree_durable::{BoxFuture, Checkpointer, MemoryStore, TenantId};
 use singletree_engine::{
-    Backoff, Branch, Branches, Ctx, END, FailureIsolation, FanOut, FieldSpec, Graph, InvokeOptions, Next,
-    NodeResult, Projection, Retry, Shape, Signal, Snapshot, Update, around,
+    Branch, Branches, Ctx, END, FailureIsolation, FanOut, FieldShape, FieldSpec, Graph, InvokeOptions, Next,
+    NodeResult, Projection, Retry, RetryBackoff, Signal, Snapshot, StateUpdate, around,
 };
 
 use crate::fan_out::{ints, number};
@@ -70,7 +70,7 @@ impl Heard {
 
     fn retry(&self) -> Retry {
         let heard = self.clone();
-        Retry::new().backoff(Backoff::Constant(std::time::Duration::ZERO)).classifier(move |_, _| {
+        Retry::new().backoff(RetryBackoff::Constant(std::time::Duration::ZERO)).classifier(move |_, _| {
             heard.note();
             true
         })
@@ -80,14 +80,14 @@ impl Heard {
         let heard = self.clone();
         FailureIsolation::by("caught", move |_| {
             heard.note();
-            Ok(Update::new())
+            Ok(StateUpdate::new())
         })
     }
 }
 
 fn fields() -> Vec<FieldSpec> {
-    let items = field("items", Shape::Int.list(), json!([1, 2, 3]));
-    vec![field("ok", Shape::Bool, json!(false)), log("log"), items, ints("results")]
+    let items = field("items", FieldShape::Int.list(), json!([1, 2, 3]));
+    vec![field("ok", FieldShape::Bool, json!(false)), log("log"), items, ints("results")]
 }
 
 fn is_ok(cx: &Ctx<Snapshot>) -> bool {
@@ -122,7 +122,8 @@ impl Combination {
                 }
             }
         };
-        let inner = over([int("n"), field("ok", Shape::Bool, json!(false)), int("out")]).node("work", work);
+        let inner =
+            over([int("n"), field("ok", FieldShape::Bool, json!(false)), int("out")]).node("work", work);
         let inner = if self.wrapped { inner.node_middleware("work", heard.retry()) } else { inner };
         let inner = inner.edge("work", END).entry("work").compile().unwrap();
         let fan = FanOut::over(&inner).items("items", "n").input("ok", "ok").collect("out", "results");
@@ -189,7 +190,7 @@ async fn a_pause_ends_the_same_wherever_it_is_and_whatever_is_around_it() {
     for combination in combinations() {
         let (store, heard) = (MemoryStore::new(), Heard::default());
         let graph = combination.graph(&store, &heard);
-        let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+        let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
         assert_eq!(paused.node_name.as_ref(), "site", "{combination:?}");
         let path = [vec!["sub"; combination.depth], vec!["site"]].concat();
         assert_eq!(paused.namespace.iter().map(AsRef::as_ref).collect::<Vec<_>>(), path, "{combination:?}");
@@ -225,7 +226,7 @@ async fn checkpoints_around_a_pause_lead_where_it_led() {
     for combination in combinations().into_iter().filter(|it| it.saved) {
         let (store, heard) = (MemoryStore::new(), Heard::default());
         let graph = combination.graph(&store, &heard);
-        let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+        let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
         let id = &paused.identity.invocation_id;
         let recovered = graph.recover(id, InvokeOptions::new()).await;
         let recovered = suspended(recovered).identity.invocation_id;
@@ -267,7 +268,7 @@ async fn a_payload_reaches_the_frames_that_declare_its_fields() {
         .subgraph("sub", &middle, crossing())
         .node("show", shows(&["outer", "both"]));
     let graph = outer.edge("sub", "show").edge("show", END).entry("sub").compile().unwrap();
-    let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     let payload = json!({"inner": 1, "middle": 2, "outer": 3, "both": 4, "nobody": 5});
     let ended = graph.resume(&paused.identity.invocation_id, map(payload), InvokeOptions::new()).await;
     let log = json!(["inner 1", "both 4", "middle 0", "outer 3", "both 4"]);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use singletree_durable::BoxError;
 use singletree_engine::{
-    Backoff, Branch, Branches, Ctx, END, ErrorPolicy, FanOut, NodeError, OnEmpty, Retry, Snapshot, Update,
+    Branch, Branches, Ctx, END, EmptyFanOutPolicy, ErrorPolicy, FanOut, NodeError, Retry, RetryBackoff,
+    Snapshot, StateUpdate,
 };
 
 use crate::fan_out::{around, each, number, tenfold};
@@ -23,7 +24,7 @@ async fn told(builder: Builder, given: Value, (key, node, config): (&str, &str, 
 }
 
 fn again() -> Retry {
-    Retry::new().max_attempts(2).backoff(Backoff::Constant(Duration::ZERO)).classifier(|_, _| true)
+    Retry::new().max_attempts(2).backoff(RetryBackoff::Constant(Duration::ZERO)).classifier(|_, _| true)
 }
 
 const ONCE: &[&str] = &["started", "completed"];
@@ -38,7 +39,7 @@ async fn every_event_of_a_fan_out_says_how_it_is_configured() {
     let failing = || {
         let body = |cx: Ctx<Snapshot>| {
             let failed = Err(NodeError::new(format!("no {}", number(&cx, "n"))));
-            std::future::ready(failed as Result<Update, _>)
+            std::future::ready(failed as Result<StateUpdate, _>)
         };
         over([int("n"), int("base"), int("out")]).node("work", body).edge("work", END).entry("work").compile()
     };
@@ -58,7 +59,7 @@ async fn every_event_of_a_fan_out_says_how_it_is_configured() {
         (failing(), three.clone(), config(3, json!(10), "fail_fast")),
         (failing().error_policy(ErrorPolicy::Collect), three.clone(), config(3, json!(10), "collect")),
         (plain(), empty.clone(), config(0, json!(10), "fail_fast")),
-        (plain().on_empty(OnEmpty::Noop), empty, config(0, json!(10), "fail_fast")),
+        (plain().on_empty(EmptyFanOutPolicy::Noop), empty, config(0, json!(10), "fail_fast")),
     ];
     for (fan, given, config) in cases {
         told(around(fan), given, ("fan_out", "each", config), ONCE).await;

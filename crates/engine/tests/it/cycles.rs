@@ -1,7 +1,7 @@
 //! Going on in a cycle: a place is not a set of nodes (R30; pipeline-utilities §10.4, suspension §7).
 
 use serde_json::json;
-use singletree_engine::{Ctx, END, Graph, InvokeOptions, Projection, Signal, Snapshot, Target, Update};
+use singletree_engine::{Ctx, END, Graph, InvokeOptions, Projection, Signal, Snapshot, StateUpdate, Target};
 
 use crate::fan_out::number;
 use crate::rig::{completed, field, int, log, map, over, sets, suspended, update};
@@ -42,11 +42,11 @@ async fn a_pause_in_a_cycle_goes_on_in_its_round() {
             let graph = (0..depth).fold(rounds(3, completes), |inner, _| {
                 let crossing = Projection::by_name().outputs([("log", "log")]);
                 let outer =
-                    over([int("n"), field("go", singletree_engine::Shape::Int, json!(0)), log("log")]);
+                    over([int("n"), field("go", singletree_engine::FieldShape::Int, json!(0)), log("log")]);
                 let outer = outer.node("pre", sets(json!({}))).subgraph("sub", &inner, crossing);
                 outer.edge("pre", "sub").edge("sub", END).entry("pre").compile().unwrap()
             });
-            let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+            let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
             let id = paused.identity.invocation_id;
             for round in 1..3 {
                 let next = graph.resume(&id, map(json!({"go": round})), InvokeOptions::new()).await;

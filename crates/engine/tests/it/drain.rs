@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::{BoxError, BoxFuture};
 use singletree_engine::{
-    Ctx, DrainSummary, END, Event, Graph, InvokeOptions, Observer, Snapshot, Update, current,
+    Ctx, DrainSummary, END, Graph, GraphEvent, InvokeOptions, Observer, Snapshot, StateUpdate, current,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -23,7 +23,7 @@ fn line() -> Builder {
 struct Slow(Duration, Recorder);
 
 impl Observer for Slow {
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             sleep(self.0).await;
             self.1.observe(event).await
@@ -112,7 +112,7 @@ fn draining(
             if found.timeout_reached {
                 left += 100;
             }
-            Ok(Update::new().with_json("v", left.into()))
+            Ok(StateUpdate::new().with_json("v", left.into()))
         }
     };
     over([int("v")]).node("a", sets(json!({}))).node("d", drains).edge("a", "d").edge("d", END).entry("a")
@@ -142,7 +142,7 @@ async fn a_nodes_limit_cancels_nothing() {
 async fn one_invocation_is_drained_by_its_id_and_others_do_not_matter() {
     let graph = line().compile().unwrap();
     slow(&graph, 100);
-    let begin = |id: &str| graph.invoke(Update::new(), InvokeOptions::new().invocation(invocation(id)));
+    let begin = |id: &str| graph.invoke(StateUpdate::new(), InvokeOptions::new().invocation(invocation(id)));
     completed(begin("one").await);
     sleep(millis(450)).await;
     completed(begin("two").await);
@@ -162,7 +162,9 @@ async fn the_graphs_own_drain_is_refused_inside_its_invocations() {
     let inside = slot.clone();
     let drains = move |_| {
         let graph = inside.get().cloned();
-        async move { Ok(Update::new().with_json("v", graph.unwrap().drain(None).await.map_or(1, |_| 2).into())) }
+        async move {
+            Ok(StateUpdate::new().with_json("v", graph.unwrap().drain(None).await.map_or(1, |_| 2).into()))
+        }
     };
     let graph = over([int("v")]).node("a", drains).edge("a", END).entry("a").compile().unwrap();
     graph.attach(Recorder::default());
@@ -174,7 +176,7 @@ async fn the_graphs_own_drain_is_refused_inside_its_invocations() {
 struct Selfish(Graph<Snapshot>, Recorder);
 
 impl Observer for Selfish {
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             let id = &current().ok_or("no invocation")?.invocation_id;
             assert!(!self.0.drain_events_for(id, None).await.timeout_reached);
@@ -205,7 +207,7 @@ async fn dropping_an_invocation_ends_its_queue() {
     let graph = over([int("v")]).node("a", sets(json!({}))).node("stuck", stuck);
     let graph = graph.edge("a", "stuck").edge("stuck", END).entry("a").compile().unwrap();
     let seen = slow(&graph, 10);
-    let mut invoking = Box::pin(graph.invoke(Update::new(), InvokeOptions::new()));
+    let mut invoking = Box::pin(graph.invoke(StateUpdate::new(), InvokeOptions::new()));
     tokio::select! {
         ended = &mut invoking => panic!("{ended:?}"),
         () = reached.notified() => {}
@@ -214,7 +216,7 @@ async fn dropping_an_invocation_ends_its_queue() {
     assert!(pending.await.unwrap().timeout_reached);
     drop(invoking);
     // Given up once by the limit above, so a second invocation shows the orderly end.
-    let mut invoking = Box::pin(graph.invoke(Update::new(), InvokeOptions::new()));
+    let mut invoking = Box::pin(graph.invoke(StateUpdate::new(), InvokeOptions::new()));
     tokio::select! {
         ended = &mut invoking => panic!("{ended:?}"),
         () = reached.notified() => {}
@@ -237,7 +239,7 @@ async fn a_limit_is_a_span_of_time_or_cannot_be_said() {
     assert_eq!(graph.drain(Some(Duration::ZERO)).await.unwrap(), summary(0, false));
     let ended = graph
         .invoke(
-            Update::new(),
+            StateUpdate::new(),
             InvokeOptions::new().observer(Slow(Duration::from_secs(1), Recorder::default())),
         )
         .await;

@@ -1,7 +1,7 @@
 //! Edges: static, conditional, fallible, and those that lead nowhere (graph-engine §2–§4).
 
 use serde_json::{Value, json};
-use singletree_engine::{END, Graph, Route, Snapshot, Target};
+use singletree_engine::{END, Graph, IntoTarget, Snapshot, Target};
 
 use crate::rig::{Builder, described, fail, int, log, over, run, sets};
 
@@ -10,7 +10,7 @@ fn two() -> Builder {
     builder.node("a", sets(json!({"v": 1, "log": ["a"]}))).node("b", sets(json!({"log": ["b"]}))).entry("a")
 }
 
-fn choosing<R: Route>(choose: impl Fn(&Snapshot) -> R + Send + Sync + 'static) -> Graph<Snapshot> {
+fn choosing<R: IntoTarget>(choose: impl Fn(&Snapshot) -> R + Send + Sync + 'static) -> Graph<Snapshot> {
     two().conditional_edge("a", choose).edge("b", END).compile().unwrap()
 }
 

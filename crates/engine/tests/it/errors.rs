@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use singletree_engine::{
-    CustomReducer, END, Error, FieldSpec, Graph, InvokeOptions, NodeError, Reducer, ReducerFault, Shape,
-    Slot, Snapshot, Update, chain,
+    CustomReducer, END, Error, FieldContent, FieldShape, FieldSpec, Graph, InvokeOptions, NodeError, Reducer,
+    ReducerFault, Snapshot, StateUpdate, chain,
 };
 
 use crate::rig::{Builder, described, fail, field, int, log, over, run, sets, text, update};
@@ -27,7 +27,7 @@ struct Down;
 // spec: graph-engine §4
 #[tokio::test]
 async fn a_failed_node_leaves_the_state_before_it_and_its_cause() {
-    let failing = |_| async { Err::<Update, NodeError>(Down.into()) };
+    let failing = |_| async { Err::<StateUpdate, NodeError>(Down.into()) };
     let graph = after_first(vec![]).node("second", failing).compile().unwrap();
     let error = fail(&graph, json!({})).await;
     assert_eq!(
@@ -46,7 +46,7 @@ async fn a_failed_node_leaves_the_state_before_it_and_its_cause() {
 async fn a_node_may_give_its_failure_a_category_and_a_cause() {
     let failing = |_| async {
         let error = NodeError::new("no model").with_category("provider_unavailable").with_cause(Down);
-        Err::<Update, _>(error)
+        Err::<StateUpdate, _>(error)
     };
     let graph = after_first(vec![]).node("second", failing).compile().unwrap();
     let error = fail(&graph, json!({})).await;
@@ -56,7 +56,7 @@ async fn a_node_may_give_its_failure_a_category_and_a_cause() {
 
 #[tokio::test]
 async fn a_panic_is_the_nodes_failure_wherever_it_happens() {
-    let before_the_future = |_| -> std::future::Ready<Result<Update, NodeError>> { panic!("early") };
+    let before_the_future = |_| -> std::future::Ready<Result<StateUpdate, NodeError>> { panic!("early") };
     let graph = after_first(vec![]).node("second", before_the_future).compile().unwrap();
     assert_eq!(chain(&fail(&graph, json!({})).await), "node 'second' failed: panicked: early");
     let inside = |_| async {
@@ -64,7 +64,7 @@ async fn a_panic_is_the_nodes_failure_wherever_it_happens() {
         if true {
             panic!("{}", String::from("late"));
         }
-        Ok(Update::new())
+        Ok(StateUpdate::new())
     };
     let graph = after_first(vec![]).node("second", inside).compile().unwrap();
     let error = fail(&graph, json!({})).await;
@@ -91,7 +91,7 @@ impl CustomReducer for Moody {
     fn name(&self) -> &'static str {
         "moody"
     }
-    fn reduce(&self, _: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+    fn reduce(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         match update.to_json()?.as_str() {
             Some("panic") => panic!("not today"),
             Some("refuse") => Err(ReducerFault::new("no")),
@@ -105,7 +105,7 @@ impl CustomReducer for Moody {
 
 #[tokio::test]
 async fn a_custom_reducer_may_refuse_and_even_panic() {
-    let fields = || vec![field("m", Shape::Any, json!(null)).reducer(Reducer::Custom(Arc::new(Moody)))];
+    let fields = || vec![field("m", FieldShape::Any, json!(null)).reducer(Reducer::Custom(Arc::new(Moody)))];
     let refused = fail(&second(after_first(fields()), json!({"m": "refuse"})), json!({})).await;
     assert_eq!(refused.category(), "reducer_error");
     assert_eq!(
@@ -142,7 +142,7 @@ async fn a_merged_value_of_the_wrong_type_is_a_validation_error() {
 // spec: graph-engine §2: state is validated at entry, before any node.
 #[tokio::test]
 async fn the_initial_state_is_checked_before_any_node_runs() {
-    let must = || vec![FieldSpec::required("must", Shape::Str)];
+    let must = || vec![FieldSpec::required("must", FieldShape::Str)];
     let never = |_| async { panic!("a node ran") };
     let graph =
         over(must().into_iter().chain([int("v"), log("log")])).node("a", never).edge("a", END).entry("a");

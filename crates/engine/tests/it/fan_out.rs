@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Ctx, END, FanOut, Graph, Limits, NodeError, OnEmpty, Reducer, Shape, Snapshot, Update,
+    Ctx, END, EmptyFanOutPolicy, FanOut, FieldShape, Graph, Limits, NodeError, Reducer, Snapshot, StateUpdate,
 };
 
 use crate::rig::{Builder, completed, described, fail, field, int, observed, over, run, sets, text, update};
 
 pub(crate) fn ints(name: &'static str) -> singletree_engine::FieldSpec {
-    field(name, Shape::Int.list(), json!([])).reducer(Reducer::Append)
+    field(name, FieldShape::Int.list(), json!([])).reducer(Reducer::Append)
 }
 
 pub(crate) fn number(cx: &Ctx<Snapshot>, name: &str) -> i64 {
@@ -129,7 +129,7 @@ type NodeErrorless = std::fmt::Error;
 // spec: pipeline-utilities §9.1: an empty fan-out may be declared to be no failure.
 #[tokio::test]
 async fn an_empty_fan_out_may_do_nothing() {
-    let fan = each(&tenfold()).on_empty(OnEmpty::Noop).count_field("count").concurrency(3);
+    let fan = each(&tenfold()).on_empty(EmptyFanOutPolicy::Noop).count_field("count").concurrency(3);
     let graph = around(fan).compile().unwrap();
     let given = json!({"results": [1], "count": 7});
     let (outcome, seen) = observed(&graph, given.clone()).await;
@@ -189,15 +189,15 @@ async fn ten_instances_run_at_once_unless_it_is_declared() {
 // spec: pipeline-utilities §9.3: the parent's reducer gets the engine-made list.
 #[tokio::test]
 async fn any_reducer_that_takes_a_list_collects() {
-    let lists = field("out", Shape::Int.list(), json!([7]));
-    let maps = field("out", Shape::Dict(Box::new(Shape::Int)), json!({"a": 1}));
+    let lists = field("out", FieldShape::Int.list(), json!([7]));
+    let maps = field("out", FieldShape::Dict(Box::new(FieldShape::Int)), json!({"a": 1}));
     let target = |reducer, shape, default| field("results", shape, default).reducer(reducer);
-    let dict = || Shape::Dict(Box::new(Shape::Int));
+    let dict = || FieldShape::Dict(Box::new(FieldShape::Int));
     let cases = [
-        (lists.clone(), target(Reducer::ConcatFlatten, Shape::Int.list(), json!([1])), json!([1, 7, 7])),
-        (lists, target(Reducer::Append, Shape::Int.list().list(), json!([])), json!([[7], [7]])),
+        (lists.clone(), target(Reducer::ConcatFlatten, FieldShape::Int.list(), json!([1])), json!([1, 7, 7])),
+        (lists, target(Reducer::Append, FieldShape::Int.list().list(), json!([])), json!([[7], [7]])),
         (maps, target(Reducer::MergeAll, dict(), json!({"b": 2})), json!({"a": 1, "b": 2})),
-        (int("out"), target(Reducer::LastWriteWins, Shape::Int.list(), json!([5])), json!([0, 0])),
+        (int("out"), target(Reducer::LastWriteWins, FieldShape::Int.list(), json!([5])), json!([0, 0])),
     ];
     for (out, results, expected) in cases {
         let inner = over([out]).node("x", sets(json!({}))).edge("x", END).entry("x").compile().unwrap();
@@ -212,7 +212,7 @@ async fn any_reducer_that_takes_a_list_collects() {
 async fn a_reducer_that_refuses_the_list_is_a_reducer_error() {
     let fan = FanOut::over(&tenfold()).count(2).collect("out", "results");
     // A map that is declared as one is refused when the graph is compiled.
-    let results = field("results", Shape::Any, json!({})).reducer(Reducer::Merge);
+    let results = field("results", FieldShape::Any, json!({})).reducer(Reducer::Merge);
     let graph = over([results]).fan_out("each", fan).edge("each", END).entry("each").compile().unwrap();
     let (outcome, seen) = observed(&graph, json!({})).await;
     let error = outcome.unwrap_err();
@@ -223,7 +223,7 @@ async fn a_reducer_that_refuses_the_list_is_a_reducer_error() {
 // spec: pipeline-utilities §9.1: an item that the inner graph cannot take is that instance's failure.
 #[tokio::test]
 async fn an_item_of_another_type_is_a_failed_instance() {
-    let words = field("items", Shape::Any.list(), json!([]));
+    let words = field("items", FieldShape::Any.list(), json!([]));
     let fan = each(&tenfold());
     let graph = over([words, ints("results")]).fan_out("each", fan).edge("each", END).entry("each");
     let error = fail(&graph.compile().unwrap(), json!({"items": [1, "two"]})).await;
@@ -241,7 +241,7 @@ async fn lists_may_be_items() {
     };
     let inner =
         over([ints("part"), int("out")]).node("sum", sum).edge("sum", END).entry("sum").compile().unwrap();
-    let parts = field("parts", Shape::Int.list().list(), json!([]));
+    let parts = field("parts", FieldShape::Int.list().list(), json!([]));
     let fan = FanOut::over(&inner).items("parts", "part").collect("out", "results");
     let graph = over([parts, ints("results")])
         .fan_out("each", fan)
@@ -255,7 +255,7 @@ async fn lists_may_be_items() {
 // A fan-out is one node of a typed graph, too; a function alone can be fanned out over.
 #[tokio::test]
 async fn a_typed_graph_fans_out_over_a_function() {
-    use singletree_engine::{InvokeOptions, NodeResult, Outcome};
+    use singletree_engine::{InvokeOptions, NodeResult, RunOutcome};
     use singletree_macros::State;
 
     #[derive(Debug, State)]
@@ -287,7 +287,7 @@ async fn a_typed_graph_fans_out_over_a_function() {
         Graph::<Text>::builder().fan_out("each", fan).edge("each", END).entry("each").compile().unwrap();
     let given = Text::update().words(["to".to_owned(), "measure".to_owned()]).at_once(1);
     let outcome = graph.invoke(given, InvokeOptions::new()).await.unwrap();
-    let Outcome::Completed(done) = outcome else { panic!("it completes") };
+    let RunOutcome::Completed(done) = outcome else { panic!("it completes") };
     assert_eq!(done.state.lengths, [2, 7]);
 }
 
@@ -297,7 +297,7 @@ async fn instances_have_a_limit() {
     let fan = FanOut::over(&tenfold()).count_by(|_| Ok::<_, NodeErrorless>(i64::MAX));
     let graph = around(fan)
         .limits(Limits { instances: 5, ..Limits::default() })
-        .middleware(singletree_engine::FailureIsolation::new("never", Update::new()))
+        .middleware(singletree_engine::FailureIsolation::new("never", StateUpdate::new()))
         .compile()
         .unwrap();
     let (outcome, seen) = observed(&graph, json!({})).await;
@@ -332,8 +332,8 @@ async fn a_long_fan_out_lets_others_have_a_turn() {
         async move {
             // The first instance waits for a task that only runs when this one lets it.
             match receiver.lock().await.take() {
-                Some(receiver) => receiver.await.map(|()| Update::new()).map_err(NodeError::from),
-                None => Ok(Update::new()),
+                Some(receiver) => receiver.await.map(|()| StateUpdate::new()).map_err(NodeError::from),
+                None => Ok(StateUpdate::new()),
             }
         }
     };

@@ -1,7 +1,7 @@
 //! Problems and warnings about a fan-out at compile time (pipeline-utilities §§9, 9.3, 9.8).
 
 use serde_json::json;
-use singletree_engine::{Error, FailureIsolation, FanOut, Retry, Shape, Snapshot, Update};
+use singletree_engine::{Error, FailureIsolation, FanOut, FieldShape, Retry, Snapshot, StateUpdate};
 
 use crate::fan_out::{around, each, tenfold};
 use crate::rig::{field, int, over, sets, text, update};
@@ -54,7 +54,7 @@ fn there_is_one_mode() {
 // A list that does not extend cannot collect records.
 #[test]
 fn errors_go_to_a_list_that_extends() {
-    let errors = field("errors", Shape::Any.list(), json!([]));
+    let errors = field("errors", FieldShape::Any.list(), json!([]));
     let fan = FanOut::<Snapshot>::over(&tenfold()).count(1).errors_field("errors");
     let builder = over([errors]).fan_out("each", fan).edge("each", singletree_engine::END).entry("each");
     assert_eq!(builder.compile().unwrap_err().category(), "mapping_references_undeclared_field");
@@ -65,17 +65,17 @@ fn errors_go_to_a_list_that_extends() {
 fn a_fixed_degraded_update_has_what_is_collected() {
     const MISSING: &[&str] = &["fan_out_degraded_update_missing_collect_field"];
     let inner = tenfold();
-    let with = |degraded: Update| each(&inner).instance_middleware(FailureIsolation::new("e", degraded));
+    let with = |degraded: StateUpdate| each(&inner).instance_middleware(FailureIsolation::new("e", degraded));
     check(with(update(json!({"out": 0}))), &[]);
     check(with(update(json!({"n": 0}))), MISSING);
-    check(with(Update::new()).instance_middleware(Retry::new()), MISSING);
-    let by = FailureIsolation::by("e", |_| Ok(Update::new()));
+    check(with(StateUpdate::new()).instance_middleware(Retry::new()), MISSING);
+    let by = FailureIsolation::by("e", |_| Ok(StateUpdate::new()));
     check(each(&inner).instance_middleware(by), &[]);
     // Without a field to collect there is no slot.
     let none = FanOut::over(&inner).count(1);
-    check(none.instance_middleware(FailureIsolation::new("e", Update::new())), &[]);
+    check(none.instance_middleware(FailureIsolation::new("e", StateUpdate::new())), &[]);
     // Around the fan-out as a whole the update is the parent's.
-    let whole = around(each(&inner)).node_middleware("each", FailureIsolation::new("e", Update::new()));
+    let whole = around(each(&inner)).node_middleware("each", FailureIsolation::new("e", StateUpdate::new()));
     assert!(whole.compile().is_ok());
 }
 
@@ -89,7 +89,7 @@ fn round_trips_are_warned_of() {
     };
     let round = |field: &str| vec![("projection_reducer_round_trip", field.to_owned())];
     let lists = || {
-        let fields = [field("list", Shape::Int.list(), json!([])), int("n"), text("t")];
+        let fields = [field("list", FieldShape::Int.list(), json!([])), int("n"), text("t")];
         let builder = over(fields).node("x", sets(json!({}))).edge("x", singletree_engine::END).entry("x");
         FanOut::<Snapshot>::over(&builder.compile().unwrap())
     };
@@ -109,7 +109,7 @@ fn round_trips_are_warned_of() {
     assert_eq!(warned(lists().items("items", "n").collect("n", "results")), []);
     // A reducer that does not merge twice.
     let fan = lists().count(1).input("list", "last").extra_output("last", "list");
-    let last = field("last", Shape::Int.list(), json!([]));
+    let last = field("last", FieldShape::Int.list(), json!([]));
     let graph = over([last]).fan_out("each", fan).edge("each", singletree_engine::END).entry("each");
     assert_eq!(graph.compile().unwrap().warnings(), []);
 }

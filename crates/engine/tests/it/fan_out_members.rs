@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Backoff, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, Next, NodeError, Reducer, Retry, Shape,
-    Snapshot, Update, around,
+    Ctx, END, ErrorPolicy, FailureIsolation, FanOut, FieldShape, Graph, Next, NodeError, Reducer, Retry,
+    RetryBackoff, Snapshot, StateUpdate, around,
 };
 
 use crate::fan_out::{around as outer, each, ints, number};
 use crate::rig::{completed, described, fail, field, int, observed, over, run, text, update};
 
-const NOW: Backoff = Backoff::Constant(Duration::ZERO);
+const NOW: RetryBackoff = RetryBackoff::Constant(Duration::ZERO);
 
 /// An inner graph of two nodes; the second one fails so often for each item.
 fn two_stages(failures: u64) -> Graph<Snapshot> {
@@ -67,7 +67,7 @@ async fn an_exhausted_retry_is_the_instances_failure() {
         (Some("each".into()), "provider_unavailable")
     );
     let collect = fan().error_policy(ErrorPolicy::Collect).errors_field("errors");
-    let errors = field("errors", Shape::Any.list(), json!([])).reducer(Reducer::Append);
+    let errors = field("errors", FieldShape::Any.list(), json!([])).reducer(Reducer::Append);
     let builder = over([ints("items"), ints("results"), errors]).fan_out("each", collect).edge("each", END);
     let done = run(&builder.entry("each").compile().unwrap(), json!({"items": [3]})).await;
     assert_eq!(done["errors"][0]["message"], "3 down");
@@ -109,14 +109,14 @@ async fn middleware_of_the_fan_out_sees_it_as_one() {
 
 /// A fan-out that collects `out` and `note` as anything, with this around its instances.
 fn degrading(isolation: FailureIsolation) -> Graph<Snapshot> {
-    let any = |name| field(name, Shape::Any.list(), json!([])).reducer(Reducer::Append);
+    let any = |name| field(name, FieldShape::Any.list(), json!([])).reducer(Reducer::Append);
     let failing_odd = |cx: Ctx<Snapshot>| async move {
         match number(&cx, "n") % 2 {
             0 => Ok(update(json!({"out": number(&cx, "n"), "note": "fine"}))),
             _ => Err(NodeError::new("odd").with_category("bad")),
         }
     };
-    let fields = [int("n"), int("out"), field("note", Shape::Str, json!("default"))];
+    let fields = [int("n"), int("out"), field("note", FieldShape::Str, json!("default"))];
     let inner = over(fields).node("work", failing_odd).edge("work", END).entry("work").compile().unwrap();
     let fan =
         FanOut::over(&inner).items("items", "n").collect("out", "results").extra_output("notes", "note");
@@ -175,11 +175,11 @@ async fn an_isolated_instance_is_told_with_its_lineage() {
 #[tokio::test]
 async fn a_strict_reducer_refuses_a_null_slot() {
     let down = |_: Ctx<Snapshot>| async { Err(NodeError::new("down")) };
-    let part = || field("out", Shape::Int.list(), json!([]));
+    let part = || field("out", FieldShape::Int.list(), json!([]));
     let inner = over([part()]).node("work", down).edge("work", END).entry("work").compile().unwrap();
-    let isolation = FailureIsolation::by("unit", |_| Ok(Update::new()));
+    let isolation = FailureIsolation::by("unit", |_| Ok(StateUpdate::new()));
     let fan = FanOut::over(&inner).count(1).collect("out", "results").instance_middleware(isolation);
-    let results = field("results", Shape::Int.list(), json!([])).reducer(Reducer::ConcatFlatten);
+    let results = field("results", FieldShape::Int.list(), json!([])).reducer(Reducer::ConcatFlatten);
     let graph = over([results]).fan_out("each", fan).edge("each", END).entry("each").compile().unwrap();
     let error = fail(&graph, json!({})).await;
     assert_eq!(described(&error), ("reducer_error", Some("each".into()), Some(json!({"results": []}))));
@@ -233,7 +233,7 @@ async fn cancelled_siblings_do_not_retry() {
     };
     let inner =
         over([int("n"), int("out")]).node("work", work).edge("work", END).entry("work").compile().unwrap();
-    let long = Retry::new().max_attempts(9).backoff(Backoff::Constant(Duration::from_secs(60)));
+    let long = Retry::new().max_attempts(9).backoff(RetryBackoff::Constant(Duration::from_secs(60)));
     let graph = outer(each(&inner).instance_middleware(long)).compile().unwrap();
     let error = fail(&graph, json!({"items": [0, 1]})).await;
     assert_eq!(error.derived_category(), "fatal");

@@ -5,8 +5,9 @@ use std::task::{Context, Waker};
 
 use serde_json::json;
 use singletree_engine::{
-    Boundary, Ctx, END, ErrorPolicy, FanOut, Frame, Graph, InvokeOptions, Item, Lineage, MemberProgress,
-    Position, Projection, Reducer, Shape, Snapshot, Start, Update, Watch,
+    Ctx, CursorFrame, END, ErrorPolicy, FanOut, FieldShape, FramePosition, Graph, InvokeOptions, Item,
+    LineageBoundary, MemberProgress, NodeLineage, Projection, Reducer, RunMonitor, RunStart, Snapshot,
+    StateUpdate,
 };
 
 use crate::fan_out::{around, each, ints, number, tenfold};
@@ -20,7 +21,7 @@ fn nested(leaf: &Graph<Snapshot>) -> Graph<Snapshot> {
     let mid = mid.compile().unwrap();
     let outer =
         FanOut::over(&mid).items("parts", "part").collect("outs", "all").error_policy(ErrorPolicy::Collect);
-    let lists = |name| field(name, Shape::Int.list().list(), json!([])).reducer(Reducer::Append);
+    let lists = |name| field(name, FieldShape::Int.list().list(), json!([])).reducer(Reducer::Append);
     let builder =
         over([lists("parts"), lists("all")]).fan_out("outer", outer).edge("outer", END).entry("outer");
     builder.compile().unwrap()
@@ -57,12 +58,12 @@ async fn nested_fan_outs_are_told_apart_by_their_lineage() {
 // spec: graph-engine §6: scalars are the innermost; chains are aligned with the namespace.
 #[test]
 fn scalars_and_chains_are_read_off_the_lineage() {
-    let lineage = Lineage::new([
-        Boundary::Instance(2),
-        Boundary::Subgraph,
-        Boundary::Branch("left".into()),
-        Boundary::Instance(0),
-        Boundary::Subgraph,
+    let lineage = NodeLineage::new([
+        LineageBoundary::Instance(2),
+        LineageBoundary::Subgraph,
+        LineageBoundary::Branch("left".into()),
+        LineageBoundary::Instance(0),
+        LineageBoundary::Subgraph,
     ]);
     assert_eq!((lineage.fan_out_index(), lineage.branch_name()), (Some(0), Some("left")));
     let indexes: Vec<_> = lineage.fan_out_index_chain().collect();
@@ -71,8 +72,8 @@ fn scalars_and_chains_are_read_off_the_lineage() {
     assert_eq!(branches, [None, None, Some("left"), None, None]);
     let stored = json!([{"instance": 2}, "subgraph", {"branch": "left"}, {"instance": 0}, "subgraph"]);
     assert_eq!(serde_json::to_value(&lineage).unwrap(), stored);
-    assert_eq!(serde_json::from_value::<Lineage>(stored).unwrap(), lineage);
-    assert_eq!(Lineage::default().fan_out_index(), None);
+    assert_eq!(serde_json::from_value::<NodeLineage>(stored).unwrap(), lineage);
+    assert_eq!(NodeLineage::default().fan_out_index(), None);
 }
 
 // spec: graph-engine §6: a plain subgraph fills its place in the chains with nothing.
@@ -132,7 +133,7 @@ async fn facts_of_instances_are_apart() {
         cx.record("effect", fact.clone()).await?;
         tokio::task::yield_now().await;
         assert_eq!(cx.records(), [("effect".to_owned(), fact)].into());
-        Ok(Update::new())
+        Ok(StateUpdate::new())
     };
     let then = |cx: Ctx<Snapshot>| async move {
         assert_eq!(cx.records(), Default::default());
@@ -155,15 +156,18 @@ async fn a_watch_tells_where_each_instance_stands() {
     let leaf =
         over([int("n"), int("out")]).node("work", halting).edge("work", END).entry("work").compile().unwrap();
     let graph = around(each(&leaf).concurrency(2)).compile().unwrap();
-    let (watch, port) = (Watch::default(), Arc::new(Memory::default()));
-    let start = Start::Fresh { initial: update(json!({"items": [0, 1, 1, 2]})), hook: None };
+    let (watch, port) = (RunMonitor::default(), Arc::new(Memory::default()));
+    let start = RunStart::Fresh { initial: update(json!({"items": [0, 1, 1, 2]})), hook: None };
     let mut running = Box::pin(graph.invoke_kept(port, start, InvokeOptions::new(), &watch));
     assert!(running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let progress = watch.progress().unwrap();
-    assert_eq!(progress.cursor.frames, [Frame { node: "each".into(), at: Position::Before, attempt: 0 }]);
+    assert_eq!(
+        progress.cursor.frames,
+        [CursorFrame { node: "each".into(), at: FramePosition::Before, attempt: 0 }]
+    );
     let [container] = &progress.containers[..] else { panic!("one runs") };
-    assert_eq!((container.namespace.join("/"), &container.lineage), ("each".into(), &Lineage::default()));
-    let member = |(boundary, progress): &(Boundary, MemberProgress)| {
+    assert_eq!((container.namespace.join("/"), &container.lineage), ("each".into(), &NodeLineage::default()));
+    let member = |(boundary, progress): &(LineageBoundary, MemberProgress)| {
         let progress = match progress {
             MemberProgress::NotStarted => json!("not started"),
             MemberProgress::InFlight { frames, states, .. } => {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_durable::{BoxFuture, Positions};
+use singletree_durable::{BoxFuture, PositionHistory};
 use singletree_engine::{
-    Backoff, Ctx, END, Ending, Entered, Error, ErrorPolicy, FailureIsolation, FanOut, Graph, InvokeOptions,
-    Item, NodeError, Outcome, Persist, Progress, Projection, Retry, SessionState, Signal, Snapshot, Standing,
-    Start, Update, Watch,
+    Ctx, END, Error, ErrorPolicy, FailureIsolation, FanOut, Graph, InvokeOptions, Item, NodeError,
+    PersistencePort, Projection, Retry, RetryBackoff, RunEnding, RunEntry, RunMonitor, RunOutcome,
+    RunProgress, RunStart, SessionState, Signal, Snapshot, StateUpdate, StoredRun,
 };
 
 use crate::fan_out::{around, each, ints, number};
@@ -17,7 +17,7 @@ use crate::rig::{Recorder, completed, int, map, over, suspended, update};
 /// A port that keeps the last step and the facts in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    standing: Mutex<Option<Standing>>,
+    standing: Mutex<Option<StoredRun>>,
     pub(crate) facts: Mutex<BTreeMap<String, Item>>,
     /// Whether steps fail.
     pub(crate) broken: bool,
@@ -30,14 +30,14 @@ impl Memory {
     }
 }
 
-impl Persist for Memory {
+impl PersistencePort for Memory {
     fn keeps_steps(&self) -> bool {
         true
     }
 
-    fn enter(&self) -> BoxFuture<'_, Result<Entered, Error>> {
+    fn enter(&self) -> BoxFuture<'_, Result<RunEntry, Error>> {
         let standing = self.standing.lock().unwrap().take();
-        Box::pin(async { Ok(standing.map_or(Entered::Fresh(None), Entered::Standing)) })
+        Box::pin(async { Ok(standing.map_or(RunEntry::Fresh(None), RunEntry::Standing)) })
     }
 
     fn claim(&self) -> BoxFuture<'_, Result<(), Error>> {
@@ -48,19 +48,19 @@ impl Persist for Memory {
         Box::pin(async { Ok(()) })
     }
 
-    fn step(&self, progress: Progress) -> BoxFuture<'_, Result<(), Error>> {
+    fn step(&self, progress: RunProgress) -> BoxFuture<'_, Result<(), Error>> {
         if self.broken {
             return Box::pin(async { Err(Error::Record { source: "disk full".into() }) });
         }
         let fields = |it: &Snapshot| it.fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
         let frames = progress.frames.iter().map(fields).collect();
-        let standing = Standing {
+        let standing = StoredRun {
             identity: None,
             cursor: progress.cursor,
             frames,
             records: BTreeMap::new(),
             containers: Vec::new(),
-            completed: Positions::new(),
+            completed: PositionHistory::new(),
         };
         *self.standing.lock().unwrap() = Some(standing);
         self.facts.lock().unwrap().clear();
@@ -72,7 +72,7 @@ impl Persist for Memory {
         Box::pin(async { Ok(()) })
     }
 
-    fn end<'a>(&'a self, _: Ending<'a>) -> BoxFuture<'a, Result<(), Error>> {
+    fn end<'a>(&'a self, _: RunEnding<'a>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async { Ok(()) })
     }
 }
@@ -97,7 +97,7 @@ fn asking(completed: bool) -> Graph<Snapshot> {
 pub(crate) async fn pause(
     graph: &Graph<Snapshot>,
     given: Value,
-) -> (singletree_engine::Suspended<Snapshot>, Recorder) {
+) -> (singletree_engine::SuspendedRun<Snapshot>, Recorder) {
     let seen = Recorder::default();
     let options = InvokeOptions::new().observer(seen.clone());
     let paused = suspended(graph.invoke(update(given), options).await);
@@ -183,7 +183,7 @@ async fn of_nested_fan_outs_the_outermost_suspends() {
     let inner = FanOut::over(&asking(true)).items("part", "n").collect("out", "outs");
     let mid = over([ints("part"), ints("outs")]).fan_out("inner", inner).edge("inner", END).entry("inner");
     let outer = FanOut::over(&mid.compile().unwrap()).items("parts", "part").collect("outs", "all");
-    let lists = |name| crate::rig::field(name, singletree_engine::Shape::Any.list(), json!([]));
+    let lists = |name| crate::rig::field(name, singletree_engine::FieldShape::Any.list(), json!([]));
     let all = lists("all").reducer(singletree_engine::Reducer::Append);
     let graph = over([lists("parts"), all]).fan_out("outer", outer).edge("outer", END).entry("outer");
     let (paused, seen) = pause(&graph.compile().unwrap(), json!({"parts": [[4], [5, 1, 6], [7]]})).await;
@@ -206,7 +206,7 @@ async fn an_instance_of_a_collecting_fan_out_cannot_suspend() {
     let fan = each(&asking(true))
         .error_policy(ErrorPolicy::Collect)
         .instance_middleware(FailureIsolation::new("never", update(json!({"out": 0}))));
-    let graph = around(fan).middleware(FailureIsolation::new("never", Update::new())).compile().unwrap();
+    let graph = around(fan).middleware(FailureIsolation::new("never", StateUpdate::new())).compile().unwrap();
     let (outcome, seen) = crate::rig::observed(&graph, json!({"items": [0, 1, 2]})).await;
     assert_eq!(outcome.unwrap_err().category(), "suspension_in_unsupported_context");
     let told = [
@@ -225,7 +225,7 @@ async fn an_instance_of_a_collecting_fan_out_cannot_suspend() {
 async fn middleware_around_a_suspending_instance_is_dropped() {
     let never = || FailureIsolation::new("never", update(json!({"out": 0})));
     let fan = each(&asking(true)).instance_middleware(never()).instance_middleware(Retry::new());
-    let whole = FailureIsolation::new("never", Update::new());
+    let whole = FailureIsolation::new("never", StateUpdate::new());
     let graph = around(fan).middleware(whole).middleware(Retry::new()).compile().unwrap();
     let (paused, seen) = pause(&graph, json!({"items": [1, 0]})).await;
     assert_eq!(paused.descriptor.metadata, Some(json!({"kind": "approval", "fan_out_index": 0})));
@@ -301,24 +301,26 @@ async fn after_a_crash_each_instance_finds_its_facts() {
         over([int("n"), int("out")]).node("work", work).edge("work", END).entry("work").compile().unwrap();
     let fields = || [ints("items"), ints("results"), int("count"), int("base"), ints("more")];
     let graph = over(fields())
-        .node("first", |_: Ctx<Snapshot>| async { Ok(Update::new()) })
+        .node("first", |_: Ctx<Snapshot>| async { Ok(StateUpdate::new()) })
         .fan_out("each", each(&leaf))
         .edge("first", "each")
         .edge("each", END)
         .entry("first")
         .compile()
         .unwrap();
-    let (port, watch) = (Arc::new(Memory::default()), Watch::default());
-    let start = Start::Fresh { initial: update(json!({"items": [1, 2, 3]})), hook: None };
+    let (port, watch) = (Arc::new(Memory::default()), RunMonitor::default());
+    let start = RunStart::Fresh { initial: update(json!({"items": [1, 2, 3]})), hook: None };
     let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
     let facts = port.facts.lock().unwrap().clone();
     let names: Vec<_> = facts.keys().cloned().collect();
     assert_eq!(names, ["each[0]/work#0:done", "each[1]/work#0:done"]);
     port.recall(facts);
-    let outcome =
-        graph.invoke_kept(port, Start::Recover, InvokeOptions::new(), &Watch::default()).await.unwrap();
-    let Outcome::Completed(done) = outcome else { panic!("it completes") };
+    let outcome = graph
+        .invoke_kept(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
+        .await
+        .unwrap();
+    let RunOutcome::Completed(done) = outcome else { panic!("it completes") };
     assert_eq!(crate::rig::state(&done.state)["results"], json!([1, 2, 3]));
 }
 
@@ -337,8 +339,8 @@ async fn facts_are_of_one_execution() {
     let leaf =
         over([int("n"), int("out")]).node("work", work).edge("work", "work").entry("work").compile().unwrap();
     let graph = around(each(&leaf)).compile().unwrap();
-    let (port, watch) = (Arc::new(Memory::default()), Watch::default());
-    let start = Start::Fresh { initial: update(json!({"items": [7]})), hook: None };
+    let (port, watch) = (Arc::new(Memory::default()), RunMonitor::default());
+    let start = RunStart::Fresh { initial: update(json!({"items": [7]})), hook: None };
     let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
     let facts = port.facts.lock().unwrap().clone();
@@ -352,7 +354,7 @@ async fn a_retried_instance_finds_facts_of_what_had_not_completed_alone() {
     let works = |cx: Ctx<Snapshot>| async move {
         assert_eq!(cx.records(), BTreeMap::new());
         cx.record("turn", Item::from_json(1.into())).await?;
-        Ok(Update::new())
+        Ok(StateUpdate::new())
     };
     let fails = |cx: Ctx<Snapshot>| async move {
         assert_eq!(cx.records().len(), cx.attempt_index() as usize);
@@ -365,7 +367,7 @@ async fn a_retried_instance_finds_facts_of_what_had_not_completed_alone() {
     };
     let leaf = over([int("n"), int("out")]).node("works", works).node("fails", fails).edge("works", "fails");
     let leaf = leaf.edge("fails", END).entry("works").compile().unwrap();
-    let retry = Retry::new().backoff(Backoff::Constant(std::time::Duration::ZERO));
+    let retry = Retry::new().backoff(RetryBackoff::Constant(std::time::Duration::ZERO));
     let graph = around(each(&leaf).instance_middleware(retry)).compile().unwrap();
     assert_eq!(crate::rig::run(&graph, json!({"items": [7]})).await["results"], json!([5]));
 }
@@ -391,25 +393,28 @@ async fn after_a_crash_attempts_begin_anew_where_the_run_stood() {
         .subgraph("sub", &inner, Projection::by_name())
         .edge("sub", END)
         .entry("sub")
-        .middleware(Retry::new().backoff(Backoff::Constant(std::time::Duration::ZERO)))
+        .middleware(Retry::new().backoff(RetryBackoff::Constant(std::time::Duration::ZERO)))
         .compile()
         .unwrap();
     let port = Arc::new(Memory::default());
-    let start = Start::Fresh { initial: Update::new(), hook: None };
-    let watch = Watch::default();
+    let start = RunStart::Fresh { initial: StateUpdate::new(), hook: None };
+    let watch = RunMonitor::default();
     let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
-    let attempts = |it: &Standing| it.cursor.frames.iter().map(|it| it.attempt).collect::<Vec<_>>();
+    let attempts = |it: &StoredRun| it.cursor.frames.iter().map(|it| it.attempt).collect::<Vec<_>>();
     assert_eq!(port.standing.lock().unwrap().as_ref().map(attempts), Some(vec![1, 0]));
-    let outcome =
-        graph.invoke_kept(port, Start::Recover, InvokeOptions::new(), &Watch::default()).await.unwrap();
+    let outcome = graph
+        .invoke_kept(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
+        .await
+        .unwrap();
     assert_eq!(crate::rig::state(outcome.state()), json!({"n": 6, "out": 0}));
 }
 
 // ADR 0003: a step that cannot be recorded ends the invocation, whoever catches errors around it.
 #[tokio::test]
 async fn a_failed_step_passes_every_catcher() {
-    let inner = over([int("n")]).node("a", |_: Ctx<Snapshot>| async { Ok(Update::new()) }).edge("a", END);
+    let inner =
+        over([int("n")]).node("a", |_: Ctx<Snapshot>| async { Ok(StateUpdate::new()) }).edge("a", END);
     let graph = over([int("n")])
         .subgraph("sub", &inner.entry("a").compile().unwrap(), Projection::by_name())
         .edge("sub", END)
@@ -419,8 +424,8 @@ async fn a_failed_step_passes_every_catcher() {
         .compile()
         .unwrap();
     let port = Arc::new(Memory { broken: true, ..Memory::default() });
-    let start = Start::Fresh { initial: Update::new(), hook: None };
-    let ended = graph.invoke_kept(port, start, InvokeOptions::new(), &Watch::default()).await;
+    let start = RunStart::Fresh { initial: StateUpdate::new(), hook: None };
+    let ended = graph.invoke_kept(port, start, InvokeOptions::new(), &RunMonitor::default()).await;
     assert_eq!(ended.unwrap_err().category(), "checkpoint_save_failed");
 }
 
@@ -440,7 +445,7 @@ async fn a_task_left_behind_by_an_instance_asks_too_late() {
                     )
                 });
             }
-            Ok(Update::new())
+            Ok(StateUpdate::new())
         }
     };
     let leaf =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_engine::{
-    Ctx, END, ErrorPolicy, FanOut, Graph, NodeError, Reducer, Retry, Shape, Snapshot, classify,
+    Ctx, END, ErrorPolicy, FanOut, FieldShape, Graph, NodeError, Reducer, Retry, Snapshot, classify,
 };
 
 use crate::fan_out::{around, each, ints, number};
@@ -81,8 +81,8 @@ async fn a_retry_around_the_fan_out_does_not_retry_what_failed_inside_it() {
 // spec: pipeline-utilities §9.5: all run to their end; failed ones have no slot; the records are in order.
 #[tokio::test(start_paused = true)]
 async fn collected_failures_leave_out_their_slots() {
-    let errors =
-        field("errors", Shape::Dict(Box::new(Shape::Str)).list(), json!([])).reducer(Reducer::Append);
+    let errors = field("errors", FieldShape::Dict(Box::new(FieldShape::Str)).list(), json!([]))
+        .reducer(Reducer::Append);
     let build = |fan: FanOut<Snapshot>| {
         let fan = fan.error_policy(ErrorPolicy::Collect).count_field("count").extra_output("more", "n");
         let fields = [ints("items"), ints("results"), int("count"), ints("more"), errors.clone()];

@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_engine::{
-    Backoff, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, NodeError, Reducer, Retry, Shape,
-    Snapshot,
+    Ctx, END, ErrorPolicy, FailureIsolation, FanOut, FieldShape, Graph, NodeError, Reducer, Retry,
+    RetryBackoff, Snapshot,
 };
 
 use crate::fan_out::ints;
@@ -58,7 +58,7 @@ fn graph(case: &Case, running: &Arc<[AtomicUsize; 2]>) -> Graph<Snapshot> {
     let inner =
         over([int("n"), int("out")]).node("work", work).edge("work", END).entry("work").compile().unwrap();
     let policy = if case.collect { ErrorPolicy::Collect } else { ErrorPolicy::FailFast };
-    let retry = Retry::new().max_attempts(case.attempts).backoff(Backoff::Constant(Duration::ZERO));
+    let retry = Retry::new().max_attempts(case.attempts).backoff(RetryBackoff::Constant(Duration::ZERO));
     let fan = FanOut::over(&inner)
         .items("items", "n")
         .collect("out", "results")
@@ -70,7 +70,7 @@ fn graph(case: &Case, running: &Arc<[AtomicUsize; 2]>) -> Graph<Snapshot> {
         true => fan.instance_middleware(FailureIsolation::new("unit", update(json!({"out": -1})))),
         false => fan,
     };
-    let errors = field("errors", Shape::Int.list(), json!([])).reducer(Reducer::Append);
+    let errors = field("errors", FieldShape::Int.list(), json!([])).reducer(Reducer::Append);
     let builder =
         over([ints("items"), ints("results"), errors]).fan_out("each", fan.instance_middleware(retry));
     builder.edge("each", END).entry("each").compile().unwrap()

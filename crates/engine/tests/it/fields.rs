@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use singletree_engine::{
-    Ctx, Declared, END, Graph, InvokeOptions, Json, ListOf, NodeResult, Outcome, Reducer, Shape, Update,
-    chain,
+    Ctx, DeclaredState, END, FieldShape, Graph, InvokeOptions, JsonField, NodeResult, Reducer, RunOutcome,
+    SharedList, StateUpdate, chain,
 };
 use singletree_macros::State;
 
@@ -36,10 +36,10 @@ struct Everything {
     scores: BTreeMap<String, f64>,
     floats: Vec<f64>,
     nested: Vec<Vec<i64>>,
-    point: Json<Point>,
-    points: Json<Vec<Point>>,
+    point: JsonField<Point>,
+    points: JsonField<Vec<Point>>,
     #[state(append)]
-    long: ListOf<Point>,
+    long: SharedList<Point>,
 }
 
 async fn idle(_: Ctx<Everything>) -> NodeResult<Everything> {
@@ -50,10 +50,10 @@ fn graph() -> Graph<Everything> {
     Graph::<Everything>::builder().node("a", idle).edge("a", END).entry("a").compile().unwrap()
 }
 
-async fn run(initial: Update) -> Result<Everything, singletree_engine::Error> {
+async fn run(initial: StateUpdate) -> Result<Everything, singletree_engine::Error> {
     match graph().invoke(initial, InvokeOptions::new()).await? {
-        Outcome::Completed(done) => Ok(done.state),
-        Outcome::Suspended(_) => panic!("it does not suspend"),
+        RunOutcome::Completed(done) => Ok(done.state),
+        RunOutcome::Suspended(_) => panic!("it does not suspend"),
     }
 }
 
@@ -61,12 +61,12 @@ fn point(x: f64) -> Point {
     Point { x, tags: vec!["t".into()] }
 }
 
-fn whole() -> Update {
+fn whole() -> StateUpdate {
     let update = Everything::update().flag(true).small(-1).count(u64::MAX).real(1.5).name("n").maybe(2.5);
     let update = update.maybe_list(vec!["a".to_owned()]).any(json!([1, {"a": 2}])).maybe_any(json!([1]));
     let update = update.record(map(json!({"k": null}))).scores(BTreeMap::from([("s".into(), 0.5)]));
-    let update = update.floats(vec![1.0]).nested(vec![vec![1], vec![]]).point(Json(point(1.0)));
-    update.points(Json(vec![point(2.0)])).long([point(3.0)]).into()
+    let update = update.floats(vec![1.0]).nested(vec![vec![1], vec![]]).point(JsonField(point(1.0)));
+    update.points(JsonField(vec![point(2.0)])).long([point(3.0)]).into()
 }
 
 #[tokio::test]
@@ -81,9 +81,9 @@ async fn what_is_written_is_read_typed_and_from_a_store() {
     let build = || {
         Graph::<Everything>::builder().node("a", idle).edge("a", END).entry("a").session_store(store.clone())
     };
-    for initial in [whole(), Update::new()] {
+    for initial in [whole(), StateUpdate::new()] {
         let options = InvokeOptions::new().session(session("s"));
-        let Outcome::Completed(done) = build().compile().unwrap().invoke(initial, options).await.unwrap()
+        let RunOutcome::Completed(done) = build().compile().unwrap().invoke(initial, options).await.unwrap()
         else {
             panic!("it completes");
         };
@@ -94,11 +94,14 @@ async fn what_is_written_is_read_typed_and_from_a_store() {
 
 #[tokio::test]
 async fn defaults_are_what_the_types_say() {
-    let fresh = run(Update::new()).await.unwrap();
+    let fresh = run(StateUpdate::new()).await.unwrap();
     assert_eq!((fresh.maybe, fresh.maybe_list, fresh.any, fresh.maybe_any), (None, None, json!(null), None));
     assert_eq!((fresh.point.0, fresh.long.len()), (Point::default(), 0));
     let schema = Everything::schema();
-    assert_eq!(*schema.field("maybe_list").unwrap().shape(), Shape::Optional(Box::new(Shape::Str.list())));
+    assert_eq!(
+        *schema.field("maybe_list").unwrap().shape(),
+        FieldShape::Optional(Box::new(FieldShape::Str.list()))
+    );
     assert_eq!(schema.field("long").unwrap().merge_by().name(), Reducer::Append.name());
 }
 
@@ -106,13 +109,13 @@ async fn defaults_are_what_the_types_say() {
 #[tokio::test]
 async fn numbers_that_json_cannot_hold_are_refused() {
     let update = Everything::update;
-    let cases: [(&str, Update); 7] = [
+    let cases: [(&str, StateUpdate); 7] = [
         ("real", update().real(f64::NAN).into()),
         ("maybe", update().maybe(f64::INFINITY).into()),
         ("scores", update().scores(BTreeMap::from([("s".into(), f64::NEG_INFINITY)])).into()),
         ("floats", update().floats(vec![1.0, f64::NAN]).into()),
-        ("point", update().point(Json(point(f64::NAN))).into()),
-        ("points", update().points(Json(vec![point(f64::NAN)])).into()),
+        ("point", update().point(JsonField(point(f64::NAN))).into()),
+        ("points", update().points(JsonField(vec![point(f64::NAN)])).into()),
         ("long", update().long([point(f64::NAN)]).into()),
     ];
     for (field, bad) in cases {
@@ -124,7 +127,7 @@ async fn numbers_that_json_cannot_hold_are_refused() {
     // The same from a node, where the place is named, too.
     let node = |_: Ctx<Everything>| async { Ok(Everything::update().long([point(1.0), point(f64::NAN)])) };
     let graph = Graph::<Everything>::builder().node("a", node).edge("a", END).entry("a").compile().unwrap();
-    let error = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap_err();
+    let error = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(
         chain(&error),
         "the state is not valid after node 'a': field 'long': element 1: NaN is no JSON number"
@@ -186,9 +189,9 @@ struct Forgetful {
 #[derive(Debug, State)]
 #[state(engine = singletree_engine)]
 struct Memory {
-    known: Json<Option<Forgetful>>,
+    known: JsonField<Option<Forgetful>>,
     #[state(append)]
-    all: ListOf<Forgetful>,
+    all: SharedList<Forgetful>,
 }
 
 // Such a type works until another process reads the stored value.
@@ -197,13 +200,13 @@ async fn a_type_that_does_not_read_what_it_writes_is_found_at_its_first_write() 
     type Written = fn() -> MemoryUpdate;
     assert_eq!(Forgetful { needed: 1 }.needed, 1);
     let writes: [Written; 2] = [
-        || Memory::update().known(Json(Some(Forgetful { needed: 1 }))),
+        || Memory::update().known(JsonField(Some(Forgetful { needed: 1 }))),
         || Memory::update().all([Forgetful { needed: 1 }]),
     ];
     for write in writes {
         let builder = Graph::<Memory>::builder().node("a", move |_: Ctx<Memory>| async move { Ok(write()) });
         let graph = builder.edge("a", END).entry("a").compile().unwrap();
-        let failed = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap_err();
+        let failed = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
         assert_eq!(failed.category(), "state_validation_error");
         let told = chain(&failed);
         assert!(told.contains("its type does not read what it writes"), "{told}");

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use singletree_durable::{BoxError, BoxFuture};
 use singletree_engine::{
-    Ctx, END, Event, Graph, Identity, InvokeOptions, Observer, Outcome, Snapshot, Update, current,
-    current_metadata,
+    Ctx, END, Graph, GraphEvent, Identity, InvokeOptions, Observer, RunOutcome, Snapshot, StateUpdate,
+    current, current_metadata,
 };
 
 use crate::rig::{Builder, Counting, completed, int, invocation, over, session, sets};
@@ -16,7 +16,7 @@ fn one() -> Builder {
 }
 
 async fn identity(graph: &Graph<Snapshot>, options: InvokeOptions) -> Identity {
-    graph.invoke(Update::new(), options).await.unwrap().identity().clone()
+    graph.invoke(StateUpdate::new(), options).await.unwrap().identity().clone()
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ impl Looks {
 }
 
 impl Observer for Looks {
-    fn observe<'a>(&'a self, _: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         self.look("observer");
         Box::pin(async { Ok(()) })
     }
@@ -75,7 +75,7 @@ async fn the_running_invocation_can_be_read_where_it_runs_and_nowhere_else() {
             tokio::task::yield_now().await;
             looks.look("node");
             assert_eq!(cx.metadata().get("k"), Some(&json!([1, 2])));
-            Ok(Update::new())
+            Ok(StateUpdate::new())
         }
     };
     let choose = move |_: &Snapshot| {
@@ -86,7 +86,7 @@ async fn the_running_invocation_can_be_read_where_it_runs_and_nowhere_else() {
     graph.attach(looks.clone());
     looks.look("before");
     let options = InvokeOptions::new().session(session("s")).metadata("k", json!([1, 2]));
-    completed(graph.invoke(Update::new(), options).await);
+    completed(graph.invoke(StateUpdate::new(), options).await);
     looks.look("after");
     graph.drain(None).await.unwrap();
     let mut seen = looks.0.lock().unwrap().clone();
@@ -123,12 +123,12 @@ async fn an_invocation_inside_a_node_does_not_show_the_outer_one() {
     let invokes = move |_| {
         let inner = inner.clone();
         async move {
-            inner.invoke(Update::new(), InvokeOptions::new().session(session("inner"))).await?;
-            Ok(Update::new())
+            inner.invoke(StateUpdate::new(), InvokeOptions::new().session(session("inner"))).await?;
+            Ok(StateUpdate::new())
         }
     };
     let outer = over([int("v")]).node("a", invokes).edge("a", END).entry("a").compile().unwrap();
-    completed(outer.invoke(Update::new(), InvokeOptions::new().session(session("outer"))).await);
+    completed(outer.invoke(StateUpdate::new(), InvokeOptions::new().session(session("outer"))).await);
     assert_eq!(*looks.0.lock().unwrap(), [json!(["inner", "inner", {}])]);
 }
 
@@ -150,7 +150,8 @@ async fn metadata_is_checked_before_anything_else_is_done() {
         ("k", json!([[1]])),
         ("k", json!([null])),
     ] {
-        let refused = graph.invoke(Update::new(), InvokeOptions::new().metadata(key, value.clone())).await;
+        let refused =
+            graph.invoke(StateUpdate::new(), InvokeOptions::new().metadata(key, value.clone())).await;
         assert_eq!(refused.unwrap_err().category(), "invalid_argument", "{key}: {value}");
     }
     let graph = one().compile().unwrap();
@@ -158,6 +159,6 @@ async fn metadata_is_checked_before_anything_else_is_done() {
         [json!("a"), json!(1), json!(1.5), json!(true), json!([]), json!(["a", "b"]), json!([1.5, 2.5])]
     {
         let options = InvokeOptions::new().metadata("openarmature", value.clone()).metadata("steps", value);
-        assert!(matches!(graph.invoke(Update::new(), options).await, Ok(Outcome::Completed(_))));
+        assert!(matches!(graph.invoke(StateUpdate::new(), options).await, Ok(RunOutcome::Completed(_))));
     }
 }

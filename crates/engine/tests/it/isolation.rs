@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Backoff, Classification, END, FailureIsolation, Link, NodeError, Observer, Phase, Projection, Retry,
-    Subscription, Update, classify,
+    AttemptPhase, Classification, END, ErrorLink, FailureIsolation, NodeError, Observer, Projection, Retry,
+    RetryBackoff, StateUpdate, Subscription, classify,
 };
 
 use crate::rig::{Builder, Recorder, completed, fail, flaky, int, observed, over, run, text, update};
@@ -15,7 +15,7 @@ fn failing(category: &'static str) -> Builder {
     over([int("v"), text("t")]).node("a", flaky(category, 9, json!({}))).edge("a", END).entry("a")
 }
 
-fn degraded() -> Update {
+fn degraded() -> StateUpdate {
     update(json!({"t": "degraded"}))
 }
 
@@ -48,7 +48,7 @@ async fn a_caught_failure_is_replaced_and_told() {
 async fn isolation_outside_of_a_retry_catches_the_last_attempt() {
     let graph = failing("provider_unavailable")
         .node_middleware("a", FailureIsolation::new("gone", degraded()))
-        .node_middleware("a", Retry::new().max_attempts(2).backoff(Backoff::Constant(Duration::ZERO)))
+        .node_middleware("a", Retry::new().max_attempts(2).backoff(RetryBackoff::Constant(Duration::ZERO)))
         .compile()
         .unwrap();
     let (outcome, seen) = observed(&graph, json!({})).await;
@@ -119,7 +119,9 @@ async fn observers_of_any_phase_hear_of_a_catch() {
     let graph = failing("bad").middleware(FailureIsolation::new("told", degraded())).compile().unwrap();
     let seen = Recorder::default();
     graph.attach(
-        Subscription::shared(Arc::new(seen.clone()) as Arc<dyn Observer>).phases([Phase::Suspended]).unwrap(),
+        Subscription::shared(Arc::new(seen.clone()) as Arc<dyn Observer>)
+            .phases([AttemptPhase::Suspended])
+            .unwrap(),
     );
     run(&graph, json!({})).await;
     graph.drain(None).await.unwrap();
@@ -170,7 +172,7 @@ impl std::error::Error for Ouroboros {
 // spec: pipeline-utilities §6.4: the outermost link with a category, else the outermost link; the walk ends.
 #[test]
 fn classification_walks_the_causes_once() {
-    let link = |category: Option<&str>, message: &str| Link {
+    let link = |category: Option<&str>, message: &str| ErrorLink {
         category: category.map(str::to_owned),
         message: message.into(),
         carrier: false,

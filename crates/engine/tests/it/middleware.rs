@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::BoxFuture;
 use singletree_engine::{
-    Ctx, END, Error, Middleware, Next, NodeError, NodeResult, Problem, ProblemKind, Projection, Signal, Site,
-    Snapshot, Update, around, suspend,
+    Ctx, END, Error, GraphProblem, GraphProblemKind, Middleware, MiddlewareSite, Next, NodeError, NodeResult,
+    Projection, Signal, Snapshot, StateUpdate, around, suspend,
 };
 
 use crate::rig::{
@@ -23,11 +23,11 @@ impl Middleware for Marks {
         &'a self,
         state: &'a Snapshot,
         mut next: Next<'a>,
-    ) -> BoxFuture<'a, Result<Update, NodeError>> {
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let inner = next.run(state).await?;
             let mut log = vec![json!(format!("{}.in", self.0))];
-            let mut rest = Update::new();
+            let mut rest = StateUpdate::new();
             for (name, slot) in inner.entries() {
                 match slot.as_list() {
                     Some(list) => log.extend(list.iter().map(|it| it.json().unwrap().clone())),
@@ -299,11 +299,11 @@ async fn a_pause_drops_the_chain_where_it_stands() {
         .entry("a")
         .middleware(wraps)
         .middleware(singletree_engine::Retry::new())
-        .middleware(singletree_engine::FailureIsolation::new("never", Update::new()))
+        .middleware(singletree_engine::FailureIsolation::new("never", StateUpdate::new()))
         .compile()
         .unwrap();
     graph.attach(book.clone());
-    let paused = suspended(graph.invoke(Update::new(), Default::default()).await);
+    let paused = suspended(graph.invoke(StateUpdate::new(), Default::default()).await);
     assert_eq!(*notes.lock().unwrap(), ["before"]);
     // Gone on with after the node: its chain is over (suspension §3).
     let resumed =
@@ -329,7 +329,7 @@ async fn a_middleware_that_suspends_ends_the_invocation() {
         });
         let graph = one(sets(json!({"v": 1})))
             .middleware(recovering())
-            .middleware(singletree_engine::FailureIsolation::new("never", Update::new()))
+            .middleware(singletree_engine::FailureIsolation::new("never", StateUpdate::new()))
             .middleware(asks)
             .compile()
             .unwrap();
@@ -349,13 +349,13 @@ impl Middleware for Nowhere {
         &'a self,
         state: &'a Snapshot,
         mut next: Next<'a>,
-    ) -> BoxFuture<'a, Result<Update, NodeError>> {
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move { next.run(state).await })
     }
 
-    fn place(&self, site: &Site<'_>) -> Result<Option<Arc<dyn Middleware>>, Problem> {
+    fn place(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         let message = format!("not at {}", site.name());
-        Err(Problem { kind: ProblemKind::InvalidDeclaration, message })
+        Err(GraphProblem { kind: GraphProblemKind::InvalidDeclaration, message })
     }
 }
 
@@ -365,8 +365,8 @@ fn middleware_that_stands_where_it_cannot_does_not_compile() {
     let Err(Error::Compile { problems }) = graph.compile() else { panic!("it does not compile") };
     let told: Vec<_> = problems.iter().map(|it| (it.kind, it.message.as_str())).collect();
     let expected = [
-        (ProblemKind::InvalidDeclaration, "a middleware stands around node 'b', which is not declared"),
-        (ProblemKind::InvalidDeclaration, "not at a"),
+        (GraphProblemKind::InvalidDeclaration, "a middleware stands around node 'b', which is not declared"),
+        (GraphProblemKind::InvalidDeclaration, "not at a"),
     ];
     assert_eq!(told, expected);
 }

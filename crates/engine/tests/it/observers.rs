@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use singletree_durable::{BoxError, BoxFuture};
 use singletree_engine::{
-    END, Event, Graph, InvokeOptions, Limits, Mishap, NodeError, Observer, Phase, Projection, Snapshot,
-    Subscription, Update,
+    AttemptPhase, END, Graph, GraphEvent, InvokeOptions, Limits, NodeError, Observer, ObserverFailure,
+    Projection, Snapshot, StateUpdate, Subscription,
 };
 
 use crate::rig::{Builder, Recorder, completed, fail, int, log, over, run, sets};
@@ -19,13 +19,13 @@ fn line() -> Builder {
 }
 
 /// Mishaps, as they are told.
-fn heard() -> (Arc<Mutex<Vec<String>>>, impl Fn(Mishap) + Send + Sync + 'static) {
+fn heard() -> (Arc<Mutex<Vec<String>>>, impl Fn(ObserverFailure) + Send + Sync + 'static) {
     let book = Arc::new(Mutex::new(Vec::new()));
     let writes = book.clone();
     (book, move |mishap| {
         let told = match mishap {
-            Mishap::Observer { error } => format!("observer: {error}"),
-            Mishap::Backlog { max, .. } => format!("backlog of {max}"),
+            ObserverFailure::Observer { error } => format!("observer: {error}"),
+            ObserverFailure::Backlog { max, .. } => format!("backlog of {max}"),
             other => format!("{other:?}"),
         };
         writes.lock().unwrap().push(told);
@@ -59,7 +59,7 @@ async fn every_failure_lands_on_the_nodes_completed_event() {
     type Finish = fn(Builder) -> Builder;
     let cases: [(Finish, &str); 5] = [
         (
-            |it| it.node("a", |_| async { Err::<Update, _>(NodeError::new("x")) }).edge("a", END),
+            |it| it.node("a", |_| async { Err::<StateUpdate, _>(NodeError::new("x")) }).edge("a", END),
             "node_exception",
         ),
         (|it| it.node("a", sets(json!({"log": 1}))).edge("a", END), "reducer_error"),
@@ -98,7 +98,7 @@ async fn observers_are_called_from_the_outside_in() {
     outer.attach(book.named("outer1"));
     outer.attach(book.named("outer2"));
     let options = InvokeOptions::new().observer(book.named("own1")).observer(book.named("own2"));
-    completed(outer.invoke(Update::new(), options).await);
+    completed(outer.invoke(StateUpdate::new(), options).await);
     outer.drain(None).await.unwrap();
     let each =
         |event: &str, names: &[&str]| names.iter().map(|it| format!("{it} {event}")).collect::<Vec<_>>();
@@ -123,8 +123,8 @@ async fn observers_are_called_from_the_outside_in() {
 async fn phases_filter_and_no_phase_is_refused() {
     let book = Recorder::default();
     let graph = line().compile().unwrap();
-    graph.attach(Subscription::new(book.named("end")).phases([Phase::Completed]).unwrap());
-    graph.attach(Subscription::new(book.named("begin")).phases([Phase::Started]).unwrap());
+    graph.attach(Subscription::new(book.named("end")).phases([AttemptPhase::Completed]).unwrap());
+    graph.attach(Subscription::new(book.named("begin")).phases([AttemptPhase::Started]).unwrap());
     run(&graph, json!({})).await;
     graph.drain(None).await.unwrap();
     assert_eq!(
@@ -138,7 +138,7 @@ async fn phases_filter_and_no_phase_is_refused() {
 struct Never;
 
 impl Observer for Never {
-    fn observe<'a>(&'a self, _: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(pending())
     }
 }
@@ -154,9 +154,9 @@ async fn a_stuck_observer_does_not_delay_the_run() {
 struct Failing(bool);
 
 impl Observer for Failing {
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
-            let Event::Node(event) = event else { panic!("a node event") };
+            let GraphEvent::Node(event) = event else { panic!("a node event") };
             if event.step > 0 {
                 return Ok(());
             }
@@ -203,7 +203,7 @@ async fn beyond_the_backlog_delivery_stops_with_one_mishap() {
     // A node that drains does not wait for events that will not come: of five events two were taken.
     let drains = |cx: singletree_engine::Ctx<Snapshot>| async move {
         let left = cx.drain_events(None).await.undelivered_count;
-        Ok(Update::new().with_json("v", left.into()))
+        Ok(StateUpdate::new().with_json("v", left.into()))
     };
     let three =
         over([int("v"), log("log")]).node("a", sets(json!({}))).node("b", sets(json!({}))).node("c", drains);
@@ -236,7 +236,7 @@ async fn the_set_of_observers_is_fixed_when_an_invocation_begins() {
             assert!(graph.detach(id));
             assert!(!graph.detach(id));
         }
-        async { Ok(Update::new()) }
+        async { Ok(StateUpdate::new()) }
     };
     let graph = over([int("v")]).node("a", meddle).edge("a", END).entry("a").compile().unwrap();
     *slot.lock().unwrap() = Some(graph.clone());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use singletree_durable::BoxFuture;
 use singletree_engine::{
-    Branch, Branches, END, ErrorPolicy, FailureIsolation, FanOut, Graph, Middleware, Next, NodeError,
-    Outline, Projection, Retry, Shape, Snapshot, Update, around,
+    Branch, Branches, END, ErrorPolicy, FailureIsolation, FanOut, FieldShape, Graph, GraphOutline,
+    Middleware, Next, NodeError, Projection, Retry, Snapshot, StateUpdate, around,
 };
 
 use crate::rig::{field, int, over, sets};
@@ -19,7 +19,7 @@ impl<T: Send + Sync> Middleware for Limit<T> {
         &'a self,
         state: &'a Snapshot,
         mut next: Next<'a>,
-    ) -> BoxFuture<'a, Result<Update, NodeError>> {
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         let _ = &self.0;
         Box::pin(async move { next.run(state).await })
     }
@@ -34,7 +34,7 @@ fn passes() -> impl Middleware {
 }
 
 fn whole() -> Graph<Snapshot> {
-    let list = field("items", Shape::Int.list(), json!([]));
+    let list = field("items", FieldShape::Int.list(), json!([]));
     let each = FanOut::over(&inner()).items("items", "n").instance_middleware(Retry::new()).unbounded();
     let counted = FanOut::over(&inner())
         .count_by(|_| Ok::<_, std::convert::Infallible>(2))
@@ -50,7 +50,7 @@ fn whole() -> Graph<Snapshot> {
         .branches("fork", branches)
         .node("END", sets(json!({})))
         .middleware(Arc::new(Limit("x")))
-        .node_middleware("first", FailureIsolation::new("first failed", Update::new()))
+        .node_middleware("first", FailureIsolation::new("first failed", StateUpdate::new()))
         .conditional_edge_to("first", ["below".into(), "END".into(), END.into()], |_| END)
         .edge("below", "each")
         .conditional_edge("each", |_| END)
@@ -105,7 +105,7 @@ fn an_outline_tells_nodes_edges_and_what_is_nested() {
     });
     let written = serde_json::to_value(&outline).unwrap();
     assert_eq!(written, expected);
-    assert_eq!(serde_json::from_value::<Outline>(written).unwrap(), outline);
+    assert_eq!(serde_json::from_value::<GraphOutline>(written).unwrap(), outline);
 }
 
 // spec: graph-engine §2: a sink that is not END compiles, and fails when a run gets there.

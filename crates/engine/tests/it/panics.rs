@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use singletree_durable::{BoxError, BoxFuture};
 use singletree_engine::{
-    Backoff, Branch, Branches, Ctx, CustomReducer, END, ErrorPolicy, FailureIsolation, FanOut, Graph, Key,
-    Middleware, Next, NodeError, NodeResult, Projection, Reducer, ReducerFault, Retry, Shape, Slot, Snapshot,
-    Timing, Update, around, chain,
+    Branch, Branches, Ctx, CustomReducer, END, ErrorPolicy, FailureIsolation, FanOut, FieldContent,
+    FieldShape, Graph, KeyExtractor, Middleware, Next, NodeError, NodeResult, Projection, Reducer,
+    ReducerFault, Retry, RetryBackoff, Snapshot, StateUpdate, Timing, around, chain,
 };
 
 use crate::fan_out::ints;
@@ -45,7 +45,7 @@ pub(crate) fn one() -> Builder {
         let failed = || NodeError::new("down").with_category("provider_unavailable");
         ready(if fails { Err(failed()) } else { Ok(update(json!({"n": 1, "log": ["a"]}))) })
     };
-    over([int("n"), field("fails", Shape::Bool, json!(false)), log("log"), ints("items"), log("errors")])
+    over([int("n"), field("fails", FieldShape::Bool, json!(false)), log("log"), ints("items"), log("errors")])
         .node("a", body)
         .edge("a", END)
         .entry("a")
@@ -56,7 +56,7 @@ fn failing() -> Builder {
     let first = AtomicBool::new(true);
     let body = move |_: Ctx<Snapshot>| {
         let failed = || NodeError::new("down").with_category("provider_unavailable");
-        ready(if first.swap(false, Ordering::Relaxed) { Err(failed()) } else { Ok(Update::new()) })
+        ready(if first.swap(false, Ordering::Relaxed) { Err(failed()) } else { Ok(StateUpdate::new()) })
     };
     over([int("n"), log("log")]).node("a", body).edge("a", END).entry("a")
 }
@@ -66,7 +66,8 @@ fn around_a(middleware: impl Middleware + 'static) -> Builder {
 }
 
 fn retried(retry: impl FnOnce(Retry) -> Retry) -> Builder {
-    failing().node_middleware("a", retry(Retry::new().backoff(Backoff::Constant(std::time::Duration::ZERO))))
+    failing()
+        .node_middleware("a", retry(Retry::new().backoff(RetryBackoff::Constant(std::time::Duration::ZERO))))
 }
 
 /// An inner graph whose one node "work" is this one.
@@ -103,7 +104,7 @@ impl CustomReducer for Custom {
     fn name(&self) -> &'static str {
         "custom"
     }
-    fn reduce(&self, _: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+    fn reduce(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         self.0.test();
         Ok(update)
     }
@@ -113,8 +114,8 @@ impl CustomReducer for Custom {
 }
 
 /// A node that sets a field which is merged and checked as given.
-fn merging(reducer: Option<Reducer>, check: Option<singletree_engine::Check>) -> Builder {
-    let mut f = field("f", Shape::Any.list(), json!([]));
+fn merging(reducer: Option<Reducer>, check: Option<singletree_engine::ValueCheck>) -> Builder {
+    let mut f = field("f", FieldShape::Any.list(), json!([]));
     f = reducer.into_iter().fold(f, singletree_engine::FieldSpec::reducer);
     f = check.into_iter().fold(f, singletree_engine::FieldSpec::check);
     over([f]).node("a", |_| ready(Ok(update(json!({"f": [1]}))))).edge("a", END).entry("a")
@@ -126,7 +127,7 @@ const NODES: &[Case] = &[
         build: |nerves| {
             let body = move |_: Ctx<Snapshot>| {
                 nerves.test();
-                ready(NodeResult::<Snapshot>::Ok(Update::new()))
+                ready(NodeResult::<Snapshot>::Ok(StateUpdate::new()))
             };
             over([]).node("a", body).edge("a", END).entry("a")
         },
@@ -140,7 +141,7 @@ const NODES: &[Case] = &[
                 async move {
                     tokio::task::yield_now().await;
                     nerves.test();
-                    NodeResult::<Snapshot>::Ok(Update::new())
+                    NodeResult::<Snapshot>::Ok(StateUpdate::new())
                 }
             };
             over([]).node("a", body).edge("a", END).entry("a")
@@ -162,7 +163,7 @@ const NODES: &[Case] = &[
                 nerves.test();
                 END
             };
-            let body = |_| ready(NodeResult::<Snapshot>::Ok(Update::new()));
+            let body = |_| ready(NodeResult::<Snapshot>::Ok(StateUpdate::new()));
             over([]).node("a", body).conditional_edge("a", choose).entry("a")
         },
         fails: ("edge_exception", "a"),
@@ -175,7 +176,7 @@ const NODES: &[Case] = &[
     Case {
         name: "the key of a reducer",
         build: |nerves| {
-            let key = Key::of(move |item| {
+            let key = KeyExtractor::of(move |item| {
                 nerves.test();
                 Ok(item.clone())
             });
@@ -186,7 +187,7 @@ const NODES: &[Case] = &[
     Case {
         name: "the check of a field",
         build: |nerves| {
-            let check: singletree_engine::Check = Arc::new(move |_| {
+            let check: singletree_engine::ValueCheck = Arc::new(move |_| {
                 nerves.test();
                 Ok(())
             });
@@ -240,7 +241,7 @@ const MIDDLEWARE: &[Case] = &[
         name: "the backoff of a retry",
         build: |nerves| {
             retried(|retry| {
-                retry.backoff(Backoff::by(move |_| {
+                retry.backoff(RetryBackoff::by(move |_| {
                     nerves.test();
                     std::time::Duration::ZERO
                 }))
@@ -267,7 +268,7 @@ const MIDDLEWARE: &[Case] = &[
                 "a",
                 FailureIsolation::by("e", move |_| {
                     nerves.test();
-                    Ok(Update::new())
+                    Ok(StateUpdate::new())
                 }),
             )
         },
@@ -276,7 +277,7 @@ const MIDDLEWARE: &[Case] = &[
     Case {
         name: "the predicate of an isolation",
         build: |nerves| {
-            let isolation = FailureIsolation::new("e", Update::new()).predicate(move |_| {
+            let isolation = FailureIsolation::new("e", StateUpdate::new()).predicate(move |_| {
                 nerves.test();
                 true
             });
@@ -287,7 +288,7 @@ const MIDDLEWARE: &[Case] = &[
     Case {
         name: "on_caught of an isolation",
         build: |nerves| {
-            let isolation = FailureIsolation::new("e", Update::new()).on_caught(move |_| {
+            let isolation = FailureIsolation::new("e", StateUpdate::new()).on_caught(move |_| {
                 nerves.test();
                 Box::pin(ready(Ok(())))
             });
@@ -379,7 +380,7 @@ const CONTAINERS: &[Case] = &[
         build: |nerves| {
             let bad = Branch::new().call(move |_| {
                 nerves.test();
-                ready(Ok(Update::new()))
+                ready(Ok(StateUpdate::new()))
             });
             branching(Branches::new().branch("good", good()).branch("bad", bad))
         },

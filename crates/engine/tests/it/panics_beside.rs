@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_durable::{BoxError, BoxFuture, MemoryStore};
 use singletree_engine::{
-    Ctx, END, Event, InvokeOptions, Mishap, Observer, Signal, Snapshot, Start, Update, Watch, chain,
+    Ctx, END, GraphEvent, InvokeOptions, Observer, ObserverFailure, RunMonitor, RunStart, Signal, Snapshot,
+    StateUpdate, chain,
 };
 
 use crate::fan_out_pauses::Memory;
@@ -16,7 +17,7 @@ use crate::rig::{Recorder, int, map, over, state, suspended, update};
 struct Nervous(bool);
 
 impl Observer for Nervous {
-    fn observe<'a>(&'a self, _: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         assert!(self.0, "bang");
         Box::pin(async { panic!("bang") })
     }
@@ -29,7 +30,7 @@ async fn a_panicking_observer_is_told_of_and_harms_nobody() {
         let mishaps = Arc::new(std::sync::Mutex::new(0));
         let counts = mishaps.clone();
         let graph = one().on_mishap(move |it| {
-            let Mishap::Observer { error } = it else { panic!("{it:?}") };
+            let ObserverFailure::Observer { error } = it else { panic!("{it:?}") };
             assert_eq!(error.to_string(), "panicked: bang");
             *counts.lock().unwrap() += 1;
         });
@@ -49,7 +50,7 @@ async fn a_panicking_observer_is_told_of_and_harms_nobody() {
 async fn a_check_that_panics_on_a_payload_consumes_nothing() {
     let nerves = Nerves::default();
     let tests = nerves.clone();
-    let fits: singletree_engine::Check = Arc::new(move |item| {
+    let fits: singletree_engine::ValueCheck = Arc::new(move |item| {
         if item.json().is_ok_and(|it| *it == 7) {
             tests.test();
         }
@@ -62,7 +63,7 @@ async fn a_check_that_panics_on_a_payload_consumes_nothing() {
         .paused_store(Arc::new(MemoryStore::new()))
         .compile()
         .unwrap();
-    let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     let resume = |value: Value| {
         let (graph, id) = (graph.clone(), paused.identity.invocation_id.clone());
         async move { graph.resume(&id, map(value), InvokeOptions::new()).await }
@@ -71,7 +72,7 @@ async fn a_check_that_panics_on_a_payload_consumes_nothing() {
     assert_eq!(error.category(), "suspension_resume_payload_invalid");
     assert!(chain(&error).contains("panicked: bang"), "{}", chain(&error));
     nerves.calm();
-    let singletree_engine::Outcome::Completed(done) = resume(json!({"n": 7})).await.unwrap() else {
+    let singletree_engine::RunOutcome::Completed(done) = resume(json!({"n": 7})).await.unwrap() else {
         panic!("it completes");
     };
     assert_eq!(state(&done.state), json!({"n": 7}));
@@ -83,8 +84,8 @@ async fn a_panicking_entry_hook_runs_nothing() {
     let graph = one().compile().unwrap();
     let seen = Recorder::default();
     let options = InvokeOptions::new().observer(seen.clone());
-    let start = Start::Fresh { initial: Update::new(), hook: Some(Box::new(|_| panic!("bang"))) };
-    let ran = graph.invoke_kept(Arc::new(Memory::default()), start, options, &Watch::default()).await;
+    let start = RunStart::Fresh { initial: StateUpdate::new(), hook: Some(Box::new(|_| panic!("bang"))) };
+    let ran = graph.invoke_kept(Arc::new(Memory::default()), start, options, &RunMonitor::default()).await;
     let error = ran.unwrap_err();
     assert_eq!(
         (error.category(), error.to_string().as_str()),

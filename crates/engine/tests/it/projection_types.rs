@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Branch, Branches, END, FanOut, FieldSpec, Graph, Projection, Reducer, Shape, Snapshot,
+    Branch, Branches, END, FanOut, FieldShape, FieldSpec, Graph, Projection, Reducer, Snapshot,
 };
 
 use crate::rig::{Builder, field, over, sets};
 
-fn of(shape: Shape) -> FieldSpec {
+fn of(shape: FieldShape) -> FieldSpec {
     FieldSpec::required("there", shape)
 }
 
@@ -15,16 +15,16 @@ fn child(field: FieldSpec) -> Graph<Snapshot> {
     over([field]).node("x", sets(json!({}))).edge("x", END).entry("x").compile().unwrap()
 }
 
-fn dict(shape: Shape) -> Shape {
-    Shape::Dict(Box::new(shape))
+fn dict(shape: FieldShape) -> FieldShape {
+    FieldShape::Dict(Box::new(shape))
 }
 
-fn maybe(shape: Shape) -> Shape {
-    Shape::Optional(Box::new(shape))
+fn maybe(shape: FieldShape) -> FieldShape {
+    FieldShape::Optional(Box::new(shape))
 }
 
-fn record(name: &str) -> Shape {
-    Shape::Record(name.into())
+fn record(name: &str) -> FieldShape {
+    FieldShape::Record(name.into())
 }
 
 /// Returns the error message of a graph that does not compile.
@@ -39,7 +39,7 @@ fn single(builder: Builder) -> Builder {
     builder.edge("a", END).entry("a")
 }
 
-fn copying(from: &Shape, to: &Shape) -> Builder {
+fn copying(from: &FieldShape, to: &FieldShape) -> Builder {
     let projection = Projection::by_name().inputs([("there", "here")]).outputs([]);
     let here = FieldSpec::required("here", from.clone());
     single(over([here]).subgraph("a", &child(of(to.clone())), projection))
@@ -48,7 +48,7 @@ fn copying(from: &Shape, to: &Shape) -> Builder {
 // spec: graph-engine §2 (compatible types of mapped pairs)
 #[test]
 fn what_is_copied_in_must_be_what_the_other_side_declares() {
-    use Shape::{Any, Bool, Float, Int, Str};
+    use FieldShape::{Any, Bool, Float, Int, Str};
     let message = || record("message");
     for (from, to, fits) in [
         (Int, Int, true),
@@ -86,7 +86,7 @@ fn what_is_copied_in_must_be_what_the_other_side_declares() {
 // A field that goes out is an update: the reducer decides which type it takes.
 #[test]
 fn what_is_merged_back_must_be_what_the_reducer_takes() {
-    use Shape::{Int, Str};
+    use FieldShape::{Int, Str};
     struct Odd;
     impl singletree_engine::CustomReducer for Odd {
         fn name(&self) -> &'static str {
@@ -94,9 +94,9 @@ fn what_is_merged_back_must_be_what_the_reducer_takes() {
         }
         fn reduce(
             &self,
-            prior: &singletree_engine::Slot,
-            _: singletree_engine::Slot,
-        ) -> Result<singletree_engine::Slot, singletree_engine::ReducerFault> {
+            prior: &singletree_engine::FieldContent,
+            _: singletree_engine::FieldContent,
+        ) -> Result<singletree_engine::FieldContent, singletree_engine::ReducerFault> {
             Ok(prior.clone())
         }
         fn round_trip_idempotent(&self) -> Option<bool> {
@@ -105,7 +105,7 @@ fn what_is_merged_back_must_be_what_the_reducer_takes() {
     }
     let odd = || Reducer::Custom(std::sync::Arc::new(Odd));
     let keyed = || Reducer::DedupeAppend(None);
-    let cases: [(Reducer, Shape, Value, Shape, bool); 12] = [
+    let cases: [(Reducer, FieldShape, Value, FieldShape, bool); 12] = [
         (Reducer::LastWriteWins, Int, json!(0), Int, true),
         (Reducer::LastWriteWins, Int, json!(0), Str, false),
         (Reducer::Append, Int.list(), json!([]), Int.list(), true),
@@ -133,11 +133,11 @@ fn what_is_merged_back_must_be_what_the_reducer_takes() {
     }
 }
 
-fn default_of(shape: &Shape) -> singletree_engine::Slot {
-    singletree_engine::Slot::from_json(match shape {
-        Shape::List(_) => json!([]),
-        Shape::Dict(_) => json!({}),
-        Shape::Str => json!(""),
+fn default_of(shape: &FieldShape) -> singletree_engine::FieldContent {
+    singletree_engine::FieldContent::from_json(match shape {
+        FieldShape::List(_) => json!([]),
+        FieldShape::Dict(_) => json!({}),
+        FieldShape::Str => json!(""),
         _ => json!(0),
     })
 }
@@ -145,9 +145,9 @@ fn default_of(shape: &Shape) -> singletree_engine::Slot {
 // Sets name pairs as well; fields that have the same name by chance are no declaration.
 #[test]
 fn sets_are_checked_and_matching_names_are_not() {
-    let child = child(field("f", Shape::Str, json!("")));
+    let child = child(field("f", FieldShape::Str, json!("")));
     let around =
-        |projection| single(over([field("f", Shape::Int, json!(0))]).subgraph("a", &child, projection));
+        |projection| single(over([field("f", FieldShape::Int, json!(0))]).subgraph("a", &child, projection));
     assert!(refused(around(Projection::by_name().projects_in(["f"]))).is_some());
     assert!(refused(around(Projection::by_name().projects_out(["f"]))).is_some());
     assert_eq!(refused(around(Projection::by_name())), None);
@@ -157,14 +157,14 @@ fn sets_are_checked_and_matching_names_are_not() {
 #[test]
 fn containers_check_what_goes_into_their_members() {
     let inner = || {
-        let fields = [field("n", Shape::Int, json!(0)), field("s", Shape::Str, json!(""))];
+        let fields = [field("n", FieldShape::Int, json!(0)), field("s", FieldShape::Str, json!(""))];
         over(fields).node("x", sets(json!({}))).edge("x", END).entry("x").compile().unwrap()
     };
     let fields = || {
         [
-            field("numbers", Shape::Int.list(), json!([])).reducer(Reducer::Append),
-            field("word", Shape::Str, json!("")),
-            field("map", dict(Shape::Int), json!({})).reducer(Reducer::Merge),
+            field("numbers", FieldShape::Int.list(), json!([])).reducer(Reducer::Append),
+            field("word", FieldShape::Str, json!("")),
+            field("map", dict(FieldShape::Int), json!({})).reducer(Reducer::Merge),
         ]
     };
     let fan = |fan: FanOut<Snapshot>| refused(single(over(fields()).fan_out("a", fan)));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_engine::{
-    Ctx, Declared, END, FieldSpec, Graph, InvokeOptions, Outcome, Projection, Reducer, Schema, Shape, Signal,
-    Slot, Snapshot, Update,
+    Ctx, DeclaredState, END, FieldContent, FieldShape, FieldSpec, Graph, InvokeOptions, Projection, Reducer,
+    RunOutcome, Signal, Snapshot, StateSchema, StateUpdate,
 };
 use singletree_macros::State;
 
@@ -31,12 +31,13 @@ struct Typed {
 }
 
 /// The same fields, declared at run time.
-fn dynamic() -> Schema {
-    let (int, list, map) = (Shape::Int, Shape::Int.list(), Shape::Dict(Box::new(Shape::Int)));
+fn dynamic() -> StateSchema {
+    let (int, list, map) =
+        (FieldShape::Int, FieldShape::Int.list(), FieldShape::Dict(Box::new(FieldShape::Int)));
     let of = |name, shape, default: Value, reducer| {
-        FieldSpec::new(name, shape, Slot::from_json(default)).reducer(reducer)
+        FieldSpec::new(name, shape, FieldContent::from_json(default)).reducer(reducer)
     };
-    Schema::new(
+    StateSchema::new(
         "Typed",
         vec![
             of("number", int, json!(0), Reducer::LastWriteWins),
@@ -70,7 +71,7 @@ fn typed_update((field, numbers): &Change) -> TypedUpdate {
     }
 }
 
-fn json_update((field, numbers): &Change) -> Update {
+fn json_update((field, numbers): &Change) -> StateUpdate {
     update(match field {
         0 => json!({"number": numbers.iter().sum::<i64>()}),
         1 => json!({"list": numbers}),
@@ -127,7 +128,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 /// A graph of "a" (suspends when `at` says so), a subgraph of the same kind, and "b", run through to the end.
 fn pausing(at: Option<usize>, completed: bool) -> Graph<Snapshot> {
     let build = |names: &'static [&'static str], first: usize| {
-        let mut builder = over([log("log"), field("seen", Shape::Bool, json!(false))]);
+        let mut builder = over([log("log"), field("seen", FieldShape::Bool, json!(false))]);
         for (offset, name) in names.iter().copied().enumerate() {
             let pauses = at == Some(first + offset);
             builder = builder.node(name, move |cx: Ctx<Snapshot>| async move {
@@ -165,11 +166,11 @@ proptest! {
     fn typed_and_dynamic_graphs_end_in_the_same_state(changes in changes()) {
         let (typed, dynamic) = block_on(async {
             let typed = typed_line(&changes);
-            let port_free = typed.invoke(Update::new(), InvokeOptions::new()).await.unwrap();
-            let dynamic = dynamic_line(&changes).invoke(Update::new(), InvokeOptions::new()).await;
+            let port_free = typed.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap();
+            let dynamic = dynamic_line(&changes).invoke(StateUpdate::new(), InvokeOptions::new()).await;
             (port_free, completed(dynamic))
         });
-        let Outcome::Completed(typed) = typed else { panic!("it completes") };
+        let RunOutcome::Completed(typed) = typed else { panic!("it completes") };
         let it = typed.state;
         let typed = json!({
             "number": it.number, "list": it.list, "bounded": it.bounded, "unique": it.unique, "map": it.map,
@@ -183,7 +184,7 @@ proptest! {
 // spec: suspension §3, §7, §8.1: with the node run again, a pause at any node ends where no pause ends.
 #[tokio::test]
 async fn a_pause_at_any_node_changes_nothing() {
-    let through = pausing(None, true).invoke(Update::new(), InvokeOptions::new()).await;
+    let through = pausing(None, true).invoke(StateUpdate::new(), InvokeOptions::new()).await;
     assert_eq!(completed(through), json!({"log": ["a", "x", "y", "b"], "seen": false}));
     for at in 0..4 {
         let name = ["a", "x", "y", "b"][at];
@@ -196,7 +197,7 @@ async fn a_pause_at_any_node_changes_nothing() {
 }
 
 async fn resumed(graph: &Graph<Snapshot>) -> Value {
-    let paused = crate::rig::suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    let paused = crate::rig::suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     assert_eq!(state(&paused.state)["seen"], json!(false));
     let payload = crate::rig::map(json!({"seen": true}));
     completed(graph.resume(&paused.identity.invocation_id, payload, InvokeOptions::new()).await)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
 use singletree_engine::{
-    Branch, Branches, CustomReducer, END, Error, FanOut, FieldSpec, InvokeOptions, Key, Projection, Reducer,
-    ReducerFault, Shape, Slot, chain,
+    Branch, Branches, CustomReducer, END, Error, FanOut, FieldContent, FieldShape, FieldSpec, InvokeOptions,
+    KeyExtractor, Projection, Reducer, ReducerFault, chain,
 };
 
 use crate::rig::{completed, described, fail, field, int, over, run, session, sets, update};
@@ -18,13 +18,13 @@ impl CustomReducer for Sum {
     fn name(&self) -> &'static str {
         "sum"
     }
-    fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
-        let number = |it: &Slot| match it.to_json()? {
+    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+        let number = |it: &FieldContent| match it.to_json()? {
             Value::Number(number) => Ok(number.as_i64().unwrap_or_default()),
             Value::Array(all) => Ok(all.iter().filter_map(Value::as_i64).sum()),
             other => Err(ReducerFault::new(format!("{other} is no number"))),
         };
-        Ok(Slot::from_json(json!(number(prior)? + number(&update)?)))
+        Ok(FieldContent::from_json(json!(number(prior)? + number(&update)?)))
     }
     fn round_trip_idempotent(&self) -> Option<bool> {
         Some(false)
@@ -79,8 +79,8 @@ fn a_reducer_of_ones_own_may_be_warned_of() {
 // items count, too.
 #[tokio::test]
 async fn a_key_that_cannot_be_compared_is_a_reducer_error() {
-    let failing = || Key::of(|_| Err(ReducerFault::new("no key today")));
-    let id = || Key::field("id");
+    let failing = || KeyExtractor::of(|_| Err(ReducerFault::new("no key today")));
+    let id = || KeyExtractor::field("id");
     let cases: [(Reducer, Value, Value, &str); 8] = [
         (Reducer::DedupeAppend(None), json!([]), json!([{"a": 1}]), "not hashable"),
         (Reducer::DedupeAppend(None), json!([[1]]), json!([1]), "not hashable"),
@@ -93,7 +93,7 @@ async fn a_key_that_cannot_be_compared_is_a_reducer_error() {
     ];
     for (reducer, prior, given, why) in cases {
         let name = reducer.name().to_owned();
-        let items = field("items", Shape::Any.list(), json!([])).reducer(reducer);
+        let items = field("items", FieldShape::Any.list(), json!([])).reducer(reducer);
         let graph = over([items]).node("a", sets(json!({"items": given.clone()}))).edge("a", END).entry("a");
         let error = fail(&graph.compile().unwrap(), json!({"items": prior.clone()})).await;
         let before = Some(json!({"items": prior}));

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_engine::{
-    Backoff, Ctx, END, Graph, NodeError, Projection, Retry, SeededChance, Signal, Snapshot, is_transient,
+    Ctx, END, Graph, NodeError, Projection, Retry, RetryBackoff, SeededRandomSource, Signal, Snapshot,
+    is_transient,
 };
 use tokio::time::Instant;
 
 use crate::rig::{Builder, completed, flaky, int, map, observed, over, suspended, update};
 
-const NOW: Backoff = Backoff::Constant(Duration::ZERO);
+const NOW: RetryBackoff = RetryBackoff::Constant(Duration::ZERO);
 
 fn failing(category: &'static str, failures: u32) -> Builder {
     over([int("v")]).node("a", flaky(category, failures, json!({"v": 1}))).edge("a", END).entry("a")
@@ -130,7 +131,7 @@ async fn classifier_callback_and_backoff_are_the_applications() {
             let v = state.get("v").unwrap().to_json().unwrap();
             error.to_string() != format!("down {v}")
         })
-        .backoff(Backoff::by(|attempt| Duration::from_secs(10 + u64::from(attempt))))
+        .backoff(RetryBackoff::by(|attempt| Duration::from_secs(10 + u64::from(attempt))))
         .on_retry(move |error, attempt| {
             let line = format!("{:?} {attempt} {error}", begun.elapsed());
             hears.lock().unwrap().push(line);
@@ -154,7 +155,8 @@ async fn waits_are_spread_below_a_limit_that_doubles() {
             async { Err(NodeError::new("x").with_category("provider_unavailable")) }
         };
         let graph = over([int("v")]).node("a", body).edge("a", END).entry("a");
-        let graph = graph.chance(Arc::new(SeededChance::new(seed))).middleware(Retry::new().max_attempts(9));
+        let graph =
+            graph.chance(Arc::new(SeededRandomSource::new(seed))).middleware(Retry::new().max_attempts(9));
         drop(observed(&graph.compile().unwrap(), json!({})).await);
         let times = times.lock().unwrap();
         times.windows(2).map(|it| it[1] - it[0]).collect()

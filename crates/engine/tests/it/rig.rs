@@ -7,32 +7,33 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value, json};
 use singletree_durable::{BoxError, BoxFuture, InvocationId, SessionId};
 use singletree_engine::{
-    Ctx, Error, Event, FieldSpec, Graph, GraphBuilder, Ids, InvokeOptions, IsolationEvent, Link, NodeError,
-    NodeResult, Observer, Outcome, Reducer, Schema, Shape, Slot, Snapshot, Update,
+    Ctx, Error, ErrorLink, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder, GraphEvent, IdGenerator,
+    InvokeOptions, IsolationEvent, NodeError, NodeResult, Observer, Reducer, RunOutcome, Snapshot,
+    StateSchema, StateUpdate,
 };
 
 /// A dynamic graph under construction.
 pub(crate) type Builder = GraphBuilder<Snapshot>;
 
-pub(crate) fn field(name: &'static str, shape: Shape, default: Value) -> FieldSpec {
-    FieldSpec::new(name, shape, Slot::from_json(default))
+pub(crate) fn field(name: &'static str, shape: FieldShape, default: Value) -> FieldSpec {
+    FieldSpec::new(name, shape, FieldContent::from_json(default))
 }
 
 pub(crate) fn int(name: &'static str) -> FieldSpec {
-    field(name, Shape::Int, json!(0))
+    field(name, FieldShape::Int, json!(0))
 }
 
 pub(crate) fn text(name: &'static str) -> FieldSpec {
-    field(name, Shape::Str, json!(""))
+    field(name, FieldShape::Str, json!(""))
 }
 
 /// A list of texts under append.
 pub(crate) fn log(name: &'static str) -> FieldSpec {
-    field(name, Shape::Str.list(), json!([])).reducer(Reducer::Append)
+    field(name, FieldShape::Str.list(), json!([])).reducer(Reducer::Append)
 }
 
 pub(crate) fn over(fields: impl IntoIterator<Item = FieldSpec>) -> Builder {
-    Graph::builder_with(Schema::new("test", fields.into_iter().collect()))
+    Graph::builder_with(StateSchema::new("test", fields.into_iter().collect()))
 }
 
 pub(crate) fn map(value: Value) -> Map<String, Value> {
@@ -42,8 +43,8 @@ pub(crate) fn map(value: Value) -> Map<String, Value> {
     }
 }
 
-pub(crate) fn update(value: Value) -> Update {
-    Update::from(map(value))
+pub(crate) fn update(value: Value) -> StateUpdate {
+    StateUpdate::from(map(value))
 }
 
 /// A node that always returns the same update.
@@ -74,7 +75,7 @@ pub(crate) fn flaky(
 pub(crate) async fn observed(
     graph: &Graph<Snapshot>,
     initial: Value,
-) -> (Result<Outcome<Snapshot>, Error>, Recorder) {
+) -> (Result<RunOutcome<Snapshot>, Error>, Recorder) {
     let seen = Recorder::default();
     let options = InvokeOptions::new().observer(seen.clone());
     let outcome = graph.invoke(update(initial), options).await;
@@ -93,17 +94,19 @@ pub(crate) async fn fail(graph: &Graph<Snapshot>, initial: Value) -> Error {
 }
 
 #[track_caller]
-pub(crate) fn completed(outcome: Result<Outcome<Snapshot>, Error>) -> Value {
+pub(crate) fn completed(outcome: Result<RunOutcome<Snapshot>, Error>) -> Value {
     match outcome {
-        Ok(Outcome::Completed(done)) => state(&done.state),
+        Ok(RunOutcome::Completed(done)) => state(&done.state),
         other => panic!("it completes, not {other:?}"),
     }
 }
 
 #[track_caller]
-pub(crate) fn suspended(outcome: Result<Outcome<Snapshot>, Error>) -> singletree_engine::Suspended<Snapshot> {
+pub(crate) fn suspended(
+    outcome: Result<RunOutcome<Snapshot>, Error>,
+) -> singletree_engine::SuspendedRun<Snapshot> {
     match outcome {
-        Ok(Outcome::Suspended(paused)) => paused,
+        Ok(RunOutcome::Suspended(paused)) => paused,
         other => panic!("it suspends, not {other:?}"),
     }
 }
@@ -126,7 +129,7 @@ pub(crate) fn session(id: &str) -> SessionId {
 #[derive(Debug, Default)]
 pub(crate) struct Counting(AtomicU64);
 
-impl Ids for Counting {
+impl IdGenerator for Counting {
     fn uuid(&self) -> String {
         format!("00000000-0000-4000-8000-{:012}", self.0.fetch_add(1, Ordering::Relaxed))
     }
@@ -193,9 +196,9 @@ fn told(it: &Value) -> String {
 }
 
 impl Observer for Recorder {
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         // Saves have tests of their own.
-        if !matches!(event, Event::CheckpointSaved(_)) {
+        if !matches!(event, GraphEvent::CheckpointSaved(_)) {
             let mut described = describe(event);
             described["by"] = json!(self.name);
             self.seen.lock().unwrap().push(described);
@@ -205,10 +208,10 @@ impl Observer for Recorder {
 }
 
 /// Writes an event as JSON, whole but for time and identity.
-pub(crate) fn describe(event: &Event) -> Value {
+pub(crate) fn describe(event: &GraphEvent) -> Value {
     let event = match event {
-        Event::Node(event) => event,
-        Event::FailureIsolated(event) => return describe_isolation(event),
+        GraphEvent::Node(event) => event,
+        GraphEvent::FailureIsolated(event) => return describe_isolation(event),
         other => panic!("{other:?} is not known"),
     };
     let strings = |it: &[Arc<str>]| it.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -254,7 +257,7 @@ pub(crate) fn describe(event: &Event) -> Value {
 
 fn describe_isolation(event: &IsolationEvent) -> Value {
     let caught = &event.caught_exception;
-    let link = |it: &Link| json!([it.carrier, it.category, it.message]);
+    let link = |it: &ErrorLink| json!([it.carrier, it.category, it.message]);
     let entries = event.post_state.entries().map(|(name, slot)| (name.to_owned(), slot.to_json().unwrap()));
     json!({
         "isolated": event.event_name.as_ref(),

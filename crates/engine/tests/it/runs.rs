@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use singletree_durable::Timestamp;
 use singletree_engine::{
-    Clock, Ctx, END, Event, InvokeOptions, Item, Limits, Observer, Signal, Slot, Snapshot, Target, Update,
+    Clock, Ctx, END, FieldContent, GraphEvent, InvokeOptions, Item, Limits, Observer, Signal, Snapshot,
+    StateUpdate, Target,
 };
 
 use crate::rig::{
@@ -17,7 +18,7 @@ use crate::rig::{
 fn counter(to: i64) -> Builder {
     let count = |cx: Ctx<Snapshot>| async move {
         let v = cx.state().get("v").unwrap().to_json()?.as_i64().unwrap_or(0);
-        Ok(Update::new().with_json("v", (v + 1).into()))
+        Ok(StateUpdate::new().with_json("v", (v + 1).into()))
     };
     let again = move |it: &Snapshot| {
         let done = it.get("v").unwrap().to_json().is_ok_and(|it| it == json!(to));
@@ -56,11 +57,11 @@ async fn dropping_an_invocation_drops_the_nodes_body() {
             enters.notify_one();
             std::future::pending::<()>().await;
             drop(guard);
-            Ok(Update::new())
+            Ok(StateUpdate::new())
         }
     };
     let graph = over([int("v")]).node("a", stuck).edge("a", END).entry("a").compile().unwrap();
-    let mut invoking = Box::pin(graph.invoke(Update::new(), InvokeOptions::new()));
+    let mut invoking = Box::pin(graph.invoke(StateUpdate::new(), InvokeOptions::new()));
     tokio::select! {
         ended = &mut invoking => panic!("{ended:?}"),
         () = entered.notified() => {}
@@ -80,12 +81,12 @@ impl Clock for Still {
 }
 
 #[derive(Clone, Default)]
-struct Whole(Arc<std::sync::Mutex<Vec<Event>>>);
+struct Whole(Arc<std::sync::Mutex<Vec<GraphEvent>>>);
 
 impl Observer for Whole {
     fn observe<'a>(
         &'a self,
-        event: &'a Event,
+        event: &'a GraphEvent,
     ) -> singletree_durable::BoxFuture<'a, Result<(), singletree_durable::BoxError>> {
         self.0.lock().unwrap().push(event.clone());
         Box::pin(async { Ok(()) })
@@ -103,7 +104,7 @@ async fn nothing_of_a_run_outlives_it() {
     };
     let graph = over([text("t")]).node("a", sets(json!({}))).node("b", looks);
     let graph = graph.conditional_edge("a", |_: &Snapshot| "b").edge("b", END).entry("a").compile().unwrap();
-    let initial = Update::new().with("t", Slot::One(Item::from_shared(shared.clone())));
+    let initial = StateUpdate::new().with("t", FieldContent::One(Item::from_shared(shared.clone())));
     let paused = suspended(graph.invoke(initial, InvokeOptions::new()).await);
     assert_eq!(paused.descriptor.signal_id, "1");
     assert_eq!(Arc::strong_count(&shared), 2);
@@ -119,7 +120,7 @@ async fn the_same_inputs_give_the_same_events_and_the_same_state() {
         let graph = counter(20).clock(Arc::new(Still)).ids(Arc::new(Counting::default())).compile().unwrap();
         let whole = Whole::default();
         let ended =
-            completed(graph.invoke(Update::new(), InvokeOptions::new().observer(whole.clone())).await);
+            completed(graph.invoke(StateUpdate::new(), InvokeOptions::new().observer(whole.clone())).await);
         graph.drain(None).await.unwrap();
         let events = whole.0.lock().unwrap().clone();
         assert_eq!(events.len(), 40);
@@ -144,7 +145,7 @@ async fn the_digest_follows_the_structure_and_nothing_else() {
 async fn invocations_of_one_graph_may_overlap() {
     let graph = counter(50).compile().unwrap();
     let (one, two) = (Recorder::default(), Recorder::default());
-    let begin = |it: &Recorder| graph.invoke(Update::new(), InvokeOptions::new().observer(it.clone()));
+    let begin = |it: &Recorder| graph.invoke(StateUpdate::new(), InvokeOptions::new().observer(it.clone()));
     let (first, second) = tokio::join!(begin(&one), begin(&two));
     assert_eq!((completed(first), completed(second)), (json!({"v": 50}), json!({"v": 50})));
     graph.drain(None).await.unwrap();

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    BoxFuture, Error as StoreError, Expected, FailAt, Json, Land, MemoryStore, Result as StoreResult,
-    SessionFilter, SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId, Timestamp, Version,
+    BoxFuture, Error as StoreError, ExpectedVersion, FailedWriteEffect, FaultInjectingStore, JsonDocument,
+    MemoryStore, RecordVersion, Result as StoreResult, SessionFilter, SessionKey, SessionRecord,
+    SessionStore, SessionSummary, TenantId, Timestamp,
 };
 use singletree_engine::{
-    Ctx, END, Error, Graph, InvokeOptions, Migrations, NodeError, Projection, Reducer, Schema, SessionShape,
-    Shape, Snapshot, Update, chain,
+    Ctx, END, Error, FieldShape, Graph, InvokeOptions, NodeError, Projection, Reducer, SessionShape,
+    Snapshot, StateMigrations, StateSchema, StateUpdate, chain,
 };
 
 use crate::rig::{Builder, completed, field, int, log, map, over, session, sets, text, update};
@@ -38,10 +39,10 @@ impl Watched {
     }
 
     pub(crate) async fn seed(&self, id: &str, version: &str, state: Value) {
-        let state = map(state).into_iter().map(|(name, value)| (name, Json::from(&value))).collect();
+        let state = map(state).into_iter().map(|(name, value)| (name, JsonDocument::from(&value))).collect();
         let record =
             SessionRecord { schema_version: version.into(), state, updated_at: Timestamp::from_millis(0) };
-        self.inner.save(&key(id), &record, Expected::Any).await.unwrap();
+        self.inner.save(&key(id), &record, ExpectedVersion::Any).await.unwrap();
     }
 
     /// The stored version and state of a session.
@@ -61,7 +62,7 @@ impl SessionStore for Watched {
     fn load<'a>(
         &'a self,
         key: &'a SessionKey,
-    ) -> BoxFuture<'a, StoreResult<Option<(SessionRecord, Version)>>> {
+    ) -> BoxFuture<'a, StoreResult<Option<(SessionRecord, RecordVersion)>>> {
         self.calls.lock().unwrap().push("load");
         if self.fails_to_load {
             return Box::pin(async { Err(StoreError::Closed) });
@@ -72,8 +73,8 @@ impl SessionStore for Watched {
         &'a self,
         key: &'a SessionKey,
         record: &'a SessionRecord,
-        expected: Expected,
-    ) -> BoxFuture<'a, StoreResult<Version>> {
+        expected: ExpectedVersion,
+    ) -> BoxFuture<'a, StoreResult<RecordVersion>> {
         self.calls.lock().unwrap().push("save");
         if *self.conflicts.lock().unwrap() {
             return Box::pin(
@@ -111,7 +112,7 @@ async fn turn(graph: &Graph<Snapshot>, initial: Value) -> Value {
 }
 
 async fn refused(graph: &Graph<Snapshot>) -> Error {
-    graph.invoke(Update::new(), in_session()).await.unwrap_err()
+    graph.invoke(StateUpdate::new(), in_session()).await.unwrap_err()
 }
 
 fn unversioned(state: Value) -> Option<(String, Value)> {
@@ -133,7 +134,7 @@ async fn a_full_session_goes_on_where_it_ended() {
 #[tokio::test]
 async fn what_the_caller_sets_is_merged_onto_what_is_stored() {
     let store = Watched::new();
-    let fields = [log("log"), int("n"), field("keep", Shape::Int, json!(1)), text("t")];
+    let fields = [log("log"), int("n"), field("keep", FieldShape::Int, json!(1)), text("t")];
     let graph =
         over(fields).node("a", sets(json!({}))).edge("a", END).entry("a").session_store(store.clone());
     let graph = graph.compile().unwrap();
@@ -186,7 +187,7 @@ async fn without_a_store_or_without_an_id_nothing_is_loaded_or_saved() {
     }
     let store = Watched::new();
     let graph = record_turn().session_store(store.clone()).compile().unwrap();
-    completed(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    completed(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     assert_eq!(store.calls(), [""; 0]);
 }
 
@@ -230,7 +231,7 @@ async fn a_plain_save_keeps_the_state_before_the_node() {
     let store = Watched::new();
     let saves = |cx: Ctx<Snapshot>| async move {
         cx.save_session().await?;
-        Err::<Update, _>(NodeError::new("x"))
+        Err::<StateUpdate, _>(NodeError::new("x"))
     };
     let graph = over([text("step")]).node("A", sets(json!({"step": "A"}))).node("B", saves);
     let graph =
@@ -260,7 +261,7 @@ async fn a_failed_explicit_save_is_the_nodes_to_handle() {
 #[tokio::test]
 async fn an_errored_run_saves_nothing() {
     let store = Watched::new();
-    let failing = |_| async { Err::<Update, _>(NodeError::new("x")) };
+    let failing = |_| async { Err::<StateUpdate, _>(NodeError::new("x")) };
     let graph =
         over([int("v")]).node("a", sets(json!({"v": 1}))).node("b", failing).edge("a", "b").edge("b", END);
     let graph = graph.entry("a").session_store(store.clone()).compile().unwrap();
@@ -284,7 +285,8 @@ async fn a_failed_load_runs_nothing() {
 // spec: sessions §6.1, §10: the result stands, and is inside.
 #[tokio::test]
 async fn a_failed_save_at_the_end_holds_the_result() {
-    let store = FailAt::new(Arc::new(MemoryStore::new().session_store()), 1, Land::Before);
+    let store =
+        FaultInjectingStore::new(Arc::new(MemoryStore::new().session_store()), 1, FailedWriteEffect::Before);
     let graph = record_turn().session_store(Arc::new(store)).compile().unwrap();
     let error = refused(&graph).await;
     let Error::SessionSave { completed: Some(completed), .. } = &error else { panic!("{error:?}") };
@@ -302,8 +304,8 @@ async fn a_conflict_keeps_its_category() {
     assert_eq!(store.calls(), ["load", "save"], "the engine does not try again");
 }
 
-fn versioned(version: &str, migrations: Migrations) -> Builder {
-    let schema = Schema::new("test", vec![int("value")]).with_version(version);
+fn versioned(version: &str, migrations: StateMigrations) -> Builder {
+    let schema = StateSchema::new("test", vec![int("value")]).with_version(version);
     let builder = Graph::builder_with(schema).node("a", sets(json!({}))).edge("a", END).entry("a");
     builder.session_migrations(migrations)
 }
@@ -323,7 +325,7 @@ fn adds(
 async fn an_old_session_is_migrated_along_the_chain() {
     let store = Watched::new();
     store.seed("s", "1", json!({"value": 1})).await;
-    let migrations = Migrations::new().with("2", "3", adds(100)).with("1", "2", adds(10));
+    let migrations = StateMigrations::new().with("2", "3", adds(100)).with("1", "2", adds(10));
     let graph = versioned("3", migrations).session_store(store.clone()).compile().unwrap();
     assert_eq!(turn(&graph, json!({})).await, json!({"value": 111}));
     assert_eq!(store.stored("s").await, Some(("3".into(), json!({"value": 111}))));
@@ -335,9 +337,9 @@ async fn an_old_session_is_migrated_along_the_chain() {
 async fn what_cannot_be_migrated_runs_nothing_and_is_left_alone() {
     let fails = |_| Err("no".into());
     for (migrations, category) in [
-        (Migrations::new(), "session_state_migration_missing"),
-        (Migrations::new().with("1", "2", fails), "session_state_migration_failed"),
-        (Migrations::new().with("1", "2", |_| panic!("no")), "session_state_migration_failed"),
+        (StateMigrations::new(), "session_state_migration_missing"),
+        (StateMigrations::new().with("1", "2", fails), "session_state_migration_failed"),
+        (StateMigrations::new().with("1", "2", |_| panic!("no")), "session_state_migration_failed"),
     ] {
         let store = Watched::new();
         store.seed("s", "1", json!({"value": 1})).await;
@@ -368,7 +370,7 @@ async fn what_is_loaded_is_checked_whole() {
         Ok(state)
     };
     let graph =
-        versioned("2", Migrations::new().with("1", "2", spoils)).session_store(store).compile().unwrap();
+        versioned("2", StateMigrations::new().with("1", "2", spoils)).session_store(store).compile().unwrap();
     assert_eq!(refused(&graph).await.category(), "state_validation_error");
 }
 
@@ -398,13 +400,13 @@ async fn a_subgraph_sees_only_what_is_projected_and_saves_nothing() {
 #[tokio::test]
 async fn of_two_turns_at_once_the_last_to_end_wins() {
     let store = Watched::new();
-    let graph = over([field("v", Shape::Int, json!(0)).reducer(Reducer::LastWriteWins)]);
+    let graph = over([field("v", FieldShape::Int, json!(0)).reducer(Reducer::LastWriteWins)]);
     let waits = |cx: Ctx<Snapshot>| async move {
         let v = cx.state().get("v").unwrap().to_json()?.as_i64().unwrap_or(0);
         for _ in 0..v {
             tokio::task::yield_now().await;
         }
-        Ok(Update::new())
+        Ok(StateUpdate::new())
     };
     let graph =
         graph.node("a", waits).edge("a", END).entry("a").session_store(store.clone()).compile().unwrap();

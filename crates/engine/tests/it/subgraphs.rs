@@ -1,17 +1,21 @@
 //! Subgraphs: each form of projection, and nesting (graph-engine §2).
 
 use serde_json::{Value, json};
-use singletree_engine::{END, FieldSpec, Graph, Projection, Shape, Snapshot, Update};
+use singletree_engine::{END, FieldShape, FieldSpec, Graph, Projection, Snapshot, StateUpdate};
 
 use crate::rig::{Builder, Recorder, described, fail, field, int, log, over, run, sets, text};
 
 /// A child that records its initial `x` and `y` in `seen`, and then sets `x` to 9 and logs "child".
 fn child() -> Graph<Snapshot> {
-    let fields =
-        [int("x"), field("y", Shape::Int, json!(5)), log("log"), field("seen", Shape::Any, json!(null))];
+    let fields = [
+        int("x"),
+        field("y", FieldShape::Int, json!(5)),
+        log("log"),
+        field("seen", FieldShape::Any, json!(null)),
+    ];
     let look = |cx: singletree_engine::Ctx<Snapshot>| async move {
         let seen = json!([cx.state().get("x"), cx.state().get("y")].map(|it| it.unwrap().to_json().unwrap()));
-        Ok(Update::new().with_json("seen", seen))
+        Ok(StateUpdate::new().with_json("seen", seen))
     };
     let builder = over(fields).node("look", look).node("act", sets(json!({"x": 9, "log": ["child"]})));
     builder.edge("look", "act").edge("act", END).entry("look").compile().unwrap()
@@ -19,11 +23,11 @@ fn child() -> Graph<Snapshot> {
 
 fn parent(projection: Projection) -> Builder {
     let fields = [
-        field("x", Shape::Int, json!(1)),
+        field("x", FieldShape::Int, json!(1)),
         int("y"),
         int("z"),
         log("log"),
-        field("seen", Shape::Any, json!(null)),
+        field("seen", FieldShape::Any, json!(null)),
     ];
     over(fields).subgraph("sub", &child(), projection).edge("sub", END).entry("sub")
 }
@@ -121,10 +125,10 @@ async fn an_error_inside_is_told_as_it_is() {
 
 #[tokio::test]
 async fn what_crosses_is_checked_against_the_other_sides_schema() {
-    let child = over([field("numbers", Shape::Int.list(), json!([]))]).node("a", sets(json!({})));
+    let child = over([field("numbers", FieldShape::Int.list(), json!([]))]).node("a", sets(json!({})));
     let child = child.edge("a", END).entry("a").compile().unwrap();
     // A shape that allows anything can only be checked by its values.
-    let words = field("words", Shape::Any.list(), json!(["one"]));
+    let words = field("words", FieldShape::Any.list(), json!(["one"]));
     let projection = Projection::by_name().inputs([("numbers", "words")]).outputs([]);
     let outer = over([words]).subgraph("sub", &child, projection).edge("sub", END).entry("sub");
     let error = fail(&outer.compile().unwrap(), json!({})).await;
@@ -139,7 +143,7 @@ async fn what_crosses_is_checked_against_the_other_sides_schema() {
 
 #[tokio::test]
 async fn a_required_field_of_the_child_needs_a_crossing() {
-    let child = over([FieldSpec::required("must", Shape::Str)]).node("a", sets(json!({})));
+    let child = over([FieldSpec::required("must", FieldShape::Str)]).node("a", sets(json!({})));
     let child = child.edge("a", END).entry("a").compile().unwrap();
     let build =
         |projection| over([text("word")]).subgraph("sub", &child, projection).edge("sub", END).entry("sub");
@@ -154,7 +158,7 @@ async fn a_required_field_of_the_child_needs_a_crossing() {
 async fn what_comes_out_passes_the_parents_reducer() {
     let outer = over([log("log")]);
     let projection = Projection::by_name().outputs([("log", "seen")]);
-    let child = over([field("seen", Shape::Any, json!(9))]).node("a", sets(json!({})));
+    let child = over([field("seen", FieldShape::Any, json!(9))]).node("a", sets(json!({})));
     let child = child.edge("a", END).entry("a").compile().unwrap();
     let outer = outer.subgraph("sub", &child, projection).edge("sub", END).entry("sub").compile().unwrap();
     let error = fail(&outer, json!({"log": ["p"]})).await;

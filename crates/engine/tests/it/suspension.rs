@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value, json};
 use singletree_durable::{BoxError, BoxFuture, InvocationId};
 use singletree_engine::{
-    Ctx, END, Error, FieldSpec, Graph, InvokeOptions, NodeResult, Outcome, Projection, Shape, Signal,
-    Snapshot, Update, chain, suspend,
+    Ctx, END, Error, FieldShape, FieldSpec, Graph, InvokeOptions, NodeResult, Projection, RunOutcome, Signal,
+    Snapshot, StateUpdate, chain, suspend,
 };
 
 use crate::rig::{
@@ -15,7 +15,7 @@ use crate::rig::{
 };
 
 fn bool_field(name: &'static str) -> FieldSpec {
-    field(name, Shape::Bool, json!(false))
+    field(name, FieldShape::Bool, json!(false))
 }
 
 /// A node that suspends for this signal.
@@ -41,14 +41,14 @@ pub(crate) fn gated(signal: Signal) -> Builder {
 }
 
 pub(crate) async fn pause(graph: &Graph<Snapshot>) -> InvocationId {
-    suspended(graph.invoke(Update::new(), InvokeOptions::new()).await).identity.invocation_id
+    suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await).identity.invocation_id
 }
 
 pub(crate) async fn resume(
     graph: &Graph<Snapshot>,
     id: &InvocationId,
     payload: Value,
-) -> Result<Outcome<Snapshot>, Error> {
+) -> Result<RunOutcome<Snapshot>, Error> {
     graph.resume(id, map(payload), InvokeOptions::new()).await
 }
 
@@ -160,14 +160,19 @@ async fn only_a_suspended_invocation_can_be_resumed() {
         format!("invocation '{id}' cannot be resumed: it is not suspended but completed")
     );
     let plain = over([]).node("a", sets(json!({}))).edge("a", END).entry("a").compile().unwrap();
-    let done =
-        plain.invoke(Update::new(), InvokeOptions::new()).await.unwrap().identity().invocation_id.clone();
+    let done = plain
+        .invoke(StateUpdate::new(), InvokeOptions::new())
+        .await
+        .unwrap()
+        .identity()
+        .invocation_id
+        .clone();
     assert_eq!(resume(&plain, &done, json!({})).await.unwrap_err().category(), "suspension_record_invalid");
 }
 
 #[tokio::test]
 async fn an_invocation_that_failed_after_its_pause_is_over() {
-    let fails = |_| async { Err::<Update, _>(singletree_engine::NodeError::new("x")) };
+    let fails = |_| async { Err::<StateUpdate, _>(singletree_engine::NodeError::new("x")) };
     let graph = over([]).node("gate", waits(Signal::new("s"))).node("after", fails).edge("gate", "after");
     let graph = graph.edge("after", END).entry("gate").compile().unwrap();
     let id = pause(&graph).await;
@@ -181,7 +186,7 @@ async fn an_invocation_that_failed_after_its_pause_is_over() {
 async fn of_two_resumes_at_once_one_wins() {
     let slow = |_| async {
         tokio::task::yield_now().await;
-        Ok(Update::new())
+        Ok(StateUpdate::new())
     };
     let graph =
         over([int("n")]).node("gate", waits(Signal::new("s"))).node("after", slow).edge("gate", "after");
@@ -226,7 +231,7 @@ async fn a_pause_inside_subgraphs_resumes_inside_them() {
         let graph = nested(depth, completes);
         let seen = Recorder::default();
         graph.attach(seen.clone());
-        let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+        let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
         assert_eq!((paused.node_name.as_ref(), paused.outer_node()), ("gate", "sub"));
         assert_eq!(paused.namespace.len(), depth + 1);
         assert_eq!(state(&paused.state), json!({"ok": false, "log": ["pre"]}));
@@ -257,7 +262,7 @@ async fn what_a_node_returns_after_asking_is_void() {
     };
     let graph = over([log("log")]).node("gate", impatient).node("after", sets(json!({"log": ["after"]})));
     let graph = graph.edge("gate", "after").edge("after", END).entry("gate").compile().unwrap();
-    let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     assert_eq!((paused.node_name.as_ref(), state(&paused.state)), ("gate", json!({"log": []})));
     assert_eq!(
         completed(resume(&graph, &paused.identity.invocation_id, json!({})).await),
@@ -278,18 +283,18 @@ async fn a_task_left_behind_cannot_suspend_a_later_node() {
                 let error = cx.suspend(Signal::new("late")).await.unwrap_err();
                 *tells.lock().unwrap() = error.category().map(str::to_owned);
             });
-            Ok(Update::new())
+            Ok(StateUpdate::new())
         }
     };
     let lingers = |_| async {
         for _ in 0..5 {
             tokio::task::yield_now().await;
         }
-        Ok(Update::new())
+        Ok(StateUpdate::new())
     };
     let graph = over([]).node("leaves", leaves).node("lingers", lingers).edge("leaves", "lingers");
     let graph = graph.edge("lingers", END).entry("leaves").compile().unwrap();
-    completed(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    completed(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     assert_eq!(told.lock().unwrap().as_deref(), Some("suspension_in_unsupported_context"));
 }
 
@@ -297,7 +302,7 @@ async fn a_task_left_behind_cannot_suspend_a_later_node() {
 struct Suspends(Arc<Mutex<Vec<String>>>);
 
 impl singletree_engine::Observer for Suspends {
-    fn observe<'a>(&'a self, _: &'a singletree_engine::Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, _: &'a singletree_engine::GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async {
             let error = suspend(Signal::new("s")).await;
             self.0.lock().unwrap().push(error.to_string());
@@ -314,7 +319,7 @@ async fn only_a_nodes_body_can_suspend() {
     let graph = over([]).node("a", sets(json!({}))).edge("a", END).entry("a").compile().unwrap();
     let tried = Suspends::default();
     graph.attach(tried.clone());
-    completed(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    completed(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     graph.drain(None).await.unwrap();
     let refused = "suspend was called inside an invocation, but not in a node's body";
     assert_eq!(*tried.0.lock().unwrap(), [refused, refused]);
@@ -322,9 +327,9 @@ async fn only_a_nodes_body_can_suspend() {
 
 #[tokio::test]
 async fn a_function_without_the_context_can_suspend_its_node() {
-    let ambient = |_| async { Err::<Update, _>(suspend(Signal::new("ambient")).await) };
+    let ambient = |_| async { Err::<StateUpdate, _>(suspend(Signal::new("ambient")).await) };
     let graph = over([]).node("a", ambient).edge("a", END).entry("a").compile().unwrap();
-    let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     assert_eq!(paused.descriptor.signal_id, "ambient");
 }
 
@@ -337,8 +342,8 @@ async fn a_deadline_sets_only_what_it_can() {
         (json!({"n": 1, "ok": true}), None),
     ] {
         let graph = gated(Signal::new("s").on_deadline(map(fields))).compile().unwrap();
-        match (graph.invoke(Update::new(), InvokeOptions::new()).await, why) {
-            (Ok(Outcome::Suspended(_)), None) => {}
+        match (graph.invoke(StateUpdate::new(), InvokeOptions::new()).await, why) {
+            (Ok(RunOutcome::Suspended(_)), None) => {}
             (Err(error), Some(why)) => {
                 assert_eq!(error.derived_category(), "suspension_resume_payload_invalid");
                 assert!(chain(&error).contains(why), "{}", chain(&error));

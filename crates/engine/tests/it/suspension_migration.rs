@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use singletree_durable::{MemoryStore, Migrations, PausedStatus, PausedStore, TenantId};
+use singletree_durable::{MemoryStore, PausedStatus, PausedStore, StateMigrations, TenantId};
 use singletree_engine::{
-    END, FieldSpec, Graph, InvokeOptions, Projection, Schema, Shape, Signal, Snapshot, chain,
+    END, FieldShape, FieldSpec, Graph, InvokeOptions, Projection, Signal, Snapshot, StateSchema, chain,
 };
 
 use crate::checkpoint_migration::{Migrated, State, adds};
@@ -16,7 +16,7 @@ use crate::suspension::{pause, resume, waits};
 
 /// gate (suspends) -> after, over a state of this version.
 fn graph(store: &MemoryStore, version: &str, fields: Vec<FieldSpec>) -> Builder {
-    Graph::builder_with(Schema::new("versioned", fields).with_version(version))
+    Graph::builder_with(StateSchema::new("versioned", fields).with_version(version))
         .node("gate", waits(Signal::new("s")))
         .node("after", sets(json!({"log": ["after"]})))
         .edge("gate", "after")
@@ -31,7 +31,7 @@ fn first(store: &MemoryStore) -> Graph<Snapshot> {
 
 /// The same graph over a state that has one field more, which nothing sets.
 fn second(store: &MemoryStore) -> Builder {
-    graph(store, "v2", vec![int("n"), log("log"), FieldSpec::required("topic", Shape::Str)])
+    graph(store, "v2", vec![int("n"), log("log"), FieldSpec::required("topic", FieldShape::Str)])
 }
 
 async fn status(store: &MemoryStore, id: &singletree_durable::InvocationId) -> PausedStatus {
@@ -49,7 +49,8 @@ async fn a_paused_state_is_brought_along_the_chain_and_then_takes_its_payload() 
         state.insert("n".to_owned(), json!(n * 2));
         Ok(state)
     };
-    let migrations = Migrations::new().with("v1.5", "v2", adds("topic", "old")).with("v1", "v1.5", doubles);
+    let migrations =
+        StateMigrations::new().with("v1.5", "v2", adds("topic", "old")).with("v1", "v1.5", doubles);
     let graph = second(&store).state_migrations(migrations).compile().unwrap();
     let ended = completed(resume(&graph, &id, json!({"topic": "new"})).await);
     assert_eq!(ended, json!({"n": 10, "log": ["x", "after"], "topic": "new"}));
@@ -63,16 +64,20 @@ async fn each_way_to_fail_has_its_category_and_consumes_nothing() {
     let panicking = |_: State| -> Migrated { panic!("no") };
     let same = |state| Ok(state);
     for (migrations, category, why) in [
-        (Migrations::new(), "checkpoint_state_migration_missing", "0 registered: none"),
+        (StateMigrations::new(), "checkpoint_state_migration_missing", "0 registered: none"),
         (
-            Migrations::new().with("v0", "v2", same),
+            StateMigrations::new().with("v0", "v2", same),
             "checkpoint_state_migration_missing",
             "1 registered: v0 -> v2",
         ),
-        (Migrations::new().with("v1", "v2", failing), "checkpoint_state_migration_failed", ": no"),
-        (Migrations::new().with("v1", "v2", panicking), "checkpoint_state_migration_failed", "panicked: no"),
-        (Migrations::new().with("v1", "v2", same), "state_validation_error", "field 'topic'"),
-        (Migrations::new().with("v1", "v2", adds("n", "x")), "state_validation_error", "field 'n'"),
+        (StateMigrations::new().with("v1", "v2", failing), "checkpoint_state_migration_failed", ": no"),
+        (
+            StateMigrations::new().with("v1", "v2", panicking),
+            "checkpoint_state_migration_failed",
+            "panicked: no",
+        ),
+        (StateMigrations::new().with("v1", "v2", same), "state_validation_error", "field 'topic'"),
+        (StateMigrations::new().with("v1", "v2", adds("n", "x")), "state_validation_error", "field 'n'"),
     ] {
         let store = MemoryStore::new();
         let id = pause(&first(&store)).await;
@@ -81,7 +86,7 @@ async fn each_way_to_fail_has_its_category_and_consumes_nothing() {
         assert_eq!(error.category(), category, "{}", chain(&error));
         assert!(chain(&error).contains(why), "{}", chain(&error));
         assert_eq!(status(&store, &id).await, PausedStatus::Suspended);
-        let able = Migrations::new().with("v1", "v2", adds("topic", "t"));
+        let able = StateMigrations::new().with("v1", "v2", adds("topic", "t"));
         let graph = second(&store).state_migrations(able).compile().unwrap();
         assert_eq!(completed(resume(&graph, &id, json!({})).await)["topic"], "t");
     }
@@ -91,7 +96,7 @@ async fn each_way_to_fail_has_its_category_and_consumes_nothing() {
 #[tokio::test]
 async fn an_ambiguous_registry_does_not_compile() {
     let same = |state| Ok(state);
-    let ways = Migrations::new().with("v1", "x", same).with("v1", "y", same);
+    let ways = StateMigrations::new().with("v1", "x", same).with("v1", "y", same);
     let ways = ways.with("x", "v2", same).with("y", "v2", same);
     let error = second(&MemoryStore::new()).state_migrations(ways).compile().unwrap_err();
     assert_eq!(error.category(), "checkpoint_state_migration_chain_ambiguous");
@@ -104,7 +109,8 @@ async fn the_registry_is_not_consulted_when_versions_match() {
     let id = pause(&first(&store)).await;
     let panicking = |_: State| -> Migrated { panic!("it is asked") };
     let builder = graph(&store, "v1", vec![int("n"), log("log")]);
-    let graph = builder.state_migrations(Migrations::new().with("v1", "v1", panicking)).compile().unwrap();
+    let graph =
+        builder.state_migrations(StateMigrations::new().with("v1", "v1", panicking)).compile().unwrap();
     assert_eq!(completed(resume(&graph, &id, json!({})).await), json!({"n": 0, "log": ["after"]}));
 }
 
@@ -112,9 +118,9 @@ async fn the_registry_is_not_consulted_when_versions_match() {
 #[tokio::test]
 async fn the_states_around_a_paused_subgraph_are_migrated_as_well() {
     let store = MemoryStore::new();
-    let nested = |version: &str, more: &[&'static str], migrations: Migrations| {
+    let nested = |version: &str, more: &[&'static str], migrations: StateMigrations| {
         let fields = |own: &'static str| more.iter().map(|it| text(it)).chain([int(own)]).collect();
-        let schema = |own| Schema::new("versioned", fields(own)).with_version(version);
+        let schema = |own| StateSchema::new("versioned", fields(own)).with_version(version);
         let deepest = Graph::builder_with(schema("deep"))
             .node("gate", waits(Signal::new("s")))
             .edge("gate", END)
@@ -128,10 +134,10 @@ async fn the_states_around_a_paused_subgraph_are_migrated_as_well() {
         }
         inner
     };
-    let id = pause(&nested("v1", &[], Migrations::new())).await;
+    let id = pause(&nested("v1", &[], StateMigrations::new())).await;
     let calls = Arc::new(AtomicU64::new(0));
     let counts = calls.clone();
-    let migrations = Migrations::new().with("v1", "v2", move |mut state| {
+    let migrations = StateMigrations::new().with("v1", "v2", move |mut state| {
         counts.fetch_add(1, Ordering::Relaxed);
         state.insert("topic".to_owned(), "migrated".into());
         Ok(state)
@@ -150,7 +156,7 @@ async fn a_session_goes_on_in_the_version_of_the_resumed_run() {
     let paused = old.compile().unwrap().invoke(update(json!({"n": 3})), options()).await;
     let id = suspended(paused).identity.invocation_id;
     assert_eq!(sessions.stored("s").await, Some(("v1".into(), json!({"n": 3, "log": []}))));
-    let adds_topic = || Migrations::new().with("v1", "v2", adds("topic", "t"));
+    let adds_topic = || StateMigrations::new().with("v1", "v2", adds("topic", "t"));
     let new = second(&store).session_store(sessions.clone()).state_migrations(adds_topic());
     let ended = new.compile().unwrap().resume(&id, map(json!({})), options()).await;
     let state: Value = json!({"n": 3, "log": ["after"], "topic": "t"});

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    FailAt, InvocationId, Json, Land, MemoryStore, Migrations, PausedRecord, PausedStatus, PausedStore,
-    TenantId,
+    FailedWriteEffect, FaultInjectingStore, InvocationId, JsonDocument, MemoryStore, PausedRecord,
+    PausedStatus, PausedStore, StateMigrations, TenantId,
 };
-use singletree_engine::{Ctx, END, Graph, InvokeOptions, Schema, Signal, Snapshot, Update, chain};
+use singletree_engine::{Ctx, END, Graph, InvokeOptions, Signal, Snapshot, StateSchema, StateUpdate, chain};
 
 use crate::rig::{Builder, Recorder, completed, int, log, map, over, session, sets, suspended, update};
 use crate::sessions::Watched;
@@ -39,7 +39,7 @@ async fn the_session_is_saved_with_the_pause_and_again_at_the_end() {
 #[tokio::test]
 async fn a_resume_belongs_to_the_session_of_its_pause() {
     let graph = gated(Signal::new("s")).session_store(Watched::new()).compile().unwrap();
-    let paused = suspended(graph.invoke(Update::new(), in_session()).await);
+    let paused = suspended(graph.invoke(StateUpdate::new(), in_session()).await);
     let id = &paused.identity.invocation_id;
     let other = graph.resume(id, map(json!({})), InvokeOptions::new().session(session("other"))).await;
     assert_eq!(other.unwrap_err().category(), "invalid_argument");
@@ -52,7 +52,7 @@ async fn a_resume_belongs_to_the_session_of_its_pause() {
 async fn a_session_written_since_is_a_conflict() {
     let store = Watched::new();
     let graph = gated(Signal::new("s")).session_store(store.clone()).compile().unwrap();
-    let id = suspended(graph.invoke(Update::new(), in_session()).await).identity.invocation_id;
+    let id = suspended(graph.invoke(StateUpdate::new(), in_session()).await).identity.invocation_id;
     store.seed("s", "unversioned", json!({"n": 77})).await;
     for _ in 0..2 {
         assert_eq!(resume(&graph, &id, json!({})).await.unwrap_err().category(), "session_write_conflict");
@@ -73,21 +73,21 @@ fn gate(catches: bool) -> Builder {
     builder.edge("gate", "after").edge("after", END).entry("gate")
 }
 
-fn broken(land: Land) -> (MemoryStore, Arc<dyn PausedStore>) {
+fn broken(land: FailedWriteEffect) -> (MemoryStore, Arc<dyn PausedStore>) {
     let store = MemoryStore::new();
-    (store.clone(), Arc::new(FailAt::new(Arc::new(store), 1, land)))
+    (store.clone(), Arc::new(FaultInjectingStore::new(Arc::new(store), 1, land)))
 }
 
 // spec: suspension §3, §9
 #[tokio::test]
 async fn a_pause_that_cannot_be_recorded_is_the_nodes_to_handle() {
-    let graph = gate(true).paused_store(broken(Land::Before).1).compile().unwrap();
-    let ended = completed(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    let graph = gate(true).paused_store(broken(FailedWriteEffect::Before).1).compile().unwrap();
+    let ended = completed(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     assert_eq!(ended["log"], json!(["suspension_persistence_failed", "after"]));
-    let graph = gate(false).paused_store(broken(Land::Before).1).compile().unwrap();
+    let graph = gate(false).paused_store(broken(FailedWriteEffect::Before).1).compile().unwrap();
     let seen = Recorder::default();
     graph.attach(seen.clone());
-    let error = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap_err();
+    let error = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(
         (error.category(), error.derived_category()),
         ("suspension_persistence_failed", "suspension_persistence_failed")
@@ -105,14 +105,14 @@ async fn a_failed_pause_that_nobody_waits_for_ends_the_invocation() {
         tokio::select! {
             biased;
             ended = asking => ended,
-            () = std::future::ready(()) => Ok(Update::new()),
+            () = std::future::ready(()) => Ok(StateUpdate::new()),
         }
     };
     let graph = over([]).node("gate", impatient).edge("gate", END).entry("gate");
-    let graph = graph.paused_store(broken(Land::Before).1).compile().unwrap();
+    let graph = graph.paused_store(broken(FailedWriteEffect::Before).1).compile().unwrap();
     let seen = Recorder::default();
     graph.attach(seen.clone());
-    let error = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap_err();
+    let error = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(error.category(), "suspension_persistence_failed");
     graph.drain(None).await.unwrap();
     assert_eq!(seen.lines(), ["0 started gate", "0 completed gate"]);
@@ -126,7 +126,8 @@ async fn when_the_record_fails_the_session_is_as_before() {
         if let Some(state) = &seeded {
             sessions.seed("s", "unversioned", state.clone()).await;
         }
-        let graph = gate(false).paused_store(broken(Land::Before).1).session_store(sessions.clone());
+        let graph =
+            gate(false).paused_store(broken(FailedWriteEffect::Before).1).session_store(sessions.clone());
         let graph = graph.compile().unwrap();
         let error = graph.invoke(update(json!({"n": 9})), in_session()).await.unwrap_err();
         assert_eq!(error.category(), "suspension_persistence_failed");
@@ -148,22 +149,25 @@ async fn an_explicit_save_survives_a_failed_pause() {
         .edge("saves", "more")
         .edge("more", "gate")
         .edge("gate", END);
-    let graph = graph.entry("saves").paused_store(broken(Land::Before).1).session_store(sessions.clone());
-    graph.compile().unwrap().invoke(Update::new(), in_session()).await.unwrap_err();
+    let graph = graph
+        .entry("saves")
+        .paused_store(broken(FailedWriteEffect::Before).1)
+        .session_store(sessions.clone());
+    graph.compile().unwrap().invoke(StateUpdate::new(), in_session()).await.unwrap_err();
     assert_eq!(sessions.stored("s").await.map(|(_, state)| state), Some(json!({"n": 2, "log": []})));
 }
 
 #[tokio::test]
 async fn when_the_session_fails_no_record_is_written() {
     let memory = MemoryStore::new();
-    let sessions = FailAt::new(Arc::new(memory.session_store()), 1, Land::Before);
+    let sessions = FaultInjectingStore::new(Arc::new(memory.session_store()), 1, FailedWriteEffect::Before);
     let graph = gate(false)
         .session_store(Arc::new(sessions))
         .paused_store(Arc::new(memory.clone()))
         .compile()
         .unwrap();
     let options = in_session().invocation(crate::rig::invocation("inv"));
-    let error = graph.invoke(Update::new(), options).await.unwrap_err();
+    let error = graph.invoke(StateUpdate::new(), options).await.unwrap_err();
     assert_eq!(error.category(), "suspension_persistence_failed");
     assert_eq!(stored(&memory, &crate::rig::invocation("inv")).await, None);
 }
@@ -186,7 +190,7 @@ async fn another_process_resumes_from_the_record_alone() {
 async fn a_failed_second_pause_leaves_nothing_to_resume() {
     let store = MemoryStore::new();
     // The claim is the first write of the resuming run, the second record its second.
-    let failing = FailAt::new(Arc::new(store.clone()), 2, Land::Before);
+    let failing = FaultInjectingStore::new(Arc::new(store.clone()), 2, FailedWriteEffect::Before);
     let build = |paused: Arc<dyn PausedStore>| {
         let gate = |name: &'static str| waits(Signal::new(name));
         let graph =
@@ -205,7 +209,7 @@ async fn tamper(store: &MemoryStore, id: &InvocationId, change: impl Fn(&mut Val
     let mut record = stored(store, id).await.unwrap();
     let mut body: Value = record.body.decode().unwrap();
     change(&mut body);
-    record.body = Json::from(&body);
+    record.body = JsonDocument::from(&body);
     PausedStore::save(store, &TenantId::single(), id, &record).await.unwrap();
 }
 
@@ -249,20 +253,20 @@ async fn a_run_that_was_suspended_before_the_schema_changed_is_migrated() {
     };
     let fails = |_: State| Err("no".into());
     let store = MemoryStore::new();
-    let graph = |migrations: Migrations| {
+    let graph = |migrations: StateMigrations| {
         let graph = gated(Signal::new("s")).paused_store(Arc::new(store.clone()));
         graph.state_migrations(migrations).compile().unwrap()
     };
-    let id = pause(&graph(Migrations::new())).await;
+    let id = pause(&graph(StateMigrations::new())).await;
     tamper(&store, &id, |it| {
         it["schema_version"] = json!("v0");
         it["frames"][0].as_object_mut().unwrap().remove("n");
         it["frames"][0]["old"] = json!(4);
     })
     .await;
-    let one = Migrations::new().with("v0", "v1", Ok);
+    let one = StateMigrations::new().with("v0", "v1", Ok);
     for (migrations, category) in [
-        (Migrations::new(), "checkpoint_state_migration_missing"),
+        (StateMigrations::new(), "checkpoint_state_migration_missing"),
         (one.clone(), "checkpoint_state_migration_missing"),
         (one.clone().with("v1", "unversioned", fails), "checkpoint_state_migration_failed"),
     ] {
@@ -292,12 +296,13 @@ async fn a_field_that_is_new_since_the_pause_takes_its_default() {
 #[tokio::test]
 async fn a_store_that_does_not_answer_refuses_the_resume() {
     let graph = |store: Arc<dyn PausedStore>| -> Graph<Snapshot> {
-        let builder = Graph::builder_with(Schema::new("t", vec![])).node("gate", waits(Signal::new("s")));
+        let builder =
+            Graph::builder_with(StateSchema::new("t", vec![])).node("gate", waits(Signal::new("s")));
         builder.edge("gate", END).entry("gate").paused_store(store).compile().unwrap()
     };
     let store = MemoryStore::new();
     let id = pause(&graph(Arc::new(store.clone()))).await;
-    let failing = FailAt::new(Arc::new(store.clone()), 1, Land::Before);
+    let failing = FaultInjectingStore::new(Arc::new(store.clone()), 1, FailedWriteEffect::Before);
     let error = resume(&graph(Arc::new(failing)), &id, json!({})).await.unwrap_err();
     assert_eq!(error.category(), "suspension_persistence_failed");
     assert_eq!(stored(&store, &id).await.unwrap().status, PausedStatus::Suspended);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_engine::{
-    Backoff, END, FailureIsolation, Monotonic, NodeError, Projection, Retry, TimedOutcome, Timing,
-    TimingRecord, Update,
+    END, FailureIsolation, MonotonicClock, NodeError, Projection, Retry, RetryBackoff, StateUpdate,
+    TimedOutcome, Timing, TimingRecord,
 };
 
 use crate::rig::{Builder, completed, fail, flaky, int, observed, over, run, sets};
@@ -16,7 +16,7 @@ use crate::rig::{Builder, completed, fail, flaky, int, observed, over, run, sets
 #[derive(Debug, Default)]
 struct Ticking(AtomicU64);
 
-impl Monotonic for Ticking {
+impl MonotonicClock for Ticking {
     fn elapsed(&self) -> Duration {
         Duration::from_millis(5 * self.0.fetch_add(1, Ordering::Relaxed))
     }
@@ -93,7 +93,7 @@ async fn a_timing_of_a_graph_has_each_nodes_name() {
 async fn timing_composes_with_retry_both_ways() {
     for (outside, expected) in [(true, 1), (false, 3)] {
         let book = Book::default();
-        let retry = Retry::new().backoff(Backoff::Constant(Duration::ZERO));
+        let retry = Retry::new().backoff(RetryBackoff::Constant(Duration::ZERO));
         let timing = Timing::each(writes(&book));
         let builder = failing("provider_unavailable", 2);
         let builder = if outside {
@@ -114,7 +114,7 @@ async fn a_failed_callback_is_the_nodes_failure() {
     let error = fail(&graph, json!({})).await;
     assert_eq!((error.category(), error.derived_category()), ("node_exception", "mine"));
     let isolated = failing("x", 0)
-        .node_middleware("a", FailureIsolation::new("timed", Update::new()))
+        .node_middleware("a", FailureIsolation::new("timed", StateUpdate::new()))
         .node_middleware("a", timing())
         .compile()
         .unwrap();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 use singletree_engine::{
-    Ctx, CustomReducer, END, Graph, InvokeOptions, Item, List, ListOf, NodeResult, Outcome, Reducer,
-    ReducerFault, Signal, Slot, Update,
+    Ctx, CustomReducer, END, FieldContent, Graph, InvokeOptions, Item, NodeResult, PersistentList, Reducer,
+    ReducerFault, RunOutcome, SharedList, Signal, StateUpdate,
 };
 use singletree_macros::State;
 
@@ -38,14 +38,15 @@ fn graph() -> Graph<Support> {
 #[tokio::test]
 async fn a_typed_graph_pauses_and_goes_on_with_the_payload() {
     let graph = graph();
-    let Outcome::Suspended(paused) = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap() else {
+    let RunOutcome::Suspended(paused) = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap()
+    else {
         panic!("it suspends");
     };
     assert_eq!(paused.descriptor.signal_id, "approval");
     assert_eq!(paused.descriptor.metadata, Some(json!({"action": "send_email"})));
     let payload = Map::from_iter([("approved".to_owned(), json!(true))]);
     let id = paused.identity.invocation_id.clone();
-    let Outcome::Completed(done) = graph.resume(&id, payload, InvokeOptions::new()).await.unwrap() else {
+    let RunOutcome::Completed(done) = graph.resume(&id, payload, InvokeOptions::new()).await.unwrap() else {
         panic!("it completes");
     };
     assert_eq!((done.state.log, done.state.approved, done.state.tries), (vec!["sent".to_owned()], false, 4));
@@ -64,8 +65,8 @@ impl CustomReducer for Largest {
     fn name(&self) -> &'static str {
         "largest"
     }
-    fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
-        let number = |it: &Slot| it.to_json().map(|it| it.as_i64());
+    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+        let number = |it: &FieldContent| it.to_json().map(|it| it.as_i64());
         Ok(if number(prior)? > number(&update)? { prior.clone() } else { update })
     }
     fn round_trip_idempotent(&self) -> Option<bool> {
@@ -83,8 +84,8 @@ fn entry(id: i64, text: &str) -> Entry {
     Entry { id, text: text.into() }
 }
 
-fn zero() -> ListOf<Entry> {
-    List::new([Item::from_typed(entry(0, "zero"))]).into()
+fn zero() -> SharedList<Entry> {
+    PersistentList::new([Item::from_typed(entry(0, "zero"))]).into()
 }
 
 #[derive(Debug, State)]
@@ -95,9 +96,9 @@ struct Attributes {
     #[state(reducer = largest)]
     peak: i64,
     #[state(merge_by_key = "id")]
-    entries: ListOf<Entry>,
+    entries: SharedList<Entry>,
     #[state(dedupe_append = "id", default = zero())]
-    once: ListOf<Entry>,
+    once: SharedList<Entry>,
     #[state(bounded_append = 2)]
     recent: Vec<i64>,
 }
@@ -106,7 +107,7 @@ struct Attributes {
 async fn every_attribute_does_what_it_says() {
     let update = || Attributes::update();
     let first = move |_: Ctx<Attributes>| async move {
-        let peak = |it: i64| Slot::One(Item::from_typed(it));
+        let peak = |it: i64| FieldContent::One(Item::from_typed(it));
         Ok(update().peak(peak(5)).peak(peak(3)).entries([entry(1, "a"), entry(2, "b")]).recent([1, 2, 3]))
     };
     let second = move |_: Ctx<Attributes>| async move {
@@ -115,13 +116,13 @@ async fn every_attribute_does_what_it_says() {
     let builder = Graph::<Attributes>::builder().node("first", first).node("second", second);
     let graph = builder.edge("first", "second").edge("second", END).entry("first").compile().unwrap();
     assert_eq!(graph.schema().version(), "2");
-    let missing = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap_err();
+    let missing = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(missing.category(), "state_validation_error");
-    let Outcome::Completed(done) = graph.invoke(update().who("me"), InvokeOptions::new()).await.unwrap()
+    let RunOutcome::Completed(done) = graph.invoke(update().who("me"), InvokeOptions::new()).await.unwrap()
     else {
         panic!("it completes");
     };
-    let plain = |it: &ListOf<Entry>| it.iter().map(|it| (*it).clone()).collect::<Vec<_>>();
+    let plain = |it: &SharedList<Entry>| it.iter().map(|it| (*it).clone()).collect::<Vec<_>>();
     let it = done.state;
     assert_eq!((it.who.as_str(), it.peak, it.recent), ("me", 5, vec![2, 3]));
     assert_eq!(plain(&it.entries), [entry(1, "new"), entry(2, "b")]);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    CustomReducer, END, Graph, Key, Projection, Reducer, ReducerFault, Shape, Slot, Snapshot, WarningKind,
+    CustomReducer, END, FieldContent, FieldShape, Graph, GraphWarningKind, KeyExtractor, Projection, Reducer,
+    ReducerFault, Snapshot,
 };
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ impl CustomReducer for Classified {
     fn name(&self) -> &'static str {
         "classified"
     }
-    fn reduce(&self, _: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+    fn reduce(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         Ok(update)
     }
     fn round_trip_idempotent(&self) -> Option<bool> {
@@ -23,17 +24,17 @@ impl CustomReducer for Classified {
 }
 
 fn child() -> Graph<Snapshot> {
-    let any = |name| field(name, Shape::Any, json!([]));
+    let any = |name| field(name, FieldShape::Any, json!([]));
     over([any("f"), any("g")]).node("n", sets(json!({}))).edge("n", END).entry("n").compile().unwrap()
 }
 
 /// The fields that the compiler warns of, with this reducer of parent field `f`.
 fn warned(reducer: Reducer, default: Value, projection: Projection) -> Vec<Option<String>> {
-    let builder = over([field("f", Shape::Any, default).reducer(reducer)]);
+    let builder = over([field("f", FieldShape::Any, default).reducer(reducer)]);
     let graph =
         builder.subgraph("sub", &child(), projection).edge("sub", END).entry("sub").compile().unwrap();
-    assert!(graph.warnings().iter().all(|it| it.kind == WarningKind::ProjectionReducerRoundTrip));
-    assert_eq!(WarningKind::ProjectionReducerRoundTrip.category(), "projection_reducer_round_trip");
+    assert!(graph.warnings().iter().all(|it| it.kind == GraphWarningKind::ProjectionReducerRoundTrip));
+    assert_eq!(GraphWarningKind::ProjectionReducerRoundTrip.category(), "projection_reducer_round_trip");
     graph.warnings().iter().map(|it| it.field.clone()).collect()
 }
 
@@ -71,7 +72,7 @@ fn what_is_no_round_trip_is_not_warned_of() {
 
 #[test]
 fn only_reducers_that_merge_twice_are_warned_of() {
-    let by_key = || Some(Key::field("id"));
+    let by_key = || Some(KeyExtractor::field("id"));
     for (reducer, default, warns) in [
         (Reducer::Append, json!([]), true),
         (Reducer::ConcatFlatten, json!([]), true),

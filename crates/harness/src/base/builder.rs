@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use singletree_durable::{BoxError, PausedStore, SessionId, TenantId};
-use singletree_engine::{Extensions, Graph, Ids, RandomIds, State, Update};
+use singletree_engine::{Extensions, Graph, IdGenerator, RandomIds, State, StateUpdate};
 
 use super::coordinator::SignalCoordinator;
 use super::harness::Harness;
-use super::inbound::Inbound;
-use super::route::Mode;
+use super::inbound::InboundRequest;
+use super::route::HarnessMode;
 use super::subscriptions::MemoryCoordinator;
 use crate::bucket::BucketTable;
 use crate::limit::Limits;
@@ -18,10 +18,10 @@ use crate::reply::Redact;
 /// Determines the session of a transmission: none when it names none, an error when the name is not a valid session id.
 ///
 /// A function of the transmission alone, since the same one must always take the same path (harness §3.4).
-pub type ResolveSession = Arc<dyn Fn(&Inbound) -> Result<Option<SessionId>, BoxError> + Send + Sync>;
+pub type ResolveSession = Arc<dyn Fn(&InboundRequest) -> Result<Option<SessionId>, BoxError> + Send + Sync>;
 
 /// Makes the initial state of a transmission: the fields that it sets; the engine checks them.
-pub type BuildState = Arc<dyn Fn(&Inbound) -> Update + Send + Sync>;
+pub type BuildState = Arc<dyn Fn(&InboundRequest) -> StateUpdate + Send + Sync>;
 
 /// Where the paused records of the graph are, so that one that nobody can resume is removed (R32).
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(super) struct PausedRecords {
 /// Builds a [`Harness`].
 pub struct HarnessBuilder<S> {
     pub(super) graph: Graph<S>,
-    pub(super) mode: Mode,
+    pub(super) mode: HarnessMode,
     pub(super) resolve: ResolveSession,
     pub(super) build: BuildState,
     pub(super) coordinator: Arc<dyn SignalCoordinator>,
@@ -41,12 +41,12 @@ pub struct HarnessBuilder<S> {
     pub(super) buckets: BucketTable,
     pub(super) redact: Redact,
     pub(super) limits: Limits,
-    pub(super) ids: Arc<dyn Ids>,
+    pub(super) ids: Arc<dyn IdGenerator>,
     pub(super) extensions: Extensions,
 }
 
 impl<S: State> HarnessBuilder<S> {
-    pub(super) fn over(graph: Graph<S>, mode: Mode) -> Self {
+    pub(super) fn over(graph: Graph<S>, mode: HarnessMode) -> Self {
         Self {
             graph,
             mode,
@@ -62,20 +62,23 @@ impl<S: State> HarnessBuilder<S> {
         }
     }
 
-    /// Sets how a session is made out; by [`Inbound::session_id`] otherwise. Never called in stateless mode, nor for
+    /// Sets how a session is made out; by [`InboundRequest::session_id`] otherwise. Never called in stateless mode, nor for
     /// signals.
     #[must_use]
     pub fn session_resolver(
         mut self,
-        resolve: impl Fn(&Inbound) -> Result<Option<SessionId>, BoxError> + Send + Sync + 'static,
+        resolve: impl Fn(&InboundRequest) -> Result<Option<SessionId>, BoxError> + Send + Sync + 'static,
     ) -> Self {
         self.resolve = Arc::new(resolve);
         self
     }
 
-    /// Sets how the initial state is made; of all of [`Inbound::fields`] otherwise.
+    /// Sets how the initial state is made; of all of [`InboundRequest::fields`] otherwise.
     #[must_use]
-    pub fn state_builder(mut self, build: impl Fn(&Inbound) -> Update + Send + Sync + 'static) -> Self {
+    pub fn state_builder(
+        mut self,
+        build: impl Fn(&InboundRequest) -> StateUpdate + Send + Sync + 'static,
+    ) -> Self {
         self.build = Arc::new(build);
         self
     }
@@ -125,7 +128,7 @@ impl<S: State> HarnessBuilder<S> {
 
     /// Sets where the names of sessions come from that callers do not name (INV-11).
     #[must_use]
-    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+    pub fn ids(mut self, ids: Arc<dyn IdGenerator>) -> Self {
         self.ids = ids;
         self
     }

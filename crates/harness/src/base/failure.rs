@@ -1,15 +1,15 @@
 //! The failure of a turn as reported to the transport (harness §7, D14, D15).
 
-use super::route::Mode;
+use super::route::HarnessMode;
 use crate::Error;
-use crate::bucket::{Bucket, BucketTable, Disposition, Surface};
+use crate::bucket::{BucketTable, Disposition, FailureBucket, HarnessSurface};
 use crate::reply::{Redact, cut, innermost};
 
 /// An errored turn, put in its bucket (harness §5.2, §7).
 #[derive(Debug)]
-pub struct Failure {
+pub struct TurnFailure {
     /// The caller's possible reaction.
-    pub bucket: Bucket,
+    pub bucket: FailureBucket,
     /// The error category: the cause's own category where it has one (R29).
     pub category: String,
     /// A description for people: redacted, and cut to [`Limits::diagnostic_bytes`](crate::Limits::diagnostic_bytes).
@@ -22,23 +22,23 @@ pub struct Failure {
 }
 
 /// How failures are told.
-pub(super) struct Telling<'a> {
-    pub(super) mode: Mode,
+pub(super) struct FailureReporter<'a> {
+    pub(super) mode: HarnessMode,
     pub(super) buckets: &'a BucketTable,
     pub(super) redact: &'a Redact,
     pub(super) max_bytes: usize,
 }
 
-impl Telling<'_> {
-    pub(super) fn failure(&self, error: Error) -> Failure {
+impl FailureReporter<'_> {
+    pub(super) fn failure(&self, error: Error) -> TurnFailure {
         let category = error.category().to_owned();
-        let Disposition { bucket, retry_safe } = self.buckets.look_up(&category, Surface::Base);
+        let Disposition { bucket, retry_safe } = self.buckets.look_up(&category, HarnessSurface::Base);
         let bucket = match (self.mode, bucket) {
             // There is no session to end (§7.1): the remaining option is that the caller changes its request.
-            (Mode::Stateless, Bucket::SessionTerminating) => Bucket::UserCorrectable,
-            (Mode::Stateless | Mode::Sessioned, bucket) => bucket,
+            (HarnessMode::Stateless, FailureBucket::SessionTerminating) => FailureBucket::UserCorrectable,
+            (HarnessMode::Stateless | HarnessMode::Sessioned, bucket) => bucket,
         };
-        Failure {
+        TurnFailure {
             bucket,
             category,
             message: cut(&(self.redact)(&innermost(&error)), self.max_bytes),

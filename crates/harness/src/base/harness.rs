@@ -3,14 +3,14 @@
 use std::fmt;
 
 use singletree_durable::{BoxError, BoxFuture, InvocationId, SessionId};
-use singletree_engine::{Error as RunError, Graph, InvokeOptions, Outcome, State, Suspended, chain};
+use singletree_engine::{Error as RunError, Graph, InvokeOptions, RunOutcome, State, SuspendedRun, chain};
 
 use super::builder::{HarnessBuilder, PausedRecords};
-use super::failure::Telling;
-use super::inbound::{Inbound, SignalArrival, SignalTarget};
-use super::report::{HarnessOutcome, Invoked, TurnReport};
-use super::resuming::{Reserved, Resuming};
-use super::route::{Mode, Route, Session, route};
+use super::failure::FailureReporter;
+use super::inbound::{InboundRequest, SignalArrival, SignalTarget};
+use super::report::{EngineInvocation, HarnessOutcome, TurnReport};
+use super::resuming::{ResumeReservation, ResumingInvocations};
+use super::route::{DispatchRoute, HarnessMode, SessionSelection, route};
 use crate::outcome::DispatchPath;
 use crate::{Error, Result};
 
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// ```
 /// use serde_json::{Map, json};
 /// use singletree_engine::{Ctx, END, Graph, NodeResult};
-/// use singletree_harness::{Harness, HarnessOutcome, Inbound};
+/// use singletree_harness::{Harness, HarnessOutcome, InboundRequest};
 /// use singletree_macros::State;
 ///
 /// #[derive(Debug, State)]
@@ -36,7 +36,7 @@ use crate::{Error, Result};
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let graph = Graph::<Sum>::builder().node("add", add).edge("add", END).entry("add").compile()?;
 /// let harness = Harness::stateless(graph).build();
-/// let report = harness.handle(Inbound::message(Map::from_iter([("of".to_owned(), json!([1, 2]))]))).await;
+/// let report = harness.handle(InboundRequest::message(Map::from_iter([("of".to_owned(), json!([1, 2]))]))).await;
 /// let HarnessOutcome::Completed(done) = report.outcome else { unreachable!("it neither waits nor fails") };
 /// assert_eq!(done.state.sum, 3);
 /// # Ok::<(), singletree_engine::Error>(())
@@ -44,32 +44,32 @@ use crate::{Error, Result};
 /// ```
 pub struct Harness<S> {
     parts: HarnessBuilder<S>,
-    resuming: Resuming,
+    resuming: ResumingInvocations,
 }
 
 /// How the engine was called, if it was, and the result.
-type Ran<S> = (Option<Invoked>, Result<Outcome<S>>);
+type RunResult<S> = (Option<EngineInvocation>, Result<RunOutcome<S>>);
 
 impl<S: State> Harness<S> {
     /// Starts a harness whose turns belong to sessions (harness §2).
     #[must_use]
     pub fn sessioned(graph: Graph<S>) -> HarnessBuilder<S> {
-        HarnessBuilder::over(graph, Mode::Sessioned)
+        HarnessBuilder::over(graph, HarnessMode::Sessioned)
     }
 
     /// Starts a harness whose turns stand alone (harness §2, §3.0).
     #[must_use]
     pub fn stateless(graph: Graph<S>) -> HarnessBuilder<S> {
-        HarnessBuilder::over(graph, Mode::Stateless)
+        HarnessBuilder::over(graph, HarnessMode::Stateless)
     }
 
     pub(super) fn of(parts: HarnessBuilder<S>) -> Self {
-        Self { parts, resuming: Resuming::default() }
+        Self { parts, resuming: ResumingInvocations::default() }
     }
 
     /// Returns whether the harness has sessions.
     #[must_use]
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> HarnessMode {
         self.parts.mode
     }
 
@@ -77,7 +77,7 @@ impl<S: State> Harness<S> {
     ///
     /// # Errors
     /// `harness_path_classification_ambiguous`, `harness_session_id_unresolved`.
-    pub fn classify(&self, inbound: &Inbound) -> Result<DispatchPath> {
+    pub fn classify(&self, inbound: &InboundRequest) -> Result<DispatchPath> {
         Ok(self.route(inbound)?.path())
     }
 
@@ -96,37 +96,37 @@ impl<S: State> Harness<S> {
     /// # Cancellation
     /// Dropping the future ends the run at its next await ([`Graph::invoke`]). Between a pause and its subscription the
     /// record stays, and no signal leads to it.
-    pub async fn handle(&self, inbound: Inbound) -> TurnReport<S> {
+    pub async fn handle(&self, inbound: InboundRequest) -> TurnReport<S> {
         let route = self.route(&inbound);
-        let path = route.as_ref().ok().map(Route::path);
+        let path = route.as_ref().ok().map(DispatchRoute::path);
         let (invoked, ran) = match route {
             Err(error) => (None, Err(error)),
-            Ok(Route::Start { session, .. }) => self.start(&inbound, session).await,
-            Ok(Route::Resume { signal, .. }) => self.resume(signal).await,
+            Ok(DispatchRoute::Start { session, .. }) => self.start(&inbound, session).await,
+            Ok(DispatchRoute::Resume { signal, .. }) => self.resume(signal).await,
         };
         let outcome = match ran {
-            Ok(Outcome::Completed(done)) => HarnessOutcome::Completed(done),
-            Ok(Outcome::Suspended(paused)) => HarnessOutcome::Suspended(paused),
+            Ok(RunOutcome::Completed(done)) => HarnessOutcome::Completed(done),
+            Ok(RunOutcome::Suspended(paused)) => HarnessOutcome::Suspended(paused),
             Err(error) => HarnessOutcome::Errored(self.telling().failure(error)),
         };
         TurnReport { path, invoked, outcome }
     }
 
-    fn route<'a>(&self, inbound: &'a Inbound) -> Result<Route<'a>> {
+    fn route<'a>(&self, inbound: &'a InboundRequest) -> Result<DispatchRoute<'a>> {
         route(self.parts.mode, inbound, &self.parts.resolve)
     }
 
-    fn telling(&self) -> Telling<'_> {
+    fn telling(&self) -> FailureReporter<'_> {
         let HarnessBuilder { mode, buckets, redact, limits, .. } = &self.parts;
-        Telling { mode: *mode, buckets, redact, max_bytes: limits.diagnostic_bytes }
+        FailureReporter { mode: *mode, buckets, redact, max_bytes: limits.diagnostic_bytes }
     }
 
-    async fn start(&self, inbound: &Inbound, session: Session) -> Ran<S> {
-        let assigned = session == Session::Unnamed;
+    async fn start(&self, inbound: &InboundRequest, session: SessionSelection) -> RunResult<S> {
+        let assigned = session == SessionSelection::Unnamed;
         let session = match session {
-            Session::Absent => None,
-            Session::Named(id) => Some(id),
-            Session::Unnamed => match SessionId::parse(self.parts.ids.uuid()) {
+            SessionSelection::Absent => None,
+            SessionSelection::Named(id) => Some(id),
+            SessionSelection::Unnamed => match SessionId::parse(self.parts.ids.uuid()) {
                 Ok(id) => Some(id),
                 Err(error) => return (None, Err(Error::SessionId { why: error.to_string() })),
             },
@@ -135,10 +135,10 @@ impl<S: State> Harness<S> {
         let options = InvokeOptions::new().extensions(self.parts.extensions.clone());
         let options = session.clone().into_iter().fold(options, InvokeOptions::session);
         let ran = self.parts.graph.invoke(initial.clone(), options).await;
-        (Some(Invoked::Start { initial, session, assigned }), self.subscribed(ran).await)
+        (Some(EngineInvocation::Start { initial, session, assigned }), self.subscribed(ran).await)
     }
 
-    async fn resume(&self, signal: &SignalArrival) -> Ran<S> {
+    async fn resume(&self, signal: &SignalArrival) -> RunResult<S> {
         let reserved = match self.correlate(signal).await {
             Ok(reserved) => reserved,
             Err(error) => return (None, Err(error)),
@@ -149,12 +149,12 @@ impl<S: State> Harness<S> {
         if is_over(&ran) {
             self.unsubscribe(invocation).await;
         }
-        let invoked = Invoked::Resume { invocation: invocation.clone(), payload: payload.clone() };
+        let invoked = EngineInvocation::Resume { invocation: invocation.clone(), payload: payload.clone() };
         (Some(invoked), self.subscribed(ran).await)
     }
 
     /// Finds the invocation of a signal and reserves it, so that other signals cannot resume it.
-    async fn correlate(&self, signal: &SignalArrival) -> Result<Reserved<'_>> {
+    async fn correlate(&self, signal: &SignalArrival) -> Result<ResumeReservation<'_>> {
         let found = self.resolve(&signal.target).await?;
         let Some(reserved) = self.resuming.reserve(found) else {
             return Err(Error::Correlation { why: "another one is resuming it".into() });
@@ -185,16 +185,16 @@ impl<S: State> Harness<S> {
     }
 
     /// Subscribes to the signal of a turn that suspended (harness §5.3); other ends are passed on.
-    async fn subscribed(&self, ran: singletree_engine::Result<Outcome<S>>) -> Result<Outcome<S>> {
+    async fn subscribed(&self, ran: singletree_engine::Result<RunOutcome<S>>) -> Result<RunOutcome<S>> {
         let outcome = ran?;
-        if let Outcome::Suspended(paused) = &outcome {
+        if let RunOutcome::Suspended(paused) = &outcome {
             self.subscribe(paused).await?;
         }
         Ok(outcome)
     }
 
-    async fn subscribe(&self, paused: &Suspended<S>) -> Result<()> {
-        let Suspended { descriptor, identity, .. } = paused;
+    async fn subscribe(&self, paused: &SuspendedRun<S>) -> Result<()> {
+        let SuspendedRun { descriptor, identity, .. } = paused;
         let invocation = &identity.invocation_id;
         let subscribed = self.in_time(self.parts.coordinator.subscribe(descriptor, invocation)).await;
         let Err(source) = subscribed else { return Ok(()) };
@@ -224,10 +224,10 @@ impl<S: State> Harness<S> {
 
 /// Checks whether a resume consumed its signal and the invocation waits for nothing more. A failure before the record
 /// is claimed leaves the invocation suspended, or with the caller that claimed it.
-fn is_over<S>(ran: &singletree_engine::Result<Outcome<S>>) -> bool {
+fn is_over<S>(ran: &singletree_engine::Result<RunOutcome<S>>) -> bool {
     match ran {
-        Ok(Outcome::Completed(_)) => true,
-        Ok(Outcome::Suspended(_)) => false,
+        Ok(RunOutcome::Completed(_)) => true,
+        Ok(RunOutcome::Suspended(_)) => false,
         Err(error) => !matches!(
             error,
             RunError::SuspensionPayload { .. }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// The intent of the caller, where the transport knows it (harness §3.1 to §3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Intent {
+pub enum InboundIntent {
     /// To begin a session (§3.1).
     NewSession,
     /// To go on with one (§3.2).
@@ -46,18 +46,18 @@ impl SignalArrival {
 
 /// One transmission, as a transport received it: nothing of it is checked yet.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Inbound {
+pub struct InboundRequest {
     /// The session that it names. Not looked at in stateless mode, nor when it is a signal.
     pub session_id: Option<String>,
     /// The intent of the caller.
-    pub intent: Option<Intent>,
+    pub intent: Option<InboundIntent>,
     /// The fields of the message, from which the initial state is built.
     pub fields: Map<String, Value>,
     /// The signal, when it is one.
     pub signal: Option<SignalArrival>,
 }
 
-impl Inbound {
+impl InboundRequest {
     /// Makes a transmission that carries a message.
     #[must_use]
     pub fn message(fields: Map<String, Value>) -> Self {
@@ -79,7 +79,7 @@ impl Inbound {
 
     /// Sets the intent of the caller.
     #[must_use]
-    pub fn intent(mut self, intent: Intent) -> Self {
+    pub fn intent(mut self, intent: InboundIntent) -> Self {
         self.intent = Some(intent);
         self
     }

@@ -2,18 +2,18 @@
 
 use serde_json::{Map, Value};
 use singletree_durable::{InvocationId, SessionId};
-use singletree_engine::{Completed, Suspended, Update};
+use singletree_engine::{CompletedRun, StateUpdate, SuspendedRun};
 
-use super::failure::Failure;
+use super::failure::TurnFailure;
 use crate::outcome::DispatchPath;
 
 /// How the engine was called, with exactly the values that were passed (harness §3).
 #[derive(Debug, Clone, PartialEq)]
-pub enum Invoked {
+pub enum EngineInvocation {
     /// From the entry (§3.0, §3.1, §3.2).
     Start {
         /// The fields that the state builder made.
-        initial: Update,
+        initial: StateUpdate,
         /// The session; none in stateless mode.
         session: Option<SessionId>,
         /// Whether the harness named the session, because the caller did not (§3.1).
@@ -32,11 +32,11 @@ pub enum Invoked {
 #[derive(Debug)]
 pub enum HarnessOutcome<S> {
     /// The graph reached its end (§5.1).
-    Completed(Completed<S>),
+    Completed(CompletedRun<S>),
     /// A node suspended, and its signal is subscribed to: this is the acknowledgement (§5.3).
-    Suspended(Suspended<S>),
+    Suspended(SuspendedRun<S>),
     /// It failed, or never began (§5.2).
-    Errored(Failure),
+    Errored(TurnFailure),
 }
 
 impl<S> HarnessOutcome<S> {
@@ -57,7 +57,7 @@ pub struct TurnReport<S> {
     /// Which way it took; none when it could not be classified (§10).
     pub path: Option<DispatchPath>,
     /// How the engine was called; none when it was not.
-    pub invoked: Option<Invoked>,
+    pub invoked: Option<EngineInvocation>,
     /// How the turn ended.
     pub outcome: HarnessOutcome<S>,
 }

@@ -7,16 +7,16 @@ use singletree_durable::InvocationId;
 
 /// The invocations that a signal is resuming in this process.
 #[derive(Debug, Default)]
-pub(super) struct Resuming {
+pub(super) struct ResumingInvocations {
     /// Guards the set; never held across an await.
     invocations: Mutex<BTreeSet<InvocationId>>,
 }
 
-impl Resuming {
+impl ResumingInvocations {
     /// Reserves an invocation, unless another signal has it.
-    pub(super) fn reserve(&self, invocation: InvocationId) -> Option<Reserved<'_>> {
+    pub(super) fn reserve(&self, invocation: InvocationId) -> Option<ResumeReservation<'_>> {
         let reserved = self.invocations().insert(invocation.clone());
-        reserved.then(|| Reserved { resuming: self, invocation })
+        reserved.then(|| ResumeReservation { resuming: self, invocation })
     }
 
     fn invocations(&self) -> MutexGuard<'_, BTreeSet<InvocationId>> {
@@ -26,12 +26,12 @@ impl Resuming {
 
 /// The right to resume an invocation, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Reserved<'a> {
-    resuming: &'a Resuming,
+pub(super) struct ResumeReservation<'a> {
+    resuming: &'a ResumingInvocations,
     pub(super) invocation: InvocationId,
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for ResumeReservation<'_> {
     fn drop(&mut self) {
         self.resuming.invocations().remove(&self.invocation);
     }

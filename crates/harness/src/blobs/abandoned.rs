@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{
-    Batch, Change, Document, DocumentKey, Error as StoreError, Expect, Json, Put, Require, SessionKey,
-    TenantId, Timestamp,
+    Batch, BatchPrecondition, DocumentChange, DocumentKey, DocumentPrecondition, Error as StoreError,
+    JsonDocument, RowMutation, SessionKey, StoredDocument, TenantId, Timestamp,
 };
 
 use super::Blobs;
 use crate::chat::Chat;
-use crate::house::House;
+use crate::house::ChatInner;
 use crate::stored::corrupt;
 use crate::{Error, Result};
 
@@ -27,7 +27,7 @@ const PAGE: u64 = 256;
 
 /// The note about a session that had not begun when a blob was kept for it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Unclaimed {
+struct UnclaimedBlobNote {
     key: SessionKey,
     /// The time until which its blobs are kept.
     until: Timestamp,
@@ -54,23 +54,23 @@ impl Chat {
     }
 }
 
-impl House {
+impl ChatInner {
     /// Writes a note, if the session has not begun, that a blob is kept for it. Called before the blob is stored.
     pub(super) async fn claim_later(&self, key: &SessionKey, blobs: &Blobs) -> Result<()> {
         if self.read(self.journal.session(key)).await?.is_some() {
             return Ok(());
         }
         let until = self.now().after(blobs.limits.unclaimed);
-        let body = serde_json::to_value(Unclaimed { key: key.clone(), until });
+        let body = serde_json::to_value(UnclaimedBlobNote { key: key.clone(), until });
         let body = body.map_err(|error| corrupt("the name of a session".into(), Some(error.into())))?;
         // The length tells where one name ends and the other begins.
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let id = format!("{}:{tenant}:{session}", tenant.len());
-        let note = Change::Write {
+        let note = DocumentChange::Write {
             key: DocumentKey::new(operator()?, KIND, id),
-            expect: Expect::Any,
+            expect: DocumentPrecondition::Any,
             session: None,
-            body: Json::from(&body),
+            body: JsonDocument::from(&body),
             // `remove_for` removes the note together with the blobs; an expiry time would remove the note alone.
             expires_at: None,
         };
@@ -88,7 +88,7 @@ impl House {
                 let unreadable = |it: serde_json::Error| {
                     corrupt(format!("the document {KIND} {}", note.key.id), Some(it.into()))
                 };
-                let unclaimed: Unclaimed = note.body.decode().map_err(unreadable)?;
+                let unclaimed: UnclaimedBlobNote = note.body.decode().map_err(unreadable)?;
                 if unclaimed.until <= now && self.serves(&unclaimed.key.tenant) {
                     removed += u64::from(self.remove_for(&unclaimed.key, note, blobs).await?);
                 }
@@ -102,16 +102,17 @@ impl House {
 
     /// Removes the blobs of a session, unless it has begun meanwhile, and then the note. Returns whether it had not
     /// begun.
-    async fn remove_for(&self, key: &SessionKey, note: &Document, blobs: &Blobs) -> Result<bool> {
-        let mut batch = Batch::new(key.clone(), self.journal.fence()).require(Require::SessionAbsent);
-        batch.put(Put::Delete);
+    async fn remove_for(&self, key: &SessionKey, note: &StoredDocument, blobs: &Blobs) -> Result<bool> {
+        let mut batch =
+            Batch::new(key.clone(), self.journal.fence()).require(BatchPrecondition::SessionAbsent);
+        batch.put(RowMutation::Delete);
         let removed = match self.journal.apply(batch).await {
             Ok(()) => true,
             Err(StoreError::Refused { .. }) if self.read(self.journal.session(key)).await?.is_some() => false,
             Err(error) => return Err(error.into()),
         };
-        let expect = Expect::Version(note.version);
-        let remove = Change::Remove { key: note.key.clone(), expect };
+        let expect = DocumentPrecondition::Version(note.version);
+        let remove = DocumentChange::Remove { key: note.key.clone(), expect };
         match blobs.documents.change(vec![remove]).await {
             // Refused: another blob was kept for the session just now, and its note is newer.
             Ok(()) | Err(StoreError::Refused { .. }) => Ok(removed),

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use singletree_durable::SessionKey;
-use singletree_llm::{BoxFuture, Detail, Error, Picture, Pictures};
+use singletree_llm::{BoxFuture, Error, PictureResolver, ProviderErrorDetail, ResolvedPicture};
 
 use crate::admission::Admission;
-use crate::blobs::{BlobRef, Blobs};
-use crate::house::House;
+use crate::blobs::{BlobReference, Blobs};
+use crate::house::ChatInner;
 
 /// The pictures of the session whose turn runs. Nodes get them by `cx.extension::<TurnPictures>()` and pass them on
 /// with their requests to models ([`Request::with_pictures`](singletree_llm::Request::with_pictures)). Outside of chat,
 /// and where the chat keeps no blobs, there are none. Nodes also store here the pictures that tools returned
 /// ([`TurnPictures::keep`]).
 pub struct TurnPictures {
-    house: Arc<House>,
+    house: Arc<ChatInner>,
     key: SessionKey,
     blobs: Blobs,
     /// Who admitted the turn; none in one that another process had begun.
@@ -26,7 +26,7 @@ pub struct TurnPictures {
 impl TurnPictures {
     /// Returns those of a session, where blobs are kept at all.
     pub(crate) fn of(
-        house: &Arc<House>,
+        house: &Arc<ChatInner>,
         key: &SessionKey,
         admission: Option<Arc<dyn Admission>>,
     ) -> Option<Self> {
@@ -45,7 +45,7 @@ impl TurnPictures {
     ///
     /// # Cancellation
     /// A write that has begun is carried out; it precedes every later write of the session, such as its deletion.
-    pub async fn keep(&self, bytes: Vec<u8>, declared: Option<&str>) -> crate::Result<BlobRef> {
+    pub async fn keep(&self, bytes: Vec<u8>, declared: Option<&str>) -> crate::Result<BlobReference> {
         let blob = self.blobs.checked(bytes, declared)?;
         if !blob.media_type.starts_with("image/") {
             let why = format!("it is {}, and a tool shows pictures only", blob.media_type);
@@ -54,21 +54,24 @@ impl TurnPictures {
         self.house.store_blob(&self.blobs, (&self.key, blob), self.admission.as_deref()).await
     }
 
-    async fn read(&self, digest: &str) -> Result<Option<Picture>, Error> {
+    async fn read(&self, digest: &str) -> Result<Option<ResolvedPicture>, Error> {
         let read = self.house.read(self.blobs.documents.blob(&self.key, digest)).await;
         // As a provider that is away: the same again may succeed.
         let unread = |it: crate::Error| {
             let category = it.category().to_owned();
-            Error::Unavailable(Detail::new(format!("a picture cannot be read: {category}")).with_source(it))
+            Error::Unavailable(
+                ProviderErrorDetail::new(format!("a picture cannot be read: {category}")).with_source(it),
+            )
         };
-        Ok(read
-            .map_err(unread)?
-            .map(|read| Picture { base64_data: STANDARD.encode(&read.bytes), media_type: read.media_type }))
+        Ok(read.map_err(unread)?.map(|read| ResolvedPicture {
+            base64_data: STANDARD.encode(&read.bytes),
+            media_type: read.media_type,
+        }))
     }
 }
 
-impl Pictures for TurnPictures {
-    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<Picture>, Error>> {
+impl PictureResolver for TurnPictures {
+    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>, Error>> {
         Box::pin(self.read(digest))
     }
 

@@ -5,42 +5,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use singletree_durable::{
-    EventRow, Fence, FieldValue, InvocationId, ItemRange, ItemRow, Journal, MailRow, Placement, PositionRow,
-    SessionRow, TurnQuery, TurnRow, UsageOf, WaitQuery, WaitRow,
+    EarlySignalRow, EventRow, FencingToken, FieldValue, InvocationId, ItemPlacement, ItemRange, Journal,
+    ListItemRow, PositionRow, SessionRow, TurnRow, TurnRowQuery, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 use singletree_engine::Item;
 use singletree_llm::Role;
 
 use super::PAGE;
-use super::finding::{Finding, Mend, Symptom};
+use super::finding::{DoctorFinding, FindingKind, RepairAction};
 use crate::Error;
 use crate::history::HISTORY;
 use crate::record;
 
 /// All stored rows of a session; bodies are reduced to the parts that are checked.
-pub(super) struct Chart {
-    pub(super) fence: Fence,
+pub(super) struct SessionRowSet {
+    pub(super) fence: FencingToken,
     pub(super) row: SessionRow,
     /// Ordered by number.
     pub(super) turns: Vec<TurnRow>,
     pub(super) waits: BTreeMap<u64, WaitRow>,
     pub(super) positions: BTreeMap<InvocationId, PositionRow>,
     /// The early signals.
-    pub(super) mail: Vec<MailRow>,
+    pub(super) mail: Vec<EarlySignalRow>,
     /// The turns that have records.
     pub(super) recorded: BTreeSet<u64>,
-    pub(super) items: BTreeMap<u64, Body>,
+    pub(super) items: BTreeMap<u64, CheckedItem>,
     /// The numbers of the items that have a place, by list, generation and sequence number.
     pub(super) places: BTreeMap<(String, u64), BTreeMap<u64, u64>>,
     pub(super) events: Vec<EventRow>,
     /// How many calls of each model the session is said to have made.
     pub(super) calls: BTreeMap<String, u64>,
     /// The history, in order.
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<CheckedMessage>,
 }
 
 /// An item, without its text.
-pub(super) struct Body {
+pub(super) struct CheckedItem {
     pub(super) turn: u64,
     pub(super) placed: bool,
     /// Equal texts have equal digests.
@@ -48,12 +48,12 @@ pub(super) struct Body {
 }
 
 /// The parts of a message that are checked.
-pub(super) enum Said {
+pub(super) enum CheckedMessage {
     Message { role: Role, calls: Vec<String>, answers: Option<String> },
     Unreadable(String),
 }
 
-impl Chart {
+impl SessionRowSet {
     /// Reads a session; an error comes back with the row that it belongs to.
     pub(super) async fn read(journal: &dyn Journal, row: SessionRow) -> Result<Self, (SessionRow, Error)> {
         let mut chart = Self {
@@ -81,7 +81,7 @@ impl Chart {
         self.read_waits(journal).await?;
         self.read_items(journal).await?;
         self.read_events(journal).await?;
-        let used = journal.usage(&UsageOf::Session(self.row.key.clone())).await?;
+        let used = journal.usage(&UsageRowQuery::Session(self.row.key.clone())).await?;
         self.calls = used.into_iter().map(|row| (row.model, row.calls)).collect();
         self.read_history(journal).await
     }
@@ -89,7 +89,7 @@ impl Chart {
     async fn read_turns(&mut self, journal: &dyn Journal) -> Result<(), Error> {
         let mut no = 0;
         loop {
-            let page = journal.turns(&self.row.key, &TurnQuery::From { no, limit: PAGE }).await?;
+            let page = journal.turns(&self.row.key, &TurnRowQuery::From { no, limit: PAGE }).await?;
             let Some(last) = page.last().map(|it| it.no) else { return Ok(()) };
             self.turns.extend(page);
             no = last + 1;
@@ -98,12 +98,12 @@ impl Chart {
 
     async fn read_waits(&mut self, journal: &dyn Journal) -> Result<(), Error> {
         let key = self.row.key.clone();
-        let pending = journal.waits(&WaitQuery::Pending(key.clone())).await?;
+        let pending = journal.waits(&WaitRowQuery::Pending(key.clone())).await?;
         let mut invocations: BTreeSet<InvocationId> =
             pending.into_iter().map(|(_, it)| it.invocation).collect();
         invocations.extend(self.turns.iter().map(|turn| turn.invocation.clone()));
         for invocation in invocations {
-            let query = WaitQuery::Invocation(key.tenant.clone(), invocation);
+            let query = WaitRowQuery::Invocation(key.tenant.clone(), invocation);
             let waits = journal.waits(&query).await?;
             self.waits.extend(waits.into_iter().filter(|(of, _)| *of == key).map(|(_, it)| (it.no, it)));
         }
@@ -133,12 +133,15 @@ impl Chart {
         Ok(())
     }
 
-    fn take(&mut self, rows: Vec<ItemRow>) {
+    fn take(&mut self, rows: Vec<ListItemRow>) {
         for row in rows {
-            let body =
-                Body { turn: row.turn, placed: row.placement.is_some(), digest: digest(row.body.as_str()) };
+            let body = CheckedItem {
+                turn: row.turn,
+                placed: row.placement.is_some(),
+                digest: digest(row.body.as_str()),
+            };
             self.items.insert(row.no, body);
-            if let Some(Placement { field, generation, seq }) = row.placement {
+            if let Some(ItemPlacement { field, generation, seq }) = row.placement {
                 self.places.entry((field, generation)).or_default().insert(seq, row.no);
             }
         }
@@ -203,8 +206,13 @@ impl Chart {
         invocations
     }
 
-    pub(super) fn finding(&self, symptom: Symptom, what: String, mend: Option<Mend>) -> Finding {
-        Finding { session: self.row.key.clone(), symptom, what, mend }
+    pub(super) fn finding(
+        &self,
+        symptom: FindingKind,
+        what: String,
+        mend: Option<RepairAction>,
+    ) -> DoctorFinding {
+        DoctorFinding { session: self.row.key.clone(), symptom, what, mend }
     }
 }
 
@@ -214,13 +222,13 @@ fn digest(text: &str) -> u64 {
     hasher.finish()
 }
 
-fn said(row: &ItemRow) -> Said {
-    let unreadable = |why: String| Said::Unreadable(format!("item {}: {why}", row.no));
+fn said(row: &ListItemRow) -> CheckedMessage {
+    let unreadable = |why: String| CheckedMessage::Unreadable(format!("item {}: {why}", row.no));
     match record::message(&Item::from_text(row.body.as_str())) {
         Err(error) => unreadable(singletree_engine::chain(&error)),
         Ok(message) => match message.validate() {
             Err(error) => unreadable(error.to_string()),
-            Ok(()) => Said::Message {
+            Ok(()) => CheckedMessage::Message {
                 role: message.role,
                 calls: message.tool_calls.iter().map(|tool_call| tool_call.id.clone()).collect(),
                 answers: message.tool_call_id.clone(),

@@ -1,25 +1,25 @@
 //! The kinds of damage of a stored session, why each matters, and the repairs.
 
-use singletree_durable::{InvocationId, SessionKey, TurnStatus};
+use singletree_durable::{InvocationId, SessionKey, StoredTurnStatus};
 
 /// One kind of damage found in a stored session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// The damaged session.
     pub session: SessionKey,
     /// The kind of damage.
-    pub symptom: Symptom,
+    pub symptom: FindingKind,
     /// A description, with the numbers of the rows.
     pub what: String,
     /// The repair, if one is possible.
-    pub(super) mend: Option<Mend>,
+    pub(super) mend: Option<RepairAction>,
 }
 
-impl Finding {
+impl DoctorFinding {
     /// Describes the repair; none when nothing can be done without losing data.
     #[must_use]
     pub fn repair(&self) -> Option<&'static str> {
-        self.mend.as_ref().map(Mend::what)
+        self.mend.as_ref().map(RepairAction::what)
     }
 }
 
@@ -28,11 +28,11 @@ macro_rules! symptoms {
         /// The kinds of harm that a stored session can have taken.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
-        pub enum Symptom {
+        pub enum FindingKind {
             $($(#[$doc])* $name,)*
         }
 
-        impl Symptom {
+        impl FindingKind {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
@@ -170,13 +170,13 @@ symptoms! {
 
 /// A repair. Each is one batch.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Mend {
+pub(super) enum RepairAction {
     /// Raises the next free numbers.
     Counters,
     /// Sets a list's length to the number of its items.
     Length { field: String, generation: u64, len: u64 },
     /// Marks a turn as ended, as its outcome says.
-    MarkEnded { turn: u64, status: TurnStatus },
+    MarkEnded { turn: u64, status: StoredTurnStatus },
     /// Puts a turn under the lowest fence, so that the next start takes it over.
     GiveUp { turn: u64 },
     /// Ends a turn that can only fail, and closes its calls.
@@ -195,7 +195,7 @@ pub(super) enum Mend {
     CloseCalls,
 }
 
-impl Mend {
+impl RepairAction {
     fn what(&self) -> &'static str {
         match self {
             Self::Counters => "raises the counters above the numbers in use",

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use singletree_durable::{TurnRow, TurnStatus, WaitStatus};
+use singletree_durable::{StoredTurnStatus, StoredWaitStatus, TurnRow};
 use singletree_llm::Role;
 
-use super::chart::{Chart, Said};
-use super::finding::{Finding, Mend, Symptom};
+use super::chart::{CheckedMessage, SessionRowSet};
+use super::finding::{DoctorFinding, FindingKind, RepairAction};
 
-pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
+pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
     // The calls of the last assistant message, and whether each is answered.
     let mut calls: BTreeMap<&str, bool> = BTreeMap::new();
     for (seq, said) in chart.said.iter().enumerate() {
         let (role, made, answers) = match said {
-            Said::Message { role, calls, answers } => (*role, calls, answers.as_deref()),
-            Said::Unreadable(why) => {
+            CheckedMessage::Message { role, calls, answers } => (*role, calls, answers.as_deref()),
+            CheckedMessage::Unreadable(why) => {
                 let what = format!("message {seq} cannot be read: {why}");
-                findings.push(chart.finding(Symptom::MessageInvalid, what, None));
+                findings.push(chart.finding(FindingKind::MessageInvalid, what, None));
                 continue;
             }
         };
@@ -24,8 +24,8 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             Role::Tool => {
                 let id = answers.unwrap_or_default();
                 let wrong = match calls.get_mut(id) {
-                    Some(answered) => std::mem::replace(answered, true).then_some(Symptom::ResultDoubled),
-                    None => Some(Symptom::ResultOrphaned),
+                    Some(answered) => std::mem::replace(answered, true).then_some(FindingKind::ResultDoubled),
+                    None => Some(FindingKind::ResultOrphaned),
                 };
                 findings.extend(wrong.map(|symptom| {
                     chart.finding(symptom, format!("message {seq} is a result of call '{id}'"), None)
@@ -35,7 +35,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
                 let open = open(&calls);
                 if !open.is_empty() {
                     let what = format!("message {seq} comes before the results of {open}");
-                    findings.push(chart.finding(Symptom::CallOpen, what, None));
+                    findings.push(chart.finding(FindingKind::CallOpen, what, None));
                 }
                 calls = made.iter().map(|item| (item.as_str(), false)).collect();
             }
@@ -44,7 +44,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     let open = open(&calls);
     if !open.is_empty() && ended_early(chart) {
         let what = format!("the last turn ended and left {open} without results");
-        findings.push(chart.finding(Symptom::CallLeftOpen, what, Some(Mend::CloseCalls)));
+        findings.push(chart.finding(FindingKind::CallLeftOpen, what, Some(RepairAction::CloseCalls)));
     }
 }
 
@@ -55,11 +55,11 @@ fn open(calls: &BTreeMap<&str, bool>) -> String {
 
 /// Checks whether the session is idle and its last turn failed: such a turn may leave calls open, which the next
 /// message closes.
-fn ended_early(chart: &Chart) -> bool {
+fn ended_early(chart: &SessionRowSet) -> bool {
     let idle = chart.turns.iter().all(|turn| turn.status.is_ended())
-        && chart.waits.values().all(|wait| wait.status != WaitStatus::Pending);
+        && chart.waits.values().all(|wait| wait.status != StoredWaitStatus::Pending);
     let last = chart.turns.iter().max_by_key(|turn| (turn.ended_at, turn.no));
-    let failed = last.filter(|last| last.status == TurnStatus::Errored);
+    let failed = last.filter(|last| last.status == StoredTurnStatus::Errored);
     // A turn that failed without having committed anything left no calls open.
     let made = |turn: &TurnRow| {
         turn.ordinal > 0 || chart.items.values().any(|item| item.placed && item.turn == turn.no)

@@ -6,16 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use singletree_durable::{Counters, TurnKind, TurnRow, TurnStatus};
+use singletree_durable::{Counters, StoredTurnKind, StoredTurnStatus, TurnRow};
 
-use super::chart::Chart;
-use super::finding::{Finding, Mend, Symptom};
+use super::chart::SessionRowSet;
+use super::finding::{DoctorFinding, FindingKind, RepairAction};
 use super::turns;
 use crate::event::kind;
 use crate::history::HISTORY;
 
 /// Checks that the next free numbers are free.
-pub(super) fn counters(chart: &Chart, findings: &mut Vec<Finding>) {
+pub(super) fn counters(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
     let (stored, used) = (chart.row.counters, used(chart));
     let pairs = [
         ("turn", stored.turns, used.turns),
@@ -30,12 +30,12 @@ pub(super) fn counters(chart: &Chart, findings: &mut Vec<Finding>) {
         .collect();
     if !low.is_empty() {
         let what = format!("next free numbers are in use: {}", low.join(", "));
-        findings.push(chart.finding(Symptom::CountersLow, what, Some(Mend::Counters)));
+        findings.push(chart.finding(FindingKind::CountersLow, what, Some(RepairAction::Counters)));
     }
 }
 
 /// Returns the lowest next numbers that are above all numbers in use.
-pub(super) fn used(chart: &Chart) -> Counters {
+pub(super) fn used(chart: &SessionRowSet) -> Counters {
     let past = |last: Option<u64>| last.map_or(0, |last| last + 1);
     Counters {
         turns: past(chart.turns.last().map(|turn| turn.no)),
@@ -47,20 +47,20 @@ pub(super) fn used(chart: &Chart) -> Counters {
 
 /// The events of a turn in the log.
 #[derive(Default)]
-struct Told {
+struct TurnLogEvents {
     begun: bool,
-    ends: Vec<TurnStatus>,
+    ends: Vec<StoredTurnStatus>,
 }
 
 /// Looks for messages that the log must tell and does not: those of turns whose beginning it tells, since retention
 /// takes from the front.
-fn untold(chart: &Chart, told: &BTreeMap<u64, Told>, findings: &mut Vec<Finding>) {
+fn untold(chart: &SessionRowSet, told: &BTreeMap<u64, TurnLogEvents>, findings: &mut Vec<DoctorFinding>) {
     let is_begun = |turn: &TurnRow| told.get(&turn.no).is_some_and(|told| told.begun);
     let is_whole = chart.events.first().is_some_and(|event| event.seq == 0);
-    let ran = |turn: &&TurnRow| turn.kind == TurnKind::Message && turns::tail_of(turn).is_some();
+    let ran = |turn: &&TurnRow| turn.kind == StoredTurnKind::Message && turns::tail_of(turn).is_some();
     for turn in chart.turns.iter().filter(ran).filter(|turn| is_whole && !is_begun(turn)) {
         let what = format!("the log does not tell that turn {} was accepted", turn.no);
-        findings.push(chart.finding(Symptom::AcceptUntold, what, None));
+        findings.push(chart.finding(FindingKind::AcceptUntold, what, None));
     }
     let appended = chart.events.iter().filter(|event| event.kind == kind::APPENDED);
     let items: BTreeSet<u64> = appended.filter_map(|event| event.item).collect();
@@ -76,20 +76,20 @@ fn untold(chart: &Chart, told: &BTreeMap<u64, Told>, findings: &mut Vec<Finding>
         };
         if let Some((seq, _)) = places.range(tail.from..tail.to).find(|(_, no)| !is_told(no)) {
             let what = format!("the log does not tell message {seq} of turn {}", turn.no);
-            findings.push(chart.finding(Symptom::MessageUntold, what, None));
+            findings.push(chart.finding(FindingKind::MessageUntold, what, None));
         }
     }
 }
 
-pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
-    let mut told: BTreeMap<u64, Told> = BTreeMap::new();
+pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
+    let mut told: BTreeMap<u64, TurnLogEvents> = BTreeMap::new();
     for event in &chart.events {
         let of = told.entry(event.turn).or_default();
         match event.kind.as_str() {
             kind::ACCEPTED | kind::SIGNAL => of.begun = true,
-            kind::COMPLETED => of.ends.push(TurnStatus::Completed),
-            kind::SUSPENDED => of.ends.push(TurnStatus::Suspended),
-            kind::ERRORED => of.ends.push(TurnStatus::Errored),
+            kind::COMPLETED => of.ends.push(StoredTurnStatus::Completed),
+            kind::SUSPENDED => of.ends.push(StoredTurnStatus::Suspended),
+            kind::ERRORED => of.ends.push(StoredTurnStatus::Errored),
             _ => {}
         }
     }
@@ -99,21 +99,21 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             // Retention takes a turn only when none of its events is left.
             if told.begun {
                 let what = format!("the log tells of turn {no}, which is missing");
-                findings.push(chart.finding(Symptom::TurnLost, what, None));
+                findings.push(chart.finding(FindingKind::TurnLost, what, None));
             }
             continue;
         };
         let (symptom, what) = match told.ends.as_slice() {
             [] if told.begun && turn.status.is_ended() => {
-                (Symptom::EndUntold, format!("turn {no} has ended, and the log does not tell it"))
+                (FindingKind::EndUntold, format!("turn {no} has ended, and the log does not tell it"))
             }
             [] => continue,
             [end] if *end == turn.status => continue,
             [end] => (
-                Symptom::EndContradicts,
+                FindingKind::EndContradicts,
                 format!("turn {no} is {:?}, and the log tells that it ended {end:?}", turn.status),
             ),
-            ends => (Symptom::EndContradicts, format!("the log tells {} ends of turn {no}", ends.len())),
+            ends => (FindingKind::EndContradicts, format!("the log tells {} ends of turn {no}", ends.len())),
         };
         // A turn that has its outcome and lacks the mark is told once, by the turn.
         if turn.status.is_ended() || turn.outcome.is_none() {

@@ -21,12 +21,12 @@ mod waits;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use singletree_durable::{Journal, SessionKey, TenantId, Upkeep};
+use singletree_durable::{Journal, JournalMaintenance, SessionKey, TenantId};
 use singletree_engine::{Clock, SystemClock};
 
 use crate::{Error, Result};
-use chart::Chart;
-pub use finding::{Finding, Symptom};
+use chart::SessionRowSet;
+pub use finding::{DoctorFinding, FindingKind};
 
 /// How much is read at once.
 const PAGE: u64 = 512;
@@ -46,18 +46,18 @@ const REPAIRS_MAX: usize = 4096;
 /// ```
 /// # use std::sync::Arc;
 /// # use singletree_durable::MemoryStore;
-/// # use singletree_harness::Doctor;
+/// # use singletree_harness::StoreDoctor;
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # runtime.block_on(async {
 /// let store = Arc::new(MemoryStore::new());
-/// let examined = Doctor::new(store.clone(), store).examine().await.unwrap();
+/// let examined = StoreDoctor::new(store.clone(), store).examine().await.unwrap();
 /// assert!(examined.is_sound());
 /// # });
 /// ```
 #[derive(Debug, Clone)]
-pub struct Doctor {
+pub struct StoreDoctor {
     journal: Arc<dyn Journal>,
-    upkeep: Arc<dyn Upkeep>,
+    upkeep: Arc<dyn JournalMaintenance>,
     tenant: Option<TenantId>,
     clock: Arc<dyn Clock>,
 }
@@ -68,7 +68,7 @@ pub struct Examination {
     /// How many sessions were looked at.
     pub sessions: u64,
     /// The damage found, ordered by session.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<DoctorFinding>,
     /// Sessions that changed whenever they were read: look again when less happens in them.
     pub busy: Vec<SessionKey>,
 }
@@ -83,17 +83,17 @@ impl Examination {
 
 /// The result of a repair, and the findings that remain.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// The findings that were mended, in the order in which they were.
-    pub mended: Vec<Finding>,
+    pub mended: Vec<DoctorFinding>,
     /// The result of an examination after the repair.
     pub left: Examination,
 }
 
-impl Doctor {
+impl StoreDoctor {
     /// Makes a doctor over a store.
     #[must_use]
-    pub fn new(journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>) -> Self {
+    pub fn new(journal: Arc<dyn Journal>, upkeep: Arc<dyn JournalMaintenance>) -> Self {
         Self { journal, upkeep, tenant: None, clock: Arc::new(SystemClock) }
     }
 
@@ -153,12 +153,12 @@ impl Doctor {
 
     async fn look(&self, key: &SessionKey, examination: &mut Examination) -> Result<()> {
         match self.chart(key).await? {
-            Read::Whole(chart) => {
+            SessionReadResult::Whole(chart) => {
                 examination.sessions += 1;
                 examination.findings.extend(diagnose(&chart));
             }
-            Read::Busy => examination.busy.push(key.clone()),
-            Read::Gone => {}
+            SessionReadResult::Busy => examination.busy.push(key.clone()),
+            SessionReadResult::Gone => {}
         }
         Ok(())
     }
@@ -172,49 +172,49 @@ impl Doctor {
     ///
     /// # Cancellation
     /// Each repair has happened or has not.
-    pub async fn repair(&self) -> Result<Repaired> {
+    pub async fn repair(&self) -> Result<RepairReport> {
         let before = self.examine().await?;
         let mut mended = Vec::new();
         let keys: BTreeSet<SessionKey> = before.findings.into_iter().map(|finding| finding.session).collect();
         for key in keys {
             for _ in 0..REPAIRS_MAX {
-                let Read::Whole(chart) = self.chart(&key).await? else { break };
+                let SessionReadResult::Whole(chart) = self.chart(&key).await? else { break };
                 let next = diagnose(&chart).into_iter().find_map(|it| Some((it.mend.clone()?, it)));
                 let Some((mend, finding)) = next else { break };
                 repair::repair(self.journal.as_ref(), &chart, &mend, self.clock.now()).await?;
                 mended.push(finding);
             }
         }
-        Ok(Repaired { mended, left: self.examine().await? })
+        Ok(RepairReport { mended, left: self.examine().await? })
     }
 
     /// Reads a session as it is at one moment.
-    async fn chart(&self, key: &SessionKey) -> Result<Read> {
+    async fn chart(&self, key: &SessionKey) -> Result<SessionReadResult> {
         for _ in 0..ATTEMPTS {
-            let Some(row) = self.journal.session(key).await? else { return Ok(Read::Gone) };
-            let chart = Chart::read(self.journal.as_ref(), row).await;
+            let Some(row) = self.journal.session(key).await? else { return Ok(SessionReadResult::Gone) };
+            let chart = SessionRowSet::read(self.journal.as_ref(), row).await;
             // Whatever a turn commits that one row says of another takes a number or raises the version.
             if self.journal.session(key).await?.as_ref()
                 != Some(chart.as_ref().map_or_else(|(row, _)| row, |chart| &chart.row))
             {
                 continue;
             }
-            return chart.map(|chart| Read::Whole(Box::new(chart))).map_err(|(_, error)| error);
+            return chart.map(|chart| SessionReadResult::Whole(Box::new(chart))).map_err(|(_, error)| error);
         }
-        Ok(Read::Busy)
+        Ok(SessionReadResult::Busy)
     }
 }
 
 /// The result of reading a session.
-enum Read {
-    Whole(Box<Chart>),
+enum SessionReadResult {
+    Whole(Box<SessionRowSet>),
     /// It was deleted meanwhile.
     Gone,
     Busy,
 }
 
 /// Checks a session. Findings are repaired in this order: ending a turn may resolve later findings.
-fn diagnose(chart: &Chart) -> Vec<Finding> {
+fn diagnose(chart: &SessionRowSet) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     log::counters(chart, &mut findings);
     lists::look(chart, &mut findings);

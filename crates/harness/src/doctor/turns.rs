@@ -2,42 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use singletree_durable::{Json, TurnKind, TurnRow, TurnStatus};
+use singletree_durable::{JsonDocument, StoredTurnKind, StoredTurnStatus, TurnRow};
 
-use super::chart::Chart;
-use super::finding::{Finding, Mend, Symptom};
+use super::chart::SessionRowSet;
+use super::finding::{DoctorFinding, FindingKind, RepairAction};
 use crate::history::HISTORY;
-use crate::record::{Ended, Recorded, Tail};
+use crate::record::{OutcomeRecord, ReplyRange, StoredOutcome};
 
-pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
+pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
     for turn in &chart.turns {
         findings.extend(outcome(chart, turn));
         findings.extend(message(chart, turn));
         if let Some(wait) = turn.wait.filter(|wait| !chart.waits.contains_key(wait)) {
             let what = format!("wait {wait}, which turn {} answers, is missing", turn.no);
-            findings.push(chart.finding(Symptom::WaitMissing, what, None));
+            findings.push(chart.finding(FindingKind::WaitMissing, what, None));
         }
-        if turn.status == TurnStatus::Accepted && turn.fence > chart.fence {
+        if turn.status == StoredTurnStatus::Accepted && turn.fence > chart.fence {
             let (no, fence, ours) = (turn.no, turn.fence.0, chart.fence.0);
             let what = format!("turn {no} was accepted under fence {fence}, and the store's is {ours}");
-            let mend = Mend::GiveUp { turn: no };
-            findings.push(chart.finding(Symptom::TurnUnclaimable, what, Some(mend)));
+            let mend = RepairAction::GiveUp { turn: no };
+            findings.push(chart.finding(FindingKind::TurnUnclaimable, what, Some(mend)));
         }
     }
     findings.extend(usage(chart));
     for turns in chart.invocations().into_values() {
-        let broken = turns.iter().rev().skip(1).find(|turn| turn.status != TurnStatus::Suspended);
+        let broken = turns.iter().rev().skip(1).find(|turn| turn.status != StoredTurnStatus::Suspended);
         if let Some(turn) = broken {
             let what = format!("turn {} did not suspend, and a turn of its invocation follows it", turn.no);
-            findings.push(chart.finding(Symptom::InvocationBroken, what, None));
+            findings.push(chart.finding(FindingKind::InvocationBroken, what, None));
         }
     }
 }
 
 /// Checks that the recorded usage of the turns does not exceed the usage of the session; retention removes turns only.
-fn usage(chart: &Chart) -> Vec<Finding> {
+fn usage(chart: &SessionRowSet) -> Vec<DoctorFinding> {
     let mut used: BTreeMap<String, u64> = BTreeMap::new();
-    for ended in chart.turns.iter().filter_map(|turn| turn.outcome.as_ref()?.decode::<Ended>().ok()) {
+    for ended in chart.turns.iter().filter_map(|turn| turn.outcome.as_ref()?.decode::<StoredOutcome>().ok()) {
         for row in ended.used.rows() {
             *used.entry(row.model).or_default() += row.calls;
         }
@@ -48,77 +48,80 @@ fn usage(chart: &Chart) -> Vec<Finding> {
         let said = chart.calls.get(&model).copied().unwrap_or_default();
         let what =
             format!("turns called model '{model}' {calls} times, and the session is said to have {said}");
-        chart.finding(Symptom::UsageLow, what, None)
+        chart.finding(FindingKind::UsageLow, what, None)
     })
     .collect()
 }
 
-fn outcome(chart: &Chart, turn: &TurnRow) -> Option<Finding> {
+fn outcome(chart: &SessionRowSet, turn: &TurnRow) -> Option<DoctorFinding> {
     let (no, is_ended) = (turn.no, turn.status.is_ended());
     let Some(json) = &turn.outcome else {
         let what = format!("turn {no} is marked as ended and has no outcome");
-        return is_ended.then(|| chart.finding(Symptom::OutcomeMissing, what, None));
+        return is_ended.then(|| chart.finding(FindingKind::OutcomeMissing, what, None));
     };
-    let recorded = match json.decode::<Ended>() {
+    let recorded = match json.decode::<StoredOutcome>() {
         Ok(ended) => ended.recorded,
         Err(error) => {
             let what = format!("the outcome of turn {no} cannot be read: {error}");
-            return Some(chart.finding(Symptom::OutcomeUnreadable, what, None));
+            return Some(chart.finding(FindingKind::OutcomeUnreadable, what, None));
         }
     };
     let status = status(&recorded);
     if !is_ended {
         let what = format!("turn {no} has an outcome and is not marked as ended");
-        let mend = Mend::MarkEnded { turn: no, status };
-        return Some(chart.finding(Symptom::EndUnmarked, what, Some(mend)));
+        let mend = RepairAction::MarkEnded { turn: no, status };
+        return Some(chart.finding(FindingKind::EndUnmarked, what, Some(mend)));
     }
     if status != turn.status {
         let what = format!("turn {no} is {:?} and its outcome is {status:?}", turn.status);
-        return Some(chart.finding(Symptom::OutcomeContradicts, what, None));
+        return Some(chart.finding(FindingKind::OutcomeContradicts, what, None));
     }
     tail(&recorded).and_then(|tail| replies(chart, turn, tail))
 }
 
-fn status(recorded: &Recorded) -> TurnStatus {
+fn status(recorded: &OutcomeRecord) -> StoredTurnStatus {
     match recorded {
-        Recorded::Completed(_) => TurnStatus::Completed,
-        Recorded::Suspended { .. } => TurnStatus::Suspended,
-        Recorded::Errored { .. } => TurnStatus::Errored,
+        OutcomeRecord::Completed(_) => StoredTurnStatus::Completed,
+        OutcomeRecord::Suspended { .. } => StoredTurnStatus::Suspended,
+        OutcomeRecord::Errored { .. } => StoredTurnStatus::Errored,
     }
 }
 
 /// Returns the messages that a turn's outcome names, if it can be read and names some.
-pub(super) fn tail_of(turn: &TurnRow) -> Option<Tail> {
-    turn.outcome.as_ref().and_then(|outcome| outcome.decode::<Ended>().ok()).and_then(|it| tail(&it.recorded))
+pub(super) fn tail_of(turn: &TurnRow) -> Option<ReplyRange> {
+    turn.outcome
+        .as_ref()
+        .and_then(|outcome| outcome.decode::<StoredOutcome>().ok())
+        .and_then(|it| tail(&it.recorded))
 }
 
-fn tail(recorded: &Recorded) -> Option<Tail> {
+fn tail(recorded: &OutcomeRecord) -> Option<ReplyRange> {
     match recorded {
-        Recorded::Completed(tail) | Recorded::Suspended { tail, .. } => Some(*tail),
-        Recorded::Errored { .. } => None,
+        OutcomeRecord::Completed(tail) | OutcomeRecord::Suspended { tail, .. } => Some(*tail),
+        OutcomeRecord::Errored { .. } => None,
     }
 }
 
 /// Checks the messages that a finished turn added to the history: the user's message, then the replies (D6).
-fn replies(chart: &Chart, turn: &TurnRow, tail: Tail) -> Option<Finding> {
+fn replies(chart: &SessionRowSet, turn: &TurnRow, tail: ReplyRange) -> Option<DoctorFinding> {
     chart.history()?;
     let places = chart.places.get(&(HISTORY.to_owned(), tail.generation));
     let at = |seq: u64| places.and_then(|it| it.get(&seq)).and_then(|no| chart.items.get(no));
     if let Some(gone) = (tail.from..tail.to).find(|seq| at(*seq).is_none()) {
         let what = format!("turn {} replied with message {gone}, which is missing", turn.no);
-        return Some(chart.finding(Symptom::RepliesMissing, what, None));
+        return Some(chart.finding(FindingKind::RepliesMissing, what, None));
     }
     let own = turn.message.and_then(|message| chart.items.get(&message))?;
     let kept = tail.from.checked_sub(1).and_then(at);
     // In a list that was rewritten a copy stands in its place.
     kept.is_none_or(|kept| kept.digest != own.digest).then(|| {
         let what = format!("the message of turn {} does not stand before its replies", turn.no);
-        chart.finding(Symptom::MessageNotHistory, what, None)
+        chart.finding(FindingKind::MessageNotHistory, what, None)
     })
 }
 
-fn message(chart: &Chart, turn: &TurnRow) -> Option<Finding> {
-    if turn.kind != TurnKind::Message
+fn message(chart: &SessionRowSet, turn: &TurnRow) -> Option<DoctorFinding> {
+    if turn.kind != StoredTurnKind::Message
         || turn.message.is_some_and(|message| chart.items.contains_key(&message))
     {
         return None;
@@ -128,14 +131,15 @@ fn message(chart: &Chart, turn: &TurnRow) -> Option<Finding> {
         return None;
     }
     // One that errored says so itself; a repair ends a turn like that.
-    if turn.status == TurnStatus::Errored {
+    if turn.status == StoredTurnStatus::Errored {
         return None;
     }
     let what = match turn.message {
         Some(item) => format!("item {item}, the message of turn {}, is missing", turn.no),
         None => format!("turn {} answers to no message", turn.no),
     };
-    let open = turn.status == TurnStatus::Accepted && turn.outcome.as_ref().map(Json::as_str).is_none();
-    let mend = open.then(|| Mend::CloseTurn { turn: turn.no, what: what.clone() });
-    Some(chart.finding(Symptom::MessageMissing, what, mend))
+    let open = turn.status == StoredTurnStatus::Accepted
+        && turn.outcome.as_ref().map(JsonDocument::as_str).is_none();
+    let mend = open.then(|| RepairAction::CloseTurn { turn: turn.no, what: what.clone() });
+    Some(chart.finding(FindingKind::MessageMissing, what, mend))
 }

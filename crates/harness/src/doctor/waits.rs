@@ -2,26 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use singletree_durable::{PositionRow, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus};
+use singletree_durable::{PositionRow, StoredTurnKind, StoredTurnStatus, StoredWaitStatus, TurnRow, WaitRow};
 
-use super::chart::Chart;
-use super::finding::{Finding, Mend, Symptom};
-use crate::position::{Encoded, Position};
+use super::chart::SessionRowSet;
+use super::finding::{DoctorFinding, FindingKind, RepairAction};
+use crate::position::{EncodedField, StoredPosition};
 
-pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
+pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
     let mut awaited = BTreeSet::new();
     for (invocation, turns) in chart.invocations() {
         let Some(last) = turns.last() else { continue };
         let position = chart.positions.get(invocation);
         match last.status {
-            TurnStatus::Suspended => findings.extend(suspended(chart, last, position, &mut awaited)),
-            TurnStatus::Accepted => findings.extend(open(chart, last, position)),
-            TurnStatus::Completed | TurnStatus::Errored => {
+            StoredTurnStatus::Suspended => findings.extend(suspended(chart, last, position, &mut awaited)),
+            StoredTurnStatus::Accepted => findings.extend(open(chart, last, position)),
+            StoredTurnStatus::Completed | StoredTurnStatus::Errored => {
                 findings.extend(position.map(|_| {
                     let what =
                         format!("a position is kept of turn {}'s invocation, which has ended", last.no);
-                    let mend = Mend::DropPosition { invocation: last.invocation.clone() };
-                    chart.finding(Symptom::PositionOrphaned, what, Some(mend))
+                    let mend = RepairAction::DropPosition { invocation: last.invocation.clone() };
+                    chart.finding(FindingKind::PositionOrphaned, what, Some(mend))
                 }));
             }
         }
@@ -30,38 +30,46 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     for position in chart.positions.values().filter(|position| !told.contains(&position.invocation)) {
         let what =
             format!("a position is kept of invocation {}, of which there is no turn", position.invocation);
-        let mend = Mend::DropPosition { invocation: position.invocation.clone() };
-        findings.push(chart.finding(Symptom::PositionOrphaned, what, Some(mend)));
+        let mend = RepairAction::DropPosition { invocation: position.invocation.clone() };
+        findings.push(chart.finding(FindingKind::PositionOrphaned, what, Some(mend)));
     }
-    let pending = || chart.waits.values().filter(|wait| wait.status == WaitStatus::Pending);
+    let pending = || chart.waits.values().filter(|wait| wait.status == StoredWaitStatus::Pending);
     for wait in pending().filter(|pending| !awaited.contains(&pending.no)) {
         let what =
             format!("wait {} ('{}') is pending, and turn {} does not wait", wait.no, wait.signal, wait.turn);
-        findings.push(chart.finding(Symptom::WaitOrphaned, what, Some(Mend::CancelWait { wait: wait.no })));
+        findings.push(chart.finding(
+            FindingKind::WaitOrphaned,
+            what,
+            Some(RepairAction::CancelWait { wait: wait.no }),
+        ));
     }
     if awaited.len() > 1 {
         let waits: Vec<String> = awaited.iter().map(u64::to_string).collect();
         let what = format!("waits {} are pending at once", waits.join(", "));
-        findings.push(chart.finding(Symptom::WaitsDoubled, what, None));
+        findings.push(chart.finding(FindingKind::WaitsDoubled, what, None));
     }
     let ended = |no: &&u64| chart.turn(**no).is_none_or(|turn| turn.status.is_ended());
     for turn in chart.recorded.iter().filter(ended) {
         let what = format!("records are kept of turn {turn}, which has ended");
-        findings.push(chart.finding(Symptom::RecordOrphaned, what, Some(Mend::DropRecords { turn: *turn })));
+        findings.push(chart.finding(
+            FindingKind::RecordOrphaned,
+            what,
+            Some(RepairAction::DropRecords { turn: *turn }),
+        ));
     }
 }
 
 /// Looks at an invocation whose last turn is suspended; notes the wait that it waits in.
 fn suspended(
-    chart: &Chart,
+    chart: &SessionRowSet,
     last: &TurnRow,
     position: Option<&PositionRow>,
     awaited: &mut BTreeSet<u64>,
-) -> Option<Finding> {
-    let is_ours = |it: &&WaitRow| it.status == WaitStatus::Pending && it.turn == last.no;
+) -> Option<DoctorFinding> {
+    let is_ours = |it: &&WaitRow| it.status == StoredWaitStatus::Pending && it.turn == last.no;
     let Some(wait) = chart.waits.values().find(is_ours) else {
         let what = format!("turn {} is suspended, and nothing waits for it", last.no);
-        return Some(chart.finding(Symptom::SuspendedWithoutWait, what.clone(), Some(end(last, what))));
+        return Some(chart.finding(FindingKind::SuspendedWithoutWait, what.clone(), Some(end(last, what))));
     };
     awaited.insert(wait.no);
     let problem = match position {
@@ -69,59 +77,59 @@ fn suspended(
         Some(position) => damage(chart, position)?,
     };
     let what = format!("where turn {} was suspended {problem}", last.no);
-    Some(chart.finding(Symptom::PositionDamaged, what.clone(), Some(end(last, what))))
+    Some(chart.finding(FindingKind::PositionDamaged, what.clone(), Some(end(last, what))))
 }
 
-fn end(last: &TurnRow, what: String) -> Mend {
-    Mend::EndInvocation { turn: last.no, what }
+fn end(last: &TurnRow, what: String) -> RepairAction {
+    RepairAction::EndInvocation { turn: last.no, what }
 }
 
 /// Looks at a turn without outcome: can it go on when its place comes?
-fn open(chart: &Chart, turn: &TurnRow, position: Option<&PositionRow>) -> Option<Finding> {
+fn open(chart: &SessionRowSet, turn: &TurnRow, position: Option<&PositionRow>) -> Option<DoctorFinding> {
     if turn.outcome.is_some() {
         // It only lacks the mark.
         return None;
     }
     let closing = |symptom, what: String| {
-        let mend = Mend::CloseTurn { turn: turn.no, what: what.clone() };
+        let mend = RepairAction::CloseTurn { turn: turn.no, what: what.clone() };
         Some(chart.finding(symptom, what, Some(mend)))
     };
     match turn.kind {
-        TurnKind::Close => {
-            closing(Symptom::CloseUnfinished, format!("turn {} closes a wait and has not ended", turn.no))
+        StoredTurnKind::Close => {
+            closing(FindingKind::CloseUnfinished, format!("turn {} closes a wait and has not ended", turn.no))
         }
-        TurnKind::Resume => {
+        StoredTurnKind::Resume => {
             let wait = turn.wait.and_then(|wait| chart.waits.get(&wait));
             let leads_here = wait.is_some_and(|wait| {
                 wait.ended_by == Some(turn.no)
-                    && matches!(wait.status, WaitStatus::Consumed | WaitStatus::Expired)
+                    && matches!(wait.status, StoredWaitStatus::Consumed | StoredWaitStatus::Expired)
             });
             if !leads_here {
                 let what = format!("turn {} resumes from a wait that does not lead to it", turn.no);
-                return closing(Symptom::ResumeUnable, what);
+                return closing(FindingKind::ResumeUnable, what);
             }
             if position.is_none() {
                 let what = format!("turn {} resumes from a place that is not known", turn.no);
-                return closing(Symptom::ResumeUnable, what);
+                return closing(FindingKind::ResumeUnable, what);
             }
             let problem = damage(chart, position?)?;
-            closing(Symptom::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
+            closing(FindingKind::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
         }
-        TurnKind::Message => {
+        StoredTurnKind::Message => {
             let problem = damage(chart, position.filter(|position| position.turn == turn.no)?)?;
-            closing(Symptom::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
+            closing(FindingKind::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
         }
     }
 }
 
 /// Describes the damage of a position, if there is any.
-fn damage(chart: &Chart, position: &PositionRow) -> Option<String> {
-    let decoded = match position.body.decode::<Position>() {
+fn damage(chart: &SessionRowSet, position: &PositionRow) -> Option<String> {
+    let decoded = match position.body.decode::<StoredPosition>() {
         Ok(decoded) => decoded,
         Err(error) => return Some(format!("cannot be read: {error}")),
     };
     for encoded in decoded.frames.iter().flat_map(|frame| frame.values()) {
-        let Encoded::List { base, items } = encoded else { continue };
+        let EncodedField::List { base, items } = encoded else { continue };
         if let Some((field, generation, len)) = base {
             let places = chart.places.get(&(field.clone(), *generation));
             let found = places.map_or(0, |places| places.range(..*len).count() as u64);

@@ -2,47 +2,47 @@
 
 use std::sync::Arc;
 
-use singletree_engine::{Item, Slot, Snapshot, Update};
+use singletree_engine::{FieldContent, Item, Snapshot, StateUpdate};
 
-use super::{Keeper, lock};
-use crate::calls::{Closing, Records, closings};
+use super::{JournalPort, lock};
+use crate::calls::{ClosingAnswer, Records, closings};
 use crate::history::HISTORY;
 use crate::policy::COMMAND;
-use crate::position::Marks;
+use crate::position::HistoryMarks;
 use crate::tool_message;
 use crate::turning::history as history_of;
 
 /// The input of a turn that begins.
-pub(crate) struct Entering {
+pub(crate) struct TurnInput {
     /// The user's message; none for a turn that retries one over the history, in which it stands.
     pub(crate) message: Option<Item>,
     /// Its text, where it is a command.
     pub(crate) command: Option<String>,
 }
 
-impl Keeper {
+impl JournalPort {
     /// Closes open calls and appends the user's message. The engine calls this between load and merge (R3, INV-6).
     pub(crate) fn entry(
         self: &Arc<Self>,
-        entering: Entering,
-    ) -> impl FnOnce(&Snapshot) -> Update + Send + use<> {
+        entering: TurnInput,
+    ) -> impl FnOnce(&Snapshot) -> StateUpdate + Send + use<> {
         let keeper = self.clone();
-        let Entering { message, command } = entering;
+        let TurnInput { message, command } = entering;
         move |state| {
             let loaded = history_of(state);
             let reason = "the turn that called this ended before it answered";
-            let closing = Closing { status: "unknown", reason };
+            let closing = ClosingAnswer { status: "unknown", reason };
             let mut closed = closings(&loaded, &Records::new(), closing);
             tool_message::leave_out_answered(&mut closed, message.as_ref());
             let first = loaded.len();
             let boundary = first + closed.len() as u64 + u64::from(message.is_some());
             let mut turning = lock(&keeper.turning);
-            turning.marks = Marks { first, boundary, announced: first };
+            turning.marks = HistoryMarks { first, boundary, announced: first };
             keeper.stream.begin_at(turning.marks);
             let messages = closed.into_iter().chain(message).collect();
-            let update = Update::new().with(HISTORY, Slot::Many(messages));
+            let update = StateUpdate::new().with(HISTORY, FieldContent::Many(messages));
             match command {
-                Some(command) => update.with(COMMAND, Slot::One(Item::from_typed(command))),
+                Some(command) => update.with(COMMAND, FieldContent::One(Item::from_typed(command))),
                 None => update,
             }
         }

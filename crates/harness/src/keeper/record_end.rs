@@ -2,19 +2,19 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Keeper;
+use super::JournalPort;
 use crate::Error;
-use crate::turning::Turning;
-use crate::writing::Writing;
+use crate::turning::TurnState;
+use crate::writing::BatchBuilder;
 
-impl Keeper {
-    /// As [`Keeper::commit`], for the commit that ends the turn. The result of the run stays in memory and is recorded
+impl JournalPort {
+    /// As [`JournalPort::commit`], for the commit that ends the turn. The result of the run stays in memory and is recorded
     /// when the store works again, as long as this process lives (D38); after the second failure, waiting callers are
     /// told that it is not recorded yet (D20). A turn that ends without having run is tried once: it keeps its place in
     /// the queue.
     pub(super) async fn commit_end<T>(
         &self,
-        transition: impl Fn(&mut Writing, &mut Turning) -> Result<T, Error>,
+        transition: impl Fn(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let is_run = self.watch.get().is_some();
         self.busy.send_modify(|count| *count += 1);

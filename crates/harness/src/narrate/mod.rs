@@ -7,7 +7,7 @@ mod catalogue;
 
 use serde_json::Value;
 use singletree_llm::{ChatMessage, Role};
-use singletree_narration::{Locale, NarrationKind, Speaker};
+use singletree_narration::{Locale, NarrationPurpose, NarrationSpeaker};
 
 use crate::event::ChatEventKind;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn, SuspendedTurn};
@@ -21,25 +21,25 @@ const NAME_BYTES: usize = 200;
 
 /// A piece of narration without its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
-    pub(crate) role: Speaker,
-    pub(crate) kind: NarrationKind,
+pub(crate) struct NarrationPiece {
+    pub(crate) role: NarrationSpeaker,
+    pub(crate) kind: NarrationPurpose,
     pub(crate) content: String,
 }
 
-impl Said {
-    fn system(kind: NarrationKind, content: String) -> Self {
-        Self { role: Speaker::System, kind, content }
+impl NarrationPiece {
+    fn system(kind: NarrationPurpose, content: String) -> Self {
+        Self { role: NarrationSpeaker::System, kind, content }
     }
 }
 
 /// Returns the narration of an event, if it has any.
-pub(crate) fn controller(what: &ChatEventKind, locale: Locale) -> Option<Said> {
+pub(crate) fn controller(what: &ChatEventKind, locale: Locale) -> Option<NarrationPiece> {
     let say = |kind, sentence: Sentence, values: &[(&str, &str)]| {
         let values: Vec<(&str, String)> =
             values.iter().map(|(name, value)| (*name, cut(value, NAME_BYTES))).collect();
         let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        Some(Said::system(kind, sentence.say(locale, &values)))
+        Some(NarrationPiece::system(kind, sentence.say(locale, &values)))
     };
     match what {
         ChatEventKind::TurnAccepted { message } => message.as_deref().and_then(echo),
@@ -54,20 +54,20 @@ pub(crate) fn controller(what: &ChatEventKind, locale: Locale) -> Option<Said> {
         },
         ChatEventKind::SignalReceived { signal, how, .. } => {
             let (kind, sentence) = match *how {
-                "expired" => (NarrationKind::Explanation, Sentence::Expired),
-                "cancelled" => (NarrationKind::Explanation, Sentence::GivenUp),
-                "refused" => (NarrationKind::Explanation, Sentence::Unfit),
-                _ => (NarrationKind::Status, Sentence::Answered),
+                "expired" => (NarrationPurpose::Explanation, Sentence::Expired),
+                "cancelled" => (NarrationPurpose::Explanation, Sentence::GivenUp),
+                "refused" => (NarrationPurpose::Explanation, Sentence::Unfit),
+                _ => (NarrationPurpose::Status, Sentence::Answered),
             };
             say(kind, sentence, &[("signal", signal)])
         }
-        ChatEventKind::TurnCompleted { .. } => say(NarrationKind::Status, Sentence::Done, &[]),
+        ChatEventKind::TurnCompleted { .. } => say(NarrationPurpose::Status, Sentence::Done, &[]),
         ChatEventKind::TurnErrored { outcome } => match outcome.as_ref() {
             ChatTurnOutcome::Errored(it) => Some(failed(it, locale)),
             ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => None,
         },
         ChatEventKind::SessionForked { parent, .. } => {
-            say(NarrationKind::Status, Sentence::Continues, &[("session", parent.as_str())])
+            say(NarrationPurpose::Status, Sentence::Continues, &[("session", parent.as_str())])
         }
         ChatEventKind::TurnStarted
         | ChatEventKind::TurnRestarted
@@ -80,52 +80,57 @@ pub(crate) fn controller(what: &ChatEventKind, locale: Locale) -> Option<Said> {
 }
 
 /// Repeats the user's text. This is a copy; the message remains the original.
-fn echo(message: &ChatMessage) -> Option<Said> {
+fn echo(message: &ChatMessage) -> Option<NarrationPiece> {
     let text = message.text();
     let content = cut(text.trim(), QUOTED_BYTES);
-    let said = Said { role: Speaker::User, kind: NarrationKind::Status, content };
+    let said = NarrationPiece { role: NarrationSpeaker::User, kind: NarrationPurpose::Status, content };
     (message.role == Role::User && !said.content.is_empty()).then_some(said)
 }
 
 /// Names the tools that the agent has asked for: not the reason, which is the agent's to give, and not the results.
-fn calls(message: &ChatMessage, locale: Locale) -> Option<Said> {
+fn calls(message: &ChatMessage, locale: Locale) -> Option<NarrationPiece> {
     let names: Vec<String> =
         message.tool_calls.iter().map(|tool_call| cut(&tool_call.name, NAME_BYTES)).collect();
     let tools = cut(&names.join(", "), QUOTED_BYTES);
-    let said = || Said::system(NarrationKind::Progress, Sentence::Calls.say(locale, &[("tools", &tools)]));
+    let said = || {
+        NarrationPiece::system(NarrationPurpose::Progress, Sentence::Calls.say(locale, &[("tools", &tools)]))
+    };
     (!names.is_empty()).then(said)
 }
 
 /// Tells why a call was not made, or that its tool has failed, where the message's side record says so.
-fn result(side: &Value, locale: Locale) -> Option<Said> {
+fn result(side: &Value, locale: Locale) -> Option<NarrationPiece> {
     if let Some(reason) = side.get("denied").and_then(Value::as_str) {
         let reason = cut(reason, QUOTED_BYTES);
         let content = Sentence::NotDone.say(locale, &[("reason", &reason)]);
-        return Some(Said::system(NarrationKind::Explanation, content));
+        return Some(NarrationPiece::system(NarrationPurpose::Explanation, content));
     }
     let failed = side.get("success") == Some(&Value::Bool(false));
-    failed.then(|| Said::system(NarrationKind::Progress, Sentence::ToolFailed.say(locale, &[])))
+    failed.then(|| NarrationPiece::system(NarrationPurpose::Progress, Sentence::ToolFailed.say(locale, &[])))
 }
 
 /// Tells that the beginning of the conversation was summarised before this message (D27).
-fn summary(side: &Value, locale: Locale) -> Option<Said> {
+fn summary(side: &Value, locale: Locale) -> Option<NarrationPiece> {
     let summary = side.get("summary")?;
     if let Some(category) = summary.get("failed").and_then(Value::as_str) {
         let content = Sentence::NotSummarised.say(locale, &[("category", &cut(category, NAME_BYTES))]);
-        return Some(Said::system(NarrationKind::Explanation, content));
+        return Some(NarrationPiece::system(NarrationPurpose::Explanation, content));
     }
     let (from, to) = (summary.get("from")?.as_u64()?, summary.get("to")?.as_u64()?);
     let (from, to) = (from.to_string(), to.saturating_sub(1).to_string());
     let content = Sentence::Summarised.say(locale, &[("from", &from), ("to", &to)]);
-    Some(Said::system(NarrationKind::Status, content))
+    Some(NarrationPiece::system(NarrationPurpose::Status, content))
 }
 
 /// Asks for an approval, or names the awaited signal. The exact action is in the wait; this is only the question's
 /// text.
-fn paused(turn: &SuspendedTurn, locale: Locale) -> Said {
+fn paused(turn: &SuspendedTurn, locale: Locale) -> NarrationPiece {
     let signal = cut(&turn.signal_descriptor.signal_id, NAME_BYTES);
     if turn.wait.action.is_none() {
-        return Said::system(NarrationKind::Status, Sentence::Awaits.say(locale, &[("signal", &signal)]));
+        return NarrationPiece::system(
+            NarrationPurpose::Status,
+            Sentence::Awaits.say(locale, &[("signal", &signal)]),
+        );
     }
     let metadata = turn.signal_descriptor.metadata.as_ref();
     let tool = metadata.and_then(|metadata| metadata.get("tool")).and_then(Value::as_str);
@@ -136,16 +141,16 @@ fn paused(turn: &SuspendedTurn, locale: Locale) -> Said {
         }
         None => Sentence::ApproveAction.say(locale, &[("signal", &signal)]),
     };
-    Said::system(NarrationKind::Ask, content)
+    NarrationPiece::system(NarrationPurpose::Ask, content)
 }
 
 /// Tells why a turn failed, in the words that its outcome has: the operator's, in whatever language those are. One that
 /// somebody stopped has not failed.
-fn failed(turn: &ErroredTurn, locale: Locale) -> Said {
+fn failed(turn: &ErroredTurn, locale: Locale) -> NarrationPiece {
     if turn.error_category == "chat_turn_cancelled" {
-        return Said::system(NarrationKind::Explanation, Sentence::Stopped.say(locale, &[]));
+        return NarrationPiece::system(NarrationPurpose::Explanation, Sentence::Stopped.say(locale, &[]));
     }
-    Said::system(NarrationKind::Error, turn.reply.text().into_owned())
+    NarrationPiece::system(NarrationPurpose::Error, turn.reply.text().into_owned())
 }
 
 #[cfg(test)]

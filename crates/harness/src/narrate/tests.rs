@@ -8,8 +8,8 @@ use singletree_engine::Descriptor;
 use singletree_llm::ToolCall;
 
 use super::*;
-use crate::bucket::Bucket;
-use crate::outcome::{CompletedTurn, DispatchPath, Wait};
+use crate::bucket::FailureBucket;
+use crate::outcome::{CompletedTurn, DispatchPath, SuspensionTerms};
 use crate::turn_id::{MessageId, TurnId};
 
 fn turn() -> TurnId {
@@ -22,7 +22,8 @@ fn appended(message: ChatMessage, side: Option<Value>) -> ChatEventKind {
 }
 
 fn suspended(signal: &str, action: Option<&str>, metadata: Option<Value>) -> ChatEventKind {
-    let wait = Wait { no: 1, action: action.map(str::to_owned), deadline: None, payload_schema: None };
+    let wait =
+        SuspensionTerms { no: 1, action: action.map(str::to_owned), deadline: None, payload_schema: None };
     let outcome = ChatTurnOutcome::Suspended(SuspendedTurn {
         turn: turn(),
         signal_descriptor: Descriptor { signal_id: signal.into(), metadata },
@@ -38,7 +39,7 @@ fn suspended(signal: &str, action: Option<&str>, metadata: Option<Value>) -> Cha
 fn errored(category: &str, reply: &str) -> ChatEventKind {
     let outcome = ChatTurnOutcome::Errored(ErroredTurn {
         turn: Some(turn()),
-        error_bucket: Bucket::UserCorrectable,
+        error_bucket: FailureBucket::UserCorrectable,
         error_category: category.into(),
         reply: ChatMessage::system(reply),
         diagnostic: "what happened".into(),
@@ -66,7 +67,7 @@ fn accepted(message: ChatMessage) -> ChatEventKind {
 
 fn check(what: &ChatEventKind, kind: NarrationKind, english: &str, german: &str) {
     for (locale, content) in [(Locale::English, english), (Locale::German, german)] {
-        let said = Said { role: Speaker::System, kind, content: content.into() };
+        let said = NarrationPiece { role: Speaker::System, kind, content: content.into() };
         assert_eq!(controller(what, locale), Some(said), "{what:?}");
     }
 }
@@ -186,7 +187,7 @@ fn an_error_is_told_in_the_words_of_its_outcome() {
 fn what_the_person_said_is_repeated_up_to_a_length() {
     let said = |content: &str| {
         let content = content.into();
-        Some(Said { role: Speaker::User, kind: NarrationKind::Status, content })
+        Some(NarrationPiece { role: Speaker::User, kind: NarrationKind::Status, content })
     };
     let told = |text: String| controller(&accepted(ChatMessage::user(text)), Locale::German);
     assert_eq!(told(" hello\n".into()), said("hello"));

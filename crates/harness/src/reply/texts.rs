@@ -147,22 +147,22 @@ pub(super) fn of_categories(language: Locale) -> impl Iterator<Item = (&'static 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::{Bucket, BucketTable, Surface};
+    use crate::bucket::{BucketTable, FailureBucket, HarnessSurface};
 
     #[test]
     fn texts_fit_the_buckets_of_their_categories() {
         let table = BucketTable::default();
         for language in Locale::ALL {
             for (category, text) in of_categories(language) {
-                let bucket = table.look_up(category, Surface::Chat).bucket;
+                let bucket = table.look_up(category, HarnessSurface::Chat).bucket;
                 // D15: users are told only of errors that they can correct.
                 assert_eq!(
                     text.contains("{diagnostic}"),
-                    bucket == Bucket::UserCorrectable,
+                    bucket == FailureBucket::UserCorrectable,
                     "{category}: {text}"
                 );
                 let again = text.contains("in a moment") || text.contains("gleich noch einmal");
-                assert_eq!(again, bucket == Bucket::RetryableTransient, "{category}: {text}");
+                assert_eq!(again, bucket == FailureBucket::RetryableTransient, "{category}: {text}");
                 assert!(!text.contains("adjust your message"), "{category}: {text}");
             }
         }

@@ -3,51 +3,57 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    Head, InvocationId, ItemRow, Json, Put, Require, SubjectId, TurnKind, TurnRow, TurnStatus,
+    BatchPrecondition, InvocationId, JsonDocument, ListItemRow, RowMutation, SessionHead, StoredTurnKind,
+    StoredTurnStatus, SubjectId, TurnRow,
 };
 use singletree_llm::ChatMessage;
 
 use crate::agent::Agent;
 use crate::event::ChatEventKind;
-use crate::policy::PromptPolicy;
+use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
-use crate::retry::Retried;
-use crate::writing::{Author, Writing};
+use crate::retry::RetriedTurn;
+use crate::writing::{BatchBuilder, TurnIdentity};
 
 /// A message to accept, and the values that its turn is made of.
-pub(crate) struct Accepted<'a> {
+pub(crate) struct AcceptedMessage<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) invocation: InvocationId,
     pub(crate) message: Arc<ChatMessage>,
-    pub(crate) body: Json,
+    pub(crate) body: JsonDocument,
     /// The idempotency key and the digest of the request that it identifies (D3).
     pub(crate) key: Option<(String, String)>,
     /// The side record that its sender gave it, which is not part of the message (D17).
-    pub(crate) side: Option<Json>,
+    pub(crate) side: Option<JsonDocument>,
     /// Whether the session is there.
     pub(crate) exists: bool,
     /// Which texts reach the model, where the session is made now.
-    pub(crate) policy: PromptPolicy,
+    pub(crate) policy: TurnPromptPolicy,
     /// The failed turn that it retries.
-    pub(crate) retried: Option<Retried>,
+    pub(crate) retried: Option<RetriedTurn>,
     /// On whose behalf the session is made, where it is made now.
     pub(crate) subject: Option<SubjectId>,
 }
 
-pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
+pub(crate) fn accept(writing: &mut BatchBuilder, accepted: AcceptedMessage<'_>) -> TurnRow {
     if !accepted.exists {
-        writing.require(Require::SessionAbsent);
-        writing.put(Put::Head(new_head(writing, accepted.agent, accepted.policy, accepted.subject.clone())));
+        writing.require(BatchPrecondition::SessionAbsent);
+        writing.put(RowMutation::Head(new_head(
+            writing,
+            accepted.agent,
+            accepted.policy,
+            accepted.subject.clone(),
+        )));
     }
     let no = writing.counters.turns;
     writing.counters.turns += 1;
     if let Some(retried) = &accepted.retried {
         // Decided where it is written: once, and only while nothing came after it (D29).
-        writing.require(Require::Turn { no: retried.turn, status: TurnStatus::Errored });
-        writing.require(Require::NewestTurn(retried.turn));
+        writing.require(BatchPrecondition::Turn { no: retried.turn, status: StoredTurnStatus::Errored });
+        writing.require(BatchPrecondition::NewestTurn(retried.turn));
     }
     let item = match &accepted.retried {
-        Some(Retried { says_again: false, .. }) => None,
+        Some(RetriedTurn { says_again: false, .. }) => None,
         _ => {
             let item = writing.counters.items;
             writing.counters.items += 1;
@@ -56,14 +62,14 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
     };
     let (key, digest) = accepted.key.unzip();
     if let Some(key) = &key {
-        writing.require(Require::KeyFree(key.clone()));
+        writing.require(BatchPrecondition::KeyFree(key.clone()));
     }
     let row = TurnRow {
         no,
         invocation: accepted.invocation,
         ordinal: 0,
-        kind: TurnKind::Message,
-        status: TurnStatus::Accepted,
+        kind: StoredTurnKind::Message,
+        status: StoredTurnStatus::Accepted,
         fence: writing.batch.fence,
         deaths: 0,
         agent: accepted.agent.name.clone(),
@@ -77,12 +83,12 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
         outcome: None,
         retries: accepted.retried.map(|retried| retried.turn),
     };
-    let author = Author { no, id: row.id() };
-    let Accepted { body, side, .. } = accepted;
+    let author = TurnIdentity { no, id: row.id() };
+    let AcceptedMessage { body, side, .. } = accepted;
     if let Some(item) = item {
-        writing.put(Put::Item(ItemRow { no: item, turn: no, placement: None, body, side }));
+        writing.put(RowMutation::Item(ListItemRow { no: item, turn: no, placement: None, body, side }));
     }
-    writing.put(Put::Turn(row.clone()));
+    writing.put(RowMutation::Turn(row.clone()));
     let what = ChatEventKind::TurnAccepted { message: item.map(|_| accepted.message) };
     writing.event(&author, item, None, what);
     row
@@ -90,12 +96,12 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
 
 /// Makes the head of a session that begins.
 pub(crate) fn new_head(
-    writing: &Writing,
+    writing: &BatchBuilder,
     agent: &Agent,
-    policy: PromptPolicy,
+    policy: TurnPromptPolicy,
     subject: Option<SubjectId>,
-) -> Head {
-    Head {
+) -> SessionHead {
+    SessionHead {
         agent: agent.name.clone(),
         graph: agent.graph.digest().to_owned(),
         schema_version: agent.graph.session_version().to_owned(),

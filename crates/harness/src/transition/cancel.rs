@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Json, Require, TurnStatus};
-use singletree_engine::List;
+use singletree_durable::{BatchPrecondition, JsonDocument, StoredTurnStatus};
+use singletree_engine::PersistentList;
 use singletree_llm::ChatMessage;
 
 use crate::Error;
-use crate::calls::{Closing, closings};
+use crate::calls::{ClosingAnswer, closings};
 use crate::event::ChatEventKind;
 use crate::history;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::message;
 use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::turn_id::MessageId;
-use crate::turning::Turning;
-use crate::writing::{Beside, Writing};
+use crate::turning::TurnState;
+use crate::writing::{BatchBuilder, ItemMetadata};
 
 pub(crate) fn cancel(
-    writing: &mut Writing,
-    turning: &mut Turning,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
     (stopped, part): (&StoppedRun, KeptPart),
     mut errored: ErroredTurn,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
-    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     errored.retry_safe &= !turning.effects.any();
-    let closed = closings(&stopped.history, &turning.records, Closing::CANCELLED);
+    let closed = closings(&stopped.history, &turning.records, ClosingAnswer::CANCELLED);
     let closed = stopped.history.append(closed);
     if turning.effects.any() {
         turning.mark_stopped(writing, stopped, &closed, &errored);
@@ -46,16 +46,16 @@ pub(crate) fn cancel(
 
 /// Keeps the shown text as an assistant message, marked beside its content (D10, D17).
 fn interrupted(
-    writing: &mut Writing,
-    turning: &mut Turning,
-    before: &List,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
+    before: &PersistentList,
     text: &str,
-) -> Result<List, Error> {
+) -> Result<PersistentList, Error> {
     let author = turning.author();
     let item = history::item(ChatMessage::assistant(text.to_owned()));
     let mut side = turning.sides.of(before.len()).unwrap_or_else(|| serde_json::json!({}));
     side["interrupted"] = true.into();
-    let beside = Beside { placement: None, side: Some(Json::from(&side)) };
+    let beside = ItemMetadata { placement: None, side: Some(JsonDocument::from(&side)) };
     let no = writing.new_item(&author, &item, beside, &mut turning.numbers)?;
     let id = MessageId { turn: author.id.clone(), k: before.len().saturating_sub(turning.marks.first) };
     let body = turning.making.said(id.k);

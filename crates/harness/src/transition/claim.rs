@@ -1,19 +1,22 @@
 //! A wait is answered: in one commit it is consumed and the turn that resumes is accepted (INV-7).
 
-use singletree_durable::{Json, Put, Require, Timestamp, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus};
+use singletree_durable::{
+    BatchPrecondition, JsonDocument, RowMutation, StoredTurnKind, StoredTurnStatus, StoredWaitStatus,
+    Timestamp, TurnRow, WaitRow,
+};
 
 use crate::Error;
 use crate::event::ChatEventKind;
-use crate::hot::Answering;
+use crate::hot::PendingAnswer;
 use crate::record::TurnRowExt;
-use crate::writing::{Author, Writing};
+use crate::writing::{BatchBuilder, TurnIdentity};
 
 /// Makes the row of the turn that the end of a wait starts.
 pub(crate) fn next_row(
-    writing: &mut Writing,
+    writing: &mut BatchBuilder,
     suspended: &TurnRow,
     wait: &WaitRow,
-    kind: TurnKind,
+    kind: StoredTurnKind,
 ) -> TurnRow {
     let no = writing.counters.turns;
     writing.counters.turns += 1;
@@ -21,7 +24,7 @@ pub(crate) fn next_row(
         no,
         ordinal: suspended.ordinal + 1,
         kind,
-        status: TurnStatus::Accepted,
+        status: StoredTurnStatus::Accepted,
         fence: writing.batch.fence,
         deaths: 0,
         message: None,
@@ -41,15 +44,15 @@ pub(crate) fn next_row(
 /// # Errors
 /// `chat_signal_expired` for an answer at or after the deadline, by the time that the transition records (D37).
 pub(crate) fn claim(
-    writing: &mut Writing,
+    writing: &mut BatchBuilder,
     row: &TurnRow,
     wait: &WaitRow,
-    answering: &Answering,
+    answering: &PendingAnswer,
 ) -> Result<WaitRow, Error> {
     if !answering.expired && is_due(wait, writing.now) {
         return Err(Error::SignalExpired { signal: wait.signal.clone() });
     }
-    writing.require(Require::Wait { no: wait.no, status: WaitStatus::Pending });
+    writing.require(BatchPrecondition::Wait { no: wait.no, status: StoredWaitStatus::Pending });
     Ok(consume(writing, row, wait, answering))
 }
 
@@ -60,50 +63,50 @@ pub(crate) fn is_due(wait: &WaitRow, now: Timestamp) -> bool {
 
 /// Writes that a wait is answered, and the turn that this starts.
 pub(crate) fn consume(
-    writing: &mut Writing,
+    writing: &mut BatchBuilder,
     row: &TurnRow,
     wait: &WaitRow,
-    answering: &Answering,
+    answering: &PendingAnswer,
 ) -> WaitRow {
-    let status = if answering.expired { WaitStatus::Expired } else { WaitStatus::Consumed };
+    let status = if answering.expired { StoredWaitStatus::Expired } else { StoredWaitStatus::Consumed };
     let answer = serde_json::Value::Object(answering.payload.clone());
     let consumed = WaitRow {
         status,
         ended_by: Some(row.no),
-        answer: Some(Json::from(&answer)),
+        answer: Some(JsonDocument::from(&answer)),
         answered_by: answering.from.clone(),
         ended_at: Some(writing.now),
         ..wait.clone()
     };
-    writing.put(Put::Wait(consumed.clone()));
-    writing.put(Put::Turn(row.clone()));
-    let author = Author { no: row.no, id: row.id() };
+    writing.put(RowMutation::Wait(consumed.clone()));
+    writing.put(RowMutation::Turn(row.clone()));
+    let author = TurnIdentity { no: row.no, id: row.id() };
     signal_event(writing, &author, &consumed);
     consumed
 }
 
 /// Tells how a wait ended.
-pub(crate) fn signal_event(writing: &mut Writing, author: &Author, wait: &WaitRow) {
+pub(crate) fn signal_event(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow) {
     tell(writing, author, wait, how_ended(wait.status));
 }
 
 /// Tells that an early signal cannot end its wait, which goes on.
-pub(crate) fn refusal_event(writing: &mut Writing, author: &Author, wait: &WaitRow) {
+pub(crate) fn refusal_event(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow) {
     tell(writing, author, wait, "refused");
 }
 
-fn tell(writing: &mut Writing, author: &Author, wait: &WaitRow, how: &'static str) {
+fn tell(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow, how: &'static str) {
     let from = wait.answered_by.clone();
     let body = serde_json::json!({ "wait": wait.no, "signal": wait.signal, "how": how, "from": from });
     let what = ChatEventKind::SignalReceived { wait: wait.no, signal: wait.signal.clone(), how, from };
-    writing.event(author, None, Some(Json::from(&body)), what);
+    writing.event(author, None, Some(JsonDocument::from(&body)), what);
 }
 
 /// Returns the word for how a wait ended.
-fn how_ended(status: WaitStatus) -> &'static str {
+fn how_ended(status: StoredWaitStatus) -> &'static str {
     match status {
-        WaitStatus::Pending | WaitStatus::Consumed => "consumed",
-        WaitStatus::Cancelled => "cancelled",
-        WaitStatus::Expired => "expired",
+        StoredWaitStatus::Pending | StoredWaitStatus::Consumed => "consumed",
+        StoredWaitStatus::Cancelled => "cancelled",
+        StoredWaitStatus::Expired => "expired",
     }
 }

@@ -3,37 +3,39 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Put, Require, WaitRow, WaitStatus};
+use singletree_durable::{BatchPrecondition, RowMutation, StoredWaitStatus, WaitRow};
 
 use super::claim::signal_event;
 use crate::Error;
-use crate::calls::{Closing, closings};
+use crate::calls::{ClosingAnswer, closings};
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::stopped_run::StoppedRun;
-use crate::turning::Turning;
-use crate::writing::Writing;
+use crate::turning::TurnState;
+use crate::writing::BatchBuilder;
 
 /// `turning` is the closing turn, not yet stored, on the session as committed; `ended` the wait as it ends,
 /// `stopped` the session as the wait found it.
 pub(crate) fn close(
-    writing: &mut Writing,
-    turning: &mut Turning,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
     (mut ended, stopped): (WaitRow, &StoppedRun),
     mut errored: ErroredTurn,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
-    writing.require(Require::Wait { no: ended.no, status: WaitStatus::Pending });
+    writing.require(BatchPrecondition::Wait { no: ended.no, status: StoredWaitStatus::Pending });
     ended.ended_by = Some(turning.row.no);
     ended.ended_at = Some(writing.now);
-    writing.put(Put::Wait(ended.clone()));
+    writing.put(RowMutation::Wait(ended.clone()));
     signal_event(writing, &turning.author(), &ended);
     let committed = turning.committed();
     let (status, reason) = match ended.status {
         // Only a wait for an approval can be denied.
-        WaitStatus::Expired if ended.action.is_some() => ("denied", "expired"),
-        WaitStatus::Expired => ("failed", "expired"),
-        WaitStatus::Pending | WaitStatus::Consumed | WaitStatus::Cancelled => ("cancelled", "cancelled"),
+        StoredWaitStatus::Expired if ended.action.is_some() => ("denied", "expired"),
+        StoredWaitStatus::Expired => ("failed", "expired"),
+        StoredWaitStatus::Pending | StoredWaitStatus::Consumed | StoredWaitStatus::Cancelled => {
+            ("cancelled", "cancelled")
+        }
     };
-    let closed = closings(&committed, &turning.records, Closing { status, reason });
+    let closed = closings(&committed, &turning.records, ClosingAnswer { status, reason });
     let has_closed = !closed.is_empty();
     let history = committed.append(closed);
     errored.retry_safe &= !turning.effects.any();

@@ -3,29 +3,29 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Json, Require, TurnStatus};
+use singletree_durable::{BatchPrecondition, JsonDocument, StoredTurnStatus};
 use singletree_llm::ChatMessage;
 
 use crate::Error;
-use crate::calls::{Closing, closings, results};
+use crate::calls::{ClosingAnswer, closings, results};
 use crate::history;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::stopped_run::{KeptPart, StoppedRun};
-use crate::turning::Turning;
-use crate::writing::{Beside, Writing};
+use crate::turning::TurnState;
+use crate::writing::{BatchBuilder, ItemMetadata};
 
 /// `stopped` says where the run stood, if it had begun and that is known; `part` how much of it fits the limits.
 pub(crate) fn fail(
-    writing: &mut Writing,
-    turning: &mut Turning,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
     (stopped, part): (Option<&StoppedRun>, KeptPart),
     mut errored: ErroredTurn,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
-    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     errored.retry_safe &= !turning.effects.any();
     let closing = match errored.error_category.as_str() {
-        "chat_turn_cancelled" => Closing::CANCELLED,
-        reason => Closing { status: "failed", reason },
+        "chat_turn_cancelled" => ClosingAnswer::CANCELLED,
+        reason => ClosingAnswer { status: "failed", reason },
     };
     match stopped.filter(|_| turning.effects.any() && part != KeptPart::Nothing) {
         Some(stopped) => {
@@ -40,9 +40,9 @@ pub(crate) fn fail(
     {
         // The part of an answer that people have seen stays with the turn's record, and never becomes history.
         let shown = history::item(ChatMessage::assistant(text.to_owned()));
-        let side = Some(Json::from(&serde_json::json!({ "interrupted": true })));
+        let side = Some(JsonDocument::from(&serde_json::json!({ "interrupted": true })));
         let author = turning.author();
-        writing.new_item(&author, &shown, Beside { placement: None, side }, &mut turning.numbers)?;
+        writing.new_item(&author, &shown, ItemMetadata { placement: None, side }, &mut turning.numbers)?;
     }
     let recorded = turning.failure(&errored);
     let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
@@ -53,10 +53,10 @@ pub(crate) fn fail(
 /// Closes the calls that a suspension or a save of this invocation had committed, and keeps the messages of the run
 /// with the turn's record.
 fn close_committed(
-    writing: &mut Writing,
-    turning: &mut Turning,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
     (stopped, part): (Option<&StoppedRun>, KeptPart),
-    closing: Closing<'_>,
+    closing: ClosingAnswer<'_>,
 ) -> Result<(), Error> {
     let author = turning.author();
     let committed = turning.committed();

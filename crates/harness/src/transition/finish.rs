@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Require, TurnStatus};
+use singletree_durable::{BatchPrecondition, StoredTurnStatus};
 use singletree_engine::{SessionState, Snapshot};
 
 use crate::Error;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn};
-use crate::record::{Recorded, Tail, TurnRowExt};
-use crate::turning::{Turning, history, messages_from};
-use crate::writing::Writing;
+use crate::record::{OutcomeRecord, ReplyRange, TurnRowExt};
+use crate::turning::{TurnState, history, messages_from};
+use crate::writing::BatchBuilder;
 
 pub(crate) fn finish(
-    writing: &mut Writing,
-    turning: &mut Turning,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
     state: &Snapshot,
     session: Option<&SessionState>,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
-    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     let messages = history(state);
     turning.announce(writing, &messages)?;
     if let Some(session) = session {
@@ -31,7 +31,7 @@ pub(crate) fn finish(
         path: turning.path,
         answer,
     }));
-    let recorded = Recorded::Completed(Tail { answer, ..turning.tail(messages.len()) });
+    let recorded = OutcomeRecord::Completed(ReplyRange { answer, ..turning.tail(messages.len()) });
     turning.write_end(writing, &recorded, outcome.clone())?;
     Ok(outcome)
 }

@@ -1,7 +1,8 @@
 //! A session is made as a copy of another one's beginning (D12). Nothing of the other one changes.
 
 use singletree_durable::{
-    FieldRow, FieldValue, Head, InvocationId, Json, Parent, Placement, Put, Require, SessionId, SessionRow,
+    BatchPrecondition, FieldRow, FieldValue, InvocationId, ItemPlacement, JsonDocument, ParentSession,
+    RowMutation, SessionHead, SessionId, SessionRow,
 };
 use singletree_engine::Item;
 
@@ -10,10 +11,10 @@ use crate::event::ChatEventKind;
 use crate::history::HISTORY;
 use crate::record::message;
 use crate::turn_id::{MessageId, TurnId};
-use crate::writing::{Author, Beside, Numbers, Writing};
+use crate::writing::{BatchBuilder, ItemMetadata, ItemNumbering, TurnIdentity};
 
 /// The source of a fork, and the part of it that the fork copies.
-pub(crate) struct Forking<'a> {
+pub(crate) struct ForkSource<'a> {
     /// The other session, as it was read.
     pub(crate) source: &'a SessionRow,
     /// How many messages are copied.
@@ -34,11 +35,11 @@ pub(crate) fn history_of(row: &SessionRow) -> Option<(u64, u64)> {
     })
 }
 
-pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Error> {
-    let Forking { source, offset, bytes, closings, name } = forking;
+pub(crate) fn fork(writing: &mut BatchBuilder, forking: ForkSource<'_>) -> Result<(), Error> {
+    let ForkSource { source, offset, bytes, closings, name } = forking;
     let from = &source.key.session;
-    writing.require(Require::SessionAbsent);
-    writing.require(Require::Source {
+    writing.require(BatchPrecondition::SessionAbsent);
+    writing.require(BatchPrecondition::Source {
         session: from.clone(),
         created_at: source.head.created_at,
         version: source.head.version,
@@ -46,12 +47,12 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
     // Numbers go on from the source's, so that no inherited number is given again.
     writing.counters.turns = writing.counters.turns.max(source.counters.turns);
     writing.counters.items = writing.counters.items.max(source.counters.items);
-    let author = Author { no: writing.counters.turns, id: TurnId::new(name, 0) };
+    let author = TurnIdentity { no: writing.counters.turns, id: TurnId::new(name, 0) };
     writing.counters.turns += 1;
-    writing.put(Put::Head(Head {
+    writing.put(RowMutation::Head(SessionHead {
         // Above every generation of rows, as in the source.
         version: source.head.version + 1,
-        parent: Some(Parent { session: from.clone(), offset }),
+        parent: Some(ParentSession { session: from.clone(), offset }),
         created_at: writing.now,
         updated_at: writing.now,
         ..source.head.clone()
@@ -62,7 +63,7 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
     if offset + own > 0 {
         let bytes = closings.iter().fold(bytes, |sum, it| sum + it.text().map_or(0, str::len) as u64);
         let value = FieldValue::List { generation, len: offset + own, bytes };
-        writing.put(Put::Field(FieldRow { name: HISTORY.to_owned(), value }));
+        writing.put(RowMutation::Field(FieldRow { name: HISTORY.to_owned(), value }));
     }
     // Also where nothing is copied: the first message in the fork may name a blob of the other session.
     inherit_list(writing, from, HISTORY, (generation, offset));
@@ -72,9 +73,9 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
 
 /// At the head all other fields are carried along. Their earlier values are not stored: before the head they begin
 /// anew.
-fn inherit_fields(writing: &mut Writing, source: &SessionRow, at_head: bool) {
+fn inherit_fields(writing: &mut BatchBuilder, source: &SessionRow, at_head: bool) {
     for field in source.fields.iter().filter(|field| at_head && field.name != HISTORY) {
-        writing.put(Put::Field(field.clone()));
+        writing.put(RowMutation::Field(field.clone()));
         if let FieldValue::List { generation, len, .. } = field.value
             && len > 0
         {
@@ -83,32 +84,32 @@ fn inherit_fields(writing: &mut Writing, source: &SessionRow, at_head: bool) {
     }
 }
 
-fn inherit_list(writing: &mut Writing, from: &SessionId, field: &str, (generation, len): (u64, u64)) {
+fn inherit_list(writing: &mut BatchBuilder, from: &SessionId, field: &str, (generation, len): (u64, u64)) {
     let (from, field) = (from.clone(), field.to_owned());
-    writing.put(Put::Inherit { from, field, generation, len });
+    writing.put(RowMutation::Inherit { from, field, generation, len });
 }
 
-fn told(writing: &mut Writing, author: &Author, from: &SessionId, offset: u64) {
+fn told(writing: &mut BatchBuilder, author: &TurnIdentity, from: &SessionId, offset: u64) {
     let body = serde_json::json!({ "parent": from, "offset": offset, "turn": author.id });
     let what = ChatEventKind::SessionForked { parent: from.clone(), offset };
-    writing.event(author, None, Some(Json::from(&body)), what);
+    writing.event(author, None, Some(JsonDocument::from(&body)), what);
 }
 
 /// Closes the calls that are open at the cut, so that the next turn finds a history that a provider accepts (INV-6).
 fn close(
-    writing: &mut Writing,
-    author: &Author,
+    writing: &mut BatchBuilder,
+    author: &TurnIdentity,
     (generation, offset): (u64, u64),
     closings: &[Item],
 ) -> Result<(), Error> {
-    let mut numbers = Numbers::default();
+    let mut numbers = ItemNumbering::default();
     for (k, item) in (0..).zip(closings) {
-        let placement = Some(Placement { field: HISTORY.to_owned(), generation, seq: offset + k });
-        let no = writing.new_item(author, item, Beside { placement, side: None }, &mut numbers)?;
+        let placement = Some(ItemPlacement { field: HISTORY.to_owned(), generation, seq: offset + k });
+        let no = writing.new_item(author, item, ItemMetadata { placement, side: None }, &mut numbers)?;
         let body = serde_json::json!({ "k": k, "turn": author.id });
         let (id, message) = (MessageId { turn: author.id.clone(), k }, message(item)?);
         let what = ChatEventKind::MessageAppended { id, message, side: None };
-        writing.event(author, Some(no), Some(Json::from(&body)), what);
+        writing.event(author, Some(no), Some(JsonDocument::from(&body)), what);
     }
     Ok(())
 }

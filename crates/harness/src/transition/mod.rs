@@ -1,5 +1,5 @@
 //! One transition a file: from the stored state and an event to a batch of writes. Pure: they fill a
-//! [`Writing`](crate::writing::Writing).
+//! [`BatchBuilder`](crate::writing::BatchBuilder).
 
 pub(crate) mod accept;
 pub(crate) mod cancel;

@@ -1,21 +1,21 @@
 //! A node saves the session in the middle of its turn (sessions §6.2).
 
-use singletree_durable::{Require, TurnStatus};
-use singletree_engine::{Progress, SessionState};
+use singletree_durable::{BatchPrecondition, StoredTurnStatus};
+use singletree_engine::{RunProgress, SessionState};
 
 use super::step::write_position;
 use crate::Error;
 use crate::history::HISTORY;
-use crate::turning::Turning;
-use crate::writing::Writing;
+use crate::turning::TurnState;
+use crate::writing::BatchBuilder;
 
 pub(crate) fn save(
-    writing: &mut Writing,
-    turning: &mut Turning,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
     session: &SessionState,
-    progress: Option<&Progress>,
+    progress: Option<&RunProgress>,
 ) -> Result<(), Error> {
-    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     let messages = session.fields.iter().find(|(name, _)| name.as_ref() == HISTORY);
     if let Some(messages) = messages.and_then(|(_, slot)| slot.as_list().cloned()) {
         turning.announce(writing, &messages)?;

@@ -1,25 +1,31 @@
 //! A node has completed: stores the run's position and the items that it has made, without making them history (D11).
 
-use singletree_durable::{Json, PositionRow, Put, RecordRow, Require, TurnStatus};
-use singletree_engine::{Descriptor, Item, Progress};
+use singletree_durable::{
+    BatchPrecondition, JsonDocument, PositionRow, RecordRow, RowMutation, StoredTurnStatus,
+};
+use singletree_engine::{Descriptor, Item, RunProgress};
 
 use crate::Error;
-use crate::calls::{Effects, is_intent};
+use crate::calls::{EffectIntent, is_intent};
 use crate::made;
-use crate::position::{Encoder, Position};
-use crate::steer::TakenAt;
+use crate::position::{FrameEncoder, StoredPosition};
+use crate::steer::SteeredPosition;
 use crate::stored::corrupt;
-use crate::turning::{Turning, history};
-use crate::usage::Used;
-use crate::writing::Writing;
+use crate::turning::{TurnState, history};
+use crate::usage::TurnModelUsage;
+use crate::writing::BatchBuilder;
 
-pub(crate) fn step(writing: &mut Writing, turning: &mut Turning, progress: &Progress) -> Result<(), Error> {
-    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+pub(crate) fn step(
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
+    progress: &RunProgress,
+) -> Result<(), Error> {
+    writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     if let Some(state) = progress.frames.first() {
         turning.announce(writing, &history(state))?;
     }
     if !turning.records.is_empty() {
-        writing.put(Put::DropRecords { turn: turning.row.no });
+        writing.put(RowMutation::DropRecords { turn: turning.row.no });
         turning.records.clear();
     }
     write_position(writing, turning, progress, None)
@@ -27,28 +33,32 @@ pub(crate) fn step(writing: &mut Writing, turning: &mut Turning, progress: &Prog
 
 /// Writes where the invocation stands.
 pub(crate) fn write_position(
-    writing: &mut Writing,
-    turning: &mut Turning,
-    progress: &Progress,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
+    progress: &RunProgress,
     descriptor: Option<Descriptor>,
 ) -> Result<(), Error> {
     let author = turning.author();
     let (names, numbers) = (&turning.names, &mut turning.numbers);
-    let mut encoder = Encoder { author: &author, stored: &turning.stored, names, numbers };
+    let mut encoder = FrameEncoder { author: &author, stored: &turning.stored, names, numbers };
     let frames = encoder.frames(writing, &progress.frames)?;
     // Whoever runs it may have another version of the graph than who accepted the turn.
     let own = progress.frames.first().map(|frame| frame.schema().version());
     let schema_version = own.filter(|own| *own != turning.head.schema_version).map(str::to_owned);
-    let position = Position {
+    let position = StoredPosition {
         agent: turning.row.agent.clone(),
         graph: turning.row.graph.clone(),
         schema_version,
         version: turning.head.version,
         marks: turning.marks,
         spent: turning.spent,
-        used: if descriptor.is_some() { Used::default() } else { turning.used.clone() },
+        used: if descriptor.is_some() { TurnModelUsage::default() } else { turning.used.clone() },
         effects: turning.effects.any(),
-        taken: turning.taken.iter().map(|it| TakenAt { turn: it.row.no, position: it.position }).collect(),
+        taken: turning
+            .taken
+            .iter()
+            .map(|it| SteeredPosition { turn: it.row.no, position: it.position })
+            .collect(),
         cursor: progress.cursor.clone(),
         frames,
         descriptor,
@@ -56,7 +66,7 @@ pub(crate) fn write_position(
     let (invocation, turn) = (turning.row.invocation.clone(), turning.row.no);
     let body = position.to_json()?;
     turning.bounds.position(body.as_str())?;
-    writing.put(Put::Position(PositionRow { invocation, turn, body }));
+    writing.put(RowMutation::Position(PositionRow { invocation, turn, body }));
     turning.positioned = true;
     turning.stands = true;
     turning.making.inside = made::inside(&progress.cursor);
@@ -65,21 +75,21 @@ pub(crate) fn write_position(
 
 /// A node records one fact before it goes on (D7).
 pub(crate) fn record(
-    writing: &mut Writing,
-    turning: &mut Turning,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
     (name, fact): (&str, &Item),
-    progress: Option<&Progress>,
+    progress: Option<&RunProgress>,
 ) -> Result<(), Error> {
-    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     let text = fact.text().map_err(|error| corrupt(format!("the record '{name}'"), Some(error.into())))?;
     // The stored records were encoded when they were inserted.
     let held: usize = turning.records.values().map(|record| record.text().map_or(0, str::len)).sum();
     turning.bounds.record(text, held)?;
-    let body = Json::from_text(text);
-    writing.put(Put::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
+    let body = JsonDocument::from_text(text);
+    writing.put(RowMutation::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
     turning.records.insert(name.to_owned(), fact.clone());
     if is_intent(name) {
-        turning.effects = Effects::Intended;
+        turning.effects = EffectIntent::Intended;
     }
     // A run that began anew would not look for records: from the first one on it goes on at its node.
     match progress.filter(|_| !turning.stands) {

@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Json, Put, Require, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus};
-use singletree_engine::{Deadline, Paused, SessionState};
+use singletree_durable::{
+    BatchPrecondition, JsonDocument, RowMutation, StoredTurnKind, StoredTurnStatus, StoredWaitStatus,
+    TurnRow, WaitRow,
+};
+use singletree_engine::{Deadline, PausedRun, SessionState};
 
 use super::claim;
 use super::step::write_position;
 use crate::Error;
-use crate::hot::{Answering, Ticket};
-use crate::mail::{Mailbox, Taken};
+use crate::hot::{PendingAnswer, TurnHandle};
+use crate::mail::{ConsumedSignal, SignalMailbox};
 use crate::outcome::{ChatTurnOutcome, SuspendedTurn};
-use crate::record::{Recorded, TurnRowExt, terms};
-use crate::turning::{Turning, history, messages_from};
-use crate::writing::Writing;
+use crate::record::{OutcomeRecord, TurnRowExt, terms};
+use crate::turning::{TurnState, history, messages_from};
+use crate::writing::BatchBuilder;
 
 /// The work that remains after a suspension.
-pub(crate) enum Left {
+pub(crate) enum RemainingWork {
     /// A wait for a signal.
     Wait(WaitRow),
     /// The turn that resumes: the signal had come early (D2).
@@ -25,12 +28,12 @@ pub(crate) enum Left {
 
 /// Returns the outcome and the remaining work.
 pub(crate) fn suspend(
-    writing: &mut Writing,
-    turning: &mut Turning,
-    paused: &Paused,
+    writing: &mut BatchBuilder,
+    turning: &mut TurnState,
+    paused: &PausedRun,
     session: Option<&SessionState>,
-) -> Result<(Arc<ChatTurnOutcome>, Left), Error> {
-    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+) -> Result<(Arc<ChatTurnOutcome>, RemainingWork), Error> {
+    writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     let messages = paused.progress.frames.first().map(history).unwrap_or_default();
     turning.announce(writing, &messages)?;
     if let Some(session) = session {
@@ -39,7 +42,8 @@ pub(crate) fn suspend(
     let wait = wait(writing, turning, paused);
     turning.bounds.wait(&wait)?;
     let early = early(writing, turning, &wait, paused)?;
-    let next = early.map(|early| (claim::next_row(writing, &turning.row, &wait, TurnKind::Resume), early));
+    let next =
+        early.map(|early| (claim::next_row(writing, &turning.row, &wait, StoredTurnKind::Resume), early));
     let pending_messages = messages_from(&messages, turning.marks.boundary)?;
     let tail = turning.tail(messages.len());
     // The tail of the turn that resumes begins where this one's ends (R14).
@@ -56,15 +60,15 @@ pub(crate) fn suspend(
         path: turning.path,
         resumed_by: next.as_ref().map(|(row, _)| row.id()),
     }));
-    turning.write_end(writing, &Recorded::Suspended { tail, wait: wait.no }, outcome.clone())?;
+    turning.write_end(writing, &OutcomeRecord::Suspended { tail, wait: wait.no }, outcome.clone())?;
     let left = match next {
         Some((row, answering)) => {
             claim::consume(writing, &row, &wait, &answering);
-            Left::Resumes(row)
+            RemainingWork::Resumes(row)
         }
         None => {
-            writing.put(Put::Wait(wait.clone()));
-            Left::Wait(wait)
+            writing.put(RowMutation::Wait(wait.clone()));
+            RemainingWork::Wait(wait)
         }
     };
     Ok((outcome, left))
@@ -72,17 +76,19 @@ pub(crate) fn suspend(
 
 /// Takes the signal that has come already, if one has and it fits; tells of one that does not.
 fn early(
-    writing: &mut Writing,
-    turning: &Turning,
+    writing: &mut BatchBuilder,
+    turning: &TurnState,
     wait: &WaitRow,
-    paused: &Paused,
-) -> Result<Option<Answering>, Error> {
-    let Some(Taken { from, payload }) = Mailbox::take(writing, wait, paused)? else { return Ok(None) };
+    paused: &PausedRun,
+) -> Result<Option<PendingAnswer>, Error> {
+    let Some(ConsumedSignal { from, payload }) = SignalMailbox::take(writing, wait, paused)? else {
+        return Ok(None);
+    };
     match payload {
         Ok(payload) => {
-            let ticket = Ticket::new(None, None);
+            let ticket = TurnHandle::new(None, None);
             let wait = wait.no;
-            Ok(Some(Answering { wait, payload, from, expired: false, ticket, taken: None }))
+            Ok(Some(PendingAnswer { wait, payload, from, expired: false, ticket, taken: None }))
         }
         Err(_) => {
             let refused = WaitRow { answered_by: from, ..wait.clone() };
@@ -92,7 +98,7 @@ fn early(
     }
 }
 
-fn wait(writing: &mut Writing, turning: &Turning, paused: &Paused) -> WaitRow {
+fn wait(writing: &mut BatchBuilder, turning: &TurnState, paused: &PausedRun) -> WaitRow {
     let no = writing.counters.waits;
     writing.counters.waits += 1;
     let deadline = paused.terms.deadline.map(|deadline| match deadline {
@@ -105,12 +111,12 @@ fn wait(writing: &mut Writing, turning: &Turning, paused: &Paused) -> WaitRow {
         signal: paused.descriptor.signal_id.clone(),
         invocation: turning.row.invocation.clone(),
         turn: turning.row.no,
-        status: WaitStatus::Pending,
-        metadata: paused.descriptor.metadata.as_ref().map(Json::from),
+        status: StoredWaitStatus::Pending,
+        metadata: paused.descriptor.metadata.as_ref().map(JsonDocument::from),
         action: paused.terms.action.clone(),
         deadline,
-        payload_schema: paused.terms.payload_schema.as_ref().map(Json::from),
-        on_deadline: on_deadline.as_ref().map(Json::from),
+        payload_schema: paused.terms.payload_schema.as_ref().map(JsonDocument::from),
+        on_deadline: on_deadline.as_ref().map(JsonDocument::from),
         created_at: writing.now,
         ended_by: None,
         answer: None,

@@ -1,26 +1,26 @@
 //! A turn whose process died is taken over: it belongs to this process now, and its deaths are counted (D24). A process
 //! that stops in an orderly way leaves its turns to nobody: that is no death.
 
-use singletree_durable::{Batch, Fence, Put, Require, TurnRow, TurnStatus};
+use singletree_durable::{Batch, BatchPrecondition, FencingToken, RowMutation, StoredTurnStatus, TurnRow};
 
-use crate::writing::Writing;
+use crate::writing::BatchBuilder;
 
 /// The fence of a turn without an owner: that of its last process, which has stopped in an orderly way. No process has
 /// it.
-const NOBODY: Fence = Fence(0);
+const NOBODY: FencingToken = FencingToken(0);
 
 /// Returns the row as it is stored then. `may_have_run` says whether it may have been running in another process; that
 /// is a death of it, unless that process has left it.
-pub(crate) fn take_over(writing: &mut Writing, row: &TurnRow, may_have_run: bool) -> TurnRow {
-    writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
+pub(crate) fn take_over(writing: &mut BatchBuilder, row: &TurnRow, may_have_run: bool) -> TurnRow {
+    writing.require(BatchPrecondition::Turn { no: row.no, status: StoredTurnStatus::Accepted });
     let deaths = row.deaths + u32::from(may_have_run && row.fence != NOBODY);
     let taken = TurnRow { fence: writing.batch.fence, deaths, ..row.clone() };
-    writing.put(Put::Turn(taken.clone()));
+    writing.put(RowMutation::Turn(taken.clone()));
     taken
 }
 
 /// Writes that a turn has no owner any more.
 pub(crate) fn leave(batch: &mut Batch, row: TurnRow) {
-    batch.requires.push(Require::Turn { no: row.no, status: TurnStatus::Accepted });
-    batch.put(Put::Turn(TurnRow { fence: NOBODY, ..row }));
+    batch.requires.push(BatchPrecondition::Turn { no: row.no, status: StoredTurnStatus::Accepted });
+    batch.put(RowMutation::Turn(TurnRow { fence: NOBODY, ..row }));
 }

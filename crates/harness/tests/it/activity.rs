@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use singletree_durable::{MemoryStore, Timestamp};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Activity, ActivityState, Chat, ChatEvent, ChatEventKind, TurnId, TurnStream, WhileSuspended,
+    Chat, ChatEvent, ChatEventKind, TurnActivity, TurnActivityState, TurnId, TurnStream, WhileSuspended,
 };
 
 use crate::bench::{
@@ -99,13 +99,13 @@ async fn a_turn_tells_that_it_starts_retries_and_thinks_and_a_late_listener_is_t
     let retrying = "- turn.retrying 2 1041000 provider_rate_limit";
     assert_eq!(take(&mut live, 1).await, [retrying]);
     drop(so_far(&[retrying]).await);
-    let state = ActivityState::Retrying {
+    let state = TurnActivityState::Retrying {
         attempt: 2,
         until: Timestamp::from_millis(1_041_000),
         category: "provider_rate_limit".into(),
     };
     let since = Timestamp::from_millis(1_001_000);
-    assert_eq!(chat.activity(turn.id()), Some(Activity { state, since }));
+    assert_eq!(chat.activity(turn.id()), Some(TurnActivity { state, since }));
     let info = chat.turn_info("s", turn.id()).await.unwrap();
     assert_eq!(info.activity, chat.activity(turn.id()));
     tokio::time::advance(Duration::from_secs(40)).await;
@@ -157,7 +157,7 @@ async fn a_turn_that_answers_a_wait_starts_once_the_wait_is_claimed_and_a_parked
     take(&mut live, 3).await;
     let parked = chat.submit("s", user("n"), Default::default()).await.unwrap();
     assert_eq!(take(&mut live, 1).await, ["kept turn.accepted"]);
-    assert_eq!(chat.activity(parked.id()).map(|activity| activity.state), Some(ActivityState::Waiting));
+    assert_eq!(chat.activity(parked.id()).map(|activity| activity.state), Some(TurnActivityState::Waiting));
     chat.answer(at("s", "ok"), approve(true)).await.unwrap().outcome().await;
     assert_eq!(
         take(&mut live, 5).await,

@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_durable::{FailAt, Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
 use singletree_engine::Snapshot;
 use singletree_harness::{
-    Bucket, BucketTable, Error, Harness, HarnessBuilder, Inbound, Intent, Limits, SignalArrival,
+    BucketTable, Error, FailureBucket, Harness, HarnessBuilder, InboundIntent, InboundRequest, Limits,
+    SignalArrival,
 };
 
 use crate::base_rig::{Watched, changed, errored, graph, map, message};
 
-const TERMINATING: Bucket = Bucket::SessionTerminating;
-const RETRYABLE: Bucket = Bucket::RetryableTransient;
-const CORRECTABLE: Bucket = Bucket::UserCorrectable;
+const TERMINATING: FailureBucket = FailureBucket::SessionTerminating;
+const RETRYABLE: FailureBucket = FailureBucket::RetryableTransient;
+const CORRECTABLE: FailureBucket = FailureBucket::UserCorrectable;
 
 fn sessioned() -> HarnessBuilder<Snapshot> {
     Harness::sessioned(graph().compile().unwrap())
 }
 
-async fn fail(harness: &Harness<Snapshot>, inbound: Inbound) -> (String, Bucket, bool) {
+async fn fail(harness: &Harness<Snapshot>, inbound: InboundRequest) -> (String, FailureBucket, bool) {
     let failure = errored(harness.handle(inbound).await);
     (failure.category, failure.bucket, failure.retry_safe)
 }
@@ -74,9 +75,15 @@ async fn each_category_of_the_specification_is_in_its_bucket() {
 async fn the_harness_own_categories_are_the_callers_to_mend() {
     let harness = sessioned().build();
     for (inbound, category) in [
-        (Inbound::default().session(""), "harness_session_id_unresolved"),
-        (Inbound::default().intent(Intent::SignalResume), "harness_path_classification_ambiguous"),
-        (Inbound::signal(SignalArrival::of_signal("x", map(json!({})))), "harness_signal_correlation_failed"),
+        (InboundRequest::default().session(""), "harness_session_id_unresolved"),
+        (
+            InboundRequest::default().intent(InboundIntent::SignalResume),
+            "harness_path_classification_ambiguous",
+        ),
+        (
+            InboundRequest::signal(SignalArrival::of_signal("x", map(json!({})))),
+            "harness_signal_correlation_failed",
+        ),
     ] {
         assert_eq!(fail(&harness, inbound).await, (category.to_owned(), CORRECTABLE, false));
     }
@@ -86,7 +93,7 @@ async fn the_harness_own_categories_are_the_callers_to_mend() {
 #[tokio::test]
 async fn a_store_that_fails_is_the_sessions_failure() {
     let over = |store| Harness::sessioned(graph().session_store(store).compile().unwrap()).build();
-    let turn = || Inbound::default().session("s");
+    let turn = || InboundRequest::default().session("s");
     let failed = fail(&over(Watched::that_does_not_load()), turn()).await;
     assert_eq!(failed, ("session_load_failed".into(), TERMINATING, false));
     let failure = errored(over(Watched::that_does_not_save()).handle(turn()).await);
@@ -98,7 +105,7 @@ async fn a_store_that_fails_is_the_sessions_failure() {
         panic!("{:?}", failure.error)
     };
     assert_eq!(changed(&done.state), json!({"log": ["begin", "end"]}));
-    let broken = FailAt::new(Arc::new(MemoryStore::new()), 1, Land::Before);
+    let broken = FaultInjectingStore::new(Arc::new(MemoryStore::new()), 1, FailedWriteEffect::Before);
     let graph = graph().paused_store(Arc::new(broken)).compile().unwrap();
     let failed = fail(&Harness::sessioned(graph).build(), message(json!({"waits_for": "x"}))).await;
     assert_eq!(failed, ("suspension_persistence_failed".into(), TERMINATING, false));
@@ -117,7 +124,7 @@ async fn a_stateless_failure_ends_no_session() {
 // spec: harness §7: implementations may refine the categories.
 #[tokio::test]
 async fn an_application_has_the_last_word_on_buckets() {
-    let buckets = BucketTable::default().with("weather_too_bad", Bucket::SessionTerminating);
+    let buckets = BucketTable::default().with("weather_too_bad", FailureBucket::SessionTerminating);
     let harness = sessioned().buckets(buckets).build();
     let failed = fail(&harness, message(json!({"fails": "weather_too_bad"}))).await;
     assert_eq!(failed, ("weather_too_bad".into(), TERMINATING, false));

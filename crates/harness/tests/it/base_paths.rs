@@ -5,9 +5,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use singletree_durable::SessionId;
-use singletree_engine::{Snapshot, Update};
+use singletree_engine::{Snapshot, StateUpdate};
 use singletree_harness::{
-    DispatchPath, Harness, Inbound, Intent, Invoked, MemoryCoordinator, Mode, SignalArrival, TurnReport,
+    DispatchPath, EngineInvocation, Harness, HarnessMode, InboundIntent, InboundRequest, MemoryCoordinator,
+    SignalArrival, TurnReport,
 };
 
 use crate::base_rig::{
@@ -17,18 +18,18 @@ use crate::base_rig::{
 const AMBIGUOUS: &str = "harness_path_classification_ambiguous";
 const UNRESOLVED: &str = "harness_session_id_unresolved";
 
-fn harness(mode: Mode) -> Harness<Snapshot> {
+fn harness(mode: HarnessMode) -> Harness<Snapshot> {
     let graph = graph().compile().unwrap();
     match mode {
-        Mode::Sessioned => Harness::sessioned(graph),
-        Mode::Stateless => Harness::stateless(graph),
+        HarnessMode::Sessioned => Harness::sessioned(graph),
+        HarnessMode::Stateless => Harness::stateless(graph),
     }
     .ids(Counting::new(100))
     .build()
 }
 
 /// A transmission's path, or the category with which it is refused.
-fn path(mode: Mode, inbound: &Inbound) -> String {
+fn path(mode: HarnessMode, inbound: &InboundRequest) -> String {
     match harness(mode).classify(inbound) {
         Ok(path) => path.as_str().to_owned(),
         Err(error) => error.category().to_owned(),
@@ -39,13 +40,14 @@ fn path(mode: Mode, inbound: &Inbound) -> String {
 #[test]
 fn each_transmission_has_one_path_or_none() {
     #[track_caller]
-    fn check(inbound: &Inbound, sessioned: &str, stateless: &str) {
-        let found = (path(Mode::Sessioned, inbound), path(Mode::Stateless, inbound));
+    fn check(inbound: &InboundRequest, sessioned: &str, stateless: &str) {
+        let found = (path(HarnessMode::Sessioned, inbound), path(HarnessMode::Stateless, inbound));
         assert_eq!(found, (sessioned.to_owned(), stateless.to_owned()), "{inbound:?}");
     }
-    let (new, existing, resume) = (Intent::NewSession, Intent::ExistingSession, Intent::SignalResume);
+    let (new, existing, resume) =
+        (InboundIntent::NewSession, InboundIntent::ExistingSession, InboundIntent::SignalResume);
     let plain = || message(json!({"approved": true}));
-    check(&Inbound::default(), "3.1", "3.0");
+    check(&InboundRequest::default(), "3.1", "3.0");
     check(&plain(), "3.1", "3.0");
     check(&plain().intent(new), "3.1", "3.0");
     check(&plain().intent(existing), UNRESOLVED, "3.0");
@@ -61,7 +63,7 @@ fn each_transmission_has_one_path_or_none() {
     check(&signal().session(""), "3.3", "3.0");
     check(&signal().intent(new), AMBIGUOUS, AMBIGUOUS);
     check(&signal().intent(existing), AMBIGUOUS, AMBIGUOUS);
-    let both = Inbound { fields: map(json!({"approved": true})), ..signal() };
+    let both = InboundRequest { fields: map(json!({"approved": true})), ..signal() };
     check(&both, AMBIGUOUS, AMBIGUOUS);
     check(&both.intent(resume), AMBIGUOUS, AMBIGUOUS);
 }
@@ -70,10 +72,10 @@ fn each_transmission_has_one_path_or_none() {
 #[test]
 fn a_session_id_that_is_none_is_unresolved() {
     for id in ["", "a\nb", &"x".repeat(513)] {
-        for intent in [None, Some(Intent::NewSession), Some(Intent::ExistingSession)] {
-            let inbound = Inbound { intent, ..Inbound::default().session(id) };
-            assert_eq!(path(Mode::Sessioned, &inbound), UNRESOLVED, "{inbound:?}");
-            assert_eq!(path(Mode::Stateless, &inbound), "3.0", "{inbound:?}");
+        for intent in [None, Some(InboundIntent::NewSession), Some(InboundIntent::ExistingSession)] {
+            let inbound = InboundRequest { intent, ..InboundRequest::default().session(id) };
+            assert_eq!(path(HarnessMode::Sessioned, &inbound), UNRESOLVED, "{inbound:?}");
+            assert_eq!(path(HarnessMode::Stateless, &inbound), "3.0", "{inbound:?}");
         }
     }
 }
@@ -83,8 +85,8 @@ async fn what_has_no_path_never_reaches_the_engine() {
     let store = Watched::new();
     let harness = Harness::sessioned(graph().session_store(store.clone()).compile().unwrap()).build();
     for (inbound, expected) in [
-        (Inbound::default().session(""), UNRESOLVED),
-        (Inbound::default().intent(Intent::SignalResume), AMBIGUOUS),
+        (InboundRequest::default().session(""), UNRESOLVED),
+        (InboundRequest::default().intent(InboundIntent::SignalResume), AMBIGUOUS),
     ] {
         let report = harness.handle(inbound).await;
         assert_eq!((report.path, report.invoked.clone()), (None, None));
@@ -94,12 +96,12 @@ async fn what_has_no_path_never_reaches_the_engine() {
 }
 
 /// The path and the graph call of a report, without the graph's result.
-fn call(report: TurnReport<Snapshot>) -> (Option<DispatchPath>, Option<Invoked>) {
+fn call(report: TurnReport<Snapshot>) -> (Option<DispatchPath>, Option<EngineInvocation>) {
     (report.path, report.invoked)
 }
 
-fn started(initial: Update, session: Option<SessionId>, assigned: bool) -> Option<Invoked> {
-    Some(Invoked::Start { initial, session, assigned })
+fn started(initial: StateUpdate, session: Option<SessionId>, assigned: bool) -> Option<EngineInvocation> {
+    Some(EngineInvocation::Start { initial, session, assigned })
 }
 
 // spec: harness §3.1
@@ -115,8 +117,9 @@ async fn a_new_session_is_named_by_the_caller_or_by_the_harness() {
         (Some(DispatchPath::NewSession), started(fields(), Some(session("id-100")), true))
     );
     assert_eq!(store.stored("id-100", "log").await, Some(json!(["begin", "end"])));
-    let report =
-        harness.handle(message(json!({"approved": true})).session("mine").intent(Intent::NewSession)).await;
+    let report = harness
+        .handle(message(json!({"approved": true})).session("mine").intent(InboundIntent::NewSession))
+        .await;
     assert_eq!(
         call(report),
         (Some(DispatchPath::NewSession), started(fields(), Some(session("mine")), false))
@@ -130,10 +133,10 @@ async fn a_new_session_is_named_by_the_caller_or_by_the_harness() {
 async fn an_existing_session_goes_on_and_an_unknown_one_begins() {
     let store = Watched::new();
     let harness = Harness::sessioned(graph().session_store(store.clone()).compile().unwrap()).build();
-    let next = || Inbound::default().session("s").intent(Intent::ExistingSession);
+    let next = || InboundRequest::default().session("s").intent(InboundIntent::ExistingSession);
     let report = harness.handle(next()).await;
     assert_eq!(report.path, Some(DispatchPath::ExistingSession));
-    assert_eq!(report.invoked, started(Update::new(), Some(session("s")), false));
+    assert_eq!(report.invoked, started(StateUpdate::new(), Some(session("s")), false));
     assert_eq!(changed(&completed(report).state), json!({"log": ["begin", "end"]}));
     let second = completed(harness.handle(next()).await);
     assert_eq!(changed(&second.state), json!({"log": ["begin", "end", "begin", "end"]}));
@@ -151,8 +154,8 @@ async fn stateless_turns_never_touch_the_session_store() {
     for inbound in [
         message(json!({"approved": true})),
         message(json!({"approved": true})).session("s"),
-        message(json!({"approved": true})).session("s").intent(Intent::ExistingSession),
-        message(json!({"approved": true})).session("").intent(Intent::NewSession),
+        message(json!({"approved": true})).session("s").intent(InboundIntent::ExistingSession),
+        message(json!({"approved": true})).session("").intent(InboundIntent::NewSession),
     ] {
         let report = harness.handle(inbound).await;
         assert_eq!(report.path, Some(DispatchPath::Stateless));
@@ -163,7 +166,7 @@ async fn stateless_turns_never_touch_the_session_store() {
     }
     assert_eq!(store.calls(), [""; 0]);
     // The same graph serves sessions beside it.
-    completed(Harness::sessioned(graph).build().handle(Inbound::default().session("s")).await);
+    completed(Harness::sessioned(graph).build().handle(InboundRequest::default().session("s")).await);
     assert_eq!(store.calls(), ["load", "save"]);
 }
 
@@ -176,8 +179,8 @@ async fn a_transport_says_how_session_and_state_are_made_out() {
             None => Ok(None),
         })
         .state_builder(|it| match it.fields.get("ok") {
-            Some(ok) => Update::new().with_json("approved", ok.clone()),
-            None => Update::new(),
+            Some(ok) => StateUpdate::new().with_json("approved", ok.clone()),
+            None => StateUpdate::new(),
         })
         .build();
     let report = harness.handle(message(json!({"conversation": "c", "ok": true}))).await;
@@ -189,16 +192,16 @@ async fn a_transport_says_how_session_and_state_are_made_out() {
     assert_eq!((failure.category.as_str(), failure.message.as_str()), (UNRESOLVED, told));
 }
 
-fn inbounds() -> impl Strategy<Value = Inbound> {
+fn inbounds() -> impl Strategy<Value = InboundRequest> {
     let ids = prop_oneof![Just(None), ".{0,3}".prop_map(Some)];
     let intents = prop_oneof![
         Just(None),
-        Just(Some(Intent::NewSession)),
-        Just(Some(Intent::ExistingSession)),
-        Just(Some(Intent::SignalResume)),
+        Just(Some(InboundIntent::NewSession)),
+        Just(Some(InboundIntent::ExistingSession)),
+        Just(Some(InboundIntent::SignalResume)),
     ];
     let signals = prop_oneof![Just(None), Just(Some("waiting")), Just(Some("unknown"))];
-    (ids, intents, any::<bool>(), signals).prop_map(|(session_id, intent, approved, signal)| Inbound {
+    (ids, intents, any::<bool>(), signals).prop_map(|(session_id, intent, approved, signal)| InboundRequest {
         session_id,
         intent,
         fields: approved.then(|| ("approved".to_owned(), json!(true))).into_iter().collect(),
@@ -211,8 +214,8 @@ proptest! {
     #[test]
     fn classification_is_a_function_of_the_transmission(inbound in inbounds(), stateless: bool) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let mode = if stateless { Mode::Stateless } else { Mode::Sessioned };
-        let handle = |inbound: Inbound| runtime.block_on(async {
+        let mode = if stateless { HarnessMode::Stateless } else { HarnessMode::Sessioned };
+        let handle = |inbound: InboundRequest| runtime.block_on(async {
             let harness = harness(mode);
             harness.handle(message(json!({"waits_for": "waiting"}))).await;
             let classified = harness.classify(&inbound).ok();
@@ -227,11 +230,11 @@ proptest! {
         prop_assert!(path.is_none_or(|it| (it == DispatchPath::Stateless) == stateless));
         prop_assert!(path.is_some() || (outcome, &invoked) == ("errored", &None));
         match invoked {
-            Some(Invoked::Start { session, .. }) => {
+            Some(EngineInvocation::Start { session, .. }) => {
                 prop_assert_eq!(session.is_none(), stateless);
                 prop_assert_eq!(inbound.signal, None);
             }
-            Some(Invoked::Resume { .. }) => prop_assert!(inbound.fields.is_empty() && inbound.signal.is_some()),
+            Some(EngineInvocation::Resume { .. }) => prop_assert!(inbound.fields.is_empty() && inbound.signal.is_some()),
             None => prop_assert_eq!(outcome, "errored"),
         }
     }
@@ -247,5 +250,5 @@ fn a_turn_can_be_sent_between_threads() {
     );
     sent(&harness);
     fn send<T: Send>(_: T) {}
-    send(harness.handle(Inbound::default()));
+    send(harness.handle(InboundRequest::default()));
 }

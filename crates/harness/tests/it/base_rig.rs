@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 use singletree_durable::{
-    BoxFuture, Expected, FailAt, JournalSessions, Land, MemoryStore, Result as StoreResult, SessionFilter,
-    SessionId, SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId, Version,
+    BoxFuture, ExpectedVersion, FailedWriteEffect, FaultInjectingStore, JournalSessions, MemoryStore,
+    RecordVersion, Result as StoreResult, SessionFilter, SessionId, SessionKey, SessionRecord, SessionStore,
+    SessionSummary, TenantId,
 };
 use singletree_engine::{
-    Ctx, END, FieldSpec, Graph, GraphBuilder, Ids, NodeError, NodeResult, Reducer, Schema, Shape, Signal,
-    Slot, Snapshot, Update,
+    Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder, IdGenerator, NodeError, NodeResult,
+    Reducer, Signal, Snapshot, StateSchema, StateUpdate,
 };
-use singletree_harness::{Failure, HarnessOutcome, Inbound, SignalArrival, TurnReport};
+use singletree_harness::{HarnessOutcome, InboundRequest, SignalArrival, TurnFailure, TurnReport};
 
 pub(crate) fn map(value: Value) -> Map<String, Value> {
     match value {
@@ -23,17 +24,17 @@ pub(crate) fn map(value: Value) -> Map<String, Value> {
     }
 }
 
-pub(crate) fn update(value: Value) -> Update {
+pub(crate) fn update(value: Value) -> StateUpdate {
     map(value).into()
 }
 
-pub(crate) fn message(fields: Value) -> Inbound {
-    Inbound::message(map(fields))
+pub(crate) fn message(fields: Value) -> InboundRequest {
+    InboundRequest::message(map(fields))
 }
 
 /// A signal by its name.
-pub(crate) fn signal(id: &str, payload: Value) -> Inbound {
-    Inbound::signal(SignalArrival::of_signal(id, map(payload)))
+pub(crate) fn signal(id: &str, payload: Value) -> InboundRequest {
+    InboundRequest::signal(SignalArrival::of_signal(id, map(payload)))
 }
 
 pub(crate) fn session(id: &str) -> SessionId {
@@ -57,7 +58,7 @@ async fn begin(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
 /// Waits for a signal when the message names one.
 async fn gate(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
     match text(&cx, "waits_for").as_str() {
-        "" => Ok(Update::new()),
+        "" => Ok(StateUpdate::new()),
         signal => cx.suspend(Signal::new(signal).with("kind", "approval")).await,
     }
 }
@@ -70,16 +71,17 @@ async fn end(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
     }
 }
 
-fn fields() -> Schema {
-    let field = |name: &'static str, shape, default| FieldSpec::new(name, shape, Slot::from_json(default));
-    Schema::new(
+fn fields() -> StateSchema {
+    let field =
+        |name: &'static str, shape, default| FieldSpec::new(name, shape, FieldContent::from_json(default));
+    StateSchema::new(
         "test",
         vec![
-            field("log", Shape::Str.list(), json!([])).reducer(Reducer::Append),
-            field("approved", Shape::Bool, json!(false)),
-            field("fails", Shape::Str, json!("")),
-            field("waits_for", Shape::Str, json!("")),
-            field("then", Shape::Str, json!("")),
+            field("log", FieldShape::Str.list(), json!([])).reducer(Reducer::Append),
+            field("approved", FieldShape::Bool, json!(false)),
+            field("fails", FieldShape::Str, json!("")),
+            field("waits_for", FieldShape::Str, json!("")),
+            field("then", FieldShape::Str, json!("")),
         ],
     )
 }
@@ -108,7 +110,7 @@ impl Counting {
     }
 }
 
-impl Ids for Counting {
+impl IdGenerator for Counting {
     fn uuid(&self) -> String {
         format!("id-{}", self.0.fetch_add(1, Ordering::Relaxed))
     }
@@ -117,14 +119,18 @@ impl Ids for Counting {
 /// A session store that writes down how it is called.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    inner: FailAt<JournalSessions>,
+    inner: FaultInjectingStore<JournalSessions>,
     fails_to_load: bool,
     calls: Mutex<Vec<&'static str>>,
 }
 
 impl Watched {
     fn failing(write: u64, fails_to_load: bool) -> Arc<Self> {
-        let inner = FailAt::new(Arc::new(MemoryStore::new().session_store()), write, Land::Before);
+        let inner = FaultInjectingStore::new(
+            Arc::new(MemoryStore::new().session_store()),
+            write,
+            FailedWriteEffect::Before,
+        );
         Arc::new(Self { inner, fails_to_load, calls: Mutex::default() })
     }
 
@@ -161,7 +167,7 @@ impl SessionStore for Watched {
     fn load<'a>(
         &'a self,
         key: &'a SessionKey,
-    ) -> BoxFuture<'a, StoreResult<Option<(SessionRecord, Version)>>> {
+    ) -> BoxFuture<'a, StoreResult<Option<(SessionRecord, RecordVersion)>>> {
         self.called("load");
         if self.fails_to_load {
             return Box::pin(async { Err(singletree_durable::Error::Closed) });
@@ -173,8 +179,8 @@ impl SessionStore for Watched {
         &'a self,
         key: &'a SessionKey,
         record: &'a SessionRecord,
-        expected: Expected,
-    ) -> BoxFuture<'a, StoreResult<Version>> {
+        expected: ExpectedVersion,
+    ) -> BoxFuture<'a, StoreResult<RecordVersion>> {
         self.called("save");
         self.inner.save(key, record, expected)
     }
@@ -203,7 +209,7 @@ pub(crate) fn changed(state: &Snapshot) -> Value {
 }
 
 #[track_caller]
-pub(crate) fn completed(report: TurnReport<Snapshot>) -> singletree_engine::Completed<Snapshot> {
+pub(crate) fn completed(report: TurnReport<Snapshot>) -> singletree_engine::CompletedRun<Snapshot> {
     match report.outcome {
         HarnessOutcome::Completed(done) => done,
         other => panic!("it completes, not {other:?}"),
@@ -211,7 +217,7 @@ pub(crate) fn completed(report: TurnReport<Snapshot>) -> singletree_engine::Comp
 }
 
 #[track_caller]
-pub(crate) fn suspended(report: TurnReport<Snapshot>) -> singletree_engine::Suspended<Snapshot> {
+pub(crate) fn suspended(report: TurnReport<Snapshot>) -> singletree_engine::SuspendedRun<Snapshot> {
     match report.outcome {
         HarnessOutcome::Suspended(paused) => paused,
         other => panic!("it suspends, not {other:?}"),
@@ -219,7 +225,7 @@ pub(crate) fn suspended(report: TurnReport<Snapshot>) -> singletree_engine::Susp
 }
 
 #[track_caller]
-pub(crate) fn errored(report: TurnReport<Snapshot>) -> Failure {
+pub(crate) fn errored(report: TurnReport<Snapshot>) -> TurnFailure {
     match report.outcome {
         HarnessOutcome::Errored(failure) => failure,
         other => panic!("it fails, not {other:?}"),

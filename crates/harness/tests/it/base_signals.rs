@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Descriptor, Snapshot};
 use singletree_harness::{
-    DispatchPath, Harness, HarnessOutcome, Inbound, Invoked, Limits, MemoryCoordinator, SignalArrival,
+    DispatchPath, EngineInvocation, Harness, HarnessOutcome, InboundRequest, Limits, MemoryCoordinator,
+    SignalArrival,
 };
 use tokio::sync::Notify;
 
@@ -20,7 +21,7 @@ use crate::base_rig::{
 
 const NO_CORRELATION: &str = "harness_signal_correlation_failed";
 
-fn waits(then: &str) -> Inbound {
+fn waits(then: &str) -> InboundRequest {
     message(json!({"waits_for": "approval", "then": then}))
 }
 
@@ -44,7 +45,7 @@ async fn a_pause_is_acknowledged_at_once() {
     assert_eq!(coordinator.waiting(), 1);
     assert_eq!(store.stored("s", "log").await, Some(json!(["begin"])));
     // Other turns run while this one waits.
-    let done = completed(harness.handle(Inbound::default().session("other")).now_or_never().unwrap());
+    let done = completed(harness.handle(InboundRequest::default().session("other")).now_or_never().unwrap());
     assert_eq!(changed(&done.state), json!({"log": ["begin", "end"]}));
     assert_eq!(coordinator.waiting(), 1);
 }
@@ -62,9 +63,9 @@ async fn a_signal_leads_back_to_its_pause() {
             true => SignalArrival::of_signal("approval", payload.clone()),
             false => SignalArrival::of_invocation(invocation.as_str(), payload.clone()),
         };
-        let report = harness.handle(Inbound::signal(arrival.clone())).await;
+        let report = harness.handle(InboundRequest::signal(arrival.clone())).await;
         assert_eq!(report.path, Some(DispatchPath::SignalResume));
-        assert_eq!(report.invoked, Some(Invoked::Resume { invocation, payload }));
+        assert_eq!(report.invoked, Some(EngineInvocation::Resume { invocation, payload }));
         let done = completed(report);
         assert_eq!(done.identity, paused.identity);
         let state = json!({"log": ["begin", "end"], "approved": true, "waits_for": "approval"});
@@ -73,7 +74,7 @@ async fn a_signal_leads_back_to_its_pause() {
         assert_eq!(store.stored("s", "approved").await, Some(json!(true)));
         assert_eq!(coordinator.waiting(), 0);
         // A consumed signal is gone.
-        let again = harness.handle(Inbound::signal(arrival)).await;
+        let again = harness.handle(InboundRequest::signal(arrival)).await;
         assert_eq!((again.path, again.invoked.clone()), (Some(DispatchPath::SignalResume), None));
         assert_eq!(category(again), NO_CORRELATION);
     }
@@ -120,7 +121,7 @@ async fn a_stateless_harness_does_not_resume_what_has_a_session() {
     let paused = suspended(Harness::sessioned(graph.clone()).build().handle(waits("").session("s")).await);
     store.calls();
     let arrival = SignalArrival::of_invocation(paused.identity.invocation_id.as_str(), map(json!({})));
-    let report = Harness::stateless(graph).build().handle(Inbound::signal(arrival)).await;
+    let report = Harness::stateless(graph).build().handle(InboundRequest::signal(arrival)).await;
     assert_eq!(category(report), NO_CORRELATION);
     assert_eq!(store.calls(), [""; 0]);
 }
@@ -233,7 +234,7 @@ async fn a_signal_that_nobody_waits_for_is_not_correlated() {
     let expected =
         |why: &str| (NO_CORRELATION.to_owned(), format!("no suspended invocation awaits this signal: {why}"));
     assert_eq!(told(signal("approval", json!({}))).await, expected("nothing waits for 'approval'"));
-    let by_id = |id: &str| Inbound::signal(SignalArrival::of_invocation(id, map(json!({}))));
+    let by_id = |id: &str| InboundRequest::signal(SignalArrival::of_invocation(id, map(json!({}))));
     assert_eq!(told(by_id("nobody")).await, expected("invocation 'nobody' waits for nothing"));
     assert_eq!(told(by_id("")).await, expected("an identifier must not be empty"));
     // Two that wait for the same are told apart by their ids.

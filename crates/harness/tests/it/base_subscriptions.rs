@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use singletree_durable::{
-    BoxError, BoxFuture, FailAt, InvocationId, Land, MemoryStore, PausedRecord, PausedStatus, PausedStore,
-    TenantId,
+    BoxError, BoxFuture, FailedWriteEffect, FaultInjectingStore, InvocationId, MemoryStore, PausedRecord,
+    PausedStatus, PausedStore, TenantId,
 };
 use singletree_engine::{Descriptor, Graph, Snapshot};
 use singletree_harness::{
-    Bucket, Error, Harness, HarnessBuilder, Inbound, MemoryCoordinator, SignalCoordinator, SignalTarget,
+    Error, FailureBucket, Harness, HarnessBuilder, InboundRequest, MemoryCoordinator, SignalCoordinator,
+    SignalTarget,
 };
 
 use crate::base_rig::{Watched, errored, graph, message, session, signal, suspended};
 
-fn waits() -> Inbound {
+fn waits() -> InboundRequest {
     message(json!({"waits_for": "approval"})).session("s")
 }
 
@@ -44,7 +45,7 @@ async fn fails_to_subscribe(harness: HarnessBuilder<Snapshot>, why: &str) {
     assert_eq!(failure.category, "harness_signal_subscription_failed");
     assert_eq!(failure.message, format!("the signal 'approval' could not be subscribed to: {why}"));
     // The turn ran up to its pause: the same again would do that twice.
-    assert_eq!((failure.bucket, failure.retry_safe), (Bucket::RetryableTransient, false));
+    assert_eq!((failure.bucket, failure.retry_safe), (FailureBucket::RetryableTransient, false));
 }
 
 // spec: harness §6, §10, R32
@@ -68,7 +69,7 @@ async fn a_record_that_cannot_be_deleted_changes_nothing_about_the_failure() {
     fails_to_subscribe(harness, "0 invocations wait already").await;
     assert_eq!(record(&store).await.map(|it| it.status), Some(PausedStatus::Suspended));
     // Or the store fails.
-    let broken = FailAt::new(Arc::new(store.clone()), 1, Land::Before);
+    let broken = FaultInjectingStore::new(Arc::new(store.clone()), 1, FailedWriteEffect::Before);
     let harness = Harness::sessioned(over(&store, &sessions))
         .coordinator(full())
         .paused_store(Arc::new(broken), TenantId::single());

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 use singletree_durable::{
-    Journal, SessionId, SessionKey, TenantId, Timestamp, TurnQuery, TurnStatus, WaitQuery, WaitStatus,
+    Journal, SessionId, SessionKey, StoredTurnStatus, StoredWaitStatus, TenantId, Timestamp, TurnRowQuery,
+    WaitRowQuery,
 };
 use singletree_engine::{Clock, Ctx, END, Graph, GraphBuilder, NodeError, Signal, Target};
 use singletree_harness::{
@@ -223,17 +224,17 @@ pub(crate) fn name(session: &str) -> SessionKey {
 /// Checks INV-2 and INV-8 over the rows of a session in which nothing runs.
 pub(crate) async fn check_rows(journal: &dyn Journal, session: &str) {
     let key = name(session);
-    let turns = journal.turns(&key, &TurnQuery::From { no: 0, limit: 10_000 }).await.unwrap();
-    let pending = journal.waits(&WaitQuery::Pending(key.clone())).await.unwrap();
+    let turns = journal.turns(&key, &TurnRowQuery::From { no: 0, limit: 10_000 }).await.unwrap();
+    let pending = journal.waits(&WaitRowQuery::Pending(key.clone())).await.unwrap();
     let mut suspended = 0;
     for turn in &turns {
         assert!(turn.status.is_ended() && turn.outcome.is_some(), "INV-2: {turn:?}");
         let later = turns.iter().any(|it| it.invocation == turn.invocation && it.ordinal > turn.ordinal);
-        let waits = WaitQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
+        let waits = WaitRowQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
         let waits = journal.waits(&waits).await.unwrap();
-        let waiting = waits.iter().filter(|(_, it)| it.status == WaitStatus::Pending).count();
+        let waiting = waits.iter().filter(|(_, it)| it.status == StoredWaitStatus::Pending).count();
         let position = journal.position(&key, &turn.invocation).await.unwrap();
-        if turn.status == TurnStatus::Suspended && !later {
+        if turn.status == StoredTurnStatus::Suspended && !later {
             suspended += 1;
             assert_eq!((waiting, position.is_some()), (1, true), "INV-8: {turn:?}");
         } else if !later {

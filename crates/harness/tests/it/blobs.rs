@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use singletree_durable::{Blob, MemoryStore, TenantId};
+use singletree_durable::{MemoryStore, StoredBlob, TenantId};
 use singletree_engine::{Ctx, Graph, NodeError};
 use singletree_harness::{
-    BlobLimits, BlobRef, Blobs, Chat, ChatBuilder, ForkOptions, MessageAt, MessageId, SendOptions,
+    BlobLimits, BlobReference, Blobs, Chat, ChatBuilder, ForkOptions, MessageAddress, MessageId, SendOptions,
     TurnPictures,
 };
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Request};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent, Request};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{Log, Talk, TokioClock, category, chain, chat_of, history, plain, says};
@@ -32,7 +32,7 @@ pub(crate) fn looking() -> Graph<Talk> {
 
 fn seen(block: &ContentBlock) -> String {
     match block {
-        ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, .. } => {
+        ContentBlock::Image { source: ImageContentSource::Inline { base64_data }, media_type, .. } => {
             let bytes = STANDARD.decode(base64_data).unwrap();
             format!("{} of {} bytes", media_type.as_deref().unwrap_or("?"), bytes.len())
         }
@@ -44,17 +44,17 @@ pub(crate) fn keeping(store: &MemoryStore) -> ChatBuilder {
     chat_of(&looking()).blobs(Blobs::new(store.clone()))
 }
 
-pub(crate) fn showing(pictures: &[&BlobRef]) -> ChatMessage {
+pub(crate) fn showing(pictures: &[&BlobReference]) -> ChatMessage {
     let blocks = pictures.iter().map(|it| it.image());
-    ChatMessage::user(Content::Blocks(blocks.chain([ContentBlock::text_of("look")]).collect()))
+    ChatMessage::user(MessageContent::Blocks(blocks.chain([ContentBlock::text_of("look")]).collect()))
 }
 
 fn naming(url: &str) -> ChatMessage {
-    let source = ImageSource::Url { url: url.to_owned() };
+    let source = ImageContentSource::Url { url: url.to_owned() };
     ChatMessage::user(vec![ContentBlock::Image { source, media_type: None, detail: None }])
 }
 
-async fn known(chat: &Chat, session: &str, blob: &BlobRef) -> bool {
+async fn known(chat: &Chat, session: &str, blob: &BlobReference) -> bool {
     match chat.blob(session, &blob.digest).await {
         Ok(_) => true,
         Err(error) => {
@@ -76,7 +76,7 @@ async fn a_node_sees_the_bytes_and_the_history_holds_the_name() {
     assert_eq!(history(&chat, "s").await[1], said);
     let kept = chat.history("s", 0, 1).await.unwrap();
     assert_eq!(*kept[0].message, showing(&[&png, &gif]));
-    let blob = Blob { digest: png.digest.clone(), media_type: "image/png".into(), bytes: PNG.to_vec() };
+    let blob = StoredBlob { digest: png.digest.clone(), media_type: "image/png".into(), bytes: PNG.to_vec() };
     assert_eq!(chat.blob("s", &png.digest).await.unwrap(), blob);
     assert_eq!(chat.blob_info("s", &png.digest).await.unwrap(), png);
 }
@@ -144,12 +144,12 @@ async fn a_blob_goes_with_the_last_session_that_uses_it() {
     turn.outcome().await;
     chat.fork("s", ForkOptions::new().session("fork")).await.unwrap();
     // A message that was not said in the source, and the first of all.
-    let first = MessageAt::from(MessageId { turn: turn.id().clone(), k: 0 });
-    let edited = chat.edit("s", MessageAt::from(0), showing(&[&late]), Some("edit")).await.unwrap();
+    let first = MessageAddress::from(MessageId { turn: turn.id().clone(), k: 0 });
+    let edited = chat.edit("s", MessageAddress::from(0), showing(&[&late]), Some("edit")).await.unwrap();
     edited.outcome().await;
     assert_eq!(history(&chat, "edit").await[1], format!("a:image/gif of {} bytes, look", GIF.len()));
     chat.regenerate("s", Some(first), Some("again")).await.unwrap().outcome().await;
-    let unknown = chat.edit("s", MessageAt::from(0), naming("blob:x"), Some("no")).await.unwrap_err();
+    let unknown = chat.edit("s", MessageAddress::from(0), naming("blob:x"), Some("no")).await.unwrap_err();
     assert_eq!(unknown.error_category, "chat_blob_unknown");
 
     chat.delete_session("s", None).await.unwrap();

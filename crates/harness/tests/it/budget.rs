@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{FailAt, Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, Signal, Target};
 use singletree_harness::{
-    Bucket, Budget, Chat, ChatTurnOutcome, Durability, Limits, TurnBudget, WhileSuspended,
+    Budget, Chat, ChatTurnOutcome, Durability, FailureBucket, Limits, TurnBudget, WhileSuspended,
 };
 use singletree_llm::ChatMessage;
 
@@ -40,7 +40,7 @@ fn rounds(swallows: bool) -> Graph<Talk> {
 fn exhausted(outcome: &ChatTurnOutcome) -> &str {
     let ChatTurnOutcome::Errored(errored) = outcome else { panic!("{outcome:?}") };
     assert_eq!(errored.error_category, "chat_budget_exhausted");
-    assert_eq!((errored.error_bucket, errored.retry_safe), (Bucket::UserCorrectable, false));
+    assert_eq!((errored.error_bucket, errored.retry_safe), (FailureBucket::UserCorrectable, false));
     let told = errored.diagnostic.split("the budget ").nth(1).unwrap();
     assert!(errored.reply.text().contains(told), "{errored:?}");
     told
@@ -110,9 +110,9 @@ async fn a_turn_that_goes_on_after_a_crash_goes_on_counting() {
         let mut reached = 0;
         for n in 1.. {
             let mut fired = false;
-            for land in [Land::Before, Land::After] {
+            for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
                 let store = MemoryStore::new();
-                let failing = Arc::new(FailAt::new(Arc::new(store.clone()), n, land));
+                let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
                 let build = || Chat::builder().agent(agent(&rounds(false), Durability::Step).budget(budget));
                 let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
                 drop(
@@ -154,7 +154,7 @@ async fn what_is_used_before_a_record_is_not_counted_twice() {
     };
     let store = MemoryStore::new();
     // Accept, record, end.
-    let failing = Arc::new(FailAt::new(Arc::new(store.clone()), 3, Land::Before));
+    let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 3, FailedWriteEffect::Before));
     let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
     drop(tokio::time::timeout(Duration::from_secs(60), dying.send_with("s", user("m"), key("k"))).await);
     let after = store.reopen();
@@ -254,7 +254,7 @@ async fn the_time_of_a_turn_that_died_counts() {
     };
     let store = MemoryStore::new();
     // Accept, one, slow, end.
-    let failing = Arc::new(FailAt::new(Arc::new(store.clone()), 4, Land::Before));
+    let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 4, FailedWriteEffect::Before));
     let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
     let turn = dying.submit("s", user("m"), key("k")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(7)).await;

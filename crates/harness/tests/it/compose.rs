@@ -5,8 +5,9 @@ use std::future::ready;
 use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
 use singletree_engine::{
-    Backoff, Branch, Branches, Ctx, END, FailureIsolation, FanOut, FieldSpec, Graph, GraphBuilder,
-    NodeResult, Projection, Reducer, Retry, Schema, Shape, Signal, Slot, Snapshot, Update,
+    Branch, Branches, Ctx, END, FailureIsolation, FanOut, FieldContent, FieldShape, FieldSpec, Graph,
+    GraphBuilder, NodeResult, Projection, Reducer, Retry, RetryBackoff, Signal, Snapshot, StateSchema,
+    StateUpdate,
 };
 use singletree_harness::{Agent, Chat, ChatTurnOutcome, Durability, MESSAGE_SHAPE};
 
@@ -22,29 +23,29 @@ enum Site {
     Branches,
 }
 
-fn field(name: &'static str, shape: Shape, default: Value) -> FieldSpec {
-    FieldSpec::new(name, shape, Slot::from_json(default))
+fn field(name: &'static str, shape: FieldShape, default: Value) -> FieldSpec {
+    FieldSpec::new(name, shape, FieldContent::from_json(default))
 }
 
 fn fields() -> Vec<FieldSpec> {
-    let messages = field("messages", Shape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
+    let messages = field("messages", FieldShape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
     vec![
         messages.reducer(Reducer::Append),
-        field("approved", Shape::Bool, json!(false)),
-        field("items", Shape::Int.list(), json!([1, 2, 3])),
-        field("results", Shape::Int.list(), json!([])).reducer(Reducer::Append),
+        field("approved", FieldShape::Bool, json!(false)),
+        field("items", FieldShape::Int.list(), json!([1, 2, 3])),
+        field("results", FieldShape::Int.list(), json!([])).reducer(Reducer::Append),
     ]
 }
 
 fn over(fields: Vec<FieldSpec>) -> Builder {
-    Graph::<Snapshot>::builder_with(Schema::new("talk", fields))
+    Graph::<Snapshot>::builder_with(StateSchema::new("talk", fields))
 }
 
 fn says(text: &str) -> Value {
     json!({"messages": [{"role": "assistant", "content": text}]})
 }
 
-fn update(value: Value) -> Update {
+fn update(value: Value) -> StateUpdate {
     let Value::Object(map) = value else { panic!("{value}") };
     map.into()
 }
@@ -74,10 +75,13 @@ fn graph(site: Site, completes: bool, depth: usize) -> Graph<Snapshot> {
             let work = move |cx: Ctx<Snapshot>| async move {
                 match read(&cx, "n").as_i64() {
                     Some(2) => gate(cx, completes, json!({"n": 2})).await,
-                    _ => Ok(Update::new()),
+                    _ => Ok(StateUpdate::new()),
                 }
             };
-            let inner = vec![field("n", Shape::Int, json!(0)), field("approved", Shape::Bool, json!(false))];
+            let inner = vec![
+                field("n", FieldShape::Int, json!(0)),
+                field("approved", FieldShape::Bool, json!(false)),
+            ];
             let inner = over(inner).node("work", work).edge("work", END).entry("work").compile().unwrap();
             let fan = FanOut::over(&inner).items("items", "n").input("approved", "approved").concurrency(1);
             builder.fan_out("site", fan.collect("n", "results").instance_middleware(Retry::new()))
@@ -85,7 +89,7 @@ fn graph(site: Site, completes: bool, depth: usize) -> Graph<Snapshot> {
         Site::Branches => {
             let set = |n: i64| Branch::new().call(sets(json!({"results": [n]})));
             let waits = Branch::new().call(move |cx| gate(cx, completes, json!({"results": [2]})));
-            let waits = waits.middleware(FailureIsolation::new("e", Update::new()));
+            let waits = waits.middleware(FailureIsolation::new("e", StateUpdate::new()));
             builder
                 .branches("site", Branches::new().branch("a", set(1)).branch("b", waits).branch("c", set(3)))
         }
@@ -94,7 +98,7 @@ fn graph(site: Site, completes: bool, depth: usize) -> Graph<Snapshot> {
         ready(NodeResult::<Snapshot>::Ok(update(says(&read(&cx, "results").to_string()))))
     };
     let builder = builder.node("tell", tell).edge("begin", "site").edge("site", "tell").edge("tell", END);
-    let retry = || Retry::new().backoff(Backoff::Constant(std::time::Duration::ZERO));
+    let retry = || Retry::new().backoff(RetryBackoff::Constant(std::time::Duration::ZERO));
     let mut builder = builder.entry("begin").node_middleware("site", retry());
     for _ in 0..depth {
         let crossing = Projection::by_name().inputs([("approved", "approved")]);
@@ -150,7 +154,7 @@ async fn a_pause_inside_of_anything_is_answered_in_another_process() {
 async fn items_that_two_lists_share_are_stored_in_both() {
     for durability in [Durability::Turn, Durability::Step] {
         let messages = |name| {
-            let shape = Shape::Record(MESSAGE_SHAPE.into()).list();
+            let shape = FieldShape::Record(MESSAGE_SHAPE.into()).list();
             field(name, shape, json!([])).reducer(Reducer::Append)
         };
         let inner = over(vec![messages("messages")]).node("say", sets(says("so")));

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{Blob, Change, DocumentKey, Documents, Expect, Json, TenantId, Timestamp};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, JsonDocument, StoredBlob, TenantId,
+    Timestamp,
+};
 use singletree_engine::{Ctx, Graph, Signal};
-use singletree_harness::{Agent, Chat, Doctor, Durability, SendOptions, TurnBudget, WhileSuspended};
-use singletree_llm::Usage;
+use singletree_harness::{Agent, Chat, Durability, SendOptions, StoreDoctor, TurnBudget, WhileSuspended};
+use singletree_llm::TokenUsage;
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{
@@ -45,7 +48,8 @@ fn chat(store: &SqliteStore) -> Chat {
 /// A graph that reports the use of a model.
 fn counting() -> Graph<Talk> {
     let count = |cx: Ctx<Talk>| async move {
-        let usage = Usage { prompt_tokens: Some(7), completion_tokens: Some(2), ..Usage::default() };
+        let usage =
+            TokenUsage { prompt_tokens: Some(7), completion_tokens: Some(2), ..TokenUsage::default() };
         if let Some(budget) = cx.extension::<TurnBudget>() {
             budget.model_call("m", &usage).unwrap();
         }
@@ -58,14 +62,20 @@ fn document(id: &str) -> DocumentKey {
     DocumentKey::new(TenantId::single(), "kind", id)
 }
 
-fn written(id: &str, session: Option<&str>) -> Change {
+fn written(id: &str, session: Option<&str>) -> DocumentChange {
     let (key, session) = (document(id), session.map(|it| name(it).session));
-    let body = Json::from_text(r#"{"kept":true}"#);
-    Change::Write { key, expect: Expect::Absent, session, body, expires_at: Some(Timestamp::from_millis(9)) }
+    let body = JsonDocument::from_text(r#"{"kept":true}"#);
+    DocumentChange::Write {
+        key,
+        expect: DocumentPrecondition::Absent,
+        session,
+        body,
+        expires_at: Some(Timestamp::from_millis(9)),
+    }
 }
 
-fn picture() -> Blob {
-    Blob { digest: "d1".into(), media_type: "image/png".into(), bytes: vec![1, 2, 3] }
+fn picture() -> StoredBlob {
+    StoredBlob { digest: "d1".into(), media_type: "image/png".into(), bytes: vec![1, 2, 3] }
 }
 
 /// Talks so that every table has rows: turns, keys, events, a wait, a position, a parked message, a fork, an audit row,
@@ -119,7 +129,7 @@ async fn check(file: &Path) {
     let path = folder.path().join("s.db");
     std::fs::copy(file, &path).unwrap();
     let store = SqliteStore::open(&path).await.unwrap();
-    let doctor = Doctor::new(Arc::new(store.clone()), Arc::new(store.clone()));
+    let doctor = StoreDoctor::new(Arc::new(store.clone()), Arc::new(store.clone()));
     assert!(doctor.examine().await.unwrap().is_sound(), "{file:?}");
     assert_eq!(store.check().await.unwrap(), [], "{file:?}");
     let chat = chat(&store);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_durable::{FailAt, Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, Projection, Signal, Target};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SuspendedTurn};
 use singletree_llm::ChatMessage;
@@ -172,9 +172,9 @@ struct Seen {
 }
 
 /// Drives a script in a process that dies at its n-th write, then in one that lives.
-async fn twice(script: &Script, durability: Durability, n: u64, land: Land) -> (Seen, bool) {
+async fn twice(script: &Script, durability: Durability, n: u64, land: FailedWriteEffect) -> (Seen, bool) {
     let (store, log, clock) = (MemoryStore::new(), Log::default(), TokioClock::new());
-    let failing = Arc::new(FailAt::new(Arc::new(store.clone()), n, land));
+    let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
     let graph = (script.graph)(&log);
     let builder = || Chat::builder().agent(agent(&graph, durability)).clock(clock.clone());
     let dying = builder().open_shared(failing.clone(), failing.clone()).unwrap();
@@ -201,12 +201,12 @@ async fn twice(script: &Script, durability: Durability, n: u64, land: Land) -> (
 
 async fn sweep(durability: Durability) {
     for script in SCRIPTS {
-        let (whole, _) = twice(script, durability, u64::MAX, Land::Before).await;
+        let (whole, _) = twice(script, durability, u64::MAX, FailedWriteEffect::Before).await;
         assert!(!whole.history.is_empty());
         let mut reached = 0;
         for n in 1.. {
             let mut fired = false;
-            for land in [Land::Before, Land::After] {
+            for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
                 let (seen, it_fired) = twice(script, durability, n, land).await;
                 fired |= it_fired;
                 let place = format!("{} at {durability:?}, write {n}, {land:?}", script.name);

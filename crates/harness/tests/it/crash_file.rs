@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{FailAt, Land};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore};
 use singletree_engine::{Graph, Signal};
 use singletree_harness::{Chat, Durability, Limits};
 use singletree_store_sqlite::SqliteStore;
@@ -13,7 +13,11 @@ use crate::bench::{Log, Talk, agent, approve, asking, at, check_rows, history, k
 use crate::doctor::sound;
 
 async fn open(path: &Path) -> SqliteStore {
-    SqliteStore::options(path).durability(singletree_store_sqlite::Durability::Normal).open().await.unwrap()
+    SqliteStore::options(path)
+        .durability(singletree_store_sqlite::CommitDurability::Normal)
+        .open()
+        .await
+        .unwrap()
 }
 
 async fn drive(chat: &Chat) -> Vec<String> {
@@ -35,12 +39,12 @@ async fn twice(
     graph: &Graph<Talk>,
     durability: Durability,
     n: u64,
-    land: Land,
+    land: FailedWriteEffect,
 ) -> (Vec<String>, Vec<String>, bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let store = open(&path).await;
-    let failing = Arc::new(FailAt::new(Arc::new(store.clone()), n, land));
+    let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
     let limits = Limits { record_retry: Duration::from_millis(1), ..Limits::default() };
     let builder = || Chat::builder().agent(agent(graph, durability)).limits(limits.clone());
     let dying = builder().open_shared(failing.clone(), failing.clone()).unwrap();
@@ -76,12 +80,12 @@ async fn twice(
 async fn nothing_is_lost_or_doubled_wherever_a_process_over_a_file_dies() {
     let graph = asking(&Log::default(), Signal::new("ok"));
     for durability in [Durability::Turn, Durability::Step] {
-        let (told, whole, _) = twice(&graph, durability, u64::MAX, Land::Before).await;
+        let (told, whole, _) = twice(&graph, durability, u64::MAX, FailedWriteEffect::Before).await;
         assert_eq!(whole, ["u:m1", "a:ask", "a:done", "u:m2", "a:ask", "a:done"]);
         let mut n = 1;
         loop {
             let mut fired = false;
-            for land in [Land::Before, Land::After] {
+            for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
                 let seen = twice(&graph, durability, n, land).await;
                 fired |= seen.2;
                 assert_eq!((&seen.0, &seen.1), (&told, &whole), "{durability:?}, write {n}, {land:?}");

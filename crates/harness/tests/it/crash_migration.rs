@@ -2,9 +2,10 @@
 //! INV-2, INV-8, INV-13).
 
 use serde_json::{Map, json};
-use singletree_durable::{Land, Migrations};
+use singletree_durable::{FailedWriteEffect, StateMigrations};
 use singletree_engine::{
-    END, FieldSpec, Graph, Reducer, Schema, Shape, Signal, Slot, Snapshot, Target, Update,
+    END, FieldContent, FieldShape, FieldSpec, Graph, Reducer, Signal, Snapshot, StateSchema, StateUpdate,
+    Target,
 };
 use singletree_harness::{Agent, Answer, Chat, ChatBuilder, Durability, MESSAGE_SHAPE, SendOptions};
 
@@ -15,14 +16,17 @@ use crate::dying::{Ground, Kind, Round, Sweep, Views, is_swept};
 /// that nobody touches.
 const SESSIONS: [&str; 4] = ["done", "accepted", "waiting", "idle"];
 
-fn schema(version: &str, extra: &str) -> Schema {
-    let list = |name: &str, of: Shape| {
-        FieldSpec::new(name, of.list(), Slot::from_json(json!([]))).reducer(Reducer::Append)
+fn schema(version: &str, extra: &str) -> StateSchema {
+    let list = |name: &str, of: FieldShape| {
+        FieldSpec::new(name, of.list(), FieldContent::from_json(json!([]))).reducer(Reducer::Append)
     };
-    let extra = FieldSpec::new(extra, Shape::Int, Slot::from_json(json!(0)));
-    let fields =
-        vec![list("messages", Shape::Record(MESSAGE_SHAPE.into())), list("notes", Shape::Str), extra];
-    Schema::new("talk", fields).with_version(version)
+    let extra = FieldSpec::new(extra, FieldShape::Int, FieldContent::from_json(json!(0)));
+    let fields = vec![
+        list("messages", FieldShape::Record(MESSAGE_SHAPE.into())),
+        list("notes", FieldShape::Str),
+        extra,
+    ];
+    StateSchema::new("talk", fields).with_version(version)
 }
 
 /// A graph that says hello, and waits before it says so where it is told to.
@@ -32,15 +36,15 @@ fn graph(log: &Log, (version, extra): (&'static str, &'static str), waits: bool)
         .node("greet", move |_| {
             greet.note("greet");
             async move {
-                let said = Slot::from_json(json!([{ "role": "assistant", "content": "hello" }]));
-                let noted = Slot::from_json(json!([format!("by {version}")]));
-                let counted = Slot::from_json(json!(7));
-                Ok(Update::new().with("messages", said).with("notes", noted).with(extra, counted))
+                let said = FieldContent::from_json(json!([{ "role": "assistant", "content": "hello" }]));
+                let noted = FieldContent::from_json(json!([format!("by {version}")]));
+                let counted = FieldContent::from_json(json!(7));
+                Ok(StateUpdate::new().with("messages", said).with("notes", noted).with(extra, counted))
             }
         })
         .node("gate", move |cx| {
             gate.note("gate");
-            async move { if waits { cx.suspend(Signal::new("ok")).await } else { Ok(Update::new()) } }
+            async move { if waits { cx.suspend(Signal::new("ok")).await } else { Ok(StateUpdate::new()) } }
         })
         .edge("greet", "gate")
         .edge("gate", Target::from(END))
@@ -49,8 +53,8 @@ fn graph(log: &Log, (version, extra): (&'static str, &'static str), waits: bool)
         .unwrap()
 }
 
-fn migrations() -> Migrations {
-    Migrations::new().with("1", "2", |mut state| {
+fn migrations() -> StateMigrations {
+    StateMigrations::new().with("1", "2", |mut state| {
         let old = state.remove("old").unwrap_or_default();
         state.insert("new".into(), old);
         Ok(state)
@@ -84,7 +88,7 @@ async fn old(ground: &Ground, durability: Durability) {
     sent(&chat, "accepted", "plain", "m1").await;
     chat.shutdown(std::time::Duration::ZERO).await;
     let dies = async |chat: &Chat| sent(chat, "accepted", "plain", "m2").await;
-    assert!(ground.dies(agents(&Log::default(), OLD, durability), (1, Land::After), dies).await);
+    assert!(ground.dies(agents(&Log::default(), OLD, durability), (1, FailedWriteEffect::After), dies).await);
 }
 
 /// The requests of callers that know nothing of versions.
@@ -190,7 +194,7 @@ async fn a_turn_that_died_midway_in_an_older_version_goes_on_or_ends() {
         let (ground, log) = (Ground::new(Kind::File).await, Log::default());
         let builder = agents(&log, OLD, Durability::Step);
         let dies = async |chat: &Chat| sent(chat, "s", "plain", "m").await;
-        assert!(ground.dies(builder, (2, Land::After), dies).await);
+        assert!(ground.dies(builder, (2, FailedWriteEffect::After), dies).await);
         assert_eq!(log.all()[0], "greet");
         let ground = ground.reopen().await;
         let agent = Agent::new("plain", &graph(&log, NEW, false)).durability(Durability::Step);

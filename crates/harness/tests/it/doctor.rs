@@ -4,27 +4,27 @@ use std::sync::Arc;
 
 use serde_json::json;
 use singletree_durable::{
-    Batch, Counters, Fence, FieldRow, FieldValue, ItemRange, Journal, Json, MailRow, MemoryStore,
-    PositionRow, Put, RecordRow, TurnKind, TurnQuery, TurnRow, TurnStatus, Upkeep, WaitQuery, WaitRow,
-    WaitStatus,
+    Batch, Counters, EarlySignalRow, FencingToken, FieldRow, FieldValue, ItemRange, Journal,
+    JournalMaintenance, JsonDocument, MemoryStore, PositionRow, RecordRow, RowMutation, StoredTurnKind,
+    StoredTurnStatus, StoredWaitStatus, TurnRow, TurnRowQuery, WaitRow, WaitRowQuery,
 };
 use singletree_engine::Signal;
-use singletree_harness::{Chat, Doctor, Durability, Finding, Symptom};
+use singletree_harness::{Chat, DoctorFinding, Durability, FindingKind, StoreDoctor};
 
 use crate::bench::{Log, agent, approve, asking, at, calling, category, name, plain, user};
 
 const SESSION: &str = "s";
 
 /// Returns the kinds of harm that this database shows, each with the repair that would be made.
-async fn found<S: Journal + Upkeep + Clone + 'static>(store: &S) -> Vec<Finding> {
+async fn found<S: Journal + JournalMaintenance + Clone + 'static>(store: &S) -> Vec<DoctorFinding> {
     let store = Arc::new(store.clone());
-    let examined = Doctor::new(store.clone(), store).examine().await.unwrap();
+    let examined = StoreDoctor::new(store.clone(), store).examine().await.unwrap();
     assert_eq!(examined.busy, []);
     examined.findings
 }
 
 /// Asserts that nothing is wrong.
-pub(crate) async fn sound<S: Journal + Upkeep + Clone + 'static>(store: &S) {
+pub(crate) async fn sound<S: Journal + JournalMaintenance + Clone + 'static>(store: &S) {
     assert_eq!(found(store).await, []);
 }
 
@@ -60,50 +60,52 @@ async fn resumed_store() -> MemoryStore {
 }
 
 /// Returns a session as the puts that would make it.
-async fn rows(store: &MemoryStore) -> Vec<Put> {
+async fn rows(store: &MemoryStore) -> Vec<RowMutation> {
     let key = name(SESSION);
     let row = store.session(&key).await.unwrap().unwrap();
-    let mut puts = vec![Put::Head(row.head), Put::Counters(row.counters)];
-    puts.extend(row.fields.into_iter().map(Put::Field));
+    let mut puts = vec![RowMutation::Head(row.head), RowMutation::Counters(row.counters)];
+    puts.extend(row.fields.into_iter().map(RowMutation::Field));
     let items = store.items(&key, &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
-    puts.extend(items.into_iter().map(Put::Item));
-    for turn in store.turns(&key, &TurnQuery::From { no: 0, limit: 99 }).await.unwrap() {
-        let waits = WaitQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
-        puts.extend(store.waits(&waits).await.unwrap().into_iter().map(|(_, it)| Put::Wait(it)));
-        puts.extend(store.position(&key, &turn.invocation).await.unwrap().map(Put::Position));
-        puts.push(Put::Turn(turn));
+    puts.extend(items.into_iter().map(RowMutation::Item));
+    for turn in store.turns(&key, &TurnRowQuery::From { no: 0, limit: 99 }).await.unwrap() {
+        let waits = WaitRowQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
+        puts.extend(store.waits(&waits).await.unwrap().into_iter().map(|(_, it)| RowMutation::Wait(it)));
+        puts.extend(store.position(&key, &turn.invocation).await.unwrap().map(RowMutation::Position));
+        puts.push(RowMutation::Turn(turn));
     }
-    puts.extend(store.events(&key, 0, 999).await.unwrap().into_iter().map(Put::Event));
+    puts.extend(store.events(&key, 0, 999).await.unwrap().into_iter().map(RowMutation::Event));
     puts
 }
 
-fn change_turn(puts: &mut [Put], no: u64, change: impl Fn(&mut TurnRow)) {
-    let turns = puts.iter_mut().filter_map(|it| if let Put::Turn(row) = it { Some(row) } else { None });
+fn change_turn(puts: &mut [RowMutation], no: u64, change: impl Fn(&mut TurnRow)) {
+    let turns =
+        puts.iter_mut().filter_map(|it| if let RowMutation::Turn(row) = it { Some(row) } else { None });
     turns.filter(|it| it.no == no).for_each(change);
 }
 
-fn change_wait(puts: &mut [Put], change: impl Fn(&mut WaitRow)) {
-    let waits = puts.iter_mut().filter_map(|it| if let Put::Wait(row) = it { Some(row) } else { None });
+fn change_wait(puts: &mut [RowMutation], change: impl Fn(&mut WaitRow)) {
+    let waits =
+        puts.iter_mut().filter_map(|it| if let RowMutation::Wait(row) = it { Some(row) } else { None });
     waits.for_each(change);
 }
 
-fn change_body(puts: &mut [Put], no: u64, body: &serde_json::Value) {
+fn change_body(puts: &mut [RowMutation], no: u64, body: &serde_json::Value) {
     for put in puts {
-        if let Put::Item(row) = put
+        if let RowMutation::Item(row) = put
             && row.no == no
         {
-            row.body = Json::from(body);
+            row.body = JsonDocument::from(body);
         }
     }
 }
 
-fn drop_item(puts: &mut Vec<Put>, no: u64) {
-    puts.retain(|it| !matches!(it, Put::Item(row) if row.no == no));
+fn drop_item(puts: &mut Vec<RowMutation>, no: u64) {
+    puts.retain(|it| !matches!(it, RowMutation::Item(row) if row.no == no));
 }
 
-fn set_len(puts: &mut [Put], len: u64) {
+fn set_len(puts: &mut [RowMutation], len: u64) {
     for put in puts {
-        if let Put::Field(FieldRow { name, value: FieldValue::List { len: stored, .. } }) = put
+        if let RowMutation::Field(FieldRow { name, value: FieldValue::List { len: stored, .. } }) = put
             && name == "messages"
         {
             *stored = len;
@@ -112,7 +114,11 @@ fn set_len(puts: &mut [Put], len: u64) {
 }
 
 /// Harms a session, and expects exactly these findings; a session that can be repaired must be sound then, and serve.
-async fn check(store: MemoryStore, harm: impl FnOnce(&mut Vec<Put>), expected: &[(Symptom, bool)]) {
+async fn check(
+    store: MemoryStore,
+    harm: impl FnOnce(&mut Vec<RowMutation>),
+    expected: &[(FindingKind, bool)],
+) {
     sound(&store).await;
     let mut puts = rows(&store).await;
     harm(&mut puts);
@@ -130,7 +136,7 @@ async fn check(store: MemoryStore, harm: impl FnOnce(&mut Vec<Put>), expected: &
         assert!(finding.what.len() > 10 && finding.symptom.why().len() > 10, "{finding:?}");
     }
     let shared = Arc::new(store.clone());
-    let repaired = Doctor::new(shared.clone(), shared).repair().await.unwrap();
+    let repaired = StoreDoctor::new(shared.clone(), shared).repair().await.unwrap();
     let past: Vec<_> = findings.into_iter().filter(|it| it.repair().is_none()).collect();
     assert_eq!(repaired.left.findings, past);
     assert_eq!(found(&store).await, past);
@@ -144,7 +150,7 @@ async fn check(store: MemoryStore, harm: impl FnOnce(&mut Vec<Put>), expected: &
         if !rows(&store)
             .await
             .iter()
-            .any(|it| matches!(it, Put::Wait(it) if it.status == WaitStatus::Pending))
+            .any(|it| matches!(it, RowMutation::Wait(it) if it.status == StoredWaitStatus::Pending))
         {
             assert_eq!(category(chat.send(SESSION, user("hi")).await), "completed");
         }
@@ -155,14 +161,14 @@ async fn check(store: MemoryStore, harm: impl FnOnce(&mut Vec<Put>), expected: &
 // INV-2
 #[tokio::test]
 async fn a_turn_that_has_no_way_to_its_one_outcome_is_found() {
-    use Symptom as S;
+    use FindingKind as S;
     let open = |turn: &mut TurnRow| {
-        (turn.status, turn.outcome, turn.ended_at) = (TurnStatus::Accepted, None, None);
+        (turn.status, turn.outcome, turn.ended_at) = (StoredTurnStatus::Accepted, None, None);
     };
-    let undone = |it: &Put| !matches!(it, Put::Event(it) if it.turn == 1 && it.kind == "turn.completed");
+    let undone = |it: &RowMutation| !matches!(it, RowMutation::Event(it) if it.turn == 1 && it.kind == "turn.completed");
     check(
         plain_store().await,
-        |it| change_turn(it, 1, |it| it.status = TurnStatus::Accepted),
+        |it| change_turn(it, 1, |it| it.status = StoredTurnStatus::Accepted),
         &[(S::EndUnmarked, true)],
     )
     .await;
@@ -172,7 +178,7 @@ async fn a_turn_that_has_no_way_to_its_one_outcome_is_found() {
         &[(S::OutcomeMissing, false)],
     )
     .await;
-    let odd = Json::from(&json!({"outcome": "perhaps"}));
+    let odd = JsonDocument::from(&json!({"outcome": "perhaps"}));
     check(
         plain_store().await,
         |it| change_turn(it, 1, |row| row.outcome = Some(odd.clone())),
@@ -180,18 +186,22 @@ async fn a_turn_that_has_no_way_to_its_one_outcome_is_found() {
     )
     .await;
     let contradicted = [(S::OutcomeContradicts, false), (S::EndContradicts, false)];
-    check(plain_store().await, |it| change_turn(it, 1, |it| it.status = TurnStatus::Errored), &contradicted)
-        .await;
+    check(
+        plain_store().await,
+        |it| change_turn(it, 1, |it| it.status = StoredTurnStatus::Errored),
+        &contradicted,
+    )
+    .await;
     check(plain_store().await, |it| change_turn(it, 1, open), &[(S::EndContradicts, false)]).await;
-    let unclaimed = |it: &mut Vec<Put>| {
+    let unclaimed = |it: &mut Vec<RowMutation>| {
         change_turn(it, 1, open);
-        change_turn(it, 1, |it| it.fence = Fence(99));
+        change_turn(it, 1, |it| it.fence = FencingToken(99));
         it.retain(undone);
         // The message of a turn that has not ended has no place yet.
-        it.retain(|it| !matches!(it, Put::Item(it) if it.no == 3));
-        it.retain(|it| !matches!(it, Put::Event(it) if it.item == Some(3)));
+        it.retain(|it| !matches!(it, RowMutation::Item(it) if it.no == 3));
+        it.retain(|it| !matches!(it, RowMutation::Event(it) if it.item == Some(3)));
         for put in it.iter_mut() {
-            if let Put::Item(row) = put
+            if let RowMutation::Item(row) = put
                 && row.no == 2
             {
                 row.placement = None;
@@ -200,15 +210,15 @@ async fn a_turn_that_has_no_way_to_its_one_outcome_is_found() {
         set_len(it, 2);
     };
     check(plain_store().await, unclaimed, &[(S::TurnUnclaimable, true)]).await;
-    let lost = |it: &mut Vec<Put>| {
+    let lost = |it: &mut Vec<RowMutation>| {
         unclaimed(it);
-        change_turn(it, 1, |it| it.fence = Fence(0));
+        change_turn(it, 1, |it| it.fence = FencingToken(0));
         drop_item(it, 2);
-        it.retain(|it| !matches!(it, Put::Event(it) if it.item == Some(2)));
+        it.retain(|it| !matches!(it, RowMutation::Event(it) if it.item == Some(2)));
     };
     check(plain_store().await, lost, &[(S::MessageMissing, true)]).await;
-    let gone = |it: &mut Vec<Put>| {
-        it.retain(|it| !matches!(it, Put::Turn(it) if it.no == 1));
+    let gone = |it: &mut Vec<RowMutation>| {
+        it.retain(|it| !matches!(it, RowMutation::Turn(it) if it.no == 1));
     };
     check(plain_store().await, gone, &[(S::TurnLost, false)]).await;
     check(plain_store().await, |it| it.retain(undone), &[(S::EndUntold, false)]).await;
@@ -217,31 +227,34 @@ async fn a_turn_that_has_no_way_to_its_one_outcome_is_found() {
 // INV-2, INV-4
 #[tokio::test]
 async fn a_history_that_lacks_what_was_said_is_found() {
-    let swapped = |it: &mut Vec<Put>| change_turn(it, 1, |it| it.message = Some(0));
-    check(plain_store().await, swapped, &[(Symptom::MessageNotHistory, false)]).await;
-    let gone =
-        [(Symptom::ListGap, false), (Symptom::EventItemMissing, false), (Symptom::MessageMissing, false)];
+    let swapped = |it: &mut Vec<RowMutation>| change_turn(it, 1, |it| it.message = Some(0));
+    check(plain_store().await, swapped, &[(FindingKind::MessageNotHistory, false)]).await;
+    let gone = [
+        (FindingKind::ListGap, false),
+        (FindingKind::EventItemMissing, false),
+        (FindingKind::MessageMissing, false),
+    ];
     check(plain_store().await, |it| drop_item(it, 2), &gone).await;
 }
 
 // INV-4
 #[tokio::test]
 async fn a_list_with_a_wrong_length_or_a_gap_and_counters_too_low_are_found() {
-    use Symptom as S;
+    use FindingKind as S;
     check(plain_store().await, |it| set_len(it, 3), &[(S::ListLength, true)]).await;
     check(plain_store().await, |it| set_len(it, 9), &[(S::ListLength, true)]).await;
-    let low = |it: &mut Vec<Put>| {
+    let low = |it: &mut Vec<RowMutation>| {
         // Nothing lowers them once they are there.
-        it.retain(|it| !matches!(it, Put::Counters(_)));
-        it.push(Put::Counters(Counters { turns: 1, items: 2, events: 3, waits: 0 }));
+        it.retain(|it| !matches!(it, RowMutation::Counters(_)));
+        it.push(RowMutation::Counters(Counters { turns: 1, items: 2, events: 3, waits: 0 }));
     };
     check(plain_store().await, low, &[(S::CountersLow, true)]).await;
     let gap = [(S::ListGap, false), (S::EventItemMissing, false), (S::RepliesMissing, false)];
     check(plain_store().await, |it| drop_item(it, 3), &gap).await;
     check(plain_store().await, |it| drop_item(it, 1), &gap).await;
-    let stray = |it: &mut Vec<Put>| {
+    let stray = |it: &mut Vec<RowMutation>| {
         for put in it.iter_mut() {
-            if let Put::Item(row) = put
+            if let RowMutation::Item(row) = put
                 && row.no == 3
             {
                 (row.turn, row.placement) = (7, None);
@@ -255,7 +268,7 @@ async fn a_list_with_a_wrong_length_or_a_gap_and_counters_too_low_are_found() {
 // INV-6
 #[tokio::test]
 async fn a_history_that_no_provider_accepts_is_found() {
-    use Symptom as S;
+    use FindingKind as S;
     let call = |id: &str| {
         let call = json!({"id": id, "name": "send", "arguments": {}});
         json!({"role": "assistant", "content": "", "tool_calls": [call]})
@@ -269,22 +282,22 @@ async fn a_history_that_no_provider_accepts_is_found() {
         &[(S::MessageInvalid, false)],
     )
     .await;
-    let doubled = |it: &mut Vec<Put>| {
+    let doubled = |it: &mut Vec<RowMutation>| {
         change_body(it, 1, &call("c"));
         change_body(it, 2, &result("c"));
         change_body(it, 3, &result("c"));
         change_turn(it, 1, |it| it.message = Some(0));
     };
     check(plain_store().await, doubled, &[(S::MessageNotHistory, false), (S::ResultDoubled, false)]).await;
-    let left = |it: &mut Vec<Put>| {
+    let left = |it: &mut Vec<RowMutation>| {
         change_body(it, 3, &call("c"));
         let errored = json!({"outcome": "errored", "bucket": "retryable_transient", "category": "node_exception",
             "reply": "no", "diagnostic": "it broke", "retry_safe": false});
         change_turn(it, 1, |it| {
-            (it.status, it.outcome) = (TurnStatus::Errored, Some(Json::from(&errored)));
+            (it.status, it.outcome) = (StoredTurnStatus::Errored, Some(JsonDocument::from(&errored)));
         });
         for put in it.iter_mut() {
-            if let Put::Event(row) = put
+            if let RowMutation::Event(row) = put
                 && row.turn == 1
                 && row.kind == "turn.completed"
             {
@@ -298,55 +311,56 @@ async fn a_history_that_no_provider_accepts_is_found() {
 // INV-8
 #[tokio::test]
 async fn an_invocation_that_nothing_can_end_is_found() {
-    use Symptom as S;
+    use FindingKind as S;
     check(
         waiting_store().await,
-        |it| it.retain(|it| !matches!(it, Put::Wait(_))),
+        |it| it.retain(|it| !matches!(it, RowMutation::Wait(_))),
         &[(S::SuspendedWithoutWait, true)],
     )
     .await;
-    let placeless = |it: &mut Vec<Put>| it.retain(|it| !matches!(it, Put::Position(_)));
+    let placeless = |it: &mut Vec<RowMutation>| it.retain(|it| !matches!(it, RowMutation::Position(_)));
     check(waiting_store().await, placeless, &[(S::PositionDamaged, true)]).await;
-    let scribbled = |it: &mut Vec<Put>| {
+    let scribbled = |it: &mut Vec<RowMutation>| {
         for put in it {
-            if let Put::Position(PositionRow { body, .. }) = put {
-                *body = Json::from(&json!({"cursor": 1}));
+            if let RowMutation::Position(PositionRow { body, .. }) = put {
+                *body = JsonDocument::from(&json!({"cursor": 1}));
             }
         }
     };
     check(waiting_store().await, scribbled, &[(S::PositionDamaged, true)]).await;
-    let cancelled = |it: &mut WaitRow| it.status = WaitStatus::Cancelled;
+    let cancelled = |it: &mut WaitRow| it.status = StoredWaitStatus::Cancelled;
     check(waiting_store().await, |it| change_wait(it, cancelled), &[(S::SuspendedWithoutWait, true)]).await;
     let elsewhere = [(S::SuspendedWithoutWait, true), (S::WaitOrphaned, true)];
     check(waiting_store().await, |it| change_wait(it, |it| it.turn = 5), &elsewhere).await;
-    let again = |it: &mut Vec<Put>| change_wait(it, |it| it.status = WaitStatus::Pending);
+    let again = |it: &mut Vec<RowMutation>| change_wait(it, |it| it.status = StoredWaitStatus::Pending);
     check(resumed_store().await, again, &[(S::WaitOrphaned, true)]).await;
     let broken = [(S::InvocationBroken, false), (S::OutcomeContradicts, false), (S::EndContradicts, false)];
-    let first_completed = |it: &mut Vec<Put>| change_turn(it, 0, |it| it.status = TurnStatus::Completed);
+    let first_completed =
+        |it: &mut Vec<RowMutation>| change_turn(it, 0, |it| it.status = StoredTurnStatus::Completed);
     let mut broken = broken.to_vec();
     broken.swap(0, 1);
     check(resumed_store().await, first_completed, &broken).await;
 }
 
-fn reopened(it: &mut Vec<Put>, no: u64) {
-    change_turn(it, no, |it| (it.status, it.outcome, it.ended_at) = (TurnStatus::Accepted, None, None));
-    it.retain(|it| !matches!(it, Put::Event(it) if it.turn == no && it.kind.starts_with("turn.") && it.kind != "turn.accepted"));
+fn reopened(it: &mut Vec<RowMutation>, no: u64) {
+    change_turn(it, no, |it| (it.status, it.outcome, it.ended_at) = (StoredTurnStatus::Accepted, None, None));
+    it.retain(|it| !matches!(it, RowMutation::Event(it) if it.turn == no && it.kind.starts_with("turn.") && it.kind != "turn.accepted"));
 }
 
 // INV-8
 #[tokio::test]
 async fn a_turn_that_resumes_from_nowhere_is_found() {
-    use Symptom as S;
+    use FindingKind as S;
     // The rows that a crash leaves whose last row was lost: the turn is open, its position is gone.
     check(resumed_store().await, |it| reopened(it, 1), &[(S::ResumeUnable, true)]).await;
-    let unanswered = |it: &mut Vec<Put>| {
+    let unanswered = |it: &mut Vec<RowMutation>| {
         reopened(it, 1);
         change_wait(it, |it| it.ended_by = None);
     };
     check(resumed_store().await, unanswered, &[(S::ResumeUnable, true)]).await;
-    let closing = |it: &mut Vec<Put>| {
+    let closing = |it: &mut Vec<RowMutation>| {
         reopened(it, 1);
-        change_turn(it, 1, |it| it.kind = TurnKind::Close);
+        change_turn(it, 1, |it| it.kind = StoredTurnKind::Close);
     };
     check(resumed_store().await, closing, &[(S::CloseUnfinished, true)]).await;
 }
@@ -354,38 +368,51 @@ async fn a_turn_that_resumes_from_nowhere_is_found() {
 // INV-8
 #[tokio::test]
 async fn what_is_left_of_an_invocation_that_has_ended_is_found() {
-    use Symptom as S;
-    let invocation = |puts: &[Put]| {
+    use FindingKind as S;
+    let invocation = |puts: &[RowMutation]| {
         puts.iter()
-            .find_map(|it| if let Put::Turn(row) = it { Some(row.invocation.clone()) } else { None })
+            .find_map(|it| if let RowMutation::Turn(row) = it { Some(row.invocation.clone()) } else { None })
             .unwrap()
     };
-    let position = |it: &mut Vec<Put>| {
-        let (invocation, body) = (invocation(it), Json::from(&json!({})));
-        it.push(Put::Position(PositionRow { invocation, turn: 0, body }));
+    let position = |it: &mut Vec<RowMutation>| {
+        let (invocation, body) = (invocation(it), JsonDocument::from(&json!({})));
+        it.push(RowMutation::Position(PositionRow { invocation, turn: 0, body }));
     };
     check(plain_store().await, position, &[(S::PositionOrphaned, true)]).await;
-    let stray = |it: &mut Vec<Put>| {
+    let stray = |it: &mut Vec<RowMutation>| {
         let invocation = singletree_durable::InvocationId::parse("of-nothing").unwrap();
-        it.push(Put::Position(PositionRow { invocation, turn: 0, body: Json::from(&json!({})) }));
+        it.push(RowMutation::Position(PositionRow {
+            invocation,
+            turn: 0,
+            body: JsonDocument::from(&json!({})),
+        }));
     };
     check(plain_store().await, stray, &[(S::PositionOrphaned, true)]).await;
     check(waiting_store().await, stray, &[(S::PositionOrphaned, true)]).await;
-    let record = |it: &mut Vec<Put>| {
-        it.push(Put::Record(RecordRow { turn: 0, name: "call".into(), body: Json::from(&json!(1)) }));
+    let record = |it: &mut Vec<RowMutation>| {
+        it.push(RowMutation::Record(RecordRow {
+            turn: 0,
+            name: "call".into(),
+            body: JsonDocument::from(&json!(1)),
+        }));
     };
     check(plain_store().await, record, &[(S::RecordOrphaned, true)]).await;
 }
 
-fn mail(signal: &str, payload: &serde_json::Value) -> Put {
+fn mail(signal: &str, payload: &serde_json::Value) -> RowMutation {
     let at = singletree_durable::Timestamp::from_millis(5);
-    Put::Mail(MailRow { signal: signal.to_owned(), payload: Json::from(payload), from: None, at })
+    RowMutation::Mail(EarlySignalRow {
+        signal: signal.to_owned(),
+        payload: JsonDocument::from(payload),
+        from: None,
+        at,
+    })
 }
 
 // INV-8, D2
 #[tokio::test]
 async fn an_early_signal_that_nothing_can_take_or_nothing_has_taken_is_found() {
-    use Symptom as S;
+    use FindingKind as S;
     let well = json!({ "approved": true });
     // A session at rest may keep one, and one that waits for something else.
     check(plain_store().await, |it| it.push(mail("later", &well)), &[]).await;
@@ -399,29 +426,29 @@ async fn an_early_signal_that_nothing_can_take_or_nothing_has_taken_is_found() {
 #[tokio::test]
 async fn two_waits_at_once_are_found_and_neither_is_ended_for_it() {
     let store = waiting_store().await;
-    let twin = |puts: &mut Vec<Put>| {
+    let twin = |puts: &mut Vec<RowMutation>| {
         let renamed = |id: &singletree_durable::InvocationId| {
             singletree_durable::InvocationId::parse(format!("{id}-2")).unwrap()
         };
         let mut twins = Vec::new();
         for put in puts.iter() {
             match put {
-                Put::Turn(row) => twins.push(Put::Turn(TurnRow {
+                RowMutation::Turn(row) => twins.push(RowMutation::Turn(TurnRow {
                     no: row.no + 1,
                     invocation: renamed(&row.invocation),
                     outcome: row
                         .outcome
                         .as_ref()
-                        .map(|it| Json::from_text(it.as_str().replace("\"wait\":0", "\"wait\":1"))),
+                        .map(|it| JsonDocument::from_text(it.as_str().replace("\"wait\":0", "\"wait\":1"))),
                     ..row.clone()
                 })),
-                Put::Wait(row) => twins.push(Put::Wait(WaitRow {
+                RowMutation::Wait(row) => twins.push(RowMutation::Wait(WaitRow {
                     no: row.no + 1,
                     turn: row.turn + 1,
                     invocation: renamed(&row.invocation),
                     ..row.clone()
                 })),
-                Put::Position(row) => twins.push(Put::Position(PositionRow {
+                RowMutation::Position(row) => twins.push(RowMutation::Position(PositionRow {
                     invocation: renamed(&row.invocation),
                     turn: row.turn + 1,
                     ..row.clone()
@@ -431,14 +458,14 @@ async fn two_waits_at_once_are_found_and_neither_is_ended_for_it() {
         }
         puts.extend(twins);
         let items = 8;
-        puts.push(Put::Counters(Counters { turns: 2, items, events: 9, waits: 2 }));
+        puts.push(RowMutation::Counters(Counters { turns: 2, items, events: 9, waits: 2 }));
     };
-    check(store, twin, &[(Symptom::WaitsDoubled, false), (Symptom::AcceptUntold, false)]).await;
+    check(store, twin, &[(FindingKind::WaitsDoubled, false), (FindingKind::AcceptUntold, false)]).await;
 }
 
 #[test]
 fn every_kind_of_harm_has_a_name_of_its_own() {
-    let codes: std::collections::BTreeSet<_> = Symptom::ALL.iter().map(|it| it.code()).collect();
-    assert_eq!(codes.len(), Symptom::ALL.len());
-    assert!(Symptom::ALL.iter().all(|it| [2, 4, 6, 8].contains(&it.invariant())));
+    let codes: std::collections::BTreeSet<_> = FindingKind::ALL.iter().map(|it| it.code()).collect();
+    assert_eq!(codes.len(), FindingKind::ALL.len());
+    assert!(FindingKind::ALL.iter().all(|it| [2, 4, 6, 8].contains(&it.invariant())));
 }

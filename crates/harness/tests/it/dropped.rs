@@ -11,8 +11,8 @@ use futures_util::StreamExt;
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    BlobRef, Blobs, Chat, ChatTurnOutcome, CreateOptions, Durability, ErasureScope, ForkOptions, MessageAt,
-    Retention, SendOptions, SessionExport, Turn, TurnId, WhileSuspended,
+    BlobReference, Blobs, Chat, ChatTurnOutcome, CreateOptions, Durability, ErasureScope, ExportedSession,
+    ForkOptions, MessageAddress, Retention, SendOptions, Turn, TurnId, WhileSuspended,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -51,8 +51,8 @@ struct World {
     /// The turns of the session that have not ended.
     turns: Vec<Turn>,
     ids: Vec<TurnId>,
-    blob: BlobRef,
-    export: SessionExport,
+    blob: BlobReference,
+    export: ExportedSession,
 }
 
 /// Takes a while to answer, and asks first where it is told to.
@@ -207,7 +207,7 @@ const CALLS: &[(&str, Call)] = calls! {
     "blob_info": |it| it.chat.blob_info("s", &it.blob.digest);
     "remove_unclaimed": |it| it.chat.remove_unclaimed();
     "edit": |it| it.chat.edit("s", 0, user("y"), Some("t"));
-    "regenerate": |it| it.chat.regenerate("s", Some(MessageAt::Place(1)), Some("t"));
+    "regenerate": |it| it.chat.regenerate("s", Some(MessageAddress::Place(1)), Some("t"));
     "fork": |it| it.chat.fork("s", ForkOptions::new().session("t"));
     "create_session": |it| it.chat.create_session(CreateOptions::new().session("t"));
     "import_session": |it| it.chat.import_session(it.export.clone(), Some("t"));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{
-    FailAt, FieldValue, Journal, Land, MemoryStore, TurnQuery, Upkeep, WaitQuery, WaitStatus,
+    FailedWriteEffect, FaultInjectingStore, FieldValue, Journal, JournalMaintenance, MemoryStore,
+    StoredWaitStatus, TurnRowQuery, WaitRowQuery,
 };
 use singletree_harness::{Chat, ChatBuilder, Durability, Limits};
 use singletree_store_sqlite::SqliteStore;
@@ -57,7 +58,7 @@ impl Ground {
         }
     }
 
-    pub(crate) fn parts(&self) -> (Arc<dyn Journal>, Arc<dyn Upkeep>) {
+    pub(crate) fn parts(&self) -> (Arc<dyn Journal>, Arc<dyn JournalMaintenance>) {
         match self {
             Self::Memory(store) => (Arc::new(store.clone()), Arc::new(store.clone())),
             Self::File(_, store) => (Arc::new(store.clone()), Arc::new(store.clone())),
@@ -73,11 +74,11 @@ impl Ground {
     pub(crate) async fn dies(
         &self,
         builder: ChatBuilder,
-        (n, land): (u64, Land),
+        (n, land): (u64, FailedWriteEffect),
         drive: impl AsyncFn(&Chat),
     ) -> bool {
         let (journal, upkeep) = self.parts();
-        let failing = Arc::new(FailAt::new(journal, n, land));
+        let failing = Arc::new(FaultInjectingStore::new(journal, n, land));
         let limits = Limits { record_retry: Duration::from_millis(1), ..Limits::default() };
         let beside = Arc::new(failing.beside(upkeep));
         let chat = builder.limits(limits).open_shared(failing.clone(), beside).unwrap();
@@ -112,13 +113,13 @@ impl Ground {
             list @ FieldValue::List { .. } => format!("{} = {list:?}", it.name),
         });
         let mut turns = Vec::new();
-        for row in journal.turns(&key, &TurnQuery::From { no: 0, limit: 1000 }).await.unwrap() {
+        for row in journal.turns(&key, &TurnRowQuery::From { no: 0, limit: 1000 }).await.unwrap() {
             let id = singletree_harness::TurnId::new(row.invocation.clone(), row.ordinal);
             let outcome = chat.turn(&id).await.unwrap().outcome().await;
             turns.push(format!("{} of {:?} by {}: {}", row.no, row.kind, row.agent, line(&outcome)));
         }
-        let waits = journal.waits(&WaitQuery::Pending(key.clone())).await.unwrap();
-        let pending = waits.iter().filter(|(_, it)| it.status == WaitStatus::Pending).count();
+        let waits = journal.waits(&WaitRowQuery::Pending(key.clone())).await.unwrap();
+        let pending = waits.iter().filter(|(_, it)| it.status == StoredWaitStatus::Pending).count();
         Some(View {
             version: row.head.schema_version.clone(),
             parent: row.head.parent.map(|it| format!("{}@{}", it.session, it.offset)),
@@ -153,7 +154,7 @@ impl Ground {
 
 async fn open(folder: &tempfile::TempDir) -> SqliteStore {
     let options = SqliteStore::options(folder.path().join("s.db"));
-    options.durability(singletree_store_sqlite::Durability::Normal).open().await.unwrap()
+    options.durability(singletree_store_sqlite::CommitDurability::Normal).open().await.unwrap()
 }
 
 /// The stored content of one session, without random ids and without times.
@@ -198,11 +199,11 @@ impl Sweep<'_> {
         B: Fn(&Log) -> ChatBuilder,
         D: AsyncFn(&Chat),
     {
-        let (_, whole, runs, fired) = self.once(&round, (u64::MAX, Land::Before)).await;
+        let (_, whole, runs, fired) = self.once(&round, (u64::MAX, FailedWriteEffect::Before)).await;
         assert!(!fired && whole.values().all(Option::is_some), "{}: {whole:?}", self.what);
         for n in 1.. {
             let mut reached = false;
-            for land in [Land::Before, Land::After] {
+            for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
                 let at = format!("{} over {:?}, write {n}, {land:?}", self.what, self.kind);
                 let (found, seen, ran, fired) = self.once(&round, (n, land)).await;
                 between(&at, &found, &whole);
@@ -219,7 +220,11 @@ impl Sweep<'_> {
 
     /// Returns the rows that the next process found and those that it left, how many nodes ran in both, and whether the
     /// first died.
-    async fn once<P, B, D>(&self, round: &Round<P, B, D>, at: (u64, Land)) -> (Views, Views, usize, bool)
+    async fn once<P, B, D>(
+        &self,
+        round: &Round<P, B, D>,
+        at: (u64, FailedWriteEffect),
+    ) -> (Views, Views, usize, bool)
     where
         P: AsyncFn(&Ground),
         B: Fn(&Log) -> ChatBuilder,

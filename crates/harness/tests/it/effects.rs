@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use singletree_durable::{Journal, Land, Upkeep};
+use singletree_durable::{FailedWriteEffect, Journal, JournalMaintenance};
 use singletree_engine::{Ctx, Graph, NodeError, NodeResult};
 use singletree_harness::{
-    Budget, CallLog, Chat, ChatBuilder, ChatTurnOutcome, Durability, ErroredTurn, Limits, TurnBudget,
+    Budget, Chat, ChatBuilder, ChatTurnOutcome, Durability, ErroredTurn, Limits, ToolCallLog, TurnBudget,
 };
 use singletree_llm::{ChatMessage, ToolCall};
 
@@ -133,17 +133,17 @@ impl World {
 async fn act(world: World, cx: Ctx<Talk>) -> NodeResult<Talk> {
     let message = cx.state().messages.len() - 1;
     world.pass(Moment::BeforeCall, &cx).await?;
-    let log = CallLog::read(&cx.records(), message)?;
+    let log = ToolCallLog::read(&cx.records(), message)?;
     let text = match (log.result(0), log.is_in_doubt(0)) {
         (Some(text), _) => text.to_owned(),
         (None, true) => "unknown: it may have run".to_owned(),
         (None, false) => {
-            let (name, fact) = CallLog::begun(message, 0);
+            let (name, fact) = ToolCallLog::begun(message, 0);
             cx.record(&name, fact).await?;
             world.pass(Moment::IntentRecorded, &cx).await?;
             world.effects.lock().unwrap().push(cx.identity().invocation_id.to_string());
             world.pass(Moment::EffectDone, &cx).await?;
-            let (name, fact) = CallLog::gave(message, 0, "did it", None);
+            let (name, fact) = ToolCallLog::gave(message, 0, "did it", None);
             cx.record(&name, fact).await?;
             "did it".to_owned()
         }
@@ -274,7 +274,7 @@ async fn check_rows_of(chat: &Chat) {
 async fn dies_everywhere(kind: Kind, end: End, deaths: u32) {
     for n in 1.. {
         let mut reached = false;
-        for land in [Land::Before, Land::After] {
+        for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
             let place = format!("{end:?}, dies at {n} {land:?} over {kind:?}, {deaths} deaths");
             let (ground, world) = (Ground::new(kind).await, World::new(end, Moment::NextModelCall));
             let builder = world.builder(Durability::Step, Limits::default());
@@ -317,14 +317,14 @@ async fn wherever_the_process_dies_the_history_says_what_happened() {
 async fn fails_everywhere(kind: Kind, end: End) {
     for n in 1.. {
         let mut reached = false;
-        for land in [Land::Before, Land::After] {
+        for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
             let place = format!("{end:?}, write {n} fails {land:?} over {kind:?}");
             let (ground, world) = (Ground::new(kind).await, World::new(end, Moment::NextModelCall));
             let (journal, upkeep) = ground.parts();
             let failing = Arc::new(FailsOnce::new(journal, upkeep, n, land));
             let limits = Limits { record_retry: Duration::from_millis(1), ..Limits::default() };
             let builder = world.builder(Durability::Step, limits);
-            let shared: (Arc<dyn Journal>, Arc<dyn Upkeep>) = (failing.clone(), failing.clone());
+            let shared: (Arc<dyn Journal>, Arc<dyn JournalMaintenance>) = (failing.clone(), failing.clone());
             let chat = builder.open_shared(shared.0, shared.1).unwrap();
             let mut turn = chat.submit("s", user("m"), key("k")).await;
             if turn.is_err() {

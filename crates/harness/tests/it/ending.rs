@@ -6,7 +6,8 @@ use std::time::Duration;
 use singletree_durable::{ItemRange, Journal, MemoryStore};
 use singletree_engine::{Ctx, Graph, NodeError, SessionShape, Signal};
 use singletree_harness::{
-    Bucket, BucketTable, Chat, ChatTurnOutcome, Durability, Limits, Replies, TurnStream, WhileSuspended,
+    BucketTable, Chat, ChatTurnOutcome, Durability, ErrorReplies, FailureBucket, Limits, TurnStream,
+    WhileSuspended,
 };
 use singletree_llm::ChatMessage;
 
@@ -66,12 +67,12 @@ fn failing(category: &'static str) -> Graph<Talk> {
 // spec: harness-chat §10; D11, D14, D15
 #[tokio::test]
 async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
-    let replies = Replies {
+    let replies = ErrorReplies {
         retryable_transient: "later".into(),
         redact: Arc::new(|it| it.replace("sk-1", "***")),
-        ..Replies::default()
+        ..ErrorReplies::default()
     };
-    let buckets = BucketTable::default().with("mine", Bucket::SessionTerminating);
+    let buckets = BucketTable::default().with("mine", FailureBucket::SessionTerminating);
     for (category, bucket, retry_safe, text) in [
         ("provider_rate_limit", "retryable_transient", true, "later"),
         ("what_is_this", "retryable_transient", false, "later"),
@@ -186,7 +187,7 @@ async fn a_cancelled_turn_keeps_what_was_shown() {
         assert_eq!(category(queued.outcome().await), "chat_turn_cancelled");
         let outcome = chat.cancel(turn.id()).await.unwrap().outcome().await;
         let ChatTurnOutcome::Errored(errored) = outcome.as_ref() else { panic!("{outcome:?}") };
-        assert_eq!(errored.error_bucket, Bucket::UserCorrectable);
+        assert_eq!(errored.error_bucket, FailureBucket::UserCorrectable);
         assert_eq!(errored.error_category, "chat_turn_cancelled");
         assert_eq!(history(&chat, "s").await, ["u:m", "a:one", "a:half"]);
         let entries = chat.history("s", 0, 9).await.unwrap();
@@ -281,7 +282,7 @@ async fn a_turn_has_a_time() {
     let ChatTurnOutcome::Errored(errored) = outcome else { panic!() };
     assert_eq!(
         (errored.error_category.as_str(), errored.error_bucket),
-        ("chat_budget_exhausted", Bucket::UserCorrectable)
+        ("chat_budget_exhausted", FailureBucket::UserCorrectable)
     );
     assert!(errored.diagnostic.contains("turn_time"), "{}", errored.diagnostic);
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use singletree_durable::{Documents, Journal, MemoryStore, SubjectId, TenantId};
+use singletree_durable::{DocumentStore, Journal, MemoryStore, SubjectId, TenantId};
 use singletree_engine::Graph;
-use singletree_harness::{Blobs, Chat, Deed, ErasureScope, ForkOptions};
+use singletree_harness::{AuditRecord, Blobs, Chat, ErasureScope, ForkOptions};
 
 use crate::bench::{Log, TokioClock, chain, chat_of, name, say, user};
 
@@ -27,7 +27,7 @@ async fn sessions(chat: &Chat) -> Vec<String> {
 }
 
 async fn audit(store: &MemoryStore) -> Vec<String> {
-    let found = store.documents(&TenantId::single(), Deed::KIND, None, 99).await.unwrap();
+    let found = store.documents(&TenantId::single(), AuditRecord::KIND, None, 99).await.unwrap();
     found.iter().map(|it| format!("{} {}", it.key.id, it.body.as_str())).collect()
 }
 

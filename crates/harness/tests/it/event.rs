@@ -6,14 +6,14 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
-use singletree_harness::{Chat, ChatEvent, ChatEventKind, EventId, Limits, TurnStream};
+use singletree_harness::{Chat, ChatEvent, ChatEventId, ChatEventKind, Limits, TurnStream};
 
 use crate::bench::{Door, Log, Talk, approve, asking, at, chain, chat_of, line, plain, says, short, user};
 
 type Listening = Pin<Box<dyn Stream<Item = singletree_harness::Result<ChatEvent>> + Send>>;
 
 async fn listen(chat: &Chat, after: Option<u64>) -> Listening {
-    let after = after.map(|seq| EventId { epoch: "m0".into(), seq });
+    let after = after.map(|seq| ChatEventId { epoch: "m0".into(), seq });
     Box::pin(chat.events("s", after).await.unwrap())
 }
 
@@ -124,11 +124,11 @@ async fn a_listener_that_is_too_slow_reads_what_it_missed() {
 #[tokio::test]
 async fn another_log_is_told_so() {
     let chat = chat_of(&plain(&Log::default())).open(MemoryStore::with_epoch("new")).unwrap();
-    let old: EventId = "m0.7".parse().unwrap();
+    let old: ChatEventId = "m0.7".parse().unwrap();
     let Err(refused) = chat.events("s", Some(old)).await else { panic!("an id of another log") };
     assert_eq!(refused.category(), "chat_events_expired");
     assert!(refused.to_string().contains("new.0"), "{refused}");
-    assert_eq!("nothing".parse::<EventId>().unwrap_err().category(), "chat_event_unknown");
+    assert_eq!("nothing".parse::<ChatEventId>().unwrap_err().category(), "chat_event_unknown");
 }
 
 fn streaming(door: &Door) -> Graph<Talk> {
@@ -216,7 +216,7 @@ async fn outcomes_of_resumed_turns_are_found_again_by_the_last_id() {
     let all = ["5 completed 3.3 [a:done]", "10 errored chat_turn_cancelled"];
     for (after, expected) in [(None, &all[..]), (Some(4), &all), (Some(5), &all[1..]), (Some(10), &[])] {
         let chat = chat_of(&graph).open(store.reopen()).unwrap();
-        let after = after.map(|seq| EventId { epoch: "m0".into(), seq });
+        let after = after.map(|seq| ChatEventId { epoch: "m0".into(), seq });
         let mut resumed = Box::pin(chat.resumed("s", after).await.unwrap());
         for expected in expected {
             let (id, outcome) = resumed.next().await.unwrap().unwrap();
@@ -228,7 +228,7 @@ async fn outcomes_of_resumed_turns_are_found_again_by_the_last_id() {
         let (id, outcome) = resumed.next().await.unwrap().unwrap();
         assert_eq!(line(outcome.as_ref()), "completed 3.3 [a:not done]");
         let mut again =
-            Box::pin(chat.resumed("s", Some(EventId { seq: id.seq - 1, ..id.clone() })).await.unwrap());
+            Box::pin(chat.resumed("s", Some(ChatEventId { seq: id.seq - 1, ..id.clone() })).await.unwrap());
         assert_eq!(again.next().await.unwrap().unwrap().0, id);
     }
 }
@@ -245,7 +245,7 @@ async fn an_id_that_the_log_has_not_come_to_is_told() {
         if sent {
             chat.send("s", user("m")).await;
         }
-        let told = chat.events("s", Some(EventId { epoch: "m0".into(), seq: after })).await;
+        let told = chat.events("s", Some(ChatEventId { epoch: "m0".into(), seq: after })).await;
         assert_eq!(told.err().map(|it| it.category().to_owned()).as_deref(), refused, "{after}");
     }
 }
@@ -308,7 +308,7 @@ async fn a_stream_ends_when_its_session_is_deleted() {
     // Who has seen nothing of it goes on in the session that comes next.
     chat.send("s", user("n")).await;
     assert_eq!(take(&mut early, 3).await[0], "33 turn.accepted u:n");
-    let old = EventId { epoch: "m0".into(), seq: 5 };
+    let old = ChatEventId { epoch: "m0".into(), seq: 5 };
     let Err(told) = chat.events("s", Some(old)).await else { panic!("its log is gone") };
     assert_eq!(told.category(), "chat_events_expired");
 }

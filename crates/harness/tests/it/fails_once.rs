@@ -3,20 +3,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{Batch, BoxFuture, Error, Journal, Land, Layer, Result, Upkeep};
+use singletree_durable::{
+    Batch, BoxFuture, Error, FailedWriteEffect, Journal, JournalLayer, JournalMaintenance, Result,
+};
 
 /// A store whose n-th write fails: before it lands, or with its answer lost.
 #[derive(Debug, Clone)]
 pub(crate) struct FailsOnce {
     journal: Arc<dyn Journal>,
-    upkeep: Arc<dyn Upkeep>,
+    upkeep: Arc<dyn JournalMaintenance>,
     at: u64,
-    land: Land,
+    land: FailedWriteEffect,
     writes: Arc<AtomicU64>,
 }
 
 impl FailsOnce {
-    pub(crate) fn new(journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>, at: u64, land: Land) -> Self {
+    pub(crate) fn new(
+        journal: Arc<dyn Journal>,
+        upkeep: Arc<dyn JournalMaintenance>,
+        at: u64,
+        land: FailedWriteEffect,
+    ) -> Self {
         Self { journal, upkeep, at, land, writes: Arc::default() }
     }
 
@@ -25,18 +32,18 @@ impl FailsOnce {
     }
 }
 
-impl Layer for FailsOnce {
+impl JournalLayer for FailsOnce {
     fn journal(&self) -> &dyn Journal {
         self.journal.as_ref()
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         self.upkeep.as_ref()
     }
 
     fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let fails = self.writes.fetch_add(1, Ordering::SeqCst) + 1 == self.at;
-        let landing = (!fails || self.land == Land::After).then(|| self.journal.apply(batch));
+        let landing = (!fails || self.land == FailedWriteEffect::After).then(|| self.journal.apply(batch));
         Box::pin(async move {
             let landed = match landing {
                 Some(landing) => landing.await,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, json};
-use singletree_durable::{FailAt, Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeResult, Signal};
 use singletree_harness::{
     Agent, Answer, Chat, ChatTurnOutcome, Durability, Messages, SendOptions, SignalAddress,
@@ -98,7 +98,7 @@ fn effectful(heard: &Heard, first: &str) -> Agent {
 async fn a_node_that_died_before_anything_was_committed_hears_that_it_may_run_again() {
     for (entry, dies_at) in [("gate", 4), ("act", 2)] {
         let (store, heard) = (MemoryStore::new(), Heard::default());
-        let dying = FailAt::new(Arc::new(store.clone()), dies_at, Land::Before);
+        let dying = FaultInjectingStore::new(Arc::new(store.clone()), dies_at, FailedWriteEffect::Before);
         let chat = Chat::builder().agent(effectful(&heard, entry)).open(dying.clone()).unwrap();
         chat.send("s", ChatMessage::user("Send it.")).await;
         if entry == "gate" {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use singletree_durable::{
-    Blob, Documents, FailAt, FieldValue, ItemRange, ItemRow, Journal, Land, MemoryStore, TenantId, TurnQuery,
-    Upkeep,
+    DocumentStore, FailedWriteEffect, FaultInjectingStore, FieldValue, ItemRange, Journal,
+    JournalMaintenance, ListItemRow, MemoryStore, StoredBlob, TenantId, TurnRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Chat, ChatEvent, ChatEventKind, ForkOptions, ForkPoint, Limits, MessageAt, MessageId,
+    Chat, ChatEvent, ChatEventKind, ForkOptions, Limits, MessageAddress, MessageId, SessionForkPoint,
 };
 use singletree_llm::ChatMessage;
 use singletree_store_sqlite::SqliteStore;
@@ -40,12 +40,12 @@ fn counting() -> Graph<Talk> {
     chain(builder, &["n"])
 }
 
-async fn items(journal: &dyn Journal, session: &str) -> Vec<ItemRow> {
+async fn items(journal: &dyn Journal, session: &str) -> Vec<ListItemRow> {
     journal.items(&name(session), &ItemRange::Numbers { from: 0, to: 10_000 }).await.unwrap()
 }
 
 /// Forks at the head and earlier; placed items are the same rows, everything else is left behind.
-async fn forks_on(store: impl Journal + Upkeep + Clone + 'static) {
+async fn forks_on(store: impl Journal + JournalMaintenance + Clone + 'static) {
     let chat = chat_of(&counting()).open(store.clone()).unwrap();
     for n in 0..3 {
         chat.send_with("s", user(&format!("m{n}")), key(&format!("k{n}"))).await;
@@ -53,18 +53,18 @@ async fn forks_on(store: impl Journal + Upkeep + Clone + 'static) {
     let (before, rows) = (store.session(&name("s")).await.unwrap(), items(&store, "s").await);
     let forked = chat.fork("s", to("head")).await.unwrap();
     assert_eq!((forked.session.as_str(), forked.messages, forked.agent.as_str()), ("head", 6, "a"));
-    assert_eq!(forked.parent, Some(ForkPoint { session: "s".into(), offset: 6 }));
+    assert_eq!(forked.parent, Some(SessionForkPoint { session: "s".into(), offset: 6 }));
     assert_eq!(items(&store, "head").await, rows);
     let early = chat.fork("s", to("early").at(2)).await.unwrap();
     assert_eq!((early.messages, early.parent.unwrap().offset), (2, 2));
-    let inherited: Vec<ItemRow> = rows
+    let inherited: Vec<ListItemRow> = rows
         .iter()
         .filter(|it| it.placement.as_ref().is_some_and(|it| it.field == "messages" && it.seq < 2))
         .cloned()
         .collect();
     assert_eq!(items(&store, "early").await, inherited);
     assert_eq!(store.session(&name("s")).await.unwrap(), before);
-    assert_eq!(store.turns(&name("head"), &TurnQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
+    assert_eq!(store.turns(&name("head"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
     // At the head the other fields go on; earlier they begin anew. Keys are the old session's.
     assert_eq!(line(&chat.send_with("head", user("m"), key("k0")).await), "completed 3.2 [a:4/3]");
     assert_eq!(line(&chat.send("early", user("m")).await), "completed 3.2 [a:1/0]");
@@ -249,10 +249,10 @@ async fn forks_beside_sends_are_whole_turns() {
 #[tokio::test]
 async fn a_fork_that_dies_with_its_process_is_whole_or_not_there() {
     let graph = plain(&Log::default());
-    for (n, land) in (1..=4).flat_map(|n| [(n, Land::Before), (n, Land::After)]) {
+    for (n, land) in (1..=4).flat_map(|n| [(n, FailedWriteEffect::Before), (n, FailedWriteEffect::After)]) {
         let store = MemoryStore::new();
         chat_of(&graph).open(store.clone()).unwrap().send("s", user("m")).await;
-        let failing = Arc::new(FailAt::new(Arc::new(store.clone()), n, land));
+        let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
         let limits = Limits { record_retry: std::time::Duration::from_millis(1), ..Limits::default() };
         let dying = chat_of(&graph).limits(limits).open_shared(failing.clone(), failing.clone()).unwrap();
         let forked = dying.fork("s", to("f")).await;
@@ -263,7 +263,7 @@ async fn a_fork_that_dies_with_its_process_is_whole_or_not_there() {
         let there = chat.session("f").await.is_ok();
         assert!(there || forked.is_err(), "{n} {land:?}: a fork that was answered is there");
         // A lost answer is read back.
-        assert_eq!(there, n > 1 || land == Land::After, "{n} {land:?}");
+        assert_eq!(there, n > 1 || land == FailedWriteEffect::After, "{n} {land:?}");
         if there {
             assert_eq!(history(&chat, "f").await, ["u:m", "a:hello"]);
         }
@@ -350,14 +350,14 @@ async fn a_reply_is_asked_for_again_in_a_session_of_its_own() {
         chat.send("s", user(&format!("m{n}"))).await;
     }
     for (reply, expected) in [(None, 4), (Some(5), 4), (Some(4), 4), (Some(3), 2), (Some(0), 0)] {
-        let again = chat.regenerate("s", reply.map(MessageAt::from), None).await.unwrap();
+        let again = chat.regenerate("s", reply.map(MessageAddress::from), None).await.unwrap();
         assert_eq!(category(again.outcome().await), "completed");
         let (old, new) = (history(&chat, "s").await, history(&chat, again.session()).await);
         assert_eq!((new.len(), &new[..=expected]), (expected + 2, &old[..=expected]), "{reply:?}");
         let parent = chat.session(again.session()).await.unwrap().parent.unwrap();
-        assert_eq!(parent, ForkPoint { session: "s".into(), offset: expected as u64 });
+        assert_eq!(parent, SessionForkPoint { session: "s".into(), offset: expected as u64 });
     }
-    let refused = chat.regenerate("s", Some(MessageAt::from(6)), None).await.unwrap_err();
+    let refused = chat.regenerate("s", Some(MessageAddress::from(6)), None).await.unwrap_err();
     assert_eq!(refused.error_category, "chat_message_unknown");
     chat.fork("s", to("empty").at(0)).await.unwrap();
     let refused = chat.regenerate("empty", None, None).await.unwrap_err();
@@ -409,8 +409,8 @@ async fn a_fork_is_one_commit_that_copies_a_row_for_each_message_and_binds_none(
     assert!(bound.iter().all(|it| *it < 512), "{bound:?}");
 }
 
-fn picture(name: &str) -> Blob {
-    Blob { digest: format!("digest-{name}"), media_type: "image/png".to_owned(), bytes: vec![1, 2, 3] }
+fn picture(name: &str) -> StoredBlob {
+    StoredBlob { digest: format!("digest-{name}"), media_type: "image/png".to_owned(), bytes: vec![1, 2, 3] }
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::{Batch, BoxFuture, Error, Journal, Layer, MemoryStore, Put, Result, Upkeep};
+use singletree_durable::{
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MemoryStore, Result, RowMutation,
+};
 use singletree_harness::{CreateOptions, SendOptions};
 use tokio::sync::oneshot;
 
@@ -44,12 +46,12 @@ impl HeldStore {
     }
 }
 
-impl Layer for HeldStore {
+impl JournalLayer for HeldStore {
     fn journal(&self) -> &dyn Journal {
         &self.store
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.store
     }
 
@@ -64,7 +66,7 @@ impl Layer for HeldStore {
 }
 
 fn begins_session(batch: &Batch) -> bool {
-    batch.puts.iter().any(|put| matches!(put, Put::Head(_)))
+    batch.puts.iter().any(|put| matches!(put, RowMutation::Head(_)))
 }
 
 // D25, INV-3: the session is read again because a commit failed, while the commit that makes it is on its way.

@@ -29,7 +29,8 @@ async fn a_turn_writes_the_same_bytes_at_any_length_of_history() {
     for durability in [Durability::Turn, Durability::Step] {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteStore::options(folder.path().join("s.db"));
-        let store = options.durability(singletree_store_sqlite::Durability::Normal).open().await.unwrap();
+        let store =
+            options.durability(singletree_store_sqlite::CommitDurability::Normal).open().await.unwrap();
         let log = Log::default();
         let graph = chain(say(say(Graph::builder(), &log, "one"), &log, "two"), &["one", "two"]);
         let chat = Chat::builder().agent(agent(&graph, durability)).open(store.clone()).unwrap();
@@ -66,10 +67,13 @@ async fn a_value_is_written_only_when_it_changes() {
         // {"role":"user","content":"m"} and {"role":"assistant","content":"x"}
         let bytes = len / 2 * (29 + 34);
         assert_eq!(field("messages").await, Some(FieldValue::List { generation: 0, len, bytes }));
-        assert_eq!(field("words").await, Some(FieldValue::Value(singletree_durable::Json::from_text("[]"))));
+        assert_eq!(
+            field("words").await,
+            Some(FieldValue::Value(singletree_durable::JsonDocument::from_text("[]")))
+        );
     }
     chat.send("s", user("m")).await;
-    let late = singletree_durable::Json::from_text("[\"late\"]");
+    let late = singletree_durable::JsonDocument::from_text("[\"late\"]");
     assert_eq!(field("words").await, Some(FieldValue::Value(late)));
     assert_eq!(plain(&Log::default()).warnings().len(), 0);
 }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use singletree_durable::{FailAt, Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
 use singletree_engine::{Ctx, Graph};
-use singletree_harness::{Bucket, Chat, ChatTurnOutcome, Durability, ErroredTurn, Limits, SendOptions};
+use singletree_harness::{
+    Chat, ChatTurnOutcome, Durability, ErroredTurn, FailureBucket, Limits, SendOptions,
+};
 use singletree_llm::ChatMessage;
 
 use crate::bench::{Door, Log, Talk, agent, category, chain, chat_of, history, key, plain, says, user};
@@ -26,7 +28,7 @@ fn waiting(door: &Door) -> Graph<Talk> {
 
 fn refused_for_now(errored: &ErroredTurn, category: &str) {
     let told = (errored.error_category.as_str(), errored.error_bucket, errored.retry_safe);
-    assert_eq!(told, (category, Bucket::RetryableTransient, true));
+    assert_eq!(told, (category, FailureBucket::RetryableTransient, true));
     assert!(errored.turn.is_none());
 }
 
@@ -66,7 +68,8 @@ async fn a_sweep_of_more_sessions_than_may_be_busy_waits_for_room() {
     for (swept, returned) in [(10, 5), (3, 3)] {
         let (store, graph) = (MemoryStore::new(), plain(&Log::default()));
         for n in 0..5 {
-            let dying = Arc::new(FailAt::new(Arc::new(store.clone()), 1, Land::After));
+            let dying =
+                Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 1, FailedWriteEffect::After));
             let limits = Limits { record_retry: Duration::from_millis(1), ..Limits::default() };
             let chat = chat_of(&graph).limits(limits).open_shared(dying.clone(), dying).unwrap();
             chat.submit(&format!("s{n}"), user("m"), SendOptions::new()).await.unwrap();

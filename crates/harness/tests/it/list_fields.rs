@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_durable::{Journal, JournalSessions, MemoryStore, SessionStore, Upkeep};
-use singletree_engine::{END, FieldSpec, Graph, Migrations, Reducer, Schema, Shape, Slot, Snapshot, Update};
+use singletree_durable::{Journal, JournalMaintenance, JournalSessions, MemoryStore, SessionStore};
+use singletree_engine::{
+    END, FieldContent, FieldShape, FieldSpec, Graph, Reducer, Snapshot, StateMigrations, StateSchema,
+    StateUpdate,
+};
 use singletree_harness::{Agent, Chat, Durability, MESSAGE_SHAPE};
 use singletree_store_sqlite::SqliteStore;
 
@@ -24,29 +27,31 @@ enum Log {
 
 /// An agent whose turns add a line to the log, if there is one.
 fn agent(version: usize, log: Log) -> Agent {
-    let field =
-        |name: &'static str, shape: Shape| FieldSpec::new(name, shape.list(), Slot::from_json(json!([])));
-    let mut declared = vec![field("messages", Shape::Record(MESSAGE_SHAPE.into())).reducer(Reducer::Append)];
+    let field = |name: &'static str, shape: FieldShape| {
+        FieldSpec::new(name, shape.list(), FieldContent::from_json(json!([])))
+    };
+    let mut declared =
+        vec![field("messages", FieldShape::Record(MESSAGE_SHAPE.into())).reducer(Reducer::Append)];
     match log {
-        Log::Rows => declared.push(field("log", Shape::Str).reducer(Reducer::Append)),
-        Log::Value => declared.push(field("log", Shape::Str)),
+        Log::Rows => declared.push(field("log", FieldShape::Str).reducer(Reducer::Append)),
+        Log::Value => declared.push(field("log", FieldShape::Str)),
         Log::Absent => {}
     }
-    let schema = Schema::new("talk", declared).with_version(version.to_string());
+    let schema = StateSchema::new("talk", declared).with_version(version.to_string());
     let graph = Graph::<Snapshot>::builder_with(schema)
         .node("say", move |_| async move {
             let said = json!([{"role": "assistant", "content": format!("from {version}")}]);
-            let said = Update::new().with("messages", Slot::from_json(said));
+            let said = StateUpdate::new().with("messages", FieldContent::from_json(said));
             Ok(match log {
                 Log::Absent => said,
                 Log::Rows | Log::Value => {
-                    said.with("log", Slot::from_json(json!([format!("line of {version}")])))
+                    said.with("log", FieldContent::from_json(json!([format!("line of {version}")])))
                 }
             })
         })
         .edge("say", END)
         .entry("say");
-    let mut migrations = Migrations::new();
+    let mut migrations = StateMigrations::new();
     for from in 1..version {
         migrations = migrations.with(from.to_string(), (from + 1).to_string(), move |mut state| {
             if from + 1 == version && log == Log::Absent {
@@ -67,7 +72,7 @@ async fn log<S: Journal + Clone + 'static>(store: &S) -> Option<Value> {
     record.state.get("log").map(|it| it.decode().unwrap())
 }
 
-async fn goes_on<S: Journal + Upkeep + Clone + 'static>(mut reopen: impl AsyncFnMut() -> S) {
+async fn goes_on<S: Journal + JournalMaintenance + Clone + 'static>(mut reopen: impl AsyncFnMut() -> S) {
     let versions =
         [Log::Rows, Log::Absent, Log::Rows, Log::Absent, Log::Absent, Log::Rows, Log::Value, Log::Rows];
     let mut said = Vec::new();

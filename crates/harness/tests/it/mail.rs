@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use singletree_durable::{FailAt, Journal, Land, MemoryStore, Read};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, Journal, JournalRead, MemoryStore};
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{
-    Answer, Chat, ChatBuilder, ChatEventKind, ChatTurnOutcome, Delivered, Durability, Limits, SignalAddress,
-    Turn, TurnId, WhileSuspended,
+    Answer, Chat, ChatBuilder, ChatEventKind, ChatTurnOutcome, Durability, Limits, SignalAddress,
+    SignalDelivery, Turn, TurnId, WhileSuspended,
 };
 use tokio::sync::Barrier;
 
@@ -65,8 +65,8 @@ async fn kept_under_a_sky() -> (Sky, Door, Chat, Turn) {
     (sky, door, chat, first)
 }
 
-async fn resumed(delivered: Delivered) -> (TurnId, String) {
-    let Delivered::Resumed(turn) = delivered else { panic!("{delivered:?}") };
+async fn resumed(delivered: SignalDelivery) -> (TurnId, String) {
+    let SignalDelivery::Resumed(turn) = delivered else { panic!("{delivered:?}") };
     (turn.id().clone(), line(turn.outcome().await.as_ref()))
 }
 
@@ -87,7 +87,7 @@ async fn a_signal_that_comes_early_resumes_what_waits_for_it_later() {
     let first = begin(&chat, &door).await;
     let behind = chat.submit("s", user("n"), key("n")).await.unwrap();
     let delivered = chat.signal(at("s", "ok"), approve(true).from("bank")).await.unwrap();
-    assert!(matches!(delivered, Delivered::Kept { .. }), "{delivered:?}");
+    assert!(matches!(delivered, SignalDelivery::Kept { .. }), "{delivered:?}");
     let mail = chat.mailbox("s").await.unwrap();
     assert_eq!((mail[0].signal.as_str(), mail[0].from.as_deref(), mail.len()), ("ok", Some("bank"), 1));
     assert_eq!(mail[0].payload, fields(&[("approved", json!(true))]));
@@ -101,7 +101,7 @@ async fn a_signal_that_comes_early_resumes_what_waits_for_it_later() {
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done", "u:n", "a:ask"]);
     assert_eq!(kept(&chat).await, Vec::<String>::new());
     // Who answered and when is recorded.
-    let waits = store.waits(&singletree_durable::WaitQuery::Signal(name("s"), "ok".into())).await.unwrap();
+    let waits = store.waits(&singletree_durable::WaitRowQuery::Signal(name("s"), "ok".into())).await.unwrap();
     assert_eq!(waits[0].1.answered_by.as_deref(), Some("bank"));
     assert!(waits[0].1.ended_at.is_some());
     check_rows(&store, "s").await;
@@ -115,7 +115,7 @@ async fn a_signal_that_comes_again_gets_the_same_answer_and_another_one_is_a_con
     let first = begin(&chat, &door).await;
     let mut told = Vec::new();
     for _ in 0..2 {
-        let Delivered::Kept { until } = chat.signal(at("s", "ok"), approve(true)).await.unwrap() else {
+        let SignalDelivery::Kept { until } = chat.signal(at("s", "ok"), approve(true)).await.unwrap() else {
             panic!()
         };
         told.push(until);
@@ -194,7 +194,7 @@ async fn a_mailbox_is_bounded_in_number_bytes_and_age() {
     assert_eq!(kept(&chat).await, Vec::<String>::new());
     // An expired signal conflicts with nothing and fills nothing up.
     let later = chat.signal(at("s", "pay-2"), approve(false)).await.unwrap();
-    assert!(matches!(later, Delivered::Kept { .. }));
+    assert!(matches!(later, SignalDelivery::Kept { .. }));
     assert_eq!(store.mail(&name("s")).await.unwrap().len(), 1);
 }
 
@@ -241,7 +241,7 @@ async fn a_signal_that_looked_before_the_suspension_landed_is_told_of_the_confli
     sky.delay();
     door.open();
     sky.holds(1).await;
-    sky.linger(Read::Waits);
+    sky.linger(JournalRead::Waits);
     let mut other = std::pin::pin!(chat.signal(at("s", "ok"), approve(false)));
     assert!(other.as_mut().now_or_never().is_none());
     sky.release();
@@ -359,9 +359,9 @@ async fn an_early_signal_is_kept_and_taken_wherever_the_process_dies() {
     let mut reached = 0;
     for n in 1.. {
         let mut fired = false;
-        for land in [Land::Before, Land::After] {
+        for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
             let (store, log) = (MemoryStore::new(), Log::default());
-            let failing = Arc::new(FailAt::new(Arc::new(store.clone()), n, land));
+            let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
             let doors = [Door::shut(), Door::shut()];
             let build = |door| early(&held(&log, door, Signal::new("ok")), WhileSuspended::Queue);
             let dying = build(&doors[0]).open_shared(failing.clone(), failing.clone()).unwrap();
@@ -423,8 +423,8 @@ async fn of_a_signal_and_the_suspension_on_it_either_may_come_first() {
         barrier.wait().await;
         door.open();
         match signalled.await.unwrap() {
-            Delivered::Kept { .. } => early_ones += 1,
-            Delivered::Resumed(_) => in_time += 1,
+            SignalDelivery::Kept { .. } => early_ones += 1,
+            SignalDelivery::Resumed(_) => in_time += 1,
         }
         turn.outcome().await;
         let (_, told) = resumed(chat.signal(at("s", "ok"), approve(true)).await.unwrap()).await;
@@ -439,7 +439,7 @@ async fn of_a_signal_and_the_suspension_on_it_either_may_come_first() {
 // D20: a signal whose record failed is not said to be kept; the same again is.
 #[tokio::test]
 async fn a_signal_that_cannot_be_kept_is_refused_and_may_come_again() {
-    for land in [Land::Before, Land::After] {
+    for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
         let (sky, door) = (crate::sky::Sky::over(MemoryStore::new()), Door::shut());
         let graph = held(&Log::default(), &door, Signal::new("ok"));
         let chat = early(&graph, WhileSuspended::Queue).open(sky.clone()).unwrap();

@@ -3,41 +3,41 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_durable::{FieldValue, Journal, MemoryStore, Upkeep};
+use singletree_durable::{FieldValue, Journal, JournalMaintenance, MemoryStore};
 use singletree_engine::{
-    Ctx, END, FieldSpec, Graph, GraphBuilder, Migrations, NodeResult, Reducer, Schema, SessionShape, Shape,
-    Signal, Slot, Snapshot, Update,
+    Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder, NodeResult, Reducer, SessionShape,
+    Signal, Snapshot, StateMigrations, StateSchema, StateUpdate,
 };
 use singletree_harness::{
-    Agent, Answer, Chat, Durability, Harness, HarnessOutcome, Inbound, MESSAGE_SHAPE, MemoryCoordinator,
-    SignalArrival,
+    Agent, Answer, Chat, Durability, Harness, HarnessOutcome, InboundRequest, MESSAGE_SHAPE,
+    MemoryCoordinator, SignalArrival,
 };
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{Door, at, category, check_rows, fields, history, key, line, name, user};
 use crate::doctor::sound;
 
-fn says(text: &str) -> Update {
+fn says(text: &str) -> StateUpdate {
     let said = json!([{"role": "assistant", "content": text}]);
-    Update::new().with("messages", Slot::from_json(said))
+    StateUpdate::new().with("messages", FieldContent::from_json(said))
 }
 
-fn field(name: &'static str, shape: Shape, default: serde_json::Value) -> FieldSpec {
-    FieldSpec::new(name, shape, Slot::from_json(default))
+fn field(name: &'static str, shape: FieldShape, default: serde_json::Value) -> FieldSpec {
+    FieldSpec::new(name, shape, FieldContent::from_json(default))
 }
 
 /// A schema of this version: the history, and a number under this name.
-fn schema(version: &str, number: &'static str) -> Schema {
-    let messages = field("messages", Shape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
-    let number = field(number, Shape::Int, json!(0));
-    let topic = field("topic", Shape::Str, json!("none"));
-    Schema::new("talk", vec![messages.reducer(Reducer::Append), number, topic]).with_version(version)
+fn schema(version: &str, number: &'static str) -> StateSchema {
+    let messages = field("messages", FieldShape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
+    let number = field(number, FieldShape::Int, json!(0));
+    let topic = field("topic", FieldShape::Str, json!("none"));
+    StateSchema::new("talk", vec![messages.reducer(Reducer::Append), number, topic]).with_version(version)
 }
 
 /// ask -> gate (suspends) -> tell, which says the number.
 fn asking(version: &str, number: &'static str) -> GraphBuilder<Snapshot> {
     Graph::<Snapshot>::builder_with(schema(version, number))
-        .node("ask", move |_| async move { Ok(says("ask").with(number, Slot::from_json(json!(7)))) })
+        .node("ask", move |_| async move { Ok(says("ask").with(number, FieldContent::from_json(json!(7)))) })
         .node("gate", |cx: Ctx<Snapshot>| async move { cx.suspend(Signal::new("ok")).await })
         .node("tell", move |cx: Ctx<Snapshot>| async move {
             let told = |name| cx.state().get(name).unwrap().to_json().unwrap();
@@ -54,8 +54,8 @@ fn agent(graph: GraphBuilder<Snapshot>) -> Agent {
     Agent::new("a", &graph.compile().unwrap()).durability(Durability::Step)
 }
 
-fn renames() -> Migrations {
-    Migrations::new().with("1", "2", |mut state| {
+fn renames() -> StateMigrations {
+    StateMigrations::new().with("1", "2", |mut state| {
         let old = state.remove("old").ok_or("nothing to rename")?;
         state.insert("new".into(), old);
         Ok(state)
@@ -66,7 +66,7 @@ fn topic(text: &str) -> Answer {
     Answer::new(fields(&[("topic", json!(text))]))
 }
 
-async fn paused_under_the_old<S: Journal + Upkeep + Clone + 'static>(store: &S) {
+async fn paused_under_the_old<S: Journal + JournalMaintenance + Clone + 'static>(store: &S) {
     let chat = Chat::builder().agent(agent(asking("1", "old"))).open(store.clone()).unwrap();
     assert_eq!(line(&chat.send("s", user("m")).await), "suspended 3.1 ok [a:ask]");
 }
@@ -82,7 +82,7 @@ async fn stored(store: &impl Journal) -> (String, Vec<String>, u64) {
     (row.head.schema_version, names, generation.unwrap())
 }
 
-async fn answered_under_the_new<S: Journal + Upkeep + Clone + 'static>(store: &S) {
+async fn answered_under_the_new<S: Journal + JournalMaintenance + Clone + 'static>(store: &S) {
     let new = agent(asking("2", "new")).session_migrations(renames());
     let chat = Chat::builder().agent(new).open(store.clone()).unwrap();
     let turn = chat.answer(at("s", "ok"), topic("t")).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_wait_in_a_file_is_answered_under_the_new_agent() {
 #[tokio::test]
 async fn a_migration_that_fails_leaves_the_wait_as_it_is() {
     let same = |state| Ok(state);
-    let none = Migrations::new;
+    let none = StateMigrations::new;
     let cases = [
         (none(), "checkpoint_state_migration_missing"),
         (none().with("1", "2", |_| Err("no".into())), "checkpoint_state_migration_failed"),
@@ -187,7 +187,10 @@ async fn a_turn_that_died_under_the_old_agent_goes_on_under_the_new_one() {
     let (store, door) = (MemoryStore::new(), Door::shut());
     let stuck = |version: &str, number: &'static str, door: Door| {
         Graph::<Snapshot>::builder_with(schema(version, number))
-            .node("ask", move |_| async move { Ok(says("ask").with(number, Slot::from_json(json!(7)))) })
+            .node(
+                "ask",
+                move |_| async move { Ok(says("ask").with(number, FieldContent::from_json(json!(7)))) },
+            )
             .node("tell", move |cx: Ctx<Snapshot>| {
                 let door = door.clone();
                 async move {
@@ -224,9 +227,9 @@ async fn a_signal_waits_for_a_graph_that_can_take_its_state() {
         let graph = graph.paused_store(paused.clone()).compile().unwrap();
         Harness::stateless(graph).coordinator(coordinator.clone()).build()
     };
-    let begun = harness(asking("1", "old")).handle(Inbound::message(fields(&[]))).await;
+    let begun = harness(asking("1", "old")).handle(InboundRequest::message(fields(&[]))).await;
     assert!(matches!(begun.outcome, HarnessOutcome::Suspended(_)), "{:?}", begun.outcome);
-    let signal = || Inbound::signal(SignalArrival::of_signal("ok", fields(&[("topic", json!("t"))])));
+    let signal = || InboundRequest::signal(SignalArrival::of_signal("ok", fields(&[("topic", json!("t"))])));
     let refused = harness(asking("2", "new")).handle(signal()).await;
     let HarnessOutcome::Errored(failure) = refused.outcome else { panic!("{:?}", refused.outcome) };
     assert_eq!(failure.category, "checkpoint_state_migration_missing");

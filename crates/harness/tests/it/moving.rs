@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    Error as StoreError, Expected, JournalSessions, Json, MemoryStore, SessionFilter, SessionRecord,
-    SessionStore, TenantId, Timestamp,
+    Error as StoreError, ExpectedVersion, JournalSessions, JsonDocument, MemoryStore, SessionFilter,
+    SessionRecord, SessionStore, TenantId, Timestamp,
 };
 use singletree_engine::Signal;
 use singletree_store_sqlite::SqliteStore;
@@ -18,7 +18,8 @@ use crate::doctor::sound;
 
 fn record(messages: Value) -> SessionRecord {
     let state = json!({"messages": messages, "notes": ["kept"], "words": [], "count": 3, "approved": false});
-    let state = state.as_object().unwrap().iter().map(|(name, value)| (name.clone(), Json::from(value)));
+    let state =
+        state.as_object().unwrap().iter().map(|(name, value)| (name.clone(), JsonDocument::from(value)));
     SessionRecord {
         schema_version: "unversioned".into(),
         state: state.collect(),
@@ -39,7 +40,7 @@ async fn sessions_of_another_store_go_on_in_a_chat() {
     let said =
         |text: &str| json!([{"role": "user", "content": text}, {"role": "assistant", "content": "yes"}]);
     for session in ["a", "b"] {
-        other.save(&name(session), &record(said(session)), Expected::Absent).await.unwrap();
+        other.save(&name(session), &record(said(session)), ExpectedVersion::Absent).await.unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
@@ -48,7 +49,7 @@ async fn sessions_of_another_store_go_on_in_a_chat() {
     let tenant = TenantId::single();
     for found in other.list(&tenant, &SessionFilter::default()).await.unwrap() {
         let (record, _) = other.load(&found.key).await.unwrap().unwrap();
-        own.save(&found.key, &record, Expected::Absent).await.unwrap();
+        own.save(&found.key, &record, ExpectedVersion::Absent).await.unwrap();
     }
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     for session in ["a", "b"] {
@@ -71,7 +72,7 @@ async fn a_waiting_session_is_read_but_not_overwritten_from_outside() {
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap();
     assert_eq!(category(chat.send("s", user("m")).await), "suspended");
     assert_eq!(field(&own, "s", "messages").await.as_array().unwrap().len(), 2);
-    let error = own.save(&name("s"), &record(json!([])), Expected::Any).await.unwrap_err();
+    let error = own.save(&name("s"), &record(json!([])), ExpectedVersion::Any).await.unwrap_err();
     assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
     let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");

@@ -4,14 +4,14 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_durable::{Batch, Head, Journal, MemoryStore, Put, TenantId};
+use singletree_durable::{Batch, Journal, MemoryStore, RowMutation, SessionHead, TenantId};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Agent, COMMAND, Chat, ChatTurnOutcome, ForkOptions, Messages, Narrator, PromptPolicy, SendOptions,
+    Agent, COMMAND, Chat, ChatTurnOutcome, ForkOptions, Messages, Narrator, SendOptions, TurnPromptPolicy,
 };
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
-use singletree_narration::{Locale, Narration, NarrationSink, Whose};
+use singletree_narration::{Locale, NarrationMessage, NarrationOwner, NarrationSink};
 
 use crate::bench::{
     Log, Talk, TokioClock, approve, asking, at, category, chat_of, history, name, plain, user,
@@ -19,25 +19,25 @@ use crate::bench::{
 
 /// The calls that a sink received: narration with its session, or that a session is forgotten.
 #[derive(Debug, Default)]
-struct Told(Mutex<Vec<(String, Option<Narration>)>>);
+struct Told(Mutex<Vec<(String, Option<NarrationMessage>)>>);
 
-fn about(whose: Whose<'_>) -> String {
+fn about(whose: NarrationOwner<'_>) -> String {
     format!("{}/{}", whose.tenant, whose.session)
 }
 
 impl NarrationSink for Told {
-    fn emit(&self, whose: Whose<'_>, narration: Narration) {
+    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
         self.0.lock().unwrap().push((about(whose), Some(narration)));
     }
 
-    fn forget(&self, whose: Whose<'_>) {
+    fn forget(&self, whose: NarrationOwner<'_>) {
         self.0.lock().unwrap().push((about(whose), None));
     }
 }
 
 impl Told {
     fn lines(&self) -> Vec<String> {
-        let line = |(whose, said): &(String, Option<Narration>)| match said {
+        let line = |(whose, said): &(String, Option<NarrationMessage>)| match said {
             Some(it) => format!("{whose} {} {}: {}", it.role.as_str(), it.kind.as_str(), it.content),
             None => format!("{whose} forgotten"),
         };
@@ -151,7 +151,7 @@ struct Commanded {
 /// A graph that says its current command, and why.
 fn commanded() -> Graph<Commanded> {
     let node = |cx: Ctx<Commanded>| async move {
-        let policy = cx.extension::<PromptPolicy>().map(|it| it.to_string());
+        let policy = cx.extension::<TurnPromptPolicy>().map(|it| it.to_string());
         cx.extension::<Narrator>().unwrap().rationale("  Because.\n");
         cx.extension::<Narrator>().unwrap().rationale(" ");
         let said = json!([policy, cx.state().current_command]).to_string();
@@ -175,7 +175,7 @@ async fn a_command_stands_in_the_state_of_its_turn_and_a_conversation_has_none()
     };
     let store = MemoryStore::new();
     let chat = open(store.clone());
-    let options = SendOptions::new().policy(PromptPolicy::Command);
+    let options = SendOptions::new().policy(TurnPromptPolicy::Command);
     chat.send_with("s", user("one"), options.clone()).await;
     assert_eq!(last(&chat).await, json!(["command", "one"]));
     let said = ["default/s user status: one", "default/s agent explanation: Because."];
@@ -195,7 +195,7 @@ async fn a_command_stands_in_the_state_of_its_turn_and_a_conversation_has_none()
 async fn the_same_key_under_another_policy_is_another_message() {
     let chat = Chat::builder().agent(Agent::new("a", &commanded())).open(MemoryStore::new()).unwrap();
     let key = || SendOptions::new().key("k");
-    let command = || key().policy(PromptPolicy::Command);
+    let command = || key().policy(TurnPromptPolicy::Command);
     let first = chat.send_with("s", user("one"), command()).await;
     assert_eq!(category(chat.send_with("s", user("one"), key()).await), "chat_idempotency_conflict");
     let again = chat.send_with("s", user("one"), command()).await;
@@ -205,7 +205,7 @@ async fn the_same_key_under_another_policy_is_another_message() {
 #[tokio::test]
 async fn an_agent_that_takes_no_commands_refuses_them_and_nothing_is_stored() {
     let (chat, told) = open(&plain(&Log::default()), &MemoryStore::new(), Locale::English);
-    let options = SendOptions::new().policy(PromptPolicy::Command);
+    let options = SendOptions::new().policy(TurnPromptPolicy::Command);
     let ChatTurnOutcome::Errored(refused) = chat.send_with("s", user("m"), options).await else {
         panic!("it is refused")
     };
@@ -226,7 +226,7 @@ async fn a_session_whose_policy_nobody_can_read_answers_nothing() {
     let head = store.session(&name("s")).await.unwrap().unwrap().head;
     let store = store.reopen();
     let mut batch = Batch::new(name("s"), store.fence());
-    batch.put(Put::Head(Head { prompt_policy: "later".into(), ..head }));
+    batch.put(RowMutation::Head(SessionHead { prompt_policy: "later".into(), ..head }));
     store.apply(batch).await.unwrap();
     let chat = Chat::builder().agent(Agent::new("a", &commanded())).open(store).unwrap();
     assert_eq!(category(chat.send("s", user("two")).await), "store_corrupt");

@@ -4,22 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::{Document, Documents, FailAt, Journal, Land, MemoryStore, TenantId};
+use singletree_durable::{
+    DocumentStore, FailedWriteEffect, FaultInjectingStore, Journal, MemoryStore, StoredDocument, TenantId,
+};
 use singletree_engine::Signal;
 use singletree_harness::{
-    Chat, ChatBuilder, CreateOptions, Durability, Heard, Notice, NoticeType, Notices, Retention, SendOptions,
+    Chat, ChatBuilder, CreateOptions, Durability, Notice, NoticeDelivery, NoticeSettings, NoticeType,
+    Retention, SendOptions,
 };
 
 use crate::bench::{
     Log, TokioClock, agent, approve, asking, at, calling, category, chat_of, name, plain, user,
 };
 
-async fn written(store: &impl Documents, tenant: &TenantId) -> Vec<Document> {
+async fn written(store: &impl DocumentStore, tenant: &TenantId) -> Vec<StoredDocument> {
     store.documents(tenant, Notice::KIND, None, 100).await.unwrap()
 }
 
 /// Returns the bodies of the notices, but for their ids.
-async fn said(store: &impl Documents) -> Vec<Value> {
+async fn said(store: &impl DocumentStore) -> Vec<Value> {
     let documents = written(store, &TenantId::single()).await;
     let said = documents.iter().map(|it| {
         let mut body: Value = it.body.decode().unwrap();
@@ -32,7 +35,7 @@ async fn said(store: &impl Documents) -> Vec<Value> {
 }
 
 fn noticing(builder: ChatBuilder, types: impl IntoIterator<Item = NoticeType>) -> ChatBuilder {
-    builder.notices(Notices::new().of(TenantId::single(), types)).clock(TokioClock::new())
+    builder.notices(NoticeSettings::new().of(TenantId::single(), types)).clock(TokioClock::new())
 }
 
 fn approval() -> Signal {
@@ -60,7 +63,7 @@ async fn what_waits_and_how_it_ended_is_noticed_without_what_was_said() {
         "deadline": 1_060_000,
     });
     assert_eq!(said(&store).await, std::slice::from_ref(&suspended));
-    let Some(Heard::Notice(heard)) = hearing.next().await else { panic!("it is heard") };
+    let Some(NoticeDelivery::Notice(heard)) = hearing.next().await else { panic!("it is heard") };
     assert_eq!(*heard, Notice::read(&written(&store, &TenantId::single()).await[0]).unwrap());
     // Near deadlines are listed for the component that tells of them.
     let near = chat.deadlines(None, 9).await.unwrap();
@@ -148,9 +151,9 @@ async fn there_is_a_notice_if_and_only_if_there_is_what_it_tells_of() {
     let graph = asking(&Log::default(), Signal::new("ok"));
     for n in 1.. {
         let mut fired = false;
-        for land in [Land::Before, Land::After] {
+        for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
             let store = MemoryStore::new();
-            let failing = Arc::new(FailAt::new(Arc::new(store.clone()), n, land));
+            let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
             let chat = noticing(chat_of(&graph), NoticeType::ALL);
             let chat = chat.open_shared(failing.clone(), failing.clone()).unwrap();
             let talking = async {

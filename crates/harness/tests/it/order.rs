@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Journal, MemoryStore, TurnQuery};
+use singletree_durable::{Journal, MemoryStore, TurnRowQuery};
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, Limits};
 use singletree_llm::ChatMessage;
@@ -36,7 +36,7 @@ async fn crowd(chat: Chat, journal: &dyn Journal) {
         assert!(told.ends_with(&format!("[a:m{n}]")), "{told}");
     }
     // The order of acceptance is the order of the turns' rows.
-    let turns = journal.turns(&name("s"), &TurnQuery::From { no: 0, limit: 100 }).await.unwrap();
+    let turns = journal.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 100 }).await.unwrap();
     let mut accepted = Vec::new();
     for turn in &turns {
         let no = turn.message.unwrap();

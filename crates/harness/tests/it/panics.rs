@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::{BoxError, BoxFuture};
 use singletree_engine::{
-    Backoff, Branch, Branches, Check, Ctx, CustomReducer, END, Event, FieldSpec, Graph, GraphBuilder,
-    Migrations, Next, NodeError, NodeResult, Observer, Projection, Reducer, ReducerFault, Retry, Schema,
-    Shape, Signal, Slot, Snapshot, Update, around,
+    Branch, Branches, Ctx, CustomReducer, END, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder,
+    GraphEvent, Next, NodeError, NodeResult, Observer, Projection, Reducer, ReducerFault, Retry,
+    RetryBackoff, Signal, Snapshot, StateMigrations, StateSchema, StateUpdate, ValueCheck, around,
 };
 use singletree_harness::{Agent, Chat, Durability, MESSAGE_SHAPE, SendOptions};
 use singletree_store_sqlite::SqliteStore;
@@ -36,22 +36,22 @@ impl Nerves {
 type Builder = GraphBuilder<Snapshot>;
 type Body = Box<dyn Fn(Ctx<Snapshot>) -> BoxFuture<'static, NodeResult<Snapshot>> + Send + Sync>;
 
-fn says(text: &str) -> Update {
-    Update::new().with_json("messages", json!([{"role": "assistant", "content": text}]))
+fn says(text: &str) -> StateUpdate {
+    StateUpdate::new().with_json("messages", json!([{"role": "assistant", "content": text}]))
 }
 
-fn field(name: &'static str, shape: Shape, default: serde_json::Value) -> FieldSpec {
-    FieldSpec::new(name, shape, Slot::from_json(default))
+fn field(name: &'static str, shape: FieldShape, default: serde_json::Value) -> FieldSpec {
+    FieldSpec::new(name, shape, FieldContent::from_json(default))
 }
 
-fn schema(special: FieldSpec) -> Schema {
-    let messages = field("messages", Shape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
-    let approved = field("approved", Shape::Bool, json!(false));
-    Schema::new("talk", vec![messages.reducer(Reducer::Append), approved, special])
+fn schema(special: FieldSpec) -> StateSchema {
+    let messages = field("messages", FieldShape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
+    let approved = field("approved", FieldShape::Bool, json!(false));
+    StateSchema::new("talk", vec![messages.reducer(Reducer::Append), approved, special])
 }
 
 fn plain_field() -> FieldSpec {
-    field("special", Shape::Any.list(), json!([])).reducer(Reducer::Append)
+    field("special", FieldShape::Any.list(), json!([])).reducer(Reducer::Append)
 }
 
 /// A graph that says a word, and then has a node "a", which is given.
@@ -78,7 +78,7 @@ fn around_failing(retry: impl FnOnce(Retry) -> Retry) -> Builder {
         let failed = || NodeError::new("down").with_category("provider_unavailable");
         ready(if first.swap(false, Ordering::Relaxed) { Err(failed()) } else { Ok(says("end")) })
     };
-    let retry = retry(Retry::new().backoff(Backoff::Constant(Duration::ZERO)));
+    let retry = retry(Retry::new().backoff(RetryBackoff::Constant(Duration::ZERO)));
     then(plain_field(), |it| it.node("a", body).node_middleware("a", retry).edge("a", END))
 }
 
@@ -98,12 +98,12 @@ fn wrapped(before: bool, nerves: Nerves) -> Builder {
 }
 
 fn inner(nerves: Nerves) -> Graph<Snapshot> {
-    let out = field("out", Shape::Int, json!(0));
+    let out = field("out", FieldShape::Int, json!(0));
     let work = move |_: Ctx<Snapshot>| {
         nerves.test();
-        ready(NodeResult::<Snapshot>::Ok(Update::new().with_json("out", json!(7))))
+        ready(NodeResult::<Snapshot>::Ok(StateUpdate::new().with_json("out", json!(7))))
     };
-    let builder = Graph::<Snapshot>::builder_with(Schema::new("inner", vec![out])).node("work", work);
+    let builder = Graph::<Snapshot>::builder_with(StateSchema::new("inner", vec![out])).node("work", work);
     builder.edge("work", END).entry("work").compile().unwrap()
 }
 
@@ -113,7 +113,7 @@ impl CustomReducer for Custom {
     fn name(&self) -> &'static str {
         "custom"
     }
-    fn reduce(&self, _: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+    fn reduce(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         self.0.test();
         Ok(update)
     }
@@ -166,7 +166,7 @@ const STEPS: &[Case] = &[
     Case {
         name: "a reducer",
         build: |nerves| {
-            let special = field("special", Shape::Any.list(), json!([]));
+            let special = field("special", FieldShape::Any.list(), json!([]));
             let special = special.reducer(Reducer::Custom(Arc::new(Custom(nerves))));
             then(special, |it| it.node("a", fine).edge("a", END))
         },
@@ -175,7 +175,7 @@ const STEPS: &[Case] = &[
     Case {
         name: "the check of a field",
         build: |nerves| {
-            let check: Check = Arc::new(move |_| {
+            let check: ValueCheck = Arc::new(move |_| {
                 nerves.test();
                 Ok(())
             });
@@ -346,15 +346,15 @@ async fn a_migration_that_panics_leaves_its_session_as_it_was() {
         let schema = schema(plain_field()).with_version(version);
         Graph::<Snapshot>::builder_with(schema).node("a", fine).edge("a", END).entry("a")
     };
-    let open = async |graph: Builder, migrations: Migrations| {
+    let open = async |graph: Builder, migrations: StateMigrations| {
         let store = SqliteStore::open(&path).await.unwrap();
         let agent = agent("a", graph).session_migrations(migrations);
         (Chat::builder().agent(agent).open(store.clone()).unwrap(), store)
     };
-    let (chat, _store) = open(versioned("1"), Migrations::new()).await;
+    let (chat, _store) = open(versioned("1"), StateMigrations::new()).await;
     assert_eq!(category(chat.send("s", user("one")).await), "completed");
     drop((chat, _store));
-    let panicking = Migrations::new().with("1", "2", |_| panic!("bang"));
+    let panicking = StateMigrations::new().with("1", "2", |_| panic!("bang"));
     let (chat, store) = open(versioned("2"), panicking).await;
     for _ in 0..2 {
         let outcome = chat.send("s", user("lost")).await;
@@ -363,7 +363,7 @@ async fn a_migration_that_panics_leaves_its_session_as_it_was() {
     assert_eq!(category(chat.send("new", user("one")).await), "completed");
     check_rows(&store, "s").await;
     drop((chat, store));
-    let (chat, store) = open(versioned("2"), Migrations::new().with("1", "2", Ok)).await;
+    let (chat, store) = open(versioned("2"), StateMigrations::new().with("1", "2", Ok)).await;
     assert_eq!(category(chat.send("s", user("two")).await), "completed");
     assert_eq!(history(&chat, "s").await, ["u:one", "a:end", "u:two", "a:end"]);
     drop((chat, store));
@@ -373,7 +373,7 @@ async fn a_migration_that_panics_leaves_its_session_as_it_was() {
 struct Nervous;
 
 impl Observer for Nervous {
-    fn observe<'a>(&'a self, _: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         panic!("bang")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use singletree_durable::{Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, MemoryStore};
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SendOptions};
 
@@ -24,7 +24,7 @@ async fn a_finished_reply_is_recorded_when_the_store_works_again() {
     for durability in [Durability::Turn, Durability::Step] {
         let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
         let chat = Chat::builder().agent(agent(&plain(&log), durability)).open(sky.clone()).unwrap();
-        sky.fail(2, 10_000, Land::Before);
+        sky.fail(2, 10_000, FailedWriteEffect::Before);
         let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
         assert!(unrecorded(turn.outcome().await.as_ref()), "{durability:?}");
         // Longer than any budget of the turn: it has ended, and only waits to be recorded.
@@ -45,7 +45,7 @@ async fn a_finished_reply_is_recorded_when_the_store_works_again() {
 // D38: one failure is bridged: nobody hears of it.
 #[tokio::test(start_paused = true)]
 async fn an_end_whose_first_commit_fails_is_told_as_it_ended() {
-    for (write, land) in [(2, Land::Before), (2, Land::After)] {
+    for (write, land) in [(2, FailedWriteEffect::Before), (2, FailedWriteEffect::After)] {
         let sky = Sky::over(MemoryStore::new());
         let agent = agent(&plain(&Log::default()), Durability::Turn);
         let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
@@ -67,7 +67,7 @@ async fn a_suspension_is_recorded_when_the_store_works_again() {
         if early {
             chat.signal(at("s", "ok"), approve(true)).await.unwrap();
         }
-        sky.fail(2, 5, Land::Before);
+        sky.fail(2, 5, FailedWriteEffect::Before);
         let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
         assert!(unrecorded(turn.outcome().await.as_ref()), "early: {early}");
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -88,7 +88,7 @@ async fn the_end_of_an_answered_turn_is_told_and_recorded_when_the_store_works_a
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
     assert_eq!(chat.send("s", user("m")).await.as_str(), "suspended");
     // The claim lands, the end does not.
-    sky.fail(2, 10_000, Land::Before);
+    sky.fail(2, 10_000, FailedWriteEffect::Before);
     let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     let told = tokio::time::timeout(Duration::from_secs(60), turn.outcome()).await;
     assert!(unrecorded(told.expect("it is told").as_ref()));

@@ -1,6 +1,6 @@
 //! A request that is refused before acceptance leaves nothing (harness-chat §3.1, §5.1, D3).
 
-use singletree_durable::{Journal, MemoryStore, TurnQuery};
+use singletree_durable::{Journal, MemoryStore, TurnRowQuery};
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, ChatTurnOutcome, Limits, SendOptions};
 use singletree_llm::{ChatMessage, ToolCall};
@@ -44,7 +44,7 @@ async fn nothing_is_read_or_written_before_the_input_is_known_to_be_valid() {
 }
 
 async fn turns(store: &MemoryStore) -> usize {
-    store.turns(&name("s"), &TurnQuery::From { no: 0, limit: 100 }).await.unwrap().len()
+    store.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 100 }).await.unwrap().len()
 }
 
 // INV-12

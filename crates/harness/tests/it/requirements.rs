@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use singletree_durable::{
-    Batch, BoxFuture, FieldRow, FieldValue, Head, Journal, Json, Land, Layer, MemoryStore, Put, Read,
-    Require, Result, SessionKey, TurnKind, TurnStatus, Upkeep, WaitQuery, WaitStatus,
+    Batch, BatchPrecondition, BoxFuture, FailedWriteEffect, FieldRow, FieldValue, Journal, JournalLayer,
+    JournalMaintenance, JournalRead, JsonDocument, MemoryStore, Result, RowMutation, SessionHead, SessionKey,
+    StoredTurnKind, StoredTurnStatus, StoredWaitStatus, WaitRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Item, NodeError, Signal};
 use singletree_harness::{Chat, Durability, ForkOptions};
@@ -56,12 +57,12 @@ impl Checked {
     }
 }
 
-impl Layer for Checked {
+impl JournalLayer for Checked {
     fn journal(&self) -> &dyn Journal {
         &self.sky
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.sky
     }
 
@@ -74,7 +75,7 @@ impl Layer for Checked {
             }
         }
         for put in &batch.puts {
-            if let Put::Event(row) = put
+            if let RowMutation::Event(row) = put
                 && !self.given.lock().unwrap().insert((batch.key.clone(), row.seq))
             {
                 seen.missing.push(format!("event number {} was given twice", row.seq));
@@ -87,56 +88,61 @@ impl Layer for Checked {
 
 /// Returns for each put that is decided on something whether the batch requires that.
 fn required(batch: &Batch) -> Vec<(&'static str, bool)> {
-    let has = |it: Require| batch.requires.contains(&it);
-    let is_open = |no| has(Require::Turn { no, status: TurnStatus::Accepted });
-    let is_pending = |no| has(Require::Wait { no, status: WaitStatus::Pending });
+    let has = |it: BatchPrecondition| batch.requires.contains(&it);
+    let is_open = |no| has(BatchPrecondition::Turn { no, status: StoredTurnStatus::Accepted });
+    let is_pending = |no| has(BatchPrecondition::Wait { no, status: StoredWaitStatus::Pending });
     let tells = |no, kind: &str| {
-        batch.puts.iter().any(|it| matches!(it, Put::Event(row) if row.turn == no && row.kind == kind))
+        batch
+            .puts
+            .iter()
+            .any(|it| matches!(it, RowMutation::Event(row) if row.turn == no && row.kind == kind))
     };
     // An early signal ends its wait in the commit that makes it: there was nothing to require.
-    let suspends =
-        batch.puts.iter().any(|it| matches!(it, Put::Turn(row) if row.status == TurnStatus::Suspended));
+    let suspends = batch
+        .puts
+        .iter()
+        .any(|it| matches!(it, RowMutation::Turn(row) if row.status == StoredTurnStatus::Suspended));
     let mut rules = Vec::new();
     for put in &batch.puts {
         match put {
-            Put::Turn(row) if row.status == TurnStatus::Accepted => match row.kind {
-                TurnKind::Message if tells(row.no, "turn.accepted") => {
-                    rules.extend(row.key.clone().map(|it| ("key", has(Require::KeyFree(it)))));
+            RowMutation::Turn(row) if row.status == StoredTurnStatus::Accepted => match row.kind {
+                StoredTurnKind::Message if tells(row.no, "turn.accepted") => {
+                    rules.extend(row.key.clone().map(|it| ("key", has(BatchPrecondition::KeyFree(it)))));
                 }
-                TurnKind::Resume if tells(row.no, "signal.received") => {
+                StoredTurnKind::Resume if tells(row.no, "signal.received") => {
                     rules.extend((!suspends).then(|| ("resume", row.wait.is_some_and(is_pending))));
                 }
                 _ => rules.push(("taken over", is_open(row.no))),
             },
-            Put::Turn(row) if row.kind == TurnKind::Close => {
+            RowMutation::Turn(row) if row.kind == StoredTurnKind::Close => {
                 rules.push(("closed", row.wait.is_some_and(is_pending) || is_open(row.no)));
             }
-            Put::Turn(row) => rules.push((rule_of(row.status), is_open(row.no))),
-            Put::Wait(row) if row.status != WaitStatus::Pending && !suspends => {
+            RowMutation::Turn(row) => rules.push((rule_of(row.status), is_open(row.no))),
+            RowMutation::Wait(row) if row.status != StoredWaitStatus::Pending && !suspends => {
                 rules.push(("wait", is_pending(row.no)));
             }
-            Put::Head(head) => {
-                let before = head.version.checked_sub(1).map(Require::SessionVersion);
-                rules.push(("head", has(Require::SessionAbsent) || before.is_some_and(has)));
+            RowMutation::Head(head) => {
+                let before = head.version.checked_sub(1).map(BatchPrecondition::SessionVersion);
+                rules.push(("head", has(BatchPrecondition::SessionAbsent) || before.is_some_and(has)));
             }
-            Put::Inherit { from, .. } => {
-                let source = |it: &Require| matches!(it, Require::Source { session, .. } if session == from);
+            RowMutation::Inherit { from, .. } => {
+                let source = |it: &BatchPrecondition| matches!(it, BatchPrecondition::Source { session, .. } if session == from);
                 rules.push(("source", batch.requires.iter().any(source)));
             }
-            Put::Position(row) => rules.push(("position", is_open(row.turn))),
-            Put::Record(row) => rules.push(("record", is_open(row.turn))),
+            RowMutation::Position(row) => rules.push(("position", is_open(row.turn))),
+            RowMutation::Record(row) => rules.push(("record", is_open(row.turn))),
             _ => {}
         }
     }
     rules
 }
 
-fn rule_of(status: TurnStatus) -> &'static str {
+fn rule_of(status: StoredTurnStatus) -> &'static str {
     match status {
-        TurnStatus::Accepted => "accepted",
-        TurnStatus::Suspended => "suspended",
-        TurnStatus::Completed => "completed",
-        TurnStatus::Errored => "errored",
+        StoredTurnStatus::Accepted => "accepted",
+        StoredTurnStatus::Suspended => "suspended",
+        StoredTurnStatus::Completed => "completed",
+        StoredTurnStatus::Errored => "errored",
     }
 }
 
@@ -219,7 +225,7 @@ async fn every_commit_requires_what_it_was_decided_on() {
 /// already: only a requirement can refuse it then.
 async fn run_ahead(chat: &Chat, sky: &Sky) {
     const NUMBERS: u64 = 40;
-    sky.fail(1, NUMBERS, Land::Before);
+    sky.fail(1, NUMBERS, FailedWriteEffect::Before);
     for no in 0..NUMBERS {
         chat.submit("s", user(&format!("lost {no}")), Default::default()).await.unwrap_err();
     }
@@ -272,8 +278,8 @@ async fn answered_by_another(log: &Log) -> (MemoryStore, Chat, singletree_harnes
     (store, one, turn)
 }
 
-async fn status_of_wait(store: &MemoryStore) -> WaitStatus {
-    let waits = store.waits(&WaitQuery::Signal(name("s"), "ok".into())).await.unwrap();
+async fn status_of_wait(store: &MemoryStore) -> StoredWaitStatus {
+    let waits = store.waits(&WaitRowQuery::Signal(name("s"), "ok".into())).await.unwrap();
     assert_eq!(waits.len(), 1, "{waits:?}");
     waits[0].1.status
 }
@@ -284,7 +290,7 @@ async fn an_answer_to_a_wait_that_another_chat_has_ended_is_not_taken() {
     let log = Log::default();
     let (store, one, _) = answered_by_another(&log).await;
     one.answer(at("s", "ok"), approve(false)).await.unwrap_err();
-    assert_eq!(status_of_wait(&store).await, WaitStatus::Consumed);
+    assert_eq!(status_of_wait(&store).await, StoredWaitStatus::Consumed);
     assert_eq!(log.all(), ["ask", "gate", "act"]);
     let again = one.answer(at("s", "ok"), approve(false)).await.unwrap_err();
     assert_eq!(again.error_category, "chat_signal_conflict");
@@ -298,7 +304,7 @@ async fn a_wait_that_another_chat_has_ended_is_not_cancelled() {
     let (store, one, turn) = answered_by_another(&log).await;
     // Whether this is told as an error or as the end that the turn has had, is the same.
     drop(one.cancel(turn.id()).await);
-    assert_eq!(status_of_wait(&store).await, WaitStatus::Consumed);
+    assert_eq!(status_of_wait(&store).await, StoredWaitStatus::Consumed);
     check_rows(&store, "s").await;
 }
 
@@ -319,9 +325,9 @@ async fn a_turn_takes_nothing_back_that_another_writer_has_saved() {
     door.somebody().await;
     let head = store.session(&name("s")).await.unwrap().unwrap().head;
     let mut batch = Batch::new(name("s"), store.fence());
-    let value = FieldValue::Value(Json::from_text("7"));
-    batch.put(Put::Head(Head { version: head.version + 1, ..head }));
-    batch.put(Put::Field(FieldRow { name: "count".into(), value: value.clone() }));
+    let value = FieldValue::Value(JsonDocument::from_text("7"));
+    batch.put(RowMutation::Head(SessionHead { version: head.version + 1, ..head }));
+    batch.put(RowMutation::Field(FieldRow { name: "count".into(), value: value.clone() }));
     store.apply(batch).await.unwrap();
     door.open();
     assert_ne!(category(turn.outcome().await), "completed");
@@ -343,7 +349,7 @@ async fn a_fork_of_a_session_that_goes_on_in_the_meantime_is_made_of_what_is_sto
     let sky = Sky::over(MemoryStore::new());
     let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
     chat.send("s", user("one")).await;
-    sky.linger(Read::Session);
+    sky.linger(JournalRead::Session);
     let forking = tokio::spawn({
         let chat = chat.clone();
         async move { chat.fork("s", ForkOptions::new().session("f")).await.unwrap() }
@@ -384,9 +390,9 @@ async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
     let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
     let one = chat.submit("s", user("one"), Default::default()).await.unwrap();
     door.somebody().await;
-    sky.fail(1, 1, Land::Before);
+    sky.fail(1, 1, FailedWriteEffect::Before);
     chat.submit("s", user("lost"), Default::default()).await.unwrap_err();
-    sky.linger(Read::Dossier);
+    sky.linger(JournalRead::Dossier);
     let two = tokio::spawn({
         let chat = chat.clone();
         async move { chat.send("s", user("two")).await }
@@ -411,9 +417,9 @@ async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
     let two = chat.submit("s", user("two"), Default::default()).await.unwrap();
     let three = chat.submit("s", user("three"), Default::default()).await.unwrap();
     door.somebody().await;
-    sky.fail(1, 1, Land::Before);
+    sky.fail(1, 1, FailedWriteEffect::Before);
     chat.submit("s", user("lost"), Default::default()).await.unwrap_err();
-    sky.linger(Read::Items);
+    sky.linger(JournalRead::Items);
     let cancelling = tokio::spawn({
         let (chat, id) = (chat.clone(), three.id().clone());
         async move { chat.cancel(&id).await.unwrap() }
@@ -466,7 +472,7 @@ async fn a_number_is_given_once_although_another_commit_fails_beside_it() {
     sky.delay();
     let two = submit("two");
     sky.holds(1).await;
-    sky.fail(1, 1, Land::Before);
+    sky.fail(1, 1, FailedWriteEffect::Before);
     submit("lost").await.unwrap().unwrap_err();
     sky.clear();
     let three = submit("three");

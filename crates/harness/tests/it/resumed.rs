@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    CaughtUp, Chat, ChatTurnOutcome, DispatchPath, Durability, ResumedReply, WhileSuspended,
+    CatchUpOutcome, Chat, ChatTurnOutcome, DispatchPath, Durability, ResumedReply, WhileSuspended,
 };
 
 use crate::bench::{Log, Talk, agent, approve, asking, at, chain, gate, key, line, say, says, user};
@@ -17,7 +17,8 @@ fn open(reply: ResumedReply, policy: WhileSuspended, store: MemoryStore) -> Chat
 }
 
 async fn send(chat: &Chat, text: &str) -> (Vec<String>, String) {
-    let CaughtUp { resumed, outcome } = chat.send_catching_up("s", user(text), key(text)).await.unwrap();
+    let CatchUpOutcome { resumed, outcome } =
+        chat.send_catching_up("s", user(text), key(text)).await.unwrap();
     for it in &resumed {
         // Each outcome has the path of a resumed turn.
         assert!(

@@ -8,10 +8,11 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::{FutureExt, StreamExt};
 use proptest::prelude::*;
-use singletree_durable::{Journal, MemoryStore, TurnQuery, Upkeep};
+use singletree_durable::{Journal, JournalMaintenance, MemoryStore, TurnRowQuery};
 use singletree_engine::{Ctx, NodeError, Signal};
 use singletree_harness::{
-    Chat, ChatEvent, EventId, Forgotten, Limits, Retention, SendOptions, Turn, TurnId, WhileSuspended,
+    Chat, ChatEvent, ChatEventId, Limits, Retention, RetentionReport, SendOptions, Turn, TurnId,
+    WhileSuspended,
 };
 use singletree_store_sqlite::SqliteStore;
 
@@ -27,12 +28,12 @@ fn last(turns: Option<u64>, events: Option<u64>) -> Retention {
     Retention { turns, events, age: None }
 }
 
-fn id(seq: u64) -> Option<EventId> {
-    Some(EventId { epoch: "m0".into(), seq })
+fn id(seq: u64) -> Option<ChatEventId> {
+    Some(ChatEventId { epoch: "m0".into(), seq })
 }
 
 async fn turns(store: &dyn Journal) -> Vec<u64> {
-    let all = TurnQuery::From { no: 0, limit: 10_000 };
+    let all = TurnRowQuery::From { no: 0, limit: 10_000 };
     store.turns(&name("s"), &all).await.unwrap().iter().map(|it| it.no).collect()
 }
 
@@ -61,15 +62,15 @@ async fn send(chat: &Chat, count: u64) -> Vec<TurnId> {
     ids
 }
 
-async fn forgets_turns_on(store: impl Journal + Upkeep + Clone + 'static) {
+async fn forgets_turns_on(store: impl Journal + JournalMaintenance + Clone + 'static) {
     let epoch = store.log_epoch().to_owned();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     let ids = send(&chat, 200).await;
     let forgotten = chat.retain(&last(Some(5), None)).await.unwrap();
-    assert_eq!(forgotten, Forgotten { sessions: 1, turns: 195, events: 585 });
+    assert_eq!(forgotten, RetentionReport { sessions: 1, turns: 195, events: 585 });
     assert_eq!(turns(&store).await, (195..200).collect::<Vec<_>>());
     assert_eq!(events(&store).await, (585..600).collect::<Vec<_>>());
-    assert_eq!(chat.retain(&last(Some(5), None)).await.unwrap(), Forgotten::default());
+    assert_eq!(chat.retain(&last(Some(5), None)).await.unwrap(), RetentionReport::default());
     // Messages stay, and so does the conversation.
     assert_eq!(history(&chat, "s").await.len(), 400);
     assert_eq!(chat.turn(&ids[194]).await.unwrap_err().category(), "chat_turn_unknown");
@@ -80,7 +81,7 @@ async fn forgets_turns_on(store: impl Journal + Upkeep + Clone + 'static) {
     let anew = chat.submit("s", user("m"), gone).await.unwrap();
     assert_eq!(line(anew.outcome().await.as_ref()), "completed 3.2 [a:hello]");
     assert_eq!(history(&chat, "s").await.len(), 402);
-    let old = EventId { epoch, seq: 583 };
+    let old = ChatEventId { epoch, seq: 583 };
     let Err(told) = chat.events("s", Some(old.clone())).await else { panic!("events were forgotten") };
     assert_eq!(told.category(), "chat_events_expired");
     assert!(told.to_string().contains(&format!("{}.585", old.epoch)), "{told}");
@@ -96,7 +97,7 @@ async fn turns_beyond_the_last_few_go_with_their_keys_and_events() {
 async fn turns_are_forgotten_on_a_file_in_the_same_way() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
-    let options = SqliteStore::options(path).durability(singletree_store_sqlite::Durability::Normal);
+    let options = SqliteStore::options(path).durability(singletree_store_sqlite::CommitDurability::Normal);
     let store = options.open().await.unwrap();
     forgets_turns_on(store.clone()).await;
     store.close().await;
@@ -108,7 +109,7 @@ async fn events_beyond_the_last_few_go_and_who_asks_for_them_is_told() {
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     let ids = send(&chat, 10).await;
     let forgotten = chat.retain(&last(None, Some(8))).await.unwrap();
-    assert_eq!(forgotten, Forgotten { sessions: 1, turns: 0, events: 22 });
+    assert_eq!(forgotten, RetentionReport { sessions: 1, turns: 0, events: 22 });
     assert_eq!(after(&chat, None, 8).await.unwrap(), (22..30).collect::<Vec<_>>());
     // Nothing was missed after the last one that went, something was before.
     assert_eq!(after(&chat, Some(21), 8).await.unwrap(), (22..30).collect::<Vec<_>>());
@@ -194,7 +195,7 @@ async fn what_a_wait_needs_stays_until_it_is_over() {
         assert_eq!(category(chat.send("s", user("n")).await), "chat_session_suspended");
     }
     let forgotten = chat.retain(&NOTHING).await.unwrap();
-    assert_eq!(forgotten, Forgotten { sessions: 1, turns: 5, events: 13 });
+    assert_eq!(forgotten, RetentionReport { sessions: 1, turns: 5, events: 13 });
     assert_eq!(turns(&store).await, [0]);
     check_rows(&store, "s").await;
     // The next process finds everything that the answer, and its duplicate, need.
@@ -270,7 +271,7 @@ async fn a_turn_that_runs_or_waits_its_place_is_told_whole() {
     let running = chat.submit("s", user("m"), listening).await.unwrap();
     let queued = chat.submit("s", user("n"), Default::default()).await.unwrap();
     door.somebody().await;
-    assert_eq!(chat.retain(&NOTHING).await.unwrap(), Forgotten::default());
+    assert_eq!(chat.retain(&NOTHING).await.unwrap(), RetentionReport::default());
     door.open();
     for turn in [&running, &queued] {
         assert_eq!(line(turn.outcome().await.as_ref()).split(' ').next(), Some("completed"));
@@ -302,13 +303,13 @@ async fn what_a_listener_has_not_read_stays_for_it() {
     let mut slow = listen(&chat, None).await;
     let sent = send(&chat, 300).await;
     let mut late = listen(&chat, Some(599)).await;
-    assert_eq!(chat.retain(&NOTHING).await.unwrap(), Forgotten::default());
+    assert_eq!(chat.retain(&NOTHING).await.unwrap(), RetentionReport::default());
     for seq in 0..450 {
         assert_eq!(slow.next().await.unwrap().unwrap().id.unwrap().seq, seq);
     }
     // Events that it was told are forgotten.
     let forgotten = chat.retain(&NOTHING).await.unwrap();
-    assert_eq!(forgotten, Forgotten { sessions: 1, turns: 150, events: 450 });
+    assert_eq!(forgotten, RetentionReport { sessions: 1, turns: 150, events: 450 });
     for seq in 450..900 {
         assert_eq!(slow.next().await.unwrap().unwrap().id.unwrap().seq, seq);
     }
@@ -333,7 +334,8 @@ async fn a_file_that_forgets_does_not_grow() {
     let graph = chain(builder, &["n"]);
     let mut sizes = Vec::new();
     for _ in 0..4 {
-        let options = SqliteStore::options(&path).durability(singletree_store_sqlite::Durability::Normal);
+        let options =
+            SqliteStore::options(&path).durability(singletree_store_sqlite::CommitDurability::Normal);
         let store = options.open().await.unwrap();
         let chat = chat_of(&graph).open(store.clone()).unwrap();
         for _ in 0..4 {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use singletree_durable::{InvocationId, MemoryStore};
 use singletree_engine::{Ctx, Graph, NodeError, NodeResult};
 use singletree_harness::{
-    CallLog, Chat, ChatBuilder, ChatTurnOutcome, Durability, Limits, SendOptions, TurnId,
+    Chat, ChatBuilder, ChatTurnOutcome, Durability, Limits, SendOptions, ToolCallLog, TurnId,
 };
 use singletree_llm::{ChatMessage, Role, ToolCall};
 
@@ -68,7 +68,7 @@ async fn act(world: World, cx: Ctx<Talk>) -> NodeResult<Talk> {
     if messages.last().unwrap().tool_calls.is_empty() {
         return Ok(Talk::update());
     }
-    let (name, fact) = CallLog::begun(messages.len() - 1, 0);
+    let (name, fact) = ToolCallLog::begun(messages.len() - 1, 0);
     cx.record(&name, fact).await?;
     // Idempotent: the key is the invocation's.
     let id = cx.identity().invocation_id.to_string();
@@ -248,7 +248,7 @@ async fn a_turn_that_failed_is_listed_with_its_message_its_answer_and_its_error(
     world.heal(true);
     let retry = chat.retry(acting.id(), SendOptions::new()).await.unwrap();
     retry.outcome().await;
-    let told = |failed: &[singletree_harness::FailedTurn]| -> Vec<_> {
+    let told = |failed: &[singletree_harness::FailedTurnEntry]| -> Vec<_> {
         let text = |said: &(Arc<ChatMessage>, _)| crate::bench::short(&said.0);
         failed
             .iter()

@@ -1,8 +1,12 @@
 //! Sessions as a whole: deleting, moving, migrating (D25, sessions §7).
 
 use serde_json::json;
-use singletree_durable::{FieldValue, ItemRange, Journal, MemoryStore, Migrations, TurnQuery, WaitQuery};
-use singletree_engine::{Ctx, END, FieldSpec, Graph, Reducer, Schema, Shape, Signal, Snapshot, Update};
+use singletree_durable::{
+    FieldValue, ItemRange, Journal, MemoryStore, StateMigrations, TurnRowQuery, WaitRowQuery,
+};
+use singletree_engine::{
+    Ctx, END, FieldShape, FieldSpec, Graph, Reducer, Signal, Snapshot, StateSchema, StateUpdate,
+};
 use singletree_harness::{Agent, Chat, ForkOptions, MESSAGE_SHAPE};
 
 use crate::bench::{
@@ -31,7 +35,7 @@ async fn deleting_cancels_what_runs_and_waits_and_removes_everything() {
         assert_eq!(category(turn.outcome().await), "chat_turn_cancelled");
     }
     assert_eq!(chat.session("s").await.unwrap_err().category(), "chat_session_unknown");
-    assert_eq!(store.turns(&name("s"), &TurnQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
+    assert_eq!(store.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
     assert_eq!(store.events(&name("s"), 0, 9).await.unwrap(), []);
     chat.delete_session("s", None).await.unwrap();
     let audit: Vec<_> = store.audit().into_iter().map(|it| (it.action, it.by)).collect();
@@ -89,11 +93,11 @@ async fn numbers_of_a_deleted_session_are_never_given_again() {
             _ => {}
         }
         chat.send("s", user("m")).await;
-        let turns = store.turns(&name("s"), &TurnQuery::From { no: 0, limit: 9 }).await.unwrap();
+        let turns = store.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap();
         assert!(turns.iter().all(|it| it.no >= below.0), "{way}: {turns:?}");
         let events = store.events(&name("s"), 0, 99).await.unwrap();
         assert!(events.iter().all(|it| it.seq >= below.2), "{way}: {events:?}");
-        let waits = store.waits(&WaitQuery::Pending(name("s"))).await.unwrap();
+        let waits = store.waits(&WaitRowQuery::Pending(name("s"))).await.unwrap();
         assert_eq!(waits.len(), 1, "{way}");
         assert!(waits.iter().all(|(_, it)| it.no >= below.3), "{way}: {waits:?}");
         // Inherited items keep the source's numbers, which are other rows' names there and here.
@@ -135,15 +139,16 @@ async fn a_session_is_written_out_and_read_in_again() {
 fn versioned(version: &str, extra: &str) -> Graph<Snapshot> {
     let messages = FieldSpec::new(
         "messages",
-        Shape::Record(MESSAGE_SHAPE.into()).list(),
-        singletree_engine::Slot::from_json(json!([])),
+        FieldShape::Record(MESSAGE_SHAPE.into()).list(),
+        singletree_engine::FieldContent::from_json(json!([])),
     );
-    let extra = FieldSpec::new(extra, Shape::Int, singletree_engine::Slot::from_json(json!(0)));
-    let schema = Schema::new("talk", vec![messages.reducer(Reducer::Append), extra]).with_version(version);
+    let extra = FieldSpec::new(extra, FieldShape::Int, singletree_engine::FieldContent::from_json(json!(0)));
+    let schema =
+        StateSchema::new("talk", vec![messages.reducer(Reducer::Append), extra]).with_version(version);
     Graph::<Snapshot>::builder_with(schema)
         .node("n", |_| async {
             let said = json!([{ "role": "assistant", "content": "hello" }]);
-            Ok(Update::new().with("messages", singletree_engine::Slot::from_json(said)))
+            Ok(StateUpdate::new().with("messages", singletree_engine::FieldContent::from_json(said)))
         })
         .edge("n", END)
         .entry("n")
@@ -161,7 +166,7 @@ async fn an_old_session_is_migrated_when_its_next_turn_begins() {
     let store = store.reopen();
     let chat = Chat::builder().agent(Agent::new("a", &new)).open(store.clone()).unwrap();
     assert_eq!(category(&chat.send("s", user("n")).await), "session_state_migration_missing");
-    let migrations = Migrations::new().with("1", "2", |mut state| {
+    let migrations = StateMigrations::new().with("1", "2", |mut state| {
         let old = state.remove("old").unwrap_or_default();
         state.insert("new".into(), old);
         Ok(state)

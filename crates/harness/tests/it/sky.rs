@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use singletree_durable::{Batch, BoxFuture, Error, Journal, Land, Layer, MemoryStore, Read, Result, Upkeep};
+use singletree_durable::{
+    Batch, BoxFuture, Error, FailedWriteEffect, Journal, JournalLayer, JournalMaintenance, JournalRead,
+    MemoryStore, Result,
+};
 use tokio::sync::watch;
 
 /// A memory store under a sky.
@@ -18,7 +21,7 @@ struct Control {
     reads: AtomicU64,
     applies: AtomicU64,
     /// The calls of `apply`, by number, that fail, from and to (past the end).
-    fail: std::sync::Mutex<Option<(u64, u64, Land)>>,
+    fail: std::sync::Mutex<Option<(u64, u64, FailedWriteEffect)>>,
     /// A failing write says that it does not know whether it will be there after a restart (D38).
     in_doubt: AtomicBool,
     blind: AtomicBool,
@@ -27,7 +30,7 @@ struct Control {
     /// The write itself is held back, and not only its answer.
     late: AtomicBool,
     /// The read whose next answer is on its way for a while.
-    lingers: std::sync::Mutex<Option<Read>>,
+    lingers: std::sync::Mutex<Option<JournalRead>>,
     arrived: watch::Sender<bool>,
 }
 
@@ -57,7 +60,7 @@ impl Sky {
     }
 
     /// Makes calls of `apply` fail, counted from the next one, which is 1.
-    pub(crate) fn fail(&self, from: u64, count: u64, land: Land) {
+    pub(crate) fn fail(&self, from: u64, count: u64, land: FailedWriteEffect) {
         let from = self.applies() + from;
         *self.control.fail.lock().unwrap() = Some((from, from.saturating_add(count), land));
     }
@@ -65,7 +68,7 @@ impl Sky {
     /// Makes the next call of `apply` fail so that nobody knows whether it is there after a restart.
     pub(crate) fn fail_in_doubt(&self) {
         self.control.in_doubt.store(true, Ordering::SeqCst);
-        self.fail(1, 1, Land::Before);
+        self.fail(1, 1, FailedWriteEffect::Before);
     }
 
     pub(crate) fn clear(&self) {
@@ -92,7 +95,7 @@ impl Sky {
     }
 
     /// Holds the next answer to such a read back: when it arrives it may be old.
-    pub(crate) fn linger(&self, read: Read) {
+    pub(crate) fn linger(&self, read: JournalRead) {
         *self.control.lingers.lock().unwrap() = Some(read);
         self.control.arrived.send_replace(false);
     }
@@ -123,19 +126,19 @@ impl Control {
     }
 }
 
-impl Layer for Sky {
+impl JournalLayer for Sky {
     fn journal(&self) -> &dyn Journal {
         &self.store
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.store
     }
 
     fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let call = self.control.applies.fetch_add(1, Ordering::SeqCst) + 1;
         let fail = self.control.fail.lock().unwrap().filter(|(from, to, _)| (*from..*to).contains(&call));
-        let lands = fail.is_none_or(|(_, _, land)| land == Land::After);
+        let lands = fail.is_none_or(|(_, _, land)| land == FailedWriteEffect::After);
         let control = self.control.clone();
         if control.late.load(Ordering::SeqCst) {
             if !lands {
@@ -167,7 +170,7 @@ impl Layer for Sky {
 
     fn read<'a, T: Send + 'a>(
         &'a self,
-        read: Read,
+        read: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
         self.control.reads.fetch_add(1, Ordering::SeqCst);

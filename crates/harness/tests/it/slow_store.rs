@@ -5,7 +5,9 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use singletree_durable::{Batch, BoxFuture, Error, Journal, Layer, MemoryStore, Read, Result, Upkeep};
+use singletree_durable::{
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, JournalRead, MemoryStore, Result,
+};
 use tokio::sync::{mpsc, oneshot};
 
 type Write = (Batch, oneshot::Sender<Result<()>>);
@@ -40,12 +42,12 @@ impl SlowStore {
     }
 }
 
-impl Layer for SlowStore {
+impl JournalLayer for SlowStore {
     fn journal(&self) -> &dyn Journal {
         &self.store
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.store
     }
 
@@ -61,7 +63,7 @@ impl Layer for SlowStore {
 
     fn read<'a, T: Send + 'a>(
         &'a self,
-        _: Read,
+        _: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
         Box::pin(async move {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, Chat, ChatEventKind, Durability, SendOptions, SideRecords, Steering, Turn, WhileSuspended,
+    Agent, Chat, ChatEventKind, Durability, SendOptions, SideRecords, SteeringInbox, Turn, WhileSuspended,
 };
 use singletree_llm::ChatMessage;
 
@@ -17,7 +17,7 @@ use crate::doctor::sound;
 
 /// Takes the messages that steer, and answers to them.
 pub(crate) fn hear(cx: &Ctx<Talk>, name: &str) -> TalkUpdate {
-    let heard = cx.extension::<Steering>().unwrap().take(&cx.state().messages);
+    let heard = cx.extension::<SteeringInbox>().unwrap().take(&cx.state().messages);
     let said = ChatMessage::assistant(name);
     Talk::update().messages(heard.into_iter().chain([said]))
 }

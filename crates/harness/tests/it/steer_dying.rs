@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{FailAt, Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, Durability};
 
@@ -35,9 +35,13 @@ async fn talk(chat: &Chat) -> Vec<String> {
     vec![line(turn.outcome().await.as_ref()), line(steered.outcome().await.as_ref())]
 }
 
-async fn dying_at(n: u64, land: Land, durability: Durability) -> (Vec<String>, Vec<String>, bool) {
+async fn dying_at(
+    n: u64,
+    land: FailedWriteEffect,
+    durability: Durability,
+) -> (Vec<String>, Vec<String>, bool) {
     let (store, log) = (MemoryStore::new(), Log::default());
-    let failing = Arc::new(FailAt::new(Arc::new(store.clone()), n, land));
+    let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
     let builder = || Chat::builder().agent(agent(&patient(&log), durability));
     let dying = builder().open_shared(failing.clone(), failing.clone()).unwrap();
     dying.sweep().await.unwrap();
@@ -63,7 +67,7 @@ async fn dying_at(n: u64, land: Land, durability: Durability) -> (Vec<String>, V
 #[tokio::test(start_paused = true)]
 async fn a_message_that_steers_is_neither_lost_nor_doubled_wherever_the_process_dies() {
     for durability in [Durability::Turn, Durability::Step] {
-        let (told, whole, _) = dying_at(u64::MAX, Land::Before, durability).await;
+        let (told, whole, _) = dying_at(u64::MAX, FailedWriteEffect::Before, durability).await;
         assert_eq!(whole, ["u:m", "a:wait", "u:left", "a:hear", "a:again"]);
         assert_eq!(
             told,
@@ -72,7 +76,7 @@ async fn a_message_that_steers_is_neither_lost_nor_doubled_wherever_the_process_
         let (mut reached, mut taken) = (0, 0);
         for n in 1.. {
             let mut fired = false;
-            for land in [Land::Before, Land::After] {
+            for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
                 let (told, said, it_fired) = dying_at(n, land, durability).await;
                 fired |= it_fired;
                 let place = format!("{durability:?}, write {n}, {land:?}: {said:?} {told:?}");
@@ -95,7 +99,7 @@ async fn a_message_that_steers_is_neither_lost_nor_doubled_wherever_the_process_
 async fn a_turn_that_is_given_up_ends_what_it_has_taken() {
     let (store, log) = (MemoryStore::new(), Log::default());
     // Two messages, two nodes.
-    let failing = Arc::new(FailAt::new(Arc::new(store.clone()), 5, Land::Before));
+    let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 5, FailedWriteEffect::Before));
     let limits = singletree_harness::Limits { deaths: 1, ..singletree_harness::Limits::default() };
     let builder = || Chat::builder().agent(agent(&patient(&log), Durability::Step)).limits(limits.clone());
     let dying = builder().open_shared(failing.clone(), failing.clone()).unwrap();

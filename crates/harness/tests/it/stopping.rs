@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{Journal, MemoryStore, TurnQuery};
+use singletree_durable::{Journal, MemoryStore, TurnRowQuery};
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Blobs, Chat, Retention, SendOptions, Turn};
 
@@ -34,7 +34,7 @@ async fn command(store: &MemoryStore, door: &Door, log: &Log, stops: bool) {
 }
 
 async fn deaths(store: &MemoryStore) -> u32 {
-    store.turns(&name("s"), &TurnQuery::No(0)).await.unwrap()[0].deaths
+    store.turns(&name("s"), &TurnRowQuery::No(0)).await.unwrap()[0].deaths
 }
 
 async fn begun(store: &MemoryStore, door: &Door, log: &Log) -> Turn {

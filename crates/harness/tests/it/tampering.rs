@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use singletree_harness::Doctor;
+use singletree_harness::StoreDoctor;
 use singletree_store_sqlite::SqliteStore;
 
 use crate::corpus::make;
@@ -94,7 +94,7 @@ async fn found(path: &Path) -> Vec<String> {
     let store = SqliteStore::read_only(path).await.unwrap();
     assert_eq!(store.unchecked_rows().await.unwrap(), Some(0));
     let mut found: Vec<String> = store.check().await.unwrap().iter().map(ToString::to_string).collect();
-    let doctor = Doctor::new(Arc::new(store.clone()), Arc::new(store.clone()));
+    let doctor = StoreDoctor::new(Arc::new(store.clone()), Arc::new(store.clone()));
     match doctor.examine().await {
         Ok(examined) => found.extend(examined.findings.into_iter().map(|it| it.what)),
         Err(error) => found.push(error.to_string()),

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use singletree_durable::{MemoryStore, TenantId};
 use singletree_engine::Signal;
 use singletree_harness::{
-    Chat, Doctor, ForkOptions, MessageAt, MessageId, Retention, SignalAddress, Turn, TurnId,
+    Chat, ForkOptions, MessageAddress, MessageId, Retention, SignalAddress, StoreDoctor, Turn, TurnId,
 };
 
 use crate::bench::{
@@ -32,7 +32,7 @@ fn turn_told<E: Debug>(answer: Result<Turn, E>, ids: &[&str]) -> String {
 async fn every_call(chat: &Chat, session: &str, turn: &TurnId) -> Vec<String> {
     let invocation = turn.invocation.to_string();
     let ids = [session, invocation.as_str()];
-    let message = || MessageAt::from(MessageId { turn: turn.clone(), k: 0 });
+    let message = || MessageAddress::from(MessageId { turn: turn.clone(), k: 0 });
     let fresh = || ForkOptions::new().session("fresh");
     let by_invocation = SignalAddress::Invocation(turn.invocation.clone());
     let events = match chat.events(session, None).await {
@@ -104,8 +104,9 @@ async fn one_name_in_two_tenants_is_two_sessions() {
     assert_eq!(history(&a, "s").await, ["u:from a", "a:hello"]);
     assert_eq!(history(&b, "s").await, ["u:from b", "a:hello", "u:again", "a:hello"]);
     assert_eq!(history(&house, "s").await, Vec::<String>::new());
-    let named =
-        |it: singletree_harness::SessionList| it.items.into_iter().map(|it| it.messages).collect::<Vec<_>>();
+    let named = |it: singletree_harness::SessionListing| {
+        it.items.into_iter().map(|it| it.messages).collect::<Vec<_>>()
+    };
     assert_eq!(named(a.sessions(None, 9).await.unwrap()), [2]);
     assert_eq!(named(b.sessions(None, 9).await.unwrap()), [4]);
     // A key of one says nothing to the other.
@@ -201,7 +202,7 @@ async fn retention_reaches_every_tenant_that_the_chat_serves() {
     assert_eq!((kept("a").await, kept("b").await, kept("c").await), (3, 1, 3));
     assert_eq!(house.retain(&one).await.unwrap().turns, 4);
     assert_eq!((kept("a").await, kept("b").await, kept("c").await), (1, 1, 1));
-    let doctor = Doctor::new(std::sync::Arc::new(store.clone()), std::sync::Arc::new(store));
+    let doctor = StoreDoctor::new(std::sync::Arc::new(store.clone()), std::sync::Arc::new(store));
     assert_eq!(doctor.examine().await.unwrap().sessions, 3);
     assert_eq!(doctor.tenant(tenant("b")).examine().await.unwrap().sessions, 1);
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
-use singletree_engine::{Backoff, Ctx, Graph, NodeError, Projection, Retry, Signal};
+use singletree_engine::{Ctx, Graph, NodeError, Projection, Retry, RetryBackoff, Signal};
 use singletree_harness::{
-    CallLog, Chat, Durability, EntryKind, KeptEvents, OpenState, Retention, SendOptions, Timeline,
+    Chat, Durability, KeptEvents, OpenCallState, Retention, SendOptions, Timeline, TimelineEntryKind,
+    ToolCallLog,
 };
 use singletree_llm::{ChatMessage, ToolCall};
 
@@ -24,13 +25,15 @@ fn lines(timeline: &Timeline) -> Vec<String> {
         for entry in &turn.entries {
             let made = entry.made_by.as_ref().map_or(String::new(), |it| format!(" {}", it.node));
             let what = match &entry.what {
-                EntryKind::Accepted { text } => format!("accepted {}", text.clone().unwrap_or_default()),
-                EntryKind::Signal { signal, how, .. } => format!("signal {signal} {how}"),
-                EntryKind::Message { text, calls, .. } => format!("said {text}{}", calls.join(",")),
-                EntryKind::ToolResult { call, status, text } => {
+                TimelineEntryKind::Accepted { text } => {
+                    format!("accepted {}", text.clone().unwrap_or_default())
+                }
+                TimelineEntryKind::Signal { signal, how, .. } => format!("signal {signal} {how}"),
+                TimelineEntryKind::Message { text, calls, .. } => format!("said {text}{}", calls.join(",")),
+                TimelineEntryKind::ToolResult { call, status, text } => {
                     format!("{} {} {text}", call.tool, status.as_str())
                 }
-                EntryKind::Discarded { text, .. } => format!("dropped {text}"),
+                TimelineEntryKind::Discarded { text, .. } => format!("dropped {text}"),
             };
             lines.push(format!("{}{made} {what}", entry.at.since(begin).as_secs()));
         }
@@ -95,7 +98,7 @@ async fn what_a_subgraph_said_is_its_nodes_where_that_is_known() {
 async fn a_turn_that_was_tried_in_vain_tells_the_last_attempt() {
     let never =
         |_: Ctx<Talk>| async { Err::<crate::bench::TalkUpdate, _>(NodeError::new("not yet").transient()) };
-    let retry = Retry::new().backoff(Backoff::Constant(Duration::from_secs(3)));
+    let retry = Retry::new().backoff(RetryBackoff::Constant(Duration::from_secs(3)));
     let builder = Graph::builder().node("flaky", never).node_middleware("flaky", retry);
     let chat = chat(&chain(builder, &["flaky"]), Durability::Step);
     let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
@@ -167,7 +170,7 @@ async fn a_turn_that_runs_tells_how_far_its_calls_are() {
     let act = move |cx: Ctx<Talk>| {
         let door = inside.clone();
         async move {
-            for (name, fact) in [CallLog::begun(1, 0), CallLog::gave(1, 0, "done", Some(1))] {
+            for (name, fact) in [ToolCallLog::begun(1, 0), ToolCallLog::gave(1, 0, "done", Some(1))] {
                 cx.record(&name, fact).await?;
             }
             door.pass().await;
@@ -183,7 +186,10 @@ async fn a_turn_that_runs_tells_how_far_its_calls_are() {
     assert_eq!(lines(&timeline), ["0 accepted m", "0 ask said a,b,c", "open"]);
     let stands = timeline.stands.unwrap();
     let states: Vec<_> = stands.open_calls.iter().map(|it| (it.call.tool.as_str(), it.state)).collect();
-    assert_eq!(states, [("a", OpenState::Gave), ("b", OpenState::Begun), ("c", OpenState::Asked)]);
+    assert_eq!(
+        states,
+        [("a", OpenCallState::Gave), ("b", OpenCallState::Begun), ("c", OpenCallState::Asked)]
+    );
     door.open();
     turn.outcome().await;
     let ended = chat.timeline(turn.id()).await.unwrap();

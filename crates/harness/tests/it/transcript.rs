@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use singletree_durable::{MemoryStore, TurnKind, TurnStatus};
+use singletree_durable::{MemoryStore, StoredTurnKind, StoredTurnStatus};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Chat, ChatEventKind, CreateOptions, ForkOptions, PromptPolicy, Retention, SendOptions, Transcript,
-    TurnId, TurnInfo,
+    Chat, ChatEventKind, CreateOptions, ForkOptions, Retention, SendOptions, Transcript, TurnId, TurnInfo,
+    TurnPromptPolicy,
 };
 use singletree_llm::ChatMessage;
 
@@ -203,8 +203,8 @@ async fn turns_are_looked_at_without_waiting_for_them() {
         retries: None,
         usage: Vec::new(),
     };
-    let first = info(turn.id(), 0, TurnKind::Message, TurnStatus::Suspended);
-    let second = info(resumed.id(), 1, TurnKind::Resume, TurnStatus::Completed);
+    let first = info(turn.id(), 0, StoredTurnKind::Message, StoredTurnStatus::Suspended);
+    let second = info(resumed.id(), 1, StoredTurnKind::Resume, StoredTurnStatus::Completed);
     assert_eq!((page.items, page.next), (vec![first.clone(), second.clone()], None));
     let page = chat.turns("s", 0, 1).await.unwrap();
     assert_eq!((page.items, page.next), (vec![first], Some(1)));
@@ -231,7 +231,7 @@ async fn a_session_is_made_once_and_then_talked_in() {
     let of_nobody = chat.create_session(CreateOptions::new().agent("nobody")).await.unwrap_err();
     assert_eq!(of_nobody.category(), "chat_agent_unknown");
     let of_no_commands =
-        chat.create_session(CreateOptions::new().policy(PromptPolicy::Command)).await.unwrap_err();
+        chat.create_session(CreateOptions::new().policy(TurnPromptPolicy::Command)).await.unwrap_err();
     assert_eq!(of_no_commands.category(), "chat_policy_unsupported");
     let drawn = chat.create_session(CreateOptions::new()).await.unwrap();
     assert_eq!(chat.sessions(None, 9).await.unwrap().items.len(), 2, "{drawn:?}");

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{Land, MemoryStore, TenantId};
+use singletree_durable::{FailedWriteEffect, MemoryStore, TenantId};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
-use singletree_harness::{Chat, Durability, ForkOptions, ModelUsage, Retention, TurnBudget};
-use singletree_llm::Usage;
+use singletree_harness::{Chat, Durability, ForkOptions, ModelTokenUsage, Retention, TurnBudget};
+use singletree_llm::TokenUsage;
 
 use crate::bench::{Door, Talk, agent, approve, at, category, chain, chat_of, says, user};
 use crate::dying::{Ground, Kind};
@@ -18,7 +18,7 @@ type Calls = Arc<AtomicU64>;
 /// Reports one call of ten tokens and one, and says something.
 fn asks(cx: &Ctx<Talk>, model: &str, calls: &Calls) -> Result<(), NodeError> {
     calls.fetch_add(1, Ordering::SeqCst);
-    let usage = Usage { prompt_tokens: Some(10), completion_tokens: Some(1), ..Usage::default() };
+    let usage = TokenUsage { prompt_tokens: Some(10), completion_tokens: Some(1), ..TokenUsage::default() };
     let budget = cx.extension::<TurnBudget>().unwrap();
     budget.model_call(model, &usage).map_err(|it| NodeError::new(it.to_string()).with_category(it.category()))
 }
@@ -51,7 +51,7 @@ fn graph(calls: &Calls, door: &Door) -> Graph<Talk> {
     chain(builder, &["ask", "gate", "act"])
 }
 
-fn lines(usage: &[ModelUsage]) -> Vec<String> {
+fn lines(usage: &[ModelTokenUsage]) -> Vec<String> {
     usage
         .iter()
         .map(|it| format!("{} {}: {}+{}", it.model, it.calls, it.prompt_tokens, it.completion_tokens))
@@ -136,7 +136,7 @@ async fn what_a_turn_used_whose_end_could_not_be_recorded_at_once_is_told_when_i
     let sky = Sky::over(MemoryStore::new());
     let agent = agent(&graph(&calls, &door), Durability::Turn);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
-    sky.fail(2, 1000, Land::Before);
+    sky.fail(2, 1000, FailedWriteEffect::Before);
     let turn = chat.submit("s", user("fail"), Default::default()).await.unwrap();
     assert_eq!(category(turn.outcome().await), "session_save_failed");
     sky.clear();
@@ -162,7 +162,7 @@ async fn wherever_a_process_dies_the_sums_are_those_of_the_turns_and_no_call_is_
     for (kind, durability) in
         [(Kind::Memory, Durability::Turn), (Kind::Memory, Durability::Step), (Kind::File, Durability::Step)]
     {
-        for land in [Land::Before, Land::After] {
+        for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
             for n in 1.. {
                 let (calls, door) = (Calls::default(), Door::shut());
                 let build = || Chat::builder().agent(agent(&graph(&calls, &door), durability));

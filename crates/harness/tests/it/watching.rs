@@ -4,27 +4,28 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::{Documents, MemoryStore, TenantId, TurnKind};
+use singletree_durable::{DocumentStore, MemoryStore, StoredTurnKind, TenantId};
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{
-    Answer, Chat, Deed, Load, SendOptions, SignalAddress, TurnBudget, TurnEnd, TurnWatcher,
+    Answer, AuditRecord, Chat, ChatWorkload, SendOptions, SignalAddress, TurnBudget, TurnEndReport,
+    TurnWatcher,
 };
-use singletree_llm::Usage;
+use singletree_llm::TokenUsage;
 
 use crate::bench::{Log, Talk, TokioClock, asking, category, chain, chat_of, fields, says, user};
 
 /// Keeps the ends that it is told.
 #[derive(Debug, Default)]
-struct Watching(Mutex<Vec<TurnEnd>>);
+struct Watching(Mutex<Vec<TurnEndReport>>);
 
 impl TurnWatcher for Watching {
-    fn ended(&self, end: &TurnEnd) {
+    fn ended(&self, end: &TurnEndReport) {
         self.0.lock().unwrap().push(end.clone());
     }
 }
 
 impl Watching {
-    fn told(&self) -> Vec<TurnEnd> {
+    fn told(&self) -> Vec<TurnEndReport> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -45,7 +46,8 @@ async fn answer(chat: &Chat, said: &[(&str, Value)]) {
 async fn who_looks_on_is_told_of_each_end_once_and_when_it_began() {
     let watching = Arc::new(Watching::default());
     let asks = |cx: Ctx<Talk>| async move {
-        let usage = Usage { prompt_tokens: Some(10), completion_tokens: Some(1), ..Usage::default() };
+        let usage =
+            TokenUsage { prompt_tokens: Some(10), completion_tokens: Some(1), ..TokenUsage::default() };
         cx.extension::<TurnBudget>().unwrap().model_call("small", &usage).unwrap();
         tokio::time::sleep(Duration::from_millis(7)).await;
         Ok(says("asked"))
@@ -60,7 +62,10 @@ async fn who_looks_on_is_told_of_each_end_once_and_when_it_began() {
     let told = watching.told();
     assert_eq!(told.len(), 1, "{told:?}");
     let end = &told[0];
-    assert_eq!((&end.turn, end.kind, end.session.session.as_str()), (first.id(), TurnKind::Message, "s"));
+    assert_eq!(
+        (&end.turn, end.kind, end.session.session.as_str()),
+        (first.id(), StoredTurnKind::Message, "s")
+    );
     assert_eq!((end.outcome.as_str(), &end.outcome), ("suspended", &outcome));
     assert_eq!(end.started_at, Some(end.accepted_at));
     assert_eq!(end.ended_at.since(end.accepted_at), Duration::from_millis(7));
@@ -69,10 +74,10 @@ async fn who_looks_on_is_told_of_each_end_once_and_when_it_began() {
     let told = watching.told();
     assert_eq!(
         told.iter().map(|it| (it.kind, it.outcome.as_str())).collect::<Vec<_>>(),
-        [(TurnKind::Resume, "completed")]
+        [(StoredTurnKind::Resume, "completed")]
     );
     assert_eq!(told[0].turn.ordinal, 1);
-    assert_eq!(chat.load(), Load { sessions: 1, ..Load::default() });
+    assert_eq!(chat.load(), ChatWorkload { sessions: 1, ..ChatWorkload::default() });
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +96,7 @@ async fn a_failure_is_told_with_its_category() {
 struct Panicking;
 
 impl TurnWatcher for Panicking {
-    fn ended(&self, _: &TurnEnd) {
+    fn ended(&self, _: &TurnEndReport) {
         panic!("bang");
     }
 }
@@ -119,7 +124,7 @@ async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {
     answer(&chat, &[("approved", json!(true)), ("why", json!("SECRET"))]).await;
     tokio::time::advance(Duration::from_millis(5)).await;
     chat.delete_session("s", Some("bob")).await.unwrap();
-    let documents = store.documents(&TenantId::single(), Deed::KIND, None, 9).await.unwrap();
+    let documents = store.documents(&TenantId::single(), AuditRecord::KIND, None, 9).await.unwrap();
     let said: Vec<Value> = documents.iter().map(|it| it.body.decode().unwrap()).collect();
     let expected = [
         json!({ "at": 1_000_010, "who": "bob", "action": "session.deleted", "subject": "s" }),
@@ -137,5 +142,5 @@ async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {
     let chat = chat_of(&graph).open(silent.clone()).unwrap();
     chat.send("s", user("hello")).await;
     answer(&chat, &[("approved", json!(false))]).await;
-    assert!(silent.documents(&TenantId::single(), Deed::KIND, None, 9).await.unwrap().is_empty());
+    assert!(silent.documents(&TenantId::single(), AuditRecord::KIND, None, 9).await.unwrap().is_empty());
 }

@@ -1,6 +1,6 @@
 //! The store fails, and works again (D20).
 
-use singletree_durable::{Land, MemoryStore};
+use singletree_durable::{FailedWriteEffect, MemoryStore};
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, Limits, WhileSuspended};
 
@@ -15,7 +15,7 @@ use crate::sky::Sky;
 async fn a_store_that_fails_at_accept_leaves_nothing() {
     let sky = Sky::over(MemoryStore::new());
     let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
-    sky.fail(1, 1, Land::Before);
+    sky.fail(1, 1, FailedWriteEffect::Before);
     let refused = chat.submit("s", user("m"), key("k")).await.unwrap_err();
     let seen = (refused.error_category.as_str(), refused.error_bucket.as_str(), refused.retry_safe);
     assert_eq!(seen, ("chat_accept_failed", "retryable_transient", true));
@@ -54,7 +54,7 @@ async fn a_lost_answer_to_a_write_that_landed_changes_nothing() {
         let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
         let graph = asking(&log, Signal::new("ok"));
         let chat = chat_of(&graph).open(sky.clone()).unwrap();
-        sky.fail(write, 1, Land::After);
+        sky.fail(write, 1, FailedWriteEffect::After);
         let outcome = chat.send("s", user("m")).await;
         let stepped = category(&outcome) == "checkpoint_save_failed";
         if !stepped {
@@ -71,7 +71,9 @@ async fn a_lost_answer_to_a_write_that_landed_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
     for durability in [Durability::Turn, Durability::Step] {
-        for (write, land) in (2..=4).flat_map(|it| [(it, Land::Before), (it, Land::After)]) {
+        for (write, land) in
+            (2..=4).flat_map(|it| [(it, FailedWriteEffect::Before), (it, FailedWriteEffect::After)])
+        {
             let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
             let graph = chain(
                 say(say(singletree_engine::Graph::builder(), &log, "one"), &log, "two"),
@@ -152,7 +154,7 @@ async fn a_store_that_fails_at_a_claim_consumes_nothing() {
     let sky = Sky::over(MemoryStore::new());
     let chat = chat_of(&calling(&Log::default(), Signal::new("ok"))).open(sky.clone()).unwrap();
     chat.send("s", user("m")).await;
-    sky.fail(1, 1, Land::Before);
+    sky.fail(1, 1, FailedWriteEffect::Before);
     let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
     assert_eq!(refused.error_category, "store_unavailable");
     assert_eq!(chat.pending(None, 9).await.unwrap().len(), 1);

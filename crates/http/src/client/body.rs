@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use futures_util::StreamExt;
 
-use crate::address::Host;
+use crate::address::HostAndPort;
 use crate::error::{Error, Result};
 use crate::limits::HttpLimits;
 use crate::transport::BoxStream;
 
-struct Body<S> {
+struct LimitedBody<S> {
     pieces: S,
-    host: Host,
+    host: HostAndPort,
     limits: HttpLimits,
     seen: u64,
 }
@@ -18,11 +18,11 @@ struct Body<S> {
 /// Returns the pieces of a body as they arrive. Ends after an error; dropping it closes the connection.
 pub(super) fn pieces(
     response: reqwest::Response,
-    host: Host,
+    host: HostAndPort,
     limits: HttpLimits,
 ) -> BoxStream<'static, Result<Bytes>> {
     let pieces = Box::pin(response.bytes_stream());
-    let body = Body { pieces, host, limits, seen: 0 };
+    let body = LimitedBody { pieces, host, limits, seen: 0 };
     let pieces = futures_util::stream::unfold(Some(body), |body| async move {
         let mut body = body?;
         match body.next().await? {
@@ -33,7 +33,7 @@ pub(super) fn pieces(
     Box::pin(pieces.fuse())
 }
 
-impl<S> Body<S>
+impl<S> LimitedBody<S>
 where
     S: futures_core::Stream<Item = reqwest::Result<Bytes>> + Unpin,
 {

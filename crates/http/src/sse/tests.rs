@@ -6,7 +6,7 @@ use super::*;
 
 const LIMIT: usize = 64;
 
-fn read(pieces: &[&[u8]]) -> Result<Vec<Event>> {
+fn read(pieces: &[&[u8]]) -> Result<Vec<ReceivedEvent>> {
     let mut reader = EventReader::new(LIMIT);
     let mut events = Vec::new();
     for piece in pieces {
@@ -15,11 +15,11 @@ fn read(pieces: &[&[u8]]) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-fn event(name: Option<&str>, data: &str) -> Event {
-    Event { name: name.map(str::to_owned), data: data.to_owned() }
+fn event(name: Option<&str>, data: &str) -> ReceivedEvent {
+    ReceivedEvent { name: name.map(str::to_owned), data: data.to_owned() }
 }
 
-fn check(text: &str, expected: &[Event]) {
+fn check(text: &str, expected: &[ReceivedEvent]) {
     assert_eq!(read(&[text.as_bytes()]).unwrap(), expected, "{text:?}");
     let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
     assert_eq!(read(&bytes).unwrap(), expected, "byte by byte: {text:?}");

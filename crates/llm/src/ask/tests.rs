@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Backoff, BoxFuture, BoxStream, Detail, FinishReason, InvalidOutput, Map, NoPause, RuntimeConfig, Schema,
-    Usage,
+    BoxFuture, BoxStream, InstantSleep, InvalidOutput, Map, ModelFinishReason, ModelRetryBackoff,
+    ProviderErrorDetail, RuntimeConfig, Schema, TokenUsage,
 };
 
 /// Plays outcomes in order, and keeps the requests.
@@ -58,7 +58,8 @@ impl Provider for Plays {
         async move {
             request.check()?;
             let message = ChatMessage::assistant(self.next(request)?);
-            Response::new(message, FinishReason::Stop, Usage::default(), Value::Null).validated(request)
+            Response::new(message, ModelFinishReason::Stop, TokenUsage::default(), Value::Null)
+                .validated(request)
         }
         .boxed()
     }
@@ -67,14 +68,20 @@ impl Provider for Plays {
         true
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         async move {
-            let finish =
-                Delta::Finish { reason: FinishReason::Stop, usage: Usage::default(), raw: Value::Null };
+            let finish = ResponseDelta::Finish {
+                reason: ModelFinishReason::Stop,
+                usage: TokenUsage::default(),
+                raw: Value::Null,
+            };
             let deltas = match self.next(request) {
-                Ok(text) => vec![Ok(Delta::text(text)), Ok(finish)],
+                Ok(text) => vec![Ok(ResponseDelta::text(text)), Ok(finish)],
                 // A stream that breaks off has shown something.
-                Err(error) => vec![Ok(Delta::text("half")), Err(error)],
+                Err(error) => vec![Ok(ResponseDelta::text("half")), Err(error)],
             };
             Ok(stream::iter(deltas).boxed())
         }
@@ -87,12 +94,12 @@ impl Provider for Plays {
 struct Told(Mutex<Vec<String>>);
 
 impl AttemptObserver for Told {
-    fn started(&self, attempt: &Attempt<'_>) {
+    fn started(&self, attempt: &ProviderCallAttempt<'_>) {
         let reason = attempt.reason.map_or("none", RetryReason::as_str);
         self.0.lock().unwrap().push(format!("{} {reason}", attempt.index));
     }
 
-    fn ended(&self, attempt: &Attempt<'_>, outcome: Result<&Response, &Error>) {
+    fn ended(&self, attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>) {
         let how = outcome.map_or_else(Error::category, |it| it.finish_reason.as_str());
         self.0.lock().unwrap().push(format!("{} {how}", attempt.index));
     }
@@ -101,7 +108,7 @@ impl AttemptObserver for Told {
 #[derive(Debug, Default)]
 struct Pauses(Mutex<Vec<Duration>>);
 
-impl Pace for Pauses {
+impl AsyncSleep for Pauses {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().unwrap().push(length);
         async {}.boxed()
@@ -109,7 +116,7 @@ impl Pace for Pauses {
 }
 
 fn down(what: &str) -> Error {
-    Error::Unavailable(Detail::new(what))
+    Error::Unavailable(ProviderErrorDetail::new(what))
 }
 
 fn asked() -> Request {
@@ -126,9 +133,13 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Makes a call, and returns the outcome and the reports to the observer.
-fn ask(provider: &Plays, retry: &Retry, request: &Request) -> (Result<String, &'static str>, Vec<String>) {
+fn ask(
+    provider: &Plays,
+    retry: &ModelRetryPolicy,
+    request: &Request,
+) -> (Result<String, &'static str>, Vec<String>) {
     let told = Told::default();
-    let ask = Ask::of(provider).retrying(retry, &NoPause, &|| 0.5).observed_by(&told);
+    let ask = ProviderCall::of(provider).retrying(retry, &InstantSleep, &|| 0.5).observed_by(&told);
     let outcome = now(ask.complete(request));
     let outcome = outcome.map(|it| it.message.text().into_owned()).map_err(|it| it.category());
     (outcome, told.0.into_inner().unwrap())
@@ -154,14 +165,14 @@ fn transient_errors_are_retried_up_to_the_last_attempt_and_others_never() {
         ),
         (
             2,
-            vec![Err(down("1")), Err(Error::RateLimit(Detail::new("2"))), Ok("a")],
+            vec![Err(down("1")), Err(Error::RateLimit(ProviderErrorDetail::new("2"))), Ok("a")],
             Err("provider_rate_limit"),
             &["0 none", "0 provider_unavailable", "1 transient", "1 provider_rate_limit"],
             1,
         ),
         (
             3,
-            vec![Err(Error::Authentication(Detail::new("no"))), Ok("a")],
+            vec![Err(Error::Authentication(ProviderErrorDetail::new("no"))), Ok("a")],
             Err("provider_authentication"),
             &["0 none", "0 provider_authentication"],
             1,
@@ -177,7 +188,7 @@ fn transient_errors_are_retried_up_to_the_last_attempt_and_others_never() {
     ];
     for (attempts, outcomes, wanted, told, left) in cases {
         let provider = Plays::of(outcomes);
-        let retry = Retry::new().max_attempts(attempts);
+        let retry = ModelRetryPolicy::new().max_attempts(attempts);
         assert_eq!(ask(&provider, &retry, &asked()), (wanted, told.iter().map(|&it| it.into()).collect()));
         assert_eq!(provider.left(), left);
     }
@@ -187,10 +198,10 @@ fn transient_errors_are_retried_up_to_the_last_attempt_and_others_never() {
 #[test]
 fn a_call_without_a_retry_is_made_once_and_a_retry_makes_three_attempts() {
     let provider = Plays::of([Err(down("1")), Err(down("2")), Ok("a")]);
-    assert_eq!(now(Ask::of(&provider).complete(&asked())).unwrap_err().to_string(), "1");
+    assert_eq!(now(ProviderCall::of(&provider).complete(&asked())).unwrap_err().to_string(), "1");
     assert_eq!(provider.left(), 2);
     let provider = Plays::of([Err(down("1")), Err(down("2")), Err(down("3")), Ok("a")]);
-    assert_eq!(ask(&provider, &Retry::new(), &asked()).0, Err("provider_unavailable"));
+    assert_eq!(ask(&provider, &ModelRetryPolicy::new(), &asked()).0, Err("provider_unavailable"));
     assert_eq!(provider.left(), 1);
 }
 
@@ -208,7 +219,7 @@ fn the_schedule_applies_to_retries_carries_forward_and_leaves_the_request_alone(
         ),
     ] {
         let provider = Plays::of([Err(down("1")), Err(down("2")), Err(down("3")), Ok("a")]);
-        let retry = Retry::new().max_attempts(4).per_attempt_override(schedule);
+        let retry = ModelRetryPolicy::new().max_attempts(4).per_attempt_override(schedule);
         let request = asked().with_config(with(Some(0.0)));
         let before = request.clone();
         ask(&provider, &retry, &request).0.unwrap();
@@ -250,7 +261,7 @@ fn an_override_replaces_what_it_sets_and_clears_nothing() {
 #[test]
 fn a_reask_appends_output_and_correction_and_keeps_them_through_transient_retries() {
     let provider = Plays::of([Ok("{}"), Err(down("1")), Ok(r#"{"age":"x"}"#), Ok(r#"{"age":1}"#)]);
-    let retry = Retry::new().max_attempts(4).reask(say_again);
+    let retry = ModelRetryPolicy::new().max_attempts(4).reask(say_again);
     let request = person();
     let before = request.clone();
     let (outcome, told) = ask(&provider, &retry, &request);
@@ -271,11 +282,12 @@ fn a_reask_appends_output_and_correction_and_keeps_them_through_transient_retrie
 fn a_reask_is_off_by_default_shares_the_budget_and_is_not_built_in_vain() {
     let built = Arc::new(Mutex::new(0));
     let counting = Arc::clone(&built);
-    let reask = Retry::new().max_attempts(2).reask(move |it| {
+    let reask = ModelRetryPolicy::new().max_attempts(2).reask(move |it| {
         *counting.lock().unwrap() += 1;
         say_again(it)
     });
-    for (retry, left, builds) in [(Retry::new(), 2, 0), (reask.clone().max_attempts(1), 2, 0), (reask, 1, 1)]
+    for (retry, left, builds) in
+        [(ModelRetryPolicy::new(), 2, 0), (reask.clone().max_attempts(1), 2, 0), (reask, 1, 1)]
     {
         *built.lock().unwrap() = 0;
         let provider = Plays::of([Ok("{}"), Ok("{}"), Ok(r#"{"age":1}"#)]);
@@ -287,9 +299,12 @@ fn a_reask_is_off_by_default_shares_the_budget_and_is_not_built_in_vain() {
 #[test]
 fn what_cannot_be_a_message_ends_the_reask_with_the_error_itself() {
     let silent = Plays::of([Ok(""), Ok(r#"{"age":1}"#)]);
-    assert_eq!(ask(&silent, &Retry::new().reask(say_again), &person()).0, Err("structured_output_invalid"));
+    assert_eq!(
+        ask(&silent, &ModelRetryPolicy::new().reask(say_again), &person()).0,
+        Err("structured_output_invalid")
+    );
     let wordless = Plays::of([Ok("{}"), Ok(r#"{"age":1}"#)]);
-    let retry = Retry::new().reask(|_| String::new());
+    let retry = ModelRetryPolicy::new().reask(|_| String::new());
     assert_eq!(ask(&wordless, &retry, &person()).0, Err("structured_output_invalid"));
     assert_eq!((silent.left(), wordless.left()), (1, 1));
 }
@@ -298,12 +313,15 @@ fn what_cannot_be_a_message_ends_the_reask_with_the_error_itself() {
 #[test]
 fn a_classifier_says_what_is_retried() {
     let provider = Plays::of([Ok("{}"), Ok(r#"{"age":1}"#)]);
-    let retry = Retry::new().classifier(|it| it.category() == "structured_output_invalid");
+    let retry = ModelRetryPolicy::new().classifier(|it| it.category() == "structured_output_invalid");
     let (outcome, told) = ask(&provider, &retry, &person());
     assert_eq!((outcome, told[2].as_str()), (Ok(r#"{"age":1}"#.into()), "1 transient"));
     assert_eq!(provider.appended(1), [vec![], vec![]]);
     let never = Plays::of([Err(down("1")), Ok("a")]);
-    assert_eq!(ask(&never, &Retry::new().classifier(|_| false), &asked()).0, Err("provider_unavailable"));
+    assert_eq!(
+        ask(&never, &ModelRetryPolicy::new().classifier(|_| false), &asked()).0,
+        Err("provider_unavailable")
+    );
 }
 
 // spec: pipeline-utilities §6.1: it fires before each sleep
@@ -311,14 +329,15 @@ fn a_classifier_says_what_is_retried() {
 fn on_retry_hears_each_failure_before_the_wait_and_may_end_the_attempts() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hears = Arc::clone(&heard);
-    let retry = Retry::new().max_attempts(4).on_retry(move |error, attempt| {
+    let retry = ModelRetryPolicy::new().max_attempts(4).on_retry(move |error, attempt| {
         hears.lock().unwrap().push(format!("{attempt} {error}"));
         let flow = if attempt == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         async move { flow }.boxed()
     });
     let provider = Plays::of([Err(down("a")), Err(down("b")), Ok("c")]);
     let pauses = Pauses::default();
-    let error = now(Ask::of(&provider).retrying(&retry, &pauses, &|| 1.0).complete(&asked())).unwrap_err();
+    let error =
+        now(ProviderCall::of(&provider).retrying(&retry, &pauses, &|| 1.0).complete(&asked())).unwrap_err();
     assert_eq!(error.to_string(), "b");
     assert_eq!(*heard.lock().unwrap(), ["0 a", "1 b"]);
     assert_eq!(pauses.0.into_inner().unwrap(), [Duration::from_secs(1)]);
@@ -328,8 +347,9 @@ fn on_retry_hears_each_failure_before_the_wait_and_may_end_the_attempts() {
 #[test]
 fn the_default_backoff_doubles_under_jitter_and_grants_what_a_provider_asks_for() {
     let seconds = Duration::from_secs;
-    let limited = |after: u64| Error::RateLimit(Detail::new("slow").with_retry_after(seconds(after)));
-    let default = Backoff::default();
+    let limited =
+        |after: u64| Error::RateLimit(ProviderErrorDetail::new("slow").with_retry_after(seconds(after)));
+    let default = ModelRetryBackoff::default();
     for (attempt, error, fraction, wanted) in [
         (0, down("x"), 1.0, seconds(1)),
         (0, down("x"), 0.0, Duration::ZERO),
@@ -343,21 +363,21 @@ fn the_default_backoff_doubles_under_jitter_and_grants_what_a_provider_asks_for(
     ] {
         assert_eq!(default.wait(attempt, &error, || fraction), wanted, "{attempt} {error:?}");
     }
-    let own = Backoff::by(move |attempt| seconds(u64::from(attempt)));
+    let own = ModelRetryBackoff::by(move |attempt| seconds(u64::from(attempt)));
     assert_eq!(own.wait(7, &limited(20), || 1.0), seconds(7));
-    assert_eq!(Backoff::Constant(seconds(3)).wait(7, &limited(20), || 1.0), seconds(3));
+    assert_eq!(ModelRetryBackoff::Constant(seconds(3)).wait(7, &limited(20), || 1.0), seconds(3));
 }
 
 #[test]
 fn what_a_failed_attempt_showed_is_taken_back_before_the_next_one() {
     let provider = Plays::of([Err(down("1")), Ok("whole")]);
-    let retry = Retry::new();
+    let retry = ModelRetryPolicy::new();
     let mut shown = Vec::new();
-    let ask = Ask::of(&provider).retrying(&retry, &NoPause, &|| 0.0);
+    let ask = ProviderCall::of(&provider).retrying(&retry, &InstantSleep, &|| 0.0);
     let response = now(ask.stream(&asked(), |it| match it {
-        Shown::Delta(Delta::Text { text, .. }) => shown.push(text.clone()),
-        Shown::Delta(_) => {}
-        Shown::Void => shown.push("(void)".into()),
+        ModelStreamUpdate::Delta(ResponseDelta::Text { text, .. }) => shown.push(text.clone()),
+        ModelStreamUpdate::Delta(_) => {}
+        ModelStreamUpdate::Void => shown.push("(void)".into()),
     }));
     assert_eq!(response.unwrap().message.text(), "whole");
     assert_eq!(shown, ["half", "(void)", "whole"]);
@@ -368,15 +388,15 @@ fn what_a_failed_attempt_showed_is_taken_back_before_the_next_one() {
 fn a_dropped_call_is_not_made_again() {
     #[derive(Debug)]
     struct Never;
-    impl Pace for Never {
+    impl AsyncSleep for Never {
         fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
             std::future::pending().boxed()
         }
     }
     let provider = Plays::of([Err(down("1")), Ok("a")]);
     let told = Told::default();
-    let retry = Retry::new();
-    let ask = Ask::of(&provider).retrying(&retry, &Never, &|| 1.0).observed_by(&told);
+    let retry = ModelRetryPolicy::new();
+    let ask = ProviderCall::of(&provider).retrying(&retry, &Never, &|| 1.0).observed_by(&told);
     assert!(ask.complete(&asked()).now_or_never().is_none());
     assert_eq!(provider.left(), 1);
     assert_eq!(*told.0.lock().unwrap(), ["0 none", "0 provider_unavailable"]);
@@ -387,9 +407,9 @@ fn a_dropped_call_is_not_made_again() {
 struct Finishes(Mutex<VecDeque<Response>>);
 
 impl Finishes {
-    fn of(answers: &[(&str, FinishReason)]) -> Self {
-        let answer = |(text, reason): &(&str, FinishReason)| {
-            Response::new(ChatMessage::assistant(*text), *reason, Usage::default(), Value::Null)
+    fn of(answers: &[(&str, ModelFinishReason)]) -> Self {
+        let answer = |(text, reason): &(&str, ModelFinishReason)| {
+            Response::new(ChatMessage::assistant(*text), *reason, TokenUsage::default(), Value::Null)
         };
         Self(Mutex::new(answers.iter().map(answer).collect()))
     }
@@ -412,7 +432,7 @@ impl Provider for Finishes {
         false
     }
 
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         unreachable!("it is asked for whole answers")
     }
 }
@@ -420,10 +440,10 @@ impl Provider for Finishes {
 // Finding F20; spec: llm-provider §7, §7.1
 #[test]
 fn an_answer_that_finished_with_error_is_asked_for_again_and_the_last_one_stands() {
-    use FinishReason::{Error as Failed, Length, Stop};
+    use ModelFinishReason::{Error as Failed, Length, Stop};
 
-    let plain = Retry::new().max_attempts(2);
-    let never = Retry::new().classifier(|_| false);
+    let plain = ModelRetryPolicy::new().max_attempts(2);
+    let never = ModelRetryPolicy::new().classifier(|_| false);
     for (retry, answers, expected, left) in [
         (Some(&plain), vec![("half", Failed), ("whole", Stop)], ("whole", Stop), 0),
         (Some(&plain), vec![("half", Failed), ("more", Failed), ("unasked", Stop)], ("more", Failed), 1),
@@ -432,9 +452,9 @@ fn an_answer_that_finished_with_error_is_asked_for_again_and_the_last_one_stands
         (None, vec![("half", Failed), ("unasked", Stop)], ("half", Failed), 1),
     ] {
         let provider = Finishes::of(&answers);
-        let ask = Ask::of(&provider);
+        let ask = ProviderCall::of(&provider);
         let ask = match retry {
-            Some(retry) => ask.retrying(retry, &NoPause, &|| 0.5),
+            Some(retry) => ask.retrying(retry, &InstantSleep, &|| 0.5),
             None => ask,
         };
         let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]);
@@ -446,9 +466,9 @@ fn an_answer_that_finished_with_error_is_asked_for_again_and_the_last_one_stands
     let call = crate::ToolCall { arguments: None, ..crate::ToolCall::new("c", "t", Map::new()) };
     let provider = Finishes::of(&[]);
     let message = ChatMessage::assistant("").with_tool_calls([call]);
-    let called = Response::new(message, Failed, Usage::default(), Value::Null);
+    let called = Response::new(message, Failed, TokenUsage::default(), Value::Null);
     provider.0.lock().unwrap().push_back(called.clone());
-    let ask = Ask::of(&provider).retrying(&plain, &NoPause, &|| 0.5);
+    let ask = ProviderCall::of(&provider).retrying(&plain, &InstantSleep, &|| 0.5);
     let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]);
     assert_eq!(ask.complete(&request).now_or_never().unwrap().unwrap(), called);
 }

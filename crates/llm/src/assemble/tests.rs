@@ -4,41 +4,47 @@ use serde_json::json;
 
 use super::*;
 
-fn fragment(index: u32, id: &str, name: &str, arguments: &str) -> Delta {
+fn fragment(index: u32, id: &str, name: &str, arguments: &str) -> ResponseDelta {
     let some = |it: &str| (!it.is_empty()).then(|| it.to_owned());
-    Delta::ToolCall { index, id: some(id), name: some(name), arguments: some(arguments), signature: None }
+    ResponseDelta::ToolCall {
+        index,
+        id: some(id),
+        name: some(name),
+        arguments: some(arguments),
+        signature: None,
+    }
 }
 
-fn end(reason: FinishReason) -> Delta {
-    Delta::Finish { reason, usage: Usage::default(), raw: json!({"id": 1}) }
+fn end(reason: ModelFinishReason) -> ResponseDelta {
+    ResponseDelta::Finish { reason, usage: TokenUsage::default(), raw: json!({"id": 1}) }
 }
 
-fn assemble(deltas: Vec<Delta>) -> Result<Response> {
-    let mut assembler = Assembler::new(ResponseLimits { bytes_max: 100, parts_max: 4 });
+fn assemble(deltas: Vec<ResponseDelta>) -> Result<Response> {
+    let mut assembler = ResponseAssembler::new(ResponseLimits { bytes_max: 100, parts_max: 4 });
     for delta in deltas {
         assembler.push(delta)?;
     }
     assembler.finish()
 }
 
-fn message(mut deltas: Vec<Delta>) -> ChatMessage {
-    deltas.push(end(FinishReason::Stop));
+fn message(mut deltas: Vec<ResponseDelta>) -> ChatMessage {
+    deltas.push(end(ModelFinishReason::Stop));
     assemble(deltas).expect("assembles").message
 }
 
 // spec: llm-provider §6
 #[test]
 fn reasoning_and_text_become_blocks_in_stream_order() {
-    let signed = Delta::Thinking { text: String::new(), signature: Some("s".to_owned()) };
+    let signed = ResponseDelta::Thinking { text: String::new(), signature: Some("s".to_owned()) };
     let found = message(vec![
-        Delta::thinking("h"),
-        Delta::thinking("m"),
+        ResponseDelta::thinking("h"),
+        ResponseDelta::thinking("m"),
         signed,
-        Delta::thinking("again"),
-        Delta::text(""),
-        Delta::text("a"),
+        ResponseDelta::thinking("again"),
+        ResponseDelta::text(""),
+        ResponseDelta::text("a"),
         fragment(0, "x", "t", "{}"),
-        Delta::text("b"),
+        ResponseDelta::text("b"),
     ]);
     let thinking = |text: &str, signature: Option<&str>| ContentBlock::Thinking {
         text: text.to_owned(),
@@ -47,7 +53,10 @@ fn reasoning_and_text_become_blocks_in_stream_order() {
     let blocks = vec![thinking("hm", Some("s")), thinking("again", None), ContentBlock::text_of("ab")];
     let call = ToolCall::new("x", "t", Map::new());
     assert_eq!(found, ChatMessage::assistant(blocks).with_tool_calls([call]));
-    assert_eq!(message(vec![Delta::text("a"), Delta::text("b")]), ChatMessage::assistant("ab"));
+    assert_eq!(
+        message(vec![ResponseDelta::text("a"), ResponseDelta::text("b")]),
+        ChatMessage::assistant("ab")
+    );
 }
 
 // spec: llm-provider §8.1.6
@@ -71,10 +80,10 @@ fn interleaved_fragments_become_calls_in_the_order_of_their_first_piece() {
 #[test]
 fn a_stream_that_is_cut_or_goes_on_or_grows_is_an_error() {
     let category = |deltas| assemble(deltas).expect_err("an error").category();
-    assert_eq!(category(vec![Delta::text("a")]), "provider_unavailable");
-    let after = vec![end(FinishReason::Stop), Delta::text("a")];
+    assert_eq!(category(vec![ResponseDelta::text("a")]), "provider_unavailable");
+    let after = vec![end(ModelFinishReason::Stop), ResponseDelta::text("a")];
     assert_eq!(category(after), "provider_invalid_response");
-    let large = vec![Delta::text("a".repeat(60)), Delta::text("a".repeat(60))];
+    let large = vec![ResponseDelta::text("a".repeat(60)), ResponseDelta::text("a".repeat(60))];
     assert_eq!(category(large), "provider_invalid_response");
     let many = (0..5).map(|index| fragment(index, "x", "t", "{}")).collect();
     assert_eq!(category(many), "provider_invalid_response");

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::delta::Delta;
-use crate::error::{Detail, Error, InvalidOutput, Result};
+use crate::delta::ResponseDelta;
+use crate::error::{Error, InvalidOutput, ProviderErrorDetail, Result};
 use crate::message::ChatMessage;
-use crate::response::{FinishReason, Response, Usage};
+use crate::response::{ModelFinishReason, Response, TokenUsage};
 
 /// The version of the form.
 pub(super) const VERSION: u32 = 1;
@@ -17,7 +17,7 @@ pub(super) const VERSION: u32 = 1;
 /// The first line.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Head {
+pub(super) struct CassetteHeader {
     /// [`VERSION`].
     pub(super) cassette: u32,
     /// The model that was asked.
@@ -29,7 +29,7 @@ pub(super) struct Head {
 /// A call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Entry {
+pub(super) struct CassetteEntry {
     /// Names the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) digest: Option<String>,
@@ -37,30 +37,30 @@ pub(super) struct Entry {
     pub(super) request: Value,
     /// The deltas of a streamed call; nothing when the call was not streamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) deltas: Option<Vec<Piece>>,
+    pub(super) deltas: Option<Vec<RecordedDelta>>,
     /// How it ended, where the deltas do not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) ended: Option<Ended>,
+    pub(super) ended: Option<RecordedOutcome>,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Ended {
+pub(super) enum RecordedOutcome {
     /// With an answer.
-    Response(Answer),
+    Response(RecordedResponse),
     /// With an error.
-    Error(Failure),
+    Error(RecordedFailure),
 }
 
 /// A response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Answer {
+pub(super) struct RecordedResponse {
     message: ChatMessage,
-    finish_reason: FinishReason,
+    finish_reason: ModelFinishReason,
     #[serde(default)]
-    usage: Usage,
+    usage: TokenUsage,
     #[serde(default)]
     parsed: Option<Value>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -72,7 +72,7 @@ pub(super) struct Answer {
 /// A delta.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Piece {
+pub(super) enum RecordedDelta {
     Text {
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,9 +98,9 @@ pub(super) enum Piece {
         signature: Option<String>,
     },
     Finish {
-        reason: FinishReason,
+        reason: ModelFinishReason,
         #[serde(default)]
-        usage: Usage,
+        usage: TokenUsage,
         #[serde(default)]
         raw: Value,
     },
@@ -109,7 +109,7 @@ pub(super) enum Piece {
 /// An error. Its source is not kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Failure {
+pub(super) struct RecordedFailure {
     category: String,
     #[serde(default)]
     message: String,
@@ -119,24 +119,24 @@ pub(super) struct Failure {
     retry_after_ms: Option<u64>,
     /// The refused response, of `provider_invalid_response`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    response: Option<Box<Answer>>,
+    response: Option<Box<RecordedResponse>>,
     /// The output that did not fit the schema, of `structured_output_invalid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    output: Option<Output>,
+    output: Option<RecordedOutput>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Output {
+struct RecordedOutput {
     response_schema: Value,
     output_content: String,
     error_message: String,
-    finish_reason: FinishReason,
+    finish_reason: ModelFinishReason,
     #[serde(default)]
-    usage: Usage,
+    usage: TokenUsage,
 }
 
-impl Answer {
+impl RecordedResponse {
     pub(super) fn of(response: &Response) -> Self {
         let Response { message, finish_reason, usage, parsed, unread_arguments, raw } = response.clone();
         Self { message, finish_reason, usage, parsed, unread_arguments, raw }
@@ -148,41 +148,41 @@ impl Answer {
     }
 }
 
-impl From<Delta> for Piece {
-    fn from(delta: Delta) -> Self {
+impl From<ResponseDelta> for RecordedDelta {
+    fn from(delta: ResponseDelta) -> Self {
         match delta {
-            Delta::Text { text, signature } => Self::Text { text, signature },
-            Delta::Thinking { text, signature } => Self::Thinking { text, signature },
-            Delta::RedactedThinking { data } => Self::RedactedThinking { data },
-            Delta::ToolCall { index, id, name, arguments, signature } => {
+            ResponseDelta::Text { text, signature } => Self::Text { text, signature },
+            ResponseDelta::Thinking { text, signature } => Self::Thinking { text, signature },
+            ResponseDelta::RedactedThinking { data } => Self::RedactedThinking { data },
+            ResponseDelta::ToolCall { index, id, name, arguments, signature } => {
                 Self::ToolCall { index, id, name, arguments, signature }
             }
-            Delta::Finish { reason, usage, raw } => Self::Finish { reason, usage, raw },
+            ResponseDelta::Finish { reason, usage, raw } => Self::Finish { reason, usage, raw },
         }
     }
 }
 
-impl From<Piece> for Delta {
-    fn from(piece: Piece) -> Self {
+impl From<RecordedDelta> for ResponseDelta {
+    fn from(piece: RecordedDelta) -> Self {
         match piece {
-            Piece::Text { text, signature } => Self::Text { text, signature },
-            Piece::Thinking { text, signature } => Self::Thinking { text, signature },
-            Piece::RedactedThinking { data } => Self::RedactedThinking { data },
-            Piece::ToolCall { index, id, name, arguments, signature } => {
+            RecordedDelta::Text { text, signature } => Self::Text { text, signature },
+            RecordedDelta::Thinking { text, signature } => Self::Thinking { text, signature },
+            RecordedDelta::RedactedThinking { data } => Self::RedactedThinking { data },
+            RecordedDelta::ToolCall { index, id, name, arguments, signature } => {
                 Self::ToolCall { index, id, name, arguments, signature }
             }
-            Piece::Finish { reason, usage, raw } => Self::Finish { reason, usage, raw },
+            RecordedDelta::Finish { reason, usage, raw } => Self::Finish { reason, usage, raw },
         }
     }
 }
 
-impl Failure {
+impl RecordedFailure {
     pub(super) fn of(error: &Error) -> Self {
         let output = match error {
             Error::StructuredOutputInvalid(invalid) => {
                 let InvalidOutput { response_schema, output_content, error_message, finish_reason, usage } =
                     invalid.as_ref().clone();
-                Some(Output { response_schema, output_content, error_message, finish_reason, usage })
+                Some(RecordedOutput { response_schema, output_content, error_message, finish_reason, usage })
             }
             _ => None,
         };
@@ -193,7 +193,7 @@ impl Failure {
             message: error.to_string(),
             status: error.status(),
             retry_after_ms: wait,
-            response: error.response().map(|response| Box::new(Answer::of(response))),
+            response: error.response().map(|response| Box::new(RecordedResponse::of(response))),
             output,
         }
     }
@@ -203,7 +203,7 @@ impl Failure {
     /// # Errors
     /// The mistake in the entry: a category that no provider's error has, or an error that lacks its output.
     pub(super) fn error(&self) -> Result<Error, String> {
-        let mut detail = Detail::new(self.message.clone());
+        let mut detail = ProviderErrorDetail::new(self.message.clone());
         if let Some(status) = self.status {
             detail = detail.with_status(status);
         }
@@ -223,7 +223,7 @@ impl Failure {
             ("provider_invalid_request", None) => Error::InvalidRequest(detail),
             ("provider_unsupported_content_block", None) => Error::UnsupportedContentBlock(detail),
             ("structured_output_invalid", Some(output)) => {
-                let Output { response_schema, output_content, error_message, finish_reason, usage } =
+                let RecordedOutput { response_schema, output_content, error_message, finish_reason, usage } =
                     output.clone();
                 Error::StructuredOutputInvalid(Box::new(InvalidOutput {
                     response_schema,

@@ -7,24 +7,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
-use super::entry::{Answer, Ended, Entry, Failure, Piece, VERSION};
+use super::entry::{
+    CassetteEntry, RecordedDelta, RecordedFailure, RecordedOutcome, RecordedResponse, VERSION,
+};
 use super::request::{digest, written};
-use crate::delta::Delta;
+use crate::delta::ResponseDelta;
 use crate::error::{Error, Result};
 use crate::provider::{BoxFuture, BoxStream, Provider};
 use crate::request::Request;
 use crate::response::Response;
 
-/// A provider that answers as another one does, and keeps every call ([`Replayer`](crate::Replayer) plays them).
+/// A provider that answers as another one does, and keeps every call ([`CassetteReplayer`](crate::CassetteReplayer) plays them).
 ///
 /// A call is kept when it ends: one that was dropped is not. Whether the provider is ready is not kept. Does no I/O
 /// of its own: [`text`](Self::text) and [`write_to`](Self::write_to) return the calls recorded so far.
-pub struct Recorder<P> {
+pub struct CassetteRecorder<P> {
     provider: P,
     lines: Arc<Mutex<Vec<String>>>,
 }
 
-impl<P: Provider> Recorder<P> {
+impl<P: Provider> CassetteRecorder<P> {
     /// Starts to record a provider.
     #[must_use]
     pub fn new(provider: P) -> Self {
@@ -52,14 +54,19 @@ impl<P: Provider> Recorder<P> {
 }
 
 /// Puts a call at the end.
-fn keep(lines: &Mutex<Vec<String>>, request: &Request, deltas: Option<Vec<Piece>>, ended: Option<Ended>) {
+fn keep(
+    lines: &Mutex<Vec<String>>,
+    request: &Request,
+    deltas: Option<Vec<RecordedDelta>>,
+    ended: Option<RecordedOutcome>,
+) {
     let request = written(request);
-    let entry = Entry { digest: Some(digest(&request)), request, deltas, ended };
+    let entry = CassetteEntry { digest: Some(digest(&request)), request, deltas, ended };
     let line = serde_json::to_string(&entry).expect("maps have text keys, and numbers are finite");
     lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
-impl<P: Provider> Provider for Recorder<P> {
+impl<P: Provider> Provider for CassetteRecorder<P> {
     fn model(&self) -> &str {
         self.provider.model()
     }
@@ -72,8 +79,8 @@ impl<P: Provider> Provider for Recorder<P> {
         async move {
             let outcome = self.provider.complete(request).await;
             let ended = match &outcome {
-                Ok(response) => Ended::Response(Answer::of(response)),
-                Err(error) => Ended::Error(Failure::of(error)),
+                Ok(response) => RecordedOutcome::Response(RecordedResponse::of(response)),
+                Err(error) => RecordedOutcome::Error(RecordedFailure::of(error)),
             };
             keep(&self.lines, request, None, Some(ended));
             outcome
@@ -85,16 +92,24 @@ impl<P: Provider> Provider for Recorder<P> {
         self.provider.streams()
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         async move {
             let deltas = match self.provider.stream(request).await {
                 Ok(deltas) => deltas,
                 Err(error) => {
-                    keep(&self.lines, request, Some(Vec::new()), Some(Ended::Error(Failure::of(&error))));
+                    keep(
+                        &self.lines,
+                        request,
+                        Some(Vec::new()),
+                        Some(RecordedOutcome::Error(RecordedFailure::of(&error))),
+                    );
                     return Err(error);
                 }
             };
-            let tape = Tape { lines: &self.lines, request, pieces: Some(Vec::new()) };
+            let tape = RecordedStream { lines: &self.lines, request, pieces: Some(Vec::new()) };
             let kept = futures_util::stream::unfold((deltas, tape), |(mut deltas, mut tape)| async move {
                 let next = deltas.next().await;
                 tape.hear(next.as_ref());
@@ -111,34 +126,35 @@ impl<P: Provider> Provider for Recorder<P> {
 }
 
 /// The deltas of a stream so far; nothing once the call was kept.
-struct Tape<'a> {
+struct RecordedStream<'a> {
     lines: &'a Mutex<Vec<String>>,
     request: &'a Request,
-    pieces: Option<Vec<Piece>>,
+    pieces: Option<Vec<RecordedDelta>>,
 }
 
-impl Tape<'_> {
+impl RecordedStream<'_> {
     /// Takes the next item of the stream; keeps the call when the item ends it. A reader may stop after the `Finish`.
-    fn hear(&mut self, next: Option<&Result<Delta>>) {
+    fn hear(&mut self, next: Option<&Result<ResponseDelta>>) {
         let is_over = match next {
             Some(Ok(delta)) => {
                 if let Some(pieces) = &mut self.pieces {
                     pieces.push(delta.clone().into());
                 }
-                matches!(delta, Delta::Finish { .. })
+                matches!(delta, ResponseDelta::Finish { .. })
             }
             Some(Err(_)) | None => true,
         };
         if is_over && let Some(pieces) = self.pieces.take() {
-            let error =
-                next.and_then(|next| next.as_ref().err()).map(|it: &Error| Ended::Error(Failure::of(it)));
+            let error = next
+                .and_then(|next| next.as_ref().err())
+                .map(|it: &Error| RecordedOutcome::Error(RecordedFailure::of(it)));
             keep(self.lines, self.request, Some(pieces), error);
         }
     }
 }
 
-impl<P: fmt::Debug> fmt::Debug for Recorder<P> {
+impl<P: fmt::Debug> fmt::Debug for CassetteRecorder<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("provider", &self.provider).finish_non_exhaustive()
+        f.debug_struct("CassetteRecorder").field("provider", &self.provider).finish_non_exhaustive()
     }
 }

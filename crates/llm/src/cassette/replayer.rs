@@ -6,16 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 
-use super::entry::{Ended, Entry, Head, VERSION};
+use super::entry::{CassetteEntry, CassetteHeader, RecordedOutcome, VERSION};
 use super::request::{digest, written};
-use crate::assemble::{Assembler, ResponseLimits};
-use crate::delta::Delta;
-use crate::error::{Detail, Error, Result};
+use crate::assemble::{ResponseAssembler, ResponseLimits};
+use crate::delta::ResponseDelta;
+use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::provider::{BoxFuture, BoxStream, Provider};
 use crate::request::Request;
 use crate::response::Response;
 
-/// A provider that answers from a cassette ([`Recorder`](crate::Recorder)). Always ready; never waits.
+/// A provider that answers from a cassette ([`CassetteRecorder`](crate::CassetteRecorder)). Always ready; never waits.
 ///
 /// A request is found by its content. If the same request was recorded several times, the answers are played in the
 /// order of recording, and then the last one again and again. A recorded stream can be requested whole, too; a call
@@ -23,21 +23,21 @@ use crate::response::Response;
 /// not retried; the error names the difference from the nearest recorded request. Recorded answers are checked as a
 /// provider's are: a cassette cannot bring a malformed answer into a history.
 #[derive(Debug)]
-pub struct Replayer {
+pub struct CassetteReplayer {
     model: String,
     streams: bool,
-    calls: Vec<Call>,
+    calls: Vec<ReplayedCall>,
     /// How often each request was played, by its digest.
     plays: Mutex<BTreeMap<String, usize>>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct ReplayedCall {
     digest: String,
-    entry: Entry,
+    entry: CassetteEntry,
 }
 
-impl Replayer {
+impl CassetteReplayer {
     /// Reads a cassette.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Replayer {
         let mut lines =
             text.lines().enumerate().map(|(at, it)| (at + 1, it)).filter(|(_, it)| !it.trim().is_empty());
         let (line, head) = lines.next().ok_or_else(|| invalid(1, "the cassette is empty"))?;
-        let head: Head = serde_json::from_str(head).map_err(|error| unread(line, error))?;
+        let head: CassetteHeader = serde_json::from_str(head).map_err(|error| unread(line, error))?;
         if head.cassette != VERSION {
             return Err(invalid(line, &format!("version {} is not known", head.cassette)));
         }
@@ -76,11 +76,11 @@ impl Replayer {
     }
 
     /// Finds the next call of a request, of those that can be asked so.
-    fn find(&self, request: &Request, streaming: bool) -> Result<&Entry> {
+    fn find(&self, request: &Request, streaming: bool) -> Result<&CassetteEntry> {
         request.check()?;
         let asked = written(request);
         let name = digest(&asked);
-        let kept: Vec<&Call> = self.calls.iter().filter(|call| call.digest == name).collect();
+        let kept: Vec<&ReplayedCall> = self.calls.iter().filter(|call| call.digest == name).collect();
         let mut plays = self.plays.lock().unwrap_or_else(PoisonError::into_inner);
         let played = plays.get(&name).copied().unwrap_or(0);
         let Some(call) = kept.get(played).or(kept.last()) else {
@@ -96,7 +96,7 @@ impl Replayer {
 
     /// Says where the kept request differs that goes on longest with the one that was asked.
     fn nearest(&self, asked: &Value) -> String {
-        let common = |it: &Call| {
+        let common = |it: &ReplayedCall| {
             let pairs = messages(asked).iter().zip(messages(&it.entry.request));
             pairs.take_while(|(a, b)| a == b).count()
         };
@@ -119,63 +119,67 @@ fn messages(request: &Value) -> &[Value] {
     request.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn call(line: usize, text: &str) -> Result<Call> {
-    let entry: Entry = serde_json::from_str(text).map_err(|error| unread(line, error))?;
+fn call(line: usize, text: &str) -> Result<ReplayedCall> {
+    let entry: CassetteEntry = serde_json::from_str(text).map_err(|error| unread(line, error))?;
     let name = digest(&entry.request);
     if let Some(told) = entry.digest.as_ref().filter(|digest| **digest != name) {
         return Err(invalid(line, &format!("the digest {told} is not that of the request, {name}")));
     }
     match (&entry.deltas, &entry.ended) {
         (None, None) => return Err(invalid(line, "the call has no end")),
-        (Some(_), Some(Ended::Response(_))) => {
+        (Some(_), Some(RecordedOutcome::Response(_))) => {
             return Err(invalid(line, "the call was streamed, and has a response of its own"));
         }
-        (_, Some(Ended::Error(failure))) => drop(failure.error().map_err(|error| invalid(line, &error))?),
-        (None, Some(Ended::Response(_))) | (Some(_), None) => {}
+        (_, Some(RecordedOutcome::Error(failure))) => {
+            drop(failure.error().map_err(|error| invalid(line, &error))?)
+        }
+        (None, Some(RecordedOutcome::Response(_))) | (Some(_), None) => {}
     }
-    Ok(Call { digest: name, entry })
+    Ok(ReplayedCall { digest: name, entry })
 }
 
 fn unread(line: usize, error: serde_json::Error) -> Error {
-    Error::Cassette(Detail::new(format!("the cassette does not read in line {line}")).with_source(error))
+    Error::Cassette(
+        ProviderErrorDetail::new(format!("the cassette does not read in line {line}")).with_source(error),
+    )
 }
 
 fn invalid(line: usize, problem: &str) -> Error {
-    Error::Cassette(Detail::new(format!("line {line} of the cassette: {problem}")))
+    Error::Cassette(ProviderErrorDetail::new(format!("line {line} of the cassette: {problem}")))
 }
 
 fn refused(problem: String) -> Error {
-    Error::InvalidRequest(Detail::new(problem))
+    Error::InvalidRequest(ProviderErrorDetail::new(problem))
 }
 
 /// Returns the recorded items of a stream.
-fn pieces(entry: &Entry) -> Vec<Result<Delta>> {
+fn pieces(entry: &CassetteEntry) -> Vec<Result<ResponseDelta>> {
     let deltas = entry.deltas.iter().flatten().cloned().map(|delta| Ok(delta.into()));
     deltas.chain(failed(entry).map(Err)).collect()
 }
 
 /// Returns the error that a call ended with, if it did.
-fn failed(entry: &Entry) -> Option<Error> {
+fn failed(entry: &CassetteEntry) -> Option<Error> {
     match &entry.ended {
-        Some(Ended::Error(failure)) => {
-            Some(failure.error().unwrap_or_else(|error| Error::Cassette(Detail::new(error))))
+        Some(RecordedOutcome::Error(failure)) => {
+            Some(failure.error().unwrap_or_else(|error| Error::Cassette(ProviderErrorDetail::new(error))))
         }
-        Some(Ended::Response(_)) | None => None,
+        Some(RecordedOutcome::Response(_)) | None => None,
     }
 }
 
-fn answered(entry: &Entry, request: &Request) -> Result<Response> {
-    if let Some(Ended::Response(answer)) = &entry.ended {
+fn answered(entry: &CassetteEntry, request: &Request) -> Result<Response> {
+    if let Some(RecordedOutcome::Response(answer)) = &entry.ended {
         return answer.response().validated(request);
     }
-    let mut assembler = Assembler::new(ResponseLimits::standard());
+    let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for piece in pieces(entry) {
         assembler.push(piece?)?;
     }
     assembler.finish()?.validated(request)
 }
 
-impl Provider for Replayer {
+impl Provider for CassetteReplayer {
     fn model(&self) -> &str {
         &self.model
     }
@@ -192,7 +196,10 @@ impl Provider for Replayer {
         self.streams
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         async move { Ok(stream::iter(pieces(self.find(request, true)?)).boxed()) }.boxed()
     }
 }

@@ -7,7 +7,7 @@ use crate::Map;
 use crate::canonical::canonical_json;
 use crate::config::RuntimeConfig;
 use crate::request::Request;
-use crate::tool::ToolChoice;
+use crate::tool::ToolChoicePolicy;
 
 /// How many hexadecimal digits of a digest are kept: enough to tell the calls of a cassette apart.
 const DIGITS: usize = 16;
@@ -24,10 +24,10 @@ pub(super) fn written(request: &Request) -> Value {
     }
     if let Some(choice) = &request.tool_choice {
         let choice = match choice {
-            ToolChoice::Auto => json!("auto"),
-            ToolChoice::Required => json!("required"),
-            ToolChoice::None => json!("none"),
-            ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+            ToolChoicePolicy::Auto => json!("auto"),
+            ToolChoicePolicy::Required => json!("required"),
+            ToolChoicePolicy::None => json!("none"),
+            ToolChoicePolicy::Tool(name) => json!({"type": "tool", "name": name}),
         };
         fields.insert("tool_choice".into(), choice);
     }

@@ -8,8 +8,9 @@ use serde_json::json;
 use super::request::{digest, written};
 use super::*;
 use crate::{
-    ChatMessage, ContentBlock, Delta, Error, FinishReason, Provider, Request, Response, ResponseLimits,
-    RuntimeConfig, Schema, Script, ScriptedProvider, ToolChoice, ToolDefinition, complete_streaming,
+    ChatMessage, ContentBlock, Error, ModelFinishReason, Provider, Request, Response, ResponseDelta,
+    ResponseLimits, RuntimeConfig, Schema, Script, ScriptedProvider, ToolChoicePolicy, ToolDefinition,
+    complete_streaming,
 };
 
 const SCRIPT: &str = r#"{
@@ -27,8 +28,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("nothing here waits")
 }
 
-fn demo() -> Recorder<ScriptedProvider> {
-    Recorder::new(ScriptedProvider::new(Script::from_json(SCRIPT).unwrap()))
+fn demo() -> CassetteRecorder<ScriptedProvider> {
+    CassetteRecorder::new(ScriptedProvider::new(Script::from_json(SCRIPT).unwrap()))
 }
 
 fn user(text: &str) -> Request {
@@ -37,14 +38,14 @@ fn user(text: &str) -> Request {
 
 fn clock() -> Request {
     let tool = ToolDefinition::new("clock", "Tells the time.", json!({"type": "object"})).unwrap();
-    user("clock").with_tools(vec![tool]).with_tool_choice(ToolChoice::Required)
+    user("clock").with_tools(vec![tool]).with_tool_choice(ToolChoicePolicy::Required)
 }
 
 fn person() -> Request {
     user("person").with_response_schema(Arc::new(Schema::compile(json!({"type": "object"})).unwrap()))
 }
 
-type Heard = (Vec<Delta>, Result<Response, String>);
+type Heard = (Vec<ResponseDelta>, Result<Response, String>);
 
 /// Everything that can be told of an error.
 fn told(error: &Error) -> String {
@@ -74,7 +75,7 @@ fn each_call_is_played_as_it_was_recorded_whole_and_streamed() {
         for how in [ask, listen] {
             let recorder = demo();
             let recorded = how(&recorder, &request);
-            let replayer = Replayer::parse(&recorder.text()).unwrap();
+            let replayer = CassetteReplayer::parse(&recorder.text()).unwrap();
             assert_eq!((replayer.model(), replayer.streams()), ("demo", true));
             assert_eq!(how(&replayer, &request), recorded);
             assert_eq!((replayer.plays(), replayer.unplayed()), (1, 0));
@@ -87,7 +88,7 @@ fn a_streamed_call_can_be_asked_whole_and_not_the_other_way() {
     let recorder = demo();
     let (_, recorded) = listen(&recorder, &user("hello"));
     ask(&recorder, &clock()).1.unwrap();
-    let replayer = Replayer::parse(&recorder.text()).unwrap();
+    let replayer = CassetteReplayer::parse(&recorder.text()).unwrap();
     assert_eq!(ask(&replayer, &user("hello")).1, recorded);
     let error = now(replayer.stream(&clock())).err().unwrap();
     assert_eq!(error.category(), "provider_invalid_request");
@@ -105,7 +106,7 @@ fn the_same_request_is_answered_in_order_and_then_as_at_last() {
     let down =
         json!({"request": written(&user("x")), "ended": {"error": {"category": "provider_unavailable"}}});
     let replayer =
-        Replayer::parse(&[head, &down.to_string(), &said("a"), "", &said("b")].join("\n")).unwrap();
+        CassetteReplayer::parse(&[head, &down.to_string(), &said("a"), "", &said("b")].join("\n")).unwrap();
     assert_eq!(replayer.unplayed(), 3);
     let heard: Vec<_> =
         (0..4).map(|_| ask(&replayer, &user("x")).1.map(|it| it.message.text().into_owned())).collect();
@@ -119,7 +120,7 @@ fn a_request_that_was_not_recorded_is_told_from_the_nearest() {
     let recorder = demo();
     ask(&recorder, &user("hello")).1.unwrap();
     ask(&recorder, &clock()).1.unwrap();
-    let replayer = Replayer::parse(&recorder.text()).unwrap();
+    let replayer = CassetteReplayer::parse(&recorder.text()).unwrap();
     let config = RuntimeConfig { seed: Some(1), ..RuntimeConfig::default() };
     let longer = Request::new(
         [ChatMessage::user("hello"), ChatMessage::assistant("?"), ChatMessage::user("secret words")]
@@ -137,7 +138,7 @@ fn a_request_that_was_not_recorded_is_told_from_the_nearest() {
         assert!(error.to_string().ends_with(what), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
     }
-    let empty = Replayer::parse(r#"{"cassette":1,"model":"m","streams":false}"#).unwrap();
+    let empty = CassetteReplayer::parse(r#"{"cassette":1,"model":"m","streams":false}"#).unwrap();
     assert!(now(empty.complete(&user("x"))).unwrap_err().to_string().ends_with("no calls"));
 }
 
@@ -163,8 +164,8 @@ fn every_part_of_a_request_is_part_of_its_digest() {
         user("x"),
         user("y"),
         clock(),
-        clock().with_tool_choice(ToolChoice::Auto),
-        clock().with_tool_choice(ToolChoice::Tool("clock".into())),
+        clock().with_tool_choice(ToolChoicePolicy::Auto),
+        clock().with_tool_choice(ToolChoicePolicy::Tool("clock".into())),
         person(),
         with(RuntimeConfig { temperature: Some(0.5), ..base() }),
         with(RuntimeConfig { max_tokens: Some(1), ..base() }),
@@ -194,7 +195,7 @@ fn a_malformed_cassette_is_refused_with_its_line() {
         (entry(r#","deltas":[{"text":{"words":"x"}}]"#), "line 2"),
         (entry(r#","unknown":1"#), "line 2"),
     ] {
-        let error = Replayer::parse(&text).unwrap_err();
+        let error = CassetteReplayer::parse(&text).unwrap_err();
         assert_eq!(error.category(), "cassette_invalid", "{text}");
         assert!(error.to_string().contains(line), "{error}");
     }
@@ -207,7 +208,7 @@ fn a_malformed_answer_on_a_cassette_is_an_invalid_response() {
     let answer = json!({"response": {"message": message, "finish_reason": "tool_calls"}});
     let head = r#"{"cassette":1,"model":"m","streams":false}"#;
     let call = json!({"request": written(&user("x")), "ended": answer});
-    let replayer = Replayer::parse(&format!("{head}\n{call}")).unwrap();
+    let replayer = CassetteReplayer::parse(&format!("{head}\n{call}")).unwrap();
     assert!(ask(&replayer, &user("x")).1.unwrap_err().starts_with("provider_invalid_response"));
 }
 
@@ -215,27 +216,31 @@ fn a_malformed_answer_on_a_cassette_is_an_invalid_response() {
 fn every_kind_of_delta_goes_there_and_back() {
     let signature = || Some("s".to_owned());
     let deltas = [
-        Delta::Thinking { text: "t".into(), signature: signature() },
-        Delta::RedactedThinking { data: "d".into() },
-        Delta::Text { text: "x".into(), signature: signature() },
-        Delta::ToolCall {
+        ResponseDelta::Thinking { text: "t".into(), signature: signature() },
+        ResponseDelta::RedactedThinking { data: "d".into() },
+        ResponseDelta::Text { text: "x".into(), signature: signature() },
+        ResponseDelta::ToolCall {
             index: 1,
             id: Some("i".into()),
             name: Some("n".into()),
             arguments: Some("{}".into()),
             signature: signature(),
         },
-        Delta::Finish {
-            reason: FinishReason::ToolCalls,
-            usage: crate::Usage { total_tokens: Some(3), cached_tokens: Some(0), ..crate::Usage::default() },
+        ResponseDelta::Finish {
+            reason: ModelFinishReason::ToolCalls,
+            usage: crate::TokenUsage {
+                total_tokens: Some(3),
+                cached_tokens: Some(0),
+                ..crate::TokenUsage::default()
+            },
             raw: json!({"any": ["thing"]}),
         },
     ];
     for delta in deltas {
-        let piece: super::entry::Piece = delta.clone().into();
+        let piece: super::entry::RecordedDelta = delta.clone().into();
         let text = serde_json::to_string(&piece).unwrap();
-        let back: super::entry::Piece = serde_json::from_str(&text).unwrap();
-        assert_eq!(Delta::from(back), delta, "{text}");
+        let back: super::entry::RecordedDelta = serde_json::from_str(&text).unwrap();
+        assert_eq!(ResponseDelta::from(back), delta, "{text}");
     }
 }
 
@@ -260,7 +265,7 @@ fn a_dropped_call_is_not_kept_and_a_stream_is_kept_once() {
 fn blocks_of_a_message_are_kept_as_blocks() {
     let recorder = demo();
     let (_, recorded) = ask(&recorder, &user("hello"));
-    let replayer = Replayer::parse(&recorder.text()).unwrap();
+    let replayer = CassetteReplayer::parse(&recorder.text()).unwrap();
     let message = ask(&replayer, &user("hello")).1.unwrap().message;
     assert!(matches!(message.content.blocks()[0], ContentBlock::Thinking { .. }));
     assert_eq!(message, recorded.unwrap().message);

@@ -4,23 +4,23 @@ use serde_json::Value;
 
 use super::{ChatMessage, Role, ToolCall};
 use crate::Map;
-use crate::content::{Content, ContentBlock, ImageDetail, ImageSource};
-use crate::fault::Fault;
+use crate::content::{ContentBlock, ImageContentSource, ImageDetailLevel, MessageContent};
+use crate::fault::InvalidField;
 
-type Parsed<T> = Result<T, Fault>;
+type Parsed<T> = Result<T, InvalidField>;
 
 /// Reads a message.
 pub(super) fn message(value: Value) -> Parsed<ChatMessage> {
-    let mut fields = Fields::of(value)?;
+    let mut fields = UnreadFields::of(value)?;
     let role = role(&fields.string("role")?)?;
     let content = match fields.take("content") {
         Some(value) => content(value).map_err(|error| error.under("content"))?,
-        None if role == Role::Assistant => Content::Text(String::new()),
-        None => return Err(Fault::at("content", format!("is required on a {role} message"))),
+        None if role == Role::Assistant => MessageContent::Text(String::new()),
+        None => return Err(InvalidField::at("content", format!("is required on a {role} message"))),
     };
     let tool_calls = match fields.take("tool_calls") {
         Some(_) if role != Role::Assistant => {
-            return Err(Fault::at("tool_calls", format!("must be absent on a {role} message")));
+            return Err(InvalidField::at("tool_calls", format!("must be absent on a {role} message")));
         }
         Some(value) => list(value, tool_call).map_err(|error| error.under("tool_calls"))?,
         None => Vec::new(),
@@ -32,14 +32,14 @@ pub(super) fn message(value: Value) -> Parsed<ChatMessage> {
 
 /// Reads a tool call.
 pub(super) fn tool_call(value: Value) -> Parsed<ToolCall> {
-    let mut fields = Fields::of(value)?;
+    let mut fields = UnreadFields::of(value)?;
     let id = fields.string("id")?;
     let name = fields.string("name")?;
     let arguments = match fields.0.remove("arguments") {
         Some(Value::Object(arguments)) => Some(arguments),
         Some(Value::Null) => None,
-        Some(other) => return Err(Fault::at("arguments", expected("an object or null", &other))),
-        None => return Err(Fault::at("arguments", "is required (null when not readable)")),
+        Some(other) => return Err(InvalidField::at("arguments", expected("an object or null", &other))),
+        None => return Err(InvalidField::at("arguments", "is required (null when not readable)")),
     };
     let signature = fields.optional_string("signature")?;
     fields.end()?;
@@ -52,22 +52,23 @@ fn role(text: &str) -> Parsed<Role> {
         "user" => Ok(Role::User),
         "assistant" => Ok(Role::Assistant),
         "tool" => Ok(Role::Tool),
-        other => {
-            Err(Fault::at("role", format!("must be system, user, assistant or tool, not {:?}", clip(other))))
-        }
+        other => Err(InvalidField::at(
+            "role",
+            format!("must be system, user, assistant or tool, not {:?}", clip(other)),
+        )),
     }
 }
 
-fn content(value: Value) -> Parsed<Content> {
+fn content(value: Value) -> Parsed<MessageContent> {
     match value {
-        Value::String(text) => Ok(Content::Text(text)),
-        Value::Array(_) => Ok(Content::Blocks(list(value, block)?)),
-        other => Err(Fault::at("", expected("a string or a list of content blocks", &other))),
+        Value::String(text) => Ok(MessageContent::Text(text)),
+        Value::Array(_) => Ok(MessageContent::Blocks(list(value, block)?)),
+        other => Err(InvalidField::at("", expected("a string or a list of content blocks", &other))),
     }
 }
 
 fn block(value: Value) -> Parsed<ContentBlock> {
-    let mut fields = Fields::of(value)?;
+    let mut fields = UnreadFields::of(value)?;
     let kind = fields.string("type")?;
     let block = match kind.as_str() {
         "text" => ContentBlock::Text {
@@ -88,7 +89,7 @@ fn block(value: Value) -> Parsed<ContentBlock> {
                 .transpose()?,
         },
         other => {
-            return Err(Fault::at(
+            return Err(InvalidField::at(
                 "type",
                 format!("must be text, image, thinking or redacted_thinking, not {:?}", clip(other)),
             ));
@@ -98,33 +99,33 @@ fn block(value: Value) -> Parsed<ContentBlock> {
     Ok(block)
 }
 
-fn source(value: Value) -> Parsed<ImageSource> {
-    let mut fields = Fields::of(value)?;
+fn source(value: Value) -> Parsed<ImageContentSource> {
+    let mut fields = UnreadFields::of(value)?;
     let kind = fields.string("type")?;
     let source = match kind.as_str() {
-        "url" => ImageSource::Url { url: fields.string("url")? },
-        "inline" => ImageSource::Inline { base64_data: fields.string("base64_data")? },
+        "url" => ImageContentSource::Url { url: fields.string("url")? },
+        "inline" => ImageContentSource::Inline { base64_data: fields.string("base64_data")? },
         other => {
-            return Err(Fault::at("type", format!("must be url or inline, not {:?}", clip(other))));
+            return Err(InvalidField::at("type", format!("must be url or inline, not {:?}", clip(other))));
         }
     };
     fields.end()?;
     Ok(source)
 }
 
-fn detail(text: &str) -> Parsed<ImageDetail> {
+fn detail(text: &str) -> Parsed<ImageDetailLevel> {
     match text {
-        "auto" => Ok(ImageDetail::Auto),
-        "low" => Ok(ImageDetail::Low),
-        "high" => Ok(ImageDetail::High),
-        other => Err(Fault::at("detail", format!("must be auto, low or high, not {:?}", clip(other)))),
+        "auto" => Ok(ImageDetailLevel::Auto),
+        "low" => Ok(ImageDetailLevel::Low),
+        "high" => Ok(ImageDetailLevel::High),
+        other => Err(InvalidField::at("detail", format!("must be auto, low or high, not {:?}", clip(other)))),
     }
 }
 
 fn list<T>(value: Value, read: fn(Value) -> Parsed<T>) -> Parsed<Vec<T>> {
     let items = match value {
         Value::Array(items) => items,
-        other => return Err(Fault::at("", expected("a list", &other))),
+        other => return Err(InvalidField::at("", expected("a list", &other))),
     };
     items
         .into_iter()
@@ -134,13 +135,13 @@ fn list<T>(value: Value, read: fn(Value) -> Parsed<T>) -> Parsed<Vec<T>> {
 }
 
 /// The fields of an object that nobody has read yet.
-struct Fields(Map);
+struct UnreadFields(Map);
 
-impl Fields {
+impl UnreadFields {
     fn of(value: Value) -> Parsed<Self> {
         match value {
             Value::Object(fields) => Ok(Self(fields)),
-            other => Err(Fault::at("", expected("an object", &other))),
+            other => Err(InvalidField::at("", expected("an object", &other))),
         }
     }
 
@@ -150,25 +151,25 @@ impl Fields {
     }
 
     fn required(&mut self, name: &str) -> Parsed<Value> {
-        self.take(name).ok_or_else(|| Fault::at(name, "is required"))
+        self.take(name).ok_or_else(|| InvalidField::at(name, "is required"))
     }
 
     fn string(&mut self, name: &str) -> Parsed<String> {
-        self.optional_string(name)?.ok_or_else(|| Fault::at(name, "is required"))
+        self.optional_string(name)?.ok_or_else(|| InvalidField::at(name, "is required"))
     }
 
     fn optional_string(&mut self, name: &str) -> Parsed<Option<String>> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(Fault::at(name, expected("a string", &other))),
+            Some(other) => Err(InvalidField::at(name, expected("a string", &other))),
         }
     }
 
     fn end(self) -> Parsed<()> {
         match self.0.keys().next() {
             None => Ok(()),
-            Some(name) => Err(Fault::at(clip(name), "is not a known field")),
+            Some(name) => Err(InvalidField::at(clip(name), "is not a known field")),
         }
     }
 }

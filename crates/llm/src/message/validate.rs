@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{ChatMessage, Role};
-use crate::content::{Content, ContentBlock, ImageSource};
-use crate::fault::Fault;
+use crate::content::{ContentBlock, ImageContentSource, MessageContent};
+use crate::fault::InvalidField;
 
-type Checked = Result<(), Fault>;
+type Checked = Result<(), InvalidField>;
 
 /// Checks one message.
 pub(super) fn message(message: &ChatMessage) -> Checked {
@@ -18,28 +18,28 @@ pub(super) fn message(message: &ChatMessage) -> Checked {
     }
     if message.role != Role::Assistant && !message.tool_calls.is_empty() {
         let problem = format!("must be absent on a {} message", message.role);
-        return Err(Fault::at("tool_calls", problem));
+        return Err(InvalidField::at("tool_calls", problem));
     }
     if message.role != Role::Tool && message.tool_call_id.is_some() {
         let problem = format!("must be absent on a {} message", message.role);
-        return Err(Fault::at("tool_call_id", problem));
+        return Err(InvalidField::at("tool_call_id", problem));
     }
     Ok(())
 }
 
 fn system(message: &ChatMessage) -> Checked {
     match &message.content {
-        Content::Text(text) if text.is_empty() => {
-            Err(Fault::at("content", "must not be empty on a system message"))
+        MessageContent::Text(text) if text.is_empty() => {
+            Err(InvalidField::at("content", "must not be empty on a system message"))
         }
-        Content::Text(_) => Ok(()),
-        Content::Blocks(_) => Err(Fault::at("content", "must be a string on a system message")),
+        MessageContent::Text(_) => Ok(()),
+        MessageContent::Blocks(_) => Err(InvalidField::at("content", "must be a string on a system message")),
     }
 }
 
 fn user(message: &ChatMessage) -> Checked {
     if message.content.is_empty() {
-        return Err(Fault::at("content", "must not be empty on a user message"));
+        return Err(InvalidField::at("content", "must not be empty on a user message"));
     }
     blocks(message.content.blocks(), |block| match block {
         ContentBlock::Text { .. } | ContentBlock::Image { .. } => true,
@@ -50,7 +50,10 @@ fn user(message: &ChatMessage) -> Checked {
 
 fn assistant(message: &ChatMessage) -> Checked {
     if message.content.is_empty() && message.tool_calls.is_empty() {
-        return Err(Fault::at("content", "must not be empty on an assistant message without tool calls"));
+        return Err(InvalidField::at(
+            "content",
+            "must not be empty on an assistant message without tool calls",
+        ));
     }
     blocks(message.content.blocks(), |block| match block {
         ContentBlock::Text { .. } | ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => {
@@ -61,8 +64,9 @@ fn assistant(message: &ChatMessage) -> Checked {
     .map_err(|error| error.under("content"))?;
     let mut ids = BTreeSet::new();
     for (index, call) in message.tool_calls.iter().enumerate() {
-        let fault =
-            |field: &str, problem: String| Err(Fault::at(format!("tool_calls[{index}].{field}"), problem));
+        let fault = |field: &str, problem: String| {
+            Err(InvalidField::at(format!("tool_calls[{index}].{field}"), problem))
+        };
         if call.id.is_empty() {
             return fault("id", "must not be empty".to_owned());
         }
@@ -77,13 +81,13 @@ fn assistant(message: &ChatMessage) -> Checked {
 }
 
 fn tool(message: &ChatMessage) -> Checked {
-    if let Content::Blocks(_) = message.content {
-        return Err(Fault::at("content", "must be a string on a tool message"));
+    if let MessageContent::Blocks(_) = message.content {
+        return Err(InvalidField::at("content", "must be a string on a tool message"));
     }
     match &message.tool_call_id {
         Some(id) if !id.is_empty() => Ok(()),
-        Some(_) => Err(Fault::at("tool_call_id", "must not be empty")),
-        None => Err(Fault::at("tool_call_id", "is required on a tool message")),
+        Some(_) => Err(InvalidField::at("tool_call_id", "must not be empty")),
+        None => Err(InvalidField::at("tool_call_id", "is required on a tool message")),
     }
 }
 
@@ -92,7 +96,7 @@ fn blocks(blocks: &[ContentBlock], allowed: fn(&ContentBlock) -> bool) -> Checke
         let place = || format!("[{index}]");
         if !allowed(it) {
             let problem = format!("a {} block is not allowed here", it.kind());
-            return Err(Fault::at(place(), problem));
+            return Err(InvalidField::at(place(), problem));
         }
         block(it).map_err(|fault| fault.under(&place()))?;
     }
@@ -103,12 +107,12 @@ fn block(block: &ContentBlock) -> Checked {
     match block {
         ContentBlock::Text { text, .. } | ContentBlock::Thinking { text, .. } => not_empty("text", text),
         ContentBlock::RedactedThinking { data } => not_empty("data", data),
-        ContentBlock::Image { source: ImageSource::Url { url }, .. } => not_empty("source.url", url),
-        ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, .. } => {
+        ContentBlock::Image { source: ImageContentSource::Url { url }, .. } => not_empty("source.url", url),
+        ContentBlock::Image { source: ImageContentSource::Inline { base64_data }, media_type, .. } => {
             not_empty("source.base64_data", base64_data)?;
             match media_type {
                 Some(media_type) => image_type(media_type),
-                None => Err(Fault::at("media_type", "is required for an inline image")),
+                None => Err(InvalidField::at("media_type", "is required for an inline image")),
             }
         }
     }
@@ -117,10 +121,10 @@ fn block(block: &ContentBlock) -> Checked {
 fn image_type(media_type: &str) -> Checked {
     match media_type.strip_prefix("image/") {
         Some(kind) if !kind.is_empty() => Ok(()),
-        Some(_) | None => Err(Fault::at("media_type", "must be an image type, as image/png")),
+        Some(_) | None => Err(InvalidField::at("media_type", "must be an image type, as image/png")),
     }
 }
 
 fn not_empty(field: &str, text: &str) -> Checked {
-    if text.is_empty() { Err(Fault::at(field, "must not be empty")) } else { Ok(()) }
+    if text.is_empty() { Err(InvalidField::at(field, "must not be empty")) } else { Ok(()) }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Found, GONE, Picture, Pictures, SCHEME, find, is_digest};
-use crate::content::{Content, ContentBlock, ImageSource};
+use super::{GONE, PictureLookup, PictureResolver, ResolvedPicture, SCHEME, find, is_digest};
+use crate::content::{ContentBlock, ImageContentSource, MessageContent};
 use crate::error::Result;
 use crate::message::{ChatMessage, Role};
 
@@ -44,7 +44,7 @@ pub(super) struct ToolPictures {
 impl ToolPictures {
     /// Finds the pictures of a tool message, the last one first; none where it names none. `name` is the tool's.
     pub(super) async fn find(
-        pictures: &dyn Pictures,
+        pictures: &dyn PictureResolver,
         (message, name): (&ChatMessage, Option<&str>),
         room: &mut Option<usize>,
     ) -> Result<Option<Self>> {
@@ -53,7 +53,9 @@ impl ToolPictures {
         for digest in digests.iter().rev() {
             found.push(match find(pictures, digest, room).await? {
                 // The text of a tool may name anything that the session keeps.
-                Found::Picture(picture) if !picture.media_type.starts_with("image/") => Found::Note(GONE),
+                PictureLookup::Picture(picture) if !picture.media_type.starts_with("image/") => {
+                    PictureLookup::Note(GONE)
+                }
                 found => found,
             });
         }
@@ -63,12 +65,12 @@ impl ToolPictures {
             let tool = name.map(|name| format!(" ({name})")).unwrap_or_default();
             let caption = format!("Image {number} of the result of the tool call {call}{tool}:");
             match found {
-                Found::Picture(Picture { media_type, base64_data }) => {
-                    let (source, media_type) = (ImageSource::Inline { base64_data }, Some(media_type));
+                PictureLookup::Picture(ResolvedPicture { media_type, base64_data }) => {
+                    let (source, media_type) = (ImageContentSource::Inline { base64_data }, Some(media_type));
                     blocks.push(ContentBlock::text_of(caption));
                     blocks.push(ContentBlock::Image { source, media_type, detail: None });
                 }
-                Found::Note(note) => blocks.push(ContentBlock::text_of(format!("{caption} {note}"))),
+                PictureLookup::Note(note) => blocks.push(ContentBlock::text_of(format!("{caption} {note}"))),
             }
         }
         Ok((!blocks.is_empty()).then_some(Self { blocks }))
@@ -107,5 +109,5 @@ pub(super) fn shown(
 
 fn user_message(blocks: &mut Vec<ContentBlock>) -> Option<Arc<ChatMessage>> {
     let blocks = std::mem::take(blocks);
-    (!blocks.is_empty()).then(|| Arc::new(ChatMessage::user(Content::Blocks(blocks))))
+    (!blocks.is_empty()).then(|| Arc::new(ChatMessage::user(MessageContent::Blocks(blocks))))
 }

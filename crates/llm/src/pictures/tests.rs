@@ -6,22 +6,22 @@ use std::sync::Mutex;
 use futures_util::FutureExt;
 
 use super::*;
-use crate::content::ImageDetail;
-use crate::{Provider, Recorder, Response, Script, ScriptedProvider};
+use crate::content::ImageDetailLevel;
+use crate::{CassetteRecorder, Provider, Response, Script, ScriptedProvider};
 
 /// Pictures in memory, and which were asked for.
 #[derive(Debug, Default)]
 struct Kept {
-    pictures: BTreeMap<String, Picture>,
+    pictures: BTreeMap<String, ResolvedPicture>,
     asked: Mutex<Vec<String>>,
     room: usize,
     broken: bool,
 }
 
-impl Pictures for Kept {
-    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<Picture>>> {
+impl PictureResolver for Kept {
+    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>> {
         self.asked.lock().unwrap().push(digest.to_owned());
-        let unavailable = || Error::Unavailable(Detail::new("the store is away"));
+        let unavailable = || Error::Unavailable(ProviderErrorDetail::new("the store is away"));
         let found = if self.broken { Err(unavailable()) } else { Ok(self.pictures.get(digest).cloned()) };
         std::future::ready(found).boxed()
     }
@@ -36,23 +36,23 @@ fn digest(of: char) -> String {
 }
 
 fn kept(room: usize, pictures: &[(char, usize)]) -> Kept {
-    let picture = |bytes| Picture { media_type: "image/webp".into(), base64_data: "A".repeat(bytes) };
+    let picture = |bytes| ResolvedPicture { media_type: "image/webp".into(), base64_data: "A".repeat(bytes) };
     let pictures = pictures.iter().map(|(name, bytes)| (digest(*name), picture(*bytes))).collect();
     Kept { pictures, room, ..Kept::default() }
 }
 
 fn named(of: char) -> ContentBlock {
-    let detail = Some(ImageDetail::Low);
-    ContentBlock::Image { source: ImageSource::blob(&digest(of)), media_type: None, detail }
+    let detail = Some(ImageDetailLevel::Low);
+    ContentBlock::Image { source: ImageContentSource::blob(&digest(of)), media_type: None, detail }
 }
 
 fn inline(bytes: usize) -> ContentBlock {
-    let source = ImageSource::Inline { base64_data: "A".repeat(bytes) };
-    ContentBlock::Image { source, media_type: Some("image/webp".into()), detail: Some(ImageDetail::Low) }
+    let source = ImageContentSource::Inline { base64_data: "A".repeat(bytes) };
+    ContentBlock::Image { source, media_type: Some("image/webp".into()), detail: Some(ImageDetailLevel::Low) }
 }
 
 fn said(blocks: Vec<ContentBlock>) -> Arc<ChatMessage> {
-    Arc::new(ChatMessage::user(Content::Blocks(blocks)))
+    Arc::new(ChatMessage::user(MessageContent::Blocks(blocks)))
 }
 
 fn check(kept: Kept, messages: Vec<Arc<ChatMessage>>, sent: Vec<Arc<ChatMessage>>, asked: &[char]) {
@@ -69,7 +69,7 @@ fn check(kept: Kept, messages: Vec<Arc<ChatMessage>>, sent: Vec<Arc<ChatMessage>
 fn a_picture_stands_where_it_was_named_and_its_own_type_counts() {
     let text = || ContentBlock::text_of("look");
     let web = || ContentBlock::Image {
-        source: ImageSource::Url { url: "https://example.com/x.png".into() },
+        source: ImageContentSource::Url { url: "https://example.com/x.png".into() },
         media_type: None,
         detail: None,
     };
@@ -115,7 +115,7 @@ fn result(id: &str, pictures: &[char]) -> Arc<ChatMessage> {
 }
 
 fn shown_of_tool(bytes: usize) -> ContentBlock {
-    let source = ImageSource::Inline { base64_data: "A".repeat(bytes) };
+    let source = ImageContentSource::Inline { base64_data: "A".repeat(bytes) };
     ContentBlock::Image { source, media_type: Some("image/webp".into()), detail: None }
 }
 
@@ -186,7 +186,7 @@ fn a_tool_shows_no_file_that_is_no_picture_and_nothing_without_a_store() {
 fn without_a_name_nothing_is_asked_and_nothing_copied() {
     let odd = ["blob:", "blob:abc", "blob:https://example.com/1", "data:image/png;base64,AAAA"];
     let url = |it: &str| ContentBlock::Image {
-        source: ImageSource::Url { url: it.into() },
+        source: ImageContentSource::Url { url: it.into() },
         media_type: None,
         detail: None,
     };
@@ -235,7 +235,7 @@ impl Provider for Wire {
     fn stream<'a>(
         &'a self,
         request: &'a Request,
-    ) -> BoxFuture<'a, Result<crate::BoxStream<'a, Result<crate::Delta>>>> {
+    ) -> BoxFuture<'a, Result<crate::BoxStream<'a, Result<crate::ResponseDelta>>>> {
         self.0.stream(request)
     }
 }
@@ -244,8 +244,8 @@ impl Provider for Wire {
 fn the_bytes_are_on_the_wire_and_not_on_the_cassette() {
     let sent: Arc<Mutex<Vec<String>>> = Arc::default();
     let wire = Wire(ScriptedProvider::new(Script::replies(["A leaf."])), sent.clone());
-    let recorder = Recorder::new(wire);
-    let picture = Picture { media_type: "image/png".into(), base64_data: "QUFBQUJCQkI=".into() };
+    let recorder = CassetteRecorder::new(wire);
+    let picture = ResolvedPicture { media_type: "image/png".into(), base64_data: "QUFBQUJCQkI=".into() };
     let kept = Kept { pictures: [(digest('a'), picture)].into(), room: 100, ..Kept::default() };
     let request = Request::new(vec![said(vec![named('a')])]).with_pictures(Arc::new(kept));
     let answer = recorder.complete(&request).now_or_never().unwrap().unwrap();

@@ -14,18 +14,21 @@ fn tools_and_the_choice_among_them_are_checked() {
     let plain = || Request::new(vec![Arc::new(ChatMessage::user("u"))]);
     let two = || plain().with_tools([tool("a"), tool("b")]);
     for (request, expected) in [
-        (plain().with_tool_choice(ToolChoice::Auto), None),
-        (plain().with_tool_choice(ToolChoice::None), None),
-        (two().with_tool_choice(ToolChoice::Required), None),
-        (two().with_tool_choice(ToolChoice::Tool("b".to_owned())), None),
+        (plain().with_tool_choice(ToolChoicePolicy::Auto), None),
+        (plain().with_tool_choice(ToolChoicePolicy::None), None),
+        (two().with_tool_choice(ToolChoicePolicy::Required), None),
+        (two().with_tool_choice(ToolChoicePolicy::Tool("b".to_owned())), None),
         (plain().with_tools([tool("a"), tool("a")]), Some("tools[1].name: the tool \"a\" is there twice")),
-        (plain().with_tool_choice(ToolChoice::Required), Some("tool_choice: a forced call needs tools")),
         (
-            plain().with_tool_choice(ToolChoice::Tool("a".to_owned())),
+            plain().with_tool_choice(ToolChoicePolicy::Required),
             Some("tool_choice: a forced call needs tools"),
         ),
         (
-            two().with_tool_choice(ToolChoice::Tool("c".to_owned())),
+            plain().with_tool_choice(ToolChoicePolicy::Tool("a".to_owned())),
+            Some("tool_choice: a forced call needs tools"),
+        ),
+        (
+            two().with_tool_choice(ToolChoicePolicy::Tool("c".to_owned())),
             Some("tool_choice: \"c\" is none of the tools of this request"),
         ),
         (

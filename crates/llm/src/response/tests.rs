@@ -20,46 +20,46 @@ fn calling(name: &str, arguments: Option<Value>) -> ChatMessage {
     ChatMessage::assistant("").with_tool_calls([call])
 }
 
-fn answer(message: ChatMessage, reason: FinishReason) -> Response {
-    Response::new(message, reason, Usage::default(), json!({}))
+fn answer(message: ChatMessage, reason: ModelFinishReason) -> Response {
+    Response::new(message, reason, TokenUsage::default(), json!({}))
 }
 
 // spec: llm-provider §3, §7
 #[test]
 fn a_malformed_response_is_refused_unless_it_says_that_it_failed() {
     for (message, reason, expected) in [
-        (ChatMessage::assistant("a"), FinishReason::Stop, None),
-        (calling("t", Some(json!({"n": 1}))), FinishReason::ToolCalls, None),
+        (ChatMessage::assistant("a"), ModelFinishReason::Stop, None),
+        (calling("t", Some(json!({"n": 1}))), ModelFinishReason::ToolCalls, None),
         (
             calling("u", Some(json!({}))),
-            FinishReason::ToolCalls,
+            ModelFinishReason::ToolCalls,
             Some("response message.tool_calls[0].name: \"u\" is not a tool of this request"),
         ),
         (
             calling("t", Some(json!({"n": "1"}))),
-            FinishReason::ToolCalls,
+            ModelFinishReason::ToolCalls,
             Some("response message.tool_calls[0].arguments: at /n: value is not of type \"integer\""),
         ),
         (
             calling("t", None),
-            FinishReason::Length,
+            ModelFinishReason::Length,
             Some(
                 "response message.tool_calls[0].arguments: are no JSON object (the model hit its token budget)",
             ),
         ),
         (
             ChatMessage::assistant(""),
-            FinishReason::ContentFilter,
+            ModelFinishReason::ContentFilter,
             Some(
                 "response message.content: must not be empty on an assistant message without tool calls (the provider's filter stepped in)",
             ),
         ),
-        (ChatMessage::user("a"), FinishReason::Stop, Some("response message.role: must be assistant")),
+        (ChatMessage::user("a"), ModelFinishReason::Stop, Some("response message.role: must be assistant")),
     ] {
         let response = answer(message, reason);
         let found = response.clone().validated(&request());
         assert_eq!(found.map_err(|it| it.to_string()).err().as_deref(), expected);
-        let failed = Response { finish_reason: FinishReason::Error, ..response };
+        let failed = Response { finish_reason: ModelFinishReason::Error, ..response };
         assert_eq!(failed.clone().validated(&request()).expect("passes"), failed);
     }
 }
@@ -71,7 +71,7 @@ fn arguments_deeper_than_a_chat_can_store_are_refused_at_any_place_in_them() {
     let deep = |levels: usize| (1..levels).fold(json!(1), |inner, _| json!([0, inner]));
     for (levels, fits) in [(1, true), (60, true), (61, false), (127, false)] {
         let call = calling("t", Some(json!({"a": 1, "b": deep(levels), "c": []})));
-        let found = answer(call, FinishReason::ToolCalls).validated(&request);
+        let found = answer(call, ModelFinishReason::ToolCalls).validated(&request);
         let problem = "response message.tool_calls[0].arguments: have more than 60 levels";
         assert_eq!(found.err().map(|it| it.to_string()), (!fits).then(|| problem.to_owned()), "{levels}");
     }
@@ -83,15 +83,15 @@ fn structured_output_is_parsed_or_refused_with_what_was_said() {
     let schema = json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
     let request =
         request().with_response_schema(Arc::new(Schema::compile(schema.clone()).expect("compiles")));
-    let good = answer(ChatMessage::assistant(r#"{ "age": 3 }"#), FinishReason::Stop);
+    let good = answer(ChatMessage::assistant(r#"{ "age": 3 }"#), ModelFinishReason::Stop);
     assert_eq!(good.validated(&request).expect("fits").parsed, Some(json!({"age": 3})));
-    let calls = answer(calling("t", Some(json!({"n": 1}))), FinishReason::ToolCalls);
+    let calls = answer(calling("t", Some(json!({"n": 1}))), ModelFinishReason::ToolCalls);
     assert_eq!(calls.validated(&request).expect("fits").parsed, None);
 
     for (content, reason, message) in [
-        ("{}", FinishReason::Stop, "at the root: \"age\" is a required property"),
-        (r#"{"age": "x"}"#, FinishReason::Stop, "at /age: value is not of type \"integer\""),
-        (r#"{"age": "#, FinishReason::Length, "no JSON: EOF while parsing a value at line 1 column 8"),
+        ("{}", ModelFinishReason::Stop, "at the root: \"age\" is a required property"),
+        (r#"{"age": "x"}"#, ModelFinishReason::Stop, "at /age: value is not of type \"integer\""),
+        (r#"{"age": "#, ModelFinishReason::Length, "no JSON: EOF while parsing a value at line 1 column 8"),
     ] {
         let error = answer(ChatMessage::assistant(content), reason).validated(&request).expect_err("refused");
         assert_eq!(error.category(), "structured_output_invalid");
@@ -102,7 +102,7 @@ fn structured_output_is_parsed_or_refused_with_what_was_said() {
             output_content: content.to_owned(),
             error_message: message.to_owned(),
             finish_reason: reason,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
         };
         assert_eq!(*found, expected);
     }
@@ -111,7 +111,7 @@ fn structured_output_is_parsed_or_refused_with_what_was_said() {
 // Ruling D30
 #[test]
 fn an_error_carries_the_response_that_was_refused_and_shows_nothing_of_it() {
-    let response = answer(calling("secret-name", None), FinishReason::ToolCalls);
+    let response = answer(calling("secret-name", None), ModelFinishReason::ToolCalls);
     let response = response.with_unread_arguments(0, &"é".repeat(2000));
     let error = response.clone().validated(&request()).expect_err("it is refused");
     assert_eq!(error.response(), Some(&response));

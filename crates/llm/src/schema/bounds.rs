@@ -22,7 +22,7 @@ const UNFOLDED_MAX: u64 = 20_000;
 
 /// The counts of the parts of a schema.
 #[derive(Debug, Default)]
-struct Counts {
+struct SchemaPartCounts {
     nodes: usize,
     references: usize,
     patterns: usize,
@@ -33,7 +33,7 @@ struct Counts {
 /// # Errors
 /// Which bound it exceeds.
 pub(super) fn check_bounds(schema: &Map<String, Value>) -> Result<(), String> {
-    let mut counts = Counts::default();
+    let mut counts = SchemaPartCounts::default();
     for (keyword, value) in schema {
         counts.pair(keyword, value, 1)?;
     }
@@ -55,12 +55,12 @@ pub(super) fn check_bounds(schema: &Map<String, Value>) -> Result<(), String> {
 /// Counts the patterns of a schema, for callers that bound the sum of several schemas.
 #[must_use]
 pub fn count_patterns(schema: &Value) -> usize {
-    let mut counts = Counts::default();
+    let mut counts = SchemaPartCounts::default();
     // A schema beyond its own bounds is refused when it is compiled.
     counts.value(schema, 1).map_or(usize::MAX, |()| counts.patterns)
 }
 
-impl Counts {
+impl SchemaPartCounts {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), String> {
         let is_container = value.is_object() || value.is_array();
         if !is_container {
@@ -106,7 +106,7 @@ fn check_references(root: &Map<String, Value>) -> Result<(), String> {
     if all.iter().any(|(path, schema)| !path.is_empty() && schema.get("$id").is_some_and(Value::is_string)) {
         return Err("a schema inside of the schema has an `$id`; only the root may have one".to_owned());
     }
-    let mut unfolding = Unfolding { anchors: BTreeMap::new(), all: &all, costs: BTreeMap::new() };
+    let mut unfolding = ReferenceUnfolding { anchors: BTreeMap::new(), all: &all, costs: BTreeMap::new() };
     for (path, schema) in &all {
         for keyword in ["$anchor", "$dynamicAnchor"] {
             if let Some(Value::String(name)) = schema.get(keyword) {
@@ -132,7 +132,7 @@ fn targets(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
 }
 
 /// Counts the schemas that a schema consists of once its references are unfolded.
-struct Unfolding<'a> {
+struct ReferenceUnfolding<'a> {
     all: &'a BTreeMap<String, &'a Map<String, Value>>,
     anchors: BTreeMap<&'a str, &'a str>,
     /// By JSON Pointer; none while it is counted. A schema that contains itself is not unfolded again: how often it
@@ -140,7 +140,7 @@ struct Unfolding<'a> {
     costs: BTreeMap<String, Option<u64>>,
 }
 
-impl Unfolding<'_> {
+impl ReferenceUnfolding<'_> {
     /// Returns the JSON Pointer of a target; none where only the compiler can know it.
     fn resolve(&self, target: &str) -> Result<Option<String>, String> {
         let Some(fragment) = target.strip_prefix('#') else {

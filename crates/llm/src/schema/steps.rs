@@ -33,7 +33,7 @@ pub(super) struct BoundedValidator {
 }
 
 /// The result of a check.
-pub(super) enum Checked {
+pub(super) enum ValidationOutcome {
     Fits,
     /// The first mismatches, by path; none where explaining them would take too long.
     Mismatches(Vec<(String, String)>),
@@ -78,17 +78,17 @@ impl BoundedValidator {
     }
 
     /// Checks a value, and explains at most so many mismatches.
-    pub(super) fn check(&self, value: &Value, told_max: usize) -> Checked {
+    pub(super) fn check(&self, value: &Value, told_max: usize) -> ValidationOutcome {
         let _checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         match self.within(CHECK_STEPS, || self.validator.is_valid(value)) {
-            Some(true) => Checked::Fits,
-            None => Checked::TooManySteps,
+            Some(true) => ValidationOutcome::Fits,
+            None => ValidationOutcome::TooManySteps,
             Some(false) => {
                 let explained = self.within(EXPLAIN_STEPS, || {
                     let errors = self.validator.iter_errors(value).take(told_max);
                     errors.map(|it| (it.instance_path().to_string(), it.masked().to_string())).collect()
                 });
-                Checked::Mismatches(explained.unwrap_or_default())
+                ValidationOutcome::Mismatches(explained.unwrap_or_default())
             }
         }
     }

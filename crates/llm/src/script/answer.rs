@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 use super::pattern::Captures;
 use super::template;
 use crate::Map;
-use crate::delta::Delta;
-use crate::error::{Detail, Error};
-use crate::fault::Fault;
+use crate::delta::ResponseDelta;
+use crate::error::{Error, ProviderErrorDetail};
+use crate::fault::InvalidField;
 use crate::request::Request;
-use crate::response::{FinishReason, Usage};
+use crate::response::{ModelFinishReason, TokenUsage};
 
 /// The answer of a rule.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Then {
+pub(super) struct ScriptedAnswer {
     thinking: Option<String>,
     reply: Option<String>,
-    calls: Vec<Call>,
-    error: Option<Failure>,
-    finish: Option<FinishReason>,
+    calls: Vec<ScriptedToolCall>,
+    error: Option<ScriptedFailure>,
+    finish: Option<ModelFinishReason>,
     /// A pause before each delta.
     delay_ms: u64,
 }
@@ -31,7 +31,7 @@ pub(super) struct Then {
 /// A tool call to make. Its arguments are templates; raw ones are sent as they are.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Call {
+struct ScriptedToolCall {
     tool: String,
     #[serde(default)]
     arguments: Option<Map>,
@@ -43,8 +43,8 @@ struct Call {
 /// An error to fail with.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Failure {
-    category: Category,
+struct ScriptedFailure {
+    category: ScriptedErrorCategory,
     #[serde(default)]
     message: Option<String>,
     #[serde(default)]
@@ -54,7 +54,7 @@ struct Failure {
 /// The categories that a script can fail with. A reply that does not fit the response schema is
 /// `structured_output_invalid` by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-enum Category {
+enum ScriptedErrorCategory {
     #[serde(rename = "provider_authentication")]
     Authentication,
     #[serde(rename = "provider_unavailable")]
@@ -75,23 +75,23 @@ enum Category {
 
 /// An answer, worked out for one request.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) deltas: Vec<Delta>,
+pub(super) struct AnswerPlan {
+    pub(super) deltas: Vec<ResponseDelta>,
     /// The error that comes in place of the end.
     pub(super) error: Option<Error>,
     pub(super) delay: Duration,
 }
 
-impl Then {
+impl ScriptedAnswer {
     /// Makes an answer of text.
     pub(super) fn reply(template: String) -> Self {
         Self { reply: Some(template), ..Self::default() }
     }
 
     /// Checks that the answer says something, and uses only names that are known.
-    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), Fault> {
+    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), InvalidField> {
         if self.reply.is_none() && self.calls.is_empty() && self.error.is_none() {
-            return Err(Fault::at("", "needs a reply, calls or an error"));
+            return Err(InvalidField::at("", "needs a reply, calls or an error"));
         }
         let mut unknown = None;
         let mut visit = |name: &str| {
@@ -108,17 +108,17 @@ impl Then {
             }
             if call.arguments.is_some() == call.raw_arguments.is_some() {
                 let place = format!("calls[{index}]");
-                return Err(Fault::at(place, "needs either arguments or raw_arguments"));
+                return Err(InvalidField::at(place, "needs either arguments or raw_arguments"));
             }
         }
         match unknown {
-            Some(name) => Err(Fault::at("", format!("{{{name}}} is kept by no pattern"))),
+            Some(name) => Err(InvalidField::at("", format!("{{{name}}} is kept by no pattern"))),
             None => Ok(()),
         }
     }
 
     /// Works the answer out. Ids come from the request, so that asking again gives them again.
-    pub(super) fn plan(&self, request: &Request, model: &str, captures: &Captures) -> Plan {
+    pub(super) fn plan(&self, request: &Request, model: &str, captures: &Captures) -> AnswerPlan {
         let thinking = self.thinking.as_deref().map(|thinking| template::fill(thinking, captures));
         let reply = self.reply.as_deref().map(|reply| template::fill(reply, captures));
         let calls: Vec<(String, String, String)> = self
@@ -131,17 +131,17 @@ impl Then {
             })
             .collect();
 
-        let mut deltas: Vec<Delta> =
-            words(thinking.as_deref().unwrap_or_default()).map(Delta::thinking).collect();
-        deltas.extend(words(reply.as_deref().unwrap_or_default()).map(Delta::text));
+        let mut deltas: Vec<ResponseDelta> =
+            words(thinking.as_deref().unwrap_or_default()).map(ResponseDelta::thinking).collect();
+        deltas.extend(words(reply.as_deref().unwrap_or_default()).map(ResponseDelta::text));
         for (index, (id, name, arguments)) in (0_u32..).zip(&calls) {
             deltas.extend(call_deltas(index, id, name, arguments));
         }
-        let error = self.error.as_ref().map(Failure::error);
+        let error = self.error.as_ref().map(ScriptedFailure::error);
         if error.is_none() {
             let reason = self.finish.unwrap_or(match calls.as_slice() {
-                [] => FinishReason::Stop,
-                [..] => FinishReason::ToolCalls,
+                [] => ModelFinishReason::Stop,
+                [..] => ModelFinishReason::ToolCalls,
             });
             let usage = usage(request, thinking.iter().chain(&reply));
             let raw = raw(
@@ -150,13 +150,13 @@ impl Then {
                 usage,
                 json!({ "thinking": thinking, "content": reply, "tool_calls": calls }),
             );
-            deltas.push(Delta::Finish { reason, usage, raw });
+            deltas.push(ResponseDelta::Finish { reason, usage, raw });
         }
-        Plan { deltas, error, delay: Duration::from_millis(self.delay_ms) }
+        AnswerPlan { deltas, error, delay: Duration::from_millis(self.delay_ms) }
     }
 }
 
-impl Call {
+impl ScriptedToolCall {
     fn text(&self, captures: &Captures) -> String {
         match (&self.arguments, &self.raw_arguments) {
             (_, Some(raw)) => raw.clone(),
@@ -166,22 +166,23 @@ impl Call {
     }
 }
 
-impl Failure {
+impl ScriptedFailure {
     fn error(&self) -> Error {
-        let mut detail =
-            Detail::new(self.message.as_deref().unwrap_or("the script says that this call fails"));
+        let mut detail = ProviderErrorDetail::new(
+            self.message.as_deref().unwrap_or("the script says that this call fails"),
+        );
         if let Some(ms) = self.retry_after_ms {
             detail = detail.with_retry_after(Duration::from_millis(ms));
         }
         match self.category {
-            Category::Authentication => Error::Authentication(detail),
-            Category::Unavailable => Error::Unavailable(detail),
-            Category::InvalidModel => Error::InvalidModel(detail),
-            Category::ModelNotLoaded => Error::ModelNotLoaded(detail),
-            Category::RateLimit => Error::RateLimit(detail),
-            Category::InvalidResponse => Error::InvalidResponse(detail),
-            Category::InvalidRequest => Error::InvalidRequest(detail),
-            Category::UnsupportedContentBlock => Error::UnsupportedContentBlock(detail),
+            ScriptedErrorCategory::Authentication => Error::Authentication(detail),
+            ScriptedErrorCategory::Unavailable => Error::Unavailable(detail),
+            ScriptedErrorCategory::InvalidModel => Error::InvalidModel(detail),
+            ScriptedErrorCategory::ModelNotLoaded => Error::ModelNotLoaded(detail),
+            ScriptedErrorCategory::RateLimit => Error::RateLimit(detail),
+            ScriptedErrorCategory::InvalidResponse => Error::InvalidResponse(detail),
+            ScriptedErrorCategory::InvalidRequest => Error::InvalidRequest(detail),
+            ScriptedErrorCategory::UnsupportedContentBlock => Error::UnsupportedContentBlock(detail),
         }
     }
 }
@@ -192,11 +193,11 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A call as it streams: first who, then the arguments in two pieces.
-fn call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [Delta; 3] {
+fn call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [ResponseDelta; 3] {
     let fragment = |id: Option<&str>, name: Option<&str>, arguments: Option<&str>| {
         let owned = |it: Option<&str>| it.map(str::to_owned);
         let (id, name, arguments) = (owned(id), owned(name), owned(arguments));
-        Delta::ToolCall { index, id, name, arguments, signature: None }
+        ResponseDelta::ToolCall { index, id, name, arguments, signature: None }
     };
     let middle = arguments.floor_char_boundary(arguments.len() / 2);
     let (head, tail) = arguments.split_at(middle);
@@ -204,18 +205,18 @@ fn call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [Delta; 3] 
 }
 
 /// Counts words as if they were tokens.
-fn usage<'a>(request: &Request, said: impl Iterator<Item = &'a String>) -> Usage {
+fn usage<'a>(request: &Request, said: impl Iterator<Item = &'a String>) -> TokenUsage {
     let count = |text: &str| text.split_whitespace().count() as u64;
     let prompt: u64 = request.messages.iter().map(|message| count(&message.text())).sum();
     let completion: u64 = said.map(|said| count(said)).sum();
-    Usage {
+    TokenUsage {
         prompt_tokens: Some(prompt),
         completion_tokens: Some(completion),
         total_tokens: Some(prompt + completion),
-        ..Usage::default()
+        ..TokenUsage::default()
     }
 }
 
-fn raw(model: &str, reason: FinishReason, usage: Usage, said: Value) -> Value {
+fn raw(model: &str, reason: ModelFinishReason, usage: TokenUsage, said: Value) -> Value {
     json!({ "model": model, "said": said, "finish_reason": reason, "usage": usage })
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use futures_util::{FutureExt, StreamExt, stream};
 
 use super::Script;
-use super::answer::Plan;
+use super::answer::AnswerPlan;
 use super::pattern::Captures;
-use super::situation::Situation;
-use crate::assemble::{Assembler, ResponseLimits};
-use crate::delta::Delta;
-use crate::error::{Detail, Error, Result};
-use crate::pace::{NoPause, Pace};
+use super::situation::RuleRequestView;
+use crate::assemble::{ResponseAssembler, ResponseLimits};
+use crate::delta::ResponseDelta;
+use crate::error::{Error, ProviderErrorDetail, Result};
+use crate::pace::{AsyncSleep, InstantSleep};
 use crate::provider::{BoxFuture, BoxStream, Provider};
 use crate::request::Request;
 use crate::response::Response;
@@ -23,27 +23,27 @@ use crate::response::Response;
 #[derive(Debug, Clone)]
 pub struct ScriptedProvider {
     script: Arc<Script>,
-    pace: Arc<dyn Pace>,
+    pace: Arc<dyn AsyncSleep>,
 }
 
 impl ScriptedProvider {
     /// Makes a provider that does not pause.
     #[must_use]
     pub fn new(script: Script) -> Self {
-        Self { script: Arc::new(script), pace: Arc::new(NoPause) }
+        Self { script: Arc::new(script), pace: Arc::new(InstantSleep) }
     }
 
     /// Performs the script's delays by this pace.
     #[must_use]
-    pub fn with_pace(mut self, pace: Arc<dyn Pace>) -> Self {
+    pub fn with_pace(mut self, pace: Arc<dyn AsyncSleep>) -> Self {
         self.pace = pace;
         self
     }
 
-    fn plan(&self, request: &Request) -> Result<Plan> {
+    fn plan(&self, request: &Request) -> Result<AnswerPlan> {
         request.check()?;
         let script = &*self.script;
-        let situation = Situation::of(request);
+        let situation = RuleRequestView::of(request);
         let rule = script
             .rules
             .iter()
@@ -53,13 +53,15 @@ impl ScriptedProvider {
             rule.or_else(|| script.fallback.as_ref().map(|then| (then, turn()))).ok_or_else(|| {
                 let asked = situation.users.last().map_or("", AsRef::as_ref);
                 let asked: String = asked.chars().take(80).collect();
-                Error::InvalidRequest(Detail::new(format!("no rule of the script fits {asked:?}")))
+                Error::InvalidRequest(ProviderErrorDetail::new(format!(
+                    "no rule of the script fits {asked:?}"
+                )))
             })?;
         Ok(then.plan(request, &script.model, &captures))
     }
 
-    fn play(&self, plan: Plan) -> BoxStream<'_, Result<Delta>> {
-        let Plan { deltas, error, delay } = plan;
+    fn play(&self, plan: AnswerPlan) -> BoxStream<'_, Result<ResponseDelta>> {
+        let AnswerPlan { deltas, error, delay } = plan;
         let items = deltas.into_iter().map(Ok).chain(error.map(Err));
         stream::iter(items)
             .then(move |item| async move {
@@ -84,7 +86,7 @@ impl Provider for ScriptedProvider {
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         async move {
             let mut deltas = self.play(self.plan(request)?);
-            let mut assembler = Assembler::new(ResponseLimits::standard());
+            let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
             while let Some(delta) = deltas.next().await {
                 assembler.push(delta?)?;
             }
@@ -97,7 +99,10 @@ impl Provider for ScriptedProvider {
         true
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         async move { Ok(self.play(self.plan(request)?)) }.boxed()
     }
 }

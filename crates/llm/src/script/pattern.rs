@@ -9,10 +9,10 @@ pub(super) type Captures = BTreeMap<String, String>;
 
 /// A pattern over a whole text. Case and surrounding space do not matter.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Pattern(Vec<Piece>);
+pub(super) struct TextPattern(Vec<PatternPiece>);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Piece {
+enum PatternPiece {
     Literal(String),
     /// Any text, also none.
     Any,
@@ -20,20 +20,20 @@ enum Piece {
     Capture(String),
 }
 
-impl Pattern {
+impl TextPattern {
     /// Reads a pattern.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text.trim();
         while let Some(at) = rest.find(['*', '{']) {
             if at > 0 {
-                pieces.push(Piece::Literal(rest[..at].to_owned()));
+                pieces.push(PatternPiece::Literal(rest[..at].to_owned()));
             }
-            if matches!(pieces.last(), Some(Piece::Any | Piece::Capture(_))) {
+            if matches!(pieces.last(), Some(PatternPiece::Any | PatternPiece::Capture(_))) {
                 return Err(format!("{text:?} has two wildcards side by side"));
             }
             if let Some(after) = rest[at..].strip_prefix('*') {
-                pieces.push(Piece::Any);
+                pieces.push(PatternPiece::Any);
                 rest = after;
             } else {
                 let close = rest[at..].find('}').ok_or_else(|| format!("{text:?} lacks a }}"))?;
@@ -41,12 +41,12 @@ impl Pattern {
                 if !is_name(name) {
                     return Err(format!("{name:?} in {text:?} is no capture name"));
                 }
-                pieces.push(Piece::Capture(name.to_owned()));
+                pieces.push(PatternPiece::Capture(name.to_owned()));
                 rest = &rest[at + close + 1..];
             }
         }
         if !rest.is_empty() {
-            pieces.push(Piece::Literal(rest.to_owned()));
+            pieces.push(PatternPiece::Literal(rest.to_owned()));
         }
         Ok(Self(pieces))
     }
@@ -58,18 +58,18 @@ impl Pattern {
         let mut pieces = self.0.iter().peekable();
         while let Some(piece) = pieces.next() {
             let name = match piece {
-                Piece::Literal(literal) => {
+                PatternPiece::Literal(literal) => {
                     rest = strip_prefix(rest, literal)?;
                     continue;
                 }
-                Piece::Any => None,
-                Piece::Capture(name) => Some(name),
+                PatternPiece::Any => None,
+                PatternPiece::Capture(name) => Some(name),
             };
             let least = name.and_then(|_| rest.chars().next()).map_or(0, char::len_utf8);
             let literal = match pieces.next() {
                 None => "",
-                Some(Piece::Literal(literal)) => literal,
-                Some(Piece::Any | Piece::Capture(_)) => return None,
+                Some(PatternPiece::Literal(literal)) => literal,
+                Some(PatternPiece::Any | PatternPiece::Capture(_)) => return None,
             };
             let end = if pieces.peek().is_none() {
                 find_suffix(rest, literal, least)?
@@ -91,13 +91,13 @@ impl Pattern {
     /// Returns the names of the captures.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
-            Piece::Capture(name) => Some(name.as_str()),
-            Piece::Literal(_) | Piece::Any => None,
+            PatternPiece::Capture(name) => Some(name.as_str()),
+            PatternPiece::Literal(_) | PatternPiece::Any => None,
         })
     }
 }
 
-impl<'de> Deserialize<'de> for Pattern {
+impl<'de> Deserialize<'de> for TextPattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).map_err(serde::de::Error::custom)
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str, text: &str, expected: Option<&[(&str, &str)]>) {
-        let pattern = Pattern::parse(pattern).expect("a test's pattern reads");
+        let pattern = TextPattern::parse(pattern).expect("a test's pattern reads");
         let expected: Option<Captures> =
             expected.map(|expected| expected.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect());
         assert_eq!(pattern.matches(text), expected, "{pattern:?} on {text:?}");
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_be_read_is_refused() {
         for pattern in ["{a", "{}", "{A}", "{a}{b}", "{a}*", "**"] {
-            assert!(Pattern::parse(pattern).is_err(), "{pattern:?} was read");
+            assert!(TextPattern::parse(pattern).is_err(), "{pattern:?} was read");
         }
     }
 }

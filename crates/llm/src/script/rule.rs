@@ -6,55 +6,55 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::Value;
 
-use super::answer::Then;
-use super::pattern::{Captures, Pattern};
-use super::situation::{Answered, Situation};
-use crate::fault::Fault;
+use super::answer::ScriptedAnswer;
+use super::pattern::{Captures, TextPattern};
+use super::situation::{RuleRequestView, ToolResultView};
+use crate::fault::InvalidField;
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rule {
-    pub(super) when: When,
-    pub(super) then: Then,
+pub(super) struct ScriptRule {
+    pub(super) when: RuleConditions,
+    pub(super) then: ScriptedAnswer,
 }
 
 /// The conditions of a rule, all of which must hold.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct When {
-    pub(super) user: Option<Vec<Pattern>>,
-    pub(super) earlier_user: Option<Vec<Pattern>>,
-    pub(super) system: Option<Vec<Pattern>>,
-    pub(super) results: Results,
+pub(super) struct RuleConditions {
+    pub(super) user: Option<Vec<TextPattern>>,
+    pub(super) earlier_user: Option<Vec<TextPattern>>,
+    pub(super) system: Option<Vec<TextPattern>>,
+    pub(super) results: ExpectedResults,
     pub(super) answered: Option<usize>,
 }
 
 /// Which tool results must follow the last user message.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Results {
+pub(super) enum ExpectedResults {
     /// Whatever there is, also nothing.
     Any,
     /// Exactly these, in order.
-    Exactly(Vec<Expected>),
+    Exactly(Vec<ExpectedToolResult>),
 }
 
 /// One expected tool result.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Expected {
+pub(super) struct ExpectedToolResult {
     tool: String,
     #[serde(default)]
-    content: Option<Pattern>,
+    content: Option<TextPattern>,
 }
 
-impl Default for Results {
+impl Default for ExpectedResults {
     fn default() -> Self {
         Self::Exactly(Vec::new())
     }
 }
 
-impl<'de> Deserialize<'de> for Results {
+impl<'de> Deserialize<'de> for ExpectedResults {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(word) if word == "any" => Ok(Self::Any),
@@ -66,13 +66,13 @@ impl<'de> Deserialize<'de> for Results {
     }
 }
 
-impl Rule {
+impl ScriptRule {
     /// Checks that the answer uses only names that the conditions capture.
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), InvalidField> {
         let mut known = BTreeSet::from(["turn"]);
         let results = match &self.when.results {
-            Results::Any => Vec::new(),
-            Results::Exactly(list) => list.iter().filter_map(|item| item.content.as_ref()).collect(),
+            ExpectedResults::Any => Vec::new(),
+            ExpectedResults::Exactly(list) => list.iter().filter_map(|item| item.content.as_ref()).collect(),
         };
         let alternatives = [
             ("when.user", &self.when.user),
@@ -85,14 +85,14 @@ impl Rule {
                 learn(&mut known, name).map_err(|error| error.under(place))?;
             }
         }
-        for name in results.into_iter().flat_map(Pattern::names) {
+        for name in results.into_iter().flat_map(TextPattern::names) {
             learn(&mut known, name).map_err(|error| error.under("when.results"))?;
         }
         self.then.check(&known).map_err(|error| error.under("then"))
     }
 
     /// Returns the texts that the conditions captured, if all of them hold.
-    pub(super) fn holds(&self, situation: &Situation<'_>) -> Option<Captures> {
+    pub(super) fn holds(&self, situation: &RuleRequestView<'_>) -> Option<Captures> {
         let when = &self.when;
         if when.answered.is_some_and(|answered| answered != situation.answered) {
             return None;
@@ -108,18 +108,18 @@ impl Rule {
         if let Some(patterns) = &when.system {
             captures.extend(first(patterns, situation.system.as_deref()?)?);
         }
-        if let Results::Exactly(expected) = &when.results {
+        if let ExpectedResults::Exactly(expected) = &when.results {
             captures.extend(results(expected, &situation.results)?);
         }
         Some(captures)
     }
 }
 
-fn first(patterns: &[Pattern], text: &str) -> Option<Captures> {
+fn first(patterns: &[TextPattern], text: &str) -> Option<Captures> {
     patterns.iter().find_map(|pattern| pattern.matches(text))
 }
 
-fn results(expected: &[Expected], found: &[Answered<'_>]) -> Option<Captures> {
+fn results(expected: &[ExpectedToolResult], found: &[ToolResultView<'_>]) -> Option<Captures> {
     if expected.len() != found.len() {
         return None;
     }
@@ -135,17 +135,17 @@ fn results(expected: &[Expected], found: &[Answered<'_>]) -> Option<Captures> {
     Some(captures)
 }
 
-fn kept_by_all(patterns: &[Pattern]) -> Result<BTreeSet<&str>, Fault> {
+fn kept_by_all(patterns: &[TextPattern]) -> Result<BTreeSet<&str>, InvalidField> {
     let mut sets = patterns.iter().map(|pattern| pattern.names().collect::<BTreeSet<_>>());
     let Some(names) = sets.next() else {
-        return Err(Fault::at("", "needs at least one pattern"));
+        return Err(InvalidField::at("", "needs at least one pattern"));
     };
     if sets.any(|set| set != names) {
-        return Err(Fault::at("", "all patterns of a list must keep the same names"));
+        return Err(InvalidField::at("", "all patterns of a list must keep the same names"));
     }
     Ok(names)
 }
 
-fn learn<'a>(known: &mut BTreeSet<&'a str>, name: &'a str) -> Result<(), Fault> {
-    if known.insert(name) { Ok(()) } else { Err(Fault::at("", format!("{{{name}}} is kept twice"))) }
+fn learn<'a>(known: &mut BTreeSet<&'a str>, name: &'a str) -> Result<(), InvalidField> {
+    if known.insert(name) { Ok(()) } else { Err(InvalidField::at("", format!("{{{name}}} is kept twice"))) }
 }

@@ -7,24 +7,24 @@ use crate::request::Request;
 
 /// A request, as rules look at it.
 #[derive(Debug)]
-pub(super) struct Situation<'a> {
+pub(super) struct RuleRequestView<'a> {
     pub(super) system: Option<Cow<'a, str>>,
     /// The texts of the user messages, in order; the last is the current one.
     pub(super) users: Vec<Cow<'a, str>>,
     /// The results after the last user message.
-    pub(super) results: Vec<Answered<'a>>,
+    pub(super) results: Vec<ToolResultView<'a>>,
     pub(super) answered: usize,
 }
 
 /// One tool result.
 #[derive(Debug)]
-pub(super) struct Answered<'a> {
+pub(super) struct ToolResultView<'a> {
     /// The tool, found by the assistant message right before the result.
     pub(super) tool: &'a str,
     pub(super) content: Cow<'a, str>,
 }
 
-impl<'a> Situation<'a> {
+impl<'a> RuleRequestView<'a> {
     /// Looks at a request that was checked.
     pub(super) fn of(request: &'a Request) -> Self {
         let mut situation = Self { system: None, users: Vec::new(), results: Vec::new(), answered: 0 };
@@ -46,7 +46,7 @@ impl<'a> Situation<'a> {
                         asking.tool_calls.iter().find(|call| Some(call.id.as_str()) == id)
                     });
                     let tool = called.map_or("", |called| called.name.as_str());
-                    situation.results.push(Answered { tool, content: message.text() });
+                    situation.results.push(ToolResultView { tool, content: message.text() });
                 }
             }
         }

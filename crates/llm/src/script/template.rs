@@ -10,9 +10,9 @@ pub(super) fn fill(template: &str, captures: &Captures) -> String {
     let mut filled = String::with_capacity(template.len());
     for piece in pieces(template) {
         match piece {
-            Piece::Text(text) => filled.push_str(text),
-            Piece::Brace => filled.push('{'),
-            Piece::Name(name) => match captures.get(name) {
+            TemplatePiece::Text(text) => filled.push_str(text),
+            TemplatePiece::Brace => filled.push('{'),
+            TemplatePiece::Name(name) => match captures.get(name) {
                 Some(value) => filled.push_str(value),
                 None => {
                     filled.push('{');
@@ -33,7 +33,7 @@ pub(super) fn fill_map(map: &Map, captures: &Captures) -> Map {
 /// Calls `visit` with every name that a template uses.
 pub(super) fn names<'a>(template: &'a str, visit: &mut dyn FnMut(&'a str)) {
     for piece in pieces(template) {
-        if let Piece::Name(name) = piece {
+        if let TemplatePiece::Name(name) = piece {
             visit(name);
         }
     }
@@ -63,7 +63,7 @@ fn fill_value(value: &Value, captures: &Captures) -> Value {
     }
 }
 
-enum Piece<'a> {
+enum TemplatePiece<'a> {
     Text(&'a str),
     /// A doubled opening brace.
     Brace,
@@ -71,7 +71,7 @@ enum Piece<'a> {
 }
 
 /// Splits a template. A brace that opens no name is text, so that JSON needs no escapes.
-fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
+fn pieces(template: &str) -> impl Iterator<Item = TemplatePiece<'_>> {
     let mut rest = template;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -79,20 +79,20 @@ fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
         }
         if let Some(after) = rest.strip_prefix("{{") {
             rest = after;
-            return Some(Piece::Brace);
+            return Some(TemplatePiece::Brace);
         }
         if let Some(after) = rest.strip_prefix('{')
             && let Some((name, after)) = after.split_once('}')
             && is_name(name)
         {
             rest = after;
-            return Some(Piece::Name(name));
+            return Some(TemplatePiece::Name(name));
         }
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let end = rest[first..].find('{').map_or(rest.len(), |at| at + first);
         let (text, after) = rest.split_at(end);
         rest = after;
-        Some(Piece::Text(text))
+        Some(TemplatePiece::Text(text))
     })
 }
 

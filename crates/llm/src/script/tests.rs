@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    BoxFuture, ChatMessage, Delta, FinishReason, Map, NoPause, Pace, Provider, Request, ResponseLimits,
-    ToolCall, ToolDefinition, complete_streaming,
+    AsyncSleep, BoxFuture, ChatMessage, InstantSleep, Map, ModelFinishReason, Provider, Request,
+    ResponseDelta, ResponseLimits, ToolCall, ToolDefinition, complete_streaming,
 };
 
 const SCRIPT: &str = r#"{
@@ -35,10 +35,10 @@ const SCRIPT: &str = r#"{
 #[derive(Debug, Default)]
 struct Recorded(Mutex<Vec<Duration>>);
 
-impl Pace for Recorded {
+impl AsyncSleep for Recorded {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().expect("no panic holds it").push(length);
-        NoPause.pause(length)
+        InstantSleep.pause(length)
     }
 }
 
@@ -52,7 +52,7 @@ fn request(messages: impl IntoIterator<Item = ChatMessage>) -> Request {
 }
 
 /// Asks both ways, and checks that they agree.
-async fn ask(messages: impl IntoIterator<Item = ChatMessage>) -> Result<(ChatMessage, FinishReason)> {
+async fn ask(messages: impl IntoIterator<Item = ChatMessage>) -> Result<(ChatMessage, ModelFinishReason)> {
     let (model, request) = (model(), request(messages));
     let whole = model.complete(&request).await;
     let streamed = complete_streaming(&model, &request, ResponseLimits::standard(), |_| ()).await;
@@ -72,7 +72,7 @@ async fn ask(messages: impl IntoIterator<Item = ChatMessage>) -> Result<(ChatMes
 
 async fn says(messages: impl IntoIterator<Item = ChatMessage>, expected: &str) {
     let (message, reason) = ask(messages).await.expect("answers");
-    assert_eq!((message.text().as_ref(), reason), (expected, FinishReason::Stop));
+    assert_eq!((message.text().as_ref(), reason), (expected, ModelFinishReason::Stop));
 }
 
 fn object(value: Value) -> Map {
@@ -88,7 +88,7 @@ async fn a_rule_calls_tools_and_a_changed_result_changes_the_reply() {
         ToolCall::new("call_1_1", "clock", Map::new()),
     ];
     assert_eq!(calling, ChatMessage::assistant("One moment.").with_tool_calls(calls));
-    assert_eq!(reason, FinishReason::ToolCalls);
+    assert_eq!(reason, ModelFinishReason::ToolCalls);
 
     for (sum, reply) in [("5", "That makes 5, in turn 1."), ("six {a}", "That makes six {a}, in turn 1.")] {
         let results = [ChatMessage::tool("call_1_0", sum), ChatMessage::tool("call_1_1", "noon")];
@@ -108,7 +108,7 @@ async fn only_results_after_the_last_user_message_count() {
     let again = first.iter().cloned().chain([ChatMessage::assistant("That makes 5."), asked]);
     let (message, reason) = ask(again.clone()).await.expect("answers");
     let ids: Vec<&str> = message.tool_calls.iter().map(|it| it.id.as_str()).collect();
-    assert_eq!((ids, reason), (vec!["call_6_0", "call_6_1"], FinishReason::ToolCalls));
+    assert_eq!((ids, reason), (vec!["call_6_0", "call_6_1"], ModelFinishReason::ToolCalls));
 
     let swapped = ChatMessage::assistant("").with_tool_calls([
         ToolCall::new("call_1_1", "calculator", Map::new()),
@@ -139,7 +139,7 @@ async fn errors_and_malformed_calls_come_out_by_category() {
     let error = ask(user("stammer")).await.expect_err("fails");
     assert_eq!(error.category(), "provider_invalid_response");
     let (message, reason) = ask(user("break")).await.expect("a degraded response passes");
-    assert_eq!((message.tool_calls[0].arguments.clone(), reason), (None, FinishReason::Error));
+    assert_eq!((message.tool_calls[0].arguments.clone(), reason), (None, ModelFinishReason::Error));
 }
 
 #[tokio::test]
@@ -150,9 +150,10 @@ async fn it_streams_word_by_word_with_a_pause_before_each_delta() {
     let limits = ResponseLimits::standard();
     complete_streaming(&model, &request, limits, |it| shown.push(it.clone())).await.expect("answers");
     let end = shown.pop();
-    assert!(matches!(end, Some(Delta::Finish { .. })), "{end:?}");
-    let words = [Delta::thinking("A "), Delta::thinking("greeting."), Delta::text("Hello ")];
-    assert_eq!(shown, words.into_iter().chain([Delta::text("there.")]).collect::<Vec<_>>());
+    assert!(matches!(end, Some(ResponseDelta::Finish { .. })), "{end:?}");
+    let words =
+        [ResponseDelta::thinking("A "), ResponseDelta::thinking("greeting."), ResponseDelta::text("Hello ")];
+    assert_eq!(shown, words.into_iter().chain([ResponseDelta::text("there.")]).collect::<Vec<_>>());
     let pauses = pace.0.lock().expect("no panic holds it").clone();
     assert_eq!(pauses, vec![Duration::from_millis(5); 5]);
 }

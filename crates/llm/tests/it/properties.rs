@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_llm::{
-    Assembler, ChatMessage, Content, ContentBlock, Delta, FinishReason, ImageDetail, ImageSource, Map,
-    Response, ResponseLimits, ToolCall, Usage,
+    ChatMessage, ContentBlock, ImageContentSource, ImageDetailLevel, Map, MessageContent, ModelFinishReason,
+    Response, ResponseAssembler, ResponseDelta, ResponseLimits, TokenUsage, ToolCall,
 };
 
 fn word() -> impl Strategy<Value = String> {
@@ -51,13 +51,13 @@ fn spoken() -> impl Strategy<Value = ContentBlock> {
 
 fn shown() -> impl Strategy<Value = ContentBlock> {
     let detail = prop::option::of(prop_oneof![
-        Just(ImageDetail::Auto),
-        Just(ImageDetail::Low),
-        Just(ImageDetail::High)
+        Just(ImageDetailLevel::Auto),
+        Just(ImageDetailLevel::Low),
+        Just(ImageDetailLevel::High)
     ]);
     let source = prop_oneof![
-        word().prop_map(|url| ImageSource::Url { url }),
-        word().prop_map(|base64_data| ImageSource::Inline { base64_data }),
+        word().prop_map(|url| ImageContentSource::Url { url }),
+        word().prop_map(|base64_data| ImageContentSource::Inline { base64_data }),
     ];
     prop_oneof![
         (word(), signature()).prop_map(|(text, signature)| ContentBlock::Text { text, signature }),
@@ -83,24 +83,24 @@ fn message() -> impl Strategy<Value = ChatMessage> {
 }
 
 /// The deltas of a message when everything comes in one piece each.
-fn deltas(message: &ChatMessage) -> Vec<Delta> {
+fn deltas(message: &ChatMessage) -> Vec<ResponseDelta> {
     let blocks = match &message.content {
-        Content::Text(text) if text.is_empty() => Vec::new(),
-        Content::Text(text) => vec![ContentBlock::text_of(text)],
-        Content::Blocks(blocks) => blocks.clone(),
+        MessageContent::Text(text) if text.is_empty() => Vec::new(),
+        MessageContent::Text(text) => vec![ContentBlock::text_of(text)],
+        MessageContent::Blocks(blocks) => blocks.clone(),
     };
-    let mut deltas: Vec<Delta> = blocks
+    let mut deltas: Vec<ResponseDelta> = blocks
         .into_iter()
         .map(|block| match block {
-            ContentBlock::Text { text, signature } => Delta::Text { text, signature },
-            ContentBlock::Thinking { text, signature } => Delta::Thinking { text, signature },
-            ContentBlock::RedactedThinking { data } => Delta::RedactedThinking { data },
+            ContentBlock::Text { text, signature } => ResponseDelta::Text { text, signature },
+            ContentBlock::Thinking { text, signature } => ResponseDelta::Thinking { text, signature },
+            ContentBlock::RedactedThinking { data } => ResponseDelta::RedactedThinking { data },
             ContentBlock::Image { .. } => unreachable!("a model shows no picture"),
         })
         .collect();
     for (index, call) in (0..).zip(&message.tool_calls) {
         let arguments = call.arguments.clone().map_or("{".to_owned(), |it| Value::Object(it).to_string());
-        deltas.push(Delta::ToolCall {
+        deltas.push(ResponseDelta::ToolCall {
             index,
             id: Some(call.id.clone()),
             name: Some(call.name.clone()),
@@ -108,37 +108,38 @@ fn deltas(message: &ChatMessage) -> Vec<Delta> {
             signature: call.signature.clone(),
         });
     }
-    let reason = FinishReason::Stop;
-    deltas.push(Delta::Finish { reason, usage: Usage::default(), raw: json!({}) });
+    let reason = ModelFinishReason::Stop;
+    deltas.push(ResponseDelta::Finish { reason, usage: TokenUsage::default(), raw: json!({}) });
     deltas
 }
 
 /// Splits one delta in two: the second has the rest of the text, and the end of the block.
-fn split(delta: Delta, at: usize) -> Vec<Delta> {
+fn split(delta: ResponseDelta, at: usize) -> Vec<ResponseDelta> {
     let cut = |text: String| {
         let at = text.floor_char_boundary(at % (text.len() + 1));
         (text[..at].to_owned(), text[at..].to_owned())
     };
     match delta {
-        Delta::Text { text, signature } => {
+        ResponseDelta::Text { text, signature } => {
             let (head, text) = cut(text);
-            vec![Delta::text(head), Delta::Text { text, signature }]
+            vec![ResponseDelta::text(head), ResponseDelta::Text { text, signature }]
         }
-        Delta::Thinking { text, signature } => {
+        ResponseDelta::Thinking { text, signature } => {
             let (head, text) = cut(text);
-            vec![Delta::thinking(head), Delta::Thinking { text, signature }]
+            vec![ResponseDelta::thinking(head), ResponseDelta::Thinking { text, signature }]
         }
-        Delta::ToolCall { index, id, name, arguments, signature } => {
+        ResponseDelta::ToolCall { index, id, name, arguments, signature } => {
             let (head, tail) = cut(arguments.unwrap_or_default());
-            let rest = Delta::ToolCall { index, id: None, name: None, arguments: Some(tail), signature };
-            vec![Delta::ToolCall { index, id, name, arguments: Some(head), signature: None }, rest]
+            let rest =
+                ResponseDelta::ToolCall { index, id: None, name: None, arguments: Some(tail), signature };
+            vec![ResponseDelta::ToolCall { index, id, name, arguments: Some(head), signature: None }, rest]
         }
-        whole @ (Delta::RedactedThinking { .. } | Delta::Finish { .. }) => vec![whole],
+        whole @ (ResponseDelta::RedactedThinking { .. } | ResponseDelta::Finish { .. }) => vec![whole],
     }
 }
 
-fn assemble(deltas: Vec<Delta>) -> Response {
-    let mut assembler = Assembler::new(ResponseLimits::standard());
+fn assemble(deltas: Vec<ResponseDelta>) -> Response {
+    let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in deltas {
         assembler.push(delta).expect("within the limits");
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Delta, Detail, Error, FinishReason, Provider, Request, Response,
-    ResponseLimits, Result, ToolCall, Usage, complete_streaming,
+    BoxFuture, BoxStream, ChatMessage, Error, ModelFinishReason, Provider, ProviderErrorDetail, Request,
+    Response, ResponseDelta, ResponseLimits, Result, TokenUsage, ToolCall, complete_streaming,
 };
 
 /// Plays its items once, and counts how often it was asked.
@@ -15,11 +15,11 @@ use singletree_llm::{
 struct Player {
     streams: bool,
     asked: AtomicUsize,
-    items: Mutex<Vec<Result<Delta>>>,
+    items: Mutex<Vec<Result<ResponseDelta>>>,
 }
 
 impl Player {
-    fn new(items: Vec<Result<Delta>>) -> Self {
+    fn new(items: Vec<Result<ResponseDelta>>) -> Self {
         Self { streams: true, asked: AtomicUsize::new(0), items: Mutex::new(items) }
     }
 }
@@ -34,14 +34,17 @@ impl Provider for Player {
     }
 
     fn complete<'a>(&'a self, _request: &'a Request) -> BoxFuture<'a, Result<Response>> {
-        async { Err(Error::Unavailable(Detail::new("it only streams"))) }.boxed()
+        async { Err(Error::Unavailable(ProviderErrorDetail::new("it only streams"))) }.boxed()
     }
 
     fn streams(&self) -> bool {
         self.streams
     }
 
-    fn stream<'a>(&'a self, _request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        _request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let items = std::mem::take(&mut *self.items.lock().expect("no panic holds it"));
         async { Ok(stream::iter(items).boxed()) }.boxed()
@@ -52,12 +55,12 @@ fn request() -> Request {
     Request::new(vec![Arc::new(ChatMessage::user("u"))])
 }
 
-fn end() -> Delta {
-    Delta::Finish { reason: FinishReason::Stop, usage: Usage::default(), raw: json!({}) }
+fn end() -> ResponseDelta {
+    ResponseDelta::Finish { reason: ModelFinishReason::Stop, usage: TokenUsage::default(), raw: json!({}) }
 }
 
 /// Drives a stream, and returns the error's category and text with the deltas that were shown before it.
-async fn fails(player: &Player, request: &Request) -> (&'static str, String, Vec<Delta>) {
+async fn fails(player: &Player, request: &Request) -> (&'static str, String, Vec<ResponseDelta>) {
     let mut shown = Vec::new();
     let limits = ResponseLimits { bytes_max: 10, parts_max: 10 };
     let error = complete_streaming(player, request, limits, |it| shown.push(it.clone()))
@@ -69,16 +72,16 @@ async fn fails(player: &Player, request: &Request) -> (&'static str, String, Vec
 // spec: llm-provider §5, §7
 #[tokio::test]
 async fn a_broken_stream_is_an_error_after_what_it_showed() {
-    let a = || Delta::text("a");
-    let call = Delta::ToolCall {
+    let a = || ResponseDelta::text("a");
+    let call = ResponseDelta::ToolCall {
         index: 0,
         id: Some("x".to_owned()),
         name: Some("t".to_owned()),
         arguments: None,
         signature: None,
     };
-    let slow = || Error::RateLimit(Detail::new("slow down"));
-    let long = Delta::text("a".repeat(11));
+    let slow = || Error::RateLimit(ProviderErrorDetail::new("slow down"));
+    let long = ResponseDelta::text("a".repeat(11));
     for (items, category, text) in [
         (vec![Ok(a())], "provider_unavailable", "the stream ended before the response was complete"),
         (vec![Ok(a()), Err(slow()), Ok(end())], "provider_rate_limit", "slow down"),
@@ -90,7 +93,7 @@ async fn a_broken_stream_is_an_error_after_what_it_showed() {
             "response message.tool_calls[0].name: \"t\" is not a tool of this request",
         ),
     ] {
-        let expected: Vec<Delta> = items.iter().map_while(|it| it.as_ref().ok()).cloned().collect();
+        let expected: Vec<ResponseDelta> = items.iter().map_while(|it| it.as_ref().ok()).cloned().collect();
         let found = fails(&Player::new(items), &request()).await;
         assert_eq!(found, (category, text.to_owned(), expected));
     }
@@ -99,11 +102,11 @@ async fn a_broken_stream_is_an_error_after_what_it_showed() {
 // spec: llm-provider §5
 #[tokio::test]
 async fn what_cannot_be_streamed_is_refused_before_anything_is_sent() {
-    let mute = Player { streams: false, ..Player::new(vec![Ok(Delta::text("a")), Ok(end())]) };
+    let mute = Player { streams: false, ..Player::new(vec![Ok(ResponseDelta::text("a")), Ok(end())]) };
     let text = "the provider of \"player\" does not stream".to_owned();
     assert_eq!(fails(&mute, &request()).await, ("provider_invalid_request", text, vec![]));
 
-    let player = Player::new(vec![Ok(Delta::text("a")), Ok(end())]);
+    let player = Player::new(vec![Ok(ResponseDelta::text("a")), Ok(end())]);
     let unanswerable = Request::new(vec![Arc::new(
         ChatMessage::assistant("").with_tool_calls([ToolCall::new("x", "t", Default::default())]),
     )]);

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use singletree_llm::ImageDetail;
+use singletree_llm::ImageDetailLevel;
 
-use super::header::Mistake;
+use super::header::PromptFileMistake;
 use crate::render::is_identifier;
 use crate::template::{BlockTemplate, ChatSegment, ImageTemplate, SegmentContent, SegmentRole, Template};
 
-type Read<T> = Result<T, Mistake>;
+type Read<T> = Result<T, PromptFileMistake>;
 
 /// The escaped `[[` at the beginning of a line that is no marker.
 const ESCAPED: &str = "\\[[";
@@ -18,12 +18,12 @@ const ESCAPED: &str = "\\[[";
 pub(super) fn read(body: &str, first_line: usize) -> Read<Template> {
     let lines: Vec<(usize, &str)> = (first_line..).zip(body.lines()).collect();
     let Some((line, begin)) = lines.iter().find(|(_, it)| !it.trim().is_empty()) else {
-        return Err(Mistake::at(first_line, "there is no template"));
+        return Err(PromptFileMistake::at(first_line, "there is no template"));
     };
     if marker(begin).is_none() {
         return Ok(Template::Text(text(&lines)));
     }
-    let mut reader = Reader { segments: Vec::new(), names: BTreeSet::new(), open: None };
+    let mut reader = PromptBodyParser { segments: Vec::new(), names: BTreeSet::new(), open: None };
     for (line, it) in lines.iter().skip_while(|(it, _)| it < line) {
         match marker(it) {
             Some(marker) => reader.marker(*line, marker)?,
@@ -52,7 +52,7 @@ fn text(lines: &[(usize, &str)]) -> String {
 }
 
 /// A segment that is being read.
-struct Open<'a> {
+struct OpenSegment<'a> {
     line: usize,
     role: SegmentRole,
     blocks: Vec<BlockTemplate>,
@@ -60,7 +60,7 @@ struct Open<'a> {
     lines: Vec<(usize, &'a str)>,
 }
 
-impl Open<'_> {
+impl OpenSegment<'_> {
     /// Makes a block of the lines since the last one.
     fn end_block(&mut self) {
         let text = text(&self.lines);
@@ -71,13 +71,13 @@ impl Open<'_> {
     }
 }
 
-struct Reader<'a> {
+struct PromptBodyParser<'a> {
     segments: Vec<ChatSegment>,
     names: BTreeSet<&'a str>,
-    open: Option<Open<'a>>,
+    open: Option<OpenSegment<'a>>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PromptBodyParser<'a> {
     fn marker(&mut self, line: usize, marker: &'a str) -> Read<()> {
         let (word, rest) = marker.split_once(char::is_whitespace).unwrap_or((marker, ""));
         let rest = rest.trim();
@@ -90,14 +90,14 @@ impl<'a> Reader<'a> {
             _ => {
                 let known = "system, user, assistant, placeholder NAME, image ...";
                 let what = format!("unknown marker [[{marker}]]: there are {known}; text begins with \\[[");
-                Err(Mistake::at(line, what))
+                Err(PromptFileMistake::at(line, what))
             }
         }
     }
 
     fn begin(&mut self, line: usize, role: SegmentRole) -> Read<()> {
         self.close()?;
-        self.open = Some(Open { line, role, blocks: Vec::new(), has_image: false, lines: Vec::new() });
+        self.open = Some(OpenSegment { line, role, blocks: Vec::new(), has_image: false, lines: Vec::new() });
         Ok(())
     }
 
@@ -105,17 +105,17 @@ impl<'a> Reader<'a> {
         self.close()?;
         if !is_identifier(name) {
             let what = format!("a placeholder's name is letters, digits and underscores, not {name:?}");
-            return Err(Mistake::at(line, what));
+            return Err(PromptFileMistake::at(line, what));
         }
         if !self.names.insert(name) {
-            return Err(Mistake::at(line, format!("the placeholder {name:?} is there twice")));
+            return Err(PromptFileMistake::at(line, format!("the placeholder {name:?} is there twice")));
         }
         self.segments.push(ChatSegment::placeholder(name));
         Ok(())
     }
 
     fn image(&mut self, line: usize, fields: &str) -> Read<()> {
-        let block = image(fields).map_err(|error| Mistake::at(line, error))?;
+        let block = image(fields).map_err(|error| PromptFileMistake::at(line, error))?;
         match &mut self.open {
             Some(open) if open.role == SegmentRole::User => {
                 open.end_block();
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
                 open.has_image = true;
                 Ok(())
             }
-            Some(_) | None => Err(Mistake::at(line, "an image stands in a segment [[user]]")),
+            Some(_) | None => Err(PromptFileMistake::at(line, "an image stands in a segment [[user]]")),
         }
     }
 
@@ -131,7 +131,9 @@ impl<'a> Reader<'a> {
         match &mut self.open {
             Some(open) => open.lines.push((line, text)),
             None if text.trim().is_empty() => {}
-            None => return Err(Mistake::at(line, "text stands in a segment: begin one, as [[user]]")),
+            None => {
+                return Err(PromptFileMistake::at(line, "text stands in a segment: begin one, as [[user]]"));
+            }
         }
         Ok(())
     }
@@ -140,7 +142,7 @@ impl<'a> Reader<'a> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         open.end_block();
         let content = match open.blocks.pop() {
-            None => return Err(Mistake::at(open.line, "the segment is empty")),
+            None => return Err(PromptFileMistake::at(open.line, "the segment is empty")),
             Some(BlockTemplate::Text { text }) if !open.has_image => SegmentContent::Text(text),
             Some(last) => {
                 open.blocks.push(last);
@@ -181,9 +183,9 @@ fn image(fields: &str) -> Result<BlockTemplate, String> {
     };
     let detail = match detail.as_deref() {
         None => None,
-        Some("auto") => Some(ImageDetail::Auto),
-        Some("low") => Some(ImageDetail::Low),
-        Some("high") => Some(ImageDetail::High),
+        Some("auto") => Some(ImageDetailLevel::Auto),
+        Some("low") => Some(ImageDetailLevel::Low),
+        Some("high") => Some(ImageDetailLevel::High),
         Some(other) => return Err(format!("an image's detail is auto, low or high, not {other:?}")),
     };
     Ok(BlockTemplate::Image { source, detail })

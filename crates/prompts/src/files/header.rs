@@ -13,11 +13,11 @@ const YAML_FENCE: &str = "---";
 /// The content of a header.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Header {
+pub(super) struct PromptFileHeader {
     pub(super) version: Option<String>,
     pub(super) labels: Option<Vec<String>>,
     pub(super) description: Option<String>,
-    pub(super) sampling: Option<Sampling>,
+    pub(super) sampling: Option<SamplingFields>,
     pub(super) token_budget: Option<Value>,
     pub(super) observability_entities: Option<Map>,
     pub(super) metadata: Option<Map>,
@@ -26,7 +26,7 @@ pub(super) struct Header {
 /// The fields of a runtime configuration, by the specification's names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Sampling {
+pub(super) struct SamplingFields {
     temperature: Option<f64>,
     max_tokens: Option<u64>,
     top_p: Option<f64>,
@@ -38,8 +38,8 @@ pub(super) struct Sampling {
     extras: Map,
 }
 
-impl From<Sampling> for RuntimeConfig {
-    fn from(it: Sampling) -> Self {
+impl From<SamplingFields> for RuntimeConfig {
+    fn from(it: SamplingFields) -> Self {
         Self {
             temperature: it.temperature,
             max_tokens: it.max_tokens,
@@ -55,26 +55,26 @@ impl From<Sampling> for RuntimeConfig {
 
 /// A mistake and the line where it is, from 1.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(super) struct PromptFileMistake {
     pub(super) line: usize,
     pub(super) what: String,
 }
 
-impl Mistake {
+impl PromptFileMistake {
     pub(super) fn at(line: usize, what: impl Into<String>) -> Self {
         Self { line, what: what.into() }
     }
 }
 
 /// Takes a file apart: its header, its body, and the line where the body begins.
-pub(super) fn split(text: &str) -> Result<(Header, &str, usize), Mistake> {
+pub(super) fn split(text: &str) -> Result<(PromptFileHeader, &str, usize), PromptFileMistake> {
     let first = text.lines().next().unwrap_or_default().trim_end();
     if first == YAML_FENCE {
         let what = "a header is TOML between two lines '+++'; text that begins with '---' needs an empty header before it";
-        return Err(Mistake::at(1, what));
+        return Err(PromptFileMistake::at(1, what));
     }
     if first != FENCE {
-        return Ok((Header::default(), text, 1));
+        return Ok((PromptFileHeader::default(), text, 1));
     }
     let mut end = text.find('\n').map_or(text.len(), |text| text + 1);
     let begin = end;
@@ -85,13 +85,13 @@ pub(super) fn split(text: &str) -> Result<(Header, &str, usize), Mistake> {
         }
         end = next;
     }
-    Err(Mistake::at(1, "the header has no end: a second line '+++'"))
+    Err(PromptFileMistake::at(1, "the header has no end: a second line '+++'"))
 }
 
-fn read(header: &str) -> Result<Header, Mistake> {
+fn read(header: &str) -> Result<PromptFileHeader, PromptFileMistake> {
     toml::from_str(header).map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| header.get(..span.start)).unwrap_or_default();
         // One for the fence, one because lines count from 1.
-        Mistake::at(before.matches('\n').count() + 2, error.message())
+        PromptFileMistake::at(before.matches('\n').count() + 2, error.message())
     })
 }

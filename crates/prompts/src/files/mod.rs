@@ -12,10 +12,10 @@ use std::time::Duration;
 use singletree_llm::BoxFuture;
 
 use crate::backend::PromptBackend;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{PromptClock, SystemPromptClock};
 use crate::error::{Error, Result};
 use crate::prompt::Prompt;
-use read::Folder;
+use read::PromptFolder;
 
 /// How much is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +89,8 @@ impl Default for FileLimits {
 /// with `[[` is written `\[[`. Line ends are `\n`, whatever the file has.
 #[derive(Debug)]
 pub struct FileBackend {
-    folder: Folder,
-    clock: Arc<dyn Clock>,
+    folder: PromptFolder,
+    clock: Arc<dyn PromptClock>,
 }
 
 impl FileBackend {
@@ -98,8 +98,8 @@ impl FileBackend {
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
-            folder: Folder { root: root.into(), limits: FileLimits::default() },
-            clock: Arc::new(SystemClock),
+            folder: PromptFolder { root: root.into(), limits: FileLimits::default() },
+            clock: Arc::new(SystemPromptClock),
         }
     }
 
@@ -112,7 +112,7 @@ impl FileBackend {
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
         self.clock = clock;
         self
     }

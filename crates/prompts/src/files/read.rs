@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::header::{self, Mistake};
+use super::header::{self, PromptFileMistake};
 use super::path::{PromptPath, name_of};
 use super::{FileLimits, body};
 use crate::budget::TokenBudget;
@@ -13,26 +13,26 @@ use crate::error::{Error, Result};
 use crate::labels::DEFAULT_LABEL;
 use crate::prompt::Prompt;
 use crate::render;
-use crate::templating::{RenderLimits, Templating};
+use crate::templating::{RenderLimits, TemplateEngine};
 
 /// How much of a template's hash is a version.
 const SHORT_HASH: usize = 12;
 
 /// A folder of prompts.
 #[derive(Debug, Clone)]
-pub(super) struct Folder {
+pub(super) struct PromptFolder {
     pub(super) root: PathBuf,
     pub(super) limits: FileLimits,
 }
 
 /// A file that was read.
-struct Found {
+struct PromptFile {
     path: PathBuf,
     labels: Vec<String>,
     prompt: Prompt,
 }
 
-impl Folder {
+impl PromptFolder {
     /// Finds the prompt of a name and a label.
     pub(super) fn find(&self, name: &str, label: &str) -> Result<Prompt> {
         // A root that is not there is no answer, whatever the name.
@@ -40,7 +40,7 @@ impl Folder {
         let not_found = || Error::not_found(name, label);
         let path = PromptPath::of(name).ok_or_else(not_found)?;
         let mut bad = None;
-        let mut good: Option<Found> = None;
+        let mut good: Option<PromptFile> = None;
         for (file, version) in self.versions(&path)? {
             match self.read(&file, name, version) {
                 Ok(found) if !found.labels.iter().any(|it| it == label) => {}
@@ -64,7 +64,7 @@ impl Folder {
     pub(super) fn check(&self) -> Result<Vec<Error>> {
         let mut mistakes = Vec::new();
         let mut labelled: BTreeMap<(String, String), PathBuf> = BTreeMap::new();
-        let templating = Templating::new(RenderLimits::default());
+        let templating = TemplateEngine::new(RenderLimits::default());
         for (path, name) in self.all()? {
             let version = path.file_name().and_then(|file_name| file_name.to_str()).and_then(|it| {
                 let leaf = name.rsplit('/').next().unwrap_or_default().to_owned();
@@ -127,16 +127,19 @@ impl Folder {
         Ok(found)
     }
 
-    fn read(&self, path: &Path, name: &str, version: Option<String>) -> Result<Found> {
-        let invalid =
-            |it: Mistake| Error::FileInvalid { path: path.to_owned(), line: it.line, what: it.what };
+    fn read(&self, path: &Path, name: &str, version: Option<String>) -> Result<PromptFile> {
+        let invalid = |it: PromptFileMistake| Error::FileInvalid {
+            path: path.to_owned(),
+            line: it.line,
+            what: it.what,
+        };
         let text = self.text(path)?.map_err(invalid)?;
         let below = path.strip_prefix(&self.root).unwrap_or(path);
         let (labels, prompt) = parse(&text, name, version, below).map_err(invalid)?;
-        Ok(Found { path: path.to_owned(), labels, prompt })
+        Ok(PromptFile { path: path.to_owned(), labels, prompt })
     }
 
-    fn text(&self, path: &Path) -> Result<Result<String, Mistake>> {
+    fn text(&self, path: &Path) -> Result<Result<String, PromptFileMistake>> {
         let file = fs::File::open(path).map_err(|error| unreadable(path, error))?;
         let mut bytes = Vec::new();
         // One more, to see that there is more.
@@ -144,12 +147,12 @@ impl Folder {
         let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);
         let read = read.map_err(|error| unreadable(path, error))?;
         if read as u64 > most {
-            return Ok(Err(Mistake::at(1, format!("the file is longer than {most} bytes"))));
+            return Ok(Err(PromptFileMistake::at(1, format!("the file is longer than {most} bytes"))));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = good.iter().filter(|it| **it == b'\n').count() + 1;
-            Mistake::at(line, "the text is no UTF-8")
+            PromptFileMistake::at(line, "the text is no UTF-8")
         });
         Ok(text.map(|text| text.trim_start_matches('\u{feff}').replace("\r\n", "\n")))
     }
@@ -161,13 +164,13 @@ fn parse(
     name: &str,
     version: Option<String>,
     below: &Path,
-) -> Result<(Vec<String>, Prompt), Mistake> {
+) -> Result<(Vec<String>, Prompt), PromptFileMistake> {
     let (header, body, first_line) = header::split(text)?;
     let template = body::read(body, first_line)?;
     let version = match (version, header.version) {
         (Some(named), Some(said)) if named != said => {
             let what = format!("the header says version {said:?}, the file's name {named:?}");
-            return Err(Mistake::at(1, what));
+            return Err(PromptFileMistake::at(1, what));
         }
         (Some(version), _) | (None, Some(version)) => Some(version),
         (None, None) => None,

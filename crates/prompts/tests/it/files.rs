@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use singletree_llm::{ImageDetail, RuntimeConfig};
+use singletree_llm::{ImageDetailLevel, RuntimeConfig};
 use singletree_prompts::{
     BlockTemplate, ChatSegment, Error, FileBackend, FileLimits, ImageTemplate, Prompt, PromptBackend as _,
     Result, SegmentContent, SegmentRole, Template, TokenBudget,
@@ -135,7 +135,7 @@ Describe {{ product }}:
             role: SegmentRole::User,
             content: SegmentContent::Blocks(vec![
                 BlockTemplate::text("Describe {{ product }}:"),
-                image(url, Some(ImageDetail::High)),
+                image(url, Some(ImageDetailLevel::High)),
                 image(inline, None),
                 BlockTemplate::text("[[image]] is no marker."),
             ]),

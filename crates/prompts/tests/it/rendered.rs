@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent};
 use singletree_prompts::{
     BlockTemplate, ChatSegment, Error, MemoryBackend, Prompt, PromptInputs, PromptManager, RenderLimits,
     SegmentRole,
@@ -199,11 +199,11 @@ fn segments_and_placeholders_become_messages_in_order() {
     let earlier = Arc::new(ChatMessage::assistant("before"));
     let result = render(prompt, &inputs().placeholder("history", [earlier.clone()])).unwrap();
     let image = ContentBlock::Image {
-        source: ImageSource::Url { url: "http://x/3".into() },
+        source: ImageContentSource::Url { url: "http://x/3".into() },
         media_type: None,
         detail: None,
     };
-    let blocks = Content::Blocks(vec![ContentBlock::text_of("See 3"), image]);
+    let blocks = MessageContent::Blocks(vec![ContentBlock::text_of("See 3"), image]);
     let wanted = [ChatMessage::system("For it's."), (*earlier).clone(), ChatMessage::user(blocks)];
     assert_eq!(result.messages().iter().map(|it| (**it).clone()).collect::<Vec<_>>(), wanted);
     assert!(Arc::ptr_eq(&result.messages()[1], &earlier), "what is injected is shared, not copied");

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use singletree_llm::BoxFuture;
 use singletree_prompts::{
-    Clock, Error, MemoryBackend, Prompt, PromptBackend, PromptInputs, PromptManager, PromptResult, Result,
+    Error, MemoryBackend, Prompt, PromptBackend, PromptClock, PromptInputs, PromptManager, PromptResult,
+    Result,
 };
 
 /// A clock that stands still until it is told.
@@ -23,7 +24,7 @@ impl Told {
     }
 }
 
-impl Clock for Told {
+impl PromptClock for Told {
     fn now(&self) -> SystemTime {
         *self.0.lock().expect("nobody panicked")
     }

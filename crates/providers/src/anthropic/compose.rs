@@ -1,11 +1,13 @@
 //! A request as Anthropic takes it (spec: llm-provider §8.2.1, §8.2.5).
 
 use serde_json::{Map, Value, json};
-use singletree_llm::{Detail, Error, Request, Result, RuntimeConfig, Schema, ToolChoice, ToolDefinition};
+use singletree_llm::{
+    Error, ProviderErrorDetail, Request, Result, RuntimeConfig, Schema, ToolChoicePolicy, ToolDefinition,
+};
 
 use super::messages::messages;
-use crate::extras::{self, Rule};
-use crate::mapping::{Composed, Manner};
+use crate::extras::{self, ExtraFieldRule};
+use crate::mapping::{ComposeOptions, ComposedRequest};
 use crate::system;
 
 /// The tool whose arguments are the structured answer, where the model has no structured output of its own.
@@ -15,13 +17,13 @@ const ANSWER_TOOL_DOES: &str =
     "Gives the answer in the shape that the user asked for. Call it once, with the whole answer.";
 
 /// `stream` decides how the answer is read: no extra may flip it (spec: llm-provider §8.2.1).
-const RULES: [(&str, Rule); 2] =
-    [("stream", Rule::Switch(false)), ("stop_sequences", Rule::Merge { scalar: false })];
+const RULES: [(&str, ExtraFieldRule); 2] =
+    [("stream", ExtraFieldRule::Switch(false)), ("stop_sequences", ExtraFieldRule::Merge { scalar: false })];
 
 /// Writes a request. With a response schema the path is: `output_config.format`; where the model has none, a made-up
 /// tool that must be called; where the request has tools of its own or the model is to think, a directive in
 /// `system`.
-pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+pub(super) fn compose(model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
     let config = &request.config;
     check(config)?;
     let mut body = Map::new();
@@ -58,7 +60,7 @@ pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<
         body.insert("stream".to_owned(), json!(true));
     }
     extras::apply(&mut body, &config.extras, &RULES)?;
-    Ok(Composed { path: "/v1/messages".to_owned(), body: Value::Object(body), answer_tool })
+    Ok(ComposedRequest { path: "/v1/messages".to_owned(), body: Value::Object(body), answer_tool })
 }
 
 /// Says whether the model is asked to think; then no tool can be forced on it.
@@ -82,7 +84,7 @@ fn sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {
 
 /// Refuses settings that this wire does not have; nothing is dropped quietly (spec: llm-provider §8.2.1).
 fn check(config: &RuntimeConfig) -> Result<()> {
-    let invalid = |problem: String| Err(Error::InvalidRequest(Detail::new(problem)));
+    let invalid = |problem: String| Err(Error::InvalidRequest(ProviderErrorDetail::new(problem)));
     if config.max_tokens.is_none() {
         return invalid("config.max_tokens: is required by Anthropic".to_owned());
     }
@@ -105,11 +107,11 @@ fn answer(schema: &Schema) -> Value {
     json!({"name": ANSWER_TOOL, "description": ANSWER_TOOL_DOES, "input_schema": schema.as_value()})
 }
 
-fn tool_choice(choice: &ToolChoice) -> Value {
+fn tool_choice(choice: &ToolChoicePolicy) -> Value {
     match choice {
-        ToolChoice::Auto => json!({"type": "auto"}),
-        ToolChoice::Required => json!({"type": "any"}),
-        ToolChoice::None => json!({"type": "none"}),
-        ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+        ToolChoicePolicy::Auto => json!({"type": "auto"}),
+        ToolChoicePolicy::Required => json!({"type": "any"}),
+        ToolChoicePolicy::None => json!({"type": "none"}),
+        ToolChoicePolicy::Tool(name) => json!({"type": "tool", "name": name}),
     }
 }

@@ -6,7 +6,9 @@
 use std::mem;
 
 use serde_json::Value;
-use singletree_llm::{Delta, FinishReason, Map, Result, Usage, canonical_json, parse_arguments};
+use singletree_llm::{
+    Map, ModelFinishReason, ResponseDelta, Result, TokenUsage, canonical_json, parse_arguments,
+};
 
 use super::withheld;
 use crate::answer::{invalid, keep, text_of};
@@ -14,26 +16,26 @@ use crate::usage::{counter, sum};
 
 /// An answer on its way.
 #[derive(Debug)]
-pub(super) struct Fold {
+pub(super) struct AnthropicAccumulator {
     /// The message, without its content.
     message: Map,
-    blocks: Vec<Block>,
+    blocks: Vec<AccumulatedBlock>,
     calls: u32,
     /// Only where a made-up tool carries the structured answer.
-    answer: Option<Answer>,
+    answer: Option<StructuredAnswer>,
 }
 
 #[derive(Debug)]
-struct Block {
+struct AccumulatedBlock {
     index: u64,
     value: Map,
-    part: Part,
+    part: ContentBlockKind,
     open: bool,
 }
 
 /// Our kind of a content block.
 #[derive(Debug)]
-enum Part {
+enum ContentBlockKind {
     Text,
     Thinking {
         shown: bool,
@@ -52,7 +54,7 @@ enum Part {
     },
 }
 
-impl Part {
+impl ContentBlockKind {
     fn is_content(&self) -> bool {
         match self {
             Self::Text | Self::Thinking { .. } | Self::Redacted => true,
@@ -63,23 +65,26 @@ impl Part {
 
 /// The structured answer. Text waits for it: where the tool is called, its arguments are the content and nothing else.
 #[derive(Debug)]
-struct Answer {
+struct StructuredAnswer {
     tool: String,
     text: String,
     given: Option<String>,
 }
 
-impl Fold {
+impl AnthropicAccumulator {
     /// Starts with the message, whose content comes in blocks.
     pub(super) fn new(mut message: Map, answer_tool: Option<&str>) -> Self {
         message.remove("content");
-        let answer =
-            answer_tool.map(|tool| Answer { tool: tool.to_owned(), text: String::new(), given: None });
+        let answer = answer_tool.map(|tool| StructuredAnswer {
+            tool: tool.to_owned(),
+            text: String::new(),
+            given: None,
+        });
         Self { message, blocks: Vec::new(), calls: 0, answer }
     }
 
     /// Begins a block.
-    pub(super) fn open(&mut self, index: u64, block: Value, out: &mut Vec<Delta>) -> Result<()> {
+    pub(super) fn open(&mut self, index: u64, block: Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let Value::Object(value) = block else {
             return Err(invalid(format!("content[{index}]: is no object")));
         };
@@ -90,71 +95,71 @@ impl Fold {
         if part.is_content() && self.blocks.iter().any(|block| block.open && block.part.is_content()) {
             return Err(invalid(format!("content[{index}]: begins before the one before it ended")));
         }
-        self.blocks.push(Block { index, value, part, open: true });
+        self.blocks.push(AccumulatedBlock { index, value, part, open: true });
         Ok(())
     }
 
-    fn part(&mut self, index: u64, value: &Map, out: &mut Vec<Delta>) -> Result<Part> {
+    fn part(&mut self, index: u64, value: &Map, out: &mut Vec<ResponseDelta>) -> Result<ContentBlockKind> {
         let field = |name: &str| {
             text_of(value, name).ok_or_else(|| invalid(format!("content[{index}].{name}: is no string")))
         };
         Ok(match text_of(value, "type").unwrap_or_default() {
             "text" => {
                 self.say(text_of(value, "text").unwrap_or_default(), out);
-                Part::Text
+                ContentBlockKind::Text
             }
             "thinking" => {
                 let text = text_of(value, "thinking").unwrap_or_default();
                 think(text, out);
-                Part::Thinking { shown: !text.is_empty() }
+                ContentBlockKind::Thinking { shown: !text.is_empty() }
             }
             "redacted_thinking" => {
-                out.push(Delta::RedactedThinking { data: field("data")?.to_owned() });
-                Part::Redacted
+                out.push(ResponseDelta::RedactedThinking { data: field("data")?.to_owned() });
+                ContentBlockKind::Redacted
             }
             "tool_use" => {
                 let (id, name) = (field("id")?.to_owned(), field("name")?.to_owned());
                 if self.answer.as_ref().is_some_and(|answer| answer.tool == name) {
-                    return Ok(Part::Answer { json: String::new() });
+                    return Ok(ContentBlockKind::Answer { json: String::new() });
                 }
                 let call = self.calls;
                 self.calls += 1;
                 out.push(fragment(call, Some((id, name)), None));
-                Part::Call { call, json: String::new() }
+                ContentBlockKind::Call { call, json: String::new() }
             }
-            _ => Part::Other { json: String::new() },
+            _ => ContentBlockKind::Other { json: String::new() },
         })
     }
 
     /// Takes the next piece of a block. Pieces of a kind that we do not know are left out.
-    pub(super) fn delta(&mut self, index: u64, delta: &Value, out: &mut Vec<Delta>) -> Result<()> {
+    pub(super) fn delta(&mut self, index: u64, delta: &Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let piece = |name: &str| delta.get(name).and_then(Value::as_str).unwrap_or_default();
         let kind = piece("type");
         let block = open_block(&mut self.blocks, index)?;
         match (kind, &mut block.part) {
-            ("text_delta", Part::Text) => {
+            ("text_delta", ContentBlockKind::Text) => {
                 append(&mut block.value, "text", piece("text"));
                 self.say(piece("text"), out);
             }
-            ("thinking_delta", Part::Thinking { shown }) => {
+            ("thinking_delta", ContentBlockKind::Thinking { shown }) => {
                 let text = piece("thinking");
                 *shown |= !text.is_empty();
                 append(&mut block.value, "thinking", text);
                 think(text, out);
             }
-            ("signature_delta", Part::Thinking { .. }) => {
+            ("signature_delta", ContentBlockKind::Thinking { .. }) => {
                 block.value.insert("signature".to_owned(), Value::from(piece("signature")));
             }
-            ("input_json_delta", Part::Call { json, call }) => {
+            ("input_json_delta", ContentBlockKind::Call { json, call }) => {
                 json.push_str(piece("partial_json"));
                 if !piece("partial_json").is_empty() {
                     out.push(fragment(*call, None, Some(piece("partial_json").to_owned())));
                 }
             }
-            ("input_json_delta", Part::Answer { json } | Part::Other { json }) => {
+            ("input_json_delta", ContentBlockKind::Answer { json } | ContentBlockKind::Other { json }) => {
                 json.push_str(piece("partial_json"));
             }
-            ("citations_delta", Part::Text) => cite(&mut block.value, delta),
+            ("citations_delta", ContentBlockKind::Text) => cite(&mut block.value, delta),
             ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta", _) => {
                 return Err(invalid(format!("content[{index}]: a {kind} does not belong there")));
             }
@@ -164,26 +169,26 @@ impl Fold {
     }
 
     /// Ends a block.
-    pub(super) fn close(&mut self, index: u64, out: &mut Vec<Delta>) -> Result<()> {
+    pub(super) fn close(&mut self, index: u64, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let block = open_block(&mut self.blocks, index)?;
         block.open = false;
         match &mut block.part {
-            Part::Text | Part::Redacted => {}
-            Part::Thinking { shown } => sign(text_of(&block.value, "signature"), *shown, out),
-            Part::Call { call, json } => {
+            ContentBlockKind::Text | ContentBlockKind::Redacted => {}
+            ContentBlockKind::Thinking { shown } => sign(text_of(&block.value, "signature"), *shown, out),
+            ContentBlockKind::Call { call, json } => {
                 if let Some(whole) = whole_input(&mut block.value, json) {
                     out.push(fragment(*call, None, Some(whole)));
                 }
             }
-            Part::Answer { json } => {
+            ContentBlockKind::Answer { json } => {
                 let given =
                     whole_input(&mut block.value, json).unwrap_or_else(|| canonical_text(mem::take(json)));
                 if let Some(answer) = &mut self.answer {
                     answer.given.get_or_insert(given);
                 }
             }
-            Part::Other { json } if json.is_empty() => {}
-            Part::Other { json } => {
+            ContentBlockKind::Other { json } if json.is_empty() => {}
+            ContentBlockKind::Other { json } => {
                 whole_input(&mut block.value, json);
             }
         }
@@ -202,58 +207,58 @@ impl Fold {
     }
 
     /// Ends the message.
-    pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<()> {
+    pub(super) fn finish(mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let open: Vec<u64> = self.blocks.iter().filter(|block| block.open).map(|block| block.index).collect();
         for index in open {
             self.close(index, out)?;
         }
         let answered = self.answer.as_ref().is_some_and(|answer| answer.given.is_some());
-        if let Some(Answer { text, given, .. }) = self.answer {
+        if let Some(StructuredAnswer { text, given, .. }) = self.answer {
             let text = given.unwrap_or(text);
             if !text.is_empty() {
-                out.push(Delta::text(text));
+                out.push(ResponseDelta::text(text));
             }
         }
         let reason = finish_reason(&self.message, answered)?;
         let usage = usage(self.message.get("usage"));
         let content = self.blocks.into_iter().map(|block| Value::Object(block.value)).collect();
         self.message.insert("content".to_owned(), content);
-        out.push(Delta::Finish { reason, usage, raw: Value::Object(self.message) });
+        out.push(ResponseDelta::Finish { reason, usage, raw: Value::Object(self.message) });
         Ok(())
     }
 
-    fn say(&mut self, text: &str, out: &mut Vec<Delta>) {
+    fn say(&mut self, text: &str, out: &mut Vec<ResponseDelta>) {
         match &mut self.answer {
             Some(answer) => answer.text.push_str(text),
             None if text.is_empty() => {}
-            None => out.push(Delta::text(text)),
+            None => out.push(ResponseDelta::text(text)),
         }
     }
 }
 
-fn think(text: &str, out: &mut Vec<Delta>) {
+fn think(text: &str, out: &mut Vec<ResponseDelta>) {
     if !text.is_empty() {
-        out.push(Delta::thinking(text));
+        out.push(ResponseDelta::thinking(text));
     }
 }
 
 /// Signs the thinking that just ended.
-fn sign(signature: Option<&str>, shown: bool, out: &mut Vec<Delta>) {
+fn sign(signature: Option<&str>, shown: bool, out: &mut Vec<ResponseDelta>) {
     match signature.filter(|signature| !signature.is_empty()) {
         Some(signature) if shown => {
-            out.push(Delta::Thinking { text: String::new(), signature: Some(signature.to_owned()) });
+            out.push(ResponseDelta::Thinking { text: String::new(), signature: Some(signature.to_owned()) });
         }
-        Some(signature) => out.push(Delta::RedactedThinking { data: withheld::data_of(signature) }),
+        Some(signature) => out.push(ResponseDelta::RedactedThinking { data: withheld::data_of(signature) }),
         None => {}
     }
 }
 
-fn fragment(index: u32, named: Option<(String, String)>, arguments: Option<String>) -> Delta {
+fn fragment(index: u32, named: Option<(String, String)>, arguments: Option<String>) -> ResponseDelta {
     let (id, name) = named.unzip();
-    Delta::ToolCall { index, id, name, arguments, signature: None }
+    ResponseDelta::ToolCall { index, id, name, arguments, signature: None }
 }
 
-fn open_block(blocks: &mut [Block], index: u64) -> Result<&mut Block> {
+fn open_block(blocks: &mut [AccumulatedBlock], index: u64) -> Result<&mut AccumulatedBlock> {
     let block = blocks.iter_mut().rev().find(|block| block.index == index);
     block.filter(|block| block.open).ok_or_else(|| invalid(format!("content[{index}]: is not open")))
 }
@@ -298,22 +303,22 @@ fn canonical_text(written: String) -> String {
 }
 
 /// Reads why the model stopped (spec: llm-provider §8.2.2).
-fn finish_reason(message: &Map, answered: bool) -> Result<FinishReason> {
+fn finish_reason(message: &Map, answered: bool) -> Result<ModelFinishReason> {
     Ok(match text_of(message, "stop_reason").ok_or_else(|| invalid("stop_reason: is no string"))? {
-        "end_turn" | "stop_sequence" | "pause_turn" => FinishReason::Stop,
-        "max_tokens" => FinishReason::Length,
-        "tool_use" if answered => FinishReason::Stop,
-        "tool_use" => FinishReason::ToolCalls,
-        "refusal" => FinishReason::ContentFilter,
-        _ => FinishReason::Error,
+        "end_turn" | "stop_sequence" | "pause_turn" => ModelFinishReason::Stop,
+        "max_tokens" => ModelFinishReason::Length,
+        "tool_use" if answered => ModelFinishReason::Stop,
+        "tool_use" => ModelFinishReason::ToolCalls,
+        "refusal" => ModelFinishReason::ContentFilter,
+        _ => ModelFinishReason::Error,
     })
 }
 
 /// Reads the counters; the sum is ours and stands only where both addends do (spec: llm-provider §7, §8.2.2).
 /// Anthropic's cache counters are about explicit caching, and stay on `raw`.
-fn usage(usage: Option<&Value>) -> Usage {
+fn usage(usage: Option<&Value>) -> TokenUsage {
     let prompt_tokens = counter(usage, "/input_tokens");
     let completion_tokens = counter(usage, "/output_tokens");
     let total_tokens = sum([prompt_tokens, completion_tokens]);
-    Usage { prompt_tokens, completion_tokens, total_tokens, ..Usage::default() }
+    TokenUsage { prompt_tokens, completion_tokens, total_tokens, ..TokenUsage::default() }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Role, ToolCall};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent, Role, ToolCall};
 
 use super::withheld;
 
@@ -32,15 +32,15 @@ fn run(run: &[Arc<ChatMessage>]) -> Option<Value> {
 fn answered(message: &ChatMessage) -> Vec<Value> {
     match (message.role, &message.content) {
         (Role::Tool, _) => vec![result(message)],
-        (_, Content::Text(text)) => vec![json!({"type": "text", "text": text})],
-        (_, Content::Blocks(blocks)) => blocks.iter().filter_map(block).collect(),
+        (_, MessageContent::Text(text)) => vec![json!({"type": "text", "text": text})],
+        (_, MessageContent::Blocks(blocks)) => blocks.iter().filter_map(block).collect(),
     }
 }
 
-fn user(content: &Content) -> Value {
+fn user(content: &MessageContent) -> Value {
     match content {
-        Content::Text(text) => json!(text),
-        Content::Blocks(blocks) => blocks.iter().filter_map(block).collect(),
+        MessageContent::Text(text) => json!(text),
+        MessageContent::Blocks(blocks) => blocks.iter().filter_map(block).collect(),
     }
 }
 
@@ -49,13 +49,13 @@ fn user(content: &Content) -> Value {
 /// Parts that Anthropic refuses in a message of the model are left out: blank text, and thinking at the end, where
 /// the budget or a cancel cut the answer off before its text began.
 fn assistant(message: &ChatMessage) -> Option<Value> {
-    if let (Content::Text(text), true) = (&message.content, message.tool_calls.is_empty()) {
+    if let (MessageContent::Text(text), true) = (&message.content, message.tool_calls.is_empty()) {
         return (!blank(text)).then(|| json!(text));
     }
     let mut all: Vec<Value> = match &message.content {
-        Content::Text(text) if blank(text) => Vec::new(),
-        Content::Text(text) => vec![json!({"type": "text", "text": text})],
-        Content::Blocks(blocks) => {
+        MessageContent::Text(text) if blank(text) => Vec::new(),
+        MessageContent::Text(text) => vec![json!({"type": "text", "text": text})],
+        MessageContent::Blocks(blocks) => {
             blocks.iter().filter(|block| !block.text().is_some_and(blank)).filter_map(block).collect()
         }
     };
@@ -71,10 +71,10 @@ fn assistant(message: &ChatMessage) -> Option<Value> {
 fn block(block: &ContentBlock) -> Option<Value> {
     match block {
         ContentBlock::Text { text, .. } => Some(json!({"type": "text", "text": text})),
-        ContentBlock::Image { source: ImageSource::Url { url }, .. } => {
+        ContentBlock::Image { source: ImageContentSource::Url { url }, .. } => {
             Some(json!({"type": "image", "source": {"type": "url", "url": url}}))
         }
-        ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, .. } => {
+        ContentBlock::Image { source: ImageContentSource::Inline { base64_data }, media_type, .. } => {
             let source = json!({"type": "base64", "media_type": media_type, "data": base64_data});
             Some(json!({"type": "image", "source": source}))
         }

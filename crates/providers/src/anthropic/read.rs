@@ -1,12 +1,12 @@
 //! Reads an answer of Anthropic, whole or event by event (spec: llm-provider §8.2.2; streaming is our extension).
 
 use serde_json::Value;
-use singletree_llm::{Assembler, Delta, Response, ResponseLimits, Result};
+use singletree_llm::{Response, ResponseAssembler, ResponseDelta, ResponseLimits, Result};
 
-use super::fold::Fold;
+use super::fold::AnthropicAccumulator;
 use super::refuse::in_band;
 use crate::answer::{broke_off, invalid, parse};
-use crate::mapping::{Decoder, Flow};
+use crate::mapping::{StreamDecoder, StreamProgress};
 
 /// Reads a whole answer.
 pub(super) fn read(body: Value, answer_tool: Option<&str>) -> Result<Response> {
@@ -20,13 +20,13 @@ pub(super) fn read(body: Value, answer_tool: Option<&str>) -> Result<Response> {
         return Err(invalid("content: is no list"));
     };
     let mut out = Vec::new();
-    let mut fold = Fold::new(message, answer_tool);
+    let mut fold = AnthropicAccumulator::new(message, answer_tool);
     for (index, block) in (0..).zip(blocks) {
         fold.open(index, block, &mut out)?;
         fold.close(index, &mut out)?;
     }
     fold.finish(&mut out)?;
-    let mut assembler = Assembler::new(ResponseLimits::standard());
+    let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in out {
         assembler.push(delta)?;
     }
@@ -51,19 +51,19 @@ fn keep_arguments(response: &mut Response, answer_tool: Option<&str>) {
 
 /// Reads the events of a stream.
 #[derive(Debug)]
-pub(super) struct Events {
+pub(super) struct AnthropicStreamDecoder {
     answer_tool: Option<String>,
-    fold: Option<Fold>,
+    fold: Option<AnthropicAccumulator>,
     done: bool,
 }
 
-impl Events {
+impl AnthropicStreamDecoder {
     /// Waits for the first event.
     pub(super) fn new(answer_tool: Option<&str>) -> Self {
         Self { answer_tool: answer_tool.map(str::to_owned), fold: None, done: false }
     }
 
-    fn fold(&mut self) -> Result<&mut Fold> {
+    fn fold(&mut self) -> Result<&mut AnthropicAccumulator> {
         self.fold.as_mut().ok_or_else(|| invalid("the stream does not begin with message_start"))
     }
 
@@ -74,15 +74,20 @@ impl Events {
         let Value::Object(message) = take(event, "message") else {
             return Err(invalid("message_start.message: is no object"));
         };
-        self.fold = Some(Fold::new(message, self.answer_tool.as_deref()));
+        self.fold = Some(AnthropicAccumulator::new(message, self.answer_tool.as_deref()));
         Ok(())
     }
 }
 
-impl Decoder for Events {
-    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<Flow> {
+impl StreamDecoder for AnthropicStreamDecoder {
+    fn event(
+        &mut self,
+        name: Option<&str>,
+        data: &str,
+        out: &mut Vec<ResponseDelta>,
+    ) -> Result<StreamProgress> {
         if self.done {
-            return Ok(Flow::Done);
+            return Ok(StreamProgress::Done);
         }
         let mut event = parse(data)?;
         if !event.is_object() {
@@ -110,16 +115,16 @@ impl Decoder for Events {
                     fold.finish(out)?;
                 }
                 self.done = true;
-                return Ok(Flow::Done);
+                return Ok(StreamProgress::Done);
             }
             "error" => return Err(in_band(&event)),
             // A ping, or an event of a later version.
             _ => {}
         }
-        Ok(Flow::More)
+        Ok(StreamProgress::More)
     }
 
-    fn end(&mut self, _: &mut Vec<Delta>) -> Result<()> {
+    fn end(&mut self, _: &mut Vec<ResponseDelta>) -> Result<()> {
         if self.done { Ok(()) } else { Err(broke_off()) }
     }
 }

@@ -1,13 +1,13 @@
 //! The errors of Anthropic's failed answers (spec: llm-provider §8.2.3).
 
 use serde_json::Value;
-use singletree_llm::{Detail, Error};
+use singletree_llm::{Error, ProviderErrorDetail};
 
-use crate::mapping::{Refusal, told};
+use crate::mapping::{FailedResponse, told};
 use crate::rejection::names_a_block;
 
 /// Reads a failed answer.
-pub(super) fn refuse(refusal: &Refusal<'_>) -> Error {
+pub(super) fn refuse(refusal: &FailedResponse<'_>) -> Error {
     category(refusal.status, refusal.body)(refusal.detail())
 }
 
@@ -25,12 +25,12 @@ pub(super) fn in_band(event: &Value) -> Error {
     };
     let text =
         told(event, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
-    category(status, Some(event))(Detail::new(text))
+    category(status, Some(event))(ProviderErrorDetail::new(text))
 }
 
 /// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx
 /// is a mistake of the request, as are redirects, which nobody follows.
-fn category(status: u16, body: Option<&Value>) -> fn(Detail) -> Error {
+fn category(status: u16, body: Option<&Value>) -> fn(ProviderErrorDetail) -> Error {
     let said = |field: &str| body.and_then(|body| told(body, field)).unwrap_or_default();
     match status {
         401..=403 => Error::Authentication,

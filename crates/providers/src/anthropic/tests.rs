@@ -9,15 +9,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_llm::{
-    Assembler, ChatMessage, Request, Response, ResponseLimits, Result, RuntimeConfig, Schema, ToolDefinition,
+    ChatMessage, Request, Response, ResponseAssembler, ResponseLimits, Result, RuntimeConfig, Schema,
+    ToolDefinition,
 };
 
-use super::Anthropic;
-use crate::mapping::{Composed, Manner, Mapping};
+use super::AnthropicMapping;
+use crate::mapping::{ComposeOptions, ComposedRequest, WireMapping};
 
-const WHOLE: Manner = Manner { streaming: false, structured_output: true };
-const STREAMED: Manner = Manner { streaming: true, structured_output: true };
-const OLD: Manner = Manner { streaming: false, structured_output: false };
+const WHOLE: ComposeOptions = ComposeOptions { streaming: false, structured_output: true };
+const STREAMED: ComposeOptions = ComposeOptions { streaming: true, structured_output: true };
+const OLD: ComposeOptions = ComposeOptions { streaming: false, structured_output: false };
 
 fn request(messages: Vec<ChatMessage>) -> Request {
     let config = RuntimeConfig { max_tokens: Some(64), ..RuntimeConfig::default() };
@@ -39,24 +40,24 @@ fn schema() -> Arc<Schema> {
     Arc::new(Schema::compile(schema).unwrap())
 }
 
-fn compose(request: &Request, manner: Manner) -> Result<Composed> {
+fn compose(request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
     request.check().unwrap();
-    Anthropic.compose("claude-test", request, manner)
+    AnthropicMapping.compose("claude-test", request, manner)
 }
 
 fn read(body: Value) -> Result<Response> {
-    Anthropic.read(body, &compose(&asked(), WHOLE).unwrap())
+    AnthropicMapping.read(body, &compose(&asked(), WHOLE).unwrap())
 }
 
 /// Plays the data of events, then the end of the body.
-fn play(composed: &Composed, events: &[Value]) -> Result<Response> {
-    let mut decoder = Anthropic.decoder(composed);
+fn play(composed: &ComposedRequest, events: &[Value]) -> Result<Response> {
+    let mut decoder = AnthropicMapping.decoder(composed);
     let mut deltas = Vec::new();
     for event in events {
         decoder.event(None, &event.to_string(), &mut deltas)?;
     }
     decoder.end(&mut deltas)?;
-    let mut assembler = Assembler::new(ResponseLimits::standard());
+    let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in deltas {
         assembler.push(delta)?;
     }
@@ -66,18 +67,18 @@ fn play(composed: &Composed, events: &[Value]) -> Result<Response> {
 #[test]
 fn the_headers_carry_the_key_and_the_version() {
     let version = ("anthropic-version".to_owned(), "2023-06-01".to_owned());
-    assert_eq!(Anthropic.headers(None), vec![version.clone()]);
-    assert_eq!(Anthropic.headers(Some("k")), vec![version, ("x-api-key".to_owned(), "k".to_owned())]);
+    assert_eq!(AnthropicMapping.headers(None), vec![version.clone()]);
+    assert_eq!(AnthropicMapping.headers(Some("k")), vec![version, ("x-api-key".to_owned(), "k".to_owned())]);
 }
 
 #[test]
 fn a_probe_asks_for_the_model_and_an_alias_is_as_good() {
-    assert_eq!(Anthropic.probe("claude-x"), "/v1/models/claude-x");
-    assert_eq!(Anthropic.probe("a b/c?d"), "/v1/models/a%20b%2Fc%3Fd");
+    assert_eq!(AnthropicMapping.probe("claude-x"), "/v1/models/claude-x");
+    assert_eq!(AnthropicMapping.probe("a b/c?d"), "/v1/models/a%20b%2Fc%3Fd");
     let model = json!({"type": "model", "id": "claude-x-20300101", "display_name": "Claude X"});
-    assert!(Anthropic.read_probe("claude-x", &model).is_ok());
+    assert!(AnthropicMapping.read_probe("claude-x", &model).is_ok());
     for body in [json!({}), json!([]), json!({"id": 1}), json!(null)] {
-        let error = Anthropic.read_probe("claude-x", &body).unwrap_err();
+        let error = AnthropicMapping.read_probe("claude-x", &body).unwrap_err();
         assert_eq!(error.category(), "provider_invalid_response", "{body}");
     }
 }

@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::*;
 
-const RULES: &[(&str, Rule)] = &[
-    ("model", Rule::Always),
-    ("tools", Rule::Always),
-    ("stream", Rule::Switch(false)),
-    ("stop", Rule::Merge { scalar: true }),
-    ("stops", Rule::Merge { scalar: false }),
+const RULES: &[(&str, ExtraFieldRule)] = &[
+    ("model", ExtraFieldRule::Always),
+    ("tools", ExtraFieldRule::Always),
+    ("stream", ExtraFieldRule::Switch(false)),
+    ("stop", ExtraFieldRule::Merge { scalar: true }),
+    ("stops", ExtraFieldRule::Merge { scalar: false }),
 ];
 
 /// Applies one extra to a body; `None` is a conflict.

@@ -1,20 +1,20 @@
 //! A request as Gemini takes it (spec: llm-provider §8.3.1, §8.3.5).
 
 use serde_json::{Value, json};
-use singletree_llm::{Map, Request, Result, RuntimeConfig, ToolChoice, ToolDefinition};
+use singletree_llm::{Map, Request, Result, RuntimeConfig, ToolChoicePolicy, ToolDefinition};
 
 use super::contents::contents;
 use super::{resource, schema};
-use crate::extras::{self, Rule};
-use crate::mapping::{Composed, Manner};
+use crate::extras::{self, ExtraFieldRule};
+use crate::mapping::{ComposeOptions, ComposedRequest};
 use crate::system;
 
 /// Extras stand among the parameters of the generation, under the names of the wire (spec: llm-provider §8.3.1).
-const RULES: [(&str, Rule); 1] = [("stopSequences", Rule::Merge { scalar: false })];
+const RULES: [(&str, ExtraFieldRule); 1] = [("stopSequences", ExtraFieldRule::Merge { scalar: false })];
 
 /// Writes a request. With a response schema the path is `responseJsonSchema`; where the model has none, a directive in
 /// `systemInstruction`.
-pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+pub(super) fn compose(model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
     let mut generation = sampling(&request.config);
     let mut directive = None;
     match &request.response_schema {
@@ -43,7 +43,7 @@ pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<
     }
     let method = if manner.streaming { "streamGenerateContent?alt=sse" } else { "generateContent" };
     let path = format!("{}:{method}", resource(model));
-    Ok(Composed { path, body: Value::Object(body), answer_tool: None })
+    Ok(ComposedRequest { path, body: Value::Object(body), answer_tool: None })
 }
 
 fn sampling(config: &RuntimeConfig) -> Map {
@@ -66,11 +66,11 @@ fn declaration(tool: &ToolDefinition) -> Value {
     json!({"name": tool.name(), "description": tool.description(), field: tool.parameters()})
 }
 
-fn calling(choice: &ToolChoice) -> Value {
+fn calling(choice: &ToolChoicePolicy) -> Value {
     match choice {
-        ToolChoice::Auto => json!({"mode": "AUTO"}),
-        ToolChoice::Required => json!({"mode": "ANY"}),
-        ToolChoice::None => json!({"mode": "NONE"}),
-        ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+        ToolChoicePolicy::Auto => json!({"mode": "AUTO"}),
+        ToolChoicePolicy::Required => json!({"mode": "ANY"}),
+        ToolChoicePolicy::None => json!({"mode": "NONE"}),
+        ToolChoicePolicy::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Map, Role, ToolCall};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, Map, MessageContent, Role, ToolCall};
 
 /// Which tool the call of an id names; ids are unique within a message only, so the latest counts.
 type Names<'a> = BTreeMap<&'a str, &'a str>;
@@ -35,11 +35,11 @@ fn run<'a>(run: &'a [Arc<ChatMessage>], names: &mut Names<'a>) -> Option<Value> 
     (!parts.is_empty()).then(|| json!({"role": role, "parts": parts}))
 }
 
-fn content(content: &Content) -> Vec<Value> {
+fn content(content: &MessageContent) -> Vec<Value> {
     match content {
-        Content::Text(text) if text.is_empty() => Vec::new(),
-        Content::Text(text) => vec![json!({"text": text})],
-        Content::Blocks(blocks) => blocks.iter().filter_map(part).collect(),
+        MessageContent::Text(text) if text.is_empty() => Vec::new(),
+        MessageContent::Text(text) => vec![json!({"text": text})],
+        MessageContent::Blocks(blocks) => blocks.iter().filter_map(part).collect(),
     }
 }
 
@@ -47,10 +47,10 @@ fn content(content: &Content) -> Vec<Value> {
 fn part(block: &ContentBlock) -> Option<Value> {
     match block {
         ContentBlock::Text { text, signature } => Some(signed(json!({"text": text}), signature.as_deref())),
-        ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, .. } => {
+        ContentBlock::Image { source: ImageContentSource::Inline { base64_data }, media_type, .. } => {
             Some(json!({"inlineData": {"mimeType": media_type, "data": base64_data}}))
         }
-        ContentBlock::Image { source: ImageSource::Url { url }, media_type, .. } => {
+        ContentBlock::Image { source: ImageContentSource::Url { url }, media_type, .. } => {
             Some(json!({"fileData": file(url, media_type.as_deref())}))
         }
         ContentBlock::Thinking { text, signature: None } => Some(json!({"text": text, "thought": true})),

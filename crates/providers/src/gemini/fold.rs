@@ -6,28 +6,28 @@
 use std::mem;
 
 use serde_json::Value;
-use singletree_llm::{Delta, FinishReason, Map, Result, Usage, canonical_json};
+use singletree_llm::{Map, ModelFinishReason, ResponseDelta, Result, TokenUsage, canonical_json};
 
 use crate::answer::{invalid, keep, text_of};
 use crate::usage::counter;
 
 /// An answer on its way.
 #[derive(Debug)]
-pub(super) struct Fold {
+pub(super) struct GeminiAccumulator {
     /// The seed of the ids of calls that have none.
     seed: u64,
     calls: u32,
     raw: Map,
 }
 
-impl Fold {
+impl GeminiAccumulator {
     /// Starts; equal seeds mint equal ids.
     pub(super) fn new(seed: u64) -> Self {
         Self { seed, calls: 0, raw: Map::new() }
     }
 
     /// Takes the next chunk.
-    pub(super) fn chunk(&mut self, mut chunk: Map, out: &mut Vec<Delta>) -> Result<()> {
+    pub(super) fn chunk(&mut self, mut chunk: Map, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let candidates = match chunk.remove("candidates") {
             Some(Value::Array(candidates)) => candidates,
             None | Some(Value::Null) => Vec::new(),
@@ -53,14 +53,14 @@ impl Fold {
     }
 
     /// Ends the answer.
-    pub(super) fn finish(&mut self, out: &mut Vec<Delta>) -> Result<()> {
+    pub(super) fn finish(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let reason = self.reason()?;
         let usage = usage(self.raw.get("usageMetadata"));
-        out.push(Delta::Finish { reason, usage, raw: Value::Object(mem::take(&mut self.raw)) });
+        out.push(ResponseDelta::Finish { reason, usage, raw: Value::Object(mem::take(&mut self.raw)) });
         Ok(())
     }
 
-    fn say(&mut self, candidate: &Map, out: &mut Vec<Delta>) -> Result<()> {
+    fn say(&mut self, candidate: &Map, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let parts = match candidate.get("content").and_then(|it| it.get("parts")) {
             Some(Value::Array(parts)) => parts.as_slice(),
             None | Some(Value::Null) => &[],
@@ -76,7 +76,7 @@ impl Fold {
     }
 
     /// Reads a part. A part that is neither text nor a call stays on `raw`.
-    fn part(&mut self, part: &Map, out: &mut Vec<Delta>) -> Result<()> {
+    fn part(&mut self, part: &Map, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let signature =
             text_of(part, "thoughtSignature").filter(|text_of| !text_of.is_empty()).map(str::to_owned);
         if let Some(call) = part.get("functionCall") {
@@ -91,14 +91,14 @@ impl Fold {
         match (is_thought(part), text.is_empty()) {
             (true, true) => {}
             // A summary has no signature of its own (spec: llm-provider §8.3.2).
-            (true, false) => out.push(Delta::thinking(text)),
+            (true, false) => out.push(ResponseDelta::thinking(text)),
             (false, true) if signature.is_none() => {}
-            (false, _) => out.push(Delta::Text { text: text.to_owned(), signature }),
+            (false, _) => out.push(ResponseDelta::Text { text: text.to_owned(), signature }),
         }
         Ok(())
     }
 
-    fn call(&mut self, call: &Value, signature: Option<String>) -> Result<Delta> {
+    fn call(&mut self, call: &Value, signature: Option<String>) -> Result<ResponseDelta> {
         let name =
             call.get("name").and_then(Value::as_str).ok_or_else(|| invalid("a functionCall has no name"))?;
         let index = self.calls;
@@ -106,7 +106,7 @@ impl Fold {
         let id = call.get("id").and_then(Value::as_str).filter(|it| !it.is_empty());
         let id = id.map_or_else(|| minted(self.seed, index), str::to_owned);
         let arguments = call.get("args").filter(|it| !it.is_null()).map(canonical_json);
-        Ok(Delta::ToolCall { index, id: Some(id), name: Some(name.to_owned()), arguments, signature })
+        Ok(ResponseDelta::ToolCall { index, id: Some(id), name: Some(name.to_owned()), arguments, signature })
     }
 
     /// Folds a candidate into the body.
@@ -142,23 +142,23 @@ impl Fold {
     }
 
     /// Reads why the model stopped (spec: llm-provider §8.3.2). A prompt that was blocked has no candidate.
-    fn reason(&self) -> Result<FinishReason> {
+    fn reason(&self) -> Result<ModelFinishReason> {
         if self.blocked() {
-            return Ok(FinishReason::ContentFilter);
+            return Ok(ModelFinishReason::ContentFilter);
         }
         let answer = self.answer().ok_or_else(|| invalid("candidates: is empty"))?;
         let reason = text_of(answer, "finishReason");
         let reason = reason.ok_or_else(|| invalid("candidates[0].finishReason: is no string"))?;
         if self.calls > 0 {
-            return Ok(FinishReason::ToolCalls);
+            return Ok(ModelFinishReason::ToolCalls);
         }
         Ok(match reason {
-            "STOP" => FinishReason::Stop,
-            "MAX_TOKENS" => FinishReason::Length,
+            "STOP" => ModelFinishReason::Stop,
+            "MAX_TOKENS" => ModelFinishReason::Length,
             "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
-                FinishReason::ContentFilter
+                ModelFinishReason::ContentFilter
             }
-            _ => FinishReason::Error,
+            _ => ModelFinishReason::Error,
         })
     }
 }
@@ -226,8 +226,8 @@ fn go_on(last: &mut Map, mut part: Map) {
     last.extend(part);
 }
 
-fn usage(usage: Option<&Value>) -> Usage {
-    Usage {
+fn usage(usage: Option<&Value>) -> TokenUsage {
+    TokenUsage {
         prompt_tokens: counter(usage, "/promptTokenCount"),
         completion_tokens: counter(usage, "/candidatesTokenCount"),
         total_tokens: counter(usage, "/totalTokenCount"),

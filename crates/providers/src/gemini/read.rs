@@ -1,23 +1,23 @@
 //! Reads an answer of Gemini, whole or chunk by chunk (spec: llm-provider §8.3.2; streaming is our extension).
 
 use serde_json::Value;
-use singletree_llm::{Assembler, Delta, Map, Response, ResponseLimits, Result};
+use singletree_llm::{Map, Response, ResponseAssembler, ResponseDelta, ResponseLimits, Result};
 
-use super::fold::Fold;
+use super::fold::GeminiAccumulator;
 use super::refuse::in_band;
 use crate::answer::{broke_off, invalid, parse};
 use crate::canonical;
-use crate::mapping::{Composed, Decoder, Flow};
+use crate::mapping::{ComposedRequest, StreamDecoder, StreamProgress};
 
 /// Reads a whole answer.
-pub(super) fn read(body: Value, composed: &Composed) -> Result<Response> {
+pub(super) fn read(body: Value, composed: &ComposedRequest) -> Result<Response> {
     let chunk = object(body)?;
     let raw = Value::Object(chunk.clone());
     let mut out = Vec::new();
-    let mut fold = Fold::new(seed(composed));
+    let mut fold = GeminiAccumulator::new(seed(composed));
     fold.chunk(chunk, &mut out)?;
     fold.finish(&mut out)?;
-    let mut assembler = Assembler::new(ResponseLimits::standard());
+    let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in out {
         assembler.push(delta)?;
     }
@@ -29,24 +29,24 @@ pub(super) fn read(body: Value, composed: &Composed) -> Result<Response> {
 /// Reads the chunks of a stream. Its end is the end of the body: nothing in it says so, and usage may follow the
 /// finish.
 #[derive(Debug)]
-pub(super) struct Events {
-    fold: Fold,
+pub(super) struct GeminiStreamDecoder {
+    fold: GeminiAccumulator,
 }
 
-impl Events {
+impl GeminiStreamDecoder {
     /// Waits for the first chunk.
-    pub(super) fn new(composed: &Composed) -> Self {
-        Self { fold: Fold::new(seed(composed)) }
+    pub(super) fn new(composed: &ComposedRequest) -> Self {
+        Self { fold: GeminiAccumulator::new(seed(composed)) }
     }
 }
 
-impl Decoder for Events {
-    fn event(&mut self, _: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<Flow> {
+impl StreamDecoder for GeminiStreamDecoder {
+    fn event(&mut self, _: Option<&str>, data: &str, out: &mut Vec<ResponseDelta>) -> Result<StreamProgress> {
         self.fold.chunk(object(parse(data)?)?, out)?;
-        Ok(Flow::More)
+        Ok(StreamProgress::More)
     }
 
-    fn end(&mut self, out: &mut Vec<Delta>) -> Result<()> {
+    fn end(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
         if self.fold.is_over() { self.fold.finish(out) } else { Err(broke_off()) }
     }
 }
@@ -63,7 +63,7 @@ fn object(chunk: Value) -> Result<Map> {
 
 /// Makes the seed of minted ids from the last content of the request, which the model answers, and the number of
 /// contents. The whole request would not distinguish more calls within one conversation, and is long.
-fn seed(composed: &Composed) -> u64 {
+fn seed(composed: &ComposedRequest) -> u64 {
     let contents = composed.body.get("contents").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let last = contents.last().map_or(0, canonical::digest);
     let count = u64::try_from(contents.len()).unwrap_or(u64::MAX);

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use singletree_llm::{Detail, Error};
+use singletree_llm::{Error, ProviderErrorDetail};
 
-use crate::mapping::{Refusal, error_field, told};
+use crate::mapping::{FailedResponse, error_field, told};
 use crate::rejection::names_a_block;
 
 /// Reads a failed answer. How long to wait may stand in its body.
-pub(super) fn refuse(refusal: &Refusal<'_>) -> Error {
+pub(super) fn refuse(refusal: &FailedResponse<'_>) -> Error {
     let retry_after = refusal.retry_after.or_else(|| refusal.body.and_then(retry_delay));
-    category(refusal.status, refusal.body)(Refusal { retry_after, ..*refusal }.detail())
+    category(refusal.status, refusal.body)(FailedResponse { retry_after, ..*refusal }.detail())
 }
 
 /// Reads an error in the place of an answer, or of one of its chunks. `None` where there is none.
@@ -23,7 +23,7 @@ pub(super) fn in_band(chunk: &Value) -> Option<Error> {
         code.filter(|code| (400..600).contains(code)).or_else(|| told(chunk, "status").and_then(status_of));
     let text =
         told(chunk, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
-    let detail = Detail::new(text);
+    let detail = ProviderErrorDetail::new(text);
     let detail = match retry_delay(chunk) {
         Some(wait) => detail.with_retry_after(wait),
         None => detail,
@@ -33,7 +33,7 @@ pub(super) fn in_band(chunk: &Value) -> Option<Error> {
 
 /// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx
 /// is a mistake of the request, as are redirects, which nobody follows.
-fn category(status: u16, body: Option<&Value>) -> fn(Detail) -> Error {
+fn category(status: u16, body: Option<&Value>) -> fn(ProviderErrorDetail) -> Error {
     let said = |field: &str| body.and_then(|body| told(body, field)).unwrap_or_default();
     match status {
         400 | 403 if names_a_block(said("message")) => Error::UnsupportedContentBlock,

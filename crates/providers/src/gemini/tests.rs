@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_llm::{
-    Assembler, ChatMessage, Request, Response, ResponseLimits, Result, RuntimeConfig, Schema, ToolDefinition,
+    ChatMessage, Request, Response, ResponseAssembler, ResponseLimits, Result, RuntimeConfig, Schema,
+    ToolDefinition,
 };
 
-use super::Gemini;
-use crate::mapping::{Composed, Manner, Mapping};
+use super::GeminiMapping;
+use crate::mapping::{ComposeOptions, ComposedRequest, WireMapping};
 
-const WHOLE: Manner = Manner { streaming: false, structured_output: true };
-const STREAMED: Manner = Manner { streaming: true, structured_output: true };
-const OLD: Manner = Manner { streaming: false, structured_output: false };
+const WHOLE: ComposeOptions = ComposeOptions { streaming: false, structured_output: true };
+const STREAMED: ComposeOptions = ComposeOptions { streaming: true, structured_output: true };
+const OLD: ComposeOptions = ComposeOptions { streaming: false, structured_output: false };
 
 fn request(messages: Vec<ChatMessage>) -> Request {
     Request::new(messages.into_iter().map(Arc::new).collect())
@@ -39,24 +40,24 @@ fn schema() -> Arc<Schema> {
     Arc::new(Schema::compile(schema).unwrap())
 }
 
-fn compose(request: &Request, manner: Manner) -> Result<Composed> {
+fn compose(request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
     request.check().unwrap();
-    Gemini.compose("gemini-test", request, manner)
+    GeminiMapping.compose("gemini-test", request, manner)
 }
 
 fn read(body: Value) -> Result<Response> {
-    Gemini.read(body, &compose(&asked(), WHOLE).unwrap())
+    GeminiMapping.read(body, &compose(&asked(), WHOLE).unwrap())
 }
 
 /// Plays chunks, then the end of the body.
-fn play(composed: &Composed, chunks: &[Value]) -> Result<Response> {
-    let mut decoder = Gemini.decoder(composed);
+fn play(composed: &ComposedRequest, chunks: &[Value]) -> Result<Response> {
+    let mut decoder = GeminiMapping.decoder(composed);
     let mut deltas = Vec::new();
     for chunk in chunks {
         decoder.event(None, &chunk.to_string(), &mut deltas)?;
     }
     decoder.end(&mut deltas)?;
-    let mut assembler = Assembler::new(ResponseLimits::standard());
+    let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in deltas {
         assembler.push(delta)?;
     }
@@ -72,8 +73,8 @@ fn parts(parts: Value, finish: &str) -> Value {
 
 #[test]
 fn the_key_is_a_header() {
-    assert_eq!(Gemini.headers(None), vec![]);
-    assert_eq!(Gemini.headers(Some("k")), vec![("x-goog-api-key".to_owned(), "k".to_owned())]);
+    assert_eq!(GeminiMapping.headers(None), vec![]);
+    assert_eq!(GeminiMapping.headers(Some("k")), vec![("x-goog-api-key".to_owned(), "k".to_owned())]);
 }
 
 #[test]
@@ -84,10 +85,10 @@ fn a_model_is_a_bare_name_or_that_of_its_resource() {
         ("tunedModels/mine", "/v1beta/tunedModels/mine"),
         ("other/x?y#z", "/v1beta/models/other%2Fx%3Fy%23z"),
     ] {
-        assert_eq!(Gemini.probe(model), path);
-        let composed = Gemini.compose(model, &asked(), WHOLE).unwrap();
+        assert_eq!(GeminiMapping.probe(model), path);
+        let composed = GeminiMapping.compose(model, &asked(), WHOLE).unwrap();
         assert_eq!(composed.path, format!("{path}:generateContent"));
-        let composed = Gemini.compose(model, &asked(), STREAMED).unwrap();
+        let composed = GeminiMapping.compose(model, &asked(), STREAMED).unwrap();
         assert_eq!(composed.path, format!("{path}:streamGenerateContent?alt=sse"));
     }
 }
@@ -95,15 +96,15 @@ fn a_model_is_a_bare_name_or_that_of_its_resource() {
 #[test]
 fn a_probe_tells_a_model_that_generates_from_one_that_does_not() {
     let model = |methods: Value| json!({"name": "models/m", "supportedGenerationMethods": methods});
-    assert!(Gemini.read_probe("m", &model(json!(["generateContent", "countTokens"]))).is_ok());
-    assert!(Gemini.read_probe("m", &json!({"name": "models/m"})).is_ok());
+    assert!(GeminiMapping.read_probe("m", &model(json!(["generateContent", "countTokens"]))).is_ok());
+    assert!(GeminiMapping.read_probe("m", &json!({"name": "models/m"})).is_ok());
     for (body, category) in [
         (model(json!(["embedContent"])), "provider_invalid_model"),
         (json!({}), "provider_invalid_response"),
         (json!({"name": 1}), "provider_invalid_response"),
         (json!(null), "provider_invalid_response"),
     ] {
-        assert_eq!(Gemini.read_probe("m", &body).unwrap_err().category(), category, "{body}");
+        assert_eq!(GeminiMapping.read_probe("m", &body).unwrap_err().category(), category, "{body}");
     }
 }
 
@@ -117,7 +118,7 @@ fn equal_requests_mint_equal_ids_and_others_do_not() {
             _ => ChatMessage::assistant(*text),
         };
         let request = request(texts.iter().enumerate().map(said).collect());
-        let response = Gemini.read(call(), &compose(&request, manner).unwrap()).unwrap();
+        let response = GeminiMapping.read(call(), &compose(&request, manner).unwrap()).unwrap();
         response.message.tool_calls.into_iter().map(|it| it.id).collect::<Vec<String>>()
     };
     let first = ids(&["hi"], WHOLE);

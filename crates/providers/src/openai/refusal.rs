@@ -1,27 +1,27 @@
 //! The errors of failed answers (spec: llm-provider §8.1.3).
 
 use serde_json::Value;
-use singletree_llm::{Detail, Error};
+use singletree_llm::{Error, ProviderErrorDetail};
 
-use crate::mapping::{Refusal, error_field, told};
+use crate::mapping::{FailedResponse, error_field, told};
 use crate::rejection::names_a_block;
 
 /// Classifies an answer by its status and the text of its body. Statuses that the specification does not list: 402 is
 /// a matter of the account; 408, 409, 425 may pass; every other 4xx is a mistake of the request, as are redirects,
 /// which are not followed.
-pub(super) fn refuse(refusal: &Refusal<'_>) -> Error {
-    let said = Said::of(refusal.body);
+pub(super) fn refuse(refusal: &FailedResponse<'_>) -> Error {
+    let said = OpenAiErrorFields::of(refusal.body);
     category(refusal.status, &said)(refusal.detail())
 }
 
 /// Classifies an error that came in the place of an answer, or in the middle of one, under a successful status.
 pub(super) fn in_band(body: &Value) -> Error {
-    let said = Said::of(Some(body));
+    let said = OpenAiErrorFields::of(Some(body));
     let text = told(body, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
-    category(said.status(), &said)(Detail::new(text))
+    category(said.status(), &said)(ProviderErrorDetail::new(text))
 }
 
-fn category(status: u16, said: &Said<'_>) -> fn(Detail) -> Error {
+fn category(status: u16, said: &OpenAiErrorFields<'_>) -> fn(ProviderErrorDetail) -> Error {
     match status {
         401..=403 => Error::Authentication,
         400 | 404 if said.unknown_model() => Error::InvalidModel,
@@ -35,13 +35,13 @@ fn category(status: u16, said: &Said<'_>) -> fn(Detail) -> Error {
 }
 
 /// The fields of an error's body, in lower case.
-struct Said<'a> {
+struct OpenAiErrorFields<'a> {
     code: Option<&'a Value>,
     kinds: String,
     message: String,
 }
 
-impl<'a> Said<'a> {
+impl<'a> OpenAiErrorFields<'a> {
     fn of(body: Option<&'a Value>) -> Self {
         let field = |name: &str| body.and_then(|body| told(body, name)).unwrap_or_default();
         Self {

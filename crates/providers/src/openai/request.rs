@@ -2,26 +2,26 @@
 
 use serde_json::{Value, json};
 use singletree_llm::{
-    ChatMessage, Content, ContentBlock, ImageDetail, ImageSource, Map, Request, Result, Role, RuntimeConfig,
-    ToolCall, ToolChoice, ToolDefinition, canonical_json,
+    ChatMessage, ContentBlock, ImageContentSource, ImageDetailLevel, Map, MessageContent, Request, Result,
+    Role, RuntimeConfig, ToolCall, ToolChoicePolicy, ToolDefinition, canonical_json,
 };
 
 use super::schema;
-use crate::extras::{self, Rule};
-use crate::mapping::Manner;
+use crate::extras::{self, ExtraFieldRule};
+use crate::mapping::ComposeOptions;
 
 /// The managed fields whose rule is not "while it is there" (spec: llm-provider §8.1.1, §8.1.6).
-const RULES: &[(&str, Rule)] = &[
-    ("model", Rule::Always),
-    ("messages", Rule::Always),
-    ("tools", Rule::Always),
-    ("tool_choice", Rule::Always),
-    ("stream", Rule::Switch(false)),
-    ("stop", Rule::Merge { scalar: true }),
+const RULES: &[(&str, ExtraFieldRule)] = &[
+    ("model", ExtraFieldRule::Always),
+    ("messages", ExtraFieldRule::Always),
+    ("tools", ExtraFieldRule::Always),
+    ("tool_choice", ExtraFieldRule::Always),
+    ("stream", ExtraFieldRule::Switch(false)),
+    ("stop", ExtraFieldRule::Merge { scalar: true }),
 ];
 
 /// Writes the body.
-pub(super) fn body(model: &str, request: &Request, manner: Manner) -> Result<Map> {
+pub(super) fn body(model: &str, request: &Request, manner: ComposeOptions) -> Result<Map> {
     let mut body = Map::new();
     body.insert("model".to_owned(), model.into());
     let mut messages: Vec<Value> = request.messages.iter().filter_map(|it| message(it)).collect();
@@ -74,10 +74,10 @@ fn message(message: &ChatMessage) -> Option<Value> {
     }
 }
 
-fn user_content(content: &Content) -> Value {
+fn user_content(content: &MessageContent) -> Value {
     match content {
-        Content::Text(text) => text.as_str().into(),
-        Content::Blocks(blocks) => blocks.iter().filter_map(part).collect(),
+        MessageContent::Text(text) => text.as_str().into(),
+        MessageContent::Blocks(blocks) => blocks.iter().filter_map(part).collect(),
     }
 }
 
@@ -86,8 +86,8 @@ fn part(block: &ContentBlock) -> Option<Value> {
         ContentBlock::Text { text, .. } => Some(json!({ "type": "text", "text": text })),
         ContentBlock::Image { source, media_type, detail } => {
             let url = match source {
-                ImageSource::Url { url } => url.clone(),
-                ImageSource::Inline { base64_data } => {
+                ImageContentSource::Url { url } => url.clone(),
+                ImageContentSource::Inline { base64_data } => {
                     format!("data:{};base64,{base64_data}", media_type.as_deref().unwrap_or_default())
                 }
             };
@@ -102,11 +102,11 @@ fn part(block: &ContentBlock) -> Option<Value> {
     }
 }
 
-fn detail_name(detail: ImageDetail) -> &'static str {
+fn detail_name(detail: ImageDetailLevel) -> &'static str {
     match detail {
-        ImageDetail::Auto => "auto",
-        ImageDetail::Low => "low",
-        ImageDetail::High => "high",
+        ImageDetailLevel::Auto => "auto",
+        ImageDetailLevel::Low => "low",
+        ImageDetailLevel::High => "high",
     }
 }
 
@@ -135,11 +135,11 @@ fn tool(tool: &ToolDefinition) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-fn tool_choice(choice: &ToolChoice) -> Value {
+fn tool_choice(choice: &ToolChoicePolicy) -> Value {
     match choice {
-        ToolChoice::Auto => "auto".into(),
-        ToolChoice::Required => "required".into(),
-        ToolChoice::None => "none".into(),
-        ToolChoice::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
+        ToolChoicePolicy::Auto => "auto".into(),
+        ToolChoicePolicy::Required => "required".into(),
+        ToolChoicePolicy::None => "none".into(),
+        ToolChoicePolicy::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use singletree_llm::{
-    ChatMessage, Content, ContentBlock, Detail, Error, FinishReason, Map, Response, Result, ToolCall, Usage,
-    parse_arguments,
+    ChatMessage, ContentBlock, Error, Map, MessageContent, ModelFinishReason, ProviderErrorDetail, Response,
+    Result, TokenUsage, ToolCall, parse_arguments,
 };
 
 use super::refusal;
@@ -35,7 +35,7 @@ pub(super) fn read(body: Value) -> Result<Response> {
 }
 
 /// Returns the content of a message, and whether it is a refusal.
-fn content(message: &Map) -> Result<(Content, bool)> {
+fn content(message: &Map) -> Result<(MessageContent, bool)> {
     let mut blocks = Vec::new();
     if let Some(text) = reasoning(message) {
         blocks.push(ContentBlock::Thinking { text: text.to_owned(), signature: None });
@@ -50,7 +50,7 @@ fn content(message: &Map) -> Result<(Content, bool)> {
     if !said.is_empty() {
         blocks.push(ContentBlock::text_of(said));
     }
-    Ok((Content::from_blocks(blocks), refused))
+    Ok((MessageContent::from_blocks(blocks), refused))
 }
 
 /// Returns the reasoning of a message or a delta; its name depends on the server (spec: llm-provider §8.1.6).
@@ -99,20 +99,20 @@ pub(super) fn arguments_text(arguments: &Value) -> String {
 }
 
 /// Reads why the model stopped. An unknown reason is `error` (spec: llm-provider §8.1.2).
-pub(super) fn finish_reason(told: Option<&Value>, refused: bool) -> FinishReason {
+pub(super) fn finish_reason(told: Option<&Value>, refused: bool) -> ModelFinishReason {
     match told.and_then(Value::as_str) {
-        Some("stop") if refused => FinishReason::ContentFilter,
-        Some("stop") => FinishReason::Stop,
-        Some("length") => FinishReason::Length,
-        Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
-        Some("content_filter") => FinishReason::ContentFilter,
-        _ => FinishReason::Error,
+        Some("stop") if refused => ModelFinishReason::ContentFilter,
+        Some("stop") => ModelFinishReason::Stop,
+        Some("length") => ModelFinishReason::Length,
+        Some("tool_calls" | "function_call") => ModelFinishReason::ToolCalls,
+        Some("content_filter") => ModelFinishReason::ContentFilter,
+        _ => ModelFinishReason::Error,
     }
 }
 
 /// Reads the counters (spec: llm-provider §7).
-pub(super) fn usage(usage: Option<&Value>) -> Usage {
-    Usage {
+pub(super) fn usage(usage: Option<&Value>) -> TokenUsage {
+    TokenUsage {
         prompt_tokens: counter(usage, "/prompt_tokens"),
         completion_tokens: counter(usage, "/completion_tokens"),
         total_tokens: counter(usage, "/total_tokens"),
@@ -123,5 +123,5 @@ pub(super) fn usage(usage: Option<&Value>) -> Usage {
 
 /// Makes the error of an answer that is none.
 pub(super) fn invalid(problem: &str) -> Error {
-    Error::InvalidResponse(Detail::new(format!("the answer {problem}")))
+    Error::InvalidResponse(ProviderErrorDetail::new(format!("the answer {problem}")))
 }

@@ -3,44 +3,49 @@
 mod whole;
 
 use serde_json::Value;
-use singletree_llm::{Delta, Map, Result};
+use singletree_llm::{Map, ResponseDelta, Result};
 
 use super::refusal;
 use super::response::{arguments_text, finish_reason, invalid, made_up_id, reasoning, text, usage};
 use crate::answer::broke_off;
-use crate::mapping::{Decoder, Flow};
+use crate::mapping::{StreamDecoder, StreamProgress};
 
-use whole::Whole;
+use whole::ChatCompletionAccumulator;
 
 /// Reads chunks. Nothing is handed out for empty deltas.
 #[derive(Debug, Default)]
 pub(super) struct ChunkDecoder {
-    whole: Whole,
+    whole: ChatCompletionAccumulator,
 }
 
-impl Decoder for ChunkDecoder {
-    fn event(&mut self, _name: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<Flow> {
+impl StreamDecoder for ChunkDecoder {
+    fn event(
+        &mut self,
+        _name: Option<&str>,
+        data: &str,
+        out: &mut Vec<ResponseDelta>,
+    ) -> Result<StreamProgress> {
         let data = data.trim();
         if data == "[DONE]" {
             self.finish(out)?;
-            return Ok(Flow::Done);
+            return Ok(StreamProgress::Done);
         }
         if data.is_empty() {
-            return Ok(Flow::More);
+            return Ok(StreamProgress::More);
         }
         let chunk: Value = serde_json::from_str(data)
             .map_err(|error| invalid(&format!("has an event that is no JSON: {error}")))?;
         self.chunk(chunk, out)?;
-        Ok(Flow::More)
+        Ok(StreamProgress::More)
     }
 
-    fn end(&mut self, out: &mut Vec<Delta>) -> Result<()> {
+    fn end(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
         self.finish(out)
     }
 }
 
 impl ChunkDecoder {
-    fn chunk(&mut self, chunk: Value, out: &mut Vec<Delta>) -> Result<()> {
+    fn chunk(&mut self, chunk: Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
         if chunk.get("error").is_some_and(|chunk| !chunk.is_null()) {
             return Err(refusal::in_band(&chunk));
         }
@@ -70,7 +75,7 @@ impl ChunkDecoder {
         Ok(())
     }
 
-    fn delta(&mut self, delta: &Map, out: &mut Vec<Delta>) -> Result<()> {
+    fn delta(&mut self, delta: &Map, out: &mut Vec<ResponseDelta>) -> Result<()> {
         if let Some(more) = reasoning(delta) {
             let name = if delta.get("reasoning_content").is_some_and(|delta| delta == more) {
                 "reasoning_content"
@@ -78,7 +83,7 @@ impl ChunkDecoder {
                 "reasoning"
             };
             self.whole.say(name, more);
-            out.push(Delta::thinking(more));
+            out.push(ResponseDelta::thinking(more));
         }
         let said = match delta.get("content") {
             None | Some(Value::Null) => String::new(),
@@ -86,7 +91,7 @@ impl ChunkDecoder {
         };
         if !said.is_empty() {
             self.whole.say("content", &said);
-            out.push(Delta::text(said));
+            out.push(ResponseDelta::text(said));
         }
         if let Some(more) = delta.get("refusal").and_then(Value::as_str) {
             self.whole.say("refusal", more);
@@ -100,7 +105,7 @@ impl ChunkDecoder {
         }
     }
 
-    fn call(&mut self, at: usize, call: &Value, out: &mut Vec<Delta>) -> Result<()> {
+    fn call(&mut self, at: usize, call: &Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let index = match call.get("index") {
             None | Some(Value::Null) => u32::try_from(at).ok(),
             Some(index) => index.as_u64().and_then(|number| u32::try_from(number).ok()),
@@ -114,25 +119,25 @@ impl ChunkDecoder {
         let name = field(function.and_then(|function| function.get("name")));
         let arguments = function.and_then(|function| function.get("arguments")).map(arguments_text);
         self.whole.call(index, id.as_deref(), name.as_deref(), arguments.as_deref().unwrap_or_default());
-        out.push(Delta::ToolCall { index, id, name, arguments, signature: None });
+        out.push(ResponseDelta::ToolCall { index, id, name, arguments, signature: None });
         Ok(())
     }
 
     /// Ends the answer, if the server said why it stopped.
-    fn finish(&mut self, out: &mut Vec<Delta>) -> Result<()> {
+    fn finish(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let whole = std::mem::take(&mut self.whole);
         if whole.finish_reason().is_none() {
             return Err(broke_off());
         }
         for (at, index) in whole.unnamed() {
             let id = Some(made_up_id(at));
-            out.push(Delta::ToolCall { index, id, name: None, arguments: None, signature: None });
+            out.push(ResponseDelta::ToolCall { index, id, name: None, arguments: None, signature: None });
         }
         let refused = whole.refusal();
-        out.extend(refused.map(Delta::text));
+        out.extend(refused.map(ResponseDelta::text));
         let reason = finish_reason(whole.finish_reason(), refused.is_some());
         let usage = usage(whole.usage());
-        out.push(Delta::Finish { reason, usage, raw: whole.into_body() });
+        out.push(ResponseDelta::Finish { reason, usage, raw: whole.into_body() });
         Ok(())
     }
 }

@@ -6,17 +6,17 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::json;
 use singletree_llm::{
-    ChatMessage, ContentBlock, Delta, ImageDetail, ImageSource, Map, Schema, ToolCall, ToolChoice,
-    ToolDefinition, canonical_json,
+    ChatMessage, ContentBlock, ImageContentSource, ImageDetailLevel, Map, ResponseDelta, Schema, ToolCall,
+    ToolChoicePolicy, ToolDefinition, canonical_json,
 };
 
 use super::*;
-use crate::mapping::Flow;
+use crate::mapping::StreamProgress;
 
-const WHOLE: Manner = Manner { streaming: false, structured_output: true };
+const WHOLE: ComposeOptions = ComposeOptions { streaming: false, structured_output: true };
 
-fn body(request: &Request, manner: Manner) -> Value {
-    OpenAi.compose("m", request, manner).unwrap().body
+fn body(request: &Request, manner: ComposeOptions) -> Value {
+    OpenAiMapping.compose("m", request, manner).unwrap().body
 }
 
 fn messages(messages: Vec<ChatMessage>) -> Value {
@@ -64,11 +64,15 @@ fn blocks_of_a_user_are_parts_also_when_there_is_one() {
     };
     let blocks = vec![
         ContentBlock::text_of("What is it?"),
-        image(ImageSource::Url { url: "https://example.com/x.png".to_owned() }, Some("image/png"), None),
         image(
-            ImageSource::Inline { base64_data: "AAAA".to_owned() },
+            ImageContentSource::Url { url: "https://example.com/x.png".to_owned() },
+            Some("image/png"),
+            None,
+        ),
+        image(
+            ImageContentSource::Inline { base64_data: "AAAA".to_owned() },
             Some("image/webp"),
-            Some(ImageDetail::High),
+            Some(ImageDetailLevel::High),
         ),
     ];
     let expected = json!([{ "role": "user", "content": [
@@ -143,14 +147,14 @@ fn tools_the_choice_among_them_and_streaming_are_written() {
     let written = json!([{ "type": "function", "function": { "name": "f", "description": "Does it.", "parameters": { "type": "object", "properties": {} } } }]);
     let forced = json!({ "type": "function", "function": { "name": "f" } });
     let choices = [
-        (ToolChoice::Auto, json!("auto")),
-        (ToolChoice::Required, json!("required")),
-        (ToolChoice::None, json!("none")),
-        (ToolChoice::Tool("f".to_owned()), forced),
+        (ToolChoicePolicy::Auto, json!("auto")),
+        (ToolChoicePolicy::Required, json!("required")),
+        (ToolChoicePolicy::None, json!("none")),
+        (ToolChoicePolicy::Tool("f".to_owned()), forced),
     ];
     for (choice, expected) in choices {
         let request = question().with_tools(vec![tool.clone()]).with_tool_choice(choice);
-        let body = body(&request, Manner { streaming: true, structured_output: true });
+        let body = body(&request, ComposeOptions { streaming: true, structured_output: true });
         assert_eq!((&body["tools"], &body["tool_choice"]), (&written, &expected));
         assert_eq!(
             (&body["stream"], &body["stream_options"]),
@@ -169,10 +173,13 @@ fn a_schema_is_sent_natively_or_written_into_the_system_message() {
         (&native["type"], &native["json_schema"]["schema"], &native["json_schema"]["strict"]),
         (&json!("json_schema"), &schema, &json!(true))
     );
-    let fallback = Manner { streaming: false, structured_output: false };
+    let fallback = ComposeOptions { streaming: false, structured_output: false };
     let mut with_extra = request.clone();
     with_extra.config.extras.insert("response_format".to_owned(), json!({ "type": "json_object" }));
-    assert_eq!(OpenAi.compose("m", &with_extra, WHOLE).unwrap_err().category(), "provider_invalid_request");
+    assert_eq!(
+        OpenAiMapping.compose("m", &with_extra, WHOLE).unwrap_err().category(),
+        "provider_invalid_request"
+    );
     let body = body(&with_extra, fallback);
     assert_eq!(body["response_format"], json!({ "type": "json_object" }));
     assert!(body["messages"][0]["content"].as_str().unwrap().contains(&canonical_json(&schema)));
@@ -201,7 +208,7 @@ fn a_malformed_counter_is_not_reported_and_stays_as_it_was_on_raw() {
     for bad in [json!(null), json!(7), json!([]), json!("x"), json!({})] {
         assert_eq!(
             response::read(answer(json!({ "content": "a" }), bad)).unwrap().usage,
-            singletree_llm::Usage::default()
+            singletree_llm::TokenUsage::default()
         );
     }
 }
@@ -242,7 +249,7 @@ fn an_answer_that_is_none_is_refused() {
 fn a_probe_tells_unknown_from_not_loaded() {
     let of = |status: Value| json!({ "data": [{ "id": "other" }, { "id": "m", "status": status }] });
     let check = |body: Value, expected: Result<(), &str>| {
-        assert_eq!(OpenAi.read_probe("m", &body).map_err(|it| it.category()), expected, "{body}");
+        assert_eq!(OpenAiMapping.read_probe("m", &body).map_err(|it| it.category()), expected, "{body}");
     };
     check(of(json!("loaded")), Ok(()));
     check(of(json!(null)), Ok(()));
@@ -255,7 +262,7 @@ fn a_probe_tells_unknown_from_not_loaded() {
 
 #[test]
 fn how_long_to_wait_is_kept_whatever_the_category() {
-    let refusal = Refusal { status: 503, body: None, retry_after: Some(Duration::from_secs(9)) };
+    let refusal = FailedResponse { status: 503, body: None, retry_after: Some(Duration::from_secs(9)) };
     let error = refusal::refuse(&refusal);
     assert_eq!(
         (error.category(), error.status(), error.retry_after()),
@@ -305,9 +312,9 @@ proptest! {
     fn no_answer_makes_the_mapping_panic(body in json_like()) {
         let read = response::read(body.clone());
         prop_assert!(read.is_err() || body.get("choices").is_some());
-        let refusal = Refusal { status: 400, body: Some(&body), retry_after: None };
+        let refusal = FailedResponse { status: 400, body: Some(&body), retry_after: None };
         prop_assert!(!refusal::refuse(&refusal).category().is_empty());
-        prop_assert!(OpenAi.read_probe("m", &body).is_err());
+        prop_assert!(OpenAiMapping.read_probe("m", &body).is_err());
     }
 
     #[test]
@@ -317,9 +324,9 @@ proptest! {
         let failed = chunks.iter().any(|it| decoder.event(None, &it.to_string(), &mut out).is_err());
         if !failed {
             let done = decoder.event(None, "[DONE]", &mut out);
-            prop_assert!(matches!(done, Ok(Flow::Done) | Err(_)));
+            prop_assert!(matches!(done, Ok(StreamProgress::Done) | Err(_)));
         }
-        let finishes = out.iter().filter(|it| matches!(it, Delta::Finish { .. })).count();
+        let finishes = out.iter().filter(|it| matches!(it, ResponseDelta::Finish { .. })).count();
         prop_assert!(finishes <= 1);
     }
 }

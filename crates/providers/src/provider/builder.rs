@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use singletree_http::{HttpLimits, Redactor, Secret, Transport};
-use singletree_llm::{Detail, Error, Result};
+use singletree_llm::{Error, ProviderErrorDetail, Result};
 
-use super::endpoint::Endpoint;
+use super::endpoint::ProviderEndpoint;
 use super::{Capabilities, HttpProvider};
 use crate::wire::Wire;
 
@@ -73,9 +73,9 @@ impl HttpProviderBuilder {
     /// `provider_invalid_request` for an empty model and for a base address that is none.
     pub fn build(self) -> Result<HttpProvider> {
         if self.model.trim().is_empty() {
-            return Err(Error::InvalidRequest(Detail::new("model: must not be empty")));
+            return Err(Error::InvalidRequest(ProviderErrorDetail::new("model: must not be empty")));
         }
-        let endpoint = Endpoint::read(self.base_url.as_deref().unwrap_or(self.wire.vendor_url()))?;
+        let endpoint = ProviderEndpoint::read(self.base_url.as_deref().unwrap_or(self.wire.vendor_url()))?;
         let mapping = self.wire.mapping();
         let written = mapping.headers(self.key.as_ref().map(Secret::expose));
         let mut headers: Vec<_> =

@@ -7,28 +7,28 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use singletree_http::{BoxStream, Event, EventReader, Redactor, Result as HttpResult};
-use singletree_llm::{ContentBlock, Delta, Error, Response, Result, canonical_json};
+use singletree_http::{BoxStream, EventReader, ReceivedEvent, Redactor, Result as HttpResult};
+use singletree_llm::{ContentBlock, Error, Response, ResponseDelta, Result, canonical_json};
 
 use super::clean;
 use super::failure::of_http;
-use crate::mapping::{Decoder, Flow};
+use crate::mapping::{StreamDecoder, StreamProgress};
 
 /// Reads events off a body and decodes them. Dropping it closes the connection.
-pub(super) struct Deltas<'a> {
+pub(super) struct DeltaStream<'a> {
     body: Option<BoxStream<'static, HttpResult<Bytes>>>,
     reader: EventReader,
-    decoder: Box<dyn Decoder>,
+    decoder: Box<dyn StreamDecoder>,
     redactor: &'a Redactor,
-    events: Vec<Event>,
-    decoded: VecDeque<Delta>,
+    events: Vec<ReceivedEvent>,
+    decoded: VecDeque<ResponseDelta>,
     failure: Option<Error>,
 }
 
-impl<'a> Deltas<'a> {
+impl<'a> DeltaStream<'a> {
     pub(super) fn new(
         body: BoxStream<'static, HttpResult<Bytes>>,
-        decoder: Box<dyn Decoder>,
+        decoder: Box<dyn StreamDecoder>,
         line_bytes: usize,
         redactor: &'a Redactor,
     ) -> Self {
@@ -45,7 +45,7 @@ impl<'a> Deltas<'a> {
 
     /// Takes a piece of the body. Deltas that are complete before a mistake in the piece are handed out before the
     /// error.
-    fn take(&mut self, piece: &[u8]) -> Result<Flow> {
+    fn take(&mut self, piece: &[u8]) -> Result<StreamProgress> {
         let mut events = std::mem::take(&mut self.events);
         let read = self.reader.push(piece, &mut events);
         let mut out = Vec::new();
@@ -54,18 +54,18 @@ impl<'a> Deltas<'a> {
         events.clear();
         self.events = events;
         match decoded? {
-            Flow::Done => Ok(Flow::Done),
-            Flow::More => read.map(|()| Flow::More).map_err(of_http),
+            StreamProgress::Done => Ok(StreamProgress::Done),
+            StreamProgress::More => read.map(|()| StreamProgress::More).map_err(of_http),
         }
     }
 
-    fn decode(&mut self, events: &[Event], out: &mut Vec<Delta>) -> Result<Flow> {
+    fn decode(&mut self, events: &[ReceivedEvent], out: &mut Vec<ResponseDelta>) -> Result<StreamProgress> {
         for event in events {
-            if self.decoder.event(event.name.as_deref(), &event.data, out)? == Flow::Done {
-                return Ok(Flow::Done);
+            if self.decoder.event(event.name.as_deref(), &event.data, out)? == StreamProgress::Done {
+                return Ok(StreamProgress::Done);
             }
         }
-        Ok(Flow::More)
+        Ok(StreamProgress::More)
     }
 
     fn end(&mut self) -> Result<()> {
@@ -88,8 +88,8 @@ impl<'a> Deltas<'a> {
     }
 }
 
-impl Stream for Deltas<'_> {
-    type Item = Result<Delta>;
+impl Stream for DeltaStream<'_> {
+    type Item = Result<ResponseDelta>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -108,12 +108,12 @@ impl Stream for Deltas<'_> {
                 None => {
                     // Over: a stream is not asked again after its end.
                     self.body = None;
-                    self.end().map(|()| Flow::Done)
+                    self.end().map(|()| StreamProgress::Done)
                 }
             };
             match step {
-                Ok(Flow::More) => {}
-                Ok(Flow::Done) => self.release(cx),
+                Ok(StreamProgress::More) => {}
+                Ok(StreamProgress::Done) => self.release(cx),
                 Err(error) => {
                     self.body = None;
                     self.failure = Some(error);
@@ -123,23 +123,23 @@ impl Stream for Deltas<'_> {
     }
 }
 
-impl fmt::Debug for Deltas<'_> {
+impl fmt::Debug for DeltaStream<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deltas").field("reading", &self.body.is_some()).finish_non_exhaustive()
     }
 }
 
 /// Takes an answer that came whole apart again, for who asked for a stream.
-pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
+pub(super) fn deltas_of(response: Response) -> Vec<ResponseDelta> {
     let mut deltas = Vec::new();
     let text = response.message.text().into_owned();
     match response.message.content.blocks() {
         [] if text.is_empty() => {}
-        [] => deltas.push(Delta::text(text)),
+        [] => deltas.push(ResponseDelta::text(text)),
         blocks => deltas.extend(blocks.iter().cloned().filter_map(of_block)),
     }
     for (index, call) in (0..).zip(response.message.tool_calls) {
-        deltas.push(Delta::ToolCall {
+        deltas.push(ResponseDelta::ToolCall {
             index,
             id: Some(call.id),
             name: Some(call.name),
@@ -151,15 +151,19 @@ pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
             signature: call.signature,
         });
     }
-    deltas.push(Delta::Finish { reason: response.finish_reason, usage: response.usage, raw: response.raw });
+    deltas.push(ResponseDelta::Finish {
+        reason: response.finish_reason,
+        usage: response.usage,
+        raw: response.raw,
+    });
     deltas
 }
 
-fn of_block(block: ContentBlock) -> Option<Delta> {
+fn of_block(block: ContentBlock) -> Option<ResponseDelta> {
     match block {
-        ContentBlock::Text { text, signature } => Some(Delta::Text { text, signature }),
-        ContentBlock::Thinking { text, signature } => Some(Delta::Thinking { text, signature }),
-        ContentBlock::RedactedThinking { data } => Some(Delta::RedactedThinking { data }),
+        ContentBlock::Text { text, signature } => Some(ResponseDelta::Text { text, signature }),
+        ContentBlock::Thinking { text, signature } => Some(ResponseDelta::Thinking { text, signature }),
+        ContentBlock::RedactedThinking { data } => Some(ResponseDelta::RedactedThinking { data }),
         // A model's message has none; the message is checked when it is whole.
         ContentBlock::Image { .. } => None,
     }

@@ -1,21 +1,22 @@
 //! Where the server of a model is.
 
-use singletree_llm::{Detail, Error, Result};
+use singletree_llm::{Error, ProviderErrorDetail, Result};
 use url::Url;
 
 /// The base address of a server, to which the path of each call is added.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
+pub(super) struct ProviderEndpoint {
     /// Without a slash at the end.
     base: String,
     host: String,
     versioned: bool,
 }
 
-impl Endpoint {
+impl ProviderEndpoint {
     /// Reads a base address: `http` or `https`, a host, and perhaps the beginning of a path.
     pub(super) fn read(text: &str) -> Result<Self> {
-        let invalid = |problem: &str| Error::InvalidRequest(Detail::new(format!("base_url: {problem}")));
+        let invalid =
+            |problem: &str| Error::InvalidRequest(ProviderErrorDetail::new(format!("base_url: {problem}")));
         let url = Url::parse(text).map_err(|error| invalid(&format!("does not read: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(invalid("must begin with http:// or https://"));
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     fn check(base: &str, path: &str, expected: &str) {
-        assert_eq!(Endpoint::read(base).unwrap().at(path), expected, "{base}");
+        assert_eq!(ProviderEndpoint::read(base).unwrap().at(path), expected, "{base}");
     }
 
     #[test]
@@ -98,7 +99,7 @@ mod tests {
             "https://example.com?key=hunter22",
             "https://example.com#hunter22",
         ] {
-            let error = Endpoint::read(text).unwrap_err();
+            let error = ProviderEndpoint::read(text).unwrap_err();
             assert_eq!(error.category(), "provider_invalid_request", "{text}");
             assert!(!error.to_string().contains("hunter22"), "{error}");
         }

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use singletree_http::{HttpClient, HttpLimits, HttpRequest, Method, Transport, read_body};
 use singletree_llm::{
-    ChatMessage, FinishReason, Provider, Request, Response, ResponseLimits, Result, RuntimeConfig, ToolCall,
-    ToolDefinition, complete_streaming,
+    ChatMessage, ModelFinishReason, Provider, Request, Response, ResponseLimits, Result, RuntimeConfig,
+    ToolCall, ToolDefinition, complete_streaming,
 };
 use singletree_providers::{HttpProvider, Wire};
 
@@ -114,7 +114,7 @@ async fn talk(provider: &HttpProvider, streaming: bool) {
     let case = format!("{:?}, streaming: {streaming}", provider.wire());
     let hello = ask(provider, streaming, user("Hello")).await.unwrap();
     assert_eq!(hello.message, ChatMessage::assistant("Hello to you, 🦀 of the cafés."), "{case}");
-    assert_eq!(hello.finish_reason, FinishReason::Stop, "{case}");
+    assert_eq!(hello.finish_reason, ModelFinishReason::Stop, "{case}");
 
     let tools = vec![ToolDefinition::new("weather", "Tells the weather.", parameters()).unwrap()];
     let mut messages = vec![ChatMessage::system("Be brief."), ChatMessage::user("The weather?")];
@@ -123,7 +123,7 @@ async fn talk(provider: &HttpProvider, streaming: bool) {
     };
     let asks = ask(provider, streaming, request(&messages)).await.unwrap();
     assert_eq!(asks.message, ChatMessage::assistant("I look it up.").with_tool_calls(calls()), "{case}");
-    assert_eq!(asks.finish_reason, FinishReason::ToolCalls, "{case}");
+    assert_eq!(asks.finish_reason, ModelFinishReason::ToolCalls, "{case}");
 
     messages.extend([
         asks.message,

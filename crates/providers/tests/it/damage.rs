@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use proptest::prelude::*;
-use singletree_llm::{FinishReason, Provider as _};
+use singletree_llm::{ModelFinishReason, Provider as _};
 use singletree_providers::Wire;
 
 use crate::rig::{Answer, Canned, provider, question, question_with_tools, stream};
@@ -142,7 +142,7 @@ proptest! {
         // Nothing here waits: a stream that is not over then never is.
         let streamed = stream(&provider, &request).now_or_never().expect("the stream ends");
         match streamed.end {
-            Ok(answer) if answer.finish_reason == FinishReason::Error => {}
+            Ok(answer) if answer.finish_reason == ModelFinishReason::Error => {}
             Ok(answer) => prop_assert!(answer.message.validate().is_ok(), "{answer:?}"),
             Err(error) => prop_assert!(!error.category().is_empty() && !error.to_string().is_empty()),
         }
@@ -166,7 +166,7 @@ proptest! {
         let (provider, request) = (provider(wire, &server), question_with_tools());
         let end = provider.complete(&request).now_or_never().expect("the answer is there");
         match end {
-            Ok(answer) if answer.finish_reason == FinishReason::Error => {}
+            Ok(answer) if answer.finish_reason == ModelFinishReason::Error => {}
             Ok(answer) => prop_assert!(answer.message.validate().is_ok(), "{answer:?}"),
             Err(error) => prop_assert!(!error.category().is_empty() && !error.to_string().is_empty()),
         }

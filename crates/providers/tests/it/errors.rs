@@ -158,7 +158,7 @@ async fn a_stream_that_cannot_be_read_is_invalid() {
     for answer in cases {
         let streamed = stream(&provider(Wire::OpenAi, &Canned::new([answer])), &question()).await;
         assert_eq!(streamed.end.unwrap_err().category(), "provider_invalid_response");
-        assert_eq!(streamed.shown, [singletree_llm::Delta::text("Half")]);
+        assert_eq!(streamed.shown, [singletree_llm::ResponseDelta::text("Half")]);
     }
     let page = Answer::typed(200, "text/html; charset=utf-8", vec!["<html>".into()]);
     let streamed = stream(&provider(Wire::OpenAi, &Canned::new([page])), &question()).await;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_llm::{
-    ChatMessage, ContentBlock, ImageSource, Provider, Request, Schema, ToolChoice, ToolDefinition,
+    ChatMessage, ContentBlock, ImageContentSource, Provider, Request, Schema, ToolChoicePolicy,
+    ToolDefinition,
 };
 use singletree_providers::{Capabilities, Wire};
 
@@ -102,7 +103,7 @@ async fn a_provider_that_does_not_stream_refuses_and_does_not_fall_back() {
 #[tokio::test]
 async fn an_image_for_a_model_without_eyes_is_refused() {
     let image = ContentBlock::Image {
-        source: ImageSource::Url { url: "https://example.com/x.png".to_owned() },
+        source: ImageContentSource::Url { url: "https://example.com/x.png".to_owned() },
         media_type: None,
         detail: None,
     };
@@ -125,7 +126,7 @@ async fn a_request_that_is_wrong_is_never_sent() {
     let wrong = [
         Request::new(Vec::new()),
         Request::new(vec![Arc::new(ChatMessage::assistant("a"))]),
-        question().with_tool_choice(ToolChoice::Required),
+        question().with_tool_choice(ToolChoicePolicy::Required),
         extra("model", json!("other-model")),
         extra("messages", json!([])),
         extra("tools", json!([])),

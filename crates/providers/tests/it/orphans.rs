@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use serde_json::json;
-use singletree_llm::{ChatMessage, Delta, Provider, Request, Role, open_calls};
+use singletree_llm::{ChatMessage, Provider, Request, ResponseDelta, Role, open_calls};
 use singletree_providers::Wire;
 
 use crate::rig::{Answer, Canned, provider, question_with_tools, stream};
@@ -45,9 +45,11 @@ async fn interrupted(wire: Wire, request: &Request, deltas: usize) -> Option<Str
     let mut text = String::new();
     for _ in 0..deltas {
         match stream.next().await?.unwrap() {
-            Delta::Text { text: more, .. } => text.push_str(&more),
-            Delta::Finish { .. } => return None,
-            Delta::Thinking { .. } | Delta::RedactedThinking { .. } | Delta::ToolCall { .. } => {}
+            ResponseDelta::Text { text: more, .. } => text.push_str(&more),
+            ResponseDelta::Finish { .. } => return None,
+            ResponseDelta::Thinking { .. }
+            | ResponseDelta::RedactedThinking { .. }
+            | ResponseDelta::ToolCall { .. } => {}
         }
     }
     Some(text)

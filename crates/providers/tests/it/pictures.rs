@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_llm::{
-    BoxFuture, ChatMessage, ContentBlock, ImageSource, Map, Picture, Pictures, Provider, Request, Result,
-    RuntimeConfig, ToolCall, tool_picture_line,
+    BoxFuture, ChatMessage, ContentBlock, ImageContentSource, Map, PictureResolver, Provider, Request,
+    ResolvedPicture, Result, RuntimeConfig, ToolCall, tool_picture_line,
 };
 use singletree_providers::{Capabilities, Wire};
 
@@ -15,9 +15,9 @@ use crate::rig::{Answer, Canned, builder, provider, stream};
 #[derive(Debug)]
 struct One;
 
-impl Pictures for One {
-    fn picture<'a>(&'a self, _digest: &'a str) -> BoxFuture<'a, Result<Option<Picture>>> {
-        let picture = Picture { media_type: "image/webp".into(), base64_data: "AAAA".into() };
+impl PictureResolver for One {
+    fn picture<'a>(&'a self, _digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>> {
+        let picture = ResolvedPicture { media_type: "image/webp".into(), base64_data: "AAAA".into() };
         Box::pin(std::future::ready(Ok(Some(picture))))
     }
 
@@ -28,7 +28,8 @@ impl Pictures for One {
 
 fn question() -> Request {
     let digest = "0123456789abcdef".repeat(4);
-    let image = ContentBlock::Image { source: ImageSource::blob(&digest), media_type: None, detail: None };
+    let image =
+        ContentBlock::Image { source: ImageContentSource::blob(&digest), media_type: None, detail: None };
     // Anthropic's wire wants a number.
     let config = RuntimeConfig { max_tokens: Some(64), ..RuntimeConfig::default() };
     Request::new(vec![Arc::new(ChatMessage::user(vec![image]))]).with_config(config)

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use singletree_http::{BoxFuture, Error, HttpRequest, HttpResponse, Result, Transport};
 use singletree_llm::{
-    ChatMessage, Delta, Request, Response, ResponseLimits, ToolDefinition, complete_streaming,
+    ChatMessage, Request, Response, ResponseDelta, ResponseLimits, ToolDefinition, complete_streaming,
 };
 use singletree_providers::{HttpProvider, HttpProviderBuilder, Wire};
 
@@ -110,7 +110,7 @@ pub(crate) fn provider(wire: Wire, transport: &Arc<Canned>) -> HttpProvider {
 
 /// The result of a stream: the deltas that were shown, and its end.
 pub(crate) struct Streamed {
-    pub(crate) shown: Vec<Delta>,
+    pub(crate) shown: Vec<ResponseDelta>,
     pub(crate) end: singletree_llm::Result<Response>,
 }
 

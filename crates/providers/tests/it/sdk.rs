@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_http::{HttpClient, HttpLimits};
 use singletree_llm::{
-    ChatMessage, Content, ContentBlock, Error, Request, Response, ResponseLimits, ToolDefinition,
+    ChatMessage, ContentBlock, Error, MessageContent, Request, Response, ResponseLimits, ToolDefinition,
     complete_streaming,
 };
 use singletree_providers::{HttpProvider, Wire};
@@ -68,9 +68,9 @@ fn request() -> Request {
 /// Writes a response as `decode.py` does.
 fn plain(response: &Response) -> Value {
     let content = match &response.message.content {
-        Content::Text(text) if text.is_empty() => Vec::new(),
-        Content::Text(text) => vec![ContentBlock::text_of(text)],
-        Content::Blocks(blocks) => blocks.clone(),
+        MessageContent::Text(text) if text.is_empty() => Vec::new(),
+        MessageContent::Text(text) => vec![ContentBlock::text_of(text)],
+        MessageContent::Blocks(blocks) => blocks.clone(),
     };
     json!({
         "content": content,

@@ -8,7 +8,7 @@ mod gemini;
 mod openai;
 
 use serde_json::Value;
-use singletree_llm::{FinishReason, Provider, Request, Response};
+use singletree_llm::{ModelFinishReason, Provider, Request, Response};
 use singletree_providers::Wire;
 
 use crate::rig::{Answer, Canned, broken, provider, question, question_with_tools, stream};
@@ -33,7 +33,7 @@ pub(crate) struct Sequence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// A response that finished so.
-    Finished(FinishReason),
+    Finished(ModelFinishReason),
     /// An error of this category.
     Failed(&'static str),
 }
@@ -236,7 +236,7 @@ pub(crate) async fn answers() -> Vec<(&'static str, Wire, Response)> {
     let mut all = Vec::new();
     for sequence in tables() {
         match streamed(&sequence, Answer::events(sequence.events.clone())).await {
-            Ok(response) if response.finish_reason != FinishReason::Error => {
+            Ok(response) if response.finish_reason != ModelFinishReason::Error => {
                 all.push((sequence.name, sequence.wire, response));
             }
             Ok(_) | Err(_) => {}

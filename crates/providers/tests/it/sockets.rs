@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use singletree_http::{HttpClient, HttpLimits, Secret};
-use singletree_llm::{Delta, FinishReason, Provider, ResponseLimits, complete_streaming};
+use singletree_llm::{ModelFinishReason, Provider, ResponseDelta, ResponseLimits, complete_streaming};
 use singletree_providers::{HttpProvider, Wire};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -80,10 +80,13 @@ async fn the_first_delta_is_there_before_the_server_has_written_the_second() {
     });
     let request = question();
     let mut deltas = provider.stream(&request).await.unwrap();
-    assert_eq!(deltas.next().await.unwrap().unwrap(), Delta::text("one "));
+    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::text("one "));
     seen.send(()).unwrap();
-    assert_eq!(deltas.next().await.unwrap().unwrap(), Delta::text("two"));
-    assert!(matches!(deltas.next().await, Some(Ok(Delta::Finish { reason: FinishReason::Stop, .. }))));
+    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::text("two"));
+    assert!(matches!(
+        deltas.next().await,
+        Some(Ok(ResponseDelta::Finish { reason: ModelFinishReason::Stop, .. }))
+    ));
     assert!(deltas.next().await.is_none());
     let (head, body) = server.await.unwrap();
     assert!(head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{head}");
@@ -107,7 +110,7 @@ async fn who_stops_listening_closes_the_connection() {
     });
     let request = question();
     let mut deltas = provider.stream(&request).await.unwrap();
-    assert_eq!(deltas.next().await.unwrap().unwrap(), Delta::text("one "));
+    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::text("one "));
     drop(deltas);
     assert!(tokio::time::timeout(Duration::from_secs(10), server).await.unwrap().unwrap());
 }
@@ -146,7 +149,7 @@ async fn goes_wrong(rest: Vec<u8>, then_waits: bool) -> &'static str {
     let asked =
         complete_streaming(&provider, &request, ResponseLimits::standard(), |it| shown.push(it.clone()));
     let error = tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().unwrap_err();
-    assert_eq!(shown, [Delta::text("one ")]);
+    assert_eq!(shown, [ResponseDelta::text("one ")]);
     assert!(server.await.unwrap());
     error.category()
 }

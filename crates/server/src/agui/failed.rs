@@ -1,23 +1,23 @@
 //! The reason why a run failed.
 
 use serde_json::json;
-use singletree_harness::{Bucket, ErroredTurn};
+use singletree_harness::{ErroredTurn, FailureBucket};
 use singletree_http::Redactor;
 use singletree_protocol::agui::Event;
 
 use super::ours;
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// The reason why a run failed.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct AguiRunFailure {
     message: String,
     category: String,
-    bucket: Bucket,
+    bucket: FailureBucket,
     retry_safe: bool,
 }
 
-impl Failed {
+impl AguiRunFailure {
     /// No wait fits the answer.
     pub(super) fn unknown(why: &str) -> Self {
         Self::correctable("harness_signal_correlation_failed", why.to_owned())
@@ -35,7 +35,7 @@ impl Failed {
     }
 
     fn correctable(category: &str, message: String) -> Self {
-        let (category, bucket) = (category.to_owned(), Bucket::UserCorrectable);
+        let (category, bucket) = (category.to_owned(), FailureBucket::UserCorrectable);
         Self { message, category, bucket, retry_safe: false }
     }
 
@@ -51,7 +51,7 @@ impl Failed {
     }
 }
 
-impl From<&ErroredTurn> for Failed {
+impl From<&ErroredTurn> for AguiRunFailure {
     fn from(turn: &ErroredTurn) -> Self {
         Self {
             message: turn.reply.text().into_owned(),
@@ -62,21 +62,21 @@ impl From<&ErroredTurn> for Failed {
     }
 }
 
-impl From<Box<ErroredTurn>> for Failed {
+impl From<Box<ErroredTurn>> for AguiRunFailure {
     fn from(turn: Box<ErroredTurn>) -> Self {
         turn.as_ref().into()
     }
 }
 
-impl From<singletree_harness::Error> for Failed {
+impl From<singletree_harness::Error> for AguiRunFailure {
     fn from(error: singletree_harness::Error) -> Self {
-        Problem::of(&error).into()
+        RequestProblem::of(&error).into()
     }
 }
 
-impl From<Problem> for Failed {
-    fn from(problem: Problem) -> Self {
-        let Problem { message, category, bucket, .. } = problem;
+impl From<RequestProblem> for AguiRunFailure {
+    fn from(problem: RequestProblem) -> Self {
+        let RequestProblem { message, category, bucket, .. } = problem;
         Self { message, category, bucket, retry_safe: false }
     }
 }

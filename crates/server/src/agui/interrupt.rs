@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use singletree_engine::Descriptor;
-use singletree_harness::{PendingWait, SuspendedTurn, Wait};
+use singletree_harness::{PendingWait, SuspendedTurn, SuspensionTerms};
 use singletree_protocol::agui::{Interrupt, OURS};
 
 use crate::named_wait::NamedWait;
@@ -25,7 +25,7 @@ pub(super) fn of_wait(wait: &PendingWait) -> Interrupt {
     interrupt(&wait.wait, &wait.descriptor)
 }
 
-fn interrupt(wait: &Wait, descriptor: &Descriptor) -> Interrupt {
+fn interrupt(wait: &SuspensionTerms, descriptor: &Descriptor) -> Interrupt {
     let metadata = descriptor.metadata.as_ref().and_then(Value::as_object);
     let said = |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_str);
     // The reasons that the protocol defines: front ends choose their view by them.
@@ -59,10 +59,10 @@ mod tests {
     use super::*;
     use singletree_durable::Timestamp;
 
-    fn wait(action: Option<&str>) -> Wait {
+    fn wait(action: Option<&str>) -> SuspensionTerms {
         let schema = json!({ "type": "object" });
         let deadline = Some(Timestamp::from_millis(1_000));
-        Wait { no: 7, action: action.map(str::to_owned), deadline, payload_schema: Some(schema) }
+        SuspensionTerms { no: 7, action: action.map(str::to_owned), deadline, payload_schema: Some(schema) }
     }
 
     // D2

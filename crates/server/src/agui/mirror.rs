@@ -10,11 +10,11 @@ use singletree_protocol::agui::{Content, Event, Held, KnownPart, Message, Part};
 /// those that it did not have. A single snapshot therefore cannot reorder messages. Two can: the first names only the
 /// prefix that is in the right place, the second names all messages.
 #[derive(Debug, Default)]
-pub(super) struct Mirror {
+pub(super) struct ClientMessageList {
     ids: Vec<String>,
 }
 
-impl Mirror {
+impl ClientMessageList {
     /// Reads the ids from the messages that the client posted.
     pub(super) fn of(posted: &[Held]) -> Self {
         let ids = kept_by_us(posted).map(|kept_by_us| kept_by_us.id().unwrap_or_default().to_owned());

@@ -33,67 +33,67 @@ use axum::response::Response;
 use singletree_harness::OnDisconnect;
 use singletree_protocol::agui::{OURS, RunAgentInput};
 
-use crate::body::Sent;
-use crate::caller::{By, Caller, Scope};
+use crate::body::JsonPayload;
+use crate::caller::{Caller, RequestCaller, Scope};
 use crate::disconnect::on_disconnect;
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 use crate::running;
-use crate::section::{Route, Section};
-use crate::shared::Shared;
+use crate::section::{ApiRoute, ProtocolSection};
+use crate::shared::ServerState;
 use crate::sse;
 
 /// Returns the AG-UI section.
-pub(crate) fn section() -> Section {
+pub(crate) fn section() -> ProtocolSection {
     let routes = vec![
-        Route::post("/v1/agui", any).needs(Scope::Write).streams(),
-        Route::post("/v1/agui/{agent}", named).needs(Scope::Write).streams(),
-        Route::delete("/v1/agui/threads/{session}/run", stop).needs(Scope::Write),
+        ApiRoute::post("/v1/agui", any).needs(Scope::Write).streams(),
+        ApiRoute::post("/v1/agui/{agent}", named).needs(Scope::Write).streams(),
+        ApiRoute::delete("/v1/agui/threads/{session}/run", stop).needs(Scope::Write),
     ];
-    Section::new("agui", problem::render, routes).failing_streams(problem::stream_failure)
+    ProtocolSection::new("agui", problem::render, routes).failing_streams(problem::stream_failure)
 }
 
 async fn any(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
-    Sent(input): Sent<RunAgentInput>,
-) -> Result<Response, Problem> {
+    JsonPayload(input): JsonPayload<RunAgentInput>,
+) -> Result<Response, RequestProblem> {
     answer(shared, caller, (None, on_disconnect(&headers)?), input)
 }
 
 async fn named(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     Path(agent): Path<String>,
     headers: HeaderMap,
-    Sent(input): Sent<RunAgentInput>,
-) -> Result<Response, Problem> {
+    JsonPayload(input): JsonPayload<RunAgentInput>,
+) -> Result<Response, RequestProblem> {
     answer(shared, caller, (Some(agent), on_disconnect(&headers)?), input)
 }
 
 /// Answers with the stream of a run. An error in the request itself is the response instead of a stream.
 fn answer(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     caller: Caller,
     (agent, on_disconnect): (Option<String>, Option<OnDisconnect>),
     input: RunAgentInput,
-) -> Result<Response, Problem> {
+) -> Result<Response, RequestProblem> {
     let asked = said::read(&caller, agent, input)?;
     if asked.user.is_none() && asked.answers.is_empty() {
         caller.may(Scope::Read)?;
     }
     // Once the stream has begun, the response has no status left to report this.
-    shared.quotas.check_turns(&caller).map_err(|error| Problem::quota_exceeded(&error))?;
+    shared.quotas.check_turns(&caller).map_err(|error| RequestProblem::quota_exceeded(&error))?;
     let frames = run::frames(shared.clone(), caller, asked, on_disconnect);
     Ok(sse::stream(&shared, frames))
 }
 
 /// Cancels the turn that runs in a thread, if one does.
 async fn stop(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     Path(thread): Path<String>,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode, RequestProblem> {
     running::cancel(&shared.chat(&caller), &thread).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,25 +7,25 @@ use futures_util::FutureExt;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use singletree_harness::{
-    Chat, ChatTurnOutcome, EventId, OnDisconnect, SendOptions, SignalAddress, Turn, TurnId,
+    Chat, ChatEventId, ChatTurnOutcome, OnDisconnect, SendOptions, SignalAddress, Turn, TurnId,
 };
 use singletree_protocol::agui::{Event, Interrupt, Message, Outcome, PROTOCOL_VERSION};
 
-use super::failed::Failed;
+use super::failed::AguiRunFailure;
 use super::interrupt;
-use super::mirror::{self, Mirror};
+use super::mirror::{self, ClientMessageList};
 use super::ours;
-use super::said::{Answered, Asked, Said, object};
+use super::said::{AguiRunRequest, AguiUserMessage, InterruptAnswer, object};
 use super::telling;
-use super::truth::Truth;
-use super::turns::Since;
+use super::truth::AguiTranscript;
+use super::turns::TurnStartTiming;
 use super::view::{self, CLIENT_ID};
 use crate::caller::{Caller, Scope};
 use crate::disconnect::DisconnectGuard;
 use crate::pictures;
-use crate::shared::Shared;
-use crate::sse::Frame;
-use crate::told::{Teller, told};
+use crate::shared::ServerState;
+use crate::sse::ServerSentEvent;
+use crate::told::{StreamSender, told};
 
 /// The key, in the side record of a message, of the id of the run that sent the message (D17).
 const RUN_ID: &str = "run_id";
@@ -36,17 +36,17 @@ const ATTEMPTS: u32 = 32;
 /// Returns the frames of a run. A client that goes away cancels its turn only if it asked for that (D31); otherwise the
 /// turn goes on, and the same run finds it again.
 pub(super) fn frames(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     caller: Caller,
-    asked: Asked,
+    asked: AguiRunRequest,
     on_disconnect: Option<OnDisconnect>,
-) -> impl Stream<Item = Frame> + Send + 'static {
+) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
     told(move |teller| async move {
         let chat = shared.chat(&caller);
         let disconnect = DisconnectGuard::new(shared.clone(), chat.clone(), on_disconnect);
         let posted = Some(asked.held.clone());
-        let mirror = Mirror::of(&asked.held);
-        Run {
+        let mirror = ClientMessageList::of(&asked.held);
+        AguiRunHandler {
             shared,
             chat,
             caller,
@@ -65,18 +65,18 @@ pub(super) fn frames(
 }
 
 /// One run.
-pub(super) struct Run {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct AguiRunHandler {
+    pub(super) shared: Arc<ServerState>,
     pub(super) chat: Chat,
     pub(super) caller: Caller,
-    pub(super) asked: Asked,
-    teller: Teller<Frame>,
+    pub(super) asked: AguiRunRequest,
+    teller: StreamSender<ServerSentEvent>,
     /// The messages that the client posted, until they were compared with the transcript.
     posted: Option<Vec<singletree_protocol::agui::Held>>,
     /// The messages that the client holds now.
-    mirror: Mirror,
+    mirror: ClientMessageList,
     /// The last event before the run.
-    pub(super) begun_after: Option<EventId>,
+    pub(super) begun_after: Option<ChatEventId>,
     /// The id of the last narration before the run.
     pub(super) narrated_after: Option<String>,
     /// The turn of the last events that were sent.
@@ -87,23 +87,23 @@ pub(super) struct Run {
 
 /// The end of a run that did not fail.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum AguiRunOutcome {
     Success,
     Interrupt(Vec<Interrupt>),
     Cancelled,
 }
 
 /// The result of the answers to interrupts.
-enum Answering {
+enum InterruptResolution {
     /// The turn that goes on, and its age.
-    Resumed(Turn, Since),
+    Resumed(Turn, TurnStartTiming),
     /// The turn was given up.
     GivenUp,
     /// The interrupt to give up is no longer pending.
     Over,
 }
 
-impl Run {
+impl AguiRunHandler {
     async fn go(mut self) {
         let (thread_id, run_id) = (self.asked.thread.clone(), self.asked.run.clone());
         self.tell(Event::RunStarted {
@@ -118,9 +118,9 @@ impl Run {
         let last = match ended {
             Ok(end) => {
                 let outcome = match end {
-                    End::Success => Some(Outcome::Success),
-                    End::Interrupt(interrupts) => Some(Outcome::Interrupt { interrupts }),
-                    End::Cancelled => self.asked.knows_cancelled.then_some(Outcome::Cancelled),
+                    AguiRunOutcome::Success => Some(Outcome::Success),
+                    AguiRunOutcome::Interrupt(interrupts) => Some(Outcome::Interrupt { interrupts }),
+                    AguiRunOutcome::Cancelled => self.asked.knows_cancelled.then_some(Outcome::Cancelled),
                 };
                 let metadata = turn.map(|turn| ours(json!({ "turn": turn }))).unwrap_or_default();
                 Event::RunFinished { thread_id, run_id, outcome, metadata }
@@ -137,10 +137,10 @@ impl Run {
             self.mirror.add(id);
         }
         let data = serde_json::to_string(&event).expect("an event of strings and JSON is JSON");
-        self.teller.tell(Frame::data(data)).await;
+        self.teller.tell(ServerSentEvent::data(data)).await;
     }
 
-    async fn work(&mut self) -> Result<End, Failed> {
+    async fn work(&mut self) -> Result<AguiRunOutcome, AguiRunFailure> {
         let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
         self.narrated_after = view.held(None).pop().map(|it| it.id);
         let truth = self.truth().await?;
@@ -152,18 +152,20 @@ impl Run {
         let answers = std::mem::take(&mut self.asked.answers);
         if !answers.is_empty() {
             let ended = match self.answer(answers).await {
-                Ok(Answering::Resumed(turn, since)) => {
-                    if since != Since::Before {
+                Ok(InterruptResolution::Resumed(turn, since)) => {
+                    if since != TurnStartTiming::Before {
                         self.disconnect.begin(&turn);
                     }
                     self.follow(turn, since, None).await
                 }
-                Ok(Answering::GivenUp) if user.is_none() => self.restate(&[]).await.map(|()| End::Cancelled),
-                Ok(Answering::GivenUp | Answering::Over) => Ok(End::Success),
+                Ok(InterruptResolution::GivenUp) if user.is_none() => {
+                    self.restate(&[]).await.map(|()| AguiRunOutcome::Cancelled)
+                }
+                Ok(InterruptResolution::GivenUp | InterruptResolution::Over) => Ok(AguiRunOutcome::Success),
                 Err(failed) => Err(failed),
             };
             match (&ended, &user) {
-                (Ok(End::Success), _) => {}
+                (Ok(AguiRunOutcome::Success), _) => {}
                 (_, None) => return ended,
                 (_, Some(user)) => {
                     // The message was not sent: the client keeps it.
@@ -179,32 +181,35 @@ impl Run {
     }
 
     /// Answers the wait of an earlier run. A session has one wait at a time.
-    async fn answer(&self, answers: Vec<Answered>) -> Result<Answering, Failed> {
+    async fn answer(&self, answers: Vec<InterruptAnswer>) -> Result<InterruptResolution, AguiRunFailure> {
         let session = self.asked.thread.clone();
-        let [Answered { named: Some(named), payload }] = <[Answered; 1]>::try_from(answers)
-            .map_err(|_| Failed::unknown("a session waits for one answer at a time"))?
+        let [InterruptAnswer { named: Some(named), payload }] = <[InterruptAnswer; 1]>::try_from(answers)
+            .map_err(|_| AguiRunFailure::unknown("a session waits for one answer at a time"))?
         else {
-            return Err(Failed::unknown("there is no interrupt of this id"));
+            return Err(AguiRunFailure::unknown("there is no interrupt of this id"));
         };
         let pending = self.chat.pending(Some(&session), 1).await?;
         let wait = pending.into_iter().find(|it| named.is(it));
         let Some(payload) = payload else {
-            let Some(wait) = wait else { return Ok(Answering::Over) };
+            let Some(wait) = wait else { return Ok(InterruptResolution::Over) };
             self.chat.cancel(&TurnId::new(wait.invocation, 0)).await?.outcome().await;
-            return Ok(Answering::GivenUp);
+            return Ok(InterruptResolution::GivenUp);
         };
-        let payload = object(payload).ok_or_else(Failed::no_object)?;
+        let payload = object(payload).ok_or_else(AguiRunFailure::no_object)?;
         let address = SignalAddress::Session { session, signal: named.signal.clone() };
         let answer = named.answer(payload).from(self.caller.name.clone());
         let turn = self.chat.answer(address, answer).await?;
         // If the wait was pending just now, its turn begins during this run, whichever request has answered it.
-        Ok(Answering::Resumed(turn, if wait.is_some() { Since::Run } else { Since::Before }))
+        Ok(InterruptResolution::Resumed(
+            turn,
+            if wait.is_some() { TurnStartTiming::Run } else { TurnStartTiming::Before },
+        ))
     }
 
     /// Sends the user's message, unless it was sent before, and follows its turn.
-    async fn say(&mut self, user: Said) -> Result<End, Failed> {
+    async fn say(&mut self, user: AguiUserMessage) -> Result<AguiRunOutcome, AguiRunFailure> {
         let message = pictures::kept(&self.chat, &self.asked.thread, user.message).await?;
-        let user = Said { message, ..user };
+        let user = AguiUserMessage { message, ..user };
         let turn = self.sent(&user).await?;
         if turn.is_parked() {
             self.restate(&[user.as_held()]).await?;
@@ -213,13 +218,13 @@ impl Run {
         if turn.is_new() {
             self.disconnect.begin(&turn);
         }
-        let since = if turn.is_new() { Since::Itself } else { Since::Before };
+        let since = if turn.is_new() { TurnStartTiming::Itself } else { TurnStartTiming::Before };
         self.follow(turn, since, Some(user.as_held())).await
     }
 
     /// Sends a message under a key made from its id, so that it is answered once (D3). A message whose turn has
     /// failed is sent again if another run posts it (D11).
-    async fn sent(&self, user: &Said) -> Result<Turn, Failed> {
+    async fn sent(&self, user: &AguiUserMessage) -> Result<Turn, AguiRunFailure> {
         for attempt in 1..=ATTEMPTS {
             let options = SendOptions::new()
                 .key(key(&user.id, attempt))
@@ -236,17 +241,17 @@ impl Run {
                 return Ok(turn);
             }
         }
-        Err(Failed::tried_too_often(ATTEMPTS))
+        Err(AguiRunFailure::tried_too_often(ATTEMPTS))
     }
 
-    async fn is_of_this_run(&self, turn: &Turn) -> Result<bool, Failed> {
+    async fn is_of_this_run(&self, turn: &Turn) -> Result<bool, AguiRunFailure> {
         let message = turn.message().await?;
         let side = message.and_then(|(_, side)| side);
         Ok(side.is_some_and(|side| side.get(RUN_ID).is_some_and(|side| *side == *self.asked.run)))
     }
 
     /// Handles a request without a new message: sends the transcript, and joins the running turn, if there is one.
-    async fn look(&mut self) -> Result<End, Failed> {
+    async fn look(&mut self) -> Result<AguiRunOutcome, AguiRunFailure> {
         self.caller.may(Scope::Read)?;
         let open = match self.chat.open_turns(&self.asked.thread).await {
             Err(singletree_harness::Error::SessionUnknown { .. }) => Vec::new(),
@@ -255,34 +260,34 @@ impl Run {
         if let Some(first) = open.first() {
             let turn = self.chat.turn(&first.id).await?;
             if !turn.is_parked() {
-                return self.follow(turn, Since::Before, None).await;
+                return self.follow(turn, TurnStartTiming::Before, None).await;
             }
         }
         self.restate(&[]).await?;
         let pending = self.chat.pending(Some(&self.asked.thread), 1).await?;
-        if pending.is_empty() { Ok(End::Success) } else { self.interrupted().await }
+        if pending.is_empty() { Ok(AguiRunOutcome::Success) } else { self.interrupted().await }
     }
 
     /// Ends the run with the wait of the session.
-    pub(super) async fn interrupted(&self) -> Result<End, Failed> {
+    pub(super) async fn interrupted(&self) -> Result<AguiRunOutcome, AguiRunFailure> {
         if !self.caller.may_read() {
             // The pending wait belongs to the action of another request.
-            return Ok(End::Success);
+            return Ok(AguiRunOutcome::Success);
         }
         let pending = self.chat.pending(Some(&self.asked.thread), 1).await?;
         match pending.first() {
-            Some(wait) => Ok(End::Interrupt(vec![interrupt::of_wait(wait)])),
-            None => Ok(End::Success),
+            Some(wait) => Ok(AguiRunOutcome::Interrupt(vec![interrupt::of_wait(wait)])),
+            None => Ok(AguiRunOutcome::Success),
         }
     }
 
     /// Reads the transcript.
-    pub(super) async fn truth(&self) -> Result<Truth, Failed> {
-        Ok(Truth::read(&self.chat, &self.asked.thread).await?)
+    pub(super) async fn truth(&self) -> Result<AguiTranscript, AguiRunFailure> {
+        Ok(AguiTranscript::read(&self.chat, &self.asked.thread).await?)
     }
 
     /// Makes the client's messages equal the transcript, followed by these messages.
-    pub(super) async fn restate(&mut self, behind: &[Message]) -> Result<(), Failed> {
+    pub(super) async fn restate(&mut self, behind: &[Message]) -> Result<(), AguiRunFailure> {
         let truth = self.truth().await?;
         let all = truth.all;
         self.sync(truth.messages().chain(behind.iter().cloned()).collect(), all).await;
@@ -313,7 +318,7 @@ impl Run {
     }
 }
 
-impl Said {
+impl AguiUserMessage {
     /// Returns the message as the client has it, in the fields that are compared.
     pub(super) fn as_held(&self) -> Message {
         Message::User { id: self.id.clone(), content: view::content(&self.message) }

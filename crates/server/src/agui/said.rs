@@ -1,7 +1,7 @@
 //! The request of a client, and the parts of it that the server takes.
 
 use serde_json::{Map, Value};
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent};
 use singletree_protocol::agui::{
     self, Held, KnownPart, Part, PartSource, ResumeEntry, ResumeStatus, RunAgentInput,
 };
@@ -9,14 +9,14 @@ use singletree_protocol::agui::{
 use super::interrupt;
 use crate::caller::{Caller, Scope};
 use crate::named_wait::NamedWait;
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// The most bytes that a client's id for a run or a message may have.
 const ID_BYTES: usize = 256;
 
 /// The content of a request.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct AguiRunRequest {
     pub(super) thread: String,
     pub(super) run: String,
     pub(super) parent: Option<String>,
@@ -25,23 +25,23 @@ pub(super) struct Asked {
     /// The conversation as the client has it.
     pub(super) held: Vec<Held>,
     /// The last message of the user.
-    pub(super) user: Option<Said>,
+    pub(super) user: Option<AguiUserMessage>,
     /// The answers to the interrupts of an earlier run.
-    pub(super) answers: Vec<Answered>,
+    pub(super) answers: Vec<InterruptAnswer>,
     /// Whether the client knows the outcome `cancelled`: versions of the protocol before 1.0 do not.
     pub(super) knows_cancelled: bool,
 }
 
 /// A message of the user, under the client's id.
 #[derive(Debug, Clone)]
-pub(super) struct Said {
+pub(super) struct AguiUserMessage {
     pub(super) id: String,
     pub(super) message: ChatMessage,
 }
 
 /// An answer to an interrupt.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct InterruptAnswer {
     /// The wait that it answers; `None` if the id is not an interrupt of this server.
     pub(super) named: Option<NamedWait>,
     /// The payload; `None` if the interrupt is given up.
@@ -52,7 +52,11 @@ pub(super) struct Answered {
 ///
 /// # Errors
 /// `server_request_invalid`, `server_forbidden`.
-pub(super) fn read(caller: &Caller, agent: Option<String>, input: RunAgentInput) -> Result<Asked, Problem> {
+pub(super) fn read(
+    caller: &Caller,
+    agent: Option<String>,
+    input: RunAgentInput,
+) -> Result<AguiRunRequest, RequestProblem> {
     let RunAgentInput {
         thread_id,
         run_id,
@@ -71,30 +75,39 @@ pub(super) fn read(caller: &Caller, agent: Option<String>, input: RunAgentInput)
     let user = last_of_user(&messages)?;
     let (thread, run, parent) = (thread_id, run_id, parent_run_id);
     let knows_cancelled = protocol_version.is_some_and(|version| is_one_or_later(&version));
-    Ok(Asked { thread, run, parent, agent: agent.or(named), held: messages, user, answers, knows_cancelled })
+    Ok(AguiRunRequest {
+        thread,
+        run,
+        parent,
+        agent: agent.or(named),
+        held: messages,
+        user,
+        answers,
+        knows_cancelled,
+    })
 }
 
 fn is_one_or_later(version: &str) -> bool {
     version.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 1)
 }
 
-fn fits(name: &str, id: &str) -> Result<(), Problem> {
+fn fits(name: &str, id: &str) -> Result<(), RequestProblem> {
     if id.is_empty() || id.len() > ID_BYTES {
-        return Err(Problem::invalid(format!("{name} must have 1 to {ID_BYTES} bytes")).field(name));
+        return Err(RequestProblem::invalid(format!("{name} must have 1 to {ID_BYTES} bytes")).field(name));
     }
     Ok(())
 }
 
-fn answered(entry: ResumeEntry) -> Answered {
+fn answered(entry: ResumeEntry) -> InterruptAnswer {
     let payload = match entry.status {
         ResumeStatus::Resolved => Some(entry.payload),
         ResumeStatus::Cancelled => None,
     };
-    Answered { named: interrupt::named(&entry.interrupt_id), payload }
+    InterruptAnswer { named: interrupt::named(&entry.interrupt_id), payload }
 }
 
 /// Finds the last message of the user. The server takes no other message from the client (D16).
-fn last_of_user(held: &[Held]) -> Result<Option<Said>, Problem> {
+fn last_of_user(held: &[Held]) -> Result<Option<AguiUserMessage>, RequestProblem> {
     let last = held.iter().enumerate().rev().find(|(_, it)| it.role() == Some("user"));
     let Some((at, held)) = last else { return Ok(None) };
     let field = |name: &str| format!("messages[{at}].{name}");
@@ -102,35 +115,35 @@ fn last_of_user(held: &[Held]) -> Result<Option<Said>, Problem> {
     fits(&field("id"), id)?;
     let content = held.0.get("content").cloned().unwrap_or_default();
     let content: agui::Content = serde_json::from_value(content).map_err(|_| {
-        Problem::invalid("what the user says is text, or a list of parts").field(field("content"))
+        RequestProblem::invalid("what the user says is text, or a list of parts").field(field("content"))
     })?;
     let message = ChatMessage::user(taken(content, &field("content"))?);
-    Ok(Some(Said { id: id.to_owned(), message }))
+    Ok(Some(AguiUserMessage { id: id.to_owned(), message }))
 }
 
 /// Converts the content of a user's message to content that models can read.
-fn taken(content: agui::Content, field: &str) -> Result<Content, Problem> {
+fn taken(content: agui::Content, field: &str) -> Result<MessageContent, RequestProblem> {
     let parts = match content {
-        agui::Content::Text(text) => return Ok(Content::Text(text)),
+        agui::Content::Text(text) => return Ok(MessageContent::Text(text)),
         agui::Content::Parts(parts) => parts,
     };
     let mut blocks = Vec::with_capacity(parts.len());
     for (at, part) in parts.into_iter().enumerate() {
-        let wrong = |why: String| Err(Problem::invalid(why).field(format!("{field}[{at}]")));
+        let wrong = |why: String| Err(RequestProblem::invalid(why).field(format!("{field}[{at}]")));
         blocks.push(match part {
             Part::Known(KnownPart::Text { text }) => ContentBlock::text_of(text),
             Part::Known(KnownPart::Image { source: PartSource::Url { value, mime_type } }) => {
-                let source = ImageSource::Url { url: value };
+                let source = ImageContentSource::Url { url: value };
                 ContentBlock::Image { source, media_type: mime_type, detail: None }
             }
             Part::Known(KnownPart::Image { source: PartSource::Data { value, mime_type } }) => {
-                let source = ImageSource::Inline { base64_data: value };
+                let source = ImageContentSource::Inline { base64_data: value };
                 ContentBlock::Image { source, media_type: Some(mime_type), detail: None }
             }
             Part::Unknown(it) => return wrong(format!("a part of the kind `{}` is not taken here", it.kind)),
         });
     }
-    Ok(Content::from_blocks(blocks))
+    Ok(MessageContent::from_blocks(blocks))
 }
 
 /// Returns a payload as an object, the form that waits take.

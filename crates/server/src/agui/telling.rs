@@ -4,32 +4,32 @@ use singletree_harness::ChatEvent;
 use singletree_protocol::agui::{Event, Message, ReasoningRole, TextRole, ToolRole};
 
 use super::view;
-use crate::fold::{Piece, Thoughts, ToolAnswer, agent_of};
+use crate::fold::{ProjectionPiece, ThinkingProjection, ToolAnswer, agent_of};
 
 /// The state of the events of one turn.
 #[derive(Debug, Default)]
-pub(super) struct Telling {
+pub(super) struct AguiTurnProjection {
     /// The messages in progress.
-    texts: Vec<Text>,
+    texts: Vec<OpenTextMessage>,
     /// The messages of the turn that are recorded and were sent to the client.
     pub(super) told: Vec<Message>,
     /// The number of recorded messages of the turn.
     pub(super) recorded: u64,
     /// Whether the client was sent text that is void: it then needs a new snapshot.
     pub(super) stale: bool,
-    thoughts: Thoughts,
+    thoughts: ThinkingProjection,
     /// The id of the thinking that is open.
     thinking: Option<String>,
 }
 
 #[derive(Debug)]
-struct Text {
+struct OpenTextMessage {
     id: String,
     agent: Option<String>,
     begun: bool,
 }
 
-impl Telling {
+impl AguiTurnProjection {
     /// Returns the events that show new thinking of the model, which is no part of the transcript.
     pub(super) fn thinking(&mut self, event: &ChatEvent) -> Vec<Event> {
         let Some(thought) = self.thoughts.event(event) else { return Vec::new() };
@@ -55,28 +55,29 @@ impl Telling {
     }
 
     /// Returns the events for a piece. The beginnings and ends of turns are handled elsewhere.
-    pub(super) fn piece(&mut self, piece: Piece) -> Vec<Event> {
+    pub(super) fn piece(&mut self, piece: ProjectionPiece) -> Vec<Event> {
         let mut events = match &piece {
             // Thinking ends where text, a call or the end of the message begins.
-            Piece::Text { .. } | Piece::Call { .. } | Piece::End { .. } | Piece::Retract { .. } => {
-                self.end_thinking()
-            }
+            ProjectionPiece::Text { .. }
+            | ProjectionPiece::Call { .. }
+            | ProjectionPiece::End { .. }
+            | ProjectionPiece::Retract { .. } => self.end_thinking(),
             _ => Vec::new(),
         };
         events.extend(self.shown(piece));
         events
     }
 
-    fn shown(&mut self, piece: Piece) -> Vec<Event> {
+    fn shown(&mut self, piece: ProjectionPiece) -> Vec<Event> {
         match piece {
             // A message that is tried again keeps its id here: the void text is removed before the message begins
             // again.
-            Piece::Begin { showing, agent } => {
-                self.texts.push(Text { id: showing.message.to_string(), agent, begun: false });
+            ProjectionPiece::Begin { showing, agent } => {
+                self.texts.push(OpenTextMessage { id: showing.message.to_string(), agent, begun: false });
                 Vec::new()
             }
-            Piece::Text { showing, delta } => self.text(showing.message.to_string(), delta),
-            Piece::Call { message, id, name, arguments } => {
+            ProjectionPiece::Text { showing, delta } => self.text(showing.message.to_string(), delta),
+            ProjectionPiece::Call { message, id, name, arguments } => {
                 let parent_message_id = message.to_string();
                 let mut events = self.end_text(&parent_message_id);
                 let delta = serde_json::Value::Object(arguments).to_string();
@@ -91,7 +92,7 @@ impl Telling {
                 ]);
                 events
             }
-            Piece::End { showing, message, side } => {
+            ProjectionPiece::End { showing, message, side } => {
                 let id = showing.message.to_string();
                 let mut events = Vec::new();
                 if message.tool_calls.is_empty() {
@@ -102,18 +103,20 @@ impl Telling {
                 self.record(view::message(id, &message, agent_of(side.as_ref())));
                 events
             }
-            Piece::Retract { showing } => {
+            ProjectionPiece::Retract { showing } => {
                 self.stale = true;
                 self.end_text(&showing.message.to_string())
             }
-            Piece::Answer(answer) | Piece::Recorded(answer) => self.answer(answer),
-            Piece::User { id, message, side } => {
+            ProjectionPiece::Answer(answer) | ProjectionPiece::Recorded(answer) => self.answer(answer),
+            ProjectionPiece::User { id, message, side } => {
                 let id = view::client_id(side.as_ref()).map_or_else(|| id.to_string(), str::to_owned);
                 let told = view::message(id.clone(), &message, None);
                 self.record(told);
                 user(id, message.text().into_owned())
             }
-            Piece::TurnBegin { .. } | Piece::Signal { .. } | Piece::TurnEnd { .. } => Vec::new(),
+            ProjectionPiece::TurnBegin { .. }
+            | ProjectionPiece::Signal { .. }
+            | ProjectionPiece::TurnEnd { .. } => Vec::new(),
         }
     }
 

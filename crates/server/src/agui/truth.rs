@@ -1,6 +1,6 @@
 //! The transcript of a session, as far as clients are shown it.
 
-use singletree_harness::{Chat, Error, EventId, Result, TurnId};
+use singletree_harness::{Chat, ChatEventId, Error, Result, TurnId};
 use singletree_protocol::agui::Message;
 
 use super::view;
@@ -10,24 +10,24 @@ const SHOWN: u64 = 1000;
 
 /// The transcript.
 #[derive(Debug, Default)]
-pub(super) struct Truth {
-    entries: Vec<Entry>,
+pub(super) struct AguiTranscript {
+    entries: Vec<AguiTranscriptEntry>,
     /// The number of messages of the session.
     pub(super) len: u64,
     /// Whether the entries are the whole transcript.
     pub(super) all: bool,
     /// The last event that the transcript includes: a listener that starts after it misses nothing.
-    pub(super) last_event: Option<EventId>,
+    pub(super) last_event: Option<ChatEventId>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct AguiTranscriptEntry {
     seq: u64,
     turn: Option<TurnId>,
     message: Message,
 }
 
-impl Truth {
+impl AguiTranscript {
     /// Reads the transcript. A session that does not exist has an empty one.
     pub(super) async fn read(chat: &Chat, session: &str) -> Result<Self> {
         let len = match chat.session(session).await {
@@ -42,7 +42,11 @@ impl Truth {
         let len = len.max(read.items.last().map_or(0, |items| items.seq + 1));
         let entries = read.items.iter().filter_map(|item| {
             let message = view::entry(item)?;
-            Some(Entry { seq: item.seq, turn: item.id.as_ref().map(|id| id.turn.clone()), message })
+            Some(AguiTranscriptEntry {
+                seq: item.seq,
+                turn: item.id.as_ref().map(|id| id.turn.clone()),
+                message,
+            })
         });
         Ok(Self { entries: entries.collect(), len, all: from == 0, last_event: read.last_event })
     }

@@ -8,13 +8,13 @@ use futures_util::{FutureExt, StreamExt};
 use singletree_harness::{ChatEvent, ChatTurnOutcome, ErroredTurn, Result as ChatResult, Turn};
 use singletree_protocol::agui::{Event, Message};
 
-use super::failed::Failed;
+use super::failed::AguiRunFailure;
 use super::interrupt;
-use super::run::{End, Run};
-use super::telling::Telling;
-use super::truth::Truth;
+use super::run::{AguiRunHandler, AguiRunOutcome};
+use super::telling::AguiTurnProjection;
+use super::truth::AguiTranscript;
 use super::view;
-use crate::fold::{Fold, Piece};
+use crate::fold::{ChatProjection, ProjectionPiece};
 use crate::native::view as native_view;
 
 /// The name of the events that carry narration.
@@ -24,7 +24,7 @@ type Events = Pin<Box<dyn Stream<Item = ChatResult<ChatEvent>> + Send>>;
 
 /// When a turn began, relative to the run that follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Since {
+pub(super) enum TurnStartTiming {
     /// This run began the turn: its `Turn` has heard all events.
     Itself,
     /// The turn began after the run did.
@@ -34,49 +34,54 @@ pub(super) enum Since {
 }
 
 /// The step after a turn.
-enum Then {
+enum TurnFollowUp {
     /// The run ends.
-    End(End),
+    End(AguiRunOutcome),
     /// The turn that resumes: its signal had arrived before the wait began.
     Next(Turn),
 }
 
-impl Run {
+impl AguiRunHandler {
     /// Follows a turn, and the turns that continue it immediately, to the end. `own` is the message that the turn
     /// answers, if the client has it.
     pub(super) async fn follow(
         &mut self,
         turn: Turn,
-        since: Since,
+        since: TurnStartTiming,
         own: Option<Message>,
-    ) -> Result<End, Failed> {
+    ) -> Result<AguiRunOutcome, AguiRunFailure> {
         let (mut turn, mut since, mut own) = (turn, since, own);
         loop {
             match self.one(&turn, since, own.take()).await? {
-                Then::End(end) => return Ok(end),
-                Then::Next(next) if since == Since::Before => turn = next,
-                Then::Next(next) => {
+                TurnFollowUp::End(end) => return Ok(end),
+                TurnFollowUp::Next(next) if since == TurnStartTiming::Before => turn = next,
+                TurnFollowUp::Next(next) => {
                     self.disconnect.begin(&next);
-                    (turn, since) = (next, Since::Run);
+                    (turn, since) = (next, TurnStartTiming::Run);
                 }
             }
         }
     }
 
-    async fn one(&mut self, turn: &Turn, since: Since, own: Option<Message>) -> Result<Then, Failed> {
+    async fn one(
+        &mut self,
+        turn: &Turn,
+        since: TurnStartTiming,
+        own: Option<Message>,
+    ) -> Result<TurnFollowUp, AguiRunFailure> {
         self.turn = Some(turn.id().clone());
         let own = match own {
             Some(own) => Some(own),
             None => theirs(turn).await?,
         };
-        if let Some(outcome) = turn.outcome().now_or_never().filter(|_| since == Since::Before) {
+        if let Some(outcome) = turn.outcome().now_or_never().filter(|_| since == TurnStartTiming::Before) {
             return self.ended(&outcome, own, true).await;
         }
         let truth = self.truth().await?;
         let (before, len) = truth.before(turn.id());
         self.sync(before.into_iter().chain(own.clone()).collect(), truth.all).await;
         let mut events = self.events(turn, since, &truth).await?;
-        let (mut fold, mut telling) = (Fold::default(), Telling::default());
+        let (mut fold, mut telling) = (ChatProjection::default(), AguiTurnProjection::default());
         let shows_thinking = native_view(&self.shared, &self.chat, &self.asked.thread).await?.thinking;
         let mut narrated = self.narrated();
         loop {
@@ -96,7 +101,7 @@ impl Run {
                 }
             }
             for piece in fold.event(&event) {
-                if let Piece::TurnEnd { outcome, .. } = piece {
+                if let ProjectionPiece::TurnEnd { outcome, .. } = piece {
                     while let Some(Some(said)) = narrated.next().now_or_never() {
                         self.tell(said).await;
                     }
@@ -107,7 +112,7 @@ impl Run {
                     let differs = telling.stale || self.truth_len().await? != now;
                     return self.ended(&outcome, own, differs).await;
                 }
-                if let (Piece::Begin { .. }, true) = (&piece, telling.stale) {
+                if let (ProjectionPiece::Begin { .. }, true) = (&piece, telling.stale) {
                     // Removes the void text before the message begins again.
                     let mut messages = truth.before(turn.id()).0;
                     messages.extend(own.iter().chain(&telling.told).cloned());
@@ -125,12 +130,17 @@ impl Run {
     }
 
     /// Returns the events of a turn, from its beginning.
-    async fn events(&self, turn: &Turn, since: Since, truth: &Truth) -> Result<Events, Failed> {
+    async fn events(
+        &self,
+        turn: &Turn,
+        since: TurnStartTiming,
+        truth: &AguiTranscript,
+    ) -> Result<Events, AguiRunFailure> {
         // Does not read the log from its beginning: it may be long.
         let after = match since {
-            Since::Itself => return Ok(Box::pin(turn.events())),
-            Since::Run => &self.begun_after,
-            Since::Before => &truth.last_event,
+            TurnStartTiming::Itself => return Ok(Box::pin(turn.events())),
+            TurnStartTiming::Run => &self.begun_after,
+            TurnStartTiming::Before => &truth.last_event,
         };
         let (session, id) = (&self.asked.thread, turn.id().clone());
         let events = self.chat.events(session, after.clone()).await?;
@@ -153,7 +163,7 @@ impl Run {
         }))
     }
 
-    async fn truth_len(&self) -> Result<u64, Failed> {
+    async fn truth_len(&self) -> Result<u64, AguiRunFailure> {
         match self.chat.session(&self.asked.thread).await {
             Err(singletree_harness::Error::SessionUnknown { .. }) => Ok(0),
             info => Ok(info?.messages),
@@ -166,31 +176,37 @@ impl Run {
         outcome: &Arc<ChatTurnOutcome>,
         own: Option<Message>,
         differs: bool,
-    ) -> Result<Then, Failed> {
+    ) -> Result<TurnFollowUp, AguiRunFailure> {
         match outcome.as_ref() {
             ChatTurnOutcome::Completed(_) => {
                 if differs {
                     self.restate(&[]).await?;
                 }
-                Ok(Then::End(End::Success))
+                Ok(TurnFollowUp::End(AguiRunOutcome::Success))
             }
             ChatTurnOutcome::Suspended(suspended) => {
                 if differs {
                     self.restate(&[]).await?;
                 }
                 match &suspended.resumed_by {
-                    Some(next) => Ok(Then::Next(self.chat.turn(next).await?)),
-                    None => Ok(Then::End(End::Interrupt(vec![interrupt::of_turn(suspended)]))),
+                    Some(next) => Ok(TurnFollowUp::Next(self.chat.turn(next).await?)),
+                    None => {
+                        Ok(TurnFollowUp::End(AguiRunOutcome::Interrupt(vec![interrupt::of_turn(suspended)])))
+                    }
                 }
             }
-            ChatTurnOutcome::Errored(errored) => self.failed(errored, own).await.map(Then::End),
+            ChatTurnOutcome::Errored(errored) => self.failed(errored, own).await.map(TurnFollowUp::End),
         }
     }
 
-    async fn failed(&mut self, errored: &ErroredTurn, own: Option<Message>) -> Result<End, Failed> {
+    async fn failed(
+        &mut self,
+        errored: &ErroredTurn,
+        own: Option<Message>,
+    ) -> Result<AguiRunOutcome, AguiRunFailure> {
         if errored.error_category == "chat_turn_cancelled" {
             self.restate(&[]).await?;
-            return Ok(End::Cancelled);
+            return Ok(AguiRunOutcome::Cancelled);
         }
         // A failed message is no part of the transcript (D11); the client keeps it, to be able to send it again.
         self.restate(own.as_slice()).await?;
@@ -199,7 +215,7 @@ impl Run {
 }
 
 /// Returns the message that a turn answers, as clients have it; `None` for a turn that resumes.
-async fn theirs(turn: &Turn) -> Result<Option<Message>, Failed> {
+async fn theirs(turn: &Turn) -> Result<Option<Message>, AguiRunFailure> {
     let Some((message, side)) = turn.message().await? else { return Ok(None) };
     let id = view::client_id(side.as_ref()).map_or_else(|| format!("{}/0", turn.id()), str::to_owned);
     Ok(view::message(id, &message, None))

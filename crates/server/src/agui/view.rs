@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use singletree_harness::TranscriptEntry;
-use singletree_llm::{ChatMessage, ContentBlock, ImageSource, Role};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, Role};
 use singletree_protocol::agui::{Content, FunctionCall, FunctionType, Message, Part, PartSource, ToolCall};
 
 use crate::fold::agent_of;
@@ -55,8 +55,10 @@ fn part(block: &ContentBlock) -> Option<Part> {
     match block {
         ContentBlock::Text { text, .. } => Some(Part::text(text)),
         ContentBlock::Image { source, media_type, .. } => Some(Part::image(match source {
-            ImageSource::Url { url } => PartSource::Url { value: url.clone(), mime_type: media_type.clone() },
-            ImageSource::Inline { base64_data } => {
+            ImageContentSource::Url { url } => {
+                PartSource::Url { value: url.clone(), mime_type: media_type.clone() }
+            }
+            ImageContentSource::Inline { base64_data } => {
                 let mime_type = media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
                 PartSource::Data { value: base64_data.clone(), mime_type }
             }

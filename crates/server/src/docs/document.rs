@@ -3,15 +3,17 @@
 use serde_json::{Map, Value, json};
 use singletree_protocol::native;
 
-use super::schemas::Schemas;
-use crate::section::{Access, Answer, Content, Header, Operation, Route, schema_of};
+use super::schemas::OpenApiSchemas;
+use crate::section::{
+    ApiOperation, ApiRoute, BodyContent, OperationHeader, OperationResponse, RouteAccess, schema_of,
+};
 
 /// The description of the API in the document's `info`.
 const ABOUT: &str = include_str!("about.txt");
 
 /// Makes the document of all routes that are documented.
-pub(super) fn document(routes: &[Route]) -> Value {
-    let mut schemas = Schemas::new();
+pub(super) fn document(routes: &[ApiRoute]) -> Value {
+    let mut schemas = OpenApiSchemas::new();
     let mut paths = Map::new();
     let (mut tags, mut parameters) = (Vec::new(), Vec::new());
     let problem = schemas.answered(schema_of::<native::ErrorBody>);
@@ -48,14 +50,19 @@ pub(super) fn document(routes: &[Route]) -> Value {
     })
 }
 
-fn described(route: &Route, operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Value {
+fn described(
+    route: &ApiRoute,
+    operation: &ApiOperation,
+    schemas: &mut OpenApiSchemas,
+    problem: &Value,
+) -> Value {
     let mut described = json!({
         "operationId": operation.id,
         "summary": operation.summary,
         "tags": [operation.tag],
         "security": match route.access {
-            Access::Open => json!([]),
-            Access::Keyed => json!([{ "key": [] }]),
+            RouteAccess::Open => json!([]),
+            RouteAccess::Keyed => json!([{ "key": [] }]),
         },
         "responses": responses(route, operation, schemas, problem),
     });
@@ -70,10 +77,10 @@ fn described(route: &Route, operation: &Operation, schemas: &mut Schemas, proble
         described["parameters"] = parameters.into();
     }
     if let Some((kind, mut schema)) = content(operation.body, |of| schemas.taken(of)) {
-        if let Content::Bytes(_) = operation.body {
+        if let BodyContent::Bytes(_) = operation.body {
             schema["minLength"] = json!(1);
         }
-        let is_required = matches!(operation.body, Content::Bytes(_)) || needs_fields(operation, schemas);
+        let is_required = matches!(operation.body, BodyContent::Bytes(_)) || needs_fields(operation, schemas);
         described["requestBody"] =
             json!({ "required": is_required, "content": { kind: { "schema": schema } } });
     }
@@ -81,14 +88,14 @@ fn described(route: &Route, operation: &Operation, schemas: &mut Schemas, proble
 }
 
 /// Tells whether a body has to have fields: without, none is needed.
-fn needs_fields(operation: &Operation, schemas: &mut Schemas) -> bool {
+fn needs_fields(operation: &ApiOperation, schemas: &mut OpenApiSchemas) -> bool {
     match operation.body {
-        Content::Json(of) => schemas.properties(of).iter().any(|property| property.2),
-        Content::Events(_) | Content::Bytes(_) | Content::Empty => false,
+        BodyContent::Json(of) => schemas.properties(of).iter().any(|property| property.2),
+        BodyContent::Events(_) | BodyContent::Bytes(_) | BodyContent::Empty => false,
     }
 }
 
-fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
+fn parameters(route: &ApiRoute, operation: &ApiOperation, schemas: &mut OpenApiSchemas) -> Vec<Value> {
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let mut all: Vec<Value> = names
         .map(|name| {
@@ -109,7 +116,7 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
             .unwrap_or_default();
         all.push(json!({ "name": name, "in": "query", "required": required, "description": about, "schema": schema }));
     }
-    all.extend(operation.headers.iter().map(|Header { name, about, values }| {
+    all.extend(operation.headers.iter().map(|OperationHeader { name, about, values }| {
         let schema = match values {
             [] => json!({ "type": "string" }),
             values => json!({ "type": "string", "enum": values }),
@@ -130,24 +137,24 @@ fn named(name: &str) -> &'static str {
 }
 
 fn responses(
-    route: &Route,
-    operation: &Operation,
-    schemas: &mut Schemas,
+    route: &ApiRoute,
+    operation: &ApiOperation,
+    schemas: &mut OpenApiSchemas,
     problem: &Value,
 ) -> Map<String, Value> {
     let mut all = Map::new();
     for answer in &operation.answers {
         add(&mut all, answer, schemas);
     }
-    let has_body = !matches!(operation.body, Content::Empty);
-    let is_keyed = route.access == Access::Keyed;
+    let has_body = !matches!(operation.body, BodyContent::Empty);
+    let is_keyed = route.access == RouteAccess::Keyed;
     let usual = [
         (400, is_keyed),
         (401, is_keyed),
         (403, route.scope.is_some()),
         (404, route.path.contains('{') && operation.can_miss),
         (413, has_body),
-        (415, matches!(operation.body, Content::Json(_))),
+        (415, matches!(operation.body, BodyContent::Json(_))),
         (429, is_keyed),
         (503, is_keyed),
     ];
@@ -166,7 +173,7 @@ fn responses(
 }
 
 /// Adds an answer beside others of its status.
-fn add(all: &mut Map<String, Value>, answer: &Answer, schemas: &mut Schemas) {
+fn add(all: &mut Map<String, Value>, answer: &OperationResponse, schemas: &mut OpenApiSchemas) {
     let response =
         all.entry(answer.status.to_string()).or_insert_with(|| json!({ "description": answer.about }));
     if matches!(answer.status, 201 | 202) {
@@ -176,10 +183,10 @@ fn add(all: &mut Map<String, Value>, answer: &Answer, schemas: &mut Schemas) {
     let Some((kind, schema)) = content(answer.content, |of| schemas.answered(of)) else { return };
     let media = &mut response["content"][kind];
     match answer.content {
-        Content::Events(_) => {
+        BodyContent::Events(_) => {
             *media = json!({ "schema": { "type": "string" }, "x-event": schema });
         }
-        Content::Json(_) | Content::Bytes(_) | Content::Empty => match media.get_mut("schema") {
+        BodyContent::Json(_) | BodyContent::Bytes(_) | BodyContent::Empty => match media.get_mut("schema") {
             None => *media = json!({ "schema": schema }),
             Some(other) => *other = json!({ "anyOf": [other.take(), schema] }),
         },
@@ -187,15 +194,15 @@ fn add(all: &mut Map<String, Value>, answer: &Answer, schemas: &mut Schemas) {
 }
 
 fn content(
-    content: Content,
+    content: BodyContent,
     schema: impl FnOnce(crate::section::SchemaOf) -> Value,
 ) -> Option<(&'static str, Value)> {
     match content {
-        Content::Json(of) => Some(("application/json", schema(of))),
-        Content::Events(of) => Some(("text/event-stream", schema(of))),
-        Content::Bytes("application/json") => Some(("application/json", json!({ "type": "object" }))),
-        Content::Bytes(kind) => Some((kind, json!({ "type": "string", "contentMediaType": kind }))),
-        Content::Empty => None,
+        BodyContent::Json(of) => Some(("application/json", schema(of))),
+        BodyContent::Events(of) => Some(("text/event-stream", schema(of))),
+        BodyContent::Bytes("application/json") => Some(("application/json", json!({ "type": "object" }))),
+        BodyContent::Bytes(kind) => Some((kind, json!({ "type": "string", "contentMediaType": kind }))),
+        BodyContent::Empty => None,
     }
 }
 

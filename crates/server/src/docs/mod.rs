@@ -8,51 +8,49 @@ mod schemas;
 use std::sync::{Arc, OnceLock};
 
 use crate::native;
-use crate::section::{Operation, Route, Section};
+use crate::section::{ApiOperation, ApiRoute, ProtocolSection};
 use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 
 /// The cached responses. Each is built at its first request, so that it adds nothing to the start time.
 #[derive(Debug, Default)]
-struct Made {
+struct CachedDocuments {
     json: OnceLock<Bytes>,
     page: OnceLock<(Bytes, String)>,
 }
 
 /// Returns the section that describes these routes, and itself.
-pub(crate) fn section(routes: &[Route]) -> Section {
-    let made = Arc::new(Made::default());
-    let open = Operation::new("getOpenApi", "Returns this document").tag("documentation").answers_bytes(
+pub(crate) fn section(routes: &[ApiRoute]) -> ProtocolSection {
+    let made = Arc::new(CachedDocuments::default());
+    let open = ApiOperation::new("getOpenApi", "Returns this document").tag("documentation").answers_bytes(
         200,
         "application/json",
         "An OpenAPI 3.1 document of the native API.",
     );
-    let page = Operation::new("getDocs", "Shows this document to people").tag("documentation").answers_bytes(
-        200,
-        "text/html",
-        "A page.",
-    );
-    let described = |handler_of: fn(Arc<Made>, Arc<Vec<Route>>) -> Response| {
+    let page = ApiOperation::new("getDocs", "Shows this document to people")
+        .tag("documentation")
+        .answers_bytes(200, "text/html", "A page.");
+    let described = |handler_of: fn(Arc<CachedDocuments>, Arc<Vec<ApiRoute>>) -> Response| {
         let made = made.clone();
-        move |all: Arc<Vec<Route>>| {
+        move |all: Arc<Vec<ApiRoute>>| {
             let made = made.clone();
             move || std::future::ready(handler_of(made.clone(), all.clone()))
         }
     };
     let (json_of, page_of) = (described(answer_json), described(answer_page));
-    let own = |all: Arc<Vec<Route>>| {
+    let own = |all: Arc<Vec<ApiRoute>>| {
         vec![
-            Route::get("/openapi.json", json_of(all.clone())).open().documented(open.clone()),
-            Route::get("/docs", page_of(all)).open().documented(page.clone()),
+            ApiRoute::get("/openapi.json", json_of(all.clone())).open().documented(open.clone()),
+            ApiRoute::get("/docs", page_of(all)).open().documented(page.clone()),
         ]
     };
     let mut all = routes.to_vec();
     all.extend(own(Arc::default()));
-    Section::new("docs", native::render, own(Arc::new(all)))
+    ProtocolSection::new("docs", native::render, own(Arc::new(all)))
 }
 
-fn answer_json(made: Arc<Made>, routes: Arc<Vec<Route>>) -> Response {
+fn answer_json(made: Arc<CachedDocuments>, routes: Arc<Vec<ApiRoute>>) -> Response {
     let json = made.json.get_or_init(|| document::document(&routes).to_string().into()).clone();
     ([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")], json).into_response()
 }
@@ -62,7 +60,7 @@ const POLICY: HeaderName = HeaderName::from_static("content-security-policy");
 const SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 const REFERRER: HeaderName = HeaderName::from_static("referrer-policy");
 
-fn answer_page(made: Arc<Made>, routes: Arc<Vec<Route>>) -> Response {
+fn answer_page(made: Arc<CachedDocuments>, routes: Arc<Vec<ApiRoute>>) -> Response {
     let (page, policy) = made.page.get_or_init(|| {
         let page = page::page(&document::document(&routes));
         (page.into(), page::policy())

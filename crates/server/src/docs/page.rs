@@ -53,25 +53,25 @@ pub(super) fn page(document: &Value) -> String {
 }
 
 /// One operation and where it is.
-struct Placed<'a> {
+struct LocatedOperation<'a> {
     method: &'a str,
     path: &'a str,
     operation: &'a Value,
 }
 
 /// Returns the operations by their tags, both in the document's order.
-fn by_tag(document: &Value) -> Vec<(&str, Vec<Placed<'_>>)> {
+fn by_tag(document: &Value) -> Vec<(&str, Vec<LocatedOperation<'_>>)> {
     let tags = document["tags"].as_array().into_iter().flatten().map(|items| text(&items["name"]));
     let all = || {
         members(&document["paths"]).flat_map(|(path, methods)| {
-            members(methods).map(move |(method, operation)| Placed { method, path, operation })
+            members(methods).map(move |(method, operation)| LocatedOperation { method, path, operation })
         })
     };
     tags.map(|tag| (tag, all().filter(|all| all.operation["tags"][0] == tag).collect())).collect()
 }
 
-fn described(page: &mut String, placed: &Placed<'_>) {
-    let Placed { method, path, operation } = placed;
+fn described(page: &mut String, placed: &LocatedOperation<'_>) {
+    let LocatedOperation { method, path, operation } = placed;
     let (id, summary) = (escape(text(&operation["operationId"])), escape(text(&operation["summary"])));
     *page += &format!("<section id=\"{id}\">\n<h3>{summary}</h3>\n");
     *page += &format!(

@@ -10,12 +10,12 @@ use crate::section::SchemaOf;
 const SHARED: &str = "/components/schemas";
 
 /// The schemas of request types and of response types: the two schemas of one type differ in their optional fields.
-pub(super) struct Schemas {
+pub(super) struct OpenApiSchemas {
     taken: SchemaGenerator,
     answered: SchemaGenerator,
 }
 
-impl Schemas {
+impl OpenApiSchemas {
     pub(super) fn new() -> Self {
         let settings = SchemaSettings::draft2020_12().with(|draft2020_12| {
             draft2020_12.definitions_path = SHARED.into();

@@ -5,14 +5,14 @@
 use singletree_harness::MessageId;
 use singletree_llm::ToolCall;
 
-use super::piece::{Piece, ToolAnswer};
+use super::piece::{ProjectionPiece, ToolAnswer};
 
 /// The calls of the latest messages with calls.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Vec<Call>);
+pub(crate) struct RecentToolCalls(Vec<ShownToolCall>);
 
 #[derive(Debug)]
-struct Call {
+struct ShownToolCall {
     message: MessageId,
     id: String,
     /// The result, as it was shown: success and content.
@@ -21,22 +21,27 @@ struct Call {
     over: bool,
 }
 
-impl Calls {
+impl RecentToolCalls {
     /// Adds the calls of a recorded message.
-    pub(crate) fn made(&mut self, message: &MessageId, calls: &[ToolCall]) -> Vec<Piece> {
+    pub(crate) fn made(&mut self, message: &MessageId, calls: &[ToolCall]) -> Vec<ProjectionPiece> {
         // Closed calls are not needed once another message makes calls.
         self.0.retain(|it| !it.over || calls.is_empty());
         let told = calls.iter().map(|call| {
             let ToolCall { id, name, arguments, .. } = call.clone();
-            self.0.push(Call { message: message.clone(), id: id.clone(), told: None, over: false });
-            Piece::Call { message: message.clone(), id, name, arguments: arguments.unwrap_or_default() }
+            self.0.push(ShownToolCall { message: message.clone(), id: id.clone(), told: None, over: false });
+            ProjectionPiece::Call {
+                message: message.clone(),
+                id,
+                name,
+                arguments: arguments.unwrap_or_default(),
+            }
         });
         told.collect()
     }
 
     /// Takes the result of a tool that has ended. A call that is not known yet is shown later, followed by its
     /// result.
-    pub(crate) fn finished(&mut self, id: &str, success: bool, content: &str) -> Option<Piece> {
+    pub(crate) fn finished(&mut self, id: &str, success: bool, content: &str) -> Option<ProjectionPiece> {
         let call = self.0.iter_mut().rev().find(|it| it.id == id && !it.over)?;
         let told = (success, content.to_owned());
         if call.told.as_ref() == Some(&told) {
@@ -44,7 +49,14 @@ impl Calls {
         }
         call.told = Some(told);
         let (id, content, of) = (id.to_owned(), content.to_owned(), Some(call.message.clone()));
-        Some(Piece::Answer(ToolAnswer { call: id, success, content, of, message: None, agent: None }))
+        Some(ProjectionPiece::Answer(ToolAnswer {
+            call: id,
+            success,
+            content,
+            of,
+            message: None,
+            agent: None,
+        }))
     }
 
     /// Takes the recorded result of a call. The call may be older than the stream.
@@ -53,7 +65,7 @@ impl Calls {
         message: &MessageId,
         (id, success, content): (&str, bool, &str),
         agent: Option<&str>,
-    ) -> Piece {
+    ) -> ProjectionPiece {
         let call = self.0.iter_mut().rev().find(|it| it.id == id && !it.over);
         let answer = ToolAnswer {
             call: id.to_owned(),
@@ -67,6 +79,6 @@ impl Calls {
             call.over = true;
             call.told.as_ref().is_some_and(|(ok, text)| *ok == success && text == content)
         });
-        if told { Piece::Recorded(answer) } else { Piece::Answer(answer) }
+        if told { ProjectionPiece::Recorded(answer) } else { ProjectionPiece::Answer(answer) }
     }
 }

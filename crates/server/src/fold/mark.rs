@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use singletree_harness::{MessageId, TurnId};
 
-use super::piece::Showing;
+use super::piece::DisplayedMessageId;
 
 /// The position of a stream inside one message in progress: the name under which the message is shown, the number of
 /// bytes shown, and a digest to compare them with the text of another stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Mark {
+pub(crate) struct MessageStreamPosition {
     turn: String,
     k: u64,
     attempt: u32,
@@ -18,17 +18,17 @@ pub(crate) struct Mark {
     digest: String,
 }
 
-impl Mark {
-    pub(crate) fn new(showing: &Showing, bytes: usize, text: &Sha256) -> Self {
+impl MessageStreamPosition {
+    pub(crate) fn new(showing: &DisplayedMessageId, bytes: usize, text: &Sha256) -> Self {
         let MessageId { turn, k } = &showing.message;
         let digest = digest(text.clone());
         Self { turn: turn.to_string(), k: *k, attempt: showing.attempt, bytes, digest }
     }
 
     /// Returns the name of the showing; `None` if the mark was tampered with.
-    pub(crate) fn showing(&self) -> Option<Showing> {
+    pub(crate) fn showing(&self) -> Option<DisplayedMessageId> {
         let turn: TurnId = self.turn.parse().ok()?;
-        Some(Showing { message: MessageId { turn, k: self.k }, attempt: self.attempt })
+        Some(DisplayedMessageId { message: MessageId { turn, k: self.k }, attempt: self.attempt })
     }
 
     pub(crate) fn bytes(&self) -> usize {

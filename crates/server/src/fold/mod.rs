@@ -1,15 +1,15 @@
 //! Converts chat events to pieces of messages, in an order that streaming protocols can show.
 //!
 //! A provisional [`ChatEvent`] may come early, late, twice or not at all, and shown text may become void. Most
-//! protocols can only append. [`Fold`] bridges the gap: it begins a message before it shows any of its text, shows
+//! protocols can only append. [`ChatProjection`] bridges the gap: it begins a message before it shows any of its text, shows
 //! each piece of text once, shows each call once and before its result, and ends each recorded message with exactly
 //! the recorded text. It is pure: events in, pieces out.
 //!
 //! # Void text
 //! A protocol that appends cannot take text back, so the fold retracts text only when it must. When a message is
 //! tried again, the fold compares the new text with the shown text. While they are equal it shows nothing; when the
-//! new text goes on, it shows the rest. Only if the new text differs, the shown text is void ([`Piece::Retract`]),
-//! and all of the new text is shown under another name ([`Showing`]): the same message, another attempt. A client
+//! new text goes on, it shows the rest. Only if the new text differs, the shown text is void ([`ProjectionPiece::Retract`]),
+//! and all of the new text is shown under another name ([`DisplayedMessageId`]): the same message, another attempt. A client
 //! that keeps texts by name and drops the void ones has the transcript; so does a client that just fetches the
 //! transcript again.
 
@@ -30,45 +30,46 @@ use singletree_durable::Timestamp;
 use singletree_harness::{ChatEvent, ChatEventKind, ChatTurnOutcome, MessageId, TurnId};
 use singletree_llm::{ChatMessage, Role};
 
-use calls::Calls;
-pub(crate) use mark::Mark;
-pub(crate) use piece::{Piece, Showing, ToolAnswer};
-pub(crate) use thoughts::Thoughts;
+use calls::RecentToolCalls;
+pub(crate) use mark::MessageStreamPosition;
+pub(crate) use piece::{DisplayedMessageId, ProjectionPiece, ToolAnswer};
+pub(crate) use thoughts::ThinkingProjection;
 pub(crate) use tool_answer::success;
-use way::Way;
+use way::MessageProjection;
 
 /// The state of one stream: of the events of a session, or of one turn.
 #[derive(Debug, Default)]
-pub(crate) struct Fold {
+pub(crate) struct ChatProjection {
     /// The turn whose messages are arriving.
     turn: Option<TurnId>,
     /// All messages of that turn before this position are recorded.
     recorded: u64,
     /// The messages in progress, by their position.
-    ways: Vec<Way>,
-    calls: Calls,
+    ways: Vec<MessageProjection>,
+    calls: RecentToolCalls,
     /// The time of the last recorded event.
     at: Option<Timestamp>,
     /// The turn that ended last.
     over: Option<TurnId>,
 }
 
-impl Fold {
+impl ChatProjection {
     /// Makes a fold that continues another stream of the same events, after its last recorded event.
-    pub(crate) fn resumed(marks: Vec<Mark>) -> Self {
-        let mut ways: Vec<Way> = marks.into_iter().filter_map(Way::resumed).collect();
+    pub(crate) fn resumed(marks: Vec<MessageStreamPosition>) -> Self {
+        let mut ways: Vec<MessageProjection> =
+            marks.into_iter().filter_map(MessageProjection::resumed).collect();
         ways.sort_by_key(|way| way.id().k);
         let turn = ways.first().map(|way| way.id().turn.clone());
         Self { turn, ways, ..Self::default() }
     }
 
     /// Returns the positions in the messages in progress.
-    pub(crate) fn marks(&self) -> Vec<Mark> {
-        self.ways.iter().filter_map(Way::mark).collect()
+    pub(crate) fn marks(&self) -> Vec<MessageStreamPosition> {
+        self.ways.iter().filter_map(MessageProjection::mark).collect()
     }
 
     /// Returns the pieces that an event adds.
-    pub(crate) fn event(&mut self, event: &ChatEvent) -> Vec<Piece> {
+    pub(crate) fn event(&mut self, event: &ChatEvent) -> Vec<ProjectionPiece> {
         let mut out = Vec::new();
         if event.id.is_some() {
             self.at = self.at.max(Some(event.at));
@@ -78,7 +79,7 @@ impl Fold {
         match &event.what {
             ChatEventKind::TurnAccepted { message } => {
                 let (turn, message) = (event.turn.clone(), message.clone());
-                out.push(Piece::TurnBegin { turn, message });
+                out.push(ProjectionPiece::TurnBegin { turn, message });
             }
             ChatEventKind::Delta { id, .. } => {
                 self.enter(&id.turn, &mut out);
@@ -91,7 +92,7 @@ impl Fold {
             // The call was shown with the message that makes it. Before that message is recorded, the message of a
             // call is unknown.
             ChatEventKind::ToolStarted { .. } => {}
-            // These events change no message; `Thoughts` shows thinking.
+            // These events change no message; `ThinkingProjection` shows thinking.
             ChatEventKind::TurnStarted
             | ChatEventKind::TurnRestarted
             | ChatEventKind::TurnRetrying { .. }
@@ -101,7 +102,7 @@ impl Fold {
             }
             ChatEventKind::SignalReceived { signal, how, wait, .. } => {
                 let (turn, signal) = (event.turn.clone(), signal.clone());
-                out.push(Piece::Signal { turn, signal, wait: *wait, how });
+                out.push(ProjectionPiece::Signal { turn, signal, wait: *wait, how });
             }
             ChatEventKind::SessionForked { .. } => {}
             ChatEventKind::TurnSuspended { outcome }
@@ -115,12 +116,12 @@ impl Fold {
                         // The turn that resumes answers the open calls.
                         ChatTurnOutcome::Suspended(_) => {}
                         ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => {
-                            self.calls = Calls::default()
+                            self.calls = RecentToolCalls::default()
                         }
                     }
                 }
                 self.over = Some(event.turn.clone());
-                out.push(Piece::TurnEnd { turn: event.turn.clone(), outcome: outcome.clone() });
+                out.push(ProjectionPiece::TurnEnd { turn: event.turn.clone(), outcome: outcome.clone() });
             }
         }
         out
@@ -140,7 +141,7 @@ impl Fold {
     }
 
     /// Switches to the turn whose messages are arriving.
-    fn enter(&mut self, turn: &TurnId, out: &mut Vec<Piece>) {
+    fn enter(&mut self, turn: &TurnId, out: &mut Vec<ProjectionPiece>) {
         if self.turn.as_ref() != Some(turn) {
             self.abandon(out);
             self.turn = Some(turn.clone());
@@ -149,11 +150,11 @@ impl Fold {
     }
 
     /// Retracts the shown text of messages that are not recorded and will not be.
-    fn abandon(&mut self, out: &mut Vec<Piece>) {
-        out.extend(self.ways.drain(..).filter_map(Way::abandon));
+    fn abandon(&mut self, out: &mut Vec<ProjectionPiece>) {
+        out.extend(self.ways.drain(..).filter_map(MessageProjection::abandon));
     }
 
-    fn delta(&mut self, what: &ChatEventKind, out: &mut Vec<Piece>) {
+    fn delta(&mut self, what: &ChatEventKind, out: &mut Vec<ProjectionPiece>) {
         let ChatEventKind::Delta { id, run, n, text, so_far, side, unrecorded } = what else { return };
         let follows = id.k <= self.next(id);
         let way = self.way(id);
@@ -175,11 +176,11 @@ impl Fold {
     }
 
     /// Returns the state of a message on its way.
-    fn way(&mut self, id: &MessageId) -> &mut Way {
+    fn way(&mut self, id: &MessageId) -> &mut MessageProjection {
         let at = match self.ways.binary_search_by(|ways| ways.id().k.cmp(&id.k)) {
             Ok(at) => at,
             Err(at) => {
-                self.ways.insert(at, Way::new(id.clone()));
+                self.ways.insert(at, MessageProjection::new(id.clone()));
                 at
             }
         };
@@ -189,13 +190,13 @@ impl Fold {
     fn record(
         &mut self,
         (id, message, side): (&MessageId, &std::sync::Arc<ChatMessage>, Option<&Value>),
-        out: &mut Vec<Piece>,
+        out: &mut Vec<ProjectionPiece>,
     ) {
         self.recorded = self.recorded.max(id.k + 1);
         match message.role {
             Role::User => {
                 let (id, message, side) = (id.clone(), message.clone(), side.cloned());
-                out.push(Piece::User { id, message, side });
+                out.push(ProjectionPiece::User { id, message, side });
             }
             Role::Tool => {
                 let call = message.tool_call_id.as_deref().unwrap_or_default();
@@ -210,7 +211,7 @@ impl Fold {
                 let showing = way.showing();
                 self.ways.retain(|way| way.id() != id);
                 out.extend(self.calls.made(id, &message.tool_calls));
-                out.push(Piece::End { showing, message: message.clone(), side: side.cloned() });
+                out.push(ProjectionPiece::End { showing, message: message.clone(), side: side.cloned() });
             }
         }
         // Shows the message that was held back until this record came.

@@ -10,14 +10,14 @@ use singletree_llm::ChatMessage;
 /// The name of one showing of a message. Void text keeps its name; the text that replaces it gets another one.
 /// Displayed as `MESSAGE` the first time, as `MESSAGE~2` the second.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Showing {
+pub(crate) struct DisplayedMessageId {
     /// The message.
     pub(crate) message: MessageId,
     /// The number of the showing, from 1.
     pub(crate) attempt: u32,
 }
 
-impl fmt::Display for Showing {
+impl fmt::Display for DisplayedMessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.attempt {
             1 => self.message.fmt(f),
@@ -46,19 +46,19 @@ pub(crate) struct ToolAnswer {
 /// One piece. The order of the pieces of one message is `Begin`, `Text`s, `Call`s, `End`; or `Begin`, `Text`s,
 /// `Retract`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Piece {
+pub(crate) enum ProjectionPiece {
     /// A turn was accepted; it may have to wait until others have ended. The message is the user's, none for a resume.
     TurnBegin { turn: TurnId, message: Option<Arc<ChatMessage>> },
     /// An assistant's message begins.
-    Begin { showing: Showing, agent: Option<String> },
+    Begin { showing: DisplayedMessageId, agent: Option<String> },
     /// More text of the message; never empty.
-    Text { showing: Showing, delta: String },
+    Text { showing: DisplayedMessageId, delta: String },
     /// A message makes a call. Arguments that are not an object are shown as an empty one.
     Call { message: MessageId, id: String, name: String, arguments: Map<String, Value> },
     /// An assistant's message is recorded: all of its text and calls were shown.
-    End { showing: Showing, message: Arc<ChatMessage>, side: Option<Value> },
+    End { showing: DisplayedMessageId, message: Arc<ChatMessage>, side: Option<Value> },
     /// The text shown under this name is void: it is shown again under the next name, or was never recorded.
-    Retract { showing: Showing },
+    Retract { showing: DisplayedMessageId },
     /// The result of a call, as soon as it is known.
     Answer(ToolAnswer),
     /// The result of a call is recorded; an equal `Answer` was shown before.

@@ -13,7 +13,7 @@ use super::*;
 
 /// One message of the transcript.
 #[derive(Debug, Clone)]
-struct Said {
+struct RandomMessage {
     text: String,
     calls: usize,
     agent: Option<&'static str>,
@@ -21,12 +21,12 @@ struct Said {
     before: Vec<(String, usize)>,
     /// The length of a piece, in characters.
     cut: usize,
-    noise: Noise,
+    noise: RandomPieceFault,
 }
 
 /// The fault in the pieces of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Noise {
+enum RandomPieceFault {
     Nothing,
     /// No piece is sent.
     Silent,
@@ -40,15 +40,16 @@ enum Noise {
     Unnamed,
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn said() -> impl Strategy<Value = RandomMessage> {
     let noise = prop_oneof![
-        3 => Just(Noise::Nothing), 1 => Just(Noise::Silent), 1 => Just(Noise::Hole), 1 => Just(Noise::Twice),
-        1 => Just(Noise::SoFar), 1 => Just(Noise::Unnamed),
+        3 => Just(RandomPieceFault::Nothing), 1 => Just(RandomPieceFault::Silent), 1 => Just(RandomPieceFault::Hole), 1 => Just(RandomPieceFault::Twice),
+        1 => Just(RandomPieceFault::SoFar), 1 => Just(RandomPieceFault::Unnamed),
     ];
     let before = proptest::collection::vec(("[ab]{1,6}", 1_usize..6), 0..3);
     let agent = prop_oneof![Just(None), Just(Some("x")), Just(Some("y"))];
-    ("[ab]{0,8}", 0_usize..3, agent, before, 1_usize..4, noise)
-        .prop_map(|(text, calls, agent, before, cut, noise)| Said { text, calls, agent, before, cut, noise })
+    ("[ab]{0,8}", 0_usize..3, agent, before, 1_usize..4, noise).prop_map(
+        |(text, calls, agent, before, cut, noise)| RandomMessage { text, calls, agent, before, cut, noise },
+    )
 }
 
 /// All events of one turn, up to its end, in any order in which a stream may deliver them.
@@ -56,7 +57,7 @@ pub(crate) fn a_turn() -> impl Strategy<Value = Vec<ChatEvent>> {
     let messages = proptest::collection::vec(said(), 0..5);
     let end = prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(2)];
     (messages, any::<bool>(), end).prop_map(|(messages, steps, end)| {
-        let mut telling = Telling::new(steps);
+        let mut telling = RandomTurnEvents::new(steps);
         telling.tell(true, ChatEventKind::TurnAccepted { message: Some(Arc::new(ChatMessage::user("m"))) });
         messages.iter().for_each(|message| telling.message(message));
         telling.record();
@@ -71,7 +72,7 @@ pub(crate) fn a_turn() -> impl Strategy<Value = Vec<ChatEvent>> {
 }
 
 /// Collects the events of one turn.
-struct Telling {
+struct RandomTurnEvents {
     events: Vec<ChatEvent>,
     at: u64,
     k: u64,
@@ -80,7 +81,7 @@ struct Telling {
     unrecorded: Vec<ChatEventKind>,
 }
 
-impl Telling {
+impl RandomTurnEvents {
     fn new(steps: bool) -> Self {
         Self { events: Vec::new(), at: 0, k: 1, steps, unrecorded: Vec::new() }
     }
@@ -107,8 +108,8 @@ impl Telling {
         MessageId { turn: turn("t"), k: self.k }
     }
 
-    fn pieces(&mut self, said: &Said) {
-        if said.noise == Noise::Silent {
+    fn pieces(&mut self, said: &RandomMessage) {
+        if said.noise == RandomPieceFault::Silent {
             return;
         }
         let unrecorded = self.unrecorded.len() as u64;
@@ -119,7 +120,7 @@ impl Telling {
             for (n, text) in (0..).zip(&chunks) {
                 let side = said
                     .agent
-                    .filter(|_| said.noise != Noise::Unnamed)
+                    .filter(|_| said.noise != RandomPieceFault::Unnamed)
                     .map(|agent| json!({ "agent": agent }));
                 let (id, so_far) = (self.id(), false);
                 let delta = ChatEventKind::Delta {
@@ -133,27 +134,31 @@ impl Telling {
                 };
                 let is_second = n == 1;
                 match said.noise {
-                    Noise::Hole if is_second => continue,
-                    Noise::Twice => self.tell(false, delta.clone()),
-                    Noise::SoFar if n == 0 => continue,
-                    Noise::SoFar if is_second => {
+                    RandomPieceFault::Hole if is_second => continue,
+                    RandomPieceFault::Twice => self.tell(false, delta.clone()),
+                    RandomPieceFault::SoFar if n == 0 => continue,
+                    RandomPieceFault::SoFar if is_second => {
                         let (id, text) = (self.id(), chunks[..2].concat());
                         let so_far =
                             ChatEventKind::Delta { id, run, n, text, so_far: true, side, unrecorded };
                         self.tell(false, so_far);
                         continue;
                     }
-                    Noise::Nothing | Noise::Silent | Noise::Hole | Noise::SoFar | Noise::Unnamed => {}
+                    RandomPieceFault::Nothing
+                    | RandomPieceFault::Silent
+                    | RandomPieceFault::Hole
+                    | RandomPieceFault::SoFar
+                    | RandomPieceFault::Unnamed => {}
                 }
                 // The first piece of a run marks a new beginning; a duplicate of it would be another one.
-                if n > 0 || said.noise != Noise::Twice {
+                if n > 0 || said.noise != RandomPieceFault::Twice {
                     self.tell(false, delta);
                 }
             }
         }
     }
 
-    fn message(&mut self, said: &Said) {
+    fn message(&mut self, said: &RandomMessage) {
         self.pieces(said);
         let call = |at: usize| ToolCall::new(format!("c{at}"), "look", serde_json::Map::new());
         let text = if said.text.is_empty() && said.calls == 0 { "-" } else { &said.text };
@@ -181,7 +186,7 @@ impl Telling {
 }
 
 /// Checks the order that protocols rely on, and returns the final text of each message.
-fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
+fn shown(pieces: &[ProjectionPiece]) -> HashMap<MessageId, String> {
     let mut open: HashMap<String, String> = HashMap::new();
     let mut texts = HashMap::new();
     let mut void = HashSet::new();
@@ -189,7 +194,7 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
     let mut last = 0;
     for piece in pieces {
         match piece {
-            Piece::Begin { showing, .. } => {
+            ProjectionPiece::Begin { showing, .. } => {
                 let name = showing.to_string();
                 assert!(
                     !void.contains(&name) && !texts.contains_key(&showing.message),
@@ -200,22 +205,22 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
                 assert!(showing.attempt > 1 || showing.message.k > last, "messages begin in their order");
                 last = last.max(showing.message.k);
             }
-            Piece::Text { showing, delta } => {
+            ProjectionPiece::Text { showing, delta } => {
                 assert!(!delta.is_empty());
                 open.get_mut(&showing.to_string()).expect("a message begins before its text").push_str(delta);
             }
-            Piece::Retract { showing } => {
+            ProjectionPiece::Retract { showing } => {
                 open.remove(&showing.to_string()).expect("only what was shown is void");
                 void.insert(showing.to_string());
             }
-            Piece::End { showing, .. } => {
+            ProjectionPiece::End { showing, .. } => {
                 let text = open.remove(&showing.to_string()).expect("only what was shown ends");
                 assert!(texts.insert(showing.message.clone(), text).is_none());
             }
-            Piece::Call { message, id, .. } => {
+            ProjectionPiece::Call { message, id, .. } => {
                 assert!(calls.insert((message.clone(), id.clone()), false).is_none(), "a call is told once");
             }
-            Piece::Answer(answer) | Piece::Recorded(answer) => {
+            ProjectionPiece::Answer(answer) | ProjectionPiece::Recorded(answer) => {
                 let called = calls.iter_mut().filter(|((_, id), over)| *id == answer.call && !**over).count();
                 assert!(called > 0, "a call is told before what it gave");
                 if answer.message.is_some() {
@@ -225,8 +230,10 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
                     *open.pop().expect("counted above").1 = true;
                 }
             }
-            Piece::TurnBegin { .. } | Piece::User { .. } | Piece::Signal { .. } => {}
-            Piece::TurnEnd { .. } => {
+            ProjectionPiece::TurnBegin { .. }
+            | ProjectionPiece::User { .. }
+            | ProjectionPiece::Signal { .. } => {}
+            ProjectionPiece::TurnEnd { .. } => {
                 assert!(open.is_empty(), "nothing is open when a turn has ended: {open:?}")
             }
         }
@@ -275,21 +282,21 @@ proptest! {
         lost in 0_usize..60,
         gone in 0_usize..20,
     ) {
-        let quiet = |it: &Said| Said { noise: Noise::Nothing, ..it.clone() };
-        let mut telling = Telling::new(true);
+        let quiet = |it: &RandomMessage| RandomMessage { noise: RandomPieceFault::Nothing, ..it.clone() };
+        let mut telling = RandomTurnEvents::new(true);
         messages.iter().for_each(|message| telling.message(&quiet(message)));
         telling.tell(true, completed(turn("t")));
         let events = telling.events;
         let lost = lost.min(events.len());
         let back = (lost + gone).min(events.len());
-        let mut fold = Fold::default();
-        let mut pieces: Vec<Piece> = events[..lost].iter().flat_map(|event| fold.event(event)).collect();
-        let mut fold = Fold::resumed(fold.marks());
+        let mut fold = ChatProjection::default();
+        let mut pieces: Vec<ProjectionPiece> = events[..lost].iter().flat_map(|event| fold.event(event)).collect();
+        let mut fold = ChatProjection::resumed(fold.marks());
         let missed = events[lost..back].iter().filter(|event| event.id.is_some()).cloned();
         let rest: Vec<ChatEvent> = missed.chain(so_far(&events[..back])).chain(events[back..].iter().cloned()).collect();
         // A result of a call may be shown twice around the gap, with equal content: ignores results.
-        pieces.extend(rest.iter().flat_map(|item| fold.event(item)).filter(|it| !matches!(it, Piece::Answer(_))));
-        pieces.retain(|piece| !matches!(piece, Piece::Answer(_) | Piece::Recorded(_)));
+        pieces.extend(rest.iter().flat_map(|item| fold.event(item)).filter(|it| !matches!(it, ProjectionPiece::Answer(_))));
+        pieces.retain(|piece| !matches!(piece, ProjectionPiece::Answer(_) | ProjectionPiece::Recorded(_)));
         let recorded: HashMap<MessageId, String> = events.iter().filter_map(|event| match &event.what {
             ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
                 Some((id.clone(), message.text().into_owned()))
@@ -306,7 +313,7 @@ proptest! {
         dropped in 0_usize..40,
         from in 0_usize..4,
     ) {
-        let mut telling = Telling::new(steps);
+        let mut telling = RandomTurnEvents::new(steps);
         messages.iter().for_each(|message| telling.message(message));
         telling.record();
         telling.tell(true, completed(turn("t")));
@@ -314,8 +321,8 @@ proptest! {
         let events: Vec<_> = telling.events.iter().enumerate()
             .filter(|(at, it)| it.id.is_some() || (*at != dropped && *at >= from))
             .map(|(_, it)| it.clone()).collect();
-        let mut fold = Fold::default();
-        let pieces: Vec<Piece> = events.iter().flat_map(|event| fold.event(event)).collect();
+        let mut fold = ChatProjection::default();
+        let pieces: Vec<ProjectionPiece> = events.iter().flat_map(|event| fold.event(event)).collect();
         let texts = shown(&pieces);
         let recorded: HashMap<MessageId, String> = events.iter().filter_map(|event| match &event.what {
             ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
@@ -325,11 +332,11 @@ proptest! {
         }).collect();
         prop_assert_eq!(texts, recorded);
         let owners: Vec<_> = pieces.iter().filter_map(|piece| match piece {
-            Piece::Begin { showing, agent } => Some((showing.to_string(), agent.clone())),
+            ProjectionPiece::Begin { showing, agent } => Some((showing.to_string(), agent.clone())),
             _ => None,
         }).collect();
         for piece in &pieces {
-            if let Piece::End { showing, side, .. } = piece {
+            if let ProjectionPiece::End { showing, side, .. } = piece {
                 let agent = owners.iter().find(|owner| owner.0 == showing.to_string()).and_then(|owner| owner.1.clone());
                 prop_assert_eq!(agent.as_deref(), agent_of(side.as_ref()));
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_durable::{InvocationId, SessionId, Timestamp};
 use singletree_harness::{
-    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, EventId,
-    MessageId, TurnId,
+    ChatEvent, ChatEventId, ChatEventKind, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn,
+    FailureBucket, MessageId, TurnId,
 };
 use singletree_llm::{ChatMessage, ToolCall};
 
@@ -21,7 +21,7 @@ fn message(k: u64) -> MessageId {
 }
 
 pub(super) fn event(at: u64, durable: bool, turn: TurnId, what: ChatEventKind) -> ChatEvent {
-    let id = durable.then(|| EventId { epoch: "e".into(), seq: at });
+    let id = durable.then(|| ChatEventId { epoch: "e".into(), seq: at });
     let session = SessionId::parse("s").unwrap();
     ChatEvent { id, session, turn, at: Timestamp::from_millis(i64::try_from(at).unwrap()), what }
 }
@@ -40,7 +40,7 @@ pub(super) fn completed(turn: TurnId) -> ChatEventKind {
 pub(super) fn errored(turn: TurnId, category: &str) -> ChatEventKind {
     let errored = ErroredTurn {
         turn: Some(turn),
-        error_bucket: Bucket::RetryableTransient,
+        error_bucket: FailureBucket::RetryableTransient,
         error_category: category.into(),
         reply: ChatMessage::system("not now"),
         diagnostic: String::new(),
@@ -104,32 +104,34 @@ fn read(line: &str) -> (bool, ChatEventKind) {
     }
 }
 
-fn show(piece: &Piece) -> String {
-    let named = |it: &Showing| it.to_string().trim_start_matches("t/").to_owned();
+fn show(piece: &ProjectionPiece) -> String {
+    let named = |it: &DisplayedMessageId| it.to_string().trim_start_matches("t/").to_owned();
     match piece {
-        Piece::TurnBegin { .. } => "turn".into(),
-        Piece::Begin { showing, agent: None } => format!("begin {}", named(showing)),
-        Piece::Begin { showing, agent: Some(agent) } => format!("begin {} @{agent}", named(showing)),
-        Piece::Text { showing, delta } => format!("{} {delta}", named(showing)),
-        Piece::Call { message, id, .. } => format!("call {} {id}", message.k),
-        Piece::End { showing, .. } => format!("end {}", named(showing)),
-        Piece::Retract { showing } => format!("void {}", named(showing)),
-        Piece::Answer(it) => format!("answer {} {}", it.call, it.content),
-        Piece::Recorded(it) => format!("recorded {}", it.call),
-        Piece::User { id, .. } => format!("user {}", id.k),
-        Piece::Signal { signal, .. } => format!("signal {signal}"),
-        Piece::TurnEnd { outcome, .. } => outcome.as_str().into(),
+        ProjectionPiece::TurnBegin { .. } => "turn".into(),
+        ProjectionPiece::Begin { showing, agent: None } => format!("begin {}", named(showing)),
+        ProjectionPiece::Begin { showing, agent: Some(agent) } => {
+            format!("begin {} @{agent}", named(showing))
+        }
+        ProjectionPiece::Text { showing, delta } => format!("{} {delta}", named(showing)),
+        ProjectionPiece::Call { message, id, .. } => format!("call {} {id}", message.k),
+        ProjectionPiece::End { showing, .. } => format!("end {}", named(showing)),
+        ProjectionPiece::Retract { showing } => format!("void {}", named(showing)),
+        ProjectionPiece::Answer(it) => format!("answer {} {}", it.call, it.content),
+        ProjectionPiece::Recorded(it) => format!("recorded {}", it.call),
+        ProjectionPiece::User { id, .. } => format!("user {}", id.k),
+        ProjectionPiece::Signal { signal, .. } => format!("signal {signal}"),
+        ProjectionPiece::TurnEnd { outcome, .. } => outcome.as_str().into(),
     }
 }
 
 /// Folds lines of events, and compares the pieces; at a line `--` another stream continues.
 fn check(events: &[&str], shown: &[&str]) {
-    let mut fold = Fold::default();
+    let mut fold = ChatProjection::default();
     let mut pieces = Vec::new();
     for (at, line) in (1..).zip(events) {
         if *line == "--" {
             let marks = serde_json::to_string(&fold.marks()).unwrap();
-            fold = Fold::resumed(serde_json::from_str(&marks).unwrap());
+            fold = ChatProjection::resumed(serde_json::from_str(&marks).unwrap());
             continue;
         }
         let (durable, what) = read(line);
@@ -255,7 +257,7 @@ fn a_call_is_told_once_and_before_what_it_gave() {
 // A listener may hear events that are older than the last record that it has read from the log.
 #[test]
 fn what_the_record_has_overtaken_is_not_told() {
-    let mut fold = Fold::default();
+    let mut fold = ChatProjection::default();
     let told = [
         (1, "+1 __ c"),
         (2, "+2 tool c 9"),
@@ -289,7 +291,7 @@ fn what_is_never_recorded_is_void_when_its_turn_ends() {
     check(&["begin", "1 1.0 He", "errored"], &["turn", "begin 1", "1 He", "void 1", "errored"]);
     check(&["+1 user hm", "2 1.0 He", "+2 Hey"], &["user 1", "begin 2", "2 He", "2 y", "end 2"]);
     // A turn whose message was taken ends during the turn that took it.
-    let mut fold = Fold::default();
+    let mut fold = ChatProjection::default();
     let mut seen = Vec::new();
     for (at, of, line) in
         [(1, "t", "1 1.0 He"), (2, "u", "completed"), (3, "t", "1 1.1 y"), (4, "t", "+1 Hey")]

@@ -5,7 +5,7 @@ use singletree_llm::{ChatMessage, ContentBlock, Role};
 
 /// A piece of the model's thinking about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Thought {
+pub(crate) struct ThinkingPiece {
     /// The message.
     pub(crate) message: MessageId,
     /// The number of the attempt, from 1: a new attempt at a message makes its earlier thinking void.
@@ -14,7 +14,7 @@ pub(crate) struct Thought {
     pub(crate) delta: String,
 }
 
-impl Thought {
+impl ThinkingPiece {
     /// Returns the id of the thinking: it differs from the ids of the message and of other attempts.
     pub(crate) fn id(&self) -> String {
         match self.attempt {
@@ -24,18 +24,18 @@ impl Thought {
     }
 }
 
-/// The state of a model's thinking. One for each stream, beside its [`Fold`](super::Fold); it gets each event before
+/// The state of a model's thinking. One for each stream, beside its [`ChatProjection`](super::ChatProjection); it gets each event before
 /// the fold.
 #[derive(Debug, Default)]
-pub(crate) struct Thoughts {
+pub(crate) struct ThinkingProjection {
     /// The messages without a record: the next one may begin before the record of an earlier one comes.
-    open: Vec<Thinking>,
+    open: Vec<MessageThinking>,
     /// The last recorded message: pieces of it, or of an earlier one, come too late.
     recorded: Option<MessageId>,
 }
 
 #[derive(Debug)]
-struct Thinking {
+struct MessageThinking {
     message: MessageId,
     attempt: u32,
     run: u32,
@@ -46,9 +46,9 @@ struct Thinking {
     shown: String,
 }
 
-impl Thoughts {
+impl ThinkingProjection {
     /// Returns the new thinking of an event.
-    pub(crate) fn event(&mut self, event: &ChatEvent) -> Option<Thought> {
+    pub(crate) fn event(&mut self, event: &ChatEvent) -> Option<ThinkingPiece> {
         match &event.what {
             ChatEventKind::ThinkingDelta { id, run, n, text, so_far } => {
                 if self.is_recorded(id) {
@@ -70,11 +70,11 @@ impl Thoughts {
         self.recorded.as_ref().is_some_and(|recorded| recorded.turn == id.turn && id.k <= recorded.k)
     }
 
-    fn of(&mut self, id: &MessageId) -> &mut Thinking {
+    fn of(&mut self, id: &MessageId) -> &mut MessageThinking {
         let at = match self.open.iter().position(|open| open.message == *id) {
             Some(at) => at,
             None => {
-                self.open.push(Thinking {
+                self.open.push(MessageThinking {
                     message: id.clone(),
                     attempt: 1,
                     run: 0,
@@ -88,7 +88,12 @@ impl Thoughts {
         &mut self.open[at]
     }
 
-    fn piece(&mut self, id: &MessageId, (run, n, so_far): (u32, u64, bool), text: &str) -> Option<Thought> {
+    fn piece(
+        &mut self,
+        id: &MessageId,
+        (run, n, so_far): (u32, u64, bool),
+        text: &str,
+    ) -> Option<ThinkingPiece> {
         let thinking = self.of(id);
         if run < thinking.run || (run == thinking.run && n < thinking.next && !thinking.holed) {
             return None;
@@ -113,15 +118,15 @@ impl Thoughts {
     }
 }
 
-impl Thinking {
-    fn show(&mut self, text: &str) -> Option<Thought> {
+impl MessageThinking {
+    fn show(&mut self, text: &str) -> Option<ThinkingPiece> {
         self.shown.push_str(text);
         let (message, attempt) = (self.message.clone(), self.attempt);
-        (!text.is_empty()).then(|| Thought { message, attempt, delta: text.to_owned() })
+        (!text.is_empty()).then(|| ThinkingPiece { message, attempt, delta: text.to_owned() })
     }
 
     /// Takes the whole text so far and shows its rest; if other text was shown, shows all of it as a new attempt.
-    fn show_all(&mut self, text: &str) -> Option<Thought> {
+    fn show_all(&mut self, text: &str) -> Option<ThinkingPiece> {
         match text.strip_prefix(self.shown.as_str()) {
             Some(rest) => self.show(rest),
             // A recorded message without thinking takes none back.
@@ -153,7 +158,7 @@ mod tests {
 
     use singletree_durable::{InvocationId, SessionId, Timestamp};
     use singletree_harness::TurnId;
-    use singletree_llm::Content;
+    use singletree_llm::MessageContent;
 
     fn id(k: u64) -> MessageId {
         MessageId { turn: TurnId::new(InvocationId::parse("i").unwrap(), 0), k }
@@ -174,12 +179,13 @@ mod tests {
 
     fn recorded_of(k: u64, text: &str) -> ChatEvent {
         let block = ContentBlock::Thinking { text: text.into(), signature: None };
-        let message = ChatMessage { content: Content::Blocks(vec![block]), ..ChatMessage::assistant("") };
+        let message =
+            ChatMessage { content: MessageContent::Blocks(vec![block]), ..ChatMessage::assistant("") };
         event(ChatEventKind::MessageAppended { id: id(k), message: Arc::new(message), side: None })
     }
 
     fn told(events: &[ChatEvent]) -> Vec<(u32, String)> {
-        let mut thoughts = Thoughts::default();
+        let mut thoughts = ThinkingProjection::default();
         let told = events.iter().filter_map(|event| thoughts.event(event));
         told.map(|thought| (thought.attempt, thought.delta)).collect()
     }

@@ -3,20 +3,20 @@
 use sha2::{Digest, Sha256};
 use singletree_harness::MessageId;
 
-use super::mark::Mark;
-use super::piece::{Piece, Showing};
+use super::mark::MessageStreamPosition;
+use super::piece::{DisplayedMessageId, ProjectionPiece};
 
 /// A message in progress.
 #[derive(Debug)]
-pub(crate) struct Way {
-    showing: Showing,
+pub(crate) struct MessageProjection {
+    showing: DisplayedMessageId,
     agent: Option<String>,
     begun: bool,
     /// The text that was shown under the present name, and its digest.
     shown: String,
     digest: Sha256,
     /// The position of an earlier stream in this message, until the present text was compared with it.
-    before: Option<Mark>,
+    before: Option<MessageStreamPosition>,
     /// The text of the present run while `before` is set.
     heard: String,
     /// The number of bytes of `shown` that the present run has produced, too.
@@ -30,10 +30,10 @@ pub(crate) struct Way {
     held: Option<String>,
 }
 
-impl Way {
+impl MessageProjection {
     pub(crate) fn new(message: MessageId) -> Self {
         Self {
-            showing: Showing { message, attempt: 1 },
+            showing: DisplayedMessageId { message, attempt: 1 },
             agent: None,
             begun: false,
             shown: String::new(),
@@ -49,17 +49,19 @@ impl Way {
     }
 
     /// Continues a message at the position of an earlier stream.
-    pub(crate) fn resumed(mark: Mark) -> Option<Self> {
+    pub(crate) fn resumed(mark: MessageStreamPosition) -> Option<Self> {
         let showing = mark.showing()?;
         let fresh = Self::new(showing.message.clone());
         Some(Self { showing, begun: true, before: Some(mark), ..fresh })
     }
 
     /// Returns the position, for a stream that continues this one; `None` as long as nothing was shown.
-    pub(crate) fn mark(&self) -> Option<Mark> {
+    pub(crate) fn mark(&self) -> Option<MessageStreamPosition> {
         match &self.before {
             Some(before) => Some(before.clone()),
-            None => self.begun.then(|| Mark::new(&self.showing, self.shown.len(), &self.digest)),
+            None => {
+                self.begun.then(|| MessageStreamPosition::new(&self.showing, self.shown.len(), &self.digest))
+            }
         }
     }
 
@@ -67,7 +69,7 @@ impl Way {
         &self.showing.message
     }
 
-    pub(crate) fn showing(&self) -> Showing {
+    pub(crate) fn showing(&self) -> DisplayedMessageId {
         self.showing.clone()
     }
 
@@ -85,7 +87,13 @@ impl Way {
     }
 
     /// Takes the next piece of a run; `follows` says that no earlier message is still to come.
-    pub(crate) fn delta(&mut self, (run, n): (u32, u64), text: &str, follows: bool, out: &mut Vec<Piece>) {
+    pub(crate) fn delta(
+        &mut self,
+        (run, n): (u32, u64),
+        text: &str,
+        follows: bool,
+        out: &mut Vec<ProjectionPiece>,
+    ) {
         if run < self.run || (run == self.run && n > 0 && n < self.next) {
             return;
         }
@@ -108,7 +116,13 @@ impl Way {
     }
 
     /// Takes the whole text so far of a run; `follows` as in `delta`.
-    pub(crate) fn so_far(&mut self, (run, n): (u32, u64), text: &str, follows: bool, out: &mut Vec<Piece>) {
+    pub(crate) fn so_far(
+        &mut self,
+        (run, n): (u32, u64),
+        text: &str,
+        follows: bool,
+        out: &mut Vec<ProjectionPiece>,
+    ) {
         if run < self.run || (run == self.run && n < self.next && !self.holed) {
             return;
         }
@@ -121,14 +135,14 @@ impl Way {
     }
 
     /// Shows the text that was held back.
-    pub(crate) fn release(&mut self, out: &mut Vec<Piece>) {
+    pub(crate) fn release(&mut self, out: &mut Vec<ProjectionPiece>) {
         if let Some(text) = self.held.take() {
             self.say(&text, out);
         }
     }
 
     /// Takes the recorded text and the agent of the message.
-    pub(crate) fn record(&mut self, text: &str, agent: Option<&str>, out: &mut Vec<Piece>) {
+    pub(crate) fn record(&mut self, text: &str, agent: Option<&str>, out: &mut Vec<ProjectionPiece>) {
         self.held = None;
         self.again();
         self.spoken_by(agent);
@@ -148,14 +162,14 @@ impl Way {
     }
 
     /// Ends a message that is never recorded.
-    pub(crate) fn abandon(self) -> Option<Piece> {
-        self.begun.then_some(Piece::Retract { showing: self.showing })
+    pub(crate) fn abandon(self) -> Option<ProjectionPiece> {
+        self.begun.then_some(ProjectionPiece::Retract { showing: self.showing })
     }
 
-    fn begin(&mut self, out: &mut Vec<Piece>) {
+    fn begin(&mut self, out: &mut Vec<ProjectionPiece>) {
         if !self.begun {
             self.begun = true;
-            out.push(Piece::Begin { showing: self.showing(), agent: self.agent.clone() });
+            out.push(ProjectionPiece::Begin { showing: self.showing(), agent: self.agent.clone() });
         }
     }
 
@@ -166,7 +180,7 @@ impl Way {
     }
 
     /// Shows the new part of the next text of the present run.
-    fn say(&mut self, text: &str, out: &mut Vec<Piece>) {
+    fn say(&mut self, text: &str, out: &mut Vec<ProjectionPiece>) {
         let Some(before) = &self.before else { return self.say_more(text, out) };
         self.heard.push_str(text);
         if self.heard.len() < before.bytes() {
@@ -189,14 +203,14 @@ impl Way {
         self.shown.push_str(text);
     }
 
-    fn say_more(&mut self, text: &str, out: &mut Vec<Piece>) {
+    fn say_more(&mut self, text: &str, out: &mut Vec<ProjectionPiece>) {
         let known = &self.shown[self.said..];
         if let Some(new) = text.strip_prefix(known) {
             self.said = self.shown.len() + new.len();
             if !new.is_empty() {
                 self.begin(out);
                 self.remember(new);
-                out.push(Piece::Text { showing: self.showing(), delta: new.to_owned() });
+                out.push(ProjectionPiece::Text { showing: self.showing(), delta: new.to_owned() });
             }
         } else if known.starts_with(text) {
             self.said += text.len();
@@ -207,8 +221,8 @@ impl Way {
     }
 
     /// Retracts the shown text, and shows this text instead.
-    fn show_instead(&mut self, text: String, out: &mut Vec<Piece>) {
-        out.push(Piece::Retract { showing: self.showing() });
+    fn show_instead(&mut self, text: String, out: &mut Vec<ProjectionPiece>) {
+        out.push(ProjectionPiece::Retract { showing: self.showing() });
         self.showing.attempt = self.showing.attempt.saturating_add(1);
         (self.begun, self.before) = (false, None);
         self.begin(out);
@@ -217,7 +231,7 @@ impl Way {
         self.digest.reset();
         self.remember(&text);
         if !text.is_empty() {
-            out.push(Piece::Text { showing: self.showing(), delta: text });
+            out.push(ProjectionPiece::Text { showing: self.showing(), delta: text });
         }
     }
 }

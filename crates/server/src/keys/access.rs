@@ -14,11 +14,11 @@ use subtle::ConstantTimeEq;
 use super::key_text::{self, BEGIN, OPERATOR, digest};
 use super::keyring::Keyring;
 use super::page_session::PageSessions;
-use super::token::{TokenPolicy, Tokens};
+use super::token::{TokenPolicy, TokenVerifier};
 use crate::Result;
 use crate::caller::{Caller, Scope};
 use crate::entropy::Entropy;
-use crate::problem::{Kind, Problem};
+use crate::problem::{RequestProblem, RequestProblemKind};
 
 /// The header in which a program names the user on whose behalf it asks.
 const SUBJECT: HeaderName = HeaderName::from_static("x-subject");
@@ -37,18 +37,18 @@ pub struct AccessPolicy {
 }
 
 /// Tells who a request comes from.
-pub(crate) struct Access {
+pub(crate) struct RequestAuthenticator {
     required: bool,
     origins: Vec<String>,
     keyring: Arc<Keyring>,
     page_sessions: PageSessions,
-    tokens: Option<Tokens>,
+    tokens: Option<TokenVerifier>,
     /// The key of whoever runs the server, drawn at its start.
     operator: Secret,
     operator_digest: [u8; 32],
 }
 
-impl Access {
+impl RequestAuthenticator {
     /// # Errors
     /// `server_key_set_invalid`.
     pub(crate) fn open(
@@ -58,7 +58,7 @@ impl Access {
         entropy: &dyn Entropy,
     ) -> Result<Self> {
         let AccessPolicy { required, origins, tokens } = policy;
-        let tokens = tokens.map(|it| Tokens::open(it, clock)).transpose()?;
+        let tokens = tokens.map(|it| TokenVerifier::open(it, clock)).transpose()?;
         let drawn = key_text::draw_secret(entropy, OPERATOR);
         let (operator, operator_digest) = (drawn.text, drawn.digest);
         Ok(Self { required, origins, keyring, page_sessions, tokens, operator, operator_digest })
@@ -85,7 +85,7 @@ impl Access {
     }
 
     /// Returns who a request comes from.
-    pub(crate) async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
+    pub(crate) async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, RequestProblem> {
         let shown = shown(headers)?;
         if shown.is_none()
             && self.required
@@ -97,18 +97,18 @@ impl Access {
             Some(text) if text.starts_with(BEGIN) => said_subject(self.keyed(text).await?, headers),
             Some(text) if text.split('.').count() == 3 && self.tokens.is_some() => match &self.tokens {
                 Some(tokens) => tokens.caller(text),
-                None => Err(Problem::unauthorized()),
+                None => Err(RequestProblem::unauthorized()),
             },
             // Clients that cannot do without a key send any to a server that asks for none.
             Some(_) | None if !self.required => said_subject(self.neighbour(uri, headers)?, headers),
-            Some(_) | None => Err(Problem::unauthorized()),
+            Some(_) | None => Err(RequestProblem::unauthorized()),
         }
     }
 
-    async fn keyed(&self, text: &str) -> Result<Caller, Problem> {
+    async fn keyed(&self, text: &str) -> Result<Caller, RequestProblem> {
         if key_text::id_of(text) == Some(OPERATOR) {
             let same = bool::from(digest(text).ct_eq(&self.operator_digest));
-            return if same { Ok(Caller::operator()) } else { Err(Problem::unauthorized()) };
+            return if same { Ok(Caller::operator()) } else { Err(RequestProblem::unauthorized()) };
         }
         self.keyring.caller(text).await
     }
@@ -116,7 +116,7 @@ impl Access {
     /// Returns the caller of a server that needs no key. Refuses a request that a web page of another origin makes
     /// through a user's browser: such a request carries that page's origin, or a host name of its own that resolves to
     /// this machine.
-    fn neighbour(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
+    fn neighbour(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, RequestProblem> {
         let header = |name: HeaderName| headers.get(name).and_then(|header| header.to_str().ok());
         let host = header(HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
         let elsewhere = host.is_some_and(|host| !is_this_machine(host));
@@ -126,31 +126,35 @@ impl Access {
         });
         if elsewhere || origin {
             let hint = "name the page in `[server] origins`, or ask for keys: `[auth] required = true`";
-            return Err(Problem::of_kind(Kind::OriginForbidden, Kind::OriginForbidden.message()).hint(hint));
+            return Err(RequestProblem::of_kind(
+                RequestProblemKind::OriginForbidden,
+                RequestProblemKind::OriginForbidden.message(),
+            )
+            .hint(hint));
         }
         Ok(Caller::local())
     }
 }
 
 /// Replaces the subject of a caller by the one in `X-Subject`. The header counts only for callers that may write.
-fn said_subject(caller: Caller, headers: &HeaderMap) -> Result<Caller, Problem> {
+fn said_subject(caller: Caller, headers: &HeaderMap) -> Result<Caller, RequestProblem> {
     let Some(said) = headers.get(SUBJECT).filter(|_| caller.scopes.contains(&Scope::Write)) else {
         return Ok(caller);
     };
     let subject = said.to_str().ok().and_then(|text| SubjectId::parse(text.trim()).ok());
-    let wrong = || Problem::invalid("X-Subject is a text of 1 to 512 visible ASCII characters");
+    let wrong = || RequestProblem::invalid("X-Subject is a text of 1 to 512 visible ASCII characters");
     Ok(Caller { subject: Some(subject.ok_or_else(wrong)?), ..caller })
 }
 
 /// Returns the text after `Bearer`. Several `Authorization` headers are refused, because it is ambiguous which one
 /// counts.
-fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+fn shown(headers: &HeaderMap) -> Result<Option<&str>, RequestProblem> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(first), None) = (all.next(), all.next()) else {
         let none = headers.get(AUTHORIZATION).is_none();
-        return if none { Ok(None) } else { Err(Problem::unauthorized()) };
+        return if none { Ok(None) } else { Err(RequestProblem::unauthorized()) };
     };
-    let text = first.to_str().map_err(|_| Problem::unauthorized())?;
+    let text = first.to_str().map_err(|_| RequestProblem::unauthorized())?;
     let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
     Ok(Some(rest.trim()).filter(|it| scheme.eq_ignore_ascii_case("bearer") && !it.is_empty()))
 }
@@ -165,9 +169,9 @@ fn is_this_machine(host: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
 }
 
-impl fmt::Debug for Access {
+impl fmt::Debug for RequestAuthenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").field("required", &self.required).finish_non_exhaustive()
+        f.debug_struct("RequestAuthenticator").field("required", &self.required).finish_non_exhaustive()
     }
 }
 

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, TenantId, Timestamp};
-use singletree_engine::{Clock, Ids};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, StoredDocument, TenantId, Timestamp,
+};
+use singletree_engine::{Clock, IdGenerator};
 use singletree_protocol::native::{AuditEntry, AuditList};
 
 use crate::native::time;
@@ -16,12 +18,12 @@ use crate::{Error, Result};
 
 /// Something that is being done.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Deed(singletree_harness::Deed);
+pub(crate) struct KeyAuditEntry(singletree_harness::AuditRecord);
 
-impl Deed {
+impl KeyAuditEntry {
     /// Makes an entry of an actor, an action and its subject.
     pub(crate) fn new(who: &str, action: &str, subject: &str) -> Self {
-        Self(singletree_harness::Deed::new(Timestamp::from_millis(0), Some(who), action, subject))
+        Self(singletree_harness::AuditRecord::new(Timestamp::from_millis(0), Some(who), action, subject))
     }
 
     /// Adds a detail. It must hold no content of a conversation and no secret.
@@ -32,29 +34,33 @@ impl Deed {
 
 /// Keeps deeds, each tenant's for itself, for as long as it is told to.
 #[derive(Debug)]
-pub(crate) struct Audit {
-    documents: Arc<dyn Documents>,
+pub(crate) struct TenantAuditLog {
+    documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn IdGenerator>,
     kept: Duration,
 }
 
-impl Audit {
+impl TenantAuditLog {
     pub(crate) fn new(
-        documents: Arc<dyn Documents>,
+        documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
+        ids: Arc<dyn IdGenerator>,
         kept: Duration,
     ) -> Self {
         Self { documents, clock, ids, kept }
     }
 
     /// Returns the change that records an entry. Commit it together with the action that it records.
-    pub(crate) fn entry(&self, tenant: &TenantId, deed: Deed) -> Change {
-        let deed = singletree_harness::Deed { at: self.clock.now(), ..deed.0 };
-        Change::Write {
-            key: DocumentKey::new(tenant.clone(), singletree_harness::Deed::KIND, deed.id(&self.ids.uuid())),
-            expect: Expect::Absent,
+    pub(crate) fn entry(&self, tenant: &TenantId, deed: KeyAuditEntry) -> DocumentChange {
+        let deed = singletree_harness::AuditRecord { at: self.clock.now(), ..deed.0 };
+        DocumentChange::Write {
+            key: DocumentKey::new(
+                tenant.clone(),
+                singletree_harness::AuditRecord::KIND,
+                deed.id(&self.ids.uuid()),
+            ),
+            expect: DocumentPrecondition::Absent,
             session: None,
             body: deed.body(),
             expires_at: Some(deed.at.after(self.kept)),
@@ -66,7 +72,7 @@ impl Audit {
     /// # Errors
     /// `store_unavailable` and its kin.
     pub(super) async fn list(&self, tenant: &TenantId, from: Option<&str>, limit: u64) -> Result<AuditList> {
-        let kind = singletree_harness::Deed::KIND;
+        let kind = singletree_harness::AuditRecord::KIND;
         let found = self.documents.documents(tenant, kind, from, limit + 1).await?;
         let (found, next) = page(found, limit);
         Ok(AuditList { items: found.iter().map(shown).collect::<Result<_>>()?, next })
@@ -75,7 +81,7 @@ impl Audit {
 
 /// Cuts the result of a query for `limit + 1` documents to one page; returns the id at which the page ends if there are
 /// more.
-pub(super) fn page(mut found: Vec<Document>, limit: u64) -> (Vec<Document>, Option<String>) {
+pub(super) fn page(mut found: Vec<StoredDocument>, limit: u64) -> (Vec<StoredDocument>, Option<String>) {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);
@@ -83,13 +89,13 @@ pub(super) fn page(mut found: Vec<Document>, limit: u64) -> (Vec<Document>, Opti
     (found, next)
 }
 
-fn shown(document: &Document) -> Result<AuditEntry> {
-    let deed = singletree_harness::Deed::read(document).map_err(|error| {
+fn shown(document: &StoredDocument) -> Result<AuditEntry> {
+    let deed = singletree_harness::AuditRecord::read(document).map_err(|error| {
         Error::Store(singletree_durable::Error::Corrupt {
             what: format!("audit entry {}", document.key.id),
             source: Some(error.into()),
         })
     })?;
-    let singletree_harness::Deed { at, who, action, subject, details } = deed;
+    let singletree_harness::AuditRecord { at, who, action, subject, details } = deed;
     Ok(AuditEntry { id: document.key.id.clone(), at: time(at), who, action, subject, details })
 }

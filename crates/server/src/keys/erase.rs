@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use singletree_agent::ToolDocuments;
-use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, TenantId};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, StoredDocument, TenantId,
+};
 
 use super::{keyring, page_session};
 use crate::Result;
@@ -28,7 +30,7 @@ const KINDS: [&str; 7] =
 ///
 /// # Cancellation
 /// Dropping the future leaves a part of the documents; another call removes the rest.
-pub async fn erase_tenant(documents: &dyn Documents, tenant: &TenantId) -> Result<()> {
+pub async fn erase_tenant(documents: &dyn DocumentStore, tenant: &TenantId) -> Result<()> {
     remove_sign_ins(documents, tenant).await?;
     for kind in KINDS.into_iter().chain(ToolDocuments::KINDS) {
         let mut past: Option<String> = None;
@@ -51,7 +53,7 @@ pub async fn erase_tenant(documents: &dyn Documents, tenant: &TenantId) -> Resul
 }
 
 /// Removes the sign-ins with a key of the tenant.
-async fn remove_sign_ins(documents: &dyn Documents, tenant: &TenantId) -> Result<()> {
+async fn remove_sign_ins(documents: &dyn DocumentStore, tenant: &TenantId) -> Result<()> {
     let mut past: Option<String> = None;
     loop {
         let page = documents.documents(&house(), page_session::KIND, past.as_deref(), PAGE).await?;
@@ -78,7 +80,7 @@ async fn remove_sign_ins(documents: &dyn Documents, tenant: &TenantId) -> Result
 ///
 /// # Cancellation
 /// Dropping the future leaves nothing behind.
-pub async fn tenants_with_keys(documents: &dyn Documents) -> Result<Vec<TenantId>> {
+pub async fn tenants_with_keys(documents: &dyn DocumentStore) -> Result<Vec<TenantId>> {
     let mut tenants = BTreeSet::new();
     let mut past: Option<String> = None;
     loop {
@@ -93,11 +95,11 @@ pub async fn tenants_with_keys(documents: &dyn Documents) -> Result<Vec<TenantId
     }
 }
 
-fn key_of(document: &Document) -> Option<String> {
+fn key_of(document: &StoredDocument) -> Option<String> {
     let body: Value = document.body.decode().ok()?;
     body.get("key")?.as_str().map(str::to_owned)
 }
 
-fn remove(key: DocumentKey) -> Change {
-    Change::Remove { key, expect: Expect::Any }
+fn remove(key: DocumentKey) -> DocumentChange {
+    DocumentChange::Remove { key, expect: DocumentPrecondition::Any }
 }

@@ -19,7 +19,7 @@ const SECRET_BYTES: usize = 32;
 pub(super) const OPERATOR: &str = "operator";
 
 /// A key that was just drawn.
-pub(super) struct Drawn {
+pub(super) struct GeneratedKey {
     pub(super) id: String,
     /// Its text, to be shown once.
     pub(super) text: Secret,
@@ -28,7 +28,7 @@ pub(super) struct Drawn {
 }
 
 /// Draws a key.
-pub(super) fn draw(entropy: &dyn Entropy) -> Drawn {
+pub(super) fn draw(entropy: &dyn Entropy) -> GeneratedKey {
     let mut id = [0; ID_BYTES];
     entropy.fill(&mut id);
     let id = id.iter().fold(String::new(), |mut text, byte| {
@@ -39,12 +39,12 @@ pub(super) fn draw(entropy: &dyn Entropy) -> Drawn {
 }
 
 /// Draws a secret for a key that has an id.
-pub(super) fn draw_secret(entropy: &dyn Entropy, id: &str) -> Drawn {
+pub(super) fn draw_secret(entropy: &dyn Entropy, id: &str) -> GeneratedKey {
     let mut secret = [0; SECRET_BYTES];
     entropy.fill(&mut secret);
     let text = format!("{BEGIN}{id}_{}", base32(&secret));
     let digest = digest(&text);
-    Drawn { id: id.to_owned(), text: Secret::new(text), digest }
+    GeneratedKey { id: id.to_owned(), text: Secret::new(text), digest }
 }
 
 /// Draws the token of a cookie: a secret without an id.

@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{
-    Change, Document, DocumentKey, Documents, Expect, Json, SubjectId, TenantId, Timestamp,
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, JsonDocument, StoredDocument,
+    SubjectId, TenantId, Timestamp,
 };
-use singletree_engine::{Clock, Ids};
+use singletree_engine::{Clock, IdGenerator};
 use singletree_http::Secret;
 use singletree_protocol::native::{ApiKey, KeyList, KeyScope, KeyState};
 use tokio::sync::watch;
 
-use super::audit::{Audit, Deed, page};
-use super::key_text::{Drawn, digest, draw, draw_secret, id_of};
-use super::record::Record;
+use super::audit::{KeyAuditEntry, TenantAuditLog, page};
+use super::key_text::{GeneratedKey, digest, draw, draw_secret, id_of};
+use super::record::StoredKeyRecord;
 use super::revocation::RevocationLog;
 use crate::caller::{Caller, house};
 use crate::entropy::Entropy;
-use crate::problem::{Kind, Problem};
+use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::{Error, Result};
 
 /// The kind of a key's record, which is its tenant's.
@@ -49,22 +50,22 @@ pub struct NewKey {
 }
 
 /// Returns the caller that a key stands for.
-fn holder_of(tenant: TenantId, id: &str, record: &Record, valid_until: Option<Timestamp>) -> Caller {
+fn holder_of(tenant: TenantId, id: &str, record: &StoredKeyRecord, valid_until: Option<Timestamp>) -> Caller {
     let subject = SubjectId::parse(id).ok();
     Caller { tenant, name: id.to_owned(), scopes: record.scopes(), valid_until, subject }
 }
 
 /// Whose a key is.
 #[derive(Debug, Serialize, Deserialize)]
-struct Owner {
+struct KeyOwner {
     tenant: TenantId,
 }
 
 /// A key as it is known from its document.
 #[derive(Debug, Clone)]
-struct Known {
+struct CachedKeyRecord {
     tenant: TenantId,
-    record: Arc<Record>,
+    record: Arc<StoredKeyRecord>,
     version: u64,
 }
 
@@ -72,12 +73,12 @@ struct Known {
 ///
 /// Only one keyring may change the keys of a store at a time: a keyring does not read again the records in its cache.
 pub struct Keyring {
-    documents: Arc<dyn Documents>,
+    documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    audit: Arc<Audit>,
+    audit: Arc<TenantAuditLog>,
     /// Those that were asked for. Only keys that exist are known, so that nobody fills it by guessing.
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, CachedKeyRecord>>,
     /// Held while a key is changed.
     changing: tokio::sync::Mutex<()>,
     /// The record of revocations outside of the database.
@@ -90,21 +91,21 @@ impl Keyring {
     /// Opens the keys of a store that no server has open.
     #[must_use]
     pub fn open(
-        documents: Arc<dyn Documents>,
+        documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
+        ids: Arc<dyn IdGenerator>,
         entropy: Arc<dyn Entropy>,
         audit_kept: Duration,
     ) -> Self {
-        let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids, audit_kept));
+        let audit = Arc::new(TenantAuditLog::new(documents.clone(), clock.clone(), ids, audit_kept));
         Self::over(documents, clock, entropy, audit)
     }
 
     pub(crate) fn over(
-        documents: Arc<dyn Documents>,
+        documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        audit: Arc<Audit>,
+        audit: Arc<TenantAuditLog>,
     ) -> Self {
         let (known, changing) = (Mutex::default(), tokio::sync::Mutex::default());
         let changes = watch::Sender::new(0);
@@ -135,7 +136,7 @@ impl Keyring {
         tenant: &TenantId,
         new: NewKey,
         by: &str,
-        beside: impl FnOnce(&str) -> Vec<Change>,
+        beside: impl FnOnce(&str) -> Vec<DocumentChange>,
     ) -> Result<(ApiKey, Secret)> {
         check(&new)?;
         let changing = self.changing.lock().await;
@@ -143,14 +144,15 @@ impl Keyring {
         if present.len() as u64 >= KEYS_MAX {
             return Err(Error::KeysFull { max: KEYS_MAX });
         }
-        let Drawn { id, text, digest } = draw(self.entropy.as_ref());
+        let GeneratedKey { id, text, digest } = draw(self.entropy.as_ref());
         let now = self.clock.now();
-        let mut record = Record::new(new.name, new.scopes, &digest, now);
+        let mut record = StoredKeyRecord::new(new.name, new.scopes, &digest, now);
         record.expires_at = new.expires_in.map(|expires_in| now.after(expires_in));
         let scopes: Vec<&str> = record.scopes().iter().map(|scope| scope.as_str()).collect();
-        let deed =
-            Deed::new(by, "key.created", &id).with("name", record.name.as_str()).with("scopes", scopes);
-        let mut changes = write(tenant, &id, &record, Expect::Absent);
+        let deed = KeyAuditEntry::new(by, "key.created", &id)
+            .with("name", record.name.as_str())
+            .with("scopes", scopes);
+        let mut changes = write(tenant, &id, &record, DocumentPrecondition::Absent);
         changes.push(self.audit.entry(tenant, deed));
         changes.extend(beside(&id));
         self.documents.change(changes).await?;
@@ -169,7 +171,7 @@ impl Keyring {
         let found = self.documents.documents(tenant, KIND, past, limit + 1).await?;
         let (found, next) = page(found, limit);
         let now = self.clock.now();
-        let shown = |it: &Document| Ok(decode::<Record>(it)?.shown(tenant, &it.key.id, now));
+        let shown = |it: &StoredDocument| Ok(decode::<StoredKeyRecord>(it)?.shown(tenant, &it.key.id, now));
         Ok(KeyList { items: found.iter().map(shown).collect::<Result<_>>()?, next })
     }
 
@@ -198,11 +200,11 @@ impl Keyring {
         tenant: &TenantId,
         (id, grace): (&str, Duration),
         by: &str,
-        mut beside: Vec<Change>,
+        mut beside: Vec<DocumentChange>,
     ) -> Result<(ApiKey, Secret)> {
-        let Drawn { text, digest, .. } = draw_secret(self.entropy.as_ref(), id);
+        let GeneratedKey { text, digest, .. } = draw_secret(self.entropy.as_ref(), id);
         let until = self.clock.now().after(grace);
-        let deed = Deed::new(by, "key.rotated", id).with("grace_seconds", grace.as_secs());
+        let deed = KeyAuditEntry::new(by, "key.rotated", id).with("grace_seconds", grace.as_secs());
         beside.push(self.audit.entry(tenant, deed));
         let changed = self.change(tenant, id, |it| it.rotate(&digest, until), beside).await?;
         self.tell_change();
@@ -224,8 +226,8 @@ impl Keyring {
             known.ok_or_else(|| Error::KeyUnknown { id: id.to_owned() })?;
             log.record(tenant, id, now).await?;
         }
-        let deed = self.audit.entry(tenant, Deed::new(by, "key.revoked", id));
-        let revoke = |it: &mut Record| it.revoked_at = Some(it.revoked_at.unwrap_or(now));
+        let deed = self.audit.entry(tenant, KeyAuditEntry::new(by, "key.revoked", id));
+        let revoke = |it: &mut StoredKeyRecord| it.revoked_at = Some(it.revoked_at.unwrap_or(now));
         let revoked = self.change(tenant, id, revoke, vec![deed]).await;
         // Also where the store did not say: who holds something open asks it again.
         self.tell_change();
@@ -243,19 +245,19 @@ impl Keyring {
     }
 
     /// Returns who shows this text, if it is a key that is good.
-    pub(super) async fn caller(self: &Arc<Self>, text: &str) -> Result<Caller, Problem> {
-        let id = id_of(text).ok_or_else(Problem::unauthorized)?;
-        let Known { tenant, record, .. } =
-            self.look_up(id).await.map_err(Problem::from)?.ok_or_else(Problem::unauthorized)?;
+    pub(super) async fn caller(self: &Arc<Self>, text: &str) -> Result<Caller, RequestProblem> {
+        let id = id_of(text).ok_or_else(RequestProblem::unauthorized)?;
+        let CachedKeyRecord { tenant, record, .. } =
+            self.look_up(id).await.map_err(RequestProblem::from)?.ok_or_else(RequestProblem::unauthorized)?;
         let now = self.clock.now();
         if !record.is_of(&digest(text), now) {
-            return Err(Problem::unauthorized());
+            return Err(RequestProblem::unauthorized());
         }
         // A caller that presents the secret may learn the state of the key.
         match record.state(now) {
             KeyState::Active => {}
-            KeyState::Expired => return Err(Problem::stale(Kind::KeyExpired)),
-            KeyState::Revoked => return Err(Problem::stale(Kind::KeyRevoked)),
+            KeyState::Expired => return Err(RequestProblem::stale(RequestProblemKind::KeyExpired)),
+            KeyState::Revoked => return Err(RequestProblem::stale(RequestProblemKind::KeyRevoked)),
         }
         self.note_use(&tenant, id, &record, now);
         let valid_until = record.valid_until(&digest(text), now);
@@ -263,31 +265,31 @@ impl Keyring {
     }
 
     /// Returns who holds a key, if the secret that was shown before is still good: the one with this digest.
-    pub(super) async fn holder(&self, id: &str, digest: &[u8; 32]) -> Result<Caller, Problem> {
-        let known = self.look_up(id).await.map_err(Problem::from)?;
-        let Known { tenant, record, .. } = known.ok_or_else(Problem::unauthorized)?;
+    pub(super) async fn holder(&self, id: &str, digest: &[u8; 32]) -> Result<Caller, RequestProblem> {
+        let known = self.look_up(id).await.map_err(RequestProblem::from)?;
+        let CachedKeyRecord { tenant, record, .. } = known.ok_or_else(RequestProblem::unauthorized)?;
         let now = self.clock.now();
         if !record.is_of(digest, now) {
-            return Err(Problem::unauthorized());
+            return Err(RequestProblem::unauthorized());
         }
         match record.state(now) {
             KeyState::Active => {
                 let valid_until = record.valid_until(digest, now);
                 Ok(holder_of(tenant, id, &record, valid_until))
             }
-            KeyState::Expired => Err(Problem::stale(Kind::KeyExpired)),
-            KeyState::Revoked => Err(Problem::stale(Kind::KeyRevoked)),
+            KeyState::Expired => Err(RequestProblem::stale(RequestProblemKind::KeyExpired)),
+            KeyState::Revoked => Err(RequestProblem::stale(RequestProblemKind::KeyRevoked)),
         }
     }
 
     /// Takes down that a key was used, unless that is known well enough.
-    fn note_use(self: &Arc<Self>, tenant: &TenantId, id: &str, record: &Record, now: Timestamp) {
+    fn note_use(self: &Arc<Self>, tenant: &TenantId, id: &str, record: &StoredKeyRecord, now: Timestamp) {
         if record.last_used_at.is_some_and(|used_at| now.since(used_at) < USED_EVERY) {
             return;
         }
         let (keyring, tenant, id) = (self.clone(), tenant.clone(), id.to_owned());
         let used = async move {
-            let used = |it: &mut Record| it.last_used_at = it.last_used_at.max(Some(now));
+            let used = |it: &mut StoredKeyRecord| it.last_used_at = it.last_used_at.max(Some(now));
             // Where it cannot be kept, the next use will be.
             drop(keyring.change(&tenant, &id, used, Vec::new()).await);
         };
@@ -295,7 +297,7 @@ impl Keyring {
     }
 
     /// Finds a key, and keeps it in mind.
-    async fn look_up(&self, id: &str) -> Result<Option<Known>> {
+    async fn look_up(&self, id: &str) -> Result<Option<CachedKeyRecord>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
         if known.is_some() {
             return Ok(known);
@@ -303,7 +305,7 @@ impl Keyring {
         let changing = self.changing.lock().await;
         let owner = self.documents.document(&DocumentKey::new(house(), OWNER, id)).await?;
         let Some(owner) = owner else { return Ok(None) };
-        let tenant = decode::<Owner>(&owner)?.tenant;
+        let tenant = decode::<KeyOwner>(&owner)?.tenant;
         let found = self.read(&tenant, id).await?;
         drop(changing);
         Ok(found)
@@ -311,16 +313,16 @@ impl Keyring {
 
     /// Reads a tenant's key. The caller holds `changing`, so that an older record never replaces a newer one in the
     /// cache.
-    async fn read(&self, tenant: &TenantId, id: &str) -> Result<Option<Known>> {
+    async fn read(&self, tenant: &TenantId, id: &str) -> Result<Option<CachedKeyRecord>> {
         let found = self.documents.document(&DocumentKey::new(tenant.clone(), KIND, id)).await?;
         let Some(found) = found else { return Ok(None) };
-        let record = Arc::new(decode::<Record>(&found)?);
-        let known = Known { tenant: tenant.clone(), record, version: found.version };
+        let record = Arc::new(decode::<StoredKeyRecord>(&found)?);
+        let known = CachedKeyRecord { tenant: tenant.clone(), record, version: found.version };
         self.learn(id, known.clone());
         Ok(Some(known))
     }
 
-    fn learn(&self, id: &str, known: Known) {
+    fn learn(&self, id: &str, known: CachedKeyRecord) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), known);
     }
 
@@ -333,15 +335,15 @@ impl Keyring {
         &self,
         tenant: &TenantId,
         id: &str,
-        change: impl FnOnce(&mut Record),
-        beside: Vec<Change>,
+        change: impl FnOnce(&mut StoredKeyRecord),
+        beside: Vec<DocumentChange>,
     ) -> Result<ApiKey> {
         let changing = self.changing.lock().await;
         let unknown = || Error::KeyUnknown { id: id.to_owned() };
-        let Known { record, version, .. } = self.read(tenant, id).await?.ok_or_else(unknown)?;
-        let mut record = Record::clone(&record);
+        let CachedKeyRecord { record, version, .. } = self.read(tenant, id).await?.ok_or_else(unknown)?;
+        let mut record = StoredKeyRecord::clone(&record);
         change(&mut record);
-        let mut changes = write(tenant, id, &record, Expect::Version(version));
+        let mut changes = write(tenant, id, &record, DocumentPrecondition::Version(version));
         changes.extend(beside);
         if let Err(error) = self.documents.change(changes).await {
             // The transaction may have been committed all the same: the next use reads the stored record again.
@@ -350,7 +352,7 @@ impl Keyring {
         }
         let shown = record.shown(tenant, id, self.clock.now());
         let (record, version) = (Arc::new(record), version + 1);
-        self.learn(id, Known { tenant: tenant.clone(), record, version });
+        self.learn(id, CachedKeyRecord { tenant: tenant.clone(), record, version });
         drop(changing);
         Ok(shown)
     }
@@ -374,25 +376,30 @@ fn check(new: &NewKey) -> Result<()> {
 }
 
 /// Writes a key's record, and whose it is. Both go some time after it was taken back.
-fn write(tenant: &TenantId, id: &str, record: &Record, expect: Expect) -> Vec<Change> {
+fn write(
+    tenant: &TenantId,
+    id: &str,
+    record: &StoredKeyRecord,
+    expect: DocumentPrecondition,
+) -> Vec<DocumentChange> {
     let expires_at = record.revoked_at.map(|revoked_at| revoked_at.after(KEPT));
-    let written = |tenant: TenantId, kind: &str, body: Json, expect: Expect| {
+    let written = |tenant: TenantId, kind: &str, body: JsonDocument, expect: DocumentPrecondition| {
         let key = DocumentKey::new(tenant, kind, id);
-        Change::Write { key, expect, session: None, body, expires_at }
+        DocumentChange::Write { key, expect, session: None, body, expires_at }
     };
-    let owner = json(&Owner { tenant: tenant.clone() });
+    let owner = json(&KeyOwner { tenant: tenant.clone() });
     let both = match expect {
-        Expect::Absent => Expect::Absent,
-        Expect::Any | Expect::Version(_) => Expect::Any,
+        DocumentPrecondition::Absent => DocumentPrecondition::Absent,
+        DocumentPrecondition::Any | DocumentPrecondition::Version(_) => DocumentPrecondition::Any,
     };
     vec![written(house(), OWNER, owner, both), written(tenant.clone(), KIND, json(record), expect)]
 }
 
-fn json(body: &impl Serialize) -> Json {
-    Json::of(body).expect("a record is texts and numbers")
+fn json(body: &impl Serialize) -> JsonDocument {
+    JsonDocument::of(body).expect("a record is texts and numbers")
 }
 
-fn decode<'a, T: Deserialize<'a>>(document: &'a Document) -> Result<T> {
+fn decode<'a, T: Deserialize<'a>>(document: &'a StoredDocument) -> Result<T> {
     let decoded = document.body.decode().map_err(|source| singletree_durable::Error::Corrupt {
         what: format!("{} {}", document.key.kind, document.key.id),
         source: Some(source.into()),

@@ -20,8 +20,8 @@ mod revocation;
 mod routes;
 mod token;
 
-pub(crate) use access::Access;
-pub(crate) use audit::{Audit, Deed};
+pub(crate) use access::RequestAuthenticator;
+pub(crate) use audit::{KeyAuditEntry, TenantAuditLog};
 pub(crate) use page_session::{PageSessions, is_secure};
 pub(crate) use routes::section;
 

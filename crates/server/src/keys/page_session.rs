@@ -7,14 +7,14 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST, HeaderName, ORIGIN};
 use serde::{Deserialize, Serialize};
-use singletree_durable::{Change, DocumentKey, Documents, Expect, Json};
+use singletree_durable::{DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, JsonDocument};
 use singletree_engine::Clock;
 
 use super::key_text::{digest, digest_text, draw_token, id_of};
 use super::keyring::Keyring;
 use crate::caller::{Caller, house};
 use crate::entropy::Entropy;
-use crate::problem::{Kind, Problem};
+use crate::problem::{RequestProblem, RequestProblemKind};
 
 /// The kind of the document of a page session.
 pub(super) const KIND: &str = "page_session";
@@ -27,7 +27,7 @@ const LENGTH: Duration = Duration::from_hours(12);
 
 /// The stored record of a page session, under the digest of the cookie.
 #[derive(Debug, Serialize, Deserialize)]
-struct SignedIn {
+struct StoredPageSession {
     /// The key that signed in. Its scopes and its validity are checked with every request.
     key: String,
     /// The digest of the secret that signed in: the session ends when this secret is no longer valid.
@@ -37,7 +37,7 @@ struct SignedIn {
 /// Who signed in on the page.
 pub(crate) struct PageSessions {
     keyring: Arc<Keyring>,
-    documents: Arc<dyn Documents>,
+    documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct PageSessions {
 impl PageSessions {
     pub(crate) fn new(
         keyring: Arc<Keyring>,
-        documents: Arc<dyn Documents>,
+        documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
@@ -57,30 +57,30 @@ impl PageSessions {
         &self,
         key: &str,
         secure: bool,
-        admit: impl FnOnce(&Caller) -> Result<(), Problem>,
-    ) -> Result<String, Problem> {
+        admit: impl FnOnce(&Caller) -> Result<(), RequestProblem>,
+    ) -> Result<String, RequestProblem> {
         admit(&self.keyring.caller(key).await?)?;
-        let id = id_of(key).ok_or_else(Problem::unauthorized)?;
+        let id = id_of(key).ok_or_else(RequestProblem::unauthorized)?;
         let token = draw_token(self.entropy.as_ref());
-        let signed_in = SignedIn { key: id.to_owned(), secret: digest(key) };
-        let body = Json::of(&signed_in).expect("texts and numbers are JSON");
-        let write = Change::Write {
+        let signed_in = StoredPageSession { key: id.to_owned(), secret: digest(key) };
+        let body = JsonDocument::of(&signed_in).expect("texts and numbers are JSON");
+        let write = DocumentChange::Write {
             key: DocumentKey::new(house(), KIND, digest_text(&token)),
-            expect: Expect::Absent,
+            expect: DocumentPrecondition::Absent,
             session: None,
             body,
             expires_at: Some(self.clock.now().after(LENGTH)),
         };
-        self.documents.change(vec![write]).await.map_err(|error| Problem::of(&error.into()))?;
+        self.documents.change(vec![write]).await.map_err(|error| RequestProblem::of(&error.into()))?;
         Ok(cookie(&token, LENGTH, secure))
     }
 
     /// Signs out whoever shows the cookie, and returns the one that takes its place.
-    pub(crate) async fn end(&self, headers: &HeaderMap, secure: bool) -> Result<String, Problem> {
+    pub(crate) async fn end(&self, headers: &HeaderMap, secure: bool) -> Result<String, RequestProblem> {
         if let Some(token) = token(headers) {
             let key = DocumentKey::new(house(), KIND, digest_text(token));
-            let remove = Change::Remove { key, expect: Expect::Any };
-            self.documents.change(vec![remove]).await.map_err(|error| Problem::of(&error.into()))?;
+            let remove = DocumentChange::Remove { key, expect: DocumentPrecondition::Any };
+            self.documents.change(vec![remove]).await.map_err(|error| RequestProblem::of(&error.into()))?;
             self.keyring.tell_change();
         }
         Ok(cookie("", Duration::ZERO, secure))
@@ -88,18 +88,21 @@ impl PageSessions {
 
     /// Returns the caller of a page session, if the request has a cookie and comes from the page itself: a browser also
     /// sends the cookie with requests that other sites cause.
-    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
+    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Option<Caller>, RequestProblem> {
         let Some(token) = token(headers) else { return Ok(None) };
         if !is_from_the_page(headers) {
-            return Err(Problem::of_kind(Kind::OriginForbidden, Kind::OriginForbidden.message()));
+            return Err(RequestProblem::of_kind(
+                RequestProblemKind::OriginForbidden,
+                RequestProblemKind::OriginForbidden.message(),
+            ));
         }
         let key = DocumentKey::new(house(), KIND, digest_text(token));
-        let found = self.documents.document(&key).await.map_err(|error| Problem::of(&error.into()))?;
+        let found = self.documents.document(&key).await.map_err(|error| RequestProblem::of(&error.into()))?;
         let now = self.clock.now();
         let found = found.filter(|found| found.expires_at.is_none_or(|end| now < end));
         let end = found.as_ref().and_then(|found| found.expires_at);
-        let signed_in = found.and_then(|found| found.body.decode::<SignedIn>().ok());
-        let signed_in = signed_in.ok_or_else(Problem::unauthorized)?;
+        let signed_in = found.and_then(|found| found.body.decode::<StoredPageSession>().ok());
+        let signed_in = signed_in.ok_or_else(RequestProblem::unauthorized)?;
         let caller = self.keyring.holder(&signed_in.key, &signed_in.secret).await?;
         let valid_until = caller.valid_until.into_iter().chain(end).min();
         Ok(Some(Caller { valid_until, ..caller }))

@@ -10,7 +10,7 @@ use crate::native::time;
 
 /// The stored record of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct StoredKeyRecord {
     pub(super) name: String,
     pub(super) scopes: Vec<KeyScope>,
     /// The digest of its text, in hexadecimal.
@@ -27,7 +27,7 @@ pub(super) struct Record {
     pub(super) last_used_at: Option<Timestamp>,
 }
 
-impl Record {
+impl StoredKeyRecord {
     pub(super) fn new(name: String, scopes: Vec<KeyScope>, digest: &[u8; 32], now: Timestamp) -> Self {
         let (previous, expires_at, revoked_at, last_used_at) = (None, None, None, None);
         let digest = hex(digest);

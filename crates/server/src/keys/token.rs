@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use claims::Claims;
+use claims::TokenClaims;
 use jsonwebtoken::Algorithm;
-use key_set::KeySet;
+use key_set::TokenKeySet;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use singletree_engine::Clock;
 
 use crate::Result;
 use crate::caller::Caller;
-use crate::problem::{Kind, Problem};
+use crate::problem::{RequestProblem, RequestProblemKind};
 
 /// Which tokens the server accepts, and how their claims map to a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,15 +41,15 @@ pub struct TokenPolicy {
 
 /// Checks tokens.
 #[derive(Debug)]
-pub(crate) struct Tokens {
+pub(crate) struct TokenVerifier {
     policy: TokenPolicy,
-    keys: KeySet,
+    keys: TokenKeySet,
     clock: Arc<dyn Clock>,
 }
 
 /// The fields of a token's header that are checked.
 #[derive(Debug, Deserialize)]
-struct Head {
+struct TokenHeader {
     alg: String,
     #[serde(default)]
     kid: Option<String>,
@@ -59,29 +59,32 @@ struct Head {
     crit: Option<serde_json::Value>,
 }
 
-impl Tokens {
+impl TokenVerifier {
     /// Opens the file of the keys.
     ///
     /// # Errors
     /// `server_key_set_invalid`.
     pub(super) fn open(policy: TokenPolicy, clock: Arc<dyn Clock>) -> Result<Self> {
-        let keys = KeySet::open(&policy.key_set)?;
+        let keys = TokenKeySet::open(&policy.key_set)?;
         Ok(Self { policy, keys, clock })
     }
 
     /// Returns who shows a token, if it is one that is believed.
-    pub(super) fn caller(&self, token: &str) -> Result<Caller, Problem> {
-        let claims = self
-            .signed(token)
-            .ok_or_else(|| Problem::of_kind(Kind::TokenInvalid, Kind::TokenInvalid.message()))?;
+    pub(super) fn caller(&self, token: &str) -> Result<Caller, RequestProblem> {
+        let claims = self.signed(token).ok_or_else(|| {
+            RequestProblem::of_kind(
+                RequestProblemKind::TokenInvalid,
+                RequestProblemKind::TokenInvalid.message(),
+            )
+        })?;
         claims.caller(&self.policy, self.clock.now())
     }
 
     /// Returns the claims of a token, if one of our keys signed it. The reason of a refusal is not reported.
-    fn signed(&self, token: &str) -> Option<Claims> {
+    fn signed(&self, token: &str) -> Option<TokenClaims> {
         let (message, signature) = token.rsplit_once('.')?;
         let (head, body) = message.split_once('.')?;
-        let head: Head = part(head)?;
+        let head: TokenHeader = part(head)?;
         if head.crit.is_some() {
             return None;
         }

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use singletree_narration::Narration;
+use singletree_narration::NarrationMessage;
 
 use super::limits::NarrationLimits;
-use super::ring::Owner;
+use super::ring::NarrationRingOwner;
 
 /// How many sessions of one tenant may wait to be removed; beyond that, all lines of this tenant are removed, and none
 /// of another tenant (INV-14).
@@ -26,22 +26,22 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// A file that narration is written to, line by line.
 #[derive(Debug)]
 pub(super) struct NarrationFile {
-    desk: Arc<Desk>,
+    desk: Arc<NarrationFileQueue>,
 }
 
 /// The queue that callers share with the writer thread.
 #[derive(Debug)]
-struct Desk {
-    waiting: Mutex<Waiting>,
+struct NarrationFileQueue {
+    waiting: Mutex<PendingFileLines>,
     changed: Condvar,
     waiting_bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    lines: VecDeque<(Owner, String)>,
+struct PendingFileLines {
+    lines: VecDeque<(NarrationRingOwner, String)>,
     bytes: usize,
-    forgotten: Forgotten,
+    forgotten: ForgottenTenants,
     all: bool,
     closed: bool,
     /// Whether the writer has ended.
@@ -50,7 +50,7 @@ struct Waiting {
 
 /// Whose lines are to be taken out: of some sessions of a tenant, or of all of them.
 #[derive(Debug, Default)]
-struct Forgotten(HashMap<String, ForgottenSessions>);
+struct ForgottenTenants(HashMap<String, ForgottenSessions>);
 
 #[derive(Debug)]
 enum ForgottenSessions {
@@ -58,8 +58,8 @@ enum ForgottenSessions {
     All,
 }
 
-impl Forgotten {
-    fn add(&mut self, owner: &Owner) {
+impl ForgottenTenants {
+    fn add(&mut self, owner: &NarrationRingOwner) {
         let new = || ForgottenSessions::These(HashSet::new());
         let sessions = self.0.entry(owner.tenant.clone()).or_insert_with(new);
         if let ForgottenSessions::These(these) = sessions {
@@ -87,9 +87,9 @@ impl Forgotten {
 }
 
 /// Says that the writer has ended, however it did.
-struct Over(Arc<Desk>);
+struct WriterEndGuard(Arc<NarrationFileQueue>);
 
-impl Drop for Over {
+impl Drop for WriterEndGuard {
     fn drop(&mut self) {
         self.0.waiting().over = true;
         self.0.changed.notify_all();
@@ -98,11 +98,11 @@ impl Drop for Over {
 
 /// One line. Whose it is comes first: lines are found by how they begin, and read by nobody.
 #[derive(Serialize)]
-struct Line<'a> {
+struct NarrationFileLine<'a> {
     tenant: &'a str,
     session: &'a str,
     #[serde(flatten)]
-    narration: &'a Narration,
+    narration: &'a NarrationMessage,
 }
 
 impl NarrationFile {
@@ -112,11 +112,15 @@ impl NarrationFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "narration is written to a plain file"));
         }
         let waiting_bytes = limits.waiting_bytes;
-        let desk = Arc::new(Desk { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes });
+        let desk = Arc::new(NarrationFileQueue {
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            waiting_bytes,
+        });
         let (shared, max) = (desk.clone(), limits.file_bytes);
         let writing = move || {
-            let over = Over(shared.clone());
-            Writer { path, max }.run(&shared);
+            let over = WriterEndGuard(shared.clone());
+            NarrationFileWriter { path, max }.run(&shared);
             drop(over);
         };
         thread::Builder::new().name("narration".into()).spawn(writing)?;
@@ -124,8 +128,8 @@ impl NarrationFile {
     }
 
     /// Leaves a piece to be written; the oldest that waits is dropped where there is no room.
-    pub(super) fn write(&self, owner: &Owner, narration: &Narration) {
-        let line = Line { tenant: &owner.tenant, session: &owner.session, narration };
+    pub(super) fn write(&self, owner: &NarrationRingOwner, narration: &NarrationMessage) {
+        let line = NarrationFileLine { tenant: &owner.tenant, session: &owner.session, narration };
         let Ok(mut line) = serde_json::to_string(&line) else { return };
         line.push('\n');
         let mut waiting = self.desk.waiting();
@@ -141,10 +145,10 @@ impl NarrationFile {
     }
 
     /// Takes the lines of a session out.
-    pub(super) fn forget(&self, owner: &Owner) {
+    pub(super) fn forget(&self, owner: &NarrationRingOwner) {
         let mut waiting = self.desk.waiting();
         waiting.forgotten.add(owner);
-        let Waiting { lines, bytes, forgotten, .. } = &mut *waiting;
+        let PendingFileLines { lines, bytes, forgotten, .. } = &mut *waiting;
         // Those of sessions that were forgotten before were said since, unless all of the tenant goes.
         let everything = forgotten.is_everything_of(&owner.tenant);
         lines.retain(|(of, _)| of != owner && !(everything && of.tenant == owner.tenant));
@@ -171,19 +175,22 @@ impl Drop for NarrationFile {
     }
 }
 
-impl Desk {
+impl NarrationFileQueue {
     /// Locks the queue for a moment. A poisoned lock is usable: the queue is consistent between any two statements.
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingFileLines> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for something to do; none when there is nothing and never will be.
-    fn take(&self) -> Option<Waiting> {
+    fn take(&self) -> Option<PendingFileLines> {
         let mut waiting = self.waiting();
         loop {
             if !waiting.is_idle() {
                 let closed = waiting.closed;
-                return Some(std::mem::replace(&mut *waiting, Waiting { closed, ..Waiting::default() }));
+                return Some(std::mem::replace(
+                    &mut *waiting,
+                    PendingFileLines { closed, ..PendingFileLines::default() },
+                ));
             }
             if waiting.closed {
                 return None;
@@ -193,7 +200,7 @@ impl Desk {
     }
 }
 
-impl Waiting {
+impl PendingFileLines {
     fn is_idle(&self) -> bool {
         self.lines.is_empty() && self.forgotten.0.is_empty() && !self.all
     }
@@ -204,15 +211,15 @@ impl Waiting {
 }
 
 /// The state of the writer thread.
-struct Writer {
+struct NarrationFileWriter {
     path: PathBuf,
     max: u64,
 }
 
-impl Writer {
+impl NarrationFileWriter {
     /// Writes until the queue is closed and empty. Lines that cannot be written are dropped: the next attempt may
     /// succeed.
-    fn run(&self, desk: &Desk) {
+    fn run(&self, desk: &NarrationFileQueue) {
         while let Some(waiting) = desk.take() {
             if waiting.all {
                 drop(fs::remove_file(self.aside()));
@@ -266,7 +273,7 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a file anew without the lines that are to be forgotten.
-fn take_out(path: &Path, forgotten: &Forgotten) -> io::Result<()> {
+fn take_out(path: &Path, forgotten: &ForgottenTenants) -> io::Result<()> {
     let file = match File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

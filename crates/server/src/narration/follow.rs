@@ -5,42 +5,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::ring::Owner;
+use super::ring::NarrationRingOwner;
 
 /// Who follows which session: as many entries as sessions that are followed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Followers(Arc<Mutex<HashMap<Owner, watch::Sender<u64>>>>);
+pub(super) struct NarrationFollowers(Arc<Mutex<HashMap<NarrationRingOwner, watch::Sender<u64>>>>);
 
 /// One who follows.
 #[derive(Debug)]
-pub(super) struct Follower {
-    all: Followers,
-    owner: Owner,
+pub(super) struct NarrationFollower {
+    all: NarrationFollowers,
+    owner: NarrationRingOwner,
     told: watch::Receiver<u64>,
 }
 
-impl Followers {
-    fn all(&self) -> MutexGuard<'_, HashMap<Owner, watch::Sender<u64>>> {
+impl NarrationFollowers {
+    fn all(&self) -> MutexGuard<'_, HashMap<NarrationRingOwner, watch::Sender<u64>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to follow.
-    pub(super) fn follow(&self, owner: &Owner) -> Follower {
+    pub(super) fn follow(&self, owner: &NarrationRingOwner) -> NarrationFollower {
         let mut all = self.all();
         let told = all.entry(owner.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe();
         drop(all);
-        Follower { all: self.clone(), owner: owner.clone(), told }
+        NarrationFollower { all: self.clone(), owner: owner.clone(), told }
     }
 
     /// Tells those who follow a session that there is more.
-    pub(super) fn tell(&self, owner: &Owner) {
+    pub(super) fn tell(&self, owner: &NarrationRingOwner) {
         if let Some(told) = self.all().get(owner) {
             told.send_modify(|told| *told += 1);
         }
     }
 }
 
-impl Follower {
+impl NarrationFollower {
     /// Waits until there is more than when it was last asked.
     pub(super) async fn more(&mut self) {
         // The sender goes with the last who follows.
@@ -48,7 +48,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for NarrationFollower {
     fn drop(&mut self) {
         let mut all = self.all.all();
         // The last one, which is this one.
@@ -61,14 +61,14 @@ impl Drop for Follower {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
-    use singletree_narration::Whose;
+    use singletree_narration::NarrationOwner;
 
     use super::*;
 
     #[test]
     fn those_who_follow_a_session_are_told_and_leave_nothing_behind() {
-        let owner = |session| Owner::of(Whose { tenant: "t", session });
-        let followers = Followers::default();
+        let owner = |session| NarrationRingOwner::of(NarrationOwner { tenant: "t", session });
+        let followers = NarrationFollowers::default();
         let (mut one, mut two) = (followers.follow(&owner("s")), followers.follow(&owner("s")));
         let mut other = followers.follow(&owner("r"));
         followers.tell(&owner("s"));

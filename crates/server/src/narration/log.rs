@@ -5,14 +5,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use singletree_engine::{Clock, Ids};
+use singletree_engine::{Clock, IdGenerator};
 use singletree_http::Redactor;
-use singletree_narration::{Narration, NarrationSink, NoNarration, Whose};
+use singletree_narration::{NarrationMessage, NarrationOwner, NarrationSink, NoNarration};
 
 use super::file::NarrationFile;
-use super::follow::Followers;
+use super::follow::NarrationFollowers;
 use super::limits::NarrationLimits;
-use super::ring::{Held, Owner, Rings};
+use super::ring::{NarrationRingEntry, NarrationRingOwner, NarrationRings};
 
 /// The narration of a server, for those who look at it: a ring for each session in memory, and a file if one is wanted.
 /// Create it first; give [`NarrationLog::sink`] to the chat and the log itself to the server.
@@ -20,27 +20,32 @@ use super::ring::{Held, Owner, Rings};
 /// It can be emptied at any moment: only the narration that people are shown changes (INV-9). That is why only the
 /// server can read it: the log's public methods add and remove entries, and none returns them.
 #[derive(Clone)]
-pub struct NarrationLog(Option<Arc<Log>>);
+pub struct NarrationLog(Option<Arc<NarrationLogInner>>);
 
-pub(super) struct Log {
+pub(super) struct NarrationLogInner {
     /// Tells this run of the server from others: numbers begin anew with each.
     run: String,
     limits: NarrationLimits,
     clock: Arc<dyn Clock>,
     redactor: Redactor,
     /// Guards the rings; held for a moment, never across an await.
-    rings: Mutex<Rings>,
-    followers: Followers,
+    rings: Mutex<NarrationRings>,
+    followers: NarrationFollowers,
     file: Option<NarrationFile>,
 }
 
 /// Puts narration into a log. It cannot look.
-struct LogSink(Arc<Log>);
+struct NarrationLogSink(Arc<NarrationLogInner>);
 
 impl NarrationLog {
     /// Holds narration within limits. The redactor removes secrets from every entry first (INV-16).
     #[must_use]
-    pub fn new(limits: NarrationLimits, redactor: Redactor, clock: Arc<dyn Clock>, ids: &dyn Ids) -> Self {
+    pub fn new(
+        limits: NarrationLimits,
+        redactor: Redactor,
+        clock: Arc<dyn Clock>,
+        ids: &dyn IdGenerator,
+    ) -> Self {
         Self::with(limits, (redactor, clock, ids), None)
     }
 
@@ -51,7 +56,7 @@ impl NarrationLog {
     /// When the file cannot be opened. Later failures are not reported.
     pub fn writing(
         limits: NarrationLimits,
-        (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn Ids),
+        (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn IdGenerator),
         file: PathBuf,
     ) -> io::Result<Self> {
         let file = NarrationFile::open(file, &limits)?;
@@ -60,14 +65,14 @@ impl NarrationLog {
 
     fn with(
         limits: NarrationLimits,
-        (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn Ids),
+        (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn IdGenerator),
         file: Option<NarrationFile>,
     ) -> Self {
         let run = ids.uuid();
         let run = run.split('-').next().unwrap_or_default().to_owned();
-        let rings = Mutex::new(Rings::new(limits.clone()));
-        let followers = Followers::default();
-        Self(Some(Arc::new(Log { run, limits, clock, redactor, rings, followers, file })))
+        let rings = Mutex::new(NarrationRings::new(limits.clone()));
+        let followers = NarrationFollowers::default();
+        Self(Some(Arc::new(NarrationLogInner { run, limits, clock, redactor, rings, followers, file })))
     }
 
     /// Holds nothing: narration is off.
@@ -80,7 +85,7 @@ impl NarrationLog {
     #[must_use]
     pub fn sink(&self) -> Arc<dyn NarrationSink> {
         match &self.0 {
-            Some(log) => Arc::new(LogSink(log.clone())),
+            Some(log) => Arc::new(NarrationLogSink(log.clone())),
             None => Arc::new(NoNarration),
         }
     }
@@ -92,9 +97,9 @@ impl NarrationLog {
     }
 
     /// Drops everything that is held about a session, in memory and in the file.
-    pub fn forget(&self, whose: Whose<'_>) {
+    pub fn forget(&self, whose: NarrationOwner<'_>) {
         if let Some(log) = &self.0 {
-            log.forget(&Owner::of(whose));
+            log.forget(&NarrationRingOwner::of(whose));
         }
     }
 
@@ -107,17 +112,17 @@ impl NarrationLog {
         }
     }
 
-    pub(super) fn log(&self) -> Option<&Arc<Log>> {
+    pub(super) fn log(&self) -> Option<&Arc<NarrationLogInner>> {
         self.0.as_ref()
     }
 }
 
-impl Log {
-    fn rings(&self) -> MutexGuard<'_, Rings> {
+impl NarrationLogInner {
+    fn rings(&self) -> MutexGuard<'_, NarrationRings> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget(&self, owner: &Owner) {
+    fn forget(&self, owner: &NarrationRingOwner) {
         self.rings().forget(owner);
         if let Some(file) = &self.file {
             file.forget(owner);
@@ -125,12 +130,12 @@ impl Log {
     }
 
     /// Returns the entries of a session after a number.
-    pub(super) fn past(&self, owner: &Owner, no: u64) -> Vec<Held> {
+    pub(super) fn past(&self, owner: &NarrationRingOwner, no: u64) -> Vec<NarrationRingEntry> {
         self.rings().past(owner, no, self.clock.now())
     }
 
     /// Returns who is told when there is more to read of a session.
-    pub(super) fn followers(&self) -> &Followers {
+    pub(super) fn followers(&self) -> &NarrationFollowers {
         &self.followers
     }
 
@@ -146,16 +151,16 @@ impl Log {
     }
 }
 
-impl NarrationSink for LogSink {
-    fn emit(&self, whose: Whose<'_>, narration: Narration) {
-        let (log, owner) = (&self.0, Owner::of(whose));
+impl NarrationSink for NarrationLogSink {
+    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
+        let (log, owner) = (&self.0, NarrationRingOwner::of(whose));
         let content = log.redactor.redact(&narration.content);
         let end = content.floor_char_boundary(log.limits.content_bytes);
         let content = match content.get(..end) {
             Some(cut) if end < content.len() => format!("{cut}…"),
             Some(_) | None => content.into_owned(),
         };
-        let narration = Narration { content, ..narration };
+        let narration = NarrationMessage { content, ..narration };
         if let Some(file) = &log.file {
             file.write(&owner, &narration);
         }
@@ -163,12 +168,12 @@ impl NarrationSink for LogSink {
         log.followers.tell(&owner);
     }
 
-    fn forget(&self, whose: Whose<'_>) {
-        self.0.forget(&Owner::of(whose));
+    fn forget(&self, whose: NarrationOwner<'_>) {
+        self.0.forget(&NarrationRingOwner::of(whose));
     }
 }
 
-impl fmt::Debug for LogSink {
+impl fmt::Debug for NarrationLogSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LogSink")
     }

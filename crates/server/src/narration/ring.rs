@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use singletree_durable::Timestamp;
-use singletree_narration::{Narration, Whose};
+use singletree_narration::{NarrationMessage, NarrationOwner};
 
 use super::limits::NarrationLimits;
 
@@ -15,13 +15,13 @@ const RING_BYTES: usize = 320;
 
 /// Whose ring it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Owner {
+pub(super) struct NarrationRingOwner {
     pub(super) tenant: String,
     pub(super) session: String,
 }
 
-impl Owner {
-    pub(super) fn of(whose: Whose<'_>) -> Self {
+impl NarrationRingOwner {
+    pub(super) fn of(whose: NarrationOwner<'_>) -> Self {
         Self { tenant: whose.tenant.to_owned(), session: whose.session.to_owned() }
     }
 
@@ -33,16 +33,16 @@ impl Owner {
 
 /// One piece that is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct NarrationRingEntry {
     /// Its number among all that were ever said.
     pub(super) no: u64,
     /// The narration.
-    pub(super) narration: Arc<Narration>,
+    pub(super) narration: Arc<NarrationMessage>,
     /// When it came.
     came: Timestamp,
 }
 
-impl Held {
+impl NarrationRingEntry {
     fn bytes(&self) -> usize {
         self.narration.content.len() + ENTRY_BYTES
     }
@@ -50,27 +50,27 @@ impl Held {
 
 /// All rings.
 #[derive(Debug)]
-pub(super) struct Rings {
+pub(super) struct NarrationRings {
     limits: NarrationLimits,
-    rings: HashMap<Owner, VecDeque<Held>>,
+    rings: HashMap<NarrationRingOwner, VecDeque<NarrationRingEntry>>,
     /// Whose ring holds the oldest piece, by that one's number: each ring stands here once, by its first.
-    oldest: BTreeMap<u64, Owner>,
+    oldest: BTreeMap<u64, NarrationRingOwner>,
     bytes: usize,
     next: u64,
 }
 
-impl Rings {
+impl NarrationRings {
     pub(super) fn new(limits: NarrationLimits) -> Self {
         Self { limits, rings: HashMap::new(), oldest: BTreeMap::new(), bytes: 0, next: 1 }
     }
 
     /// Adds an entry. Entries that no longer fit are dropped silently, the oldest first.
-    pub(super) fn push(&mut self, owner: &Owner, narration: Narration, now: Timestamp) {
+    pub(super) fn push(&mut self, owner: &NarrationRingOwner, narration: NarrationMessage, now: Timestamp) {
         self.forget_old(now);
         if self.limits.entries == 0 {
             return;
         }
-        let held = Held { no: self.next, narration: Arc::new(narration), came: now };
+        let held = NarrationRingEntry { no: self.next, narration: Arc::new(narration), came: now };
         self.next += 1;
         let bytes = held.bytes();
         if let Some(ring) = self.rings.get_mut(owner) {
@@ -88,14 +88,19 @@ impl Rings {
     }
 
     /// Returns the entries of a session after a number.
-    pub(super) fn past(&mut self, owner: &Owner, no: u64, now: Timestamp) -> Vec<Held> {
+    pub(super) fn past(
+        &mut self,
+        owner: &NarrationRingOwner,
+        no: u64,
+        now: Timestamp,
+    ) -> Vec<NarrationRingEntry> {
         self.forget_old(now);
         let ring = self.rings.get(owner);
         ring.into_iter().flatten().filter(|it| it.no > no).cloned().collect()
     }
 
     /// Drops everything of a session.
-    pub(super) fn forget(&mut self, owner: &Owner) {
+    pub(super) fn forget(&mut self, owner: &NarrationRingOwner) {
         while self.rings.contains_key(owner) {
             self.drop_first(owner);
         }
@@ -112,7 +117,7 @@ impl Rings {
     /// clock jumps.
     fn forget_old(&mut self, now: Timestamp) {
         let age = self.limits.age;
-        let old = |it: &Held| now.since(it.came) > age;
+        let old = |it: &NarrationRingEntry| now.since(it.came) > age;
         while let Some((_, owner)) = self.oldest.first_key_value()
             && self.rings.get(owner).and_then(VecDeque::front).is_some_and(old)
         {
@@ -127,7 +132,7 @@ impl Rings {
         true
     }
 
-    fn drop_first(&mut self, owner: &Owner) {
+    fn drop_first(&mut self, owner: &NarrationRingOwner) {
         let Some(ring) = self.rings.get_mut(owner) else { return };
         if let Some(first) = ring.pop_front() {
             self.bytes -= first.bytes();
@@ -148,17 +153,22 @@ mod tests {
     use std::time::Duration;
 
     use proptest::prelude::*;
-    use singletree_narration::{NarrationKind, Speaker};
+    use singletree_narration::{NarrationPurpose, NarrationSpeaker};
 
     use super::*;
 
-    fn owner(session: &str) -> Owner {
-        Owner::of(Whose { tenant: "t", session })
+    fn owner(session: &str) -> NarrationRingOwner {
+        NarrationRingOwner::of(NarrationOwner { tenant: "t", session })
     }
 
-    fn said(content: &str) -> Narration {
+    fn said(content: &str) -> NarrationMessage {
         let timestamp = std::time::UNIX_EPOCH;
-        Narration { timestamp, role: Speaker::System, kind: NarrationKind::Status, content: content.into() }
+        NarrationMessage {
+            timestamp,
+            role: NarrationSpeaker::System,
+            kind: NarrationPurpose::Status,
+            content: content.into(),
+        }
     }
 
     fn limits() -> NarrationLimits {
@@ -169,7 +179,7 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    fn contents(rings: &mut Rings, session: &str, no: u64, now: i64) -> Vec<String> {
+    fn contents(rings: &mut NarrationRings, session: &str, no: u64, now: i64) -> Vec<String> {
         let held = rings.past(&owner(session), no, at(now));
         held.iter().map(|it| it.narration.content.clone()).collect()
     }
@@ -177,7 +187,7 @@ mod tests {
     // spec: agent-chat-output §7.2
     #[test]
     fn the_oldest_is_dropped_and_no_limit_holds_nothing() {
-        let mut rings = Rings::new(limits());
+        let mut rings = NarrationRings::new(limits());
         for content in ["a", "b", "c", "d"] {
             rings.push(&owner("s"), said(content), at(0));
         }
@@ -185,14 +195,14 @@ mod tests {
         assert_eq!(contents(&mut rings, "s", 0, 0), ["b", "c", "d"]);
         assert_eq!(contents(&mut rings, "s", 3, 0), ["d"]);
         assert_eq!(contents(&mut rings, "s", 9, 0), [""; 0]);
-        let mut rings = Rings::new(NarrationLimits { entries: 0, ..limits() });
+        let mut rings = NarrationRings::new(NarrationLimits { entries: 0, ..limits() });
         rings.push(&owner("s"), said("a"), at(0));
         assert_eq!((contents(&mut rings, "s", 0, 0).len(), rings.bytes), (0, 0));
     }
 
     #[test]
     fn what_is_old_goes_from_all_sessions_also_when_nothing_is_said_in_them() {
-        let mut rings = Rings::new(limits());
+        let mut rings = NarrationRings::new(limits());
         rings.push(&owner("s"), said("a"), at(0));
         rings.push(&owner("r"), said("b"), at(5));
         rings.push(&owner("s"), said("c"), at(8));
@@ -209,8 +219,8 @@ mod tests {
         #[test]
         fn the_bounds_hold(steps in proptest::collection::vec((0_u8..4, 0_usize..400, 0_u8..12), 0..120)) {
             let limits = NarrationLimits { total_bytes: 3_000, ..limits() };
-            let mut rings = Rings::new(limits.clone());
-            let mut model: HashMap<Owner, Vec<String>> = HashMap::new();
+            let mut rings = NarrationRings::new(limits.clone());
+            let mut model: HashMap<NarrationRingOwner, Vec<String>> = HashMap::new();
             let mut now = 0;
             for (session, bytes, what) in steps {
                 let owner = owner(&session.to_string());
@@ -227,7 +237,7 @@ mod tests {
                     }
                 }
                 prop_assert!(rings.bytes <= limits.total_bytes);
-                let held: usize = rings.rings.iter().map(|(owner, ring)| owner.bytes() + ring.iter().map(Held::bytes).sum::<usize>()).sum();
+                let held: usize = rings.rings.iter().map(|(owner, ring)| owner.bytes() + ring.iter().map(NarrationRingEntry::bytes).sum::<usize>()).sum();
                 prop_assert_eq!(rings.bytes, held);
                 prop_assert_eq!(rings.oldest.len(), rings.rings.len());
                 for (owner, ring) in &rings.rings {

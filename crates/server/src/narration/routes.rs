@@ -7,23 +7,23 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use singletree_narration::{NarrationKind, Speaker, Whose};
+use singletree_narration::{NarrationOwner, NarrationPurpose, NarrationSpeaker};
 use singletree_protocol::native;
 
-use super::view::Told;
-use crate::caller::{By, Scope};
-use crate::native::{Params, is_session_id, render, time, wants_events};
-use crate::problem::Problem;
-use crate::section::{Operation, Route, Section};
-use crate::shared::Shared;
-use crate::sse::{self, Frame};
+use super::view::DisplayedNarration;
+use crate::caller::{RequestCaller, Scope};
+use crate::native::{StrictQuery, is_session_id, render, time, wants_events};
+use crate::problem::RequestProblem;
+use crate::section::{ApiOperation, ApiRoute, ProtocolSection};
+use crate::shared::ServerState;
+use crate::sse::{self, ServerSentEvent};
 
 /// The header in which browsers send the id of the last event that they received.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// Returns the section of narration.
-pub(crate) fn section() -> Section {
-    let read = Operation::new("readNarration", "Reads what was narrated")
+pub(crate) fn section() -> ProtocolSection {
+    let read = ApiOperation::new("readNarration", "Reads what was narrated")
         .about(
             "Status, explanations, questions, progress and errors, told for people. It is held for a while and not for ever, is \
              empty after a restart, and may be empty at any time: nothing depends on it, and what counts is read elsewhere \
@@ -36,26 +36,26 @@ pub(crate) fn section() -> Section {
         .answers::<native::NarrationList>(200, "What is held.")
         .streams::<native::Narration>(200, "What is held, then what is said, until either side ends the stream.")
         .found_or_not();
-    let delete = Operation::new("deleteNarration", "Deletes what was narrated")
+    let delete = ApiOperation::new("deleteNarration", "Deletes what was narrated")
         .about("At any time, as often as one likes. Nothing else changes by it.")
         .tag("narration")
         .answers_nothing(204, "Nothing is held of it any more.")
         .found_or_not();
     let path = "/v1/sessions/{session}/narration";
     let routes = vec![
-        Route::get(path, look).needs(Scope::Read).documented(read),
-        Route::delete(path, forget).needs(Scope::Write).documented(delete),
+        ApiRoute::get(path, look).needs(Scope::Read).documented(read),
+        ApiRoute::delete(path, forget).needs(Scope::Write).documented(delete),
     ];
-    Section::new("narration", render, routes)
+    ProtocolSection::new("narration", render, routes)
 }
 
 async fn look(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     Path(session): Path<String>,
-    Params(query): Params<native::NarrationQuery>,
+    StrictQuery(query): StrictQuery<native::NarrationQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, RequestProblem> {
     is_session_id(&session)?;
     let view = shared.narration_of(&caller.tenant, &session);
     let seen =
@@ -70,37 +70,37 @@ async fn look(
 }
 
 async fn forget(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     Path(session): Path<String>,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode, RequestProblem> {
     is_session_id(&session)?;
-    shared.narration.forget(Whose { tenant: caller.tenant.as_str(), session: &session });
+    shared.narration.forget(NarrationOwner { tenant: caller.tenant.as_str(), session: &session });
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn frame(told: &Told) -> Frame {
+fn frame(told: &DisplayedNarration) -> ServerSentEvent {
     let data = serde_json::to_string(&written(told)).unwrap_or_default();
-    Frame { id: Some(told.id.clone()), ..Frame::data(data) }
+    ServerSentEvent { id: Some(told.id.clone()), ..ServerSentEvent::data(data) }
 }
 
 /// Writes a piece as the wire has it.
-fn written(told: &Told) -> native::Narration {
+fn written(told: &DisplayedNarration) -> native::Narration {
     let narration = &told.narration;
     native::Narration {
         id: told.id.clone(),
         timestamp: time(narration.timestamp.into()),
         role: match narration.role {
-            Speaker::System => native::NarrationRole::System,
-            Speaker::Agent => native::NarrationRole::Agent,
-            Speaker::User => native::NarrationRole::User,
+            NarrationSpeaker::System => native::NarrationRole::System,
+            NarrationSpeaker::Agent => native::NarrationRole::Agent,
+            NarrationSpeaker::User => native::NarrationRole::User,
         },
         kind: match narration.kind {
-            NarrationKind::Status => native::NarrationKind::Status,
-            NarrationKind::Explanation => native::NarrationKind::Explanation,
-            NarrationKind::Ask => native::NarrationKind::Ask,
-            NarrationKind::Progress => native::NarrationKind::Progress,
-            NarrationKind::Error => native::NarrationKind::Error,
+            NarrationPurpose::Status => native::NarrationKind::Status,
+            NarrationPurpose::Explanation => native::NarrationKind::Explanation,
+            NarrationPurpose::Ask => native::NarrationKind::Ask,
+            NarrationPurpose::Progress => native::NarrationKind::Progress,
+            NarrationPurpose::Error => native::NarrationKind::Error,
         },
         content: narration.content.clone(),
     }

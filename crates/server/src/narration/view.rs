@@ -6,42 +6,42 @@ use std::sync::Arc;
 use futures_core::Stream;
 use futures_util::stream;
 use singletree_durable::TenantId;
-use singletree_narration::{Narration, Whose};
+use singletree_narration::{NarrationMessage, NarrationOwner};
 
-use super::log::{Log, NarrationLog};
-use super::ring::Owner;
+use super::log::{NarrationLog, NarrationLogInner};
+use super::ring::NarrationRingOwner;
 
 /// Looks at the narration of one session. For sections that show it to people; nothing else may be made of it (INV-9).
 pub(crate) struct NarrationView {
-    log: Option<Arc<Log>>,
-    owner: Owner,
+    log: Option<Arc<NarrationLogInner>>,
+    owner: NarrationRingOwner,
 }
 
 /// One piece, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct DisplayedNarration {
     /// Its id, which a reader sends as the last entry that it saw.
     pub(crate) id: String,
     /// The narration.
-    pub(crate) narration: Arc<Narration>,
+    pub(crate) narration: Arc<NarrationMessage>,
 }
 
 impl NarrationView {
     /// Looks at a session of a tenant. One that is not there has no narration (INV-14).
     pub(crate) fn of(log: &NarrationLog, tenant: &TenantId, session: &str) -> Self {
-        let owner = Owner::of(Whose { tenant: tenant.as_str(), session });
+        let owner = NarrationRingOwner::of(NarrationOwner { tenant: tenant.as_str(), session });
         Self { log: log.log().cloned(), owner }
     }
 
     /// Returns the held entries after `after`. Entries that are no longer held are left out silently.
-    pub(crate) fn held(&self, after: Option<&str>) -> Vec<Told> {
+    pub(crate) fn held(&self, after: Option<&str>) -> Vec<DisplayedNarration> {
         let Some(log) = &self.log else { return Vec::new() };
         past(log, &self.owner, after.map_or(0, |after| log.no(after))).1
     }
 
     /// Returns the held entries after `after`, then each new entry as it comes; the stream does not end. A slow reader
     /// misses entries that are no longer held, and delays no other.
-    pub(crate) fn follow(self, after: Option<&str>) -> impl Stream<Item = Told> + Send + use<> {
+    pub(crate) fn follow(self, after: Option<&str>) -> impl Stream<Item = DisplayedNarration> + Send + use<> {
         let seen = self.log.as_ref().zip(after).map_or(0, |(log, it)| log.no(it));
         let follower = self.log.as_ref().map(|log| log.followers().follow(&self.owner));
         stream::unfold((self, follower, seen, VecDeque::new()), |going| async move {
@@ -65,8 +65,13 @@ impl NarrationView {
 }
 
 /// Returns the held entries after a number, and the number of the last of them.
-fn past(log: &Log, owner: &Owner, no: u64) -> (u64, Vec<Told>) {
+fn past(log: &NarrationLogInner, owner: &NarrationRingOwner, no: u64) -> (u64, Vec<DisplayedNarration>) {
     let held = log.past(owner, no);
     let last = held.last().map_or(no, |held| held.no);
-    (last, held.into_iter().map(|it| Told { id: log.id(it.no), narration: it.narration }).collect())
+    (
+        last,
+        held.into_iter()
+            .map(|it| DisplayedNarration { id: log.id(it.no), narration: it.narration })
+            .collect(),
+    )
 }

@@ -8,22 +8,22 @@ use singletree_agent::{ChatAgent, listed};
 use singletree_protocol::native;
 
 use crate::caller::Scope;
-use crate::section::{Operation, Route};
-use crate::shared::Shared;
+use crate::section::{ApiOperation, ApiRoute};
+use crate::shared::ServerState;
 
 /// Returns the routes about agents.
-pub(super) fn routes() -> Vec<Route> {
-    let list = Operation::new("listAgents", "Lists the agents")
+pub(super) fn routes() -> Vec<ApiRoute> {
+    let list = ApiOperation::new("listAgents", "Lists the agents")
         .about("As `ChatAgent`s of the Steerable chat specification, without what is said to their models.")
         .tag("agents")
         .answers::<native::AgentList>(200, "The agents, in the order in which people pick them.");
-    vec![Route::get("/v1/agents", list_all).needs(Scope::Read).documented(list)]
+    vec![ApiRoute::get("/v1/agents", list_all).needs(Scope::Read).documented(list)]
 }
 
 /// The creation time of an agent without a record: only its name is known.
 const UNKNOWN: &str = "1970-01-01T00:00:00Z";
 
-async fn list_all(State(shared): State<Arc<Shared>>) -> Json<native::AgentList> {
+async fn list_all(State(shared): State<Arc<ServerState>>) -> Json<native::AgentList> {
     let bare = shared.chat.agents().filter(|name| shared.agents.iter().all(|agent| agent.id != *name));
     let bare: Vec<_> = bare.map(|name| ChatAgent::new(name, name, UNKNOWN)).collect();
     let items = listed(shared.agents.iter().chain(&bare)).into_iter().map(public).collect();

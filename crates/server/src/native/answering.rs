@@ -11,18 +11,18 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
-use singletree_harness::{Chat, ChatEvent, ChatTurnOutcome, Error, EventId, OnDisconnect, Turn};
+use singletree_harness::{Chat, ChatEvent, ChatEventId, ChatTurnOutcome, Error, OnDisconnect, Turn};
 use singletree_protocol::native;
 
-use super::ask::Manner;
-use super::convert::{self, View};
+use super::ask::TurnResponseMode;
+use super::convert::{self, ContentVisibility};
 use super::place::turn_place;
-use crate::caller::{By, Caller};
+use crate::caller::{Caller, RequestCaller};
 use crate::disconnect::{DisconnectGuard, guarded, on_disconnect};
-use crate::problem::Problem;
-use crate::section::Asked;
-use crate::shared::Shared;
-use crate::sse::{self, Frame};
+use crate::problem::RequestProblem;
+use crate::section::RequestContext;
+use crate::shared::ServerState;
+use crate::sse::{self, ServerSentEvent};
 
 /// The header in which browsers send the id of the last event they received.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -36,36 +36,39 @@ pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// One request: the caller, the request id, and the headers that select the form of the response.
-pub(crate) struct Telling {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct HandlerContext {
+    pub(crate) shared: Arc<ServerState>,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
     /// The `X-On-Disconnect` policy of the request; none if the agent decides (D31).
     pub(crate) on_disconnect: Option<OnDisconnect>,
-    asked: Asked,
+    asked: RequestContext,
 }
 
-impl FromRequestParts<Arc<Shared>> for Telling {
-    type Rejection = Problem;
+impl FromRequestParts<Arc<ServerState>> for HandlerContext {
+    type Rejection = RequestProblem;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Problem> {
-        let By(caller) = By::from_request_parts(parts, shared).await?;
-        let asked = parts.extensions.get::<Asked>().cloned();
-        let asked = asked.unwrap_or_else(|| Asked { request_id: String::new() });
+    async fn from_request_parts(
+        parts: &mut Parts,
+        shared: &Arc<ServerState>,
+    ) -> Result<Self, RequestProblem> {
+        let RequestCaller(caller) = RequestCaller::from_request_parts(parts, shared).await?;
+        let asked = parts.extensions.get::<RequestContext>().cloned();
+        let asked = asked.unwrap_or_else(|| RequestContext { request_id: String::new() });
         let on_disconnect = on_disconnect(&parts.headers)?;
         Ok(Self { shared: shared.clone(), caller, headers: parts.headers.clone(), on_disconnect, asked })
     }
 }
 
-impl Telling {
+impl HandlerContext {
     /// Returns the caller's part of the chat.
     pub(crate) fn chat(&self) -> Chat {
         self.shared.chat(&self.caller)
     }
 
     /// Returns the form of the response that the request asks for.
-    pub(super) fn manner(&self) -> Manner {
-        Manner::of(&self.headers)
+    pub(super) fn manner(&self) -> TurnResponseMode {
+        TurnResponseMode::of(&self.headers)
     }
 
     /// Returns the id of the last event the client received. Browsers send it by themselves after a lost connection.
@@ -75,12 +78,12 @@ impl Telling {
     }
 
     /// Returns the id of the last event the client received, if it is a valid event id.
-    fn seen(&self) -> Option<EventId> {
+    fn seen(&self) -> Option<ChatEventId> {
         self.last_event_id()?.parse().ok()
     }
 
     /// Answers with an accepted turn; marks the answer if an earlier request with the same key began the turn.
-    pub(super) async fn tell(&self, turn: &Turn) -> Result<Response, Problem> {
+    pub(super) async fn tell(&self, turn: &Turn) -> Result<Response, RequestProblem> {
         let response = self.told(turn).await?;
         Ok(self.marked(turn, response))
     }
@@ -93,21 +96,21 @@ impl Telling {
         response
     }
 
-    async fn told(&self, turn: &Turn) -> Result<Response, Problem> {
+    async fn told(&self, turn: &Turn) -> Result<Response, RequestProblem> {
         match self.manner() {
-            Manner::Events => {
+            TurnResponseMode::Events => {
                 let view = self.view(turn.session()).await?;
                 let events = unseen(turn.events(), self.seen());
                 let frames = guarded(framed(events, self.framing(view)), self.disconnect_guard(turn));
                 Ok(sse::resumable_stream(&self.shared, frames))
             }
-            Manner::Outcome => {
+            TurnResponseMode::Outcome => {
                 let mut guard = self.disconnect_guard(turn);
                 let outcome = turn.outcome().await;
                 guard.iter_mut().for_each(DisconnectGuard::finish);
                 self.ended(turn, &outcome).await
             }
-            Manner::Accepted(patience) => match self.soon(turn, patience).await {
+            TurnResponseMode::Accepted(patience) => match self.soon(turn, patience).await {
                 Some(outcome) => self.ended(turn, &outcome).await,
                 None => self.accepted(turn).await,
             },
@@ -128,16 +131,19 @@ impl Telling {
     }
 
     /// Answers with the outcome of a turn, whether it completed, suspended or failed.
-    async fn ended(&self, turn: &Turn, outcome: &ChatTurnOutcome) -> Result<Response, Problem> {
+    async fn ended(&self, turn: &Turn, outcome: &ChatTurnOutcome) -> Result<Response, RequestProblem> {
         unfinished(outcome)?;
         let view = self.view(turn.session()).await?;
         Ok(Json(view.outcome(turn.session(), outcome)).into_response())
     }
 
     /// Answers that a turn was accepted, with its address.
-    async fn accepted(&self, turn: &Turn) -> Result<Response, Problem> {
-        let info =
-            self.chat().turn_info(turn.session(), turn.id()).await.map_err(|error| Problem::of(&error))?;
+    async fn accepted(&self, turn: &Turn) -> Result<Response, RequestProblem> {
+        let info = self
+            .chat()
+            .turn_info(turn.session(), turn.id())
+            .await
+            .map_err(|error| RequestProblem::of(&error))?;
         let mut response = (StatusCode::ACCEPTED, Json(convert::turn(&info))).into_response();
         let headers = response.headers_mut();
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static("respond-async"));
@@ -148,13 +154,13 @@ impl Telling {
     }
 
     /// Returns the rules for the parts of a conversation that readers may see.
-    pub(super) async fn view(&self, session: &str) -> Result<View, Problem> {
+    pub(super) async fn view(&self, session: &str) -> Result<ContentVisibility, RequestProblem> {
         view(&self.shared, &self.chat(), session).await
     }
 
     /// Returns the conversion of events to frames.
-    pub(super) fn framing(&self, view: View) -> Framing {
-        Framing { shared: self.shared.clone(), asked: self.asked.clone(), view }
+    pub(super) fn framing(&self, view: ContentVisibility) -> NativeEventFramer {
+        NativeEventFramer { shared: self.shared.clone(), asked: self.asked.clone(), view }
     }
 }
 
@@ -165,47 +171,52 @@ pub(crate) fn mark_replayed(response: &mut Response) {
 
 /// Returns the rules for the parts of a conversation that readers may see: no thinking, unless the record of the
 /// session's agent has `"showThinking": true` (D19).
-pub(crate) async fn view(shared: &Shared, chat: &Chat, session: &str) -> Result<View, Problem> {
+pub(crate) async fn view(
+    shared: &ServerState,
+    chat: &Chat,
+    session: &str,
+) -> Result<ContentVisibility, RequestProblem> {
     let shows =
         |it: &&singletree_agent::ChatAgent| it.other.get("showThinking").is_some_and(|other| *other == true);
     if shared.agents.iter().find(shows).is_none() {
-        return Ok(View::default());
+        return Ok(ContentVisibility::default());
     }
     match chat.session(session).await {
         Ok(info) => {
             let thinking = shared.agents.iter().filter(shows).any(|agent| agent.id == info.agent);
-            Ok(View { thinking })
+            Ok(ContentVisibility { thinking })
         }
         // The session was deleted meanwhile: its agent is unknown, so thinking stays hidden.
-        Err(Error::SessionUnknown { .. }) => Ok(View::default()),
-        Err(error) => Err(Problem::of(&error)),
+        Err(Error::SessionUnknown { .. }) => Ok(ContentVisibility::default()),
+        Err(error) => Err(RequestProblem::of(&error)),
     }
 }
 
 /// Refuses an outcome that is not recorded: the server shuts down, and the turn is kept.
-pub(super) fn unfinished(outcome: &ChatTurnOutcome) -> Result<(), Problem> {
+pub(super) fn unfinished(outcome: &ChatTurnOutcome) -> Result<(), RequestProblem> {
     match outcome {
-        ChatTurnOutcome::Errored(it) if !it.recorded => Err(Problem::of_turn(it)
+        ChatTurnOutcome::Errored(it) if !it.recorded => Err(RequestProblem::of_turn(it)
             .hint("the turn is kept: ask for it, or send the same again with its Idempotency-Key")),
         _ => Ok(()),
     }
 }
 
 /// The conversion of events to frames.
-pub(super) struct Framing {
-    shared: Arc<Shared>,
-    asked: Asked,
-    view: View,
+pub(super) struct NativeEventFramer {
+    shared: Arc<ServerState>,
+    asked: RequestContext,
+    view: ContentVisibility,
 }
 
-impl Framing {
-    fn frame(&self, event: Result<ChatEvent, Error>) -> Frame {
+impl NativeEventFramer {
+    fn frame(&self, event: Result<ChatEvent, Error>) -> ServerSentEvent {
         match event {
-            Ok(event) => {
-                Frame { id: event.id.as_ref().map(ToString::to_string), ..data(&self.view.event(&event)) }
-            }
+            Ok(event) => ServerSentEvent {
+                id: event.id.as_ref().map(ToString::to_string),
+                ..data(&self.view.event(&event))
+            },
             Err(error) => {
-                let mut error = super::problem::error(&Problem::of(&error), &self.asked);
+                let mut error = super::problem::error(&RequestProblem::of(&error), &self.asked);
                 // The request layer does not look into streams (INV-16).
                 error.message = self.shared.redactor.redact(&error.message).into_owned();
                 data(&native::StreamFailed { kind: native::StreamFailedType::Failed, error })
@@ -217,7 +228,7 @@ impl Framing {
 /// Leaves out the events up to the last one that the client received.
 fn unseen(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
-    seen: Option<EventId>,
+    seen: Option<ChatEventId>,
 ) -> impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static {
     events.filter(move |event| {
         let id = event.as_ref().ok().and_then(|event| event.id.as_ref());
@@ -230,12 +241,12 @@ fn unseen(
 /// Writes events as frames, after a comment that reports the open stream. An error of the stream is its last frame.
 pub(super) fn framed(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
-    framing: Framing,
-) -> impl Stream<Item = Frame> + Send + 'static {
+    framing: NativeEventFramer,
+) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
     let frames = Box::pin(events).map(move |pin| framing.frame(pin));
-    stream::once(std::future::ready(Frame::comment("open"))).chain(frames)
+    stream::once(std::future::ready(ServerSentEvent::comment("open"))).chain(frames)
 }
 
-pub(super) fn data(shape: &impl serde::Serialize) -> Frame {
-    Frame::data(serde_json::to_string(shape).expect("a shape of strings, numbers and JSON is JSON"))
+pub(super) fn data(shape: &impl serde::Serialize) -> ServerSentEvent {
+    ServerSentEvent::data(serde_json::to_string(shape).expect("a shape of strings, numbers and JSON is JSON"))
 }

@@ -3,26 +3,26 @@
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use singletree_agent::{Artifact, ArtifactName, ArtifactSource, Artifacts, Error};
+use singletree_agent::{ArtifactName, ArtifactOrigin, Artifacts, Error, SessionArtifact};
 use singletree_durable::{SessionId, SessionKey};
 use singletree_protocol::native;
 
-use super::answering::Telling;
+use super::answering::HandlerContext;
 use super::convert;
-use crate::body::Sent;
+use crate::body::JsonPayload;
 use crate::caller::Scope;
-use crate::keys::Deed;
-use crate::problem::Problem;
-use crate::section::{Operation, Route};
+use crate::keys::KeyAuditEntry;
+use crate::problem::RequestProblem;
+use crate::section::{ApiOperation, ApiRoute};
 
 const TAG: &str = "artifacts";
 
 /// Returns the routes about artifacts.
-pub(super) fn routes() -> Vec<Route> {
-    let list = Operation::new("listArtifacts", "Lists the artifacts of a session")
+pub(super) fn routes() -> Vec<ApiRoute> {
+    let list = ApiOperation::new("listArtifacts", "Lists the artifacts of a session")
         .tag(TAG)
         .answers::<native::ArtifactList>(200, "All versions, approved or not.");
-    let add = Operation::new("addArtifact", "Adds a version of an artifact")
+    let add = ApiOperation::new("addArtifact", "Adds a version of an artifact")
         .about(
             "A document of the session, by kind and key; the first one of a name is version 1. No model is shown it before a person \
              has approved it, and then only in a session of commands (`prompt_policy`).",
@@ -32,7 +32,7 @@ pub(super) fn routes() -> Vec<Route> {
         .body::<native::AddArtifact>()
         .answers::<native::Artifact>(201, "It is kept, and approved by nobody.")
         .fails(&[409]);
-    let approve = Operation::new("approveArtifact", "Approves an artifact")
+    let approve = ApiOperation::new("approveArtifact", "Approves an artifact")
         .about(
             "Of each artifact the latest version that is approved is shown with every command from then on. The approval is of what \
              was read: `digest` has to be that of the content. Who approved is recorded, and audited; approving again changes \
@@ -44,24 +44,24 @@ pub(super) fn routes() -> Vec<Route> {
         .fails(&[409]);
     let path = "/v1/sessions/{session}/artifacts";
     vec![
-        Route::get(path, all).needs(Scope::Read).documented(list),
-        Route::post(path, add_one).needs(Scope::Write).documented(add),
-        Route::post("/v1/sessions/{session}/artifacts/approve", approve_one)
+        ApiRoute::get(path, all).needs(Scope::Read).documented(list),
+        ApiRoute::post(path, add_one).needs(Scope::Write).documented(add),
+        ApiRoute::post("/v1/sessions/{session}/artifacts/approve", approve_one)
             .needs(Scope::Approve)
             .documented(approve),
     ]
 }
 
 /// The artifacts of one session.
-struct Shelf {
+struct SessionArtifacts {
     artifacts: Artifacts,
     key: SessionKey,
 }
 
-impl Shelf {
+impl SessionArtifacts {
     /// Checks that the session exists: artifacts of a missing session would never be deleted.
-    async fn of(telling: &Telling, session: &str) -> Result<Self, Problem> {
-        let unknown = |it: &singletree_harness::Error| Problem::of(it);
+    async fn of(telling: &HandlerContext, session: &str) -> Result<Self, RequestProblem> {
+        let unknown = |it: &singletree_harness::Error| RequestProblem::of(it);
         telling.chat().session(session).await.map_err(|error| unknown(&error))?;
         let parsed = SessionId::parse(session);
         let parsed = parsed
@@ -71,53 +71,57 @@ impl Shelf {
         Ok(Self { artifacts, key })
     }
 
-    async fn all(&self) -> Result<Vec<Artifact>, Problem> {
+    async fn all(&self) -> Result<Vec<SessionArtifact>, RequestProblem> {
         self.artifacts.all(&self.key).await.map_err(refused)
     }
 
-    async fn find(&self, name: &ArtifactName) -> Result<Artifact, Problem> {
+    async fn find(&self, name: &ArtifactName) -> Result<SessionArtifact, RequestProblem> {
         let found = self.all().await?.into_iter().find(|item| item.name == *name);
-        found.ok_or_else(|| Problem::not_found("artifact_refused", format!("there is no {name}")))
+        found.ok_or_else(|| RequestProblem::not_found("artifact_refused", format!("there is no {name}")))
     }
 }
 
-async fn all(telling: Telling, Path(session): Path<String>) -> Result<Json<native::ArtifactList>, Problem> {
-    let all = Shelf::of(&telling, &session).await?.all().await?;
+async fn all(
+    telling: HandlerContext,
+    Path(session): Path<String>,
+) -> Result<Json<native::ArtifactList>, RequestProblem> {
+    let all = SessionArtifacts::of(&telling, &session).await?.all().await?;
     Ok(Json(native::ArtifactList { items: all.into_iter().map(written).collect() }))
 }
 
 async fn add_one(
-    telling: Telling,
+    telling: HandlerContext,
     Path(session): Path<String>,
-    Sent(sent): Sent<native::AddArtifact>,
-) -> Result<(StatusCode, Json<native::Artifact>), Problem> {
-    let shelf = Shelf::of(&telling, &session).await?;
+    JsonPayload(sent): JsonPayload<native::AddArtifact>,
+) -> Result<(StatusCode, Json<native::Artifact>), RequestProblem> {
+    let shelf = SessionArtifacts::of(&telling, &session).await?;
     let source = match sent.source {
-        native::ArtifactSource::User => ArtifactSource::User,
-        native::ArtifactSource::Agent => ArtifactSource::Agent,
+        native::ArtifactSource::User => ArtifactOrigin::User,
+        native::ArtifactSource::Agent => ArtifactOrigin::Agent,
     };
     let added = shelf.artifacts.add(&shelf.key, (&sent.kind, &sent.key), source, &sent.content).await;
     Ok((StatusCode::CREATED, Json(written(added.map_err(refused)?))))
 }
 
 async fn approve_one(
-    telling: Telling,
+    telling: HandlerContext,
     Path(session): Path<String>,
-    Sent(sent): Sent<native::ApproveArtifact>,
-) -> Result<Json<native::Artifact>, Problem> {
-    let shelf = Shelf::of(&telling, &session).await?;
+    JsonPayload(sent): JsonPayload<native::ApproveArtifact>,
+) -> Result<Json<native::Artifact>, RequestProblem> {
+    let shelf = SessionArtifacts::of(&telling, &session).await?;
     let name = ArtifactName { kind: sent.kind, key: sent.key, version: sent.version };
     let found = shelf.find(&name).await?;
     if found.digest != sent.digest {
         let why = format!("{name} says something else than was approved");
-        let problem = Problem::not_found("artifact_refused", why);
-        return Err(Problem { status: StatusCode::CONFLICT, ..problem });
+        let problem = RequestProblem::not_found("artifact_refused", why);
+        return Err(RequestProblem { status: StatusCode::CONFLICT, ..problem });
     }
     if found.approved_by.is_some() {
         return Ok(Json(written(found)));
     }
     let (by, tenant) = (&telling.caller.name, &telling.caller.tenant);
-    let deed = Deed::new(by, "artifact.approved", &name.to_string()).with("digest", sent.digest.clone());
+    let deed =
+        KeyAuditEntry::new(by, "artifact.approved", &name.to_string()).with("digest", sent.digest.clone());
     let entry = telling.shared.audit.entry(tenant, deed.with("session", session));
     let approved = shelf.artifacts.approve_beside(&shelf.key, (&name, &sent.digest), by, vec![entry]).await;
     approved.map_err(refused)?;
@@ -125,22 +129,22 @@ async fn approve_one(
 }
 
 /// Converts an error of the artifacts to a problem.
-fn refused(error: Error) -> Problem {
+fn refused(error: Error) -> RequestProblem {
     match error {
-        Error::Store { source } => Problem::of(&source.into()),
-        other => Problem {
+        Error::Store { source } => RequestProblem::of(&source.into()),
+        other => RequestProblem {
             status: StatusCode::BAD_REQUEST,
-            ..Problem::not_found(other.category(), other.to_string())
+            ..RequestProblem::not_found(other.category(), other.to_string())
         },
     }
 }
 
 /// Converts an artifact to its JSON form.
-fn written(artifact: Artifact) -> native::Artifact {
-    let Artifact { name, source, content, digest, approved_by, approved_at } = artifact;
+fn written(artifact: SessionArtifact) -> native::Artifact {
+    let SessionArtifact { name, source, content, digest, approved_by, approved_at } = artifact;
     let source = match source {
-        ArtifactSource::User => native::ArtifactSource::User,
-        ArtifactSource::Agent => native::ArtifactSource::Agent,
+        ArtifactOrigin::User => native::ArtifactSource::User,
+        ArtifactOrigin::Agent => native::ArtifactSource::Agent,
     };
     let ArtifactName { kind, key, version } = name;
     let approved_at = approved_at.map(convert::time);

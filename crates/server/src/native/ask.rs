@@ -9,17 +9,18 @@ use axum::http::{HeaderMap, HeaderName};
 use serde::de::DeserializeOwned;
 use singletree_durable::SessionId;
 
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// The parameters of the query, read strictly: an unknown one is refused.
-pub(crate) struct Params<T>(pub(crate) T);
+pub(crate) struct StrictQuery<T>(pub(crate) T);
 
-impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
-    type Rejection = Problem;
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for StrictQuery<T> {
+    type Rejection = RequestProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        let wrong =
-            |it: &dyn std::fmt::Display| Problem::invalid(format!("the query is not what is expected: {it}"));
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, RequestProblem> {
+        let wrong = |it: &dyn std::fmt::Display| {
+            RequestProblem::invalid(format!("the query is not what is expected: {it}"))
+        };
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(it)) => Ok(Self(it)),
             Err(error) => Err(match std::error::Error::source(&error) {
@@ -34,11 +35,11 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 ///
 /// # Errors
 /// `harness_session_id_unresolved`.
-pub(crate) fn is_session_id(session: &str) -> Result<(), Problem> {
+pub(crate) fn is_session_id(session: &str) -> Result<(), RequestProblem> {
     let checked = SessionId::parse(session);
     checked
         .map(drop)
-        .map_err(|error| Problem::of(&singletree_harness::Error::SessionId { why: error.to_string() }))
+        .map_err(|error| RequestProblem::of(&singletree_harness::Error::SessionId { why: error.to_string() }))
 }
 
 /// The number of entries on a page by default.
@@ -48,17 +49,19 @@ const PAGE: u64 = 100;
 const PAGE_MAX: u64 = 1000;
 
 /// Returns the number of entries on a page.
-pub(crate) fn limit(asked: Option<u64>) -> Result<u64, Problem> {
+pub(crate) fn limit(asked: Option<u64>) -> Result<u64, RequestProblem> {
     match asked {
         None => Ok(PAGE),
         Some(limit) if (1..=PAGE_MAX).contains(&limit) => Ok(limit),
-        Some(_) => Err(Problem::invalid(format!("limit has to be from 1 to {PAGE_MAX}")).field("limit")),
+        Some(_) => {
+            Err(RequestProblem::invalid(format!("limit has to be from 1 to {PAGE_MAX}")).field("limit"))
+        }
     }
 }
 
 /// The form of the response to a request that starts a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum TurnResponseMode {
     /// The outcome, as JSON.
     Outcome,
     /// The events of the turn, as they happen (`Accept: text/event-stream`).
@@ -70,7 +73,7 @@ pub(crate) enum Manner {
 /// The header with which a client chooses the form of the response.
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-impl Manner {
+impl TurnResponseMode {
     /// Reads the headers.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         if wants_events(headers) {
@@ -146,27 +149,28 @@ mod tests {
 
     #[test]
     fn the_manner_is_read_from_accept_and_prefer() {
-        let check = |of: &[(&str, &str)], manner| assert_eq!(Manner::of(&headers(of)), manner, "{of:?}");
-        let at_once = Manner::Accepted(Duration::ZERO);
-        check(&[], Manner::Outcome);
-        check(&[("accept", "*/*")], Manner::Outcome);
-        check(&[("accept", "application/json")], Manner::Outcome);
-        check(&[("accept", "application/json, Text/Event-Stream")], Manner::Events);
-        check(&[("accept", "application/json, text/event-stream;q=0.9")], Manner::Outcome);
-        check(&[("accept", "application/json;q=0.5, text/event-stream;q=0.9")], Manner::Events);
-        check(&[("accept", "*/*, text/event-stream;q=0.9")], Manner::Events);
-        check(&[("accept", "text/event-stream;q=0")], Manner::Outcome);
-        check(&[("accept", "text/event-stream;q=0.000, application/json;q=0")], Manner::Outcome);
-        check(&[("accept", "text/event-stream; charset=utf-8; Q=1.0")], Manner::Events);
-        check(&[("accept", "text/event-stream"), ("prefer", "respond-async")], Manner::Events);
+        let check =
+            |of: &[(&str, &str)], manner| assert_eq!(TurnResponseMode::of(&headers(of)), manner, "{of:?}");
+        let at_once = TurnResponseMode::Accepted(Duration::ZERO);
+        check(&[], TurnResponseMode::Outcome);
+        check(&[("accept", "*/*")], TurnResponseMode::Outcome);
+        check(&[("accept", "application/json")], TurnResponseMode::Outcome);
+        check(&[("accept", "application/json, Text/Event-Stream")], TurnResponseMode::Events);
+        check(&[("accept", "application/json, text/event-stream;q=0.9")], TurnResponseMode::Outcome);
+        check(&[("accept", "application/json;q=0.5, text/event-stream;q=0.9")], TurnResponseMode::Events);
+        check(&[("accept", "*/*, text/event-stream;q=0.9")], TurnResponseMode::Events);
+        check(&[("accept", "text/event-stream;q=0")], TurnResponseMode::Outcome);
+        check(&[("accept", "text/event-stream;q=0.000, application/json;q=0")], TurnResponseMode::Outcome);
+        check(&[("accept", "text/event-stream; charset=utf-8; Q=1.0")], TurnResponseMode::Events);
+        check(&[("accept", "text/event-stream"), ("prefer", "respond-async")], TurnResponseMode::Events);
         check(&[("prefer", "respond-async")], at_once);
         check(&[("prefer", "return=minimal, Respond-Async; foo=bar")], at_once);
-        check(&[("prefer", "respond-async, wait=10")], Manner::Accepted(Duration::from_secs(10)));
+        check(&[("prefer", "respond-async, wait=10")], TurnResponseMode::Accepted(Duration::from_secs(10)));
         check(
             &[("prefer", "wait=\"3\""), ("prefer", "respond-async")],
-            Manner::Accepted(Duration::from_secs(3)),
+            TurnResponseMode::Accepted(Duration::from_secs(3)),
         );
-        check(&[("prefer", "wait=10")], Manner::Outcome);
-        check(&[("prefer", "respond-asynchronously")], Manner::Outcome);
+        check(&[("prefer", "wait=10")], TurnResponseMode::Outcome);
+        check(&[("prefer", "respond-asynchronously")], TurnResponseMode::Outcome);
     }
 }

@@ -12,14 +12,14 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use singletree_harness::{BlobRef, Chat, Error};
+use singletree_harness::{BlobReference, Chat, Error};
 use singletree_protocol::native;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::caller::{By, Scope};
-use crate::problem::{Kind, Problem};
-use crate::section::{Operation, Route};
-use crate::shared::Shared;
+use crate::caller::{RequestCaller, Scope};
+use crate::problem::{RequestProblem, RequestProblemKind};
+use crate::section::{ApiOperation, ApiRoute};
+use crate::shared::ServerState;
 
 /// The number of bytes of a blob that are passed to a connection at a time.
 const PIECE: usize = 64 << 10;
@@ -28,10 +28,10 @@ const PIECE: usize = 64 << 10;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 /// Returns the routes of blobs.
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::post("/v1/sessions/{session}/blobs", keep).needs(Scope::Write).documented(
-            Operation::new("keepBlob", "Keeps a picture or a file")
+        ApiRoute::post("/v1/sessions/{session}/blobs", keep).needs(Scope::Write).documented(
+            ApiOperation::new("keepBlob", "Keeps a picture or a file")
                 .about(
                     "The body is the bytes themselves. What they are is read off them; `Content-Type` decides only for \
                      plain text, which has no signs of its own. The same bytes are stored once, however often they are \
@@ -43,8 +43,8 @@ pub(super) fn routes() -> Vec<Route> {
                 .answers::<native::Blob>(201, "It is kept.")
                 .fails(&[413, 415, 429]),
         ),
-        Route::get("/v1/sessions/{session}/blobs/{digest}", show).needs(Scope::Read).documented(
-            Operation::new("showBlob", "Returns a picture or a file")
+        ApiRoute::get("/v1/sessions/{session}/blobs/{digest}", show).needs(Scope::Read).documented(
+            ApiOperation::new("showBlob", "Returns a picture or a file")
                 .about("Named by the digest behind `blob:`. It never changes: `If-None-Match` answers without the bytes.")
                 .tag("blobs")
                 .header("If-None-Match", "The `ETag` of what is there already.")
@@ -56,11 +56,11 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn keep(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     Path(session): Path<String>,
     request: Request,
-) -> Result<(StatusCode, Json<native::Blob>), Problem> {
+) -> Result<(StatusCode, Json<native::Blob>), RequestProblem> {
     let chat = shared.chat(&caller);
     let permit = room(&shared)?;
     let declared =
@@ -68,29 +68,32 @@ async fn keep(
     let bytes = read(&chat, request).await?;
     let kept = chat.keep_blob(&session, bytes, declared.as_deref()).await.map_err(|error| unkept(&error))?;
     drop(permit);
-    let BlobRef { media_type, bytes, .. } = &kept;
+    let BlobReference { media_type, bytes, .. } = &kept;
     let blob = native::Blob { blob: kept.name(), media_type: media_type.clone(), bytes: *bytes };
     Ok((StatusCode::CREATED, Json(blob)))
 }
 
 /// Takes one of the permits that limit the number of blobs in memory.
-fn room(shared: &Shared) -> Result<OwnedSemaphorePermit, Problem> {
-    let full = |_| Problem::of_kind(Kind::RateLimited, "too many blobs are on their way").retry_after(1);
+fn room(shared: &ServerState) -> Result<OwnedSemaphorePermit, RequestProblem> {
+    let full = |_| {
+        RequestProblem::of_kind(RequestProblemKind::RateLimited, "too many blobs are on their way")
+            .retry_after(1)
+    };
     shared.blobs.clone().try_acquire_owned().map_err(full)
 }
 
 /// Reads a body, up to the maximum size of a blob.
-async fn read(chat: &Chat, request: Request) -> Result<Vec<u8>, Problem> {
+async fn read(chat: &Chat, request: Request) -> Result<Vec<u8>, RequestProblem> {
     // If the store keeps no blobs, one byte is enough to get that error.
     let max = chat.blob_limits().map_or(1, |blob_limits| blob_limits.bytes);
     let body = request.into_body();
     if body.size_hint().lower() > max as u64 {
-        return Err(Problem::of(&Error::BlobTooLarge { max }));
+        return Err(RequestProblem::of(&Error::BlobTooLarge { max }));
     }
     match to_bytes(body, max).await {
         Ok(bytes) => Ok(bytes.into()),
-        Err(error) if is_too_long(&error) => Err(Problem::of(&Error::BlobTooLarge { max })),
-        Err(_) => Err(Problem::invalid("the body broke off")),
+        Err(error) if is_too_long(&error) => Err(RequestProblem::of(&Error::BlobTooLarge { max })),
+        Err(_) => Err(RequestProblem::invalid("the body broke off")),
     }
 }
 
@@ -99,20 +102,20 @@ fn is_too_long(error: &axum::Error) -> bool {
     source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
 
-fn unkept(error: &Error) -> Problem {
-    let problem = Problem::of(error);
+fn unkept(error: &Error) -> RequestProblem {
+    let problem = RequestProblem::of(error);
     match error {
-        Error::BlobRefused { .. } => Problem { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, ..problem },
+        Error::BlobRefused { .. } => RequestProblem { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, ..problem },
         _ => problem,
     }
 }
 
 async fn show(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     Path((session, digest)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, RequestProblem> {
     let chat = shared.chat(&caller);
     let tag = format!("\"{digest}\"");
     if matches(&headers, &tag) {
@@ -121,7 +124,7 @@ async fn show(
     }
     let permit = room(&shared)?;
     let blob = chat.blob(&session, &digest).await.map_err(|error| unknown(&error))?;
-    let about = BlobRef::from(blob.info());
+    let about = BlobReference::from(blob.info());
     let whole = Bytes::from(blob.bytes);
     let pieces = (0..whole.len()).step_by(PIECE).map(move |at| {
         // The permit is free again when the last piece is passed on, or the reader has gone.
@@ -143,7 +146,7 @@ fn matches(headers: &HeaderMap, tag: &str) -> bool {
 
 /// Returns the headers for a blob: its media type, and that a browser may store and show it but do nothing else with
 /// it.
-fn kept(blob: &BlobRef, tag: String) -> [(HeaderName, String); 6] {
+fn kept(blob: &BlobReference, tag: String) -> [(HeaderName, String); 6] {
     let ending = blob.media_type.rsplit('/').next().unwrap_or("bin");
     let kind = if blob.media_type.starts_with("image/") { "inline" } else { "attachment" };
     [
@@ -157,9 +160,9 @@ fn kept(blob: &BlobRef, tag: String) -> [(HeaderName, String); 6] {
 }
 
 /// Converts an error; an unknown blob is 404.
-fn unknown(error: &Error) -> Problem {
+fn unknown(error: &Error) -> RequestProblem {
     match error {
-        Error::BlobUnknown { .. } => Problem::not_found(error.category(), error.to_string()),
-        _ => Problem::of(error),
+        Error::BlobUnknown { .. } => RequestProblem::not_found(error.category(), error.to_string()),
+        _ => RequestProblem::of(error),
     }
 }

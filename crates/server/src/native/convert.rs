@@ -1,17 +1,17 @@
 //! Conversion of the harness's types to the JSON types of the API.
 
 use serde_json::Value;
-use singletree_durable::{Timestamp, TurnKind, TurnStatus};
+use singletree_durable::{StoredTurnKind, StoredTurnStatus, Timestamp};
 use singletree_harness::{
-    Activity, ActivityState, Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, FailedTurn,
-    PendingWait, PromptPolicy, SessionInfo, SuspendedTurn, TranscriptEntry, TurnInfo,
+    ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, FailedTurnEntry, FailureBucket, PendingWait,
+    SessionInfo, SuspendedTurn, TranscriptEntry, TurnActivity, TurnActivityState, TurnInfo, TurnPromptPolicy,
 };
 use singletree_llm as llm;
 use singletree_protocol::native;
 
 /// The rules for the parts of a conversation that readers may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct View {
+pub(crate) struct ContentVisibility {
     /// Whether the agent's configuration shows the thinking of its model (D19).
     pub(crate) thinking: bool,
 }
@@ -22,15 +22,15 @@ pub(crate) fn time(at: Timestamp) -> native::Time {
 }
 
 /// Converts the bucket of an error.
-pub(crate) fn bucket(bucket: Bucket) -> native::ErrorBucket {
+pub(crate) fn bucket(bucket: FailureBucket) -> native::ErrorBucket {
     match bucket {
-        Bucket::SessionTerminating => native::ErrorBucket::SessionTerminating,
-        Bucket::RetryableTransient => native::ErrorBucket::RetryableTransient,
-        Bucket::UserCorrectable => native::ErrorBucket::UserCorrectable,
+        FailureBucket::SessionTerminating => native::ErrorBucket::SessionTerminating,
+        FailureBucket::RetryableTransient => native::ErrorBucket::RetryableTransient,
+        FailureBucket::UserCorrectable => native::ErrorBucket::UserCorrectable,
     }
 }
 
-impl View {
+impl ContentVisibility {
     /// Converts a message without its hidden parts: signatures are always hidden, thinking depends on the view.
     pub(crate) fn message(self, message: &llm::ChatMessage) -> native::Message {
         let role = match message.role {
@@ -40,8 +40,8 @@ impl View {
             llm::Role::Tool => native::Role::Tool,
         };
         let content = match &message.content {
-            llm::Content::Text(text) => native::Content::Text(text.clone()),
-            llm::Content::Blocks(blocks) => self.content(blocks),
+            llm::MessageContent::Text(text) => native::Content::Text(text.clone()),
+            llm::MessageContent::Blocks(blocks) => self.content(blocks),
         };
         let tool_calls = message.tool_calls.iter().map(|tool_call| native::ToolCall {
             id: tool_call.id.clone(),
@@ -67,16 +67,16 @@ impl View {
             llm::ContentBlock::Text { text, .. } => Some(native::Block::Text { text: text.clone() }),
             llm::ContentBlock::Image { source, media_type, detail } => Some(native::Block::Image {
                 source: match source {
-                    llm::ImageSource::Url { url } => native::ImageSource::Url { url: url.clone() },
-                    llm::ImageSource::Inline { base64_data } => {
+                    llm::ImageContentSource::Url { url } => native::ImageSource::Url { url: url.clone() },
+                    llm::ImageContentSource::Inline { base64_data } => {
                         native::ImageSource::Inline { base64_data: base64_data.clone() }
                     }
                 },
                 media_type: media_type.clone(),
                 detail: detail.map(|detail| match detail {
-                    llm::ImageDetail::Auto => native::ImageDetail::Auto,
-                    llm::ImageDetail::Low => native::ImageDetail::Low,
-                    llm::ImageDetail::High => native::ImageDetail::High,
+                    llm::ImageDetailLevel::Auto => native::ImageDetail::Auto,
+                    llm::ImageDetailLevel::Low => native::ImageDetail::Low,
+                    llm::ImageDetailLevel::High => native::ImageDetail::High,
                 }),
             }),
             llm::ContentBlock::Thinking { text, .. } => {
@@ -98,7 +98,7 @@ impl View {
     }
 
     /// Writes a turn that failed.
-    pub(crate) fn failed(self, failed: &FailedTurn) -> native::FailedTurn {
+    pub(crate) fn failed(self, failed: &FailedTurnEntry) -> native::FailedTurn {
         let message = |said: &(std::sync::Arc<llm::ChatMessage>, Option<Value>)| self.message(&said.0);
         native::FailedTurn {
             turn: failed.turn.id.to_string(),
@@ -280,10 +280,10 @@ pub(crate) fn wait(wait: &PendingWait) -> native::Wait {
 }
 
 /// Reads the prompt policy.
-pub(crate) fn policy(policy: native::PromptPolicy) -> PromptPolicy {
+pub(crate) fn policy(policy: native::PromptPolicy) -> TurnPromptPolicy {
     match policy {
-        native::PromptPolicy::Conversation => PromptPolicy::Conversation,
-        native::PromptPolicy::Command => PromptPolicy::Command,
+        native::PromptPolicy::Conversation => TurnPromptPolicy::Conversation,
+        native::PromptPolicy::Command => TurnPromptPolicy::Command,
     }
 }
 
@@ -293,8 +293,8 @@ pub(crate) fn session(info: &SessionInfo) -> native::Session {
         id: info.session.clone(),
         agent: info.agent.clone(),
         prompt_policy: match info.prompt_policy {
-            PromptPolicy::Conversation => native::PromptPolicy::Conversation,
-            PromptPolicy::Command => native::PromptPolicy::Command,
+            TurnPromptPolicy::Conversation => native::PromptPolicy::Conversation,
+            TurnPromptPolicy::Command => native::PromptPolicy::Command,
         },
         messages: info.messages,
         created_at: time(info.created_at),
@@ -307,18 +307,20 @@ pub(crate) fn session(info: &SessionInfo) -> native::Session {
 }
 
 /// Writes the activity of an open turn.
-fn activity(activity: &Activity) -> native::Activity {
+fn activity(activity: &TurnActivity) -> native::Activity {
     let (attempt, until, category) = match &activity.state {
-        ActivityState::Retrying { attempt, until, category } => {
+        TurnActivityState::Retrying { attempt, until, category } => {
             (Some(*attempt), Some(time(*until)), Some(category.clone()))
         }
-        ActivityState::Queued | ActivityState::Running | ActivityState::Waiting => (None, None, None),
+        TurnActivityState::Queued | TurnActivityState::Running | TurnActivityState::Waiting => {
+            (None, None, None)
+        }
     };
     let state = match &activity.state {
-        ActivityState::Queued => native::ActivityState::Queued,
-        ActivityState::Running => native::ActivityState::Running,
-        ActivityState::Retrying { .. } => native::ActivityState::Retrying,
-        ActivityState::Waiting => native::ActivityState::Waiting,
+        TurnActivityState::Queued => native::ActivityState::Queued,
+        TurnActivityState::Running => native::ActivityState::Running,
+        TurnActivityState::Retrying { .. } => native::ActivityState::Retrying,
+        TurnActivityState::Waiting => native::ActivityState::Waiting,
     };
     native::Activity { state, since: time(activity.since), attempt, until, category }
 }
@@ -330,15 +332,15 @@ pub(crate) fn turn(info: &TurnInfo) -> native::Turn {
         session: info.session.clone(),
         agent: info.agent.clone(),
         kind: match info.kind {
-            TurnKind::Message => native::TurnKind::Message,
-            TurnKind::Resume => native::TurnKind::Resume,
-            TurnKind::Close => native::TurnKind::Close,
+            StoredTurnKind::Message => native::TurnKind::Message,
+            StoredTurnKind::Resume => native::TurnKind::Resume,
+            StoredTurnKind::Close => native::TurnKind::Close,
         },
         status: match info.status {
-            TurnStatus::Accepted => native::TurnStatus::Accepted,
-            TurnStatus::Suspended => native::TurnStatus::Suspended,
-            TurnStatus::Completed => native::TurnStatus::Completed,
-            TurnStatus::Errored => native::TurnStatus::Errored,
+            StoredTurnStatus::Accepted => native::TurnStatus::Accepted,
+            StoredTurnStatus::Suspended => native::TurnStatus::Suspended,
+            StoredTurnStatus::Completed => native::TurnStatus::Completed,
+            StoredTurnStatus::Errored => native::TurnStatus::Errored,
         },
         accepted_at: time(info.accepted_at),
         ended_at: info.ended_at.map(time),

@@ -2,19 +2,19 @@
 
 use axum::extract::Path;
 use axum::response::Response;
-use singletree_harness::EventId;
+use singletree_harness::ChatEventId;
 use singletree_protocol::native;
 
-use super::answering::{Telling, framed};
-use super::ask::Params;
+use super::answering::{HandlerContext, framed};
+use super::ask::StrictQuery;
 use crate::caller::Scope;
-use crate::problem::Problem;
-use crate::section::{Operation, Route};
+use crate::problem::RequestProblem;
+use crate::section::{ApiOperation, ApiRoute};
 use crate::sse;
 
 /// Returns the routes about events.
-pub(super) fn routes() -> Vec<Route> {
-    let follow = Operation::new("followEvents", "Follows the events of a session")
+pub(super) fn routes() -> Vec<ApiRoute> {
+    let follow = ApiOperation::new("followEvents", "Follows the events of a session")
         .about(
             "Server-sent events: what happened since the event that was seen last, then what happens. Each frame's data is an \
              event; its `id`, where it has one, is what `Last-Event-ID` takes, so that a browser that lost the stream goes on \
@@ -29,7 +29,7 @@ pub(super) fn routes() -> Vec<Route> {
         .streams::<native::StreamItem>(200, "The events, until either side ends the stream.")
         .fails(&[409]);
     vec![
-        Route::get("/v1/sessions/{session}/events", follow_session)
+        ApiRoute::get("/v1/sessions/{session}/events", follow_session)
             .needs(Scope::Read)
             .streams()
             .documented(follow),
@@ -37,17 +37,19 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn follow_session(
-    telling: Telling,
+    telling: HandlerContext,
     Path(session): Path<String>,
-    Params(query): Params<native::EventQuery>,
-) -> Result<Response, Problem> {
+    StrictQuery(query): StrictQuery<native::EventQuery>,
+) -> Result<Response, RequestProblem> {
     let chat = telling.chat();
     // A stream of events of a session that does not exist would wait for ever.
-    chat.session(&session).await.map_err(|error| Problem::of(&error))?;
+    chat.session(&session).await.map_err(|error| RequestProblem::of(&error))?;
     let after = telling.last_event_id().or(query.after).filter(|event_id| !event_id.is_empty());
-    let after =
-        after.map(|after| after.parse::<EventId>()).transpose().map_err(|error| Problem::of(&error))?;
+    let after = after
+        .map(|after| after.parse::<ChatEventId>())
+        .transpose()
+        .map_err(|error| RequestProblem::of(&error))?;
     let view = telling.view(&session).await?;
-    let events = chat.events(&session, after).await.map_err(|error| Problem::of(&error))?;
+    let events = chat.events(&session, after).await.map_err(|error| RequestProblem::of(&error))?;
     Ok(sse::resumable_stream(&telling.shared, framed(events, telling.framing(view))))
 }

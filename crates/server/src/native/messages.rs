@@ -7,12 +7,12 @@ use singletree_harness::SendOptions;
 use singletree_llm::ChatMessage;
 use singletree_protocol::native;
 
-use super::answering::{IDEMPOTENCY_KEY, Telling};
-use super::ask::{Manner, Params, limit};
-use crate::body::Sent;
+use super::answering::{HandlerContext, IDEMPOTENCY_KEY};
+use super::ask::{StrictQuery, TurnResponseMode, limit};
+use crate::body::JsonPayload;
 use crate::caller::Scope;
-use crate::problem::Problem;
-use crate::section::{Operation, Route};
+use crate::problem::RequestProblem;
+use crate::section::{ApiOperation, ApiRoute};
 
 const TAG: &str = "messages";
 
@@ -24,8 +24,8 @@ turn, as it happens, up to its end. With `Prefer: respond-async` it is 202 and t
 `Prefer: respond-async, wait=10` only if it has not ended within so many seconds. Closing the connection cancels nothing.";
 
 /// Returns an operation that starts a turn, with the possible forms of its response.
-pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(id, summary)
+pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> ApiOperation {
+    ApiOperation::new(id, summary)
         .header(
             "Prefer",
             "`respond-async`, also with `wait=SECONDS`: an answer as soon as the turn is accepted.",
@@ -45,7 +45,7 @@ pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation 
 }
 
 /// Returns the routes about messages.
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<ApiRoute> {
     let key = "Sends once: the same key with the same message again is answered by the same turn, with another message it is 409.";
     let send = starts_turn("sendMessage", "Sends a message")
         .about(TOLD)
@@ -65,7 +65,7 @@ pub(super) fn routes() -> Vec<Route> {
         .body::<native::SendMessage>()
         .fails(&[404, 409])
         .found_or_not();
-    let history = Operation::new("listMessages", "Reads the history")
+    let history = ApiOperation::new("listMessages", "Reads the history")
         .about(
             "The messages that models are shown, in their order, with what is known beside them; and apart from them, in \
              `failed`, the turns that failed, which people are shown at their `place`.",
@@ -74,30 +74,30 @@ pub(super) fn routes() -> Vec<Route> {
         .query::<native::MessageQuery>()
         .answers::<native::MessageList>(200, "A page of the history.");
     vec![
-        Route::post("/v1/sessions/{session}/messages", send_one).needs(Scope::Write).documented(send),
-        Route::get("/v1/sessions/{session}/messages", page).needs(Scope::Read).documented(history),
-        Route::post("/v1/sessions/{session}/steer", steer_one).needs(Scope::Write).documented(steer),
+        ApiRoute::post("/v1/sessions/{session}/messages", send_one).needs(Scope::Write).documented(send),
+        ApiRoute::get("/v1/sessions/{session}/messages", page).needs(Scope::Read).documented(history),
+        ApiRoute::post("/v1/sessions/{session}/steer", steer_one).needs(Scope::Write).documented(steer),
     ]
 }
 
 async fn send_one(
-    telling: Telling,
+    telling: HandlerContext,
     Path(session): Path<String>,
-    Sent(sent): Sent<native::SendMessage>,
-) -> Result<Response, Problem> {
+    JsonPayload(sent): JsonPayload<native::SendMessage>,
+) -> Result<Response, RequestProblem> {
     let (message, options) = said(&telling, &session, sent).await?;
     let turn = telling.chat().submit(&session, message, options).await;
-    telling.tell(&turn.map_err(|error| Problem::of_turn(&error))?).await
+    telling.tell(&turn.map_err(|error| RequestProblem::of_turn(&error))?).await
 }
 
 async fn steer_one(
-    telling: Telling,
+    telling: HandlerContext,
     Path(session): Path<String>,
-    Sent(sent): Sent<native::SendMessage>,
-) -> Result<Response, Problem> {
+    JsonPayload(sent): JsonPayload<native::SendMessage>,
+) -> Result<Response, RequestProblem> {
     let (message, options) = said(&telling, &session, sent).await?;
     let turn = telling.chat().steer(&session, message, options).await;
-    telling.tell(&turn.map_err(|error| Problem::of_turn(&error))?).await
+    telling.tell(&turn.map_err(|error| RequestProblem::of_turn(&error))?).await
 }
 
 /// The maximum number of failed turns on a page.
@@ -105,10 +105,10 @@ const FAILED_TURNS: usize = 100;
 
 /// Reads a message to send, and its options.
 async fn said(
-    telling: &Telling,
+    telling: &HandlerContext,
     session: &str,
     sent: native::SendMessage,
-) -> Result<(ChatMessage, SendOptions), Problem> {
+) -> Result<(ChatMessage, SendOptions), RequestProblem> {
     let message = telling.said(session, sent.content).await?;
     let mut options = keyed(telling, SendOptions::new())?;
     if let Some(agent) = sent.agent {
@@ -121,27 +121,31 @@ async fn said(
 }
 
 /// Adds the idempotency key of a request; subscribes to the events if the answer is a stream.
-pub(super) fn keyed(telling: &Telling, mut options: SendOptions) -> Result<SendOptions, Problem> {
+pub(super) fn keyed(
+    telling: &HandlerContext,
+    mut options: SendOptions,
+) -> Result<SendOptions, RequestProblem> {
     if let Some(key) = telling.headers.get(IDEMPOTENCY_KEY) {
-        let key = key.to_str().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))?;
+        let key =
+            key.to_str().map_err(|_| RequestProblem::invalid("Idempotency-Key has to be plain ASCII"))?;
         options = options.key(key);
     }
-    if telling.manner() == Manner::Events {
+    if telling.manner() == TurnResponseMode::Events {
         options = options.listen();
     }
     Ok(options)
 }
 
 async fn page(
-    telling: Telling,
+    telling: HandlerContext,
     Path(session): Path<String>,
-    Params(query): Params<native::MessageQuery>,
-) -> Result<Json<native::MessageList>, Problem> {
+    StrictQuery(query): StrictQuery<native::MessageQuery>,
+) -> Result<Json<native::MessageList>, RequestProblem> {
     let limit = limit(query.limit)?;
     let (chat, from) = (telling.chat(), query.from.unwrap_or_default());
-    let part = chat.transcript(&session, from, limit).await.map_err(|error| Problem::of(&error))?;
+    let part = chat.transcript(&session, from, limit).await.map_err(|error| RequestProblem::of(&error))?;
     let failed = chat.failed_turns(&session, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
-    let failed = failed.map_err(|error| Problem::of(&error))?;
+    let failed = failed.map_err(|error| RequestProblem::of(&error))?;
     let view = telling.view(&session).await?;
     Ok(Json(native::MessageList {
         items: part.items.iter().map(|item| view.history(item)).collect(),

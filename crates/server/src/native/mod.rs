@@ -23,16 +23,16 @@ mod tenant_events;
 mod turns;
 mod usage;
 
-pub(crate) use answering::{Telling, mark_replayed, view};
-pub(crate) use ask::{Params, is_session_id, limit, wants_events};
-pub(crate) use convert::{View, bucket, suspended, time, wait};
+pub(crate) use answering::{HandlerContext, mark_replayed, view};
+pub(crate) use ask::{StrictQuery, is_session_id, limit, wants_events};
+pub(crate) use convert::{ContentVisibility, bucket, suspended, time, wait};
 pub(crate) use problem::render;
 use problem::stream_failure;
 
-use crate::section::Section;
+use crate::section::ProtocolSection;
 
 /// Returns the native section.
-pub(crate) fn section() -> Section {
+pub(crate) fn section() -> ProtocolSection {
     let tables = [
         agents::routes(),
         sessions::routes(),
@@ -46,5 +46,6 @@ pub(crate) fn section() -> Section {
         artifacts::routes(),
         usage::routes(),
     ];
-    Section::new("native", render, tables.into_iter().flatten().collect()).failing_streams(stream_failure)
+    ProtocolSection::new("native", render, tables.into_iter().flatten().collect())
+        .failing_streams(stream_failure)
 }

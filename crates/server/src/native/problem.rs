@@ -5,23 +5,23 @@ use axum::response::{IntoResponse, Response};
 use singletree_protocol::native::{ApiError, ErrorBody, StreamFailed, StreamFailedType};
 
 use super::convert::bucket;
-use crate::problem::Problem;
-use crate::section::Asked;
-use crate::sse::Frame;
+use crate::problem::RequestProblem;
+use crate::section::RequestContext;
+use crate::sse::ServerSentEvent;
 
 /// Converts a problem to a response.
-pub(crate) fn render(problem: &Problem, asked: &Asked) -> Response {
+pub(crate) fn render(problem: &RequestProblem, asked: &RequestContext) -> Response {
     Json(ErrorBody { error: error(problem, asked) }).into_response()
 }
 
 /// Returns the last frame of a stream that ends with a problem.
-pub(super) fn stream_failure(problem: &Problem, asked: &Asked) -> Vec<Frame> {
+pub(super) fn stream_failure(problem: &RequestProblem, asked: &RequestContext) -> Vec<ServerSentEvent> {
     let failed = StreamFailed { kind: StreamFailedType::Failed, error: error(problem, asked) };
-    vec![Frame::data(serde_json::to_string(&failed).expect("an error of strings is JSON"))]
+    vec![ServerSentEvent::data(serde_json::to_string(&failed).expect("an error of strings is JSON"))]
 }
 
 /// Converts a problem to its JSON form.
-pub(super) fn error(problem: &Problem, asked: &Asked) -> ApiError {
+pub(super) fn error(problem: &RequestProblem, asked: &RequestContext) -> ApiError {
     let (turn, oldest_event) = (problem.turn().map(str::to_owned), problem.oldest_event().map(str::to_owned));
     let problem = problem.clone();
     ApiError {

@@ -1,13 +1,13 @@
 //! Converts the messages of clients for the harness: only content that a user may send (D16).
 
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageDetail, ImageSource};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, ImageDetailLevel, MessageContent};
 use singletree_protocol::native;
 
-use super::answering::Telling;
+use super::answering::HandlerContext;
 use crate::pictures;
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
-impl Telling {
+impl HandlerContext {
     /// Makes a user's message from content. Pictures in `data:` addresses are stored with the session.
     ///
     /// # Errors
@@ -16,14 +16,14 @@ impl Telling {
         &self,
         session: &str,
         content: native::SendContent,
-    ) -> Result<ChatMessage, Problem> {
+    ) -> Result<ChatMessage, RequestProblem> {
         let kept = pictures::kept_each(&self.chat(), session, message(content)?).await;
         kept.map_err(|(at, problem)| problem.field(format!("content[{at}].source.url")))
     }
 }
 
 /// Makes a user's message of content.
-fn message(content: native::SendContent) -> Result<ChatMessage, Problem> {
+fn message(content: native::SendContent) -> Result<ChatMessage, RequestProblem> {
     let blocks = match content {
         native::SendContent::Text(text) => return Ok(ChatMessage::user(text)),
         native::SendContent::Blocks(blocks) => blocks,
@@ -34,30 +34,33 @@ fn message(content: native::SendContent) -> Result<ChatMessage, Problem> {
             let picture = picture(url, media_type)
                 .map_err(|problem| problem.field(format!("content[{at}].source.url")))?;
             let detail = detail.map(|detail| match detail {
-                native::ImageDetail::Auto => ImageDetail::Auto,
-                native::ImageDetail::Low => ImageDetail::Low,
-                native::ImageDetail::High => ImageDetail::High,
+                native::ImageDetail::Auto => ImageDetailLevel::Auto,
+                native::ImageDetail::Low => ImageDetailLevel::Low,
+                native::ImageDetail::High => ImageDetailLevel::High,
             });
             let (source, media_type) = picture;
             Ok(ContentBlock::Image { source, media_type, detail })
         }
     });
-    Ok(ChatMessage::user(Content::from_blocks(said.collect::<Result<_, Problem>>()?)))
+    Ok(ChatMessage::user(MessageContent::from_blocks(said.collect::<Result<_, RequestProblem>>()?)))
 }
 
 /// Reads the address of a picture: `https:`, `blob:` for an upload to the session, or `data:` for the picture itself.
-fn picture(url: String, media_type: Option<String>) -> Result<(ImageSource, Option<String>), Problem> {
+fn picture(
+    url: String,
+    media_type: Option<String>,
+) -> Result<(ImageContentSource, Option<String>), RequestProblem> {
     if let Some(data) = url.strip_prefix("data:") {
         let inline = data.split_once(";base64,").filter(|(kind, _)| kind.starts_with("image/"));
-        let wrong = || Problem::invalid("a picture in the message is `data:image/TYPE;base64,BYTES`");
+        let wrong = || RequestProblem::invalid("a picture in the message is `data:image/TYPE;base64,BYTES`");
         let (kind, base64_data) = inline.ok_or_else(wrong)?;
-        let source = ImageSource::Inline { base64_data: base64_data.to_owned() };
+        let source = ImageContentSource::Inline { base64_data: base64_data.to_owned() };
         return Ok((source, Some(kind.to_owned())));
     }
     if url.starts_with("blob:") || url.strip_prefix("https://").is_some_and(has_host) {
-        Ok((ImageSource::Url { url }, media_type))
+        Ok((ImageContentSource::Url { url }, media_type))
     } else {
-        Err(Problem::invalid(
+        Err(RequestProblem::invalid(
             "a picture is at an `https:` address, in the message as `data:`, or named `blob:DIGEST`",
         ))
     }

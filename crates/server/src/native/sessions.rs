@@ -9,21 +9,21 @@ use serde_json::Value;
 use singletree_harness::CreateOptions;
 use singletree_protocol::native;
 
-use super::answering::Telling;
-use super::ask::{Params, limit};
+use super::answering::HandlerContext;
+use super::ask::{StrictQuery, limit};
 use super::convert;
 use super::export::forget_thoughts;
 use super::place::session_place;
-use crate::body::Sent;
+use crate::body::JsonPayload;
 use crate::caller::Scope;
-use crate::problem::Problem;
-use crate::section::{Operation, Route};
+use crate::problem::RequestProblem;
+use crate::section::{ApiOperation, ApiRoute};
 
 const TAG: &str = "sessions";
 
 /// Returns the routes about sessions.
-pub(super) fn routes() -> Vec<Route> {
-    let create = Operation::new("createSession", "Makes a session")
+pub(super) fn routes() -> Vec<ApiRoute> {
+    let create = ApiOperation::new("createSession", "Makes a session")
         .about(
             "A message that is sent to a session that is not there makes one too; this is for those who want to name its \
              agent first, or to listen before anybody speaks.",
@@ -34,21 +34,21 @@ pub(super) fn routes() -> Vec<Route> {
         .answers::<native::Session>(201, "The session; `Location` says where it is.")
         .fails(&[404, 409]);
     let list =
-        Operation::new("listSessions", "Lists sessions")
+        ApiOperation::new("listSessions", "Lists sessions")
             .tag(TAG)
             .query::<native::SessionQuery>()
             .answers::<native::SessionList>(200, "A page of the sessions, in the order that was asked for.");
-    let show = Operation::new("showSession", "Shows a session")
+    let show = ApiOperation::new("showSession", "Shows a session")
         .tag(TAG)
         .answers::<native::Session>(200, "The session.");
-    let export = Operation::new("exportSession", "Writes a session out")
+    let export = ApiOperation::new("exportSession", "Writes a session out")
         .about(
             "Its state and history as one portable document, which `singletree sessions import` reads. Turns and events are no part of \
              it; neither is what a model thought, unless its agent's configuration shows it.",
         )
         .tag(TAG)
         .answers::<native::SessionExport>(200, "The document.");
-    let delete = Operation::new("deleteSession", "Deletes a session")
+    let delete = ApiOperation::new("deleteSession", "Deletes a session")
         .about(
             "Its turns and its wait are cancelled, and everything of it is removed in one transaction. Forks of it stay. \
              Deleting again succeeds and changes nothing; a message that is sent later begins a new session.",
@@ -57,15 +57,18 @@ pub(super) fn routes() -> Vec<Route> {
         .answers_nothing(204, "There is no such session any more.")
         .found_or_not();
     vec![
-        Route::post("/v1/sessions", make).needs(Scope::Write).documented(create),
-        Route::get("/v1/sessions", page).needs(Scope::Read).documented(list),
-        Route::get("/v1/sessions/{session}", one).needs(Scope::Read).documented(show),
-        Route::get("/v1/sessions/{session}/export", write_out).needs(Scope::Admin).documented(export),
-        Route::delete("/v1/sessions/{session}", remove).needs(Scope::Admin).documented(delete),
+        ApiRoute::post("/v1/sessions", make).needs(Scope::Write).documented(create),
+        ApiRoute::get("/v1/sessions", page).needs(Scope::Read).documented(list),
+        ApiRoute::get("/v1/sessions/{session}", one).needs(Scope::Read).documented(show),
+        ApiRoute::get("/v1/sessions/{session}/export", write_out).needs(Scope::Admin).documented(export),
+        ApiRoute::delete("/v1/sessions/{session}", remove).needs(Scope::Admin).documented(delete),
     ]
 }
 
-async fn make(telling: Telling, Sent(wanted): Sent<native::CreateSession>) -> Result<Response, Problem> {
+async fn make(
+    telling: HandlerContext,
+    JsonPayload(wanted): JsonPayload<native::CreateSession>,
+) -> Result<Response, RequestProblem> {
     let mut options = CreateOptions::new().policy(convert::policy(wanted.prompt_policy));
     if let Some(id) = wanted.id {
         options = options.session(id);
@@ -73,15 +76,15 @@ async fn make(telling: Telling, Sent(wanted): Sent<native::CreateSession>) -> Re
     if let Some(agent) = wanted.agent {
         options = options.agent(agent);
     }
-    let made = telling.chat().create_session(options).await.map_err(|error| Problem::of(&error))?;
+    let made = telling.chat().create_session(options).await.map_err(|error| RequestProblem::of(&error))?;
     let place = [(LOCATION, session_place(&made.session))];
     Ok((StatusCode::CREATED, place, Json(convert::session(&made))).into_response())
 }
 
 async fn page(
-    telling: Telling,
-    Params(query): Params<native::SessionQuery>,
-) -> Result<Json<native::SessionList>, Problem> {
+    telling: HandlerContext,
+    StrictQuery(query): StrictQuery<native::SessionQuery>,
+) -> Result<Json<native::SessionList>, RequestProblem> {
     let limit = limit(query.limit)?;
     let from = query.from.as_deref().filter(|from| !from.is_empty());
     let chat = telling.chat();
@@ -89,18 +92,24 @@ async fn page(
         native::SessionOrder::Id => chat.sessions(from, limit).await,
         native::SessionOrder::Recent => chat.recent_sessions(from, limit).await,
     };
-    let list = list.map_err(|error| Problem::of(&error))?;
+    let list = list.map_err(|error| RequestProblem::of(&error))?;
     let items = list.items.iter().map(convert::session).collect();
     Ok(Json(native::SessionList { items, next: list.next }))
 }
 
-async fn one(telling: Telling, Path(session): Path<String>) -> Result<Json<native::Session>, Problem> {
-    let info = telling.chat().session(&session).await.map_err(|error| Problem::of(&error))?;
+async fn one(
+    telling: HandlerContext,
+    Path(session): Path<String>,
+) -> Result<Json<native::Session>, RequestProblem> {
+    let info = telling.chat().session(&session).await.map_err(|error| RequestProblem::of(&error))?;
     Ok(Json(convert::session(&info)))
 }
 
-async fn write_out(telling: Telling, Path(session): Path<String>) -> Result<Json<Value>, Problem> {
-    let export = telling.chat().export_session(&session).await.map_err(|error| Problem::of(&error))?;
+async fn write_out(
+    telling: HandlerContext,
+    Path(session): Path<String>,
+) -> Result<Json<Value>, RequestProblem> {
+    let export = telling.chat().export_session(&session).await.map_err(|error| RequestProblem::of(&error))?;
     let view = telling.view(&session).await?;
     let mut document = serde_json::to_value(export).expect("an export is JSON");
     if !view.thinking {
@@ -109,8 +118,8 @@ async fn write_out(telling: Telling, Path(session): Path<String>) -> Result<Json
     Ok(Json(document))
 }
 
-async fn remove(telling: Telling, Path(session): Path<String>) -> Result<StatusCode, Problem> {
+async fn remove(telling: HandlerContext, Path(session): Path<String>) -> Result<StatusCode, RequestProblem> {
     let deleted = telling.chat().delete_session(&session, Some(&telling.caller.name)).await;
-    deleted.map_err(|error| Problem::of(&error))?;
+    deleted.map_err(|error| RequestProblem::of(&error))?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,20 +3,20 @@
 use axum::response::Response;
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
-use singletree_harness::{TenantEvent, TenantEventId, TenantEventKind, TenantEvents};
+use singletree_harness::{LiveTenantEvent, LiveTenantEventKind, TenantEventId, TenantEvents};
 use singletree_protocol::native;
 
-use super::answering::{Telling, data};
-use super::ask::Params;
+use super::answering::{HandlerContext, data};
+use super::ask::StrictQuery;
 use super::convert::time;
 use crate::caller::Scope;
-use crate::problem::Problem;
-use crate::section::{Operation, Route};
-use crate::sse::{self, Frame};
+use crate::problem::RequestProblem;
+use crate::section::{ApiOperation, ApiRoute};
+use crate::sse::{self, ServerSentEvent};
 
 /// Returns the routes about the events of a tenant.
-pub(super) fn routes() -> Vec<Route> {
-    let follow = Operation::new("followTenantEvents", "Follows what happens in all sessions")
+pub(super) fn routes() -> Vec<ApiRoute> {
+    let follow = ApiOperation::new("followTenantEvents", "Follows what happens in all sessions")
         .about(
             "Server-sent events of the caller's tenant: a session was made, forked or deleted; a session began to wait; its wait \
              ended; a turn ended. Each frame's data is an event. They name what to read, and do not replace reading: nothing \
@@ -29,48 +29,48 @@ pub(super) fn routes() -> Vec<Route> {
         .query::<native::TenantEventQuery>()
         .streams::<native::TenantStreamItem>(200, "The events, until either side ends the stream.")
         .fails(&[404]);
-    vec![Route::get("/v1/events", follow_tenant).needs(Scope::Read).streams().documented(follow)]
+    vec![ApiRoute::get("/v1/events", follow_tenant).needs(Scope::Read).streams().documented(follow)]
 }
 
 async fn follow_tenant(
-    telling: Telling,
-    Params(query): Params<native::TenantEventQuery>,
-) -> Result<Response, Problem> {
+    telling: HandlerContext,
+    StrictQuery(query): StrictQuery<native::TenantEventQuery>,
+) -> Result<Response, RequestProblem> {
     let after = telling.last_event_id().or(query.after).filter(|event_id| !event_id.is_empty());
     let after = after.map(|after| after.parse::<TenantEventId>()).transpose();
-    let after = after.map_err(|error| Problem::of(&error))?;
-    let events = telling.chat().tenant_events(after.as_ref()).map_err(|error| Problem::of(&error))?;
+    let after = after.map_err(|error| RequestProblem::of(&error))?;
+    let events = telling.chat().tenant_events(after.as_ref()).map_err(|error| RequestProblem::of(&error))?;
     Ok(sse::resumable_stream(&telling.shared, frames(events)))
 }
 
-fn frames(events: TenantEvents) -> impl Stream<Item = Frame> + Send + 'static {
+fn frames(events: TenantEvents) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
     let frames = stream::unfold(events, async |mut events| {
         let event = events.next().await?;
         Some((frame(&event), events))
     });
-    stream::once(std::future::ready(Frame::comment("open"))).chain(frames)
+    stream::once(std::future::ready(ServerSentEvent::comment("open"))).chain(frames)
 }
 
-fn frame(event: &TenantEvent) -> Frame {
+fn frame(event: &LiveTenantEvent) -> ServerSentEvent {
     let written = native::TenantEvent {
         id: event.id.to_string(),
         at: time(event.at),
         session: event.session.as_ref().map(ToString::to_string),
         what: kind(&event.kind),
     };
-    Frame { id: Some(written.id.clone()), ..data(&written) }
+    ServerSentEvent { id: Some(written.id.clone()), ..data(&written) }
 }
 
-fn kind(kind: &TenantEventKind) -> native::TenantEventKind {
+fn kind(kind: &LiveTenantEventKind) -> native::TenantEventKind {
     match kind {
-        TenantEventKind::SessionCreated { agent } => {
+        LiveTenantEventKind::SessionCreated { agent } => {
             native::TenantEventKind::SessionCreated { agent: agent.clone() }
         }
-        TenantEventKind::SessionForked { parent, offset } => {
+        LiveTenantEventKind::SessionForked { parent, offset } => {
             native::TenantEventKind::SessionForked { parent: parent.to_string(), offset: *offset }
         }
-        TenantEventKind::SessionDeleted => native::TenantEventKind::SessionDeleted,
-        TenantEventKind::WaitBegan { turn, awaited, preview } => native::TenantEventKind::WaitBegan {
+        LiveTenantEventKind::SessionDeleted => native::TenantEventKind::SessionDeleted,
+        LiveTenantEventKind::WaitBegan { turn, awaited, preview } => native::TenantEventKind::WaitBegan {
             turn: turn.to_string(),
             wait: awaited.wait,
             signal: awaited.signal.clone(),
@@ -80,7 +80,7 @@ fn kind(kind: &TenantEventKind) -> native::TenantEventKind {
             preview: preview.clone(),
             deadline: awaited.deadline.map(time),
         },
-        TenantEventKind::WaitEnded { turn, wait, signal, how } => native::TenantEventKind::WaitEnded {
+        LiveTenantEventKind::WaitEnded { turn, wait, signal, how } => native::TenantEventKind::WaitEnded {
             turn: turn.to_string(),
             wait: *wait,
             signal: signal.clone(),
@@ -90,7 +90,7 @@ fn kind(kind: &TenantEventKind) -> native::TenantEventKind {
                 _ => native::WaitEnd::Consumed,
             },
         },
-        TenantEventKind::TurnEnded { turn, outcome, category } => native::TenantEventKind::TurnEnded {
+        LiveTenantEventKind::TurnEnded { turn, outcome, category } => native::TenantEventKind::TurnEnded {
             turn: turn.to_string(),
             outcome: match *outcome {
                 "suspended" => native::TurnEnd::Suspended,
@@ -99,6 +99,6 @@ fn kind(kind: &TenantEventKind) -> native::TenantEventKind {
             },
             category: category.clone(),
         },
-        TenantEventKind::Missed => native::TenantEventKind::Missed,
+        LiveTenantEventKind::Missed => native::TenantEventKind::Missed,
     }
 }

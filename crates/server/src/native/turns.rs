@@ -4,27 +4,27 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
-use singletree_durable::TurnStatus;
+use singletree_durable::StoredTurnStatus;
 use singletree_harness::{ChatTurnOutcome, SendOptions, TurnId, TurnInfo};
 use singletree_protocol::native;
 
-use super::answering::{PREFERENCE_APPLIED, Telling, unfinished};
-use super::ask::{Manner, Params, limit, patience};
+use super::answering::{HandlerContext, PREFERENCE_APPLIED, unfinished};
+use super::ask::{StrictQuery, TurnResponseMode, limit, patience};
 use super::convert;
 use super::messages::{keyed, starts_turn};
 use crate::caller::Scope;
-use crate::problem::Problem;
-use crate::section::{Operation, Route};
+use crate::problem::RequestProblem;
+use crate::section::{ApiOperation, ApiRoute};
 
 const TAG: &str = "turns";
 
 /// Returns the routes about turns.
-pub(super) fn routes() -> Vec<Route> {
-    let list = Operation::new("listTurns", "Lists the turns of a session")
+pub(super) fn routes() -> Vec<ApiRoute> {
+    let list = ApiOperation::new("listTurns", "Lists the turns of a session")
         .tag(TAG)
         .query::<native::TurnQuery>()
         .answers::<native::TurnList>(200, "A page of the turns, in the order in which they were accepted.");
-    let show = Operation::new("showTurn", "Shows a turn")
+    let show = ApiOperation::new("showTurn", "Shows a turn")
         .about(
             "With its outcome, once it has one. With `Accept: text/event-stream`: what happened in it and what happens, up to \
              its end; from after the event that was seen last, when there is one.",
@@ -35,7 +35,7 @@ pub(super) fn routes() -> Vec<Route> {
         .answers::<native::Turn>(200, "The turn.")
         .streams::<native::StreamItem>(200, "What happened in the turn and what happens, up to its end.")
         .fails(&[409]);
-    let cancel = Operation::new("cancelTurn", "Cancels a turn")
+    let cancel = ApiOperation::new("cancelTurn", "Cancels a turn")
         .about(
             "One that waits its place does not run; one that runs ends at its next await, and what was shown of it is kept; \
              one that suspended is given up. The answer is the turn that tells the end: this one, or the one that closed \
@@ -55,41 +55,44 @@ pub(super) fn routes() -> Vec<Route> {
         .fails(&[404, 409])
         .found_or_not();
     vec![
-        Route::post("/v1/sessions/{session}/turns/{turn}/retry", retry_one)
+        ApiRoute::post("/v1/sessions/{session}/turns/{turn}/retry", retry_one)
             .needs(Scope::Write)
             .documented(retry),
-        Route::get("/v1/sessions/{session}/turns", page).needs(Scope::Read).documented(list),
-        Route::get("/v1/sessions/{session}/turns/{turn}", one).needs(Scope::Read).documented(show),
-        Route::post("/v1/sessions/{session}/turns/{turn}/cancel", cancel_one)
+        ApiRoute::get("/v1/sessions/{session}/turns", page).needs(Scope::Read).documented(list),
+        ApiRoute::get("/v1/sessions/{session}/turns/{turn}", one).needs(Scope::Read).documented(show),
+        ApiRoute::post("/v1/sessions/{session}/turns/{turn}/cancel", cancel_one)
             .needs(Scope::Write)
             .documented(cancel),
     ]
 }
 
 async fn page(
-    telling: Telling,
+    telling: HandlerContext,
     Path(session): Path<String>,
-    Params(query): Params<native::TurnQuery>,
-) -> Result<Json<native::TurnList>, Problem> {
+    StrictQuery(query): StrictQuery<native::TurnQuery>,
+) -> Result<Json<native::TurnList>, RequestProblem> {
     let limit = limit(query.limit)?;
     let page = telling.chat().turns(&session, query.from.unwrap_or_default(), limit).await;
-    let page = page.map_err(|error| Problem::of(&error))?;
+    let page = page.map_err(|error| RequestProblem::of(&error))?;
     let items = page.items.iter().map(convert::turn).collect();
     Ok(Json(native::TurnList { items, next: page.next }))
 }
 
-async fn one(telling: Telling, Path((session, turn)): Path<(String, String)>) -> Result<Response, Problem> {
+async fn one(
+    telling: HandlerContext,
+    Path((session, turn)): Path<(String, String)>,
+) -> Result<Response, RequestProblem> {
     let info = find(&telling, &session, &turn).await?;
-    if telling.manner() == Manner::Events {
-        let turn = telling.chat().turn(&info.id).await.map_err(|error| Problem::of(&error))?;
+    if telling.manner() == TurnResponseMode::Events {
+        let turn = telling.chat().turn(&info.id).await.map_err(|error| RequestProblem::of(&error))?;
         return telling.tell(&turn).await;
     }
     let patience = patience(&telling.headers);
-    if info.status == TurnStatus::Accepted && patience.is_none() {
+    if info.status == StoredTurnStatus::Accepted && patience.is_none() {
         return Ok(Json(convert::turn(&info)).into_response());
     }
-    let turn = telling.chat().turn(&info.id).await.map_err(|error| Problem::of(&error))?;
-    let outcome = match patience.filter(|_| info.status == TurnStatus::Accepted) {
+    let turn = telling.chat().turn(&info.id).await.map_err(|error| RequestProblem::of(&error))?;
+    let outcome = match patience.filter(|_| info.status == StoredTurnStatus::Accepted) {
         Some(patience) => telling.soon(&turn, patience).await,
         None => Some(turn.outcome().await),
     };
@@ -97,8 +100,8 @@ async fn one(telling: Telling, Path((session, turn)): Path<(String, String)>) ->
         Some(outcome) => {
             unfinished(&outcome)?;
             let info = match info.status {
-                TurnStatus::Accepted => find(&telling, &session, &info.id.to_string()).await?,
-                TurnStatus::Suspended | TurnStatus::Completed | TurnStatus::Errored => info,
+                StoredTurnStatus::Accepted => find(&telling, &session, &info.id.to_string()).await?,
+                StoredTurnStatus::Suspended | StoredTurnStatus::Completed | StoredTurnStatus::Errored => info,
             };
             ended(&telling, &info, &outcome).await?
         }
@@ -113,14 +116,15 @@ async fn one(telling: Telling, Path((session, turn)): Path<(String, String)>) ->
 }
 
 async fn cancel_one(
-    telling: Telling,
+    telling: HandlerContext,
     Path((session, turn)): Path<(String, String)>,
-) -> Result<Json<native::Turn>, Problem> {
+) -> Result<Json<native::Turn>, RequestProblem> {
     let info = find(&telling, &session, &turn).await?;
-    let told = telling.chat().cancel(&info.id).await.map_err(|error| Problem::of(&error))?;
+    let told = telling.chat().cancel(&info.id).await.map_err(|error| RequestProblem::of(&error))?;
     let outcome = told.outcome().await;
     unfinished(&outcome)?;
-    let info = telling.chat().turn_info(&session, told.id()).await.map_err(|error| Problem::of(&error))?;
+    let info =
+        telling.chat().turn_info(&session, told.id()).await.map_err(|error| RequestProblem::of(&error))?;
     if !telling.caller.may_read() {
         // Cancelling a turn does not grant the right to read its messages.
         return Ok(Json(convert::turn(&info)));
@@ -129,29 +133,29 @@ async fn cancel_one(
 }
 
 async fn retry_one(
-    telling: Telling,
+    telling: HandlerContext,
     Path((session, turn)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+) -> Result<Response, RequestProblem> {
     // The answer shows a message that another caller may have sent.
     telling.caller.may(Scope::Read)?;
     let info = find(&telling, &session, &turn).await?;
     let options = keyed(&telling, SendOptions::new())?;
     let retry = telling.chat().retry(&info.id, options).await;
-    telling.tell(&retry.map_err(|error| Problem::of_turn(&error))?).await
+    telling.tell(&retry.map_err(|error| RequestProblem::of_turn(&error))?).await
 }
 
 /// Finds a turn of a session.
-async fn find(telling: &Telling, session: &str, turn: &str) -> Result<TurnInfo, Problem> {
-    let id: TurnId = turn.parse().map_err(|error| Problem::of(&error))?;
-    telling.chat().turn_info(session, &id).await.map_err(|error| Problem::of(&error))
+async fn find(telling: &HandlerContext, session: &str, turn: &str) -> Result<TurnInfo, RequestProblem> {
+    let id: TurnId = turn.parse().map_err(|error| RequestProblem::of(&error))?;
+    telling.chat().turn_info(session, &id).await.map_err(|error| RequestProblem::of(&error))
 }
 
 /// Returns a turn with its outcome.
 async fn ended(
-    telling: &Telling,
+    telling: &HandlerContext,
     info: &TurnInfo,
     outcome: &ChatTurnOutcome,
-) -> Result<native::Turn, Problem> {
+) -> Result<native::Turn, RequestProblem> {
     let view = telling.view(&info.session).await?;
     Ok(native::Turn { outcome: Some(view.outcome(&info.session, outcome)), ..convert::turn(info) })
 }

@@ -2,54 +2,63 @@
 
 use axum::Json;
 use axum::extract::Path;
-use singletree_harness::ModelUsage;
+use singletree_harness::ModelTokenUsage;
 use singletree_protocol::native;
 
-use super::answering::Telling;
+use super::answering::HandlerContext;
 use crate::caller::Scope;
-use crate::problem::Problem;
-use crate::section::{Operation, Route};
+use crate::problem::RequestProblem;
+use crate::section::{ApiOperation, ApiRoute};
 
 const TAG: &str = "usage";
 
 /// Returns the routes of usage.
-pub(super) fn routes() -> Vec<Route> {
-    let session = Operation::new("showSessionUsage", "Shows what a session has used of models")
+pub(super) fn routes() -> Vec<ApiRoute> {
+    let session = ApiOperation::new("showSessionUsage", "Shows what a session has used of models")
         .about(
             "Of every turn that has ended or waits, however it ended, since the session was made. A fork begins with \
              nothing. What a provider does not report is not counted.",
         )
         .tag(TAG)
         .answers::<native::Usage>(200, "The usage, by model.");
-    let tenant = Operation::new("showUsage", "Shows what the tenant has used of models")
+    let tenant = ApiOperation::new("showUsage", "Shows what the tenant has used of models")
         .about("In all its sessions, also in those that were deleted since.")
         .tag(TAG)
         .answers::<native::Usage>(200, "The usage, by model.");
     vec![
-        Route::get("/v1/sessions/{session}/usage", of_session).needs(Scope::Read).documented(session),
-        Route::get("/v1/usage", of_tenant).needs(Scope::Admin).documented(tenant),
+        ApiRoute::get("/v1/sessions/{session}/usage", of_session).needs(Scope::Read).documented(session),
+        ApiRoute::get("/v1/usage", of_tenant).needs(Scope::Admin).documented(tenant),
     ]
 }
 
-async fn of_session(telling: Telling, Path(session): Path<String>) -> Result<Json<native::Usage>, Problem> {
-    let used = telling.chat().usage(&session).await.map_err(|error| Problem::of(&error))?;
+async fn of_session(
+    telling: HandlerContext,
+    Path(session): Path<String>,
+) -> Result<Json<native::Usage>, RequestProblem> {
+    let used = telling.chat().usage(&session).await.map_err(|error| RequestProblem::of(&error))?;
     Ok(Json(usage(used)))
 }
 
-async fn of_tenant(telling: Telling) -> Result<Json<native::Usage>, Problem> {
-    let used = telling.chat().usage_of_tenant().await.map_err(|error| Problem::of(&error))?;
+async fn of_tenant(telling: HandlerContext) -> Result<Json<native::Usage>, RequestProblem> {
+    let used = telling.chat().usage_of_tenant().await.map_err(|error| RequestProblem::of(&error))?;
     Ok(Json(usage(used)))
 }
 
-fn usage(used: Vec<ModelUsage>) -> native::Usage {
+fn usage(used: Vec<ModelTokenUsage>) -> native::Usage {
     let models: Vec<native::ModelUsage> = used.into_iter().map(of_model).collect();
     let total = models.iter().fold(native::UsageCounts::default(), |sum, it| add(sum, it.counts));
     native::Usage { models, total }
 }
 
-fn of_model(used: ModelUsage) -> native::ModelUsage {
-    let ModelUsage { model, calls, prompt_tokens, completion_tokens, cached_tokens, cache_creation_tokens } =
-        used;
+fn of_model(used: ModelTokenUsage) -> native::ModelUsage {
+    let ModelTokenUsage {
+        model,
+        calls,
+        prompt_tokens,
+        completion_tokens,
+        cached_tokens,
+        cache_creation_tokens,
+    } = used;
     let counts =
         native::UsageCounts { calls, prompt_tokens, completion_tokens, cached_tokens, cache_creation_tokens };
     native::ModelUsage { model, counts }

@@ -6,19 +6,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use singletree_durable::{Change, Expect, Timestamp};
+use singletree_durable::{DocumentChange, DocumentPrecondition, Timestamp};
 use singletree_harness::{Notice, NoticeKind};
 use singletree_http::{
     HttpClient, HttpLimits, HttpRequest, HttpResponse, Method, Transport, is_this_machine, retry_after,
 };
 use tokio::sync::{Notify, watch};
 
-use super::message::Message;
-use super::queue::{Queue, Settled, Task};
+use super::message::WebhookMessage;
+use super::queue::{NoticeOutcome, NoticeQueue, QueuedNotice};
 use super::sign;
 use super::webhook::Webhook;
-use crate::shared::Shared;
-use crate::telemetry::{Delivery, DeliveryEnd};
+use crate::shared::ServerState;
+use crate::telemetry::{DeliveryAttempt, DeliveryEnd};
 use crate::{Error, Result};
 
 /// How many are on their way at once.
@@ -34,12 +34,12 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// An endpoint with its HTTP client.
 #[derive(Debug, Clone)]
-pub(crate) struct Endpoint {
+pub(crate) struct WebhookEndpoint {
     pub(super) webhook: Webhook,
     transport: HttpClient,
 }
 
-impl Endpoint {
+impl WebhookEndpoint {
     /// Creates the HTTP client of an endpoint.
     ///
     /// # Errors
@@ -59,17 +59,17 @@ impl Endpoint {
 
 /// Tells the notices of one tenant.
 #[derive(Debug)]
-pub(super) struct Courier {
+pub(super) struct WebhookDispatcher {
     pub(super) webhook: Webhook,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     transport: HttpClient,
-    queue: Mutex<Queue>,
+    queue: Mutex<NoticeQueue>,
     /// Rung when there is something new.
     bell: Notify,
 }
 
 /// The result of sending a notice to its endpoint.
-enum Sent {
+enum WebhookSendOutcome {
     Taken,
     /// It wants no more of this one.
     Unwanted,
@@ -79,17 +79,17 @@ enum Sent {
 
 /// The response of an endpoint.
 #[derive(Debug, Clone, Copy)]
-enum Answer {
+enum WebhookResponse {
     Status(u16),
     /// Nothing, for a reason of this category.
     None(&'static str),
 }
 
-impl Courier {
+impl WebhookDispatcher {
     /// Makes the courier of an endpoint.
-    pub(super) fn new(endpoint: Endpoint, shared: Arc<Shared>) -> Self {
-        let Endpoint { webhook, transport } = endpoint;
-        let (queue, bell) = (Mutex::new(Queue::new(QUEUED)), Notify::new());
+    pub(super) fn new(endpoint: WebhookEndpoint, shared: Arc<ServerState>) -> Self {
+        let WebhookEndpoint { webhook, transport } = endpoint;
+        let (queue, bell) = (Mutex::new(NoticeQueue::new(QUEUED)), Notify::new());
         Self { webhook, shared, transport, queue, bell }
     }
 
@@ -145,12 +145,12 @@ impl Courier {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, NoticeQueue> {
         // Guards a value that is whole between any two of its own calls.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settle(&self, notice: &Notice, settled: Settled) {
+    fn settle(&self, notice: &Notice, settled: NoticeOutcome) {
         self.queue().settle(notice, settled, self.shared.now());
     }
 
@@ -184,22 +184,22 @@ impl Courier {
     }
 
     /// Tells a notice, and removes it once it is told.
-    async fn tell(&self, task: Task) -> (Arc<Notice>, Settled) {
-        let Task { notice, told, attempt } = task;
+    async fn tell(&self, task: QueuedNotice) -> (Arc<Notice>, NoticeOutcome) {
+        let QueuedNotice { notice, told, attempt } = task;
         let settled = if told { self.remove(&notice).await } else { self.try_tell(&notice, attempt).await };
         (notice, settled)
     }
 
-    async fn try_tell(&self, notice: &Notice, attempt: u32) -> Settled {
+    async fn try_tell(&self, notice: &Notice, attempt: u32) -> NoticeOutcome {
         let now = self.shared.now();
-        let told = |end: DeliveryEnd, answer: Option<Answer>| {
+        let told = |end: DeliveryEnd, answer: Option<WebhookResponse>| {
             let (status, category) = match answer {
-                Some(Answer::Status(it)) => (Some(it), None),
-                Some(Answer::None(it)) => (None, Some(it)),
+                Some(WebhookResponse::Status(it)) => (Some(it), None),
+                Some(WebhookResponse::None(it)) => (None, Some(it)),
                 None => (None, None),
             };
             let (tenant, notice) = (notice.tenant.as_str(), notice.id.as_str());
-            let tried = Delivery { tenant, notice, attempt, end, status, category };
+            let tried = DeliveryAttempt { tenant, notice, attempt, end, status, category };
             self.shared.telemetry.delivery(&tried, now);
         };
         if now.since(notice.at) > self.webhook.give_up {
@@ -209,14 +209,14 @@ impl Courier {
         match self.is_to_be_told(notice, now).await {
             Ok(true) => {}
             Ok(false) => return self.remove_silently(notice).await,
-            Err(_) => return Settled::Unread,
+            Err(_) => return NoticeOutcome::Unread,
         }
         let (sent, answer) = self.send(notice, now).await;
         told(sent.end(), Some(answer));
         match sent {
-            Sent::Taken | Sent::Unwanted => self.remove(notice).await,
-            Sent::Refused => Settled::Refused,
-            Sent::Away(asked) => Settled::Away(asked),
+            WebhookSendOutcome::Taken | WebhookSendOutcome::Unwanted => self.remove(notice).await,
+            WebhookSendOutcome::Refused => NoticeOutcome::Refused,
+            WebhookSendOutcome::Away(asked) => NoticeOutcome::Away(asked),
         }
     }
 
@@ -232,23 +232,23 @@ impl Courier {
         Ok(waits && awaited.deadline.is_some_and(|deadline| deadline > now))
     }
 
-    async fn remove(&self, notice: &Notice) -> Settled {
-        let remove = Change::Remove { key: notice.key(), expect: Expect::Any };
+    async fn remove(&self, notice: &Notice) -> NoticeOutcome {
+        let remove = DocumentChange::Remove { key: notice.key(), expect: DocumentPrecondition::Any };
         match self.shared.documents.change(vec![remove]).await {
-            Ok(()) => Settled::Over,
-            Err(_) => Settled::Told,
+            Ok(()) => NoticeOutcome::Over,
+            Err(_) => NoticeOutcome::Told,
         }
     }
 
-    async fn remove_silently(&self, notice: &Notice) -> Settled {
+    async fn remove_silently(&self, notice: &Notice) -> NoticeOutcome {
         match self.remove(notice).await {
-            Settled::Over => Settled::Gone,
+            NoticeOutcome::Over => NoticeOutcome::Gone,
             other => other,
         }
     }
 
-    async fn send(&self, notice: &Notice, now: Timestamp) -> (Sent, Answer) {
-        let body = Message::of(notice, self.webhook.link.as_deref()).bytes();
+    async fn send(&self, notice: &Notice, now: Timestamp) -> (WebhookSendOutcome, WebhookResponse) {
+        let body = WebhookMessage::of(notice, self.webhook.link.as_deref()).bytes();
         let mut headers =
             sign::headers(&self.webhook.keys, &notice.id, now.as_millis().div_euclid(1000), &body);
         for (name, value) in [
@@ -260,14 +260,14 @@ impl Courier {
         let url = self.webhook.url.clone();
         let request = HttpRequest { method: Method::Post, url, headers, body: Bytes::from(body) };
         match self.transport.send(request).await {
-            Ok(response) => (judged(&response), Answer::Status(response.status)),
+            Ok(response) => (judged(&response), WebhookResponse::Status(response.status)),
             // Its text may hold the address, which may hold a secret: the category is enough.
-            Err(error) => (Sent::Away(None), Answer::None(error.category())),
+            Err(error) => (WebhookSendOutcome::Away(None), WebhookResponse::None(error.category())),
         }
     }
 }
 
-impl Sent {
+impl WebhookSendOutcome {
     /// Returns the outcome that the log and the metrics report.
     fn end(&self) -> DeliveryEnd {
         match self {
@@ -279,12 +279,12 @@ impl Sent {
 }
 
 /// Classifies a response by its status. Its body is not read.
-fn judged(response: &HttpResponse) -> Sent {
+fn judged(response: &HttpResponse) -> WebhookSendOutcome {
     match response.status {
-        200..300 => Sent::Taken,
-        410 => Sent::Unwanted,
-        408 | 425 | 429 | 500.. => Sent::Away(retry_after(response)),
-        _ => Sent::Refused,
+        200..300 => WebhookSendOutcome::Taken,
+        410 => WebhookSendOutcome::Unwanted,
+        408 | 425 | 429 | 500.. => WebhookSendOutcome::Away(retry_after(response)),
+        _ => WebhookSendOutcome::Refused,
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
         let check = |url: &str, private: bool, expected: &str| {
             let secret = Secret::new("s".repeat(24));
             let webhook = Webhook::new(TenantId::single(), url, &secret).unwrap().private_network(private);
-            let shown = format!("{:?}", Endpoint::of(webhook).unwrap().transport);
+            let shown = format!("{:?}", WebhookEndpoint::of(webhook).unwrap().transport);
             assert!(shown.contains(expected), "{url}: {shown}");
         };
         check("https://hooks.example.com", false, "PublicOnly");

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{Change, DocumentKey, Error as StoreError, Expect, Json, TenantId, Timestamp};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, Error as StoreError, JsonDocument, TenantId, Timestamp,
+};
 use singletree_harness::{Notice, NoticeType, PendingWait};
 use tokio::sync::{Notify, watch};
 
-use super::courier::Courier;
-use super::post::Couriers;
-use crate::shared::Shared;
+use super::courier::WebhookDispatcher;
+use super::post::WebhookDispatchers;
+use crate::shared::ServerState;
 
 /// The kind of the documents that say of which waits it was told already.
 const KIND: &str = "warned";
@@ -24,17 +26,17 @@ const PAGE: u64 = 256;
 const PAGE_MAX: u64 = 1 << 16;
 
 /// Watches the deadlines of the tenants that want to hear of them.
-pub(super) struct Watch {
-    pub(super) shared: Arc<Shared>,
-    pub(super) couriers: Arc<Couriers>,
+pub(super) struct WaitExpiryWatcher {
+    pub(super) shared: Arc<ServerState>,
+    pub(super) couriers: Arc<WebhookDispatchers>,
     /// Rung when a wait with a deadline has begun.
     pub(super) bell: Arc<Notify>,
 }
 
-impl Watch {
+impl WaitExpiryWatcher {
     /// Writes notices until it is to stop.
     pub(super) async fn run(self, mut stop: watch::Receiver<bool>) {
-        let wants = |it: &&Arc<Courier>| it.webhook.types.contains(&NoticeType::Expiring);
+        let wants = |it: &&Arc<WebhookDispatcher>| it.webhook.types.contains(&NoticeType::Expiring);
         let Some(lead) = self.couriers.values().filter(wants).map(|courier| courier.webhook.lead).max()
         else {
             return;
@@ -102,23 +104,23 @@ impl Watch {
         (tenant, name): (&TenantId, &str),
         pending: &PendingWait,
         deadline: Timestamp,
-        courier: &Courier,
+        courier: &WebhookDispatcher,
     ) -> singletree_harness::Result<()> {
         let (chat, now) = (&self.shared.chat, self.shared.now());
         let Some(notice) = Notice::expiring(tenant.clone(), pending, chat.log_epoch(), now) else {
             return Ok(());
         };
         let session = Some(notice.session.clone());
-        let warned = Change::Write {
+        let warned = DocumentChange::Write {
             key: DocumentKey::new(tenant.clone(), KIND, name),
-            expect: Expect::Absent,
+            expect: DocumentPrecondition::Absent,
             session: session.clone(),
-            body: Json::from_text("null"),
+            body: JsonDocument::from_text("null"),
             expires_at: Some(deadline.after(KEPT)),
         };
-        let written = Change::Write {
+        let written = DocumentChange::Write {
             key: notice.key(),
-            expect: Expect::Any,
+            expect: DocumentPrecondition::Any,
             session,
             body: notice.body()?,
             expires_at: Some(notice.kept_until()),

@@ -1,22 +1,22 @@
 //! The body of a webhook request: names, ids and times, and no content of a conversation.
 
 use serde::Serialize;
-use singletree_harness::{Awaited, Notice, NoticeKind};
+use singletree_harness::{Notice, NoticeKind, PendingWaitSummary};
 use singletree_protocol::native::Time;
 
 use crate::native::time;
 
 /// The body of a webhook request for a notice.
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Message<'a> {
+pub(super) struct WebhookMessage<'a> {
     id: &'a str,
     r#type: &'static str,
     timestamp: Time,
-    data: Data<'a>,
+    data: WebhookMessageData<'a>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-struct Data<'a> {
+struct WebhookMessageData<'a> {
     tenant: &'a str,
     session: &'a str,
     invocation: &'a str,
@@ -25,14 +25,14 @@ struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'a str>,
     #[serde(flatten)]
-    what: What<'a>,
+    what: NoticeSubject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-enum What<'a> {
+enum NoticeSubject<'a> {
     Awaited {
         wait: u64,
         signal: &'a str,
@@ -56,8 +56,8 @@ enum What<'a> {
     },
 }
 
-impl<'a> What<'a> {
-    fn awaited(it: &'a Awaited) -> Self {
+impl<'a> NoticeSubject<'a> {
+    fn awaited(it: &'a PendingWaitSummary) -> Self {
         Self::Awaited {
             wait: it.wait,
             signal: &it.signal,
@@ -71,7 +71,7 @@ impl<'a> What<'a> {
 
 /// Returns the risk of the awaited effect. An approval without a known effect is dangerous, and so is any effect that
 /// is neither a read nor a safe write. A wait without effect that is no approval has no risk.
-fn risk(awaited: &Awaited) -> Option<&'static str> {
+fn risk(awaited: &PendingWaitSummary) -> Option<&'static str> {
     match awaited.effect.as_deref() {
         Some("read") => Some("safe"),
         Some("safe_write") => Some("caution"),
@@ -80,21 +80,21 @@ fn risk(awaited: &Awaited) -> Option<&'static str> {
     }
 }
 
-impl<'a> Message<'a> {
+impl<'a> WebhookMessage<'a> {
     /// Makes the message of a notice; `link` is the template of the address for people, if there is one.
     pub(super) fn of(notice: &'a Notice, link: Option<&str>) -> Self {
         let (what, signal) = match &notice.what {
             NoticeKind::Suspended(it) | NoticeKind::Expiring(it) => {
-                (What::awaited(it), Some(it.signal.as_str()))
+                (NoticeSubject::awaited(it), Some(it.signal.as_str()))
             }
             NoticeKind::Resumed { wait, signal, how } => {
-                (What::Ended { wait: *wait, signal, how }, Some(signal.as_str()))
+                (NoticeSubject::Ended { wait: *wait, signal, how }, Some(signal.as_str()))
             }
             NoticeKind::Errored { category, bucket, retry_safe } => {
-                (What::Failed { category, bucket: bucket.as_str(), retry_safe: *retry_safe }, None)
+                (NoticeSubject::Failed { category, bucket: bucket.as_str(), retry_safe: *retry_safe }, None)
             }
         };
-        let data = Data {
+        let data = WebhookMessageData {
             tenant: notice.tenant.as_str(),
             session: notice.session.as_str(),
             invocation: notice.invocation.as_str(),
@@ -146,7 +146,7 @@ fn encode(text: &str, out: &mut String) {
 mod tests {
     use serde_json::{Value, json};
     use singletree_durable::{InvocationId, SessionId, TenantId, Timestamp};
-    use singletree_harness::Bucket;
+    use singletree_harness::FailureBucket;
 
     use super::*;
 
@@ -164,15 +164,15 @@ mod tests {
         }
     }
 
-    fn awaited(approval: bool, effect: Option<&str>) -> Awaited {
+    fn awaited(approval: bool, effect: Option<&str>) -> PendingWaitSummary {
         let (tool, effect) = (approval.then(|| "send".to_owned()), effect.map(str::to_owned));
         let deadline = Some(Timestamp::from_millis(1_767_225_660_000));
-        Awaited { wait: 3, signal: "apr-1".into(), approval, tool, effect, deadline }
+        PendingWaitSummary { wait: 3, signal: "apr-1".into(), approval, tool, effect, deadline }
     }
 
     fn check(what: NoticeKind, link: Option<&str>, kind: &str, data: Value) {
         let notice = notice(what);
-        let bytes = Message::of(&notice, link).bytes();
+        let bytes = WebhookMessage::of(&notice, link).bytes();
         let about = json!({ "tenant": "default", "session": "a/b {x}", "invocation": "i", "turn": "i.1", "event": "e.7" });
         let mut whole = about.as_object().unwrap().clone();
         whole.extend(data.as_object().unwrap().clone());
@@ -195,7 +195,7 @@ mod tests {
         check(ended, Some("https://x/{tenant}/{session}?s={signal}&{other}{"), "resumed", said);
         let failed = NoticeKind::Errored {
             category: "provider_rate_limit".into(),
-            bucket: Bucket::RetryableTransient,
+            bucket: FailureBucket::RetryableTransient,
             retry_safe: true,
         };
         let said = json!({ "category": "provider_rate_limit", "bucket": "retryable_transient",

@@ -16,6 +16,6 @@ mod queue;
 mod sign;
 mod webhook;
 
-pub(crate) use courier::Endpoint;
-pub(crate) use post::Post;
+pub(crate) use courier::WebhookEndpoint;
+pub(crate) use post::WebhookService;
 pub use webhook::Webhook;

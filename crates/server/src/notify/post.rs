@@ -4,44 +4,44 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use singletree_durable::TenantId;
-use singletree_harness::{Heard, NoticeKind};
+use singletree_harness::{NoticeDelivery, NoticeKind};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::courier::{Courier, Endpoint};
-use super::expiring::Watch;
+use super::courier::{WebhookDispatcher, WebhookEndpoint};
+use super::expiring::WaitExpiryWatcher;
 use super::webhook::Webhook;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::{Error, Result};
 
 /// The couriers by the tenants that they are for.
-pub(super) type Couriers = BTreeMap<TenantId, Arc<Courier>>;
+pub(super) type WebhookDispatchers = BTreeMap<TenantId, Arc<WebhookDispatcher>>;
 
 /// The running couriers of a server. Dropping it ends them; the next process delivers the remaining notices.
 #[derive(Debug)]
-pub(crate) struct Post {
+pub(crate) struct WebhookService {
     work: JoinSet<()>,
     stop: watch::Sender<bool>,
 }
 
-impl Post {
+impl WebhookService {
     /// Makes ready to tell notices at these endpoints.
     ///
     /// # Errors
     /// `server_webhook_invalid` when a tenant has two, or no client can be made.
-    pub(crate) fn endpoints(webhooks: Vec<Webhook>) -> Result<Vec<Endpoint>> {
+    pub(crate) fn endpoints(webhooks: Vec<Webhook>) -> Result<Vec<WebhookEndpoint>> {
         for (at, webhook) in webhooks.iter().enumerate() {
             if webhooks[..at].iter().any(|it| it.tenant == webhook.tenant) {
                 let (tenant, why) = (webhook.tenant.to_string(), "it has two endpoints".to_owned());
                 return Err(Error::Webhook { tenant, why });
             }
         }
-        webhooks.into_iter().map(Endpoint::of).collect()
+        webhooks.into_iter().map(WebhookEndpoint::of).collect()
     }
 
     /// Starts the couriers: they deliver the stored notices and those that are written from now on.
-    pub(crate) fn open(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn open(shared: &Arc<ServerState>) -> Self {
         let (stop, mut work) = (watch::Sender::new(false), JoinSet::new());
         if shared.endpoints.is_empty() {
             return Self { work, stop };
@@ -49,14 +49,18 @@ impl Post {
         // Subscribe first: notices written from now on are received, and earlier ones are read from the store.
         let mut hearing = shared.chat.notices();
         let couriers = shared.endpoints.iter().map(|endpoint| {
-            (endpoint.webhook.tenant.clone(), Arc::new(Courier::new(endpoint.clone(), shared.clone())))
+            (
+                endpoint.webhook.tenant.clone(),
+                Arc::new(WebhookDispatcher::new(endpoint.clone(), shared.clone())),
+            )
         });
-        let couriers = Arc::new(couriers.collect::<Couriers>());
+        let couriers = Arc::new(couriers.collect::<WebhookDispatchers>());
         for courier in couriers.values() {
             work.spawn(courier.clone().run(stop.subscribe()));
         }
         let bell = Arc::new(Notify::new());
-        let watch = Watch { shared: shared.clone(), couriers: couriers.clone(), bell: bell.clone() };
+        let watch =
+            WaitExpiryWatcher { shared: shared.clone(), couriers: couriers.clone(), bell: bell.clone() };
         work.spawn(watch.run(stop.subscribe()));
         let mut stopped = stop.subscribe();
         work.spawn(async move {
@@ -82,9 +86,9 @@ impl Post {
     }
 }
 
-fn hand_out(couriers: &Couriers, bell: &Notify, heard: Heard) {
+fn hand_out(couriers: &WebhookDispatchers, bell: &Notify, heard: NoticeDelivery) {
     match heard {
-        Heard::Notice(notice) => {
+        NoticeDelivery::Notice(notice) => {
             if matches!(&notice.what, NoticeKind::Suspended(it) if it.deadline.is_some()) {
                 bell.notify_one();
             }
@@ -92,6 +96,6 @@ fn hand_out(couriers: &Couriers, bell: &Notify, heard: Heard) {
                 courier.hear(notice);
             }
         }
-        Heard::Missed => couriers.values().for_each(|courier| courier.look()),
+        NoticeDelivery::Missed => couriers.values().for_each(|courier| courier.look()),
     }
 }

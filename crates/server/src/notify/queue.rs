@@ -22,7 +22,7 @@ const ASKED_MAX: Duration = Duration::from_hours(1);
 
 /// The outcome of a notice that was taken from the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum NoticeOutcome {
     /// The endpoint took it, and it is removed from the store.
     Over,
     /// There was nothing to tell any more; the endpoint was not asked.
@@ -39,7 +39,7 @@ pub(super) enum Settled {
 
 /// A notice to be told.
 #[derive(Debug, Clone)]
-pub(super) struct Task {
+pub(super) struct QueuedNotice {
     pub(super) notice: Arc<Notice>,
     /// Whether the endpoint has taken it already.
     pub(super) told: bool,
@@ -48,7 +48,7 @@ pub(super) struct Task {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct NoticeQueueEntry {
     notice: Arc<Notice>,
     attempts: u32,
     due: Timestamp,
@@ -58,9 +58,9 @@ struct Entry {
 
 /// The notices of one endpoint that are to be told, as many as fit.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct NoticeQueue {
     /// By session, and within a session in the order of the events.
-    sessions: BTreeMap<SessionId, BTreeMap<String, Entry>>,
+    sessions: BTreeMap<SessionId, BTreeMap<String, NoticeQueueEntry>>,
     len: usize,
     max: usize,
     /// Whether all that are stored are in it.
@@ -72,7 +72,7 @@ pub(super) struct Queue {
     rest: Option<Timestamp>,
 }
 
-impl Queue {
+impl NoticeQueue {
     /// Makes an empty queue whose caller must read the store.
     pub(super) fn new(max: usize) -> Self {
         let (sessions, rest) = (BTreeMap::new(), None);
@@ -93,7 +93,7 @@ impl Queue {
             return;
         }
         let (place, due) = (notice.place.clone(), now);
-        of_session.insert(place, Entry { notice, attempts: 0, due, told: false, taken: false });
+        of_session.insert(place, NoticeQueueEntry { notice, attempts: 0, due, told: false, taken: false });
         self.len += 1;
     }
 
@@ -118,7 +118,7 @@ impl Queue {
     }
 
     /// Takes the next notice that may be told now.
-    pub(super) fn take(&mut self, now: Timestamp) -> Option<Task> {
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<QueuedNotice> {
         if self.rest.is_some_and(|rest| rest > now) || (self.failures > 0 && self.taken > 0) {
             return None;
         }
@@ -128,11 +128,11 @@ impl Queue {
         next.taken = true;
         self.taken += 1;
         let attempt = next.attempts.saturating_add(1);
-        Some(Task { notice: next.notice.clone(), told: next.told, attempt })
+        Some(QueuedNotice { notice: next.notice.clone(), told: next.told, attempt })
     }
 
     /// Records the outcome of a notice that was taken.
-    pub(super) fn settle(&mut self, notice: &Notice, settled: Settled, now: Timestamp) {
+    pub(super) fn settle(&mut self, notice: &Notice, settled: NoticeOutcome, now: Timestamp) {
         let of_session = self.sessions.get_mut(&notice.session);
         let Some(entry) = of_session.and_then(|session| session.get_mut(&notice.place)).filter(|it| it.taken)
         else {
@@ -142,21 +142,21 @@ impl Queue {
         entry.due = now.after(pause(entry.attempts, PAUSE_MAX, &notice.id));
         self.taken -= 1;
         match settled {
-            Settled::Over | Settled::Gone => {
+            NoticeOutcome::Over | NoticeOutcome::Gone => {
                 if let Some(of_session) = self.sessions.get_mut(&notice.session) {
                     self.len -= usize::from(of_session.remove(&notice.place).is_some());
                 }
                 self.tidy(&notice.session);
             }
-            Settled::Told => entry.told = true,
-            Settled::Refused | Settled::Unread => {}
-            Settled::Away(asked) => {
+            NoticeOutcome::Told => entry.told = true,
+            NoticeOutcome::Refused | NoticeOutcome::Unread => {}
+            NoticeOutcome::Away(asked) => {
                 self.failures = self.failures.saturating_add(1);
                 let asked = asked.unwrap_or_default().min(ASKED_MAX);
                 self.rest = Some(now.after(pause(self.failures, REST_MAX, &notice.id).max(asked)));
             }
         }
-        if matches!(settled, Settled::Over | Settled::Told | Settled::Refused) {
+        if matches!(settled, NoticeOutcome::Over | NoticeOutcome::Told | NoticeOutcome::Refused) {
             (self.failures, self.rest) = (0, None);
         }
     }

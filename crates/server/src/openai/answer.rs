@@ -1,20 +1,20 @@
 //! Answers, as one response or as a stream of chunks.
 
 use serde_json::{Map, Value};
-use singletree_harness::ModelUsage;
+use singletree_harness::ModelTokenUsage;
 use singletree_protocol::openai::{
     Choice, Chunk, ChunkChoice, ChunkObject, Completion, CompletionObject, Delta, DeltaCall, FinishReason,
     PromptTokensDetails, Reply, ReplyRole, ToolCall, Usage,
 };
 
-use crate::sse::Frame;
+use crate::sse::ServerSentEvent;
 
 /// The data of the last frame of a stream.
 const DONE: &str = "[DONE]";
 
 /// The fields that all chunks of an answer share.
 #[derive(Debug, Clone)]
-pub(super) struct Head {
+pub(super) struct CompletionHeader {
     pub(super) id: String,
     pub(super) created: i64,
     pub(super) model: String,
@@ -24,17 +24,22 @@ pub(super) struct Head {
 
 /// The end of an answer.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct CompletionEnding {
     pub(super) reason: FinishReason,
     pub(super) calls: Vec<ToolCall>,
     pub(super) usage: Option<Usage>,
     pub(super) ours: Map<String, Value>,
 }
 
-impl Head {
+impl CompletionHeader {
     /// Returns the whole answer.
-    pub(super) fn whole(self, text: String, reasoning_content: Option<String>, ending: Ending) -> Completion {
-        let Ending { reason, calls, usage, ours } = ending;
+    pub(super) fn whole(
+        self,
+        text: String,
+        reasoning_content: Option<String>,
+        ending: CompletionEnding,
+    ) -> Completion {
+        let CompletionEnding { reason, calls, usage, ours } = ending;
         let content = (!text.is_empty() || calls.is_empty()).then_some(text);
         let role = ReplyRole::Assistant;
         let message = Reply { role, content, reasoning_content, refusal: None, tool_calls: calls };
@@ -50,24 +55,24 @@ impl Head {
     }
 
     /// Returns the first piece.
-    pub(super) fn begin(&self) -> Frame {
+    pub(super) fn begin(&self) -> ServerSentEvent {
         let role = Some(ReplyRole::Assistant);
         self.piece(Delta { role, content: Some(String::new()), ..Delta::default() }, None, Map::new())
     }
 
     /// Returns a piece of text.
-    pub(super) fn text(&self, text: String) -> Frame {
+    pub(super) fn text(&self, text: String) -> ServerSentEvent {
         self.piece(Delta { content: Some(text), ..Delta::default() }, None, Map::new())
     }
 
     /// Returns a piece of the model's thinking.
-    pub(super) fn thought(&self, text: String) -> Frame {
+    pub(super) fn thought(&self, text: String) -> ServerSentEvent {
         self.piece(Delta { reasoning_content: Some(text), ..Delta::default() }, None, Map::new())
     }
 
     /// Returns the last chunks.
-    pub(super) fn end(&self, ending: Ending) -> Vec<Frame> {
-        let Ending { reason, calls, usage, ours } = ending;
+    pub(super) fn end(&self, ending: CompletionEnding) -> Vec<ServerSentEvent> {
+        let CompletionEnding { reason, calls, usage, ours } = ending;
         let mut frames = Vec::new();
         if !calls.is_empty() {
             let tool_calls = (0..).zip(calls).map(|(index, call)| DeltaCall { index, call }).collect();
@@ -78,11 +83,16 @@ impl Head {
             let chunk = Chunk { usage: Some(usage), ..self.chunk(Vec::new(), Map::new()) };
             frames.push(frame(&chunk));
         }
-        frames.push(Frame::data(DONE));
+        frames.push(ServerSentEvent::data(DONE));
         frames
     }
 
-    fn piece(&self, delta: Delta, finish_reason: Option<FinishReason>, ours: Map<String, Value>) -> Frame {
+    fn piece(
+        &self,
+        delta: Delta,
+        finish_reason: Option<FinishReason>,
+        ours: Map<String, Value>,
+    ) -> ServerSentEvent {
         frame(&self.chunk(vec![ChunkChoice { index: 0, delta, logprobs: None, finish_reason }], ours))
     }
 
@@ -93,16 +103,16 @@ impl Head {
     }
 }
 
-fn frame(chunk: &Chunk) -> Frame {
-    Frame::data(serde_json::to_string(chunk).expect("a chunk of strings, numbers and JSON is JSON"))
+fn frame(chunk: &Chunk) -> ServerSentEvent {
+    ServerSentEvent::data(serde_json::to_string(chunk).expect("a chunk of strings, numbers and JSON is JSON"))
 }
 
 /// Sums up the usage of all models; `None` if no provider reported it.
-pub(super) fn usage(used: &[ModelUsage]) -> Option<Usage> {
+pub(super) fn usage(used: &[ModelTokenUsage]) -> Option<Usage> {
     if used.is_empty() {
         return None;
     }
-    let sum = |of: fn(&ModelUsage) -> u64| used.iter().map(of).fold(0, u64::saturating_add);
+    let sum = |of: fn(&ModelTokenUsage) -> u64| used.iter().map(of).fold(0, u64::saturating_add);
     let (prompt_tokens, completion_tokens) = (sum(|it| it.prompt_tokens), sum(|it| it.completion_tokens));
     Some(Usage {
         prompt_tokens,

@@ -7,7 +7,7 @@ use singletree_llm::{ChatMessage, Role};
 use singletree_protocol::openai::CompletionRequest;
 
 use super::{call_options, conversation, tools};
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// The header that names a session.
 const SESSION_HEADER: &str = "x-session-id";
@@ -20,10 +20,10 @@ const RETRY_HEADER: &str = "x-stainless-retry-count";
 
 /// A request.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ParsedCompletionRequest {
     /// The agent that answers; `None` for the default agent.
     pub(super) agent: Option<String>,
-    pub(super) what: What,
+    pub(super) what: CompletionInput,
     /// Whether the answer is streamed.
     pub(super) streams: bool,
     /// Whether the last chunk reports the usage.
@@ -32,7 +32,7 @@ pub(super) struct Asked {
 
 /// The input of a request.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum CompletionInput {
     /// A conversation that belongs to no session.
     Conversation { messages: Vec<ChatMessage>, tools: Option<ClientTools>, options: CallOptions },
     /// A message in a session.
@@ -41,7 +41,7 @@ pub(super) enum What {
         message: ChatMessage,
         key: Option<String>,
         /// Set if the client's SDK repeats a request that got no answer.
-        retry: Option<Retry>,
+        retry: Option<SdkRetryAttempt>,
         /// The parameters that have no effect in a session.
         ignored: Vec<&'static str>,
     },
@@ -49,7 +49,7 @@ pub(super) enum What {
 
 /// An automatic retry of an SDK.
 #[derive(Debug)]
-pub(super) struct Retry {
+pub(super) struct SdkRetryAttempt {
     /// The text of the last but one message in the request.
     pub(super) before: Option<String>,
 }
@@ -58,7 +58,10 @@ pub(super) struct Retry {
 ///
 /// # Errors
 /// `server_request_invalid`, with the parameter that is not supported.
-pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<Asked, Problem> {
+pub(super) fn read(
+    headers: &HeaderMap,
+    request: CompletionRequest,
+) -> Result<ParsedCompletionRequest, RequestProblem> {
     refuse(&request)?;
     let session = session(headers, &request)?;
     let options = call_options::read(&request)?;
@@ -73,29 +76,29 @@ pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<As
     let tools = tools::read(request.tools.unwrap_or_default(), request.tool_choice)?;
     let mut messages = conversation::read(request.messages)?;
     let what = match session {
-        None => What::Conversation { messages, tools, options },
+        None => CompletionInput::Conversation { messages, tools, options },
         Some(_) if tools.is_some() => {
             let why = "in a session the agent runs its own tools: leave `tools` out, or the session";
-            return Err(Problem::invalid(why).field("tools"));
+            return Err(RequestProblem::invalid(why).field("tools"));
         }
         Some(session) => {
             let last = messages.pop().filter(|message| message.role == Role::User);
             let before = messages.last().map(|message| message.text().into_owned());
-            let retry = is_retry(headers).then_some(Retry { before });
+            let retry = is_retry(headers).then_some(SdkRetryAttempt { before });
             let message = last.ok_or_else(|| {
                 let why = "in a session the last message is what the user says; no other one is taken";
-                Problem::invalid(why).field("messages")
+                RequestProblem::invalid(why).field("messages")
             })?;
             if let Some(parameter) = asked_for.iter().find(|name| **name != "max_tokens") {
                 let why = format!(
                     "in a session the answer is the agent's own: leave `{parameter}` out, or the session"
                 );
-                return Err(Problem::invalid(why).field(*parameter));
+                return Err(RequestProblem::invalid(why).field(*parameter));
             }
-            What::Message { session, message, key: key(headers)?, retry, ignored: asked_for }
+            CompletionInput::Message { session, message, key: key(headers)?, retry, ignored: asked_for }
         }
     };
-    Ok(Asked {
+    Ok(ParsedCompletionRequest {
         agent: request.model.filter(|model| !model.is_empty()),
         what,
         streams: request.stream.unwrap_or_default(),
@@ -105,7 +108,7 @@ pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<As
 
 /// Refuses parameters that change the meaning of the request if they are ignored. Sampling parameters belong to the
 /// agent and are ignored.
-fn refuse(request: &CompletionRequest) -> Result<(), Problem> {
+fn refuse(request: &CompletionRequest) -> Result<(), RequestProblem> {
     let refused = [
         (request.n.is_some_and(|it| it != 1), "n", "there is one answer"),
         (request.logprobs == Some(true), "logprobs", "there are no probabilities"),
@@ -125,28 +128,33 @@ fn refuse(request: &CompletionRequest) -> Result<(), Problem> {
     ];
     match refused.into_iter().find(|(is_asked, _, _)| *is_asked) {
         Some((_, parameter, why)) => {
-            Err(Problem::invalid(format!("{why}: leave `{parameter}` out")).field(parameter))
+            Err(RequestProblem::invalid(format!("{why}: leave `{parameter}` out")).field(parameter))
         }
         None => Ok(()),
     }
 }
 
 /// Finds the id of the session that the request names.
-fn session(headers: &HeaderMap, request: &CompletionRequest) -> Result<Option<String>, Problem> {
+fn session(headers: &HeaderMap, request: &CompletionRequest) -> Result<Option<String>, RequestProblem> {
     let header = headers.get(SESSION_HEADER).map(|header| {
-        header.to_str().map(str::to_owned).map_err(|_| Problem::invalid("X-Session-ID has to be plain ASCII"))
+        header
+            .to_str()
+            .map(str::to_owned)
+            .map_err(|_| RequestProblem::invalid("X-Session-ID has to be plain ASCII"))
     });
     let header = header.transpose()?;
     let said = request.metadata.as_ref().and_then(|metadata| metadata.get("session_id"));
     let said = match said {
         None | Some(Value::Null) => None,
         Some(Value::String(said)) => Some(said.clone()),
-        Some(_) => return Err(Problem::invalid("a session's name is text").field("metadata.session_id")),
+        Some(_) => {
+            return Err(RequestProblem::invalid("a session's name is text").field("metadata.session_id"));
+        }
     };
     match (header, said) {
         (Some(header), Some(said)) if header != said => {
             let why = "the header X-Session-ID names another session";
-            Err(Problem::invalid(why).field("metadata.session_id"))
+            Err(RequestProblem::invalid(why).field("metadata.session_id"))
         }
         (header, said) => Ok(header.or(said)),
     }
@@ -157,7 +165,7 @@ fn is_retry(headers: &HeaderMap) -> bool {
     count.is_some_and(|count| count > 0)
 }
 
-fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+fn key(headers: &HeaderMap) -> Result<Option<String>, RequestProblem> {
     let key = headers.get(KEY_HEADER).map(|header| header.to_str().map(str::to_owned));
-    key.transpose().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))
+    key.transpose().map_err(|_| RequestProblem::invalid("Idempotency-Key has to be plain ASCII"))
 }

@@ -5,7 +5,7 @@ use singletree_agent::CallOptions;
 use singletree_llm::Schema;
 use singletree_protocol::openai::CompletionRequest;
 
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// The maximum number of stop sequences.
 const STOPS_MAX: usize = 16;
@@ -14,7 +14,7 @@ const STOPS_MAX: usize = 16;
 ///
 /// # Errors
 /// `server_request_invalid`, with the parameter.
-pub(super) fn read(request: &CompletionRequest) -> Result<CallOptions, Problem> {
+pub(super) fn read(request: &CompletionRequest) -> Result<CallOptions, RequestProblem> {
     let mut options = CallOptions::new();
     let (name, max) = match request.max_completion_tokens {
         Some(max) => ("max_completion_tokens", Some(max)),
@@ -22,20 +22,20 @@ pub(super) fn read(request: &CompletionRequest) -> Result<CallOptions, Problem> 
     };
     if let Some(max) = max {
         if max == 0 {
-            return Err(Problem::invalid("an answer has at least one token").field(name));
+            return Err(RequestProblem::invalid("an answer has at least one token").field(name));
         }
         options = options.max_tokens(max);
     }
     let stops = request.stop.clone().map(|stop| stop.into_texts()).unwrap_or_default();
     if stops.len() > STOPS_MAX {
-        return Err(
-            Problem::invalid(format!("an answer ends at one of {STOPS_MAX} texts at most")).field("stop")
-        );
+        return Err(RequestProblem::invalid(format!("an answer ends at one of {STOPS_MAX} texts at most"))
+            .field("stop"));
     }
     options = options.stop_sequences(stops);
     if let Some(format) = request.response_format.as_ref().filter(|_| asks_for_form(request)) {
         let schema = Schema::compile(schema_of(format)?);
-        let schema = schema.map_err(|error| Problem::invalid(error.to_string()).field("response_format"))?;
+        let schema =
+            schema.map_err(|error| RequestProblem::invalid(error.to_string()).field("response_format"))?;
         options = options.reply_schema(schema);
     }
     Ok(options)
@@ -47,8 +47,8 @@ pub(super) fn asks_for_form(request: &CompletionRequest) -> bool {
     request.response_format.as_ref().is_some_and(|format| !is_plain(format))
 }
 
-fn schema_of(format: &Value) -> Result<Value, Problem> {
-    let wrong = |why: &str| Problem::invalid(why).field("response_format");
+fn schema_of(format: &Value) -> Result<Value, RequestProblem> {
+    let wrong = |why: &str| RequestProblem::invalid(why).field("response_format");
     match format.get("type").and_then(Value::as_str) {
         Some("json_object") => Ok(json!({ "type": "object" })),
         Some("json_schema") => {

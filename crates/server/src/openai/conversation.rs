@@ -1,17 +1,18 @@
 //! Converts messages of the protocol to messages for models.
 
 use singletree_llm::{
-    ChatMessage, Content, ContentBlock, ImageDetail, ImageSource, Role, ToolCall, parse_arguments,
+    ChatMessage, ContentBlock, ImageContentSource, ImageDetailLevel, MessageContent, Role, ToolCall,
+    parse_arguments,
 };
 use singletree_protocol::openai::{self, ImageUrl, Part, RequestMessage};
 
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// Reads a conversation. System messages at its beginning are joined: models take one.
 ///
 /// # Errors
 /// `server_request_invalid`, with the position of the message.
-pub(super) fn read(messages: Vec<RequestMessage>) -> Result<Vec<ChatMessage>, Problem> {
+pub(super) fn read(messages: Vec<RequestMessage>) -> Result<Vec<ChatMessage>, RequestProblem> {
     let mut read: Vec<ChatMessage> = Vec::with_capacity(messages.len());
     for (at, message) in messages.into_iter().enumerate() {
         let message = one(message).map_err(|error| {
@@ -28,7 +29,7 @@ pub(super) fn read(messages: Vec<RequestMessage>) -> Result<Vec<ChatMessage>, Pr
     Ok(read)
 }
 
-fn one(message: RequestMessage) -> Result<ChatMessage, Problem> {
+fn one(message: RequestMessage) -> Result<ChatMessage, RequestProblem> {
     Ok(match message {
         RequestMessage::System { content } | RequestMessage::Developer { content } => {
             ChatMessage::system(text(content)?)
@@ -50,7 +51,7 @@ fn call(call: openai::ToolCall) -> ToolCall {
 }
 
 /// Reads content that must be text only.
-fn text(content: openai::Content) -> Result<String, Problem> {
+fn text(content: openai::Content) -> Result<String, RequestProblem> {
     let parts = match content {
         openai::Content::Text(text) => return Ok(text),
         openai::Content::Parts(parts) => parts,
@@ -58,16 +59,17 @@ fn text(content: openai::Content) -> Result<String, Problem> {
     let texts = parts.into_iter().enumerate().map(|(at, part)| match part {
         Part::Text { text } | Part::Refusal { refusal: text } => Ok(text),
         Part::ImageUrl { .. } | Part::Other => {
-            Err(Problem::invalid("only a user's message is more than text").field(format!("content[{at}]")))
+            Err(RequestProblem::invalid("only a user's message is more than text")
+                .field(format!("content[{at}]")))
         }
     });
     texts.collect()
 }
 
 /// Reads the content of a user's message.
-fn said(content: openai::Content) -> Result<Content, Problem> {
+fn said(content: openai::Content) -> Result<MessageContent, RequestProblem> {
     let parts = match content {
-        openai::Content::Text(text) => return Ok(Content::Text(text)),
+        openai::Content::Text(text) => return Ok(MessageContent::Text(text)),
         openai::Content::Parts(parts) => parts,
     };
     let blocks = parts.into_iter().enumerate().map(|(at, part)| match part {
@@ -76,34 +78,38 @@ fn said(content: openai::Content) -> Result<Content, Problem> {
             picture(image_url).map_err(|error| error.field(format!("content[{at}].image_url.url")))
         }
         Part::Refusal { .. } | Part::Other => {
-            Err(Problem::invalid("text and pictures are all that is taken").field(format!("content[{at}]")))
+            Err(RequestProblem::invalid("text and pictures are all that is taken")
+                .field(format!("content[{at}]")))
         }
     });
-    Ok(Content::from_blocks(blocks.collect::<Result<_, _>>()?))
+    Ok(MessageContent::from_blocks(blocks.collect::<Result<_, _>>()?))
 }
 
-fn picture(picture: ImageUrl) -> Result<ContentBlock, Problem> {
+fn picture(picture: ImageUrl) -> Result<ContentBlock, RequestProblem> {
     let ImageUrl { url, detail } = picture;
     let detail = match detail.as_deref() {
-        Some("low") => Some(ImageDetail::Low),
-        Some("high") => Some(ImageDetail::High),
-        Some("auto") => Some(ImageDetail::Auto),
+        Some("low") => Some(ImageDetailLevel::Low),
+        Some("high") => Some(ImageDetailLevel::High),
+        Some("auto") => Some(ImageDetailLevel::Auto),
         Some(_) | None => None,
     };
     let Some(data) = url.strip_prefix("data:") else {
         return match url::Url::parse(&url) {
             Ok(it) if it.scheme() == "https" && it.has_host() => {
-                let source = ImageSource::Url { url };
+                let source = ImageContentSource::Url { url };
                 Ok(ContentBlock::Image { source, media_type: None, detail })
             }
-            _ => Err(Problem::invalid("a picture is at an `https:` address, or in the message as `data:`")),
+            _ => Err(RequestProblem::invalid(
+                "a picture is at an `https:` address, or in the message as `data:`",
+            )),
         };
     };
     let inline = data.split_once(";base64,").filter(|(media_type, _)| media_type.starts_with("image/"));
-    let (media_type, base64_data) = inline
-        .ok_or_else(|| Problem::invalid("a picture in the message is `data:image/TYPE;base64,BYTES`"))?;
+    let (media_type, base64_data) = inline.ok_or_else(|| {
+        RequestProblem::invalid("a picture in the message is `data:image/TYPE;base64,BYTES`")
+    })?;
     let (media_type, base64_data) = (Some(media_type.to_owned()), base64_data.to_owned());
-    Ok(ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, detail })
+    Ok(ContentBlock::Image { source: ImageContentSource::Inline { base64_data }, media_type, detail })
 }
 
 #[cfg(test)]

@@ -29,12 +29,12 @@ use singletree_protocol::openai::CompletionRequest;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::body::Sent;
-use crate::caller::{By, Scope};
+use crate::body::JsonPayload;
+use crate::caller::{RequestCaller, Scope};
 use crate::disconnect::on_disconnect;
-use crate::problem::Problem;
-use crate::section::{Route, Section};
-use crate::shared::Shared;
+use crate::problem::RequestProblem;
+use crate::section::{ApiRoute, ProtocolSection};
+use crate::shared::ServerState;
 
 /// The time limit for reading a request. Known costs are bounded to some milliseconds; this limit covers unforeseen
 /// ones.
@@ -59,24 +59,27 @@ const UNSERVED: &[&str] = &[
 ];
 
 /// Returns the OpenAI section.
-pub(crate) fn section() -> Section {
-    let mut routes = vec![Route::post("/v1/chat/completions", complete).needs(Scope::Write).streams()];
+pub(crate) fn section() -> ProtocolSection {
+    let mut routes = vec![ApiRoute::post("/v1/chat/completions", complete).needs(Scope::Write).streams()];
     routes.extend(models::routes());
-    Section::new("openai", problem::render, routes).failing_streams(problem::stream_failure).without(UNSERVED)
+    ProtocolSection::new("openai", problem::render, routes)
+        .failing_streams(problem::stream_failure)
+        .without(UNSERVED)
 }
 
 async fn complete(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
-    Sent(request): Sent<CompletionRequest>,
-) -> Result<Response, Problem> {
+    JsonPayload(request): JsonPayload<CompletionRequest>,
+) -> Result<Response, RequestProblem> {
     let on_disconnect = on_disconnect(&headers)?;
     // Runs outside of the async runtime: compiling the schemas of clients takes time, however small they are.
     let reading = spawn_blocking(move || asked::read(&headers, request));
-    let too_long = |_| Problem::invalid("the schemas of `tools` take too long to compile").field("tools");
+    let too_long =
+        |_| RequestProblem::invalid("the schemas of `tools` take too long to compile").field("tools");
     let asked = timeout(READ_TIME, reading).await.map_err(too_long)?;
-    let asked = asked.map_err(|_panicked| Problem::invalid("the request cannot be read"))??;
+    let asked = asked.map_err(|_panicked| RequestProblem::invalid("the request cannot be read"))??;
     let chat = shared.chat(&caller);
     let running = running::begin(&shared, &chat, asked, on_disconnect).await?;
     running.answer(&shared).await

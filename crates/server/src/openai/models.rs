@@ -9,37 +9,40 @@ use singletree_agent::ChatAgent;
 use singletree_protocol::openai::{Model, ModelList, ModelObject};
 
 use crate::caller::Scope;
-use crate::problem::Problem;
-use crate::section::Route;
-use crate::shared::Shared;
+use crate::problem::RequestProblem;
+use crate::section::ApiRoute;
+use crate::shared::ServerState;
 
 /// The owner of all agents.
 const OWNER: &str = "singletree";
 
 /// Returns the routes about models.
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("/v1/models", list).needs(Scope::Read),
-        Route::get("/v1/models/{model}", show).needs(Scope::Read),
+        ApiRoute::get("/v1/models", list).needs(Scope::Read),
+        ApiRoute::get("/v1/models/{model}", show).needs(Scope::Read),
     ]
 }
 
-async fn list(State(shared): State<Arc<Shared>>) -> Json<ModelList> {
+async fn list(State(shared): State<Arc<ServerState>>) -> Json<ModelList> {
     Json(ModelList { object: ModelObject::List, data: all(&shared).collect() })
 }
 
-async fn show(State(shared): State<Arc<Shared>>, Path(model): Path<String>) -> Result<Json<Model>, Problem> {
+async fn show(
+    State(shared): State<Arc<ServerState>>,
+    Path(model): Path<String>,
+) -> Result<Json<Model>, RequestProblem> {
     let found = all(&shared).find(|item| item.id == model);
     found.map(Json).ok_or_else(|| unknown(&model))
 }
 
 /// Returns the problem of an unknown agent.
-pub(super) fn unknown(model: &str) -> Problem {
-    Problem::not_found("chat_agent_unknown", format!("there is no agent `{model}`")).field("model")
+pub(super) fn unknown(model: &str) -> RequestProblem {
+    RequestProblem::not_found("chat_agent_unknown", format!("there is no agent `{model}`")).field("model")
 }
 
 /// Returns the agents that people can choose: neither archived nor built in.
-fn all(shared: &Shared) -> impl Iterator<Item = Model> {
+fn all(shared: &ServerState) -> impl Iterator<Item = Model> {
     shared.chat.agents().filter_map(|name| {
         let record = shared.agents.iter().find(|agent| agent.id == name);
         let is_hidden = |it: &ChatAgent| it.is_archived == Some(true) || it.is_builtin == Some(true);

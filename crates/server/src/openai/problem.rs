@@ -3,18 +3,18 @@
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use singletree_harness::{Bucket, BucketTable, Surface};
+use singletree_harness::{BucketTable, FailureBucket, HarnessSurface};
 use singletree_protocol::openai::{ErrorBody, ErrorDetail};
 
-use crate::problem::Problem;
-use crate::section::Asked;
-use crate::sse::Frame;
+use crate::problem::RequestProblem;
+use crate::section::RequestContext;
+use crate::sse::ServerSentEvent;
 
 /// The header that tells OpenAI's SDKs whether to retry; without it they decide by the status alone.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Converts a problem to a response.
-pub(super) fn render(problem: &Problem, _asked: &Asked) -> Response {
+pub(super) fn render(problem: &RequestProblem, _asked: &RequestContext) -> Response {
     let retry = HeaderValue::from_static(if is_safe_again(problem) { "true" } else { "false" });
     let mut response = Json(body(problem)).into_response();
     response.headers_mut().insert(SHOULD_RETRY, retry);
@@ -22,12 +22,12 @@ pub(super) fn render(problem: &Problem, _asked: &Asked) -> Response {
 }
 
 /// Returns the last frame of a stream that ends with a problem.
-pub(super) fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
-    vec![Frame::data(serde_json::to_string(&body(problem)).expect("an error of strings is JSON"))]
+pub(super) fn stream_failure(problem: &RequestProblem, _asked: &RequestContext) -> Vec<ServerSentEvent> {
+    vec![ServerSentEvent::data(serde_json::to_string(&body(problem)).expect("an error of strings is JSON"))]
 }
 
 /// Returns the body for a problem.
-pub(super) fn body(problem: &Problem) -> ErrorBody {
+pub(super) fn body(problem: &RequestProblem) -> ErrorBody {
     let message = match &problem.hint {
         Some(hint) => format!("{} ({hint})", problem.message),
         None => problem.message.clone(),
@@ -55,10 +55,10 @@ fn kind(status: StatusCode) -> &'static str {
 }
 
 /// Checks whether the same request can be sent again without a second effect.
-fn is_safe_again(problem: &Problem) -> bool {
-    let ours = problem.category.starts_with("server_") && problem.bucket == Bucket::RetryableTransient;
+fn is_safe_again(problem: &RequestProblem) -> bool {
+    let ours = problem.category.starts_with("server_") && problem.bucket == FailureBucket::RetryableTransient;
     // A turn that is kept goes on when the server is back: sending the request again would begin another one.
     let kept = problem.turn().is_some() && problem.category == "chat_shutting_down";
-    let known = BucketTable::default().look_up(&problem.category, Surface::Chat).retry_safe;
-    (ours || known) && !kept && problem.bucket != Bucket::SessionTerminating
+    let known = BucketTable::default().look_up(&problem.category, HarnessSurface::Chat).retry_safe;
+    (ours || known) && !kept && problem.bucket != FailureBucket::SessionTerminating
 }

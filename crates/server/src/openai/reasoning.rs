@@ -7,13 +7,13 @@ const BETWEEN: &str = "\n\n";
 
 /// The thoughts so far.
 #[derive(Debug, Default)]
-pub(super) struct Reasoning {
-    thoughts: Vec<Thought>,
+pub(super) struct ReasoningBuffer {
+    thoughts: Vec<MessageReasoning>,
 }
 
 /// The thoughts before one message, in the latest attempt at it.
 #[derive(Debug)]
-struct Thought {
+struct MessageReasoning {
     id: MessageId,
     run: u32,
     text: String,
@@ -28,7 +28,7 @@ pub(super) struct ThoughtPiece<'a> {
     pub(super) so_far: bool,
 }
 
-impl Reasoning {
+impl ReasoningBuffer {
     /// Adds a piece and returns the new text for the client.
     pub(super) fn add(&mut self, piece: ThoughtPiece<'_>) -> Option<String> {
         let ThoughtPiece { id, run, text, so_far } = piece;
@@ -48,7 +48,7 @@ impl Reasoning {
                 format!("{BETWEEN}{text}")
             }
             None => {
-                self.thoughts.push(Thought { id: id.clone(), run, text: text.to_owned() });
+                self.thoughts.push(MessageReasoning { id: id.clone(), run, text: text.to_owned() });
                 if is_first { text.to_owned() } else { format!("{BETWEEN}{text}") }
             }
         };
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn pieces_are_told_once_and_a_new_run_replaces_the_old_one() {
-        let mut reasoning = Reasoning::default();
+        let mut reasoning = ReasoningBuffer::default();
         let id = |k: u64| MessageId { turn: "i".parse().unwrap(), k };
         let (first, second) = (id(1), id(3));
         let mut add =

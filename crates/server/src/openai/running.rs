@@ -10,7 +10,7 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use singletree_agent::ClientTools;
-use singletree_durable::{Timestamp, TurnStatus};
+use singletree_durable::{StoredTurnStatus, Timestamp};
 use singletree_engine::Extensions;
 use singletree_harness::{
     Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Error, ErroredTurn, OnDisconnect, SendOptions,
@@ -19,20 +19,20 @@ use singletree_harness::{
 use singletree_llm::{ChatMessage, Role};
 use singletree_protocol::openai::{FinishReason, FunctionCall, ToolCall, ToolKind};
 
-use super::answer::{self, Ending, Head};
-use super::asked::{Asked, Retry, What};
+use super::answer::{self, CompletionEnding, CompletionHeader};
+use super::asked::{CompletionInput, ParsedCompletionRequest, SdkRetryAttempt};
 use super::models;
 use super::problem;
-use super::reasoning::{Reasoning, ThoughtPiece};
-use super::speech::{Added, BETWEEN, Speech};
+use super::reasoning::{ReasoningBuffer, ThoughtPiece};
+use super::speech::{BETWEEN, CompletionDelta, CompletionText};
 use crate::disconnect::DisconnectGuard;
-use crate::fold::Fold;
-use crate::native::{View, mark_replayed};
+use crate::fold::ChatProjection;
+use crate::native::{ContentVisibility, mark_replayed};
 use crate::pictures;
-use crate::problem::Problem;
-use crate::shared::Shared;
-use crate::sse::{self, Frame};
-use crate::told::{Teller, told};
+use crate::problem::RequestProblem;
+use crate::shared::ServerState;
+use crate::sse::{self, ServerSentEvent};
+use crate::told::{StreamSender, told};
 
 /// The time that a stream waits for its first text before it begins. A failure within this time gets an error status,
 /// and clients know from it whether to retry.
@@ -42,23 +42,23 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const RETRIED_WITHIN: Duration = Duration::from_mins(30);
 
 /// An answer in progress.
-pub(super) struct Running {
-    source: Source,
-    head: Head,
+pub(super) struct CompletionRun {
+    source: CompletionSource,
+    head: CompletionHeader,
     streams: bool,
     /// The ignored parameters, which the answer names.
     ignored: Vec<&'static str>,
-    speech: Speech,
-    reasoning: Reasoning,
-    fold: Fold,
+    speech: CompletionText,
+    reasoning: ReasoningBuffer,
+    fold: ChatProjection,
     /// The additions that were produced but not yet returned.
-    ready: std::collections::VecDeque<Added>,
+    ready: std::collections::VecDeque<CompletionDelta>,
     /// Cancels the turn when its client goes away, if the request or the agent asks for it (D31).
     disconnect: Option<DisconnectGuard>,
 }
 
 /// The source of an answer.
-enum Source {
+enum CompletionSource {
     /// A run without a session; it stops when its reader goes away.
     Run(StatelessRun, Option<ClientTools>),
     /// A turn, which goes on without a reader.
@@ -70,28 +70,29 @@ enum Source {
 /// # Errors
 /// The reasons for a refusal before anything runs.
 pub(super) async fn begin(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerState>,
     chat: &Chat,
-    asked: Asked,
+    asked: ParsedCompletionRequest,
     on_disconnect: Option<OnDisconnect>,
-) -> Result<Running, Problem> {
-    let Asked { agent, what, streams, tells_usage } = asked;
+) -> Result<CompletionRun, RequestProblem> {
+    let ParsedCompletionRequest { agent, what, streams, tells_usage } = asked;
     if let Some(agent) = agent.as_deref().filter(|name| chat.agents().all(|agent| agent != *name)) {
         return Err(models::unknown(agent));
     }
     let mut ignored = Vec::new();
     let (source, id, model) = match what {
-        What::Conversation { messages, tools, options } => {
+        CompletionInput::Conversation { messages, tools, options } => {
             let request = StatelessRequest::new(messages);
             let request = agent.iter().fold(request, |it, agent| it.agent(agent));
             let extensions =
                 tools.iter().cloned().fold(Extensions::default().with(options), Extensions::with);
-            let run =
-                chat.stateless(request.extensions(extensions)).map_err(|error| Problem::of_turn(&error))?;
+            let run = chat
+                .stateless(request.extensions(extensions))
+                .map_err(|error| RequestProblem::of_turn(&error))?;
             let model = agent.unwrap_or_else(|| chat.default_agent().to_owned());
-            (Source::Run(run, tools), shared.ids.uuid(), model)
+            (CompletionSource::Run(run, tools), shared.ids.uuid(), model)
         }
-        What::Message { session, message, key, retry, ignored: not_taken } => {
+        CompletionInput::Message { session, message, key, retry, ignored: not_taken } => {
             ignored = not_taken;
             let message = pictures::kept(chat, &session, message).await?;
             let options = SendOptions::new().listen();
@@ -106,27 +107,28 @@ pub(super) async fn begin(
                 None => chat
                     .submit(&session, message, options)
                     .await
-                    .map_err(|errored| Problem::of_turn(&errored))?,
+                    .map_err(|errored| RequestProblem::of_turn(&errored))?,
             };
             // A session keeps its agent, even if a request names another one.
             let model = chat
                 .session(&session)
                 .await
                 .map(|session| session.agent)
-                .map_err(|error| Problem::of(&error))?;
+                .map_err(|error| RequestProblem::of(&error))?;
             let (id, events) = (turn.id().to_string(), Box::pin(turn.events()));
-            (Source::Turn(turn, events), id, model)
+            (CompletionSource::Turn(turn, events), id, model)
         }
     };
     let created = shared.now().as_millis().div_euclid(1000);
-    let head = Head { id: format!("chatcmpl-{id}"), created, model, tells_usage };
-    let (speech, reasoning, fold) = (Speech::default(), Reasoning::default(), Fold::default());
+    let head = CompletionHeader { id: format!("chatcmpl-{id}"), created, model, tells_usage };
+    let (speech, reasoning, fold) =
+        (CompletionText::default(), ReasoningBuffer::default(), ChatProjection::default());
     let ready = std::collections::VecDeque::new();
     let disconnect = match &source {
-        Source::Turn(turn, _) => DisconnectGuard::of((shared, chat), on_disconnect, turn),
-        Source::Run(..) => None,
+        CompletionSource::Turn(turn, _) => DisconnectGuard::of((shared, chat), on_disconnect, turn),
+        CompletionSource::Run(..) => None,
     };
-    Ok(Running { source, head, streams, ignored, speech, reasoning, fold, ready, disconnect })
+    Ok(CompletionRun { source, head, streams, ignored, speech, reasoning, fold, ready, disconnect })
 }
 
 /// Finds the turn of an automatic retry: the newest turn of the session, if it has the same message and the client does
@@ -134,23 +136,23 @@ pub(super) async fn begin(
 async fn said_before(
     chat: &Chat,
     session: &str,
-    (message, retry): (&ChatMessage, &Retry),
+    (message, retry): (&ChatMessage, &SdkRetryAttempt),
     now: Timestamp,
-) -> Result<Option<Turn>, Problem> {
+) -> Result<Option<Turn>, RequestProblem> {
     let newest = match chat.newest_turn(session).await {
         Ok(newest) => newest,
         Err(Error::SessionUnknown { .. }) => None,
-        Err(error) => return Err(Problem::of(&error)),
+        Err(error) => return Err(RequestProblem::of(&error)),
     };
     let Some(newest) = newest.filter(|turn| now.since(turn.accepted_at) < RETRIED_WITHIN) else {
         return Ok(None);
     };
-    let turn = chat.turn(&newest.id).await.map_err(|error| Problem::of(&error))?;
-    let said = turn.message().await.map_err(|error| Problem::of(&error))?;
+    let turn = chat.turn(&newest.id).await.map_err(|error| RequestProblem::of(&error))?;
+    let said = turn.message().await.map_err(|error| RequestProblem::of(&error))?;
     if said.is_none_or(|(said, _)| *said != *message) {
         return Ok(None);
     }
-    if newest.status == TurnStatus::Accepted {
+    if newest.status == StoredTurnStatus::Accepted {
         return Ok(Some(turn));
     }
     let outcome = turn.outcome().await;
@@ -168,10 +170,10 @@ async fn said_before(
     Ok((!is_another).then_some(turn))
 }
 
-impl Running {
+impl CompletionRun {
     /// Answers in the form that the request asked for.
-    pub(super) async fn answer(self, shared: &Arc<Shared>) -> Result<Response, Problem> {
-        let is_replayed = matches!(&self.source, Source::Turn(turn, _) if !turn.is_new());
+    pub(super) async fn answer(self, shared: &Arc<ServerState>) -> Result<Response, RequestProblem> {
+        let is_replayed = matches!(&self.source, CompletionSource::Turn(turn, _) if !turn.is_new());
         let mut response = self.begun(shared).await?;
         if is_replayed {
             mark_replayed(&mut response);
@@ -179,7 +181,7 @@ impl Running {
         Ok(response)
     }
 
-    async fn begun(mut self, shared: &Arc<Shared>) -> Result<Response, Problem> {
+    async fn begun(mut self, shared: &Arc<ServerState>) -> Result<Response, RequestProblem> {
         if !self.streams {
             return self.whole().await;
         }
@@ -188,10 +190,10 @@ impl Running {
             Ok(first) => Some(first?),
             Err(_) => None,
         };
-        if let Some(Added::End(outcome)) = &first
+        if let Some(CompletionDelta::End(outcome)) = &first
             && let ChatTurnOutcome::Errored(errored) = outcome.as_ref()
         {
-            return Err(Problem::of_turn(errored));
+            return Err(RequestProblem::of_turn(errored));
         }
         let redactor = shared.redactor.clone();
         let frames = told(move |teller| async move {
@@ -200,17 +202,20 @@ impl Running {
                 // The request layer does not look into streams (INV-16).
                 body.error.message = redactor.redact(&body.error.message).into_owned();
                 let body = serde_json::to_string(&body).expect("an error of strings is JSON");
-                teller.tell(Frame::data(body)).await;
+                teller.tell(ServerSentEvent::data(body)).await;
             }
         });
         Ok(sse::stream(shared, frames))
     }
 
-    async fn whole(mut self) -> Result<Response, Problem> {
+    async fn whole(mut self) -> Result<Response, RequestProblem> {
         let outcome = loop {
             match self.next().await? {
-                Added::End(outcome) => break outcome,
-                Added::Nothing | Added::Life | Added::Text(_) | Added::Thought(_) => {}
+                CompletionDelta::End(outcome) => break outcome,
+                CompletionDelta::Nothing
+                | CompletionDelta::Life
+                | CompletionDelta::Text(_)
+                | CompletionDelta::Thought(_) => {}
             }
         };
         let (note, ending) = self.ending(&outcome).await?;
@@ -219,7 +224,11 @@ impl Running {
     }
 
     /// Sends the answer as chunks.
-    async fn tell(&mut self, first: Option<Added>, teller: &Teller<Frame>) -> Result<(), Problem> {
+    async fn tell(
+        &mut self,
+        first: Option<CompletionDelta>,
+        teller: &StreamSender<ServerSentEvent>,
+    ) -> Result<(), RequestProblem> {
         teller.tell(self.head.begin()).await;
         let mut added = match first {
             Some(first) => first,
@@ -227,10 +236,10 @@ impl Running {
         };
         loop {
             match added {
-                Added::Text(text) => teller.tell(self.head.text(text)).await,
-                Added::Thought(text) => teller.tell(self.head.thought(text)).await,
-                Added::Nothing | Added::Life => {}
-                Added::End(outcome) => {
+                CompletionDelta::Text(text) => teller.tell(self.head.text(text)).await,
+                CompletionDelta::Thought(text) => teller.tell(self.head.thought(text)).await,
+                CompletionDelta::Nothing | CompletionDelta::Life => {}
+                CompletionDelta::End(outcome) => {
                     let (note, ending) = self.ending(&outcome).await?;
                     for frame in
                         note.map(|note| self.head.text(note)).into_iter().chain(self.head.end(ending))
@@ -245,19 +254,19 @@ impl Running {
     }
 
     /// Waits for the next addition to the answer.
-    async fn next(&mut self) -> Result<Added, Problem> {
+    async fn next(&mut self) -> Result<CompletionDelta, RequestProblem> {
         loop {
             if let Some(added) = self.ready.pop_front() {
                 return Ok(added);
             }
             let event = match &mut self.source {
-                Source::Run(run, _) => run.next().await.map(Ok),
-                Source::Turn(_, events) => events.next().await,
+                CompletionSource::Run(run, _) => run.next().await.map(Ok),
+                CompletionSource::Turn(_, events) => events.next().await,
             };
             let event = match event {
-                Some(event) => event.map_err(|error| Problem::of(&error)),
+                Some(event) => event.map_err(|error| RequestProblem::of(&error)),
                 // Neither source ends without an outcome or an error.
-                None => Err(Problem::of(&Error::ShuttingDown)),
+                None => Err(RequestProblem::of(&Error::ShuttingDown)),
             };
             if event.is_err() {
                 // The stream ends here, but its client has not gone away: the turn goes on.
@@ -266,52 +275,55 @@ impl Running {
             let event = event?;
             if let ChatEventKind::ThinkingDelta { id, run, n: _, text, so_far } = &event.what {
                 let told = self.reasoning.add(ThoughtPiece { id, run: *run, text, so_far: *so_far });
-                self.ready.extend(told.map(Added::Thought));
+                self.ready.extend(told.map(CompletionDelta::Thought));
                 continue;
             }
             let (fold, speech) = (&mut self.fold, &mut self.speech);
             let added = fold.event(&event).into_iter().map(|it| speech.piece(it));
-            self.ready.extend(added.filter(|added| !matches!(added, Added::Nothing)));
+            self.ready.extend(added.filter(|added| !matches!(added, CompletionDelta::Nothing)));
         }
     }
 
     /// Returns the end of the answer, and a note for its text if the turn is suspended.
-    async fn ending(&mut self, outcome: &ChatTurnOutcome) -> Result<(Option<String>, Ending), Problem> {
+    async fn ending(
+        &mut self,
+        outcome: &ChatTurnOutcome,
+    ) -> Result<(Option<String>, CompletionEnding), RequestProblem> {
         self.disconnect.iter_mut().for_each(DisconnectGuard::finish);
         match outcome {
             ChatTurnOutcome::Completed(_) => Ok((None, self.completed().await)),
             ChatTurnOutcome::Suspended(suspended) => {
                 let note = self.speech.note(&waits(suspended, self.session()));
                 let mut ending = self.completed().await;
-                let told = serde_json::to_value(View::default().outcome(self.session(), outcome));
+                let told =
+                    serde_json::to_value(ContentVisibility::default().outcome(self.session(), outcome));
                 let wait = told.ok().and_then(|mut told| told.get_mut("wait").map(Value::take));
                 ending.ours.extend([
                     ("outcome".to_owned(), json!("suspended")),
                     ("wait".to_owned(), wait.unwrap_or_default()),
                 ]);
-                Ok((Some(note), Ending { reason: FinishReason::Stop, ..ending }))
+                Ok((Some(note), CompletionEnding { reason: FinishReason::Stop, ..ending }))
             }
             ChatTurnOutcome::Errored(errored) => Err(self.errored(errored)),
         }
     }
 
-    fn errored(&self, errored: &ErroredTurn) -> Problem {
+    fn errored(&self, errored: &ErroredTurn) -> RequestProblem {
         match &self.source {
-            Source::Turn(..) if !errored.recorded => {
-                Problem::of_turn(errored).hint("the turn is kept: ask again with the same Idempotency-Key")
-            }
-            Source::Run(..) | Source::Turn(..) => Problem::of_turn(errored),
+            CompletionSource::Turn(..) if !errored.recorded => RequestProblem::of_turn(errored)
+                .hint("the turn is kept: ask again with the same Idempotency-Key"),
+            CompletionSource::Run(..) | CompletionSource::Turn(..) => RequestProblem::of_turn(errored),
         }
     }
 
     fn session(&self) -> &str {
         match &self.source {
-            Source::Turn(turn, _) => turn.session(),
-            Source::Run(..) => "",
+            CompletionSource::Turn(turn, _) => turn.session(),
+            CompletionSource::Run(..) => "",
         }
     }
 
-    async fn completed(&mut self) -> Ending {
+    async fn completed(&mut self) -> CompletionEnding {
         let mut ours = Map::new();
         if self.streams && self.speech.is_void {
             // The void text was sent and cannot be taken back: `superseded` reports that a new text follows it.
@@ -321,8 +333,8 @@ impl Running {
             ours.insert("ignored".into(), json!(self.ignored));
         }
         let (calls, used) = match &self.source {
-            Source::Run(run, tools) => (self.theirs(tools.as_ref()), run.usage()),
-            Source::Turn(turn, _) => {
+            CompletionSource::Run(run, tools) => (self.theirs(tools.as_ref()), run.usage()),
+            CompletionSource::Turn(turn, _) => {
                 ours.insert("session".into(), turn.session().into());
                 ours.insert("turn".into(), turn.id().to_string().into());
                 // The answer goes out even if its usage cannot be read.
@@ -330,7 +342,7 @@ impl Running {
             }
         };
         let reason = if calls.is_empty() { self.speech.reason() } else { FinishReason::ToolCalls };
-        Ending { reason, calls, usage: answer::usage(&used), ours }
+        CompletionEnding { reason, calls, usage: answer::usage(&used), ours }
     }
 
     /// Returns the calls that the client has to run. A message may also call the agent's own tools; those were not

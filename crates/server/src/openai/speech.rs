@@ -6,15 +6,15 @@ use singletree_harness::ChatTurnOutcome;
 use singletree_llm::ToolCall;
 use singletree_protocol::openai::FinishReason;
 
-use crate::fold::{Piece, Showing};
+use crate::fold::{DisplayedMessageId, ProjectionPiece};
 
 /// Separates two messages of one answer.
 pub(super) const BETWEEN: &str = "\n\n";
 
 /// The text so far.
 #[derive(Debug, Default)]
-pub(super) struct Speech {
-    said: Vec<Said>,
+pub(super) struct CompletionText {
+    said: Vec<ShownMessageText>,
     /// The finish reason of the last message, if it is not the usual one.
     reason: Option<FinishReason>,
     /// The calls of the last message.
@@ -24,14 +24,14 @@ pub(super) struct Speech {
 }
 
 #[derive(Debug)]
-struct Said {
-    showing: Showing,
+struct ShownMessageText {
+    showing: DisplayedMessageId,
     text: String,
 }
 
 /// The addition that a piece makes to the answer.
 #[derive(Debug)]
-pub(super) enum Added {
+pub(super) enum CompletionDelta {
     /// Nothing for the client.
     Nothing,
     /// A sign of activity without content for the client.
@@ -44,28 +44,28 @@ pub(super) enum Added {
     End(Arc<ChatTurnOutcome>),
 }
 
-impl Speech {
+impl CompletionText {
     /// Takes the next piece.
-    pub(super) fn piece(&mut self, piece: Piece) -> Added {
+    pub(super) fn piece(&mut self, piece: ProjectionPiece) -> CompletionDelta {
         match piece {
-            Piece::Text { showing, delta } => {
+            ProjectionPiece::Text { showing, delta } => {
                 let known = self.said.last().is_some_and(|said| said.showing == showing);
                 let begins = !known && !self.said.is_empty();
                 if !known {
-                    self.said.push(Said { showing, text: String::new() });
+                    self.said.push(ShownMessageText { showing, text: String::new() });
                 }
                 if let Some(said) = self.said.last_mut() {
                     said.text.push_str(&delta);
                 }
-                Added::Text(if begins { format!("{BETWEEN}{delta}") } else { delta })
+                CompletionDelta::Text(if begins { format!("{BETWEEN}{delta}") } else { delta })
             }
-            Piece::Retract { showing } => {
+            ProjectionPiece::Retract { showing } => {
                 let before = self.said.len();
                 self.said.retain(|it| it.showing != showing);
                 self.is_void |= self.said.len() < before;
-                Added::Nothing
+                CompletionDelta::Nothing
             }
-            Piece::End { message, side, .. } => {
+            ProjectionPiece::End { message, side, .. } => {
                 let reason = side.as_ref().and_then(|side| side.get("finish_reason")?.as_str());
                 self.reason = match reason {
                     Some("length") => Some(FinishReason::Length),
@@ -73,16 +73,16 @@ impl Speech {
                     Some(_) | None => None,
                 };
                 self.calls.clone_from(&message.tool_calls);
-                Added::Life
+                CompletionDelta::Life
             }
-            Piece::TurnEnd { outcome, .. } => Added::End(outcome),
-            Piece::TurnBegin { .. } => Added::Nothing,
-            Piece::Begin { .. }
-            | Piece::Call { .. }
-            | Piece::Answer(_)
-            | Piece::Recorded(_)
-            | Piece::User { .. }
-            | Piece::Signal { .. } => Added::Life,
+            ProjectionPiece::TurnEnd { outcome, .. } => CompletionDelta::End(outcome),
+            ProjectionPiece::TurnBegin { .. } => CompletionDelta::Nothing,
+            ProjectionPiece::Begin { .. }
+            | ProjectionPiece::Call { .. }
+            | ProjectionPiece::Answer(_)
+            | ProjectionPiece::Recorded(_)
+            | ProjectionPiece::User { .. }
+            | ProjectionPiece::Signal { .. } => CompletionDelta::Life,
         }
     }
 

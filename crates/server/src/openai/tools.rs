@@ -5,7 +5,7 @@ use singletree_agent::ClientTools;
 use singletree_llm as llm;
 use singletree_protocol::openai::{Tool, ToolChoice, ToolChoiceMode};
 
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// The maximum number of tools in a request.
 const TOOLS_MAX: usize = 128;
@@ -18,12 +18,15 @@ const PATTERNS_MAX: usize = 256;
 ///
 /// # Errors
 /// `server_request_invalid`, with the position of the tool.
-pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Option<ClientTools>, Problem> {
+pub(super) fn read(
+    tools: Vec<Tool>,
+    choice: Option<ToolChoice>,
+) -> Result<Option<ClientTools>, RequestProblem> {
     let choice = match choice {
         Some(ToolChoice::Mode(ToolChoiceMode::None)) => return Ok(None),
         None | Some(ToolChoice::Mode(ToolChoiceMode::Auto)) => None,
-        Some(ToolChoice::Mode(ToolChoiceMode::Required)) => Some(llm::ToolChoice::Required),
-        Some(ToolChoice::Named { function }) => Some(llm::ToolChoice::Tool(function.name)),
+        Some(ToolChoice::Mode(ToolChoiceMode::Required)) => Some(llm::ToolChoicePolicy::Required),
+        Some(ToolChoice::Named { function }) => Some(llm::ToolChoicePolicy::Tool(function.name)),
     };
     check_bounds(&tools)?;
     let mut definitions = Vec::with_capacity(tools.len());
@@ -33,19 +36,19 @@ pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Optio
     let known = |name: &str| definitions.iter().any(|it: &llm::ToolDefinition| it.name() == name);
     let is_known = match &choice {
         None => true,
-        Some(llm::ToolChoice::Tool(name)) => known(name),
-        Some(llm::ToolChoice::Auto | llm::ToolChoice::Required | llm::ToolChoice::None) => {
+        Some(llm::ToolChoicePolicy::Tool(name)) => known(name),
+        Some(llm::ToolChoicePolicy::Auto | llm::ToolChoicePolicy::Required | llm::ToolChoicePolicy::None) => {
             !definitions.is_empty()
         }
     };
     if !is_known {
-        return Err(Problem::invalid("there is no such tool among `tools`").field("tool_choice"));
+        return Err(RequestProblem::invalid("there is no such tool among `tools`").field("tool_choice"));
     }
     if definitions.is_empty() {
         return Ok(None);
     }
     let tools = ClientTools::new(definitions);
-    let tools = tools.map_err(|error| Problem::invalid(source(&error)).field("tools"))?;
+    let tools = tools.map_err(|error| RequestProblem::invalid(source(&error)).field("tools"))?;
     Ok(Some(match choice {
         Some(choice) => tools.choice(choice),
         None => tools,
@@ -53,7 +56,7 @@ pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Optio
 }
 
 /// Checks the bounds of all tools together, before any schema is compiled.
-fn check_bounds(tools: &[Tool]) -> Result<(), Problem> {
+fn check_bounds(tools: &[Tool]) -> Result<(), RequestProblem> {
     let parameters = || tools.iter().filter_map(|tool| tool.function.as_ref()?.parameters.as_ref());
     let patterns = parameters().map(llm::count_patterns).fold(0, usize::saturating_add);
     let bytes = parameters().map(|it| it.to_string().len()).fold(0, usize::saturating_add);
@@ -63,20 +66,20 @@ fn check_bounds(tools: &[Tool]) -> Result<(), Problem> {
         (patterns, PATTERNS_MAX, "patterns in schemas"),
     ] {
         if count > max {
-            return Err(Problem::invalid(format!("a request has at most {max} {what}")).field("tools"));
+            return Err(RequestProblem::invalid(format!("a request has at most {max} {what}")).field("tools"));
         }
     }
     Ok(())
 }
 
-fn definition(tool: Tool) -> Result<llm::ToolDefinition, Problem> {
+fn definition(tool: Tool) -> Result<llm::ToolDefinition, RequestProblem> {
     let function = tool.function.filter(|_| tool.kind == "function");
-    let function = function.ok_or_else(|| Problem::invalid("a tool is a function"))?;
+    let function = function.ok_or_else(|| RequestProblem::invalid("a tool is a function"))?;
     let nothing = || json!({ "type": "object", "properties": {} });
     let parameters = function.parameters.filter(|it| !it.is_null()).unwrap_or_else(nothing);
     let description = function.description.unwrap_or_default();
     let definition = llm::ToolDefinition::new(&function.name, &description, parameters);
-    definition.map_err(|error| Problem::invalid(error.to_string()))
+    definition.map_err(|error| RequestProblem::invalid(error.to_string()))
 }
 
 /// Returns the text of the source of an error.

@@ -12,9 +12,9 @@ pub(super) const ATTACHMENTS_MAX: usize = 16;
 
 /// A request that can be executed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Admitted {
-    pub(super) place: Place,
-    pub(super) wish: Wish,
+pub(super) struct AdmittedShellRequest {
+    pub(super) place: ShellThreadRef,
+    pub(super) wish: RequestPurpose,
     /// The device's state, as far as models may see it.
     pub(super) environment: Option<EnvironmentState>,
     /// The request as one text, equal for equal requests, without data that may not be stored in any form.
@@ -23,16 +23,16 @@ pub(super) struct Admitted {
 
 /// The session and the thread of a request, as the shell names them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Place {
+pub(super) struct ShellThreadRef {
     pub(super) session_id: Option<String>,
     pub(super) conversation_id: Option<String>,
 }
 
 /// The purpose of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum RequestPurpose {
     /// The person sends a message.
-    Say(Saying),
+    Say(PersonMessageContent),
     /// The person answers a question.
     Decide { token: String, run_id: Option<String> },
     /// The shell asks for the state of a run.
@@ -41,14 +41,14 @@ pub(super) enum Wish {
 
 /// The content of a person's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Saying {
+pub(super) struct PersonMessageContent {
     pub(super) intent: String,
     pub(super) sop_id: Option<String>,
     pub(super) attachments: Vec<AttachmentRef>,
 }
 
 /// Reads a message, and checks that its parts are consistent.
-pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, Malformed> {
+pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<AdmittedShellRequest, Malformed> {
     if let Some(place) = raw.get("request").and_then(embedded) {
         return Err(Malformed::at(place, "holds bytes; send a reference instead"));
     }
@@ -61,15 +61,17 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, M
     let intent = context.user_intent.clone().filter(|user_intent| !user_intent.trim().is_empty());
     let go_on = context.continuation.clone().unwrap_or_default();
     let wish = match (go_on, intent, &sop_id) {
-        (Continuation { continuation_token: Some(token), run_id, .. }, ..) => Wish::Decide { token, run_id },
-        (_, Some(intent), _) => Wish::Say(Saying { intent, sop_id, attachments }),
-        (Continuation { run_id: Some(run_id), .. }, None, _) => Wish::Show { run_id },
+        (Continuation { continuation_token: Some(token), run_id, .. }, ..) => {
+            RequestPurpose::Decide { token, run_id }
+        }
+        (_, Some(intent), _) => RequestPurpose::Say(PersonMessageContent { intent, sop_id, attachments }),
+        (Continuation { run_id: Some(run_id), .. }, None, _) => RequestPurpose::Show { run_id },
         (_, None, Some(sop)) => {
             let business = context.task_hint.as_ref().and_then(|hint| hint.business_key.as_deref());
-            Wish::Say(Saying { intent: start_of(sop, business), sop_id, attachments })
+            RequestPurpose::Say(PersonMessageContent { intent: start_of(sop, business), sop_id, attachments })
         }
         (_, None, None) if !attachments.is_empty() => {
-            Wish::Say(Saying { intent: String::new(), sop_id, attachments })
+            RequestPurpose::Say(PersonMessageContent { intent: String::new(), sop_id, attachments })
         }
         // The intent is recommended (spec: OpenHarness §9), but the request has to ask for something.
         (_, None, None) => {
@@ -81,7 +83,7 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, M
         .environment_state
         .clone()
         .filter(|environment_state| environment_state.tier() != PrivacyTier::Secret);
-    Ok(Admitted { place, wish, environment, text: kept(raw) })
+    Ok(AdmittedShellRequest { place, wish, environment, text: kept(raw) })
 }
 
 /// Returns the message of a request that names a procedure and has no intent.
@@ -92,7 +94,7 @@ fn start_of(sop: &str, business: Option<&str>) -> String {
     }
 }
 
-fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed> {
+fn place(message: &RequestMessage, context: &Context) -> Result<ShellThreadRef, Malformed> {
     let known = message.request.auth.as_ref().and_then(|auth| auth.session_id.clone());
     let session_id = match (context.session_id.clone(), known) {
         (Some(one), Some(other)) if one != other => {
@@ -100,7 +102,7 @@ fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed
         }
         (one, other) => one.or(other),
     };
-    let place = Place { session_id, conversation_id: context.conversation_id.clone() };
+    let place = ShellThreadRef { session_id, conversation_id: context.conversation_id.clone() };
     // Checks the parts, and then the session id made from them, which is longer.
     let parts =
         [("context.session_id", &place.session_id), ("context.conversation_id", &place.conversation_id)];
@@ -115,7 +117,7 @@ fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed
     Ok(place)
 }
 
-impl Place {
+impl ShellThreadRef {
     /// Returns the harness's session, if the shell names one.
     ///
     /// Without a thread it is the shell's own id, so that other clients find the session under it. A thread has a

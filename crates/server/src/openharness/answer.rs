@@ -6,15 +6,19 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use singletree_protocol::openharness::{ResponseMessage, ResponsePayload};
 
-use super::negotiation::Terms;
-use super::opening::Opening;
+use super::negotiation::NegotiatedTerms;
+use super::opening::ReturnableRequestIds;
 use crate::correlation::{CORRELATION, CorrelationId};
 
 /// The maximum length of a correlation id that is mirrored in a header, in bytes.
 const LONGEST: usize = 256;
 
 /// Puts an answer into its envelope.
-pub(super) fn envelope(opening: &Opening, terms: &Terms, payload: ResponsePayload) -> Vec<u8> {
+pub(super) fn envelope(
+    opening: &ReturnableRequestIds,
+    terms: &NegotiatedTerms,
+    payload: ResponsePayload,
+) -> Vec<u8> {
     let message = ResponseMessage {
         request_id: opening.request_id.clone(),
         correlation_id: opening.correlation_id.clone(),
@@ -27,7 +31,12 @@ pub(super) fn envelope(opening: &Opening, terms: &Terms, payload: ResponsePayloa
 
 /// Makes the HTTP response. It mirrors the correlation id in a header: the message's own id, or else the header of
 /// the request.
-pub(super) fn response(status: StatusCode, body: Vec<u8>, opening: &Opening, asked: &HeaderMap) -> Response {
+pub(super) fn response(
+    status: StatusCode,
+    body: Vec<u8>,
+    opening: &ReturnableRequestIds,
+    asked: &HeaderMap,
+) -> Response {
     let mut response = (status, Bytes::from(body)).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

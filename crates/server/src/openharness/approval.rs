@@ -11,7 +11,7 @@ use singletree_protocol::openharness::{
 };
 
 use super::digest;
-use super::tokens::Question;
+use super::tokens::ApprovalQuestion;
 
 /// The maximum size of the shown arguments, in bytes. A longer action cannot be approved here: nobody would have seen
 /// all of it (S6).
@@ -19,7 +19,7 @@ const SHOWN_MAX: usize = 32 << 10;
 
 /// An action that needs an approval.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct ActionRequiringApproval {
     tool: String,
     shown: String,
     /// Whether all of the arguments are shown.
@@ -28,7 +28,7 @@ pub(super) struct Wanted {
     risk: RiskTier,
 }
 
-impl Wanted {
+impl ActionRequiringApproval {
     /// Reads the action from the wait of a turn; `None` if the wait is not an approval.
     pub(super) fn of(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> Option<Self> {
         turn.wait.action.as_ref()?;
@@ -50,8 +50,8 @@ impl Wanted {
     }
 
     /// Returns the question to which the tokens of a decision are bound.
-    pub(super) fn question(&self, session: &str, turn: &SuspendedTurn, until: Timestamp) -> Question {
-        Question {
+    pub(super) fn question(&self, session: &str, turn: &SuspendedTurn, until: Timestamp) -> ApprovalQuestion {
+        ApprovalQuestion {
             session: session.to_owned(),
             run_id: turn.invocation_id.to_string(),
             signal: turn.signal_descriptor.signal_id.clone(),

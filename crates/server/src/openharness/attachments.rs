@@ -6,15 +6,15 @@
 
 use std::time::Duration;
 
-use singletree_harness::{BlobRef, Chat};
+use singletree_harness::{BlobReference, Chat};
 use singletree_http::{Error as HttpError, get_following, read_body};
-use singletree_llm::{Content, ContentBlock};
+use singletree_llm::{ContentBlock, MessageContent};
 use singletree_protocol::openharness::{AttachmentRef, ErrorCode};
 use url::Url;
 
-use super::admission::Saying;
-use super::engine::Asking;
-use super::failure::Failure;
+use super::admission::PersonMessageContent;
+use super::engine::ShellRequestContext;
+use super::failure::EngineErrorResponse;
 
 /// The media types of pictures that models take.
 pub(super) const PICTURES: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/webp"];
@@ -32,45 +32,49 @@ const HOPS_MAX: usize = 3;
 const FETCH_TIME: Duration = Duration::from_secs(20);
 
 /// Makes the content of a message: the person's text and pictures.
-pub(super) async fn content(asking: &Asking<'_>, session: &str, saying: &Saying) -> Result<Content, Failure> {
+pub(super) async fn content(
+    asking: &ShellRequestContext<'_>,
+    session: &str,
+    saying: &PersonMessageContent,
+) -> Result<MessageContent, EngineErrorResponse> {
     if saying.attachments.is_empty() {
         return Ok(saying.intent.as_str().into());
     }
     let text = (!saying.intent.is_empty()).then(|| ContentBlock::text_of(&saying.intent));
     let mut blocks: Vec<ContentBlock> = text.into_iter().collect();
     for (at, attachment) in saying.attachments.iter().enumerate() {
-        let place = Place { field: format!("context.attachments[{at}]") };
+        let place = AttachmentPosition { field: format!("context.attachments[{at}]") };
         blocks.push(resolve(asking, session, attachment, &place).await?);
     }
-    Ok(Content::Blocks(blocks))
+    Ok(MessageContent::Blocks(blocks))
 }
 
 /// The position of an attachment in the request, for error messages.
-struct Place {
+struct AttachmentPosition {
     field: String,
 }
 
-impl Place {
-    fn cannot(&self, why: &str) -> Failure {
+impl AttachmentPosition {
+    fn cannot(&self, why: &str) -> EngineErrorResponse {
         self.of(ErrorCode::AttachmentUnresolvable, why)
     }
 
-    fn denied(&self, why: &str) -> Failure {
+    fn denied(&self, why: &str) -> EngineErrorResponse {
         self.of(ErrorCode::PolicyDenied, why)
     }
 
-    fn of(&self, code: ErrorCode, why: &str) -> Failure {
-        let error = Failure::of(code, format!("{}: {why}", self.field)).error;
+    fn of(&self, code: ErrorCode, why: &str) -> EngineErrorResponse {
+        let error = EngineErrorResponse::of(code, format!("{}: {why}", self.field)).error;
         error.detail("field", self.field.as_str()).into()
     }
 }
 
 async fn resolve(
-    asking: &Asking<'_>,
+    asking: &ShellRequestContext<'_>,
     session: &str,
     attachment: &AttachmentRef,
-    place: &Place,
-) -> Result<ContentBlock, Failure> {
+    place: &AttachmentPosition,
+) -> Result<ContentBlock, EngineErrorResponse> {
     let chat = asking.shared.chat(asking.caller);
     if attachment.size_bytes.is_some_and(|size_bytes| size_bytes > size_max(&chat)) {
         return Err(place.cannot("it is larger than allowed"));
@@ -85,7 +89,12 @@ async fn resolve(
 }
 
 /// Finds an upload of this session; uploads of other sessions are not found (INV-14).
-async fn uploaded(chat: &Chat, session: &str, name: &str, place: &Place) -> Result<ContentBlock, Failure> {
+async fn uploaded(
+    chat: &Chat,
+    session: &str,
+    name: &str,
+    place: &AttachmentPosition,
+) -> Result<ContentBlock, EngineErrorResponse> {
     let digest = name.strip_prefix(BLOB).unwrap_or(name);
     let found = chat.blob_info(session, digest).await;
     let blob = found.map_err(|_| place.cannot("nothing was uploaded to this session under that name"))?;
@@ -94,11 +103,11 @@ async fn uploaded(chat: &Chat, session: &str, name: &str, place: &Place) -> Resu
 
 /// Fetches the content at an address, through the guard that allows public addresses only, and stores it.
 async fn fetched(
-    (asking, chat): (&Asking<'_>, &Chat),
+    (asking, chat): (&ShellRequestContext<'_>, &Chat),
     session: &str,
     uri: &str,
-    place: &Place,
-) -> Result<ContentBlock, Failure> {
+    place: &AttachmentPosition,
+) -> Result<ContentBlock, EngineErrorResponse> {
     let url = Url::parse(uri).map_err(|_| place.cannot("its uri is no address"))?;
     if !SCHEMES.contains(&url.scheme()) {
         return Err(place.denied("addresses of this scheme are not taken; those of https are"));
@@ -134,7 +143,7 @@ pub(super) fn size_max(chat: &Chat) -> u64 {
     chat.blob_limits().map_or(0, |blob_limits| blob_limits.bytes as u64)
 }
 
-fn picture(blob: &BlobRef, place: &Place) -> Result<ContentBlock, Failure> {
+fn picture(blob: &BlobReference, place: &AttachmentPosition) -> Result<ContentBlock, EngineErrorResponse> {
     if !PICTURES.contains(&blob.media_type.as_str()) {
         return Err(place.cannot("it is no picture, and agents of this engine take no other files"));
     }

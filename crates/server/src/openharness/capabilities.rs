@@ -14,15 +14,15 @@ use singletree_protocol::openharness::{
 use super::admission::ATTACHMENTS_MAX;
 use super::negotiation::standing;
 use super::{QUESTION_TTL, REQUEST_TTL, attachments, opening};
-use crate::caller::{By, Caller, Scope};
-use crate::problem::Problem;
-use crate::shared::Shared;
+use crate::caller::{Caller, RequestCaller, Scope};
+use crate::problem::RequestProblem;
+use crate::shared::ServerState;
 
 /// Answers with the whole table, as an extension of a response message.
 pub(super) async fn show(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
-) -> Result<Json<ResponseMessage>, Problem> {
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
+) -> Result<Json<ResponseMessage>, RequestProblem> {
     caller.may(Scope::Read)?;
     let table = table(&shared, &caller);
     let offered = table.capabilities.iter().filter(|capability| capability.offered);
@@ -40,7 +40,7 @@ pub(super) async fn show(
     }))
 }
 
-fn table(shared: &Shared, caller: &Caller) -> TruthTable {
+fn table(shared: &ServerState, caller: &Caller) -> TruthTable {
     let capabilities = Capability::ALL.iter().map(|it| {
         let standing = standing(*it, caller);
         CapabilityEntry {

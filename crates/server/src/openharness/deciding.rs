@@ -5,24 +5,29 @@ use singletree_harness::{Answer, ChatTurnOutcome, SignalAddress};
 use singletree_protocol::openharness::{Decision, ErrorCode};
 
 use super::directives;
-use super::engine::{Asking, Done, Keep};
-use super::failure::Failure;
-use super::tokens::{self, Claim, Question};
+use super::engine::{ExecutedRequest, RequestReplayPolicy, ShellRequestContext};
+use super::failure::EngineErrorResponse;
+use super::tokens::{self, ApprovalQuestion, ApprovalTokenClaim};
 use crate::caller::Scope;
 
 /// Uses a token and waits for the outcome of the turn that it resumes.
 pub(super) async fn decide(
-    asking: &Asking<'_>,
+    asking: &ShellRequestContext<'_>,
     (token, run_id): (&str, Option<&str>),
     session: Option<&str>,
-) -> Result<Done, Failure> {
+) -> Result<ExecutedRequest, EngineErrorResponse> {
     asking.caller.may(Scope::Approve)?;
     let claimed = match tokens::claim(asking, token, (run_id, session)).await? {
-        Claim::Answered(payload, question) => {
+        ApprovalTokenClaim::Answered(payload, question) => {
             let (payload, session) = (*payload, Some(question.session));
-            return Ok(Done { payload, session, changes: Vec::new(), keep: Keep::Answer });
+            return Ok(ExecutedRequest {
+                payload,
+                session,
+                changes: Vec::new(),
+                keep: RequestReplayPolicy::Answer,
+            });
         }
-        Claim::Won(claimed) => claimed,
+        ApprovalTokenClaim::Won(claimed) => claimed,
     };
     let question = &claimed.question;
     let address =
@@ -30,20 +35,20 @@ pub(super) async fn decide(
     let answered = asking.chat.answer(address, reply(asking, question, claimed.decision)).await;
     let turn = answered.map_err(|errored| match errored.error_category.as_str() {
         "chat_signal_conflict" | "harness_signal_correlation_failed" => tokens::decided_otherwise(),
-        _ => Failure::of_turn(&errored),
+        _ => EngineErrorResponse::of_turn(&errored),
     })?;
     let outcome = turn.outcome().await;
     let mut done = directives::of_outcome(asking, &question.session, Vec::new(), &outcome);
     let recorded = !matches!(outcome.as_ref(), ChatTurnOutcome::Errored(it) if !it.recorded);
     if recorded {
         // The decision is final, whatever the outcome: the token cannot be used again.
-        done.keep = Keep::Answer;
+        done.keep = RequestReplayPolicy::Answer;
         done.changes.push(claimed.answered(asking, &done.payload));
     }
     Ok(done)
 }
 
-fn reply(asking: &Asking<'_>, question: &Question, decision: Decision) -> Answer {
+fn reply(asking: &ShellRequestContext<'_>, question: &ApprovalQuestion, decision: Decision) -> Answer {
     let approved = match decision {
         Decision::Approve => true,
         Decision::Reject => false,
@@ -54,6 +59,9 @@ fn reply(asking: &Asking<'_>, question: &Question, decision: Decision) -> Answer
 
 /// Returns the failure for a continuation that is unknown or belongs to another tenant: both get the same answer
 /// (INV-14).
-pub(super) fn nothing() -> Failure {
-    Failure::of(ErrorCode::ContinuationInvalid, "there is nothing to go on with by this continuation")
+pub(super) fn nothing() -> EngineErrorResponse {
+    EngineErrorResponse::of(
+        ErrorCode::ContinuationInvalid,
+        "there is nothing to go on with by this continuation",
+    )
 }

@@ -1,51 +1,54 @@
 //! Converts the outcome of a turn to directives (spec: OpenHarness §10, §14).
 
-use singletree_durable::Change;
+use singletree_durable::DocumentChange;
 use singletree_harness::{ChatTurnOutcome, CompletedTurn, ErroredTurn, MessageId, SuspendedTurn, TurnId};
 use singletree_llm::{ChatMessage, Role};
 use singletree_protocol::openharness::{ActionDirective, Issued, RenderMessage, ResponsePayload};
 
-use super::admission::Place;
-use super::approval::{self, Wanted};
-use super::engine::{Asking, Done, Keep};
-use super::failure::Failure;
+use super::admission::ShellThreadRef;
+use super::approval::{self, ActionRequiringApproval};
+use super::engine::{ExecutedRequest, RequestReplayPolicy, ShellRequestContext};
+use super::failure::EngineErrorResponse;
 use super::tokens;
 
 /// Converts an outcome; `before` are the directives to show first.
 pub(super) fn of_outcome(
-    asking: &Asking<'_>,
+    asking: &ShellRequestContext<'_>,
     session: &str,
     before: Vec<ActionDirective>,
     outcome: &ChatTurnOutcome,
-) -> Done {
+) -> ExecutedRequest {
     let mut directives = before;
     let mut changes = Vec::new();
     let (payload, keep) = match outcome {
         ChatTurnOutcome::Completed(turn) => {
             directives.extend(completed(asking, turn));
-            (ResponsePayload::success(directives), Keep::Answer)
+            (ResponsePayload::success(directives), RequestReplayPolicy::Answer)
         }
         ChatTurnOutcome::Suspended(turn) => {
             directives.extend(messages(asking, &turn.turn, &turn.pending_messages));
             suspended(asking, session, turn, &mut directives, &mut changes);
-            (ResponsePayload::success(directives), Keep::Answer)
+            (ResponsePayload::success(directives), RequestReplayPolicy::Answer)
         }
         ChatTurnOutcome::Errored(turn) => {
-            (ResponsePayload::error(asking.cleaned(Failure::of_turn(turn)).error), kept(turn))
+            (ResponsePayload::error(asking.cleaned(EngineErrorResponse::of_turn(turn)).error), kept(turn))
         }
     };
-    let Place { session_id, conversation_id } = Place::of(session);
+    let ShellThreadRef { session_id, conversation_id } = ShellThreadRef::of(session);
     let issued = Issued {
         session_id,
         conversation_id,
         run_id: outcome.turn().map(|turn| turn.invocation.to_string()),
         turn_id: outcome.turn().map(ToString::to_string),
     };
-    Done { payload: payload.issued(&issued), session: Some(session.to_owned()), changes, keep }
+    ExecutedRequest { payload: payload.issued(&issued), session: Some(session.to_owned()), changes, keep }
 }
 
 /// Converts the outcome of a turn that resumed without a request to text (D21).
-pub(super) fn of_resumed(asking: &Asking<'_>, outcome: &ChatTurnOutcome) -> Vec<ActionDirective> {
+pub(super) fn of_resumed(
+    asking: &ShellRequestContext<'_>,
+    outcome: &ChatTurnOutcome,
+) -> Vec<ActionDirective> {
     match outcome {
         ChatTurnOutcome::Completed(turn) => completed(asking, turn),
         ChatTurnOutcome::Suspended(turn) => messages(asking, &turn.turn, &turn.pending_messages),
@@ -53,13 +56,13 @@ pub(super) fn of_resumed(asking: &Asking<'_>, outcome: &ChatTurnOutcome) -> Vec<
     }
 }
 
-fn completed(asking: &Asking<'_>, turn: &CompletedTurn) -> Vec<ActionDirective> {
+fn completed(asking: &ShellRequestContext<'_>, turn: &CompletedTurn) -> Vec<ActionDirective> {
     messages(asking, &turn.turn, &turn.replies)
 }
 
 /// Returns one directive for each text of the assistant, in order; tool calls and their results are not shown.
 fn messages(
-    asking: &Asking<'_>,
+    asking: &ShellRequestContext<'_>,
     turn: &TurnId,
     messages: &[std::sync::Arc<ChatMessage>],
 ) -> Vec<ActionDirective> {
@@ -68,7 +71,11 @@ fn messages(
     told.map(|(k, it)| message(asking, it, Some(MessageId { turn: turn.clone(), k }))).collect()
 }
 
-fn message(asking: &Asking<'_>, message: &ChatMessage, id: Option<MessageId>) -> ActionDirective {
+fn message(
+    asking: &ShellRequestContext<'_>,
+    message: &ChatMessage,
+    id: Option<MessageId>,
+) -> ActionDirective {
     let text = asking.clean(&message.text());
     ActionDirective::render_message(&RenderMessage {
         fallback_message: Some(text.clone()),
@@ -79,14 +86,14 @@ fn message(asking: &Asking<'_>, message: &ChatMessage, id: Option<MessageId>) ->
 }
 
 fn suspended(
-    asking: &Asking<'_>,
+    asking: &ShellRequestContext<'_>,
     session: &str,
     turn: &SuspendedTurn,
     directives: &mut Vec<ActionDirective>,
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<DocumentChange>,
 ) {
     let clean = |text: &str| asking.clean(text);
-    let Some(wanted) = Wanted::of(turn, &clean) else {
+    let Some(wanted) = ActionRequiringApproval::of(turn, &clean) else {
         directives.push(approval::awaited(turn, &clean));
         return;
     };
@@ -102,12 +109,12 @@ fn suspended(
 }
 
 /// Returns how to treat the same request after a failure: if nothing was done, it is executed again (D3).
-fn kept(turn: &ErroredTurn) -> Keep {
+fn kept(turn: &ErroredTurn) -> RequestReplayPolicy {
     if turn.retry_safe || turn.error_category == "chat_session_suspended" {
-        Keep::Free
+        RequestReplayPolicy::Free
     } else if turn.recorded {
-        Keep::Answer
+        RequestReplayPolicy::Answer
     } else {
-        Keep::Nothing
+        RequestReplayPolicy::Nothing
     }
 }

@@ -9,46 +9,46 @@ use axum::http::StatusCode;
 use axum::http::header::HeaderMap;
 use axum::response::Response;
 use serde_json::Value;
-use singletree_durable::{Change, Error as StoreError, SessionId, Timestamp};
+use singletree_durable::{DocumentChange, Error as StoreError, SessionId, Timestamp};
 use singletree_harness::Chat;
 use singletree_protocol::openharness::{ErrorCode, RequestMessage, ResponsePayload};
 
-use super::admission::{self, Admitted, Wish};
-use super::failure::Failure;
-use super::ledger::{self, Begun, Entry};
-use super::negotiation::{Terms, negotiate};
-use super::opening::{Opening, check_version};
+use super::admission::{self, AdmittedShellRequest, RequestPurpose};
+use super::failure::EngineErrorResponse;
+use super::ledger::{self, OpenRequestEntry, RequestArrival};
+use super::negotiation::{NegotiatedTerms, negotiate};
+use super::opening::{ReturnableRequestIds, check_version};
 use super::{answer, deciding, saying, showing};
 use crate::body::is_json;
-use crate::caller::{By, Caller};
-use crate::problem::{Kind, Problem};
-use crate::shared::Shared;
+use crate::caller::{Caller, RequestCaller};
+use crate::problem::{RequestProblem, RequestProblemKind};
+use crate::shared::ServerState;
 
 /// The maximum number of attempts at a request while other requests settle the same entry.
 const ATTEMPTS: u32 = 8;
 
 /// The context of one request: the caller, its chat, and the negotiated terms.
-pub(super) struct Asking<'a> {
-    pub(super) shared: &'a Shared,
+pub(super) struct ShellRequestContext<'a> {
+    pub(super) shared: &'a ServerState,
     pub(super) caller: &'a Caller,
     pub(super) chat: Chat,
-    pub(super) terms: &'a Terms,
+    pub(super) terms: &'a NegotiatedTerms,
 }
 
 /// The result of executing a request.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct ExecutedRequest {
     pub(super) payload: ResponsePayload,
     /// The harness's session of the request.
     pub(super) session: Option<String>,
     /// The changes to commit before the answer is sent.
-    pub(super) changes: Vec<Change>,
-    pub(super) keep: Keep,
+    pub(super) changes: Vec<DocumentChange>,
+    pub(super) keep: RequestReplayPolicy,
 }
 
 /// The treatment of the same request when it comes again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(super) enum RequestReplayPolicy {
     /// The same answer.
     Answer,
     /// It joins the turn that has begun, and gets its outcome.
@@ -57,14 +57,14 @@ pub(super) enum Keep {
     Free,
 }
 
-impl Asking<'_> {
+impl ShellRequestContext<'_> {
     /// Removes secrets from a text (INV-16).
     pub(super) fn clean(&self, text: &str) -> String {
         self.shared.redactor.redact(text).into_owned()
     }
 
     /// Removes secrets from the message of a failure.
-    pub(super) fn cleaned(&self, mut failure: Failure) -> Failure {
+    pub(super) fn cleaned(&self, mut failure: EngineErrorResponse) -> EngineErrorResponse {
         failure.error.message = failure.error.message.map(|message| self.clean(&message));
         failure
     }
@@ -82,23 +82,24 @@ impl Asking<'_> {
 
 /// `POST /v1/openharness`.
 pub(super) async fn answer(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Response, RequestProblem> {
     let began = shared.now();
     if !is_json(&headers) {
-        return Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        return Err(RequestProblem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     let message: Value =
-        serde_json::from_slice(&body).map_err(|_| Problem::invalid("the body is not JSON"))?;
+        serde_json::from_slice(&body).map_err(|_| RequestProblem::invalid("the body is not JSON"))?;
     if !message.is_object() {
-        return Err(Problem::invalid("the body is not an object"));
+        return Err(RequestProblem::invalid("the body is not an object"));
     }
-    let opening = Opening::of(&message);
+    let opening = ReturnableRequestIds::of(&message);
     let (terms, read) = read(&message, &body, &caller);
-    let asking = Asking { shared: &shared, caller: &caller, chat: shared.chat(&caller), terms: &terms };
+    let asking =
+        ShellRequestContext { shared: &shared, caller: &caller, chat: shared.chat(&caller), terms: &terms };
     let answered = match read {
         Ok(admitted) => once(&asking, &opening, &admitted, began).await,
         Err(failure) => Err(failure),
@@ -106,7 +107,7 @@ pub(super) async fn answer(
     let (status, body) = match answered {
         Ok(body) => (StatusCode::OK, body),
         Err(failure) => {
-            let Failure { status, error } = asking.cleaned(failure);
+            let EngineErrorResponse { status, error } = asking.cleaned(failure);
             (status, answer::envelope(&opening, &terms, ResponsePayload::error(error)))
         }
     };
@@ -114,13 +115,17 @@ pub(super) async fn answer(
 }
 
 /// Reads a message: its terms as soon as they are known, and the admitted request.
-fn read(message: &Value, body: &[u8], caller: &Caller) -> (Terms, Result<Admitted, Failure>) {
+fn read(
+    message: &Value,
+    body: &[u8],
+    caller: &Caller,
+) -> (NegotiatedTerms, Result<AdmittedShellRequest, EngineErrorResponse>) {
     if let Err(failure) = check_version(message) {
-        return (Terms::default(), Err(failure));
+        return (NegotiatedTerms::default(), Err(failure));
     }
     let request = match RequestMessage::read(body) {
         Ok(request) => request,
-        Err(malformed) => return (Terms::default(), Err(malformed.into())),
+        Err(malformed) => return (NegotiatedTerms::default(), Err(malformed.into())),
     };
     let terms = negotiate(request.capabilities.as_ref(), caller);
     let checked = check_tenant(&request, caller);
@@ -128,12 +133,14 @@ fn read(message: &Value, body: &[u8], caller: &Caller) -> (Terms, Result<Admitte
 }
 
 /// Refuses a message that names another tenant than the credentials do (§7). A server without keys accepts any name.
-fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), Failure> {
+fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), EngineErrorResponse> {
     let said = request.request.auth.as_ref().and_then(|auth| auth.tenant_id.as_deref());
     match said {
         Some(said) if said != caller.tenant.as_str() && *caller != Caller::local() => {
             let field = "auth.tenant_id";
-            Err(Problem::of_kind(Kind::Forbidden, "the key is not of this tenant").field(field).into())
+            Err(RequestProblem::of_kind(RequestProblemKind::Forbidden, "the key is not of this tenant")
+                .field(field)
+                .into())
         }
         Some(_) | None => Ok(()),
     }
@@ -141,17 +148,17 @@ fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), Failure
 
 /// Answers a request, once if it has an id.
 async fn once(
-    asking: &Asking<'_>,
-    opening: &Opening,
-    admitted: &Admitted,
+    asking: &ShellRequestContext<'_>,
+    opening: &ReturnableRequestIds,
+    admitted: &AdmittedShellRequest,
     began: Timestamp,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, EngineErrorResponse> {
     for _ in 0..ATTEMPTS {
         let entry = match &opening.request_id {
             None => None,
             Some(id) => match ledger::begin(asking, id, admitted, || fresh(asking, admitted)).await? {
-                Begun::Answered(answer) => return Ok(answer),
-                Begun::Open(entry) => Some(entry),
+                RequestArrival::Answered(answer) => return Ok(answer),
+                RequestArrival::Open(entry) => Some(entry),
             },
         };
         let done = carry_out(asking, opening, admitted, entry.as_ref()).await;
@@ -169,54 +176,59 @@ async fn once(
             return Ok(answer);
         }
     }
-    Err(Failure::of(ErrorCode::EngineUnavailable, "too much happens to this request at once"))
+    Err(EngineErrorResponse::of(ErrorCode::EngineUnavailable, "too much happens to this request at once"))
 }
 
 /// Returns an id for a new session, if the wish needs a session.
-fn fresh(asking: &Asking<'_>, admitted: &Admitted) -> Option<String> {
+fn fresh(asking: &ShellRequestContext<'_>, admitted: &AdmittedShellRequest) -> Option<String> {
     match admitted.wish {
-        Wish::Say(_) => {
+        RequestPurpose::Say(_) => {
             let session_id = Some(asking.shared.ids.uuid());
-            admission::Place { session_id, ..admitted.place.clone() }.session()
+            admission::ShellThreadRef { session_id, ..admitted.place.clone() }.session()
         }
-        Wish::Decide { .. } | Wish::Show { .. } => None,
+        RequestPurpose::Decide { .. } | RequestPurpose::Show { .. } => None,
     }
 }
 
 async fn carry_out(
-    asking: &Asking<'_>,
-    opening: &Opening,
-    admitted: &Admitted,
-    entry: Option<&Entry>,
-) -> Result<Done, Failure> {
-    let named = entry.and_then(Entry::session).map(ToOwned::to_owned).or_else(|| admitted.place.session());
+    asking: &ShellRequestContext<'_>,
+    opening: &ReturnableRequestIds,
+    admitted: &AdmittedShellRequest,
+    entry: Option<&OpenRequestEntry>,
+) -> Result<ExecutedRequest, EngineErrorResponse> {
+    let named =
+        entry.and_then(OpenRequestEntry::session).map(ToOwned::to_owned).or_else(|| admitted.place.session());
     match &admitted.wish {
-        Wish::Say(saying) => {
+        RequestPurpose::Say(saying) => {
             let session = named.or_else(|| fresh(asking, admitted)).unwrap_or_default();
             let environment = admitted.environment.as_ref();
             saying::say(asking, &session, saying, (opening.request_id.as_deref(), environment)).await
         }
-        Wish::Decide { token, run_id } => {
+        RequestPurpose::Decide { token, run_id } => {
             deciding::decide(asking, (token, run_id.as_deref()), admitted.place.session().as_deref()).await
         }
-        Wish::Show { run_id } => showing::show(asking, run_id, admitted.place.session().as_deref()).await,
+        RequestPurpose::Show { run_id } => {
+            showing::show(asking, run_id, admitted.place.session().as_deref()).await
+        }
     }
 }
 
 /// Commits the changes and returns the answer; `None` if another request has settled the entry meanwhile.
 async fn settle(
-    asking: &Asking<'_>,
-    opening: &Opening,
-    done: Done,
-    entry: Option<&Entry>,
-) -> Result<Option<Vec<u8>>, Failure> {
-    let Done { payload, session, mut changes, keep } = done;
+    asking: &ShellRequestContext<'_>,
+    opening: &ReturnableRequestIds,
+    done: ExecutedRequest,
+    entry: Option<&OpenRequestEntry>,
+) -> Result<Option<Vec<u8>>, EngineErrorResponse> {
+    let ExecutedRequest { payload, session, mut changes, keep } = done;
     let answer = answer::envelope(opening, asking.terms, payload);
     let session = session.and_then(|session| SessionId::parse(session).ok());
     match (entry, keep) {
-        (Some(entry), Keep::Answer) => changes.push(entry.answered(asking, &answer, session.as_ref())),
-        (Some(entry), Keep::Free) => changes.push(entry.freed()),
-        (Some(_), Keep::Nothing) | (None, _) => {}
+        (Some(entry), RequestReplayPolicy::Answer) => {
+            changes.push(entry.answered(asking, &answer, session.as_ref()))
+        }
+        (Some(entry), RequestReplayPolicy::Free) => changes.push(entry.freed()),
+        (Some(_), RequestReplayPolicy::Nothing) | (None, _) => {}
     }
     if changes.is_empty() {
         return Ok(Some(answer));
@@ -228,7 +240,7 @@ async fn settle(
     }
 }
 
-async fn free(asking: &Asking<'_>, entry: Option<&Entry>) {
+async fn free(asking: &ShellRequestContext<'_>, entry: Option<&OpenRequestEntry>) {
     if let Some(entry) = entry {
         // If this fails, the entry stays without an answer: the same request is executed, another one with its id is
         // refused.

@@ -20,21 +20,21 @@ use singletree_protocol::openharness::EnvironmentState;
 /// state.
 #[derive(Default)]
 pub struct Environments {
-    shown: Mutex<Shown>,
+    shown: Mutex<VisibleDeviceStates>,
 }
 
 /// The state of a device, by the number of the request that showed it.
 type State = (u64, Map<String, Value>);
 
 #[derive(Default)]
-struct Shown {
+struct VisibleDeviceStates {
     next: u64,
     by_session: HashMap<SessionKey, Vec<State>>,
 }
 
 /// Keeps a state visible until it is dropped.
 #[derive(Debug)]
-pub(super) struct Showing {
+pub(super) struct DeviceStateGuard {
     environments: Arc<Environments>,
     session: SessionKey,
     no: u64,
@@ -47,13 +47,13 @@ impl Environments {
         tenant: TenantId,
         session: &str,
         state: &EnvironmentState,
-    ) -> Option<Showing> {
+    ) -> Option<DeviceStateGuard> {
         let session = SessionKey::new(tenant, SessionId::parse(session).ok()?);
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.next += 1;
         let no = shown.next;
         shown.by_session.entry(session.clone()).or_default().push((no, state.facts.clone()));
-        Some(Showing { environments: self.clone(), session, no })
+        Some(DeviceStateGuard { environments: self.clone(), session, no })
     }
 }
 
@@ -66,7 +66,7 @@ impl SnapshotSource for Environments {
     }
 }
 
-impl Drop for Showing {
+impl Drop for DeviceStateGuard {
     fn drop(&mut self) {
         let mut shown = self.environments.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(states) = shown.by_session.get_mut(&self.session) {

@@ -2,20 +2,20 @@
 
 use axum::http::StatusCode;
 use singletree_durable::Error as StoreError;
-use singletree_harness::{Bucket, ErroredTurn};
+use singletree_harness::{ErroredTurn, FailureBucket};
 use singletree_protocol::openharness::{ErrorCode, ErrorObject, Malformed};
 
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// An answer with an error. The request was a valid message, so the HTTP status is 200, unless the credentials are
 /// not sufficient.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Failure {
+pub(super) struct EngineErrorResponse {
     pub(super) status: StatusCode,
     pub(super) error: ErrorObject,
 }
 
-impl Failure {
+impl EngineErrorResponse {
     /// Returns the failure for a mistake in a field of the request.
     pub(super) fn invalid(field: &str, why: &str) -> Self {
         let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("{field}: {why}"));
@@ -41,13 +41,13 @@ impl Failure {
     }
 }
 
-impl From<ErrorObject> for Failure {
+impl From<ErrorObject> for EngineErrorResponse {
     fn from(error: ErrorObject) -> Self {
         Self { status: StatusCode::OK, error }
     }
 }
 
-impl From<Malformed> for Failure {
+impl From<Malformed> for EngineErrorResponse {
     fn from(malformed: Malformed) -> Self {
         match malformed.field {
             Some(field) => Self::invalid(&field, &malformed.why),
@@ -56,27 +56,27 @@ impl From<Malformed> for Failure {
     }
 }
 
-impl From<Problem> for Failure {
+impl From<RequestProblem> for EngineErrorResponse {
     /// A problem keeps its status, since it concerns the transport.
-    fn from(problem: Problem) -> Self {
+    fn from(problem: RequestProblem) -> Self {
         Self { status: problem.status, error: of_problem(&problem) }
     }
 }
 
-impl From<singletree_harness::Error> for Failure {
+impl From<singletree_harness::Error> for EngineErrorResponse {
     fn from(error: singletree_harness::Error) -> Self {
-        Self { status: StatusCode::OK, error: of_problem(&Problem::of(&error)) }
+        Self { status: StatusCode::OK, error: of_problem(&RequestProblem::of(&error)) }
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for EngineErrorResponse {
     fn from(error: StoreError) -> Self {
         singletree_harness::Error::from(error).into()
     }
 }
 
 /// Converts a problem to an error of the protocol.
-pub(super) fn of_problem(problem: &Problem) -> ErrorObject {
+pub(super) fn of_problem(problem: &RequestProblem) -> ErrorObject {
     let code = match problem.status {
         StatusCode::UNAUTHORIZED => ErrorCode::Unauthorized,
         StatusCode::FORBIDDEN => ErrorCode::Forbidden,
@@ -97,7 +97,7 @@ pub(super) fn of_problem(problem: &Problem) -> ErrorObject {
 }
 
 /// Returns the code of a category: its own code, if it has one, otherwise the code of its bucket.
-fn code(category: &str, bucket: Bucket) -> ErrorCode {
+fn code(category: &str, bucket: FailureBucket) -> ErrorCode {
     match category {
         "server_failed" => ErrorCode::InternalError,
         "chat_idempotency_conflict" => ErrorCode::IdempotencyConflict,
@@ -115,9 +115,9 @@ fn code(category: &str, bucket: Bucket) -> ErrorCode {
         | "server_quota_exceeded" => ErrorCode::RateLimited,
         timeout if timeout.ends_with("_timeout") => ErrorCode::EngineTimeout,
         _ => match bucket {
-            Bucket::SessionTerminating => ErrorCode::SessionTerminated,
-            Bucket::RetryableTransient => ErrorCode::EngineUnavailable,
-            Bucket::UserCorrectable => ErrorCode::InvalidRequest,
+            FailureBucket::SessionTerminating => ErrorCode::SessionTerminated,
+            FailureBucket::RetryableTransient => ErrorCode::EngineUnavailable,
+            FailureBucket::UserCorrectable => ErrorCode::InvalidRequest,
         },
     }
 }
@@ -131,14 +131,14 @@ mod tests {
     fn the_code_says_what_is_special_and_else_what_can_be_done() {
         let check =
             |category: &str, bucket, expected| assert_eq!(code(category, bucket), expected, "{category}");
-        check("provider_unavailable", Bucket::RetryableTransient, ErrorCode::EngineUnavailable);
-        check("provider_rate_limit", Bucket::RetryableTransient, ErrorCode::RateLimited);
-        check("server_quota_exceeded", Bucket::RetryableTransient, ErrorCode::RateLimited);
-        check("provider_timeout", Bucket::RetryableTransient, ErrorCode::EngineTimeout);
-        check("server_request_timeout", Bucket::RetryableTransient, ErrorCode::EngineTimeout);
-        check("provider_invalid_request", Bucket::UserCorrectable, ErrorCode::InvalidRequest);
-        check("chat_budget_exhausted", Bucket::UserCorrectable, ErrorCode::BudgetExhausted);
-        check("session_load_failed", Bucket::SessionTerminating, ErrorCode::SessionTerminated);
-        check("node_exception", Bucket::RetryableTransient, ErrorCode::EngineUnavailable);
+        check("provider_unavailable", FailureBucket::RetryableTransient, ErrorCode::EngineUnavailable);
+        check("provider_rate_limit", FailureBucket::RetryableTransient, ErrorCode::RateLimited);
+        check("server_quota_exceeded", FailureBucket::RetryableTransient, ErrorCode::RateLimited);
+        check("provider_timeout", FailureBucket::RetryableTransient, ErrorCode::EngineTimeout);
+        check("server_request_timeout", FailureBucket::RetryableTransient, ErrorCode::EngineTimeout);
+        check("provider_invalid_request", FailureBucket::UserCorrectable, ErrorCode::InvalidRequest);
+        check("chat_budget_exhausted", FailureBucket::UserCorrectable, ErrorCode::BudgetExhausted);
+        check("session_load_failed", FailureBucket::SessionTerminating, ErrorCode::SessionTerminated);
+        check("node_exception", FailureBucket::RetryableTransient, ErrorCode::EngineUnavailable);
     }
 }

@@ -6,37 +6,40 @@
 //! request.
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{Change, Document, DocumentKey, Error as StoreError, Expect, Json, SessionId};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, Error as StoreError, JsonDocument, SessionId,
+    StoredDocument,
+};
 use singletree_protocol::openharness::ErrorCode;
 
-use super::admission::Admitted;
-use super::engine::Asking;
-use super::failure::Failure;
+use super::admission::AdmittedShellRequest;
+use super::engine::ShellRequestContext;
+use super::failure::EngineErrorResponse;
 use super::{REQUEST_TTL, digest, sealed};
 
 const KIND: &str = "openharness_reply";
 
 /// The entry of a request without an answer yet.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct OpenRequestEntry {
     key: DocumentKey,
     version: u64,
-    stored: Stored,
+    stored: StoredRequestEntry,
     /// The key that seals the answer.
     secret: [u8; 32],
 }
 
 /// The state of a request when it arrives.
 #[derive(Debug)]
-pub(super) enum Begun {
+pub(super) enum RequestArrival {
     /// It was answered before.
     Answered(Vec<u8>),
     /// It has no answer yet. It may have begun.
-    Open(Entry),
+    Open(OpenRequestEntry),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Stored {
+struct StoredRequestEntry {
     /// The digest of the request.
     digest: String,
     /// The session of the request.
@@ -45,33 +48,38 @@ struct Stored {
     sealed: Option<String>,
 }
 
-impl Entry {
+impl OpenRequestEntry {
     /// Returns the session of the request.
     pub(super) fn session(&self) -> Option<&str> {
         self.stored.session.as_deref()
     }
 
     /// Returns the change that stores the answer.
-    pub(super) fn answered(&self, asking: &Asking<'_>, answer: &[u8], session: Option<&SessionId>) -> Change {
+    pub(super) fn answered(
+        &self,
+        asking: &ShellRequestContext<'_>,
+        answer: &[u8],
+        session: Option<&SessionId>,
+    ) -> DocumentChange {
         let sealed = sealed::seal(&self.secret, answer, asking.shared.entropy.as_ref());
-        let stored = Stored { sealed: Some(sealed), ..self.stored.clone() };
-        let at = (self.key.clone(), Expect::Version(self.version));
+        let stored = StoredRequestEntry { sealed: Some(sealed), ..self.stored.clone() };
+        let at = (self.key.clone(), DocumentPrecondition::Version(self.version));
         write(asking, at, &stored, session.cloned())
     }
 
     /// Returns the change that removes the entry: nothing was done for the request.
-    pub(super) fn freed(&self) -> Change {
-        Change::Remove { key: self.key.clone(), expect: Expect::Version(self.version) }
+    pub(super) fn freed(&self) -> DocumentChange {
+        DocumentChange::Remove { key: self.key.clone(), expect: DocumentPrecondition::Version(self.version) }
     }
 }
 
 /// Finds the entry of a request, or makes it; a request without a session gets the one that `fresh` returns.
 pub(super) async fn begin(
-    asking: &Asking<'_>,
+    asking: &ShellRequestContext<'_>,
     request_id: &str,
-    admitted: &Admitted,
+    admitted: &AdmittedShellRequest,
     fresh: impl Fn() -> Option<String>,
-) -> Result<Begun, Failure> {
+) -> Result<RequestArrival, EngineErrorResponse> {
     let named = admitted.place.session();
     let id = digest::hex_of(&["openharness request id", named.as_deref().unwrap_or_default(), request_id]);
     let key = DocumentKey::new(asking.caller.tenant.clone(), KIND, id);
@@ -83,19 +91,19 @@ pub(super) async fn begin(
             Some(document) if !asking.is_over(document.expires_at) => {
                 return found_entry(document, (digest, secret));
             }
-            Some(document) => Expect::Version(document.version),
-            None => Expect::Absent,
+            Some(document) => DocumentPrecondition::Version(document.version),
+            None => DocumentPrecondition::Absent,
         };
         let session = named.clone().or_else(&fresh);
-        let stored = Stored { digest: digest.clone(), session, sealed: None };
+        let stored = StoredRequestEntry { digest: digest.clone(), session, sealed: None };
         let of = stored.session.as_deref().and_then(|session| SessionId::parse(session).ok());
         let version = match expect {
-            Expect::Version(version) => version + 1,
-            Expect::Any | Expect::Absent => 1,
+            DocumentPrecondition::Version(version) => version + 1,
+            DocumentPrecondition::Any | DocumentPrecondition::Absent => 1,
         };
         let change = write(asking, (key.clone(), expect), &stored, of);
         match asking.shared.documents.change(vec![change]).await {
-            Ok(()) => return Ok(Begun::Open(Entry { key, version, stored, secret })),
+            Ok(()) => return Ok(RequestArrival::Open(OpenRequestEntry { key, version, stored, secret })),
             // Another request has just made the entry.
             Err(StoreError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -103,26 +111,38 @@ pub(super) async fn begin(
     }
 }
 
-fn found_entry(document: Document, (digest, secret): (String, [u8; 32])) -> Result<Begun, Failure> {
-    let unreadable = || Failure::of(ErrorCode::InternalError, "what was kept of the request cannot be read");
-    let stored: Stored = document.body.decode().map_err(|_| unreadable())?;
+fn found_entry(
+    document: StoredDocument,
+    (digest, secret): (String, [u8; 32]),
+) -> Result<RequestArrival, EngineErrorResponse> {
+    let unreadable =
+        || EngineErrorResponse::of(ErrorCode::InternalError, "what was kept of the request cannot be read");
+    let stored: StoredRequestEntry = document.body.decode().map_err(|_| unreadable())?;
     if stored.digest != digest {
-        let error =
-            Failure::of(ErrorCode::IdempotencyConflict, "the request_id was used for another request").error;
+        let error = EngineErrorResponse::of(
+            ErrorCode::IdempotencyConflict,
+            "the request_id was used for another request",
+        )
+        .error;
         return Err(error.detail("field", "request_id").into());
     }
     match &stored.sealed {
-        Some(answer) => sealed::open(&secret, answer).map(Begun::Answered).ok_or_else(unreadable),
-        None => Ok(Begun::Open(Entry { key: document.key, version: document.version, stored, secret })),
+        Some(answer) => sealed::open(&secret, answer).map(RequestArrival::Answered).ok_or_else(unreadable),
+        None => Ok(RequestArrival::Open(OpenRequestEntry {
+            key: document.key,
+            version: document.version,
+            stored,
+            secret,
+        })),
     }
 }
 
 fn write(
-    asking: &Asking<'_>,
-    (key, expect): (DocumentKey, Expect),
-    stored: &Stored,
+    asking: &ShellRequestContext<'_>,
+    (key, expect): (DocumentKey, DocumentPrecondition),
+    stored: &StoredRequestEntry,
     session: Option<SessionId>,
-) -> Change {
-    let body = Json::of(stored).expect("texts and nothing else are JSON");
-    Change::Write { key, expect, session, body, expires_at: Some(asking.after(REQUEST_TTL)) }
+) -> DocumentChange {
+    let body = JsonDocument::of(stored).expect("texts and nothing else are JSON");
+    DocumentChange::Write { key, expect, session, body, expires_at: Some(asking.after(REQUEST_TTL)) }
 }

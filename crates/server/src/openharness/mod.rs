@@ -37,7 +37,7 @@ use std::time::Duration;
 
 pub use environments::Environments;
 
-use crate::section::{Route, Section};
+use crate::section::{ApiRoute, ProtocolSection};
 
 /// The time for which the same request gets the same answer.
 const REQUEST_TTL: Duration = Duration::from_hours(24);
@@ -46,13 +46,13 @@ const REQUEST_TTL: Duration = Duration::from_hours(24);
 const QUESTION_TTL: Duration = Duration::from_hours(7 * 24);
 
 /// Returns the section.
-pub(crate) fn section() -> Section {
+pub(crate) fn section() -> ProtocolSection {
     let mut routes = vec![
-        Route::post("/v1/openharness", engine::answer),
-        Route::post("/openharness", engine::answer),
-        Route::get("/v1/openharness/capabilities", capabilities::show),
-        Route::get("/openharness/capabilities", capabilities::show),
+        ApiRoute::post("/v1/openharness", engine::answer),
+        ApiRoute::post("/openharness", engine::answer),
+        ApiRoute::get("/v1/openharness/capabilities", capabilities::show),
+        ApiRoute::get("/openharness/capabilities", capabilities::show),
     ];
     routes.extend(pairing::routes());
-    Section::new("openharness", render::render, routes)
+    ProtocolSection::new("openharness", render::render, routes)
 }

@@ -7,7 +7,7 @@ use crate::caller::{Caller, Scope};
 
 /// The result of the negotiation.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Terms {
+pub(super) struct NegotiatedTerms {
     /// The granted features; `None` if the shell asked for none.
     pub(super) supported: Option<Capabilities>,
     pub(super) denials: Option<Vec<CapabilityDenial>>,
@@ -16,7 +16,7 @@ pub(super) struct Terms {
 }
 
 /// Whether a feature is offered.
-pub(super) struct Standing {
+pub(super) struct FeatureOffer {
     /// The reason for the denial; `None` if the feature is offered.
     pub(super) denied: Option<DenialCode>,
     /// The meaning of the feature here, or the reason for the denial in words.
@@ -24,7 +24,7 @@ pub(super) struct Standing {
 }
 
 /// Returns whether a feature is offered to a caller: the only place where this is decided.
-pub(super) fn standing(capability: Capability, caller: &Caller) -> Standing {
+pub(super) fn standing(capability: Capability, caller: &Caller) -> FeatureOffer {
     let (denied, message) = match capability {
         Capability::Streaming => {
             (Some(DenialCode::NotSupported), "Answers come whole; a streaming profile is not specified yet.")
@@ -44,24 +44,24 @@ pub(super) fn standing(capability: Capability, caller: &Caller) -> Standing {
             (None, "Questions come as `request_approval` with a continuation for each answer.")
         }
     };
-    Standing { denied, message }
+    FeatureOffer { denied, message }
 }
 
 /// Negotiates: known features that the shell asks for are granted or denied, unknown ones are ignored.
-pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> Terms {
+pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> NegotiatedTerms {
     let may = standing(Capability::Approval, caller).denied.is_none();
-    let Some(asked) = asked else { return Terms { can_ask: may, ..Terms::default() } };
+    let Some(asked) = asked else { return NegotiatedTerms { can_ask: may, ..NegotiatedTerms::default() } };
     // A shell that says that it cannot show questions is told in words where to answer them.
     let refuses = asked.get(Capability::Approval.as_str()).is_some_and(|asked| !is_ask(asked));
     let (mut supported, mut denials) = (Capabilities::new(), Vec::new());
     for capability in Capability::ALL.iter().filter(|it| asked.get(it.as_str()).is_some_and(is_ask)) {
-        let Standing { denied, message } = standing(*capability, caller);
+        let FeatureOffer { denied, message } = standing(*capability, caller);
         match denied {
             None => drop(supported.insert(capability.as_str().to_owned(), true.into())),
             Some(code) => denials.push(CapabilityDenial::new(capability.as_str(), code, message)),
         }
     }
-    Terms { supported: Some(supported), denials: Some(denials), can_ask: may && !refuses }
+    NegotiatedTerms { supported: Some(supported), denials: Some(denials), can_ask: may && !refuses }
 }
 
 /// Checks whether a value asks for a feature: `false` and `null` do not.
@@ -103,7 +103,7 @@ mod tests {
         let reader = Caller { scopes: vec![Scope::Read, Scope::Write], ..local.clone() };
         let expected = (vec![], vec![denied("openharness.ui.approval", "disabled_by_policy")], false);
         assert_eq!(terms(json!({"openharness.ui.approval": true}), &reader), expected);
-        assert_eq!(negotiate(None, &local), Terms { can_ask: true, ..Terms::default() });
+        assert_eq!(negotiate(None, &local), NegotiatedTerms { can_ask: true, ..NegotiatedTerms::default() });
         assert_eq!(terms(json!({}), &local), (vec![], vec![], true));
     }
 }

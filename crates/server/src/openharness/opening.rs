@@ -3,16 +3,16 @@
 use serde_json::Value;
 use singletree_protocol::openharness::{ErrorCode, ErrorObject, ProtocolVersion, SUPPORTED};
 
-use super::failure::Failure;
+use super::failure::EngineErrorResponse;
 
 /// The ids of a request, as far as they can be returned (spec: OpenHarness §5.2): none is invented.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Opening {
+pub(super) struct ReturnableRequestIds {
     pub(super) request_id: Option<String>,
     pub(super) correlation_id: Option<String>,
 }
 
-impl Opening {
+impl ReturnableRequestIds {
     pub(super) fn of(message: &Value) -> Self {
         let id = |name: &str| {
             let text = message.get(name).and_then(Value::as_str);
@@ -23,7 +23,7 @@ impl Opening {
 }
 
 /// Checks the version before anything else is read: another version may give the rest another meaning (§3, D18).
-pub(super) fn check_version(message: &Value) -> Result<(), Failure> {
+pub(super) fn check_version(message: &Value) -> Result<(), EngineErrorResponse> {
     let version = message.get("protocol_version").and_then(Value::as_str);
     match version.map(str::parse::<ProtocolVersion>) {
         Some(Ok(version)) if !version.is_supported() => {
@@ -50,9 +50,10 @@ mod tests {
     // spec: OpenHarness §5.2
     #[test]
     fn ids_come_back_that_are_texts_and_none_is_made_up() {
-        let opening = Opening::of(&json!({"request_id": "r", "correlation_id": 7, "request": []}));
-        assert_eq!(opening, Opening { request_id: Some("r".into()), correlation_id: None });
-        assert_eq!(Opening::of(&json!({"request_id": ""})), Opening::default());
+        let opening =
+            ReturnableRequestIds::of(&json!({"request_id": "r", "correlation_id": 7, "request": []}));
+        assert_eq!(opening, ReturnableRequestIds { request_id: Some("r".into()), correlation_id: None });
+        assert_eq!(ReturnableRequestIds::of(&json!({"request_id": ""})), ReturnableRequestIds::default());
     }
 
     // spec: OpenHarness §3

@@ -5,11 +5,11 @@ use axum::response::{IntoResponse, Response};
 use singletree_protocol::openharness::{ResponseMessage, ResponsePayload};
 
 use super::failure;
-use crate::problem::Problem;
-use crate::section::Asked;
+use crate::problem::RequestProblem;
+use crate::section::RequestContext;
 
 /// Converts a problem to a response. It returns no ids, since the message was not read.
-pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
+pub(super) fn render(problem: &RequestProblem, asked: &RequestContext) -> Response {
     let error = failure::of_problem(problem).detail("http_request_id", asked.request_id.as_str());
     Json(ResponseMessage::new(ResponsePayload::error(error))).into_response()
 }

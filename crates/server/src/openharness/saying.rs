@@ -1,28 +1,28 @@
 //! A message of a person begins a turn (D1, D3, D16, D18).
 
-use singletree_harness::{ChatTurnOutcome, PromptPolicy, SendOptions};
+use singletree_harness::{ChatTurnOutcome, SendOptions, TurnPromptPolicy};
 use singletree_llm::ChatMessage;
 use singletree_protocol::openharness::{EnvironmentState, ResponsePayload};
 
-use super::admission::Saying;
-use super::engine::{Asking, Done, Keep};
-use super::failure::Failure;
+use super::admission::PersonMessageContent;
+use super::engine::{ExecutedRequest, RequestReplayPolicy, ShellRequestContext};
+use super::failure::EngineErrorResponse;
 use super::{attachments, digest, directives};
 use crate::caller::Scope;
 
 /// Sends the person's message and waits for the outcome. The request's id is the key of the turn: the same request
 /// joins it.
 pub(super) async fn say(
-    asking: &Asking<'_>,
+    asking: &ShellRequestContext<'_>,
     session: &str,
-    saying: &Saying,
+    saying: &PersonMessageContent,
     (request_id, environment): (Option<&str>, Option<&EnvironmentState>),
-) -> Result<Done, Failure> {
+) -> Result<ExecutedRequest, EngineErrorResponse> {
     asking.caller.may(Scope::Write)?;
     let mut options = SendOptions::new();
     if let Some(sop) = &saying.sop_id {
         check_sop(asking, session, sop).await?;
-        options = options.agent(sop).policy(PromptPolicy::Command);
+        options = options.agent(sop).policy(TurnPromptPolicy::Command);
     }
     if let Some(id) = request_id {
         options = options.key(format!("openharness:{}", digest::hex_of(&[id])));
@@ -36,9 +36,9 @@ pub(super) async fn say(
         Ok(turn) => turn,
         // The turn may have been accepted: the same request finds out.
         Err(refused) if refused.turn.is_some() => {
-            return Ok(unknown(session, asking.cleaned(Failure::of_turn(&refused))));
+            return Ok(unknown(session, asking.cleaned(EngineErrorResponse::of_turn(&refused))));
         }
-        Err(refused) => return Err(Failure::of_turn(&refused)),
+        Err(refused) => return Err(EngineErrorResponse::of_turn(&refused)),
     };
     let outcome = turn.outcome().await;
     let before = match outcome.as_ref() {
@@ -55,26 +55,35 @@ pub(super) async fn say(
 }
 
 /// Returns the result for a turn that is stored but whose outcome cannot be read.
-fn unknown(session: &str, failure: Failure) -> Done {
+fn unknown(session: &str, failure: EngineErrorResponse) -> ExecutedRequest {
     let payload = ResponsePayload::error(failure.error);
-    Done { payload, session: Some(session.to_owned()), changes: Vec::new(), keep: Keep::Nothing }
+    ExecutedRequest {
+        payload,
+        session: Some(session.to_owned()),
+        changes: Vec::new(),
+        keep: RequestReplayPolicy::Nothing,
+    }
 }
 
 /// Checks that the session can follow a procedure: an agent of this name, which the session keeps from its beginning.
-async fn check_sop(asking: &Asking<'_>, session: &str, sop: &str) -> Result<(), Failure> {
+async fn check_sop(
+    asking: &ShellRequestContext<'_>,
+    session: &str,
+    sop: &str,
+) -> Result<(), EngineErrorResponse> {
     const FIELD: &str = "context.task_hint.sop_id";
     // A procedure is followed command by command: the transcript is no part of it (D18).
     if !asking.chat.agents().any(|agent| agent == sop) {
-        return Err(Failure::invalid(FIELD, "names no procedure of this engine"));
+        return Err(EngineErrorResponse::invalid(FIELD, "names no procedure of this engine"));
     }
     match asking.chat.session(session).await {
         Ok(info) if info.agent != sop => {
-            Err(Failure::invalid(FIELD, "the session follows another procedure"))
+            Err(EngineErrorResponse::invalid(FIELD, "the session follows another procedure"))
         }
         // The prompt policy of a session is fixed: here the procedure would get the whole conversation in its prompt.
-        Ok(info) if info.prompt_policy != PromptPolicy::Command => {
+        Ok(info) if info.prompt_policy != TurnPromptPolicy::Command => {
             let why = "the session is a conversation; a procedure is followed in a session of its own";
-            Err(Failure::invalid(FIELD, why))
+            Err(EngineErrorResponse::invalid(FIELD, why))
         }
         Ok(_) | Err(singletree_harness::Error::SessionUnknown { .. }) => Ok(()),
         Err(error) => Err(error.into()),

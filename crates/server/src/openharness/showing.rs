@@ -5,12 +5,16 @@ use singletree_harness::{ChatTurnOutcome, TurnId};
 
 use super::deciding::nothing;
 use super::directives;
-use super::engine::{Asking, Done, Keep};
-use super::failure::Failure;
+use super::engine::{ExecutedRequest, RequestReplayPolicy, ShellRequestContext};
+use super::failure::EngineErrorResponse;
 use crate::caller::Scope;
 
 /// Shows the last turn of a run; waits for a running one.
-pub(super) async fn show(asking: &Asking<'_>, run_id: &str, session: Option<&str>) -> Result<Done, Failure> {
+pub(super) async fn show(
+    asking: &ShellRequestContext<'_>,
+    run_id: &str,
+    session: Option<&str>,
+) -> Result<ExecutedRequest, EngineErrorResponse> {
     asking.caller.may(Scope::Read)?;
     let invocation = InvocationId::parse(run_id).map_err(|_| nothing())?;
     let mut id = TurnId::new(invocation, 0);
@@ -31,7 +35,7 @@ pub(super) async fn show(asking: &Asking<'_>, run_id: &str, session: Option<&str
             ChatTurnOutcome::Suspended(_) | ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => {
                 // A run goes on: the same request may get another state later.
                 let done = directives::of_outcome(asking, turn.session(), Vec::new(), &outcome);
-                return Ok(Done { keep: Keep::Free, ..done });
+                return Ok(ExecutedRequest { keep: RequestReplayPolicy::Free, ..done });
             }
         }
     }

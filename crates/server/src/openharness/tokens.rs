@@ -9,13 +9,14 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use singletree_durable::{
-    Change, Document, DocumentKey, Error as StoreError, Expect, Json, SessionId, Timestamp,
+    DocumentChange, DocumentKey, DocumentPrecondition, Error as StoreError, JsonDocument, SessionId,
+    StoredDocument, Timestamp,
 };
 use singletree_protocol::openharness::{Decision, ErrorCode, ResponsePayload};
 
 use super::deciding::nothing;
-use super::engine::Asking;
-use super::failure::Failure;
+use super::engine::ShellRequestContext;
+use super::failure::EngineErrorResponse;
 use super::{QUESTION_TTL, REQUEST_TTL, digest, sealed};
 
 const KIND: &str = "continuation";
@@ -23,7 +24,7 @@ const PREFIX: &str = "ctok_";
 
 /// The subject of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Question {
+pub(super) struct ApprovalQuestion {
     pub(super) session: String,
     /// The invocation.
     pub(super) run_id: String,
@@ -40,18 +41,18 @@ pub(super) struct Question {
 
 /// One token, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Stored {
-    question: Question,
+struct StoredApprovalToken {
+    question: ApprovalQuestion,
     /// The decision's name.
     decision: String,
     /// The digest of the token of the other decision.
     other: String,
-    state: State,
+    state: ApprovalTokenState,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum ApprovalTokenState {
     Open,
     /// It has decided; the result, sealed with the token, once there is one.
     Used(Option<String>),
@@ -61,52 +62,52 @@ enum State {
 
 /// The two tokens of a question, and the changes that store them.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct ApprovalTokenPair {
     pub(super) tokens: [(Decision, String); 2],
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<DocumentChange>,
 }
 
 /// A token that has decided.
 #[derive(Debug)]
-pub(super) struct Claimed {
-    pub(super) question: Question,
+pub(super) struct ClaimedApprovalToken {
+    pub(super) question: ApprovalQuestion,
     pub(super) decision: Decision,
-    document: Document,
-    stored: Stored,
+    document: StoredDocument,
+    stored: StoredApprovalToken,
     secret: [u8; 32],
 }
 
 /// The result of using a token.
 #[derive(Debug)]
-pub(super) enum Claim {
+pub(super) enum ApprovalTokenClaim {
     /// It was used before, with this result.
-    Answered(Box<ResponsePayload>, Question),
+    Answered(Box<ResponsePayload>, ApprovalQuestion),
     /// It decides.
-    Won(Box<Claimed>),
+    Won(Box<ClaimedApprovalToken>),
 }
 
 /// Returns the end of the time to decide a question.
-pub(super) fn until(asking: &Asking<'_>, deadline: Option<Timestamp>) -> Timestamp {
+pub(super) fn until(asking: &ShellRequestContext<'_>, deadline: Option<Timestamp>) -> Timestamp {
     deadline.unwrap_or_else(|| asking.after(QUESTION_TTL))
 }
 
 /// Draws the tokens of a question.
-pub(super) fn issue(asking: &Asking<'_>, question: &Question) -> Pair {
+pub(super) fn issue(asking: &ShellRequestContext<'_>, question: &ApprovalQuestion) -> ApprovalTokenPair {
     let tokens = Decision::ALL.map(|it| (it, draw(asking)));
     let [one, other] = [&tokens[0], &tokens[1]];
     let changes = [(one, other), (other, one)].map(|((decision, token), (_, other))| {
-        let stored = Stored {
+        let stored = StoredApprovalToken {
             question: question.clone(),
             decision: decision.as_str().to_owned(),
             other: name(other),
-            state: State::Open,
+            state: ApprovalTokenState::Open,
         };
-        write((key(asking, &name(token)), Expect::Absent), &stored)
+        write((key(asking, &name(token)), DocumentPrecondition::Absent), &stored)
     });
-    Pair { tokens, changes: changes.into() }
+    ApprovalTokenPair { tokens, changes: changes.into() }
 }
 
-fn draw(asking: &Asking<'_>) -> String {
+fn draw(asking: &ShellRequestContext<'_>) -> String {
     let mut bytes = [0; 32];
     asking.shared.entropy.fill(&mut bytes);
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
@@ -114,16 +115,16 @@ fn draw(asking: &Asking<'_>) -> String {
 
 /// Uses a token. An unknown token and one of another tenant get the same answer (INV-14).
 pub(super) async fn claim(
-    asking: &Asking<'_>,
+    asking: &ShellRequestContext<'_>,
     token: &str,
     (run_id, session): (Option<&str>, Option<&str>),
-) -> Result<Claim, Failure> {
+) -> Result<ApprovalTokenClaim, EngineErrorResponse> {
     let invalid = nothing;
     let at = key(asking, &name(token));
     let secret = digest::parts(&["openharness token", token]);
     loop {
         let Some(mut document) = asking.shared.documents.document(&at).await? else { return Err(invalid()) };
-        let mut stored: Stored = read(&document)?;
+        let mut stored: StoredApprovalToken = read(&document)?;
         let question = stored.question.clone();
         if run_id.is_some_and(|run_id| run_id != question.run_id)
             || session.is_some_and(|session| session != question.session)
@@ -133,34 +134,49 @@ pub(super) async fn claim(
         let decision =
             Decision::ALL.into_iter().find(|it| it.as_str() == stored.decision).ok_or_else(invalid)?;
         match &stored.state {
-            State::Dead => return Err(decided_otherwise()),
-            State::Used(Some(answer)) => {
+            ApprovalTokenState::Dead => return Err(decided_otherwise()),
+            ApprovalTokenState::Used(Some(answer)) => {
                 let answer =
                     sealed::open(&secret, answer).and_then(|open| serde_json::from_slice(&open).ok());
                 return answer
-                    .map(|answer| Claim::Answered(Box::new(answer), question))
+                    .map(|answer| ApprovalTokenClaim::Answered(Box::new(answer), question))
                     .ok_or_else(unreadable);
             }
-            State::Used(None) => {
-                return Ok(Claim::Won(Box::new(Claimed { question, decision, document, stored, secret })));
+            ApprovalTokenState::Used(None) => {
+                return Ok(ApprovalTokenClaim::Won(Box::new(ClaimedApprovalToken {
+                    question,
+                    decision,
+                    document,
+                    stored,
+                    secret,
+                })));
             }
-            State::Open => {}
+            ApprovalTokenState::Open => {}
         }
         if question.until <= asking.shared.now().as_millis() {
-            return Err(Failure::of(ErrorCode::ContinuationExpired, "it is too late to decide this"));
+            return Err(EngineErrorResponse::of(
+                ErrorCode::ContinuationExpired,
+                "it is too late to decide this",
+            ));
         }
         let other_at = key(asking, &stored.other);
         let Some(other) = asking.shared.documents.document(&other_at).await? else { return Err(invalid()) };
-        stored.state = State::Used(None);
-        let dead = Stored { state: State::Dead, ..read(&other)? };
+        stored.state = ApprovalTokenState::Used(None);
+        let dead = StoredApprovalToken { state: ApprovalTokenState::Dead, ..read(&other)? };
         let changes = vec![
-            write((at.clone(), Expect::Version(document.version)), &stored),
-            write((other_at, Expect::Version(other.version)), &dead),
+            write((at.clone(), DocumentPrecondition::Version(document.version)), &stored),
+            write((other_at, DocumentPrecondition::Version(other.version)), &dead),
         ];
         match asking.shared.documents.change(changes).await {
             Ok(()) => {
                 document.version += 1;
-                return Ok(Claim::Won(Box::new(Claimed { question, decision, document, stored, secret })));
+                return Ok(ApprovalTokenClaim::Won(Box::new(ClaimedApprovalToken {
+                    question,
+                    decision,
+                    document,
+                    stored,
+                    secret,
+                })));
             }
             // One of the two tokens was used in the meantime: reads their states again.
             Err(StoreError::Refused { .. }) => {}
@@ -170,17 +186,22 @@ pub(super) async fn claim(
 }
 
 /// Returns the failure for a question that was decided by the other token.
-pub(super) fn decided_otherwise() -> Failure {
-    Failure::of(ErrorCode::ContinuationInvalid, "this was decided otherwise already")
+pub(super) fn decided_otherwise() -> EngineErrorResponse {
+    EngineErrorResponse::of(ErrorCode::ContinuationInvalid, "this was decided otherwise already")
 }
 
-impl Claimed {
+impl ClaimedApprovalToken {
     /// Returns the change that stores the result of the decision.
-    pub(super) fn answered(&self, asking: &Asking<'_>, payload: &ResponsePayload) -> Change {
+    pub(super) fn answered(
+        &self,
+        asking: &ShellRequestContext<'_>,
+        payload: &ResponsePayload,
+    ) -> DocumentChange {
         let payload = serde_json::to_vec(payload).expect("a payload is texts, numbers and maps of them");
         let sealed = sealed::seal(&self.secret, &payload, asking.shared.entropy.as_ref());
-        let stored = Stored { state: State::Used(Some(sealed)), ..self.stored.clone() };
-        write((self.document.key.clone(), Expect::Version(self.document.version)), &stored)
+        let stored =
+            StoredApprovalToken { state: ApprovalTokenState::Used(Some(sealed)), ..self.stored.clone() };
+        write((self.document.key.clone(), DocumentPrecondition::Version(self.document.version)), &stored)
     }
 }
 
@@ -188,22 +209,22 @@ fn name(token: &str) -> String {
     digest::hex_of(&["openharness token name", token])
 }
 
-fn key(asking: &Asking<'_>, name: &str) -> DocumentKey {
+fn key(asking: &ShellRequestContext<'_>, name: &str) -> DocumentKey {
     DocumentKey::new(asking.caller.tenant.clone(), KIND, name)
 }
 
-fn read(document: &Document) -> Result<Stored, Failure> {
+fn read(document: &StoredDocument) -> Result<StoredApprovalToken, EngineErrorResponse> {
     document.body.decode().map_err(|_| unreadable())
 }
 
-fn unreadable() -> Failure {
-    Failure::of(ErrorCode::InternalError, "what was kept of the continuation cannot be read")
+fn unreadable() -> EngineErrorResponse {
+    EngineErrorResponse::of(ErrorCode::InternalError, "what was kept of the continuation cannot be read")
 }
 
-fn write((key, expect): (DocumentKey, Expect), stored: &Stored) -> Change {
+fn write((key, expect): (DocumentKey, DocumentPrecondition), stored: &StoredApprovalToken) -> DocumentChange {
     let session = SessionId::parse(&stored.question.session).ok();
-    let body = Json::of(stored).expect("texts and numbers are JSON");
+    let body = JsonDocument::of(stored).expect("texts and numbers are JSON");
     // Stored for a while past its end: then its use gets the error that it is too late, or the stored result.
     let until = Timestamp::from_millis(stored.question.until);
-    Change::Write { key, expect, session, body, expires_at: Some(until.after(REQUEST_TTL)) }
+    DocumentChange::Write { key, expect, session, body, expires_at: Some(until.after(REQUEST_TTL)) }
 }

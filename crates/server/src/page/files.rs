@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use crate::section::Route;
+use crate::section::ApiRoute;
 
 /// One file: its path, its media type, its bytes.
 type File = (&'static str, &'static str, &'static [u8]);
@@ -62,10 +62,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       trusted-types dompurify";
 
 /// Returns a route for each file.
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<ApiRoute> {
     let route = |&(path, kind, bytes): &File| {
         let tag = tag(bytes);
-        Route::get(path, async move |headers: HeaderMap| answer(&headers, (kind, bytes), &tag)).open()
+        ApiRoute::get(path, async move |headers: HeaderMap| answer(&headers, (kind, bytes), &tag)).open()
     };
     FILES.iter().map(route).collect()
 }

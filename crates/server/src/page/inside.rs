@@ -10,35 +10,35 @@ use serde::Deserialize;
 use singletree_draw::GraphPicture;
 use singletree_harness::{Timeline, TurnId};
 
-use crate::caller::{By, Scope};
-use crate::native::Params;
-use crate::problem::Problem;
-use crate::section::Route;
-use crate::shared::Shared;
+use crate::caller::{RequestCaller, Scope};
+use crate::native::StrictQuery;
+use crate::problem::RequestProblem;
+use crate::section::ApiRoute;
+use crate::shared::ServerState;
 
 /// Returns the routes of the inspector.
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("/page/agents/{agent}/graph.svg", graph).needs(Scope::Read),
-        Route::get("/page/sessions/{session}/turns/{turn}/timeline", timeline).needs(Scope::Read),
+        ApiRoute::get("/page/agents/{agent}/graph.svg", graph).needs(Scope::Read),
+        ApiRoute::get("/page/sessions/{session}/turns/{turn}/timeline", timeline).needs(Scope::Read),
     ]
 }
 
 /// The options of a graph's picture.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Drawn {
+struct GraphPictureOptions {
     /// The node to light.
     #[serde(default)]
     live: Option<String>,
 }
 
 async fn graph(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ServerState>>,
     Path(agent): Path<String>,
-    Params(drawn): Params<Drawn>,
-) -> Result<Response, Problem> {
-    let outline = shared.chat.outline(&agent).map_err(|error| Problem::of(&error))?;
+    StrictQuery(drawn): StrictQuery<GraphPictureOptions>,
+) -> Result<Response, RequestProblem> {
+    let outline = shared.chat.outline(&agent).map_err(|error| RequestProblem::of(&error))?;
     let picture = GraphPicture::new(&agent, &outline).live(drawn.live.as_deref());
     let about = [
         (CONTENT_TYPE, "image/svg+xml"),
@@ -51,13 +51,13 @@ async fn graph(
 }
 
 async fn timeline(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     Path((session, turn)): Path<(String, String)>,
-) -> Result<Json<Timeline>, Problem> {
+) -> Result<Json<Timeline>, RequestProblem> {
     let chat = shared.chat(&caller);
-    let turn: TurnId = turn.parse().map_err(|error| Problem::of(&error))?;
+    let turn: TurnId = turn.parse().map_err(|error| RequestProblem::of(&error))?;
     // A turn of another session is answered as one that is not there.
-    chat.turn_info(&session, &turn).await.map_err(|error| Problem::of(&error))?;
-    chat.timeline(&turn).await.map(Json).map_err(|error| Problem::of(&error))
+    chat.turn_info(&session, &turn).await.map_err(|error| RequestProblem::of(&error))?;
+    chat.timeline(&turn).await.map(Json).map_err(|error| RequestProblem::of(&error))
 }

@@ -5,12 +5,12 @@ mod inside;
 mod sign_in;
 
 use crate::native;
-use crate::section::Section;
+use crate::section::ProtocolSection;
 
 /// Returns the section of the page.
-pub(crate) fn section() -> Section {
+pub(crate) fn section() -> ProtocolSection {
     let mut routes = files::routes();
     routes.extend(inside::routes());
     routes.extend(sign_in::routes());
-    Section::new("page", native::render, routes)
+    ProtocolSection::new("page", native::render, routes)
 }

@@ -1,11 +1,11 @@
 //! The problems that the server itself reports, before or outside of the harness.
 
 use axum::http::StatusCode;
-use singletree_harness::Bucket;
+use singletree_harness::FailureBucket;
 
 /// A category of problems that the server itself finds with a request of any section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestProblemKind {
     /// Nobody said who they are, or not so that it could be believed.
     Unauthorized,
     /// The key's time is over.
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Unready,
 }
 
-impl Kind {
+impl RequestProblemKind {
     /// Returns the stable, machine-readable category.
     pub(crate) fn category(self) -> &'static str {
         match self {
@@ -88,10 +88,10 @@ impl Kind {
     }
 
     /// Returns the bucket, which tells the caller how to react.
-    pub(crate) fn bucket(self) -> Bucket {
+    pub(crate) fn bucket(self) -> FailureBucket {
         match self {
             Self::RequestTimeout | Self::RateLimited | Self::QuotaExceeded | Self::Failed | Self::Unready => {
-                Bucket::RetryableTransient
+                FailureBucket::RetryableTransient
             }
             Self::Unauthorized
             | Self::KeyExpired
@@ -104,7 +104,7 @@ impl Kind {
             | Self::RouteUnknown
             | Self::MethodNotAllowed
             | Self::BodyTooLarge
-            | Self::MediaTypeUnsupported => Bucket::UserCorrectable,
+            | Self::MediaTypeUnsupported => FailureBucket::UserCorrectable,
         }
     }
 

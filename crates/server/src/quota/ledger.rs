@@ -4,15 +4,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use singletree_durable::{BlobAccount, Timestamp};
+use singletree_durable::{TenantBlobTotals, Timestamp};
 use singletree_engine::Clock;
 use singletree_harness::{Admission, QuotaExceeded, TurnPermit};
 
 use super::limits::Quotas;
-use super::meter::{Rate, RateMeter};
+use super::meter::{QuotaRate, RateMeter};
 use super::usage::{QuotaUsage, UsageTable};
 use crate::caller::Caller;
-use crate::telemetry::Metrics;
+use crate::telemetry::ServerMetrics;
 
 /// Bytes of the usage table: enough for some 30,000 keys that are active within a minute.
 const TABLE_BYTES: usize = 16 << 20;
@@ -32,27 +32,27 @@ pub(crate) struct QuotaLedger {
     /// Streams of a tenant that half of the descriptors of this process allow.
     streams_max: u64,
     clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ServerMetrics>,
     table: Mutex<UsageTable>,
 }
 
 /// A resource that is counted while it is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum CountedResource {
     Stream,
     Turn,
 }
 
 /// A part of a quota that is given back when this is dropped.
-pub(crate) struct UsePermit {
+pub(crate) struct QuotaUsePermit {
     ledger: Arc<QuotaLedger>,
     tenant: String,
     key: String,
-    held: Held,
+    held: CountedResource,
 }
 
 /// A quota with a number for a key and one for its tenant: a rate, or a count of resources in use.
-struct Quota {
+struct CallerQuota {
     name: &'static str,
     unit: &'static str,
     key: u64,
@@ -64,7 +64,7 @@ impl QuotaLedger {
         quotas: Option<Quotas>,
         descriptors: Option<u64>,
         clock: Arc<dyn Clock>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<ServerMetrics>,
     ) -> Arc<Self> {
         let streams_max = descriptors.map_or(u64::MAX, |descriptors| descriptors / 2);
         let table = Mutex::new(UsageTable::new(TABLE_BYTES));
@@ -83,7 +83,7 @@ impl QuotaLedger {
     pub(crate) fn admit_request(&self, caller: &Caller, manages_keys: bool) -> Result<(), QuotaExceeded> {
         let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
         let (key, tenant) = (key.requests, if manages_keys { UNBOUNDED } else { tenant.requests });
-        let quota = Quota { name: "requests", unit: "requests a minute", key, tenant };
+        let quota = CallerQuota { name: "requests", unit: "requests a minute", key, tenant };
         self.take(caller, &quota, MINUTE, |usage| &mut usage.requests)
     }
 
@@ -94,7 +94,7 @@ impl QuotaLedger {
     fn admit_session(&self, caller: &Caller) -> Result<(), QuotaExceeded> {
         let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
         let (key, tenant) = (key.sessions, tenant.sessions);
-        let quota = Quota { name: "sessions", unit: "new sessions a minute", key, tenant };
+        let quota = CallerQuota { name: "sessions", unit: "new sessions a minute", key, tenant };
         self.take(caller, &quota, MINUTE, |usage| &mut usage.sessions)
     }
 
@@ -105,7 +105,7 @@ impl QuotaLedger {
     pub(crate) fn admit_sign_in(&self, caller: &Caller) -> Result<(), QuotaExceeded> {
         let Some(Quotas { tenant, .. }) = self.of(caller) else { return Ok(()) };
         let (key, tenant) = (UNBOUNDED, tenant.sign_ins);
-        let quota = Quota { name: "sign_ins", unit: "sign-ins an hour", key, tenant };
+        let quota = CallerQuota { name: "sign_ins", unit: "sign-ins an hour", key, tenant };
         self.take(caller, &quota, HOUR, |usage| &mut usage.sign_ins)
     }
 
@@ -118,7 +118,7 @@ impl QuotaLedger {
         if used < limit {
             return Ok(());
         }
-        let quota = Quota { name: "tokens", unit: "tokens of models", key: u64::MAX, tenant: limit };
+        let quota = CallerQuota { name: "tokens", unit: "tokens of models", key: u64::MAX, tenant: limit };
         // Somebody has to raise it: nobody knows when that is.
         let exceeded = self.remember(caller, quota.exceeded_by_tenant(HOUR));
         Err(self.refused(exceeded))
@@ -137,10 +137,10 @@ impl QuotaLedger {
     ///
     /// # Errors
     /// The quota that is used up.
-    fn admit_blob(&self, caller: &Caller, bytes: u64, kept: BlobAccount) -> Result<(), QuotaExceeded> {
+    fn admit_blob(&self, caller: &Caller, bytes: u64, kept: TenantBlobTotals) -> Result<(), QuotaExceeded> {
         let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
         let (key, tenant) = (key.blob_bytes, tenant.blob_bytes);
-        let quota = Quota { name: "blob_bytes", unit: "bytes of blobs", key, tenant };
+        let quota = CallerQuota { name: "blob_bytes", unit: "bytes of blobs", key, tenant };
         // There is room again when a session is deleted: nobody knows when that is.
         let exceeded = if kept.holder_bytes.saturating_add(bytes) > key {
             quota.exceeded_by_key(HOUR)
@@ -156,19 +156,22 @@ impl QuotaLedger {
     ///
     /// # Errors
     /// The quota that is used up.
-    pub(crate) fn open_stream(self: &Arc<Self>, caller: &Caller) -> Result<Option<UsePermit>, QuotaExceeded> {
+    pub(crate) fn open_stream(
+        self: &Arc<Self>,
+        caller: &Caller,
+    ) -> Result<Option<QuotaUsePermit>, QuotaExceeded> {
         let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(None) };
         let (key, tenant) = (key.streams, tenant.streams.min(self.streams_max));
-        let quota = Quota { name: "streams", unit: "open streams", key, tenant };
-        self.hold(caller, &quota, Held::Stream).map(Some)
+        let quota = CallerQuota { name: "streams", unit: "open streams", key, tenant };
+        self.hold(caller, &quota, CountedResource::Stream).map(Some)
     }
 
     /// Takes the place of a turn; none is needed where no quota applies.
-    fn begin_turn(self: &Arc<Self>, caller: &Caller) -> Result<Option<UsePermit>, QuotaExceeded> {
+    fn begin_turn(self: &Arc<Self>, caller: &Caller) -> Result<Option<QuotaUsePermit>, QuotaExceeded> {
         let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(None) };
         let (key, tenant) = (key.turns, tenant.turns);
-        let quota = Quota { name: "turns", unit: "running turns", key, tenant };
-        self.hold(caller, &quota, Held::Turn).map(Some)
+        let quota = CallerQuota { name: "turns", unit: "running turns", key, tenant };
+        self.hold(caller, &quota, CountedResource::Turn).map(Some)
     }
 
     /// Looks whether another turn of a caller would be admitted now: for those who answer before they send.
@@ -205,12 +208,12 @@ impl QuotaLedger {
     fn take(
         &self,
         caller: &Caller,
-        quota: &Quota,
+        quota: &CallerQuota,
         period: Duration,
         meter: impl Fn(&mut QuotaUsage) -> &mut RateMeter,
     ) -> Result<(), QuotaExceeded> {
         let now = self.clock.now();
-        let (of_key, of_tenant) = (Rate::new(quota.key, period), Rate::new(quota.tenant, period));
+        let (of_key, of_tenant) = (QuotaRate::new(quota.key, period), QuotaRate::new(quota.tenant, period));
         let mut table = self.table();
         let found = table.of((caller.tenant.as_str(), &caller.name), now);
         let Some((whole, one)) = found else { return Err(self.refused(full())) };
@@ -234,9 +237,9 @@ impl QuotaLedger {
     fn hold(
         self: &Arc<Self>,
         caller: &Caller,
-        quota: &Quota,
-        held: Held,
-    ) -> Result<UsePermit, QuotaExceeded> {
+        quota: &CallerQuota,
+        held: CountedResource,
+    ) -> Result<QuotaUsePermit, QuotaExceeded> {
         let now = self.clock.now();
         let mut table = self.table();
         let found = table.of((caller.tenant.as_str(), &caller.name), now);
@@ -254,10 +257,10 @@ impl QuotaLedger {
         *held.count(whole) += 1;
         drop(table);
         let (tenant, key) = (caller.tenant.to_string(), caller.name.clone());
-        Ok(UsePermit { ledger: self.clone(), tenant, key, held })
+        Ok(QuotaUsePermit { ledger: self.clone(), tenant, key, held })
     }
 
-    fn give_back(&self, (tenant, key): (&str, &str), held: Held, now: Timestamp) {
+    fn give_back(&self, (tenant, key): (&str, &str), held: CountedResource, now: Timestamp) {
         // The entry is there as long as it holds something.
         if let Some((whole, one)) = self.table().of((tenant, key), now) {
             for usage in [whole, one] {
@@ -268,7 +271,7 @@ impl QuotaLedger {
     }
 }
 
-impl Held {
+impl CountedResource {
     fn count(self, usage: &mut QuotaUsage) -> &mut u64 {
         match self {
             Self::Stream => &mut usage.streams,
@@ -277,7 +280,7 @@ impl Held {
     }
 }
 
-impl Quota {
+impl CallerQuota {
     fn exceeded_by_key(&self, retry_after: Duration) -> QuotaExceeded {
         let (quota, unit, limit) = (self.name, self.unit, self.key);
         QuotaExceeded { quota, scope: "key", limit, unit, retry_after }
@@ -294,7 +297,7 @@ fn full() -> QuotaExceeded {
     QuotaExceeded { quota, scope, limit: TABLE_BYTES as u64, unit, retry_after: MINUTE }
 }
 
-impl Drop for UsePermit {
+impl Drop for QuotaUsePermit {
     fn drop(&mut self) {
         let now = self.ledger.clock.now();
         self.ledger.give_back((&self.tenant, &self.key), self.held, now);
@@ -329,7 +332,7 @@ impl Admission for CallerAdmission {
         &self.caller.name
     }
 
-    fn admit_blob(&self, bytes: u64, kept: BlobAccount) -> Result<(), QuotaExceeded> {
+    fn admit_blob(&self, bytes: u64, kept: TenantBlobTotals) -> Result<(), QuotaExceeded> {
         self.ledger.admit_blob(&self.caller, bytes, kept)
     }
 }
@@ -340,7 +343,7 @@ impl fmt::Debug for QuotaLedger {
     }
 }
 
-impl fmt::Debug for UsePermit {
+impl fmt::Debug for QuotaUsePermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "UsePermit({:?})", self.held)
     }

@@ -15,12 +15,12 @@ pub(super) struct RateMeter {
 
 /// So many in a period.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rate {
+pub(super) struct QuotaRate {
     pub(super) limit: u64,
     pub(super) period: Duration,
 }
 
-impl Rate {
+impl QuotaRate {
     pub(super) const fn new(limit: u64, period: Duration) -> Self {
         Self { limit, period }
     }
@@ -38,7 +38,7 @@ impl Rate {
 
 impl RateMeter {
     /// Returns how long to wait before one more is within the rate; nothing when it is now.
-    pub(super) fn wait(&self, rate: Rate, now: Timestamp) -> Option<Duration> {
+    pub(super) fn wait(&self, rate: QuotaRate, now: Timestamp) -> Option<Duration> {
         if rate.limit == 0 {
             return Some(rate.period);
         }
@@ -47,7 +47,7 @@ impl RateMeter {
     }
 
     /// Counts one more.
-    pub(super) fn take(&mut self, rate: Rate, now: Timestamp) {
+    pub(super) fn take(&mut self, rate: QuotaRate, now: Timestamp) {
         let now = micros(now);
         self.free_at = now.saturating_add(self.used(rate, now)).saturating_add(rate.cost());
     }
@@ -58,7 +58,7 @@ impl RateMeter {
     }
 
     /// Returns how much of the period is used up. A clock that was set back uses up no more than the period.
-    fn used(&self, rate: Rate, now: i64) -> i64 {
+    fn used(&self, rate: QuotaRate, now: i64) -> i64 {
         self.free_at.saturating_sub(now).clamp(0, rate.period_micros())
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     /// Takes as many as there are now.
-    fn drain(meter: &mut RateMeter, rate: Rate, now: Timestamp) -> u64 {
+    fn drain(meter: &mut RateMeter, rate: QuotaRate, now: Timestamp) -> u64 {
         let mut taken = 0;
         while meter.wait(rate, now).is_none() {
             meter.take(rate, now);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_rate_grants_its_limit_at_once_and_then_one_whenever_its_part_of_the_period_has_passed() {
         for limit in [1, 7, 20, 600, 6000] {
-            let (mut meter, rate) = (RateMeter::default(), Rate::new(limit, MINUTE));
+            let (mut meter, rate) = (RateMeter::default(), QuotaRate::new(limit, MINUTE));
             assert_eq!(drain(&mut meter, rate, at(1_000_000)), limit);
             let wait = meter.wait(rate, at(1_000_000)).unwrap();
             assert!(wait <= MINUTE / u32::try_from(limit).unwrap() + Duration::from_millis(1), "{wait:?}");
@@ -99,12 +99,12 @@ mod tests {
             assert_eq!(drain(&mut meter, rate, then), 1, "{limit}");
             assert_eq!(drain(&mut meter, rate, at(1_200_000)), limit);
         }
-        assert_eq!(RateMeter::default().wait(Rate::new(0, MINUTE), at(0)), Some(MINUTE));
+        assert_eq!(RateMeter::default().wait(QuotaRate::new(0, MINUTE), at(0)), Some(MINUTE));
     }
 
     #[test]
     fn a_clock_that_is_set_back_blocks_nobody_for_longer_than_the_period() {
-        let (mut meter, rate) = (RateMeter::default(), Rate::new(2, MINUTE));
+        let (mut meter, rate) = (RateMeter::default(), QuotaRate::new(2, MINUTE));
         assert_eq!(drain(&mut meter, rate, at(10_000_000)), 2);
         assert_eq!(meter.wait(rate, at(1_000_000)), Some(MINUTE / 2));
         assert!(!meter.is_free(at(10_059_999)) && meter.is_free(at(10_060_000)));

@@ -10,5 +10,5 @@ mod limits;
 mod meter;
 mod usage;
 
-pub(crate) use ledger::{QuotaLedger, UsePermit};
+pub(crate) use ledger::{QuotaLedger, QuotaUsePermit};
 pub use limits::{KeyQuotas, Quotas, TenantQuotas};

@@ -105,13 +105,13 @@ impl UsageTable {
 mod tests {
     use std::time::Duration;
 
-    use super::super::meter::Rate;
+    use super::super::meter::QuotaRate;
     use super::*;
 
     // INV-12
     #[test]
     fn the_table_is_bounded_in_bytes_and_what_is_idle_makes_room() {
-        let rate = Rate::new(10, Duration::from_mins(1));
+        let rate = QuotaRate::new(10, Duration::from_mins(1));
         let now = Timestamp::from_millis(1_000_000);
         let mut table = UsageTable::new(8 * ENTRY_BYTES);
         let mut admitted = Vec::new();

@@ -12,7 +12,7 @@ pub(crate) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schem
 
 /// The content of a body.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Content {
+pub(crate) enum BodyContent {
     /// JSON of a shape.
     Json(SchemaOf),
     /// Server-sent events, each with JSON of a shape as its data.
@@ -25,15 +25,15 @@ pub(crate) enum Content {
 
 /// One way to answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct OperationResponse {
     pub(crate) status: u16,
     pub(crate) about: &'static str,
-    pub(crate) content: Content,
+    pub(crate) content: BodyContent,
 }
 
 /// A header that an operation reads.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Header {
+pub(crate) struct OperationHeader {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     /// The values that it may have; any, if there are none.
@@ -42,15 +42,15 @@ pub(crate) struct Header {
 
 /// The description of a route in the OpenAPI document. How to write one: [`section`](super).
 #[derive(Debug, Clone)]
-pub(crate) struct Operation {
+pub(crate) struct ApiOperation {
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) about: &'static str,
     pub(crate) tag: &'static str,
     pub(crate) query: Option<SchemaOf>,
-    pub(crate) headers: Vec<Header>,
-    pub(crate) body: Content,
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) headers: Vec<OperationHeader>,
+    pub(crate) body: BodyContent,
+    pub(crate) answers: Vec<OperationResponse>,
     pub(crate) fails: Vec<u16>,
     /// Whether the route answers 404 if the resource in its path does not exist.
     pub(crate) can_miss: bool,
@@ -58,10 +58,10 @@ pub(crate) struct Operation {
     pub(crate) instead_of_key: Option<&'static str>,
 }
 
-impl Operation {
+impl ApiOperation {
     /// Makes an operation of its id, which names the method in generated clients, and a short summary.
     pub(crate) fn new(id: &'static str, summary: &'static str) -> Self {
-        let (query, headers, body) = (None, Vec::new(), Content::Empty);
+        let (query, headers, body) = (None, Vec::new(), BodyContent::Empty);
         let (answers, fails, can_miss, instead_of_key) = (Vec::new(), Vec::new(), true, None);
         Self {
             id,
@@ -108,40 +108,40 @@ impl Operation {
         about: &'static str,
         values: &'static [&'static str],
     ) -> Self {
-        self.headers.push(Header { name, about, values });
+        self.headers.push(OperationHeader { name, about, values });
         self
     }
 
     /// Takes JSON.
     pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
-        self.body = Content::Json(schema_of::<T>);
+        self.body = BodyContent::Json(schema_of::<T>);
         self
     }
 
     /// Takes bytes of a media type.
     pub(crate) fn bytes(mut self, media_type: &'static str) -> Self {
-        self.body = Content::Bytes(media_type);
+        self.body = BodyContent::Bytes(media_type);
         self
     }
 
     /// Answers with JSON.
     pub(crate) fn answers<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
-        self.answer(status, about, Content::Json(schema_of::<T>))
+        self.answer(status, about, BodyContent::Json(schema_of::<T>))
     }
 
     /// Answers with server-sent events, each with JSON as its data; also beside JSON, under one status.
     pub(crate) fn streams<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
-        self.answer(status, about, Content::Events(schema_of::<T>))
+        self.answer(status, about, BodyContent::Events(schema_of::<T>))
     }
 
     /// Answers with bytes of a media type.
     pub(crate) fn answers_bytes(self, status: u16, media_type: &'static str, about: &'static str) -> Self {
-        self.answer(status, about, Content::Bytes(media_type))
+        self.answer(status, about, BodyContent::Bytes(media_type))
     }
 
     /// Answers with nothing but a status.
     pub(crate) fn answers_nothing(self, status: u16, about: &'static str) -> Self {
-        self.answer(status, about, Content::Empty)
+        self.answer(status, about, BodyContent::Empty)
     }
 
     /// Adds statuses of problems, beside those that its access, its path and its body bring.
@@ -158,9 +158,9 @@ impl Operation {
 
     /// Tells whether it answers with events or with one document, by `Accept`.
     pub(crate) fn negotiates(&self) -> bool {
-        let is = |kind: fn(&Content) -> bool| self.answers.iter().any(|answer| kind(&answer.content));
-        is(|content| matches!(content, Content::Events(_)))
-            && is(|content| matches!(content, Content::Json(_)))
+        let is = |kind: fn(&BodyContent) -> bool| self.answers.iter().any(|answer| kind(&answer.content));
+        is(|content| matches!(content, BodyContent::Events(_)))
+            && is(|content| matches!(content, BodyContent::Json(_)))
     }
 
     /// Declares that the response does not depend on whether the resource in the path exists.
@@ -169,8 +169,8 @@ impl Operation {
         self
     }
 
-    fn answer(mut self, status: u16, about: &'static str, content: Content) -> Self {
-        self.answers.push(Answer { status, about, content });
+    fn answer(mut self, status: u16, about: &'static str, content: BodyContent) -> Self {
+        self.answers.push(OperationResponse { status, about, content });
         self
     }
 }

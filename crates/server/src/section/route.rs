@@ -11,13 +11,13 @@ use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::Operation;
-use crate::caller::{By, Scope};
-use crate::shared::Shared;
+use super::ApiOperation;
+use crate::caller::{RequestCaller, Scope};
+use crate::shared::ServerState;
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum RouteAccess {
     /// Anybody, also without a key.
     Open,
     /// Callers, if they have the scope that is needed.
@@ -26,46 +26,46 @@ pub(crate) enum Access {
 
 /// One route of a section's table.
 #[derive(Clone)]
-pub(crate) struct Route {
+pub(crate) struct ApiRoute {
     /// The method.
     pub(crate) method: Method,
     /// The path, with `{names}`.
     pub(crate) path: &'static str,
     /// Who may use it.
-    pub(crate) access: Access,
+    pub(crate) access: RouteAccess,
     /// The scope that a caller needs.
     pub(crate) scope: Option<Scope>,
     /// Whether it answers with a stream of events whatever `Accept` names.
     pub(crate) streams: bool,
     /// Its description in the OpenAPI document.
-    pub(crate) operation: Option<Operation>,
-    handler: MethodRouter<Arc<Shared>, Infallible>,
+    pub(crate) operation: Option<ApiOperation>,
+    handler: MethodRouter<Arc<ServerState>, Infallible>,
 }
 
-impl Route {
+impl ApiRoute {
     /// Makes a route of a handler that reads.
-    pub(crate) fn get<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Shared>>) -> Self {
+    pub(crate) fn get<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<ServerState>>) -> Self {
         Self::new(Method::GET, path, on(MethodFilter::GET, handler))
     }
 
     /// Makes a route of a handler that does something.
-    pub(crate) fn post<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Shared>>) -> Self {
+    pub(crate) fn post<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<ServerState>>) -> Self {
         Self::new(Method::POST, path, on(MethodFilter::POST, handler))
     }
 
     /// Makes a route of a handler that removes.
-    pub(crate) fn delete<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Shared>>) -> Self {
+    pub(crate) fn delete<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<ServerState>>) -> Self {
         Self::new(Method::DELETE, path, on(MethodFilter::DELETE, handler))
     }
 
-    fn new(method: Method, path: &'static str, handler: MethodRouter<Arc<Shared>>) -> Self {
-        let (access, scope, operation) = (Access::Keyed, None, None);
+    fn new(method: Method, path: &'static str, handler: MethodRouter<Arc<ServerState>>) -> Self {
+        let (access, scope, operation) = (RouteAccess::Keyed, None, None);
         Self { method, path, access, scope, streams: false, operation, handler }
     }
 
     /// Lets anybody use it, also without a key.
     pub(crate) fn open(mut self) -> Self {
-        self.access = Access::Open;
+        self.access = RouteAccess::Open;
         self
     }
 
@@ -83,15 +83,15 @@ impl Route {
     }
 
     /// Sets its description in the OpenAPI document.
-    pub(crate) fn documented(mut self, operation: Operation) -> Self {
+    pub(crate) fn documented(mut self, operation: ApiOperation) -> Self {
         self.operation = Some(operation);
         self
     }
 
     /// Returns the handler behind the check of its scope.
-    pub(super) fn served(&self) -> MethodRouter<Arc<Shared>> {
+    pub(super) fn served(&self) -> MethodRouter<Arc<ServerState>> {
         let Some(scope) = self.scope else { return self.handler.clone() };
-        let check = move |By(caller): By, request: Request, next: Next| async move {
+        let check = move |RequestCaller(caller): RequestCaller, request: Request, next: Next| async move {
             match caller.may(scope) {
                 Ok(()) => next.run(request).await,
                 Err(problem) => problem.into_response(),
@@ -102,7 +102,7 @@ impl Route {
     }
 }
 
-impl fmt::Debug for Route {
+impl fmt::Debug for ApiRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Route({} {})", self.method, self.path)
     }

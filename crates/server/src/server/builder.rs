@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use singletree_agent::ChatAgent;
-use singletree_durable::Documents;
-use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
+use singletree_durable::DocumentStore;
+use singletree_engine::{Clock, IdGenerator, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Transport};
-use singletree_llm::Pace;
+use singletree_llm::AsyncSleep;
 use tokio::sync::{Semaphore, watch};
 
 use super::Server;
 use crate::Result;
 use crate::entropy::{Entropy, SystemEntropy};
-use crate::keys::{Access, AccessPolicy, Audit, Keyring, PageSessions, RevocationLog};
+use crate::keys::{AccessPolicy, Keyring, PageSessions, RequestAuthenticator, RevocationLog, TenantAuditLog};
 use crate::narration::NarrationLog;
-use crate::notify::{Post, Webhook};
+use crate::notify::{Webhook, WebhookService};
 use crate::openharness::Environments;
 use crate::pace::TokioPace;
 use crate::quota::{QuotaLedger, Quotas};
 use crate::settings::ServerLimits;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::store_health::StoreHealth;
 use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
@@ -30,11 +30,11 @@ use crate::telemetry::Telemetry;
 #[derive(Debug)]
 pub struct ServerBuilder {
     chat: Chat,
-    documents: Arc<dyn Documents>,
+    documents: Arc<dyn DocumentStore>,
     agents: Vec<ChatAgent>,
     limits: ServerLimits,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn IdGenerator>,
     entropy: Arc<dyn Entropy>,
     redactor: Redactor,
     narration: NarrationLog,
@@ -43,7 +43,7 @@ pub struct ServerBuilder {
     fetch: Option<Arc<dyn Transport>>,
     environments: Arc<Environments>,
     webhooks: Vec<Webhook>,
-    pace: Arc<dyn Pace>,
+    pace: Arc<dyn AsyncSleep>,
     quotas: Quotas,
     descriptors: Option<u64>,
     system: Option<Arc<dyn SystemProbe>>,
@@ -51,7 +51,7 @@ pub struct ServerBuilder {
 }
 
 impl ServerBuilder {
-    pub(super) fn new(chat: Chat, documents: Arc<dyn Documents>) -> Self {
+    pub(super) fn new(chat: Chat, documents: Arc<dyn DocumentStore>) -> Self {
         Self {
             chat,
             documents,
@@ -119,7 +119,7 @@ impl ServerBuilder {
 
     /// Sets where names come from (INV-11).
     #[must_use]
-    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+    pub fn ids(mut self, ids: Arc<dyn IdGenerator>) -> Self {
         self.ids = ids;
         self
     }
@@ -181,7 +181,7 @@ impl ServerBuilder {
 
     /// Sets the timer between attempts to deliver a notice (INV-11).
     #[must_use]
-    pub fn pace(mut self, pace: Arc<dyn Pace>) -> Self {
+    pub fn pace(mut self, pace: Arc<dyn AsyncSleep>) -> Self {
         self.pace = pace;
         self
     }
@@ -206,21 +206,22 @@ impl ServerBuilder {
     /// `server_key_set_invalid` when the keys of tokens cannot be read; `server_webhook_invalid` when a tenant has two
     /// endpoints.
     pub fn build(self) -> Result<Server> {
-        let endpoints = Post::endpoints(self.webhooks)?;
+        let endpoints = WebhookService::endpoints(self.webhooks)?;
         let kept = self.limits.audit_kept;
         let (documents, clock, entropy) = (self.documents, self.clock, self.entropy);
-        let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), self.ids.clone(), kept));
+        let audit = Arc::new(TenantAuditLog::new(documents.clone(), clock.clone(), self.ids.clone(), kept));
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone())
             .recording_revocations(self.revocations);
         let origins = self.access.origins.clone();
         let keyring = Arc::new(keyring);
         let pages = PageSessions::new(keyring.clone(), documents.clone(), clock.clone(), entropy.clone());
-        let access = Access::open(self.access, (keyring, pages), clock.clone(), entropy.as_ref())?;
+        let access =
+            RequestAuthenticator::open(self.access, (keyring, pages), clock.clone(), entropy.as_ref())?;
         let quotas = access.is_required().then_some(self.quotas);
         let metrics = self.telemetry.metrics().clone();
         let quotas = QuotaLedger::new(quotas, self.descriptors, clock.clone(), metrics);
         let (closing, _) = watch::channel(false);
-        let shared = Shared {
+        let shared = ServerState {
             chat: self.chat,
             documents,
             agents: self.agents,

@@ -21,9 +21,9 @@ const ASKED_EVERY: Duration = Duration::from_hours(1);
 
 /// Compresses answers that are whole texts. Never a stream of events: each is to arrive when it happens.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WholeTexts;
+pub(super) struct WholeTextCompression;
 
-impl Predicate for WholeTexts {
+impl Predicate for WholeTextCompression {
     fn should_compress<B: HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
         is_text(response.headers()) && response.body().size_hint().lower() >= COMPRESSED_FROM
     }
@@ -73,8 +73,8 @@ const STAINLESS: &[&str] = &[
 /// Headers of answers that pages may read, beside the usual ones and the id of the request.
 const EXPOSED: &[&str] = &["idempotent-replayed", "preference-applied", "x-correlation-id", "x-should-retry"];
 
-pub(super) fn compression() -> CompressionLayer<WholeTexts> {
-    CompressionLayer::new().gzip(true).quality(CompressionLevel::Fastest).compress_when(WholeTexts)
+pub(super) fn compression() -> CompressionLayer<WholeTextCompression> {
+    CompressionLayer::new().gzip(true).quality(CompressionLevel::Fastest).compress_when(WholeTextCompression)
 }
 
 /// Lets pages of these origins ask; none where there is none.

@@ -11,17 +11,17 @@ use serde::Deserialize;
 use singletree_harness::{ChatEvent, Error};
 use singletree_protocol::steerable::{EventType, SseEvent};
 
-use super::resume_id::{ResumeId, Within};
+use super::resume_id::{ResumeId, ResumeOffset};
 use super::send::frame;
-use super::wire::Wire;
-use crate::fold::{Fold, Mark};
-use crate::native::{Params, Telling};
-use crate::problem::Problem;
-use crate::sse::{self, Frame};
+use super::wire::SteerableEncoder;
+use crate::fold::{ChatProjection, MessageStreamPosition};
+use crate::native::{HandlerContext, StrictQuery};
+use crate::problem::RequestProblem;
+use crate::sse::{self, ServerSentEvent};
 
 /// The start of the stream. Unknown parameters are ignored.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct EventQuery {
+pub(super) struct SteerableEventQuery {
     /// Starts after the event of this id, as `Last-Event-ID`, which has precedence.
     after: Option<String>,
 }
@@ -29,10 +29,10 @@ pub(super) struct EventQuery {
 /// Streams the events of a chat: after the last event that the reader has received; otherwise from the beginning of
 /// the turn that has not ended, or from now on.
 pub(super) async fn follow(
-    telling: Telling,
+    telling: HandlerContext,
     Path(chat): Path<String>,
-    Params(query): Params<EventQuery>,
-) -> Result<Response, Problem> {
+    StrictQuery(query): StrictQuery<SteerableEventQuery>,
+) -> Result<Response, RequestProblem> {
     let all = telling.chat();
     let seen = telling
         .headers
@@ -41,36 +41,37 @@ pub(super) async fn follow(
     let from = match seen.or(query.after).filter(|seen| !seen.is_empty()) {
         Some(seen) => ResumeId::read(&seen)?,
         None => {
-            let now = all.transcript(&chat, 0, 0).await.map_err(|error| Problem::of(&error))?;
-            ResumeId { event: now.last_event, within: Within::default() }
+            let now = all.transcript(&chat, 0, 0).await.map_err(|error| RequestProblem::of(&error))?;
+            ResumeId { event: now.last_event, within: ResumeOffset::default() }
         }
     };
     // A stream of events of a chat that does not exist would wait for ever.
-    all.session(&chat).await.map_err(|error| Problem::of(&error))?;
-    let events = all.events(&chat, from.event.clone()).await.map_err(|error| Problem::of(&error))?;
-    let mut wire = Wire::new(telling.shared.clone(), chat).spoken_by(from.within.speaker.clone());
+    all.session(&chat).await.map_err(|error| RequestProblem::of(&error))?;
+    let events = all.events(&chat, from.event.clone()).await.map_err(|error| RequestProblem::of(&error))?;
+    let mut wire = SteerableEncoder::new(telling.shared.clone(), chat).spoken_by(from.within.speaker.clone());
     wire.echo = true;
-    let reader = Reader { fold: Fold::resumed(from.within.marks.clone()), wire, at: from };
-    let open = futures_util::stream::once(std::future::ready(Frame::comment("open")));
+    let reader =
+        SteerableEventReader { fold: ChatProjection::resumed(from.within.marks.clone()), wire, at: from };
+    let open = futures_util::stream::once(std::future::ready(ServerSentEvent::comment("open")));
     Ok(sse::resumable_stream(&telling.shared, open.chain(frames(events, reader))))
 }
 
 /// One reader, and its position.
-struct Reader {
-    fold: Fold,
-    wire: Wire,
+struct SteerableEventReader {
+    fold: ChatProjection,
+    wire: SteerableEncoder,
     at: ResumeId,
 }
 
-impl Reader {
+impl SteerableEventReader {
     /// Returns the frames of an event that the reader has not received, each with the id from which the reader goes
     /// on.
-    fn event(&mut self, event: &ChatEvent) -> Vec<Frame> {
+    fn event(&mut self, event: &ChatEvent) -> Vec<ServerSentEvent> {
         let before = self.marks();
         let told: Vec<_> = self.fold.event(event).into_iter().collect();
         let told: Vec<SseEvent> = told.into_iter().flat_map(|item| self.wire.piece(item, event.at)).collect();
         let count = told.len();
-        let mut frames: Vec<Frame> = told.iter().map(frame).collect();
+        let mut frames: Vec<ServerSentEvent> = told.iter().map(frame).collect();
         let Some(id) = &event.id else {
             // Provisional events are sent completely, or again.
             if let Some(last) = frames.last_mut() {
@@ -82,12 +83,14 @@ impl Reader {
         };
         let skipped = std::mem::take(&mut self.at.within.told).min(count);
         for (at, frame) in frames.iter_mut().enumerate() {
-            let within = Within { told: at + 1, marks: before.clone(), ..self.at.within.clone() };
+            let within = ResumeOffset { told: at + 1, marks: before.clone(), ..self.at.within.clone() };
             frame.id = ResumeId { within, ..self.at.clone() }.write();
         }
         let speaker = self.wire.speaker().map(str::to_owned);
-        self.at =
-            ResumeId { event: Some(id.clone()), within: Within { told: 0, marks: self.marks(), speaker } };
+        self.at = ResumeId {
+            event: Some(id.clone()),
+            within: ResumeOffset { told: 0, marks: self.marks(), speaker },
+        };
         if frames.is_empty() {
             // An id needs a frame that carries it.
             frames.push(frame(&SseEvent::new(EventType::Keepalive)));
@@ -98,15 +101,15 @@ impl Reader {
         frames.split_off(skipped)
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<MessageStreamPosition> {
         self.fold.marks()
     }
 }
 
 fn frames(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
-    reader: Reader,
-) -> impl Stream<Item = Frame> + Send + 'static {
+    reader: SteerableEventReader,
+) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
     unfold((Box::pin(events), reader, VecDeque::new()), |(mut events, mut reader, mut ready)| async move {
         while ready.is_empty() {
             match events.next().await? {

@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::Path;
 use serde::Deserialize;
-use singletree_harness::FailedTurn;
+use singletree_harness::FailedTurnEntry;
 use singletree_protocol::steerable::MessagePage;
 
-use super::project::Projection;
-use crate::native::{Params, Telling, limit};
-use crate::problem::Problem;
+use super::project::SteerableProjection;
+use crate::native::{HandlerContext, StrictQuery, limit};
+use crate::problem::RequestProblem;
 
-fn is_in_history(turn: &FailedTurn) -> bool {
+fn is_in_history(turn: &FailedTurnEntry) -> bool {
     turn.error.error_category == "chat_turn_cancelled" && turn.message.is_none() && turn.made.is_empty()
 }
 
@@ -28,23 +28,23 @@ pub(super) struct PageQuery {
 
 /// Answers with a page of a chat's messages, with which clients fill their view at first.
 pub(super) async fn page(
-    telling: Telling,
+    telling: HandlerContext,
     Path(chat): Path<String>,
-    Params(query): Params<PageQuery>,
-) -> Result<Json<MessagePage>, Problem> {
+    StrictQuery(query): StrictQuery<PageQuery>,
+) -> Result<Json<MessagePage>, RequestProblem> {
     let limit = limit(query.limit)?;
     let from = query.from.unwrap_or_default();
     let all = telling.chat();
-    let session = all.session(&chat).await.map_err(|error| Problem::of(&error))?;
-    let part = all.transcript(&chat, from, limit).await.map_err(|error| Problem::of(&error))?;
-    let mut projection = Projection::new(&chat, session.created_at);
+    let session = all.session(&chat).await.map_err(|error| RequestProblem::of(&error))?;
+    let part = all.transcript(&chat, from, limit).await.map_err(|error| RequestProblem::of(&error))?;
+    let mut projection = SteerableProjection::new(&chat, session.created_at);
     // The message before the page gives the time at which the page begins, at the earliest.
     if from > 0 {
-        let before = all.messages_before(&chat, from, 1).await.map_err(|error| Problem::of(&error))?;
+        let before = all.messages_before(&chat, from, 1).await.map_err(|error| RequestProblem::of(&error))?;
         before.items.iter().for_each(|item| drop(projection.entry(item)));
     }
     let failed = all.failed_turns(&chat, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
-    let failed = failed.map_err(|error| Problem::of(&error))?;
+    let failed = failed.map_err(|error| RequestProblem::of(&error))?;
     // The history has the shown part of a cancelled turn, with a mark (D10).
     let mut failed = failed.into_iter().filter(|turn| !is_in_history(turn)).peekable();
     let mut messages = Vec::new();

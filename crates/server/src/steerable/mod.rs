@@ -18,27 +18,27 @@ use singletree_protocol::steerable::{EventType, SseEvent};
 
 use crate::caller::Scope;
 use crate::native;
-use crate::problem::Problem;
-use crate::section::{Asked, Route, Section};
-use crate::sse::Frame;
+use crate::problem::RequestProblem;
+use crate::section::{ApiRoute, ProtocolSection, RequestContext};
+use crate::sse::ServerSentEvent;
 
 /// Returns the section.
-pub(crate) fn section() -> Section {
+pub(crate) fn section() -> ProtocolSection {
     let routes = vec![
-        Route::post("/v1/chats/{session}/send", send::send).needs(Scope::Write).streams(),
-        Route::post("/v1/chats/{session}/steer", send::steer).needs(Scope::Write),
-        Route::get("/v1/chats/{session}/messages", messages::page).needs(Scope::Read),
-        Route::get("/v1/chats/{session}/events", events::follow).needs(Scope::Read).streams(),
-        Route::get("/v1/agent-sessions", sessions::list).needs(Scope::Read),
-        Route::post("/v1/agent-sessions", sessions::make).needs(Scope::Write),
-        Route::get("/v1/agent-sessions/{session}", sessions::one).needs(Scope::Read),
+        ApiRoute::post("/v1/chats/{session}/send", send::send).needs(Scope::Write).streams(),
+        ApiRoute::post("/v1/chats/{session}/steer", send::steer).needs(Scope::Write),
+        ApiRoute::get("/v1/chats/{session}/messages", messages::page).needs(Scope::Read),
+        ApiRoute::get("/v1/chats/{session}/events", events::follow).needs(Scope::Read).streams(),
+        ApiRoute::get("/v1/agent-sessions", sessions::list).needs(Scope::Read),
+        ApiRoute::post("/v1/agent-sessions", sessions::make).needs(Scope::Write),
+        ApiRoute::get("/v1/agent-sessions/{session}", sessions::one).needs(Scope::Read),
     ];
-    Section::new("steerable", native::render, routes).failing_streams(stream_failure)
+    ProtocolSection::new("steerable", native::render, routes).failing_streams(stream_failure)
 }
 
 /// Returns the last frames of a stream that ends with a problem.
-fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
+fn stream_failure(problem: &RequestProblem, _asked: &RequestContext) -> Vec<ServerSentEvent> {
     let (message, code) = (Some(problem.shown().to_owned()), Some(problem.category.clone()));
     let error = SseEvent { message, code, ..SseEvent::new(EventType::Error) };
-    vec![send::frame(&error), Frame::data("[DONE]")]
+    vec![send::frame(&error), ServerSentEvent::data("[DONE]")]
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use singletree_durable::Timestamp;
-use singletree_harness::{FailedTurn, MessageId, TranscriptEntry};
+use singletree_harness::{FailedTurnEntry, MessageId, TranscriptEntry};
 use singletree_llm as llm;
 use singletree_protocol::steerable::{ChatMessage, ContentPart, Role, ToolCall, ToolResult};
 
@@ -11,14 +11,14 @@ use crate::native::{bucket, time};
 
 /// Converts the messages of one chat, in their order.
 #[derive(Debug)]
-pub(super) struct Projection<'a> {
+pub(super) struct SteerableProjection<'a> {
     chat: &'a str,
     /// The time of the last message. Times never go back: a message that waited in the queue gets the time of the
     /// message that it waited for.
     at: Timestamp,
 }
 
-impl<'a> Projection<'a> {
+impl<'a> SteerableProjection<'a> {
     /// Begins with a time before which no message was made.
     pub(super) fn new(chat: &'a str, at: Timestamp) -> Self {
         Self { chat, at }
@@ -35,7 +35,7 @@ impl<'a> Projection<'a> {
 
     /// Writes a failed turn that is not in the history (D29): its message, the shown part of its answer, and the reason
     /// of the failure as a system message. Each has `failed: true`.
-    pub(super) fn failed(&mut self, failed: &FailedTurn) -> Vec<ChatMessage> {
+    pub(super) fn failed(&mut self, failed: &FailedTurnEntry) -> Vec<ChatMessage> {
         self.at = self.at.max(failed.turn.accepted_at);
         let turn = &failed.turn.id;
         let own =
@@ -56,7 +56,7 @@ impl<'a> Projection<'a> {
         shown
     }
 
-    fn error(&self, failed: &FailedTurn) -> ChatMessage {
+    fn error(&self, failed: &FailedTurnEntry) -> ChatMessage {
         let error = json!({
             "code": failed.error.error_category,
             "errorBucket": bucket(failed.error.error_bucket),
@@ -120,7 +120,7 @@ fn call(call: &llm::ToolCall) -> ToolCall {
 }
 
 /// Returns the blocks of a message with pictures; an empty list for a message of text.
-fn parts(content: &llm::Content) -> Vec<ContentPart> {
+fn parts(content: &llm::MessageContent) -> Vec<ContentPart> {
     let blocks = content.blocks();
     if !blocks.iter().any(|block| matches!(block, llm::ContentBlock::Image { .. })) {
         return Vec::new();
@@ -136,8 +136,8 @@ fn part(block: &llm::ContentBlock) -> Option<ContentPart> {
         }
         llm::ContentBlock::Image { source, media_type, .. } => {
             let url = match source {
-                llm::ImageSource::Url { url } => Some(url.clone()),
-                llm::ImageSource::Inline { .. } => None,
+                llm::ImageContentSource::Url { url } => Some(url.clone()),
+                llm::ImageContentSource::Inline { .. } => None,
             };
             Some(ContentPart { kind: "image".to_owned(), text: None, url, media_type: media_type.clone() })
         }
@@ -196,7 +196,7 @@ mod tests {
             message: message.into(),
             side: None,
         };
-        let mut projection = Projection::new("s", Timestamp::from_millis(1000));
+        let mut projection = SteerableProjection::new("s", Timestamp::from_millis(1000));
         let entries = [
             entry(0, Some(2000), llm::ChatMessage::user("a")),
             entry(1, Some(5000), llm::ChatMessage::assistant("b")),

@@ -5,29 +5,29 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use singletree_harness::EventId;
+use singletree_harness::ChatEventId;
 
-use crate::fold::Mark;
-use crate::problem::Problem;
+use crate::fold::MessageStreamPosition;
+use crate::problem::RequestProblem;
 
 /// The position of a reader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ResumeId {
     /// The last event of the log that was sent completely.
-    pub(super) event: Option<EventId>,
-    pub(super) within: Within,
+    pub(super) event: Option<ChatEventId>,
+    pub(super) within: ResumeOffset,
 }
 
 /// The position of a reader after that event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Within {
+pub(super) struct ResumeOffset {
     /// The number of frames of the next event of the log that were sent.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) told: usize,
     /// The positions in the messages in progress.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<MessageStreamPosition>,
     /// The agent that was announced last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) speaker: Option<String>,
@@ -42,7 +42,7 @@ impl ResumeId {
     /// Writes the id: the event's id, and the rest after a `;`. `None` without an event.
     pub(super) fn write(&self) -> Option<String> {
         let event = self.event.as_ref()?;
-        if self.within == Within::default() {
+        if self.within == ResumeOffset::default() {
             return Some(event.to_string());
         }
         let within = serde_json::to_vec(&self.within).expect("marks and names are JSON");
@@ -53,19 +53,20 @@ impl ResumeId {
     ///
     /// # Errors
     /// `chat_event_unknown` if it is not an id of this server.
-    pub(super) fn read(text: &str) -> Result<Self, Problem> {
+    pub(super) fn read(text: &str) -> Result<Self, RequestProblem> {
         let (event, within) = match text.split_once(';') {
             Some((event, within)) => (event, Some(within)),
             None => (text, None),
         };
-        let event: EventId = event.parse().map_err(|error| Problem::of(&error))?;
-        let unknown = || Problem::of(&singletree_harness::Error::EventUnknown { event: text.to_owned() });
+        let event: ChatEventId = event.parse().map_err(|error| RequestProblem::of(&error))?;
+        let unknown =
+            || RequestProblem::of(&singletree_harness::Error::EventUnknown { event: text.to_owned() });
         let within = match within {
             Some(within) => {
                 let json = URL_SAFE_NO_PAD.decode(within).map_err(|_| unknown())?;
                 serde_json::from_slice(&json).map_err(|_| unknown())?
             }
-            None => Within::default(),
+            None => ResumeOffset::default(),
         };
         Ok(Self { event: Some(event), within })
     }
@@ -77,10 +78,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_and_nothing_else() {
-        let event = Some(EventId { epoch: "m0".into(), seq: 7 });
-        let plain = ResumeId { event: event.clone(), within: Within::default() };
+        let event = Some(ChatEventId { epoch: "m0".into(), seq: 7 });
+        let plain = ResumeId { event: event.clone(), within: ResumeOffset::default() };
         assert_eq!(plain.write().unwrap(), "m0.7");
-        let within = Within { told: 2, marks: Vec::new(), speaker: Some("sales; or \"so\"".into()) };
+        let within = ResumeOffset { told: 2, marks: Vec::new(), speaker: Some("sales; or \"so\"".into()) };
         for id in [plain, ResumeId { event, within }] {
             assert_eq!(ResumeId::read(&id.write().unwrap()).unwrap(), id);
         }

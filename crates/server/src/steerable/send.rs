@@ -15,17 +15,17 @@ use singletree_llm::ChatMessage;
 use singletree_protocol::native::{SendBlock, SendContent, SendImageSource};
 use singletree_protocol::steerable::{SendBody, SentMessage, SentPart, SseEvent};
 
-use super::wire::Wire;
-use crate::body::Sent;
+use super::wire::SteerableEncoder;
+use crate::body::JsonPayload;
 use crate::caller::Scope;
 use crate::disconnect::guarded;
-use crate::fold::Fold;
-use crate::native::Telling;
-use crate::problem::Problem;
-use crate::sse::{self, Frame};
+use crate::fold::ChatProjection;
+use crate::native::HandlerContext;
+use crate::problem::RequestProblem;
+use crate::sse::{self, ServerSentEvent};
 
 /// A message of a client, converted for the harness.
-struct Said {
+struct SteerableInput {
     message: ChatMessage,
     options: SendOptions,
 }
@@ -33,10 +33,10 @@ struct Said {
 /// Accepts a message and streams its turn. `{"content": "", "metadata": {"resume": true}}` sends no message: it
 /// streams the newest turn again, from its beginning, and only needs the right to read.
 pub(super) async fn send(
-    telling: Telling,
+    telling: HandlerContext,
     Path(chat): Path<String>,
-    Sent(body): Sent<SendBody>,
-) -> Result<Response, Problem> {
+    JsonPayload(body): JsonPayload<SendBody>,
+) -> Result<Response, RequestProblem> {
     let resumes =
         body.metadata.as_ref().is_some_and(|metadata| metadata.get("resume") == Some(&Value::Bool(true)));
     if resumes && body.message.is_none() && body.content.as_deref().is_none_or(str::is_empty) {
@@ -44,49 +44,53 @@ pub(super) async fn send(
         let turn = newest(&telling, &chat).await?;
         return Ok(stream(&telling, &turn));
     }
-    let Said { message, options } = said(&telling, &chat, body).await?;
+    let SteerableInput { message, options } = said(&telling, &chat, body).await?;
     let turn = telling.chat().submit(&chat, message, options.listen()).await;
-    let turn = turn.map_err(|errored| Problem::of_turn(&errored))?;
+    let turn = turn.map_err(|errored| RequestProblem::of_turn(&errored))?;
     Ok(telling.marked(&turn, stream(&telling, &turn)))
 }
 
 /// Accepts a message for the running turn. If no turn runs, nothing is accepted, and the client has to send the
 /// message.
 pub(super) async fn steer(
-    telling: Telling,
+    telling: HandlerContext,
     Path(chat): Path<String>,
-    Sent(body): Sent<SendBody>,
-) -> Result<Json<Value>, Problem> {
+    JsonPayload(body): JsonPayload<SendBody>,
+) -> Result<Json<Value>, RequestProblem> {
     let all = telling.chat();
     let open = match all.open_turns(&chat).await {
         Ok(open) => open,
         // A chat without messages has no turn.
         Err(Error::SessionUnknown { .. }) => Vec::new(),
-        Err(error) => return Err(Problem::of(&error)),
+        Err(error) => return Err(RequestProblem::of(&error)),
     };
     if open.is_empty() {
         return Ok(Json(json!({ "steered": false })));
     }
-    let Said { message, options } = said(&telling, &chat, body).await?;
-    let turn = all.steer(&chat, message, options).await.map_err(|error| Problem::of_turn(&error))?;
+    let SteerableInput { message, options } = said(&telling, &chat, body).await?;
+    let turn = all.steer(&chat, message, options).await.map_err(|error| RequestProblem::of_turn(&error))?;
     Ok(Json(json!({ "steered": true, "turnId": turn.id().to_string() })))
 }
 
-async fn newest(telling: &Telling, chat: &str) -> Result<Turn, Problem> {
+async fn newest(telling: &HandlerContext, chat: &str) -> Result<Turn, RequestProblem> {
     let all = telling.chat();
-    let newest = all.newest_turn(chat).await.map_err(|error| Problem::of(&error))?;
-    let none = || Problem::not_found("chat_turn_unknown", "there is no turn to resume");
-    all.turn(&newest.ok_or_else(none)?.id).await.map_err(|error| Problem::of(&error))
+    let newest = all.newest_turn(chat).await.map_err(|error| RequestProblem::of(&error))?;
+    let none = || RequestProblem::not_found("chat_turn_unknown", "there is no turn to resume");
+    all.turn(&newest.ok_or_else(none)?.id).await.map_err(|error| RequestProblem::of(&error))
 }
 
 /// Reads the content to send: only content that a user may send (D16).
-async fn said(telling: &Telling, chat: &str, body: SendBody) -> Result<Said, Problem> {
+async fn said(
+    telling: &HandlerContext,
+    chat: &str,
+    body: SendBody,
+) -> Result<SteerableInput, RequestProblem> {
     let mut options = options(&telling.headers)?;
     let content = match body.message {
         Some(SentMessage::Text(text)) => SendContent::Text(text),
         Some(SentMessage::Message { id, role, content, parts }) => {
             if role.as_deref().is_some_and(|role| role != "user") {
-                return Err(Problem::invalid("clients speak as `user`").field("message.role"));
+                return Err(RequestProblem::invalid("clients speak as `user`").field("message.role"));
             }
             if let Some(id) = id {
                 options = options.note("client_id", id);
@@ -99,14 +103,14 @@ async fn said(telling: &Telling, chat: &str, body: SendBody) -> Result<Said, Pro
         None => SendContent::Text(body.content.unwrap_or_default()),
     };
     if content == SendContent::Text(String::new()) {
-        return Err(Problem::invalid("there is nothing said").field("content"));
+        return Err(RequestProblem::invalid("there is nothing said").field("content"));
     }
     let metadata = body.metadata.unwrap_or_default();
     if let Some(agent) = metadata.get("agentId").and_then(Value::as_str) {
         options = options.agent(agent);
     }
     let message = telling.said(chat, content).await?;
-    Ok(Said { message, options: noted(options, metadata) })
+    Ok(SteerableInput { message, options: noted(options, metadata) })
 }
 
 fn noted(options: SendOptions, metadata: Map<String, Value>) -> SendOptions {
@@ -114,40 +118,41 @@ fn noted(options: SendOptions, metadata: Map<String, Value>) -> SendOptions {
 }
 
 /// Reads the header with the idempotency key.
-fn options(headers: &HeaderMap) -> Result<SendOptions, Problem> {
+fn options(headers: &HeaderMap) -> Result<SendOptions, RequestProblem> {
     match headers.get("idempotency-key").map(|header| header.to_str()) {
         None => Ok(SendOptions::new()),
         Some(Ok(key)) => Ok(SendOptions::new().key(key)),
-        Some(Err(_)) => Err(Problem::invalid("Idempotency-Key has to be plain ASCII")),
+        Some(Err(_)) => Err(RequestProblem::invalid("Idempotency-Key has to be plain ASCII")),
     }
 }
 
-fn blocks(parts: Vec<SentPart>) -> Result<Vec<SendBlock>, Problem> {
+fn blocks(parts: Vec<SentPart>) -> Result<Vec<SendBlock>, RequestProblem> {
     let block = |(at, part): (usize, SentPart)| match (part.kind.as_str(), part.text, part.url) {
         ("text", Some(text), _) => Ok(SendBlock::Text { text }),
         ("image", _, Some(url)) => {
             let (source, media_type) = (SendImageSource::Url { url }, part.media_type);
             Ok(SendBlock::Image { source, media_type, detail: None })
         }
-        _ => Err(Problem::invalid("a part is a `text` with its `text`, or an `image` with its `url`")
+        _ => Err(RequestProblem::invalid("a part is a `text` with its `text`, or an `image` with its `url`")
             .field(format!("message.parts[{at}]"))),
     };
     parts.into_iter().enumerate().map(block).collect()
 }
 
 /// Streams a turn up to its end.
-fn stream(telling: &Telling, turn: &Turn) -> Response {
-    let wire = Wire::new(telling.shared.clone(), turn.session());
-    let frames = frames(turn.events(), wire).chain(futures_util::stream::iter([Frame::data("[DONE]")]));
+fn stream(telling: &HandlerContext, turn: &Turn) -> Response {
+    let wire = SteerableEncoder::new(telling.shared.clone(), turn.session());
+    let frames =
+        frames(turn.events(), wire).chain(futures_util::stream::iter([ServerSentEvent::data("[DONE]")]));
     sse::stream(&telling.shared, guarded(frames, telling.disconnect_guard(turn)))
 }
 
 /// Writes the events of a turn as frames: data only, one line each.
 fn frames(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
-    wire: Wire,
-) -> impl Stream<Item = Frame> + Send + 'static {
-    let begin = (Box::pin(events), Fold::default(), wire, VecDeque::new());
+    wire: SteerableEncoder,
+) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
+    let begin = (Box::pin(events), ChatProjection::default(), wire, VecDeque::new());
     unfold(begin, |(mut events, mut fold, mut wire, mut ready)| async move {
         while ready.is_empty() {
             match events.next().await? {
@@ -164,6 +169,6 @@ fn frames(
 }
 
 /// Writes an event on one line.
-pub(super) fn frame(event: &SseEvent) -> Frame {
-    Frame::data(serde_json::to_string(event).expect("an event of strings and JSON is JSON"))
+pub(super) fn frame(event: &SseEvent) -> ServerSentEvent {
+    ServerSentEvent::data(serde_json::to_string(event).expect("an event of strings and JSON is JSON"))
 }

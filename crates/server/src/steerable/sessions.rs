@@ -6,13 +6,13 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use singletree_durable::TurnStatus;
-use singletree_harness::{Bucket, Chat, ChatTurnOutcome, CreateOptions, Error, SessionInfo};
+use singletree_durable::StoredTurnStatus;
+use singletree_harness::{Chat, ChatTurnOutcome, CreateOptions, Error, FailureBucket, SessionInfo};
 use singletree_protocol::steerable::{AgentSession, CreateAgentSession};
 
-use crate::body::Sent;
-use crate::native::{Params, Telling, limit, time};
-use crate::problem::Problem;
+use crate::body::JsonPayload;
+use crate::native::{HandlerContext, StrictQuery, limit, time};
+use crate::problem::RequestProblem;
 
 /// The maximum number of sessions that are searched for active ones; the most recently changed come first.
 const LOOKED_AT: usize = 5000;
@@ -26,7 +26,7 @@ const ANY_SCENARIO: &str = "agent-entry";
 /// The sessions to list. Unknown parameters are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SessionQuery {
+pub(super) struct SteerableSessionQuery {
     /// Only the session of this chat.
     chat_id: Option<String>,
     /// Only sessions that take turns.
@@ -38,22 +38,23 @@ pub(super) struct SessionQuery {
 
 /// Lists sessions, the most recently changed first.
 pub(super) async fn list(
-    telling: Telling,
-    Params(query): Params<SessionQuery>,
-) -> Result<Json<Vec<AgentSession>>, Problem> {
+    telling: HandlerContext,
+    StrictQuery(query): StrictQuery<SteerableSessionQuery>,
+) -> Result<Json<Vec<AgentSession>>, RequestProblem> {
     let limit = usize::try_from(limit(query.limit)?).unwrap_or(usize::MAX);
     let chat = telling.chat();
     if let Some(id) = &query.chat_id {
         let found = match chat.session(id).await {
             Ok(info) => listed(&telling, &chat, &info, query.active_only).await?,
             Err(Error::SessionUnknown { .. }) => None,
-            Err(error) => return Err(Problem::of(&error)),
+            Err(error) => return Err(RequestProblem::of(&error)),
         };
         return Ok(Json(found.into_iter().collect()));
     }
     let (mut sessions, mut seen, mut from) = (Vec::new(), 0, None);
     while seen < LOOKED_AT {
-        let page = chat.recent_sessions(from.as_deref(), PAGE).await.map_err(|error| Problem::of(&error))?;
+        let page =
+            chat.recent_sessions(from.as_deref(), PAGE).await.map_err(|error| RequestProblem::of(&error))?;
         seen += page.items.len();
         for info in &page.items {
             sessions.extend(listed(&telling, &chat, info, query.active_only).await?);
@@ -69,34 +70,34 @@ pub(super) async fn list(
 
 /// Returns the record of a session, if it belongs in the list.
 async fn listed(
-    telling: &Telling,
+    telling: &HandlerContext,
     chat: &Chat,
     info: &SessionInfo,
     active_only: bool,
-) -> Result<Option<AgentSession>, Problem> {
+) -> Result<Option<AgentSession>, RequestProblem> {
     match record(telling, chat, info).await {
         Ok(session) => Ok(Some(session).filter(|session| session.is_active || !active_only)),
         // The session was deleted meanwhile.
         Err(Error::SessionUnknown { .. }) => Ok(None),
-        Err(error) => Err(Problem::of(&error)),
+        Err(error) => Err(RequestProblem::of(&error)),
     }
 }
 
 /// Returns one session.
 pub(super) async fn one(
-    telling: Telling,
+    telling: HandlerContext,
     Path(session): Path<String>,
-) -> Result<Json<AgentSession>, Problem> {
+) -> Result<Json<AgentSession>, RequestProblem> {
     let chat = telling.chat();
-    let info = chat.session(&session).await.map_err(|error| Problem::of(&error))?;
-    record(&telling, &chat, &info).await.map(Json).map_err(|error| Problem::of(&error))
+    let info = chat.session(&session).await.map_err(|error| RequestProblem::of(&error))?;
+    record(&telling, &chat, &info).await.map(Json).map_err(|error| RequestProblem::of(&error))
 }
 
 /// Creates a session, or answers with the existing one of the chat.
 pub(super) async fn make(
-    telling: Telling,
-    Sent(wanted): Sent<CreateAgentSession>,
-) -> Result<Response, Problem> {
+    telling: HandlerContext,
+    JsonPayload(wanted): JsonPayload<CreateAgentSession>,
+) -> Result<Response, RequestProblem> {
     let mut options = CreateOptions::new();
     if let Some(id) = &wanted.chat_id {
         options = options.session(id);
@@ -108,15 +109,15 @@ pub(super) async fn make(
     let (status, info) = match (chat.create_session(options).await, &wanted.chat_id) {
         (Ok(info), _) => (StatusCode::CREATED, info),
         (Err(Error::SessionExists { .. }), Some(id)) => {
-            (StatusCode::OK, chat.session(id).await.map_err(|error| Problem::of(&error))?)
+            (StatusCode::OK, chat.session(id).await.map_err(|error| RequestProblem::of(&error))?)
         }
-        (Err(error), _) => return Err(Problem::of(&error)),
+        (Err(error), _) => return Err(RequestProblem::of(&error)),
     };
-    let session = record(&telling, &chat, &info).await.map_err(|error| Problem::of(&error))?;
+    let session = record(&telling, &chat, &info).await.map_err(|error| RequestProblem::of(&error))?;
     Ok((status, Json(session)).into_response())
 }
 
-async fn record(telling: &Telling, chat: &Chat, info: &SessionInfo) -> Result<AgentSession, Error> {
+async fn record(telling: &HandlerContext, chat: &Chat, info: &SessionInfo) -> Result<AgentSession, Error> {
     let (stage, is_active) = stage(chat, &info.session).await?;
     Ok(AgentSession {
         id: None,
@@ -142,12 +143,14 @@ async fn stage(chat: &Chat, session: &str) -> Result<(String, bool), Error> {
     if let Some(wait) = chat.pending(Some(session), 1).await?.first() {
         return Ok((format!("suspended:{}", wait.descriptor.signal_id), true));
     }
-    let newest =
-        chat.newest_turn(session).await?.filter(|newest_turn| newest_turn.status == TurnStatus::Errored);
+    let newest = chat
+        .newest_turn(session)
+        .await?
+        .filter(|newest_turn| newest_turn.status == StoredTurnStatus::Errored);
     if let Some(newest) = newest {
         let outcome = chat.turn(&newest.id).await?.outcome().await;
         if let ChatTurnOutcome::Errored(it) = outcome.as_ref()
-            && it.error_bucket == Bucket::SessionTerminating
+            && it.error_bucket == FailureBucket::SessionTerminating
         {
             return Ok(("terminated".to_owned(), false));
         }

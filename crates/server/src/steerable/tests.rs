@@ -11,14 +11,14 @@ use singletree_harness::{Chat, ChatEvent, ChatEventKind};
 use singletree_llm::{Role, Script, ScriptedProvider};
 use singletree_protocol::steerable::{EventType, SseEvent};
 
-use super::wire::Wire;
+use super::wire::SteerableEncoder;
 use crate::Server;
 use crate::fold::random::a_turn;
-use crate::fold::{Fold, agent_of};
-use crate::shared::Shared;
+use crate::fold::{ChatProjection, agent_of};
+use crate::shared::ServerState;
 
 /// Returns the shared state of a server that gets no requests.
-fn shared() -> Arc<Shared> {
+fn shared() -> Arc<ServerState> {
     let script = Script::from_json(r#"{ "model": "m", "rules": [] }"#).unwrap();
     let agent = AgentLoop::builder(Arc::new(ScriptedProvider::new(script))).agent("a").unwrap();
     let store = MemoryStore::new();
@@ -28,8 +28,8 @@ fn shared() -> Arc<Shared> {
 }
 
 /// Returns the events of a turn's stream.
-fn told(shared: &Arc<Shared>, events: &[ChatEvent]) -> Vec<SseEvent> {
-    let (mut fold, mut wire) = (Fold::default(), Wire::new(shared.clone(), "s"));
+fn told(shared: &Arc<ServerState>, events: &[ChatEvent]) -> Vec<SseEvent> {
+    let (mut fold, mut wire) = (ChatProjection::default(), SteerableEncoder::new(shared.clone(), "s"));
     let pieces = events.iter().flat_map(|event| {
         let pieces = fold.event(event);
         pieces.into_iter().flat_map(|it| wire.piece(it, event.at)).collect::<Vec<_>>()

@@ -11,14 +11,14 @@ use singletree_durable::Timestamp;
 use singletree_harness::{ChatTurnOutcome, ErroredTurn, MessageId, TurnId};
 use singletree_protocol::steerable::{EventType, SseEvent};
 
-use super::project::{Projection, result};
-use crate::fold::{Piece, ToolAnswer};
+use super::project::{SteerableProjection, result};
+use crate::fold::{ProjectionPiece, ToolAnswer};
 use crate::native::suspended;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// Makes events from pieces.
-pub(super) struct Wire {
-    shared: Arc<Shared>,
+pub(super) struct SteerableEncoder {
+    shared: Arc<ServerState>,
     chat: String,
     /// The agent that was announced last.
     speaker: Option<String>,
@@ -30,8 +30,8 @@ pub(super) struct Wire {
     pub(super) echo: bool,
 }
 
-impl Wire {
-    pub(super) fn new(shared: Arc<Shared>, chat: impl Into<String>) -> Self {
+impl SteerableEncoder {
+    pub(super) fn new(shared: Arc<ServerState>, chat: impl Into<String>) -> Self {
         Self {
             shared,
             chat: chat.into(),
@@ -54,13 +54,13 @@ impl Wire {
     }
 
     /// Returns the events of a piece that came at this time.
-    pub(super) fn piece(&mut self, piece: Piece, at: Timestamp) -> Vec<SseEvent> {
+    pub(super) fn piece(&mut self, piece: ProjectionPiece, at: Timestamp) -> Vec<SseEvent> {
         match piece {
-            Piece::TurnBegin { turn, message } => {
+            ProjectionPiece::TurnBegin { turn, message } => {
                 let shown = message.filter(|_| self.echo).and_then(|message| {
                     // The user's own message is the turn's first.
                     let id = MessageId { turn: turn.clone(), k: 0 }.to_string();
-                    Projection::new(&self.chat, at).message(id, &message, None)
+                    SteerableProjection::new(&self.chat, at).message(id, &message, None)
                 });
                 let mut payload = json!({ "turnId": turn.to_string() });
                 if let Some(message) = shown {
@@ -68,54 +68,55 @@ impl Wire {
                 }
                 vec![around("accepted", &turn, payload)]
             }
-            Piece::Begin { showing, agent } => {
+            ProjectionPiece::Begin { showing, agent } => {
                 self.owners.push((showing.message, agent.clone()));
                 self.speak(agent).into_iter().collect()
             }
-            Piece::Text { showing, delta } => {
+            ProjectionPiece::Text { showing, delta } => {
                 let message_id = Some(showing.to_string());
                 let text = SseEvent { content: Some(delta), message_id, ..SseEvent::new(EventType::Content) };
                 self.owned(&showing.message, text)
             }
-            Piece::Call { message, id, name, arguments } => {
+            ProjectionPiece::Call { message, id, name, arguments } => {
                 let payload = object(json!({ "id": id, "name": name, "arguments": arguments }));
                 let message_id = Some(message.to_string());
                 let call =
                     SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolCall) };
                 self.owned(&message, call)
             }
-            Piece::End { showing, .. } => {
+            ProjectionPiece::End { showing, .. } => {
                 self.owners.retain(|(id, _)| *id != showing.message);
                 self.recorded.push(showing.message);
                 Vec::new()
             }
-            Piece::Retract { showing } => {
+            ProjectionPiece::Retract { showing } => {
                 self.owners.retain(|(id, _)| *id != showing.message);
                 let id = showing.to_string();
                 let payload = json!({ "messageId": id });
                 vec![SseEvent { message_id: Some(id), ..around("retracted", &showing.message.turn, payload) }]
             }
-            Piece::Answer(answer) => {
+            ProjectionPiece::Answer(answer) => {
                 self.recorded.extend(answer.message.clone());
                 vec![answered(&answer)]
             }
-            Piece::Recorded(answer) => {
+            ProjectionPiece::Recorded(answer) => {
                 self.recorded.extend(answer.message);
                 Vec::new()
             }
-            Piece::User { id, message, side } => {
+            ProjectionPiece::User { id, message, side } => {
                 self.recorded.push(id.clone());
-                let shown = Projection::new(&self.chat, at).message(id.to_string(), &message, side.as_ref());
+                let shown =
+                    SteerableProjection::new(&self.chat, at).message(id.to_string(), &message, side.as_ref());
                 let payload = json!({ "message": shown });
                 let event = around("user_message", &id.turn, payload);
                 vec![SseEvent { message_id: Some(id.to_string()), ..event }]
             }
-            Piece::Signal { turn, signal, wait, how } => {
+            ProjectionPiece::Signal { turn, signal, wait, how } => {
                 let payload =
                     json!({ "turnId": turn.to_string(), "signal": signal, "wait": wait, "how": how });
                 vec![around("signal", &turn, payload)]
             }
-            Piece::TurnEnd { turn, outcome } => self.end(&turn, &outcome),
+            ProjectionPiece::TurnEnd { turn, outcome } => self.end(&turn, &outcome),
         }
     }
 

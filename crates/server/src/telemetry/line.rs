@@ -1,8 +1,8 @@
 //! The lines of the log: one JSON object each.
 
 use serde::Serialize;
-use singletree_durable::TurnKind;
-use singletree_harness::{ModelUsage, TurnEnd};
+use singletree_durable::StoredTurnKind;
+use singletree_harness::{ModelTokenUsage, TurnEndReport};
 
 use super::category;
 use crate::native::time;
@@ -70,7 +70,7 @@ impl DeliveryEnd {
 
 /// An attempt to deliver a notice. Neither address nor content: an address may hold a secret.
 #[derive(Debug, Serialize)]
-pub(crate) struct Delivery<'a> {
+pub(crate) struct DeliveryAttempt<'a> {
     pub(crate) tenant: &'a str,
     /// Its id, as the endpoint was told it.
     pub(crate) notice: &'a str,
@@ -93,7 +93,7 @@ pub(super) struct DeliveryLine<'a> {
     /// Always `delivery`.
     pub(super) kind: &'static str,
     #[serde(flatten)]
-    pub(super) of: &'a Delivery<'a>,
+    pub(super) of: &'a DeliveryAttempt<'a>,
 }
 
 /// Tools of an MCP server that its agents should have and do not have.
@@ -140,7 +140,7 @@ pub(super) struct ReloadLine<'a> {
 
 /// The store can be written no more, or again.
 #[derive(Debug, Serialize)]
-pub(super) struct StoreLine {
+pub(super) struct StoreStateLine {
     pub(super) at: String,
     /// Always `store`.
     pub(super) kind: &'static str,
@@ -155,7 +155,7 @@ pub(super) struct StoreLine {
 
 /// A turn that has ended.
 #[derive(Debug, Serialize)]
-pub(super) struct TurnLine<'a> {
+pub(super) struct EndedTurnLine<'a> {
     at: String,
     kind: &'static str,
     tenant: &'a str,
@@ -171,12 +171,12 @@ pub(super) struct TurnLine<'a> {
     queue_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_ms: Option<u64>,
-    #[serde(skip_serializing_if = "<[ModelUsage]>::is_empty")]
-    models: &'a [ModelUsage],
+    #[serde(skip_serializing_if = "<[ModelTokenUsage]>::is_empty")]
+    models: &'a [ModelTokenUsage],
 }
 
-impl<'a> TurnLine<'a> {
-    pub(super) fn of(end: &'a TurnEnd) -> Self {
+impl<'a> EndedTurnLine<'a> {
+    pub(super) fn of(end: &'a TurnEndReport) -> Self {
         let millis = |it: std::time::Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
         Self {
             at: time(end.ended_at).0,
@@ -186,9 +186,9 @@ impl<'a> TurnLine<'a> {
             turn: end.turn.to_string(),
             agent: &end.agent,
             answers: match end.kind {
-                TurnKind::Message => "message",
-                TurnKind::Resume => "signal",
-                TurnKind::Close => "end of a wait",
+                StoredTurnKind::Message => "message",
+                StoredTurnKind::Resume => "signal",
+                StoredTurnKind::Close => "end of a wait",
             },
             outcome: end.outcome.as_str(),
             category: category(&end.outcome),

@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Batch, BoxFuture, Journal, Layer, Result, Upkeep};
+use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, Result};
 use tokio::time::Instant;
 
-use super::metrics::Metrics;
+use super::metrics::ServerMetrics;
 
 /// A store whose commits are measured: from when they are handed over until they are durable.
 #[derive(Debug)]
-pub(super) struct Metered<S> {
+pub(super) struct MeteredStore<S> {
     store: Arc<S>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ServerMetrics>,
 }
 
-impl<S> Metered<S> {
-    pub(super) fn new(store: Arc<S>, metrics: Arc<Metrics>) -> Self {
+impl<S> MeteredStore<S> {
+    pub(super) fn new(store: Arc<S>, metrics: Arc<ServerMetrics>) -> Self {
         Self { store, metrics }
     }
 }
 
-impl<S: Journal + Upkeep> Layer for Metered<S> {
+impl<S: Journal + JournalMaintenance> JournalLayer for MeteredStore<S> {
     fn journal(&self) -> &dyn Journal {
         self.store.as_ref()
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         self.store.as_ref()
     }
 

@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use singletree_harness::{Load, TurnEnd};
+use singletree_harness::{ChatWorkload, TurnEndReport};
 
 use super::category;
 use super::line::DeliveryEnd;
@@ -30,7 +30,7 @@ type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Spans<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 
 /// The metrics of a chat and its server.
-pub(crate) struct Metrics {
+pub(crate) struct ServerMetrics {
     registry: Registry,
     requests: Counters<2>,
     request_seconds: Spans<1>,
@@ -51,16 +51,16 @@ pub(crate) struct Metrics {
     running: Gauge,
     waiting: Gauge,
     /// The values so far of each label that comes from outside.
-    tenants: Values,
-    models: Values,
-    categories: Values,
+    tenants: LabelValues,
+    models: LabelValues,
+    categories: LabelValues,
 }
 
 /// The values of a label that came from outside, as many as there may be.
 #[derive(Debug, Default)]
-struct Values(Mutex<BTreeSet<String>>);
+struct LabelValues(Mutex<BTreeSet<String>>);
 
-impl Values {
+impl LabelValues {
     fn value(&self, value: &str) -> String {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains(value) {
@@ -81,7 +81,7 @@ fn seconds() -> Histogram {
     ])
 }
 
-impl Metrics {
+impl ServerMetrics {
     /// Counts a request that was answered.
     pub(super) fn request(&self, section: &'static str, status: u16, seconds: f64) {
         let of = [("section", section.to_owned())];
@@ -91,7 +91,7 @@ impl Metrics {
     }
 
     /// Counts a turn that has ended.
-    pub(super) fn turn(&self, end: &TurnEnd) {
+    pub(super) fn turn(&self, end: &TurnEndReport) {
         let outcome = ("outcome", end.outcome.as_str().to_owned());
         let category =
             category(&end.outcome).map(|category| self.categories.value(category)).unwrap_or_default();
@@ -141,17 +141,17 @@ impl Metrics {
     }
 
     /// Counts an open connection until the returned guard is dropped.
-    pub(crate) fn connection(&self) -> Counted {
-        Counted::up(&self.connections)
+    pub(crate) fn connection(&self) -> GaugeGuard {
+        GaugeGuard::up(&self.connections)
     }
 
     /// Counts an open stream until the returned guard is dropped.
-    pub(crate) fn stream(&self) -> Counted {
-        Counted::up(&self.streams)
+    pub(crate) fn stream(&self) -> GaugeGuard {
+        GaugeGuard::up(&self.streams)
     }
 
     /// Writes everything out, with how much there is to do now.
-    pub(super) fn text(&self, load: Load, usage: Option<SystemUsage>) -> String {
+    pub(super) fn text(&self, load: ChatWorkload, usage: Option<SystemUsage>) -> String {
         self.system.set(usage.unwrap_or_default());
         let number = |it: usize| i64::try_from(it).unwrap_or(i64::MAX);
         self.sessions.set(number(load.sessions));
@@ -166,22 +166,22 @@ impl Metrics {
 
 /// Counts one more of something while it is kept.
 #[derive(Debug)]
-pub(crate) struct Counted(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl Counted {
+impl GaugeGuard {
     fn up(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-impl Default for Metrics {
+impl Default for ServerMetrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("singletree");
         let spans = || Family::new_with_constructor(seconds as fn() -> Histogram);
@@ -204,9 +204,9 @@ impl Default for Metrics {
             sessions: Gauge::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
-            tenants: Values::default(),
-            models: Values::default(),
-            categories: Values::default(),
+            tenants: LabelValues::default(),
+            models: LabelValues::default(),
+            categories: LabelValues::default(),
             registry: Registry::default(),
         };
         metrics.register(&mut registry);
@@ -214,7 +214,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl ServerMetrics {
     fn register(&self, to: &mut Registry) {
         to.register("requests", "Requests that were answered", self.requests.clone());
         let timed = "How long requests took to be answered, or until their streams began";
@@ -248,9 +248,9 @@ impl Metrics {
     }
 }
 
-impl std::fmt::Debug for Metrics {
+impl std::fmt::Debug for ServerMetrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
+        f.debug_struct("ServerMetrics").finish_non_exhaustive()
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
     // INV-12
     #[test]
     fn a_label_from_outside_takes_so_many_values_and_no_more() {
-        let values = Values::default();
+        let values = LabelValues::default();
         for number in 0..VALUES_MAX {
             assert_eq!(values.value(&number.to_string()), number.to_string());
         }

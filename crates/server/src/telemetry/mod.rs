@@ -11,18 +11,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use singletree_durable::{Error as StoreError, Journal, Timestamp, Upkeep};
+use singletree_durable::{Error as StoreError, Journal, JournalMaintenance, Timestamp};
 use singletree_engine::Clock;
-use singletree_harness::{ChatTurnOutcome, TurnEnd, TurnWatcher};
+use singletree_harness::{ChatTurnOutcome, TurnEndReport, TurnWatcher};
 use singletree_http::Redactor;
 
-pub(crate) use line::{Delivery, DeliveryEnd};
-use line::{DeliveryLine, DescriptorLine, ReloadLine, RequestLine, StoreLine, ToolsLine, TurnLine};
-pub(crate) use metrics::Metrics;
+pub(crate) use line::{DeliveryAttempt, DeliveryEnd};
+use line::{DeliveryLine, DescriptorLine, EndedTurnLine, ReloadLine, RequestLine, StoreStateLine, ToolsLine};
+pub(crate) use metrics::ServerMetrics;
 pub(crate) use routes::{metrics_alone, section};
 
 use crate::system::SystemUsage;
-use metered::Metered;
+use metered::MeteredStore;
 
 /// A sink for the lines of a log.
 ///
@@ -38,7 +38,7 @@ pub trait LogSink: fmt::Debug + Send + Sync {
 pub struct Telemetry {
     log: Option<Arc<dyn LogSink>>,
     redactor: Redactor,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ServerMetrics>,
 }
 
 impl Telemetry {
@@ -62,8 +62,11 @@ impl Telemetry {
 
     /// Measures the commits of a store: give the returned store to the chat.
     #[must_use]
-    pub fn metered<S: Journal + Upkeep + 'static>(&self, store: Arc<S>) -> impl Journal + Upkeep + use<S> {
-        Metered::new(store, self.metrics.clone())
+    pub fn metered<S: Journal + JournalMaintenance + 'static>(
+        &self,
+        store: Arc<S>,
+    ) -> impl Journal + JournalMaintenance + use<S> {
+        MeteredStore::new(store, self.metrics.clone())
     }
 
     /// Logs that agents do not have the tools of an MCP server, or one of them, and the reason. The caller makes sure
@@ -83,7 +86,7 @@ impl Telemetry {
         let state = if trouble.is_some() { "failed" } else { "writable" };
         let category = trouble.map(StoreError::category);
         let why = trouble.map(|error| singletree_engine::chain(error));
-        self.write(&StoreLine { at: now(clock), kind: "store", state, category, why });
+        self.write(&StoreStateLine { at: now(clock), kind: "store", state, category, why });
     }
 
     /// Logs that the process has nearly used up its descriptors, or that it has enough again.
@@ -105,7 +108,7 @@ impl Telemetry {
         self.write(&ReloadLine { at: now(clock), kind: "reload", state, why });
     }
 
-    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+    pub(crate) fn metrics(&self) -> &Arc<ServerMetrics> {
         &self.metrics
     }
 
@@ -119,7 +122,7 @@ impl Telemetry {
     }
 
     /// Counts a try to deliver a notice, and takes it down unless it arrived.
-    pub(crate) fn delivery(&self, tried: &Delivery<'_>, now: Timestamp) {
+    pub(crate) fn delivery(&self, tried: &DeliveryAttempt<'_>, now: Timestamp) {
         self.metrics.delivery(tried.end);
         if tried.end != DeliveryEnd::Delivered {
             self.write(&DeliveryLine { at: crate::native::time(now).0, kind: "delivery", of: tried });
@@ -136,9 +139,9 @@ impl Telemetry {
 }
 
 impl TurnWatcher for Telemetry {
-    fn ended(&self, end: &TurnEnd) {
+    fn ended(&self, end: &TurnEndReport) {
         self.metrics.turn(end);
-        self.write(&TurnLine::of(end));
+        self.write(&EndedTurnLine::of(end));
     }
 }
 

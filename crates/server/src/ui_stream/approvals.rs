@@ -3,10 +3,10 @@
 use serde_json::Value;
 use singletree_durable::InvocationId;
 use singletree_engine::Descriptor;
-use singletree_harness::Wait;
+use singletree_harness::SuspensionTerms;
 use singletree_protocol::ui_stream::{ToolApproval, UiMessage, UiPart};
 
-use super::project::{Waits, wait_id};
+use super::project::{HistoryWaits, wait_id};
 use crate::named_wait::NamedWait;
 
 /// The prefix of the ids of approvals.
@@ -23,7 +23,7 @@ pub(super) fn is_denial(content: &str) -> bool {
 }
 
 /// Returns the id of the call and the question, if a wait asks for the approval of a call.
-pub(super) fn approval_of(wait: &Wait, descriptor: &Descriptor) -> Option<(String, ToolApproval)> {
+pub(super) fn approval_of(wait: &SuspensionTerms, descriptor: &Descriptor) -> Option<(String, ToolApproval)> {
     wait.action.as_ref()?;
     let call = descriptor.metadata.as_ref()?.get("call_id")?.as_str()?.to_owned();
     let id = NamedWait::of(wait, descriptor).id(APPROVAL_PREFIX);
@@ -31,7 +31,7 @@ pub(super) fn approval_of(wait: &Wait, descriptor: &Descriptor) -> Option<(Strin
 }
 
 /// Adds the approvals to the calls of a message.
-pub(super) fn mark_approvals(message: &mut UiMessage, waits: &Waits) {
+pub(super) fn mark_approvals(message: &mut UiMessage, waits: &HistoryWaits) {
     let Ok(invocation) = InvocationId::parse(message.id.as_str()) else { return };
     let mut mark = |call: &str, change: &dyn Fn(&mut UiPart)| {
         let is_call = |part: &&mut UiPart| matches!(&**part, UiPart::DynamicTool { tool_call_id, .. } if tool_call_id == call);

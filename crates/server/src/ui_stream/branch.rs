@@ -6,16 +6,18 @@
 //! clients.
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{Change, DocumentKey, Expect, Json, SessionId, TenantId};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, JsonDocument, SessionId, TenantId,
+};
 
-use crate::native::Telling;
-use crate::problem::Problem;
+use crate::native::HandlerContext;
+use crate::problem::RequestProblem;
 
 /// The kind of document that maps a chat to its session. It belongs to that session and is deleted with it.
 const KIND: &str = "ui_branch";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Branch {
+struct UiBranchRecord {
     session: String,
 }
 
@@ -24,23 +26,27 @@ fn key(tenant: &TenantId, chat: &str) -> DocumentKey {
 }
 
 /// Returns the current session of a chat.
-pub(super) async fn session_of(telling: &Telling, chat: &str) -> Result<String, Problem> {
+pub(super) async fn session_of(telling: &HandlerContext, chat: &str) -> Result<String, RequestProblem> {
     let key = key(&telling.caller.tenant, chat);
     let document =
-        telling.shared.documents.document(&key).await.map_err(|error| Problem::of(&error.into()))?;
-    let branch = document.and_then(|document| document.body.decode::<Branch>().ok());
+        telling.shared.documents.document(&key).await.map_err(|error| RequestProblem::of(&error.into()))?;
+    let branch = document.and_then(|document| document.body.decode::<UiBranchRecord>().ok());
     Ok(branch.map_or_else(|| chat.to_owned(), |branch| branch.session))
 }
 
 /// Maps a chat to another session from now on.
-pub(super) async fn go_on_in(telling: &Telling, chat: &str, session: &str) -> Result<(), Problem> {
-    let owner = SessionId::parse(session).map_err(|error| Problem::invalid(error.to_string()))?;
-    let change = Change::Write {
+pub(super) async fn go_on_in(
+    telling: &HandlerContext,
+    chat: &str,
+    session: &str,
+) -> Result<(), RequestProblem> {
+    let owner = SessionId::parse(session).map_err(|error| RequestProblem::invalid(error.to_string()))?;
+    let change = DocumentChange::Write {
         key: key(&telling.caller.tenant, chat),
-        expect: Expect::Any,
+        expect: DocumentPrecondition::Any,
         session: Some(owner),
-        body: Json::from(&serde_json::json!(Branch { session: session.to_owned() })),
+        body: JsonDocument::from(&serde_json::json!(UiBranchRecord { session: session.to_owned() })),
         expires_at: None,
     };
-    telling.shared.documents.change(vec![change]).await.map_err(|error| Problem::of(&error.into()))
+    telling.shared.documents.change(vec![change]).await.map_err(|error| RequestProblem::of(&error.into()))
 }

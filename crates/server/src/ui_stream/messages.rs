@@ -6,14 +6,14 @@ use axum::Json;
 use axum::extract::Path;
 use serde::Deserialize;
 use singletree_durable::InvocationId;
-use singletree_harness::{Chat, Error, FailedTurn, TranscriptEntry, TurnId, WaitSpan};
+use singletree_harness::{Chat, Error, FailedTurnEntry, TranscriptEntry, TurnId, WaitSpan};
 use singletree_protocol::ui_stream::{UiMessage, UiMessagePage};
 
 use super::branch::session_of;
-use super::project::{OpenTurn, Origins, Shown, Waits, messages};
-use super::sdk::Dialect;
-use crate::native::{Params, Telling};
-use crate::problem::Problem;
+use super::project::{HistoryWaits, MessageOrigins, OpenTurn, UiSessionContent, messages};
+use super::sdk::UiStreamFeatures;
+use crate::native::{HandlerContext, StrictQuery};
+use crate::problem::RequestProblem;
 
 /// The default number of messages that are read from a history: the newest ones.
 const NEWEST: u64 = 1000;
@@ -28,14 +28,14 @@ pub(super) struct ListQuery {
 
 /// Answers with a chat's messages.
 pub(super) async fn list(
-    telling: Telling,
+    telling: HandlerContext,
     Path(chat): Path<String>,
-    Params(query): Params<ListQuery>,
-) -> Result<Json<UiMessagePage>, Problem> {
+    StrictQuery(query): StrictQuery<ListQuery>,
+) -> Result<Json<UiMessagePage>, RequestProblem> {
     let limit = crate::native::limit(query.limit.or(Some(NEWEST)))?;
     let session_id = session_of(&telling, &chat).await?;
     let all = telling.chat();
-    let dialect = Dialect::of(&telling, &session_id).await?;
+    let dialect = UiStreamFeatures::of(&telling, &session_id).await?;
     let read = async {
         let (open, entries) = open_and_newest(&all, &session_id, limit).await?;
         let failed = failed(&all, &session_id, &entries).await?;
@@ -43,10 +43,10 @@ pub(super) async fn list(
         let origins = origins(&all, &session_id).await?;
         let (session, origins, waits) = (session_id.as_str(), &origins, &waits);
         let (entries, failed, open) = (&entries[..], &failed[..], &open[..]);
-        let shown = Shown { session, origins, entries, waits, failed, open, dialect };
+        let shown = UiSessionContent { session, origins, entries, waits, failed, open, dialect };
         Ok::<_, Error>(messages(&shown))
     };
-    let messages = read.await.map_err(|error| Problem::of(&error))?;
+    let messages = read.await.map_err(|error| RequestProblem::of(&error))?;
     Ok(Json(UiMessagePage { messages, session_id }))
 }
 
@@ -75,7 +75,11 @@ async fn open_and_newest(
 const FAILED: usize = 100;
 
 /// Reads the failed turns that belong among some messages of a history, or after them.
-async fn failed(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Result<Vec<FailedTurn>, Error> {
+async fn failed(
+    chat: &Chat,
+    session: &str,
+    entries: &[TranscriptEntry],
+) -> Result<Vec<FailedTurnEntry>, Error> {
     let first = entries.first().map_or(0, |entry| entry.seq);
     match chat.failed_turns(session, first..u64::MAX, FAILED).await {
         Err(Error::SessionUnknown { .. }) => Ok(Vec::new()),
@@ -109,8 +113,8 @@ async fn newest(chat: &Chat, session: &str, limit: u64) -> Result<Vec<Transcript
 const GENERATIONS: usize = 64;
 
 /// Finds the sessions that a session was forked from.
-async fn origins(chat: &Chat, session: &str) -> Result<Origins, Error> {
-    let mut origins = Origins::of(session);
+async fn origins(chat: &Chat, session: &str) -> Result<MessageOrigins, Error> {
+    let mut origins = MessageOrigins::of(session);
     let mut at = session.to_owned();
     for _ in 0..GENERATIONS {
         let parent = match chat.session(&at).await {
@@ -127,8 +131,8 @@ async fn origins(chat: &Chat, session: &str) -> Result<Origins, Error> {
 }
 
 /// Reads the waits of the invocations of some messages.
-async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Result<Waits, Error> {
-    let mut waits = Waits::default();
+async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Result<HistoryWaits, Error> {
+    let mut waits = HistoryWaits::default();
     for wait in chat.pending(Some(session), 1).await? {
         waits.pending.insert(wait.invocation.clone(), wait);
     }
@@ -158,7 +162,7 @@ async fn ended(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, 
 /// approval.
 pub(super) async fn before(
     chat: &Chat,
-    (session, dialect): (&str, Dialect),
+    (session, dialect): (&str, UiStreamFeatures),
     turn: &TurnId,
 ) -> Result<Option<(UiMessage, Vec<String>)>, Error> {
     if turn.ordinal == 0 {
@@ -175,12 +179,12 @@ pub(super) async fn before(
     ended.truncate(turn.ordinal as usize);
     let asked = ended.iter().filter_map(|wait| wait.metadata.as_ref()?.get("call_id")?.as_str());
     let asked = asked.map(str::to_owned).collect();
-    let mut waits = Waits::default();
+    let mut waits = HistoryWaits::default();
     waits.ended.insert(turn.invocation.clone(), ended);
     let id = turn.invocation.to_string();
-    let shown = Shown {
+    let shown = UiSessionContent {
         session,
-        origins: &Origins::of(session),
+        origins: &MessageOrigins::of(session),
         entries: &entries,
         waits: &waits,
         failed: &[],

@@ -25,25 +25,29 @@ pub(crate) use sdk::AI_SDK_VERSION;
 
 use crate::caller::Scope;
 use crate::native;
-use crate::problem::Problem;
-use crate::section::{Asked, Route, Section};
-use crate::sse::Frame;
+use crate::problem::RequestProblem;
+use crate::section::{ApiRoute, ProtocolSection, RequestContext};
+use crate::sse::ServerSentEvent;
 
 /// Returns the section.
-pub(crate) fn section() -> Section {
+pub(crate) fn section() -> ProtocolSection {
     let routes = vec![
-        Route::post("/v1/ui", post::post).needs(Scope::Write).streams(),
-        Route::get("/v1/ui/{session}/stream", resume::resume).needs(Scope::Read).streams(),
-        Route::delete("/v1/ui/{session}/stream", stop::stop).needs(Scope::Write),
-        Route::get("/v1/ui/{session}/messages", messages::list).needs(Scope::Read),
+        ApiRoute::post("/v1/ui", post::post).needs(Scope::Write).streams(),
+        ApiRoute::get("/v1/ui/{session}/stream", resume::resume).needs(Scope::Read).streams(),
+        ApiRoute::delete("/v1/ui/{session}/stream", stop::stop).needs(Scope::Write),
+        ApiRoute::get("/v1/ui/{session}/messages", messages::list).needs(Scope::Read),
     ];
-    Section::new("ui_stream", native::render, routes).failing_streams(stream_failure)
+    ProtocolSection::new("ui_stream", native::render, routes).failing_streams(stream_failure)
 }
 
 /// Returns the last frames of a stream that ends with a problem.
-fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
+fn stream_failure(problem: &RequestProblem, _asked: &RequestContext) -> Vec<ServerSentEvent> {
     let error = StreamPart::Error { error_text: problem.shown().to_owned() };
     let finish = StreamPart::Finish { finish_reason: Some(Cause::Error), message_metadata: None };
     let part = |part: &StreamPart| serde_json::to_string(part).expect("a part of strings is JSON");
-    vec![Frame::data(part(&error)), Frame::data(part(&finish)), Frame::data("[DONE]")]
+    vec![
+        ServerSentEvent::data(part(&error)),
+        ServerSentEvent::data(part(&finish)),
+        ServerSentEvent::data("[DONE]"),
+    ]
 }

@@ -10,29 +10,32 @@ use futures_util::stream::unfold;
 use serde_json::Map;
 use singletree_durable::InvocationId;
 use singletree_harness::{
-    Answer, Chat, ChatEvent, Error, ErroredTurn, MessageAt, MessageId, SendOptions, SignalAddress, Turn,
+    Answer, Chat, ChatEvent, Error, ErroredTurn, MessageAddress, MessageId, SendOptions, SignalAddress, Turn,
     TurnId,
 };
 use singletree_protocol::ui_stream::{GivenAnswer, HEADER, Posted, StreamPart, VERSION};
 
 use super::branch::{go_on_in, session_of};
 use super::messages::before;
-use super::posted::{Asked, GivenApproval, Named, Said, asked};
-use super::sdk::{Dialect, speaks_approvals};
-use super::wire::Wire;
-use crate::body::Sent;
+use super::posted::{GivenApproval, UiMessageTarget, UiOperation, UiUserMessage, asked};
+use super::sdk::{UiStreamFeatures, speaks_approvals};
+use super::wire::UiStreamEncoder;
+use crate::body::JsonPayload;
 use crate::caller::Scope;
 use crate::disconnect::{DisconnectGuard, guarded};
-use crate::fold::Fold;
+use crate::fold::ChatProjection;
 use crate::named_wait::NamedWait;
-use crate::native::Telling;
-use crate::problem::Problem;
-use crate::sse::{self, Frame};
+use crate::native::HandlerContext;
+use crate::problem::RequestProblem;
+use crate::sse::{self, ServerSentEvent};
 
 /// Executes the request of a page, and streams its turn.
-pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result<Response, Problem> {
+pub(super) async fn post(
+    telling: HandlerContext,
+    JsonPayload(posted): JsonPayload<Posted>,
+) -> Result<Response, RequestProblem> {
     let chat_id = posted.session_id.clone().or_else(|| posted.id.clone());
-    let chat_id = chat_id.ok_or_else(|| Problem::invalid("the body names no chat").field("id"))?;
+    let chat_id = chat_id.ok_or_else(|| RequestProblem::invalid("the body names no chat").field("id"))?;
     let session = session_of(&telling, &chat_id).await?;
     let agent = posted.agent.clone();
     let chat = telling.chat();
@@ -40,23 +43,23 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
     speaks_approvals(&telling.headers)?;
     let mut disconnect = DisconnectGuard::new(telling.shared.clone(), chat.clone(), telling.on_disconnect);
     let turn = match asked(&telling, &session, posted).await? {
-        Asked::Send(said) => {
+        UiOperation::Send(said) => {
             let key = said.id.as_ref().map(|id| format!("ui:{id}"));
             let options = key.into_iter().fold(options(&said, agent), SendOptions::key);
             chat.submit(&session, said.message, options).await
         }
-        Asked::Again(said) => {
+        UiOperation::Again(said) => {
             let options = options(&said, agent);
             chat.submit(&session, said.message, options).await
         }
-        Asked::Otherwise(place, said) => chat.edit(&session, place, said.message, None).await,
-        Asked::Regenerate(named) => {
+        UiOperation::Otherwise(place, said) => chat.edit(&session, place, said.message, None).await,
+        UiOperation::Regenerate(named) => {
             // The reply may belong to a message of another caller.
             telling.caller.may(Scope::Read)?;
             chat.regenerate(&session, at(named)?, None).await
         }
-        Asked::Answer(given) => return answer(&telling, &session, given, disconnect).await,
-        Asked::Approvals(given) => {
+        UiOperation::Answer(given) => return answer(&telling, &session, given, disconnect).await,
+        UiOperation::Approvals(given) => {
             let given = pending_one(&chat, &session, given).await?;
             return answer(&telling, &session, given, disconnect).await;
         }
@@ -68,8 +71,9 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
     if turn.session() != session {
         go_on_in(&telling, &chat_id, turn.session()).await?;
     }
-    let dialect = Dialect::of(&telling, turn.session()).await?;
-    let wire = Wire::new(telling.shared.clone(), turn.session(), turn.id().clone()).speaking(dialect);
+    let dialect = UiStreamFeatures::of(&telling, turn.session()).await?;
+    let wire =
+        UiStreamEncoder::new(telling.shared.clone(), turn.session(), turn.id().clone()).speaking(dialect);
     Ok(stream(&telling, &turn, wire, (Vec::new(), Some(disconnect))))
 }
 
@@ -79,8 +83,8 @@ async fn pending_one(
     chat: &Chat,
     session: &str,
     mut given: Vec<GivenApproval>,
-) -> Result<GivenAnswer, Problem> {
-    let pending = chat.pending(Some(session), 1).await.map_err(|error| Problem::of(&error))?;
+) -> Result<GivenAnswer, RequestProblem> {
+    let pending = chat.pending(Some(session), 1).await.map_err(|error| RequestProblem::of(&error))?;
     let is_pending = |approval: &GivenApproval| pending.iter().any(|wait| approval.named.is(wait));
     let at = given.iter().position(is_pending).unwrap_or(given.len().saturating_sub(1));
     let GivenApproval { named, approved, reason } = given.swap_remove(at);
@@ -90,23 +94,23 @@ async fn pending_one(
     Ok(GivenAnswer { signal, payload, wait: Some(wait), action: Some(action) })
 }
 
-fn refused(errored: Box<ErroredTurn>) -> Problem {
-    Problem::of_turn(&errored)
+fn refused(errored: Box<ErroredTurn>) -> RequestProblem {
+    RequestProblem::of_turn(&errored)
 }
 
-fn options(said: &Said, agent: Option<String>) -> SendOptions {
+fn options(said: &UiUserMessage, agent: Option<String>) -> SendOptions {
     let options = SendOptions::new().listen();
     let options = said.id.iter().fold(options, |options, id| options.note("client_id", id.as_str()));
     agent.into_iter().fold(options, SendOptions::agent)
 }
 
 /// Returns the message to answer again: the user's message of an invocation, or the named message of the user.
-fn at(named: Option<Named>) -> Result<Option<MessageAt>, Problem> {
+fn at(named: Option<UiMessageTarget>) -> Result<Option<MessageAddress>, RequestProblem> {
     Ok(match named {
         None => None,
-        Some(Named::Place(place)) => Some(place.into()),
-        Some(Named::Invocation(id)) => {
-            let unknown = |_| Problem::not_found("chat_message_unknown", "there is no such message");
+        Some(UiMessageTarget::Place(place)) => Some(place.into()),
+        Some(UiMessageTarget::Invocation(id)) => {
+            let unknown = |_| RequestProblem::not_found("chat_message_unknown", "there is no such message");
             let invocation = InvocationId::parse(id).map_err(unknown)?;
             Some(MessageId { turn: TurnId::new(invocation, 0), k: 0 }.into())
         }
@@ -115,40 +119,43 @@ fn at(named: Option<Named>) -> Result<Option<MessageAt>, Problem> {
 
 /// Answers the pending wait: the page's message continues with the turn that resumes.
 async fn answer(
-    telling: &Telling,
+    telling: &HandlerContext,
     session: &str,
     given: GivenAnswer,
     mut disconnect: DisconnectGuard,
-) -> Result<Response, Problem> {
+) -> Result<Response, RequestProblem> {
     telling.caller.may(Scope::Approve)?;
     let answer = Answer::new(given.payload).from(telling.caller.name.as_str());
     let answer = match (given.wait, given.action) {
         (Some(wait), Some(action)) => answer.to(wait, action),
         (None, None) => answer,
         (Some(_), None) | (None, Some(_)) => {
-            return Err(Problem::invalid("wait and action are said together, or neither is").field("answer"));
+            return Err(
+                RequestProblem::invalid("wait and action are said together, or neither is").field("answer")
+            );
         }
     };
     let chat = telling.chat();
     let address = SignalAddress::Session { session: session.to_owned(), signal: given.signal };
     let turn = chat.answer(address, answer).await.map_err(refused)?;
     disconnect.begin(&turn);
-    let dialect = Dialect::of(telling, session).await?;
-    let before = before(&chat, (session, dialect), turn.id()).await.map_err(|error| Problem::of(&error))?;
-    let wire = Wire::new(telling.shared.clone(), session, turn.id().clone()).speaking(dialect);
+    let dialect = UiStreamFeatures::of(telling, session).await?;
+    let before =
+        before(&chat, (session, dialect), turn.id()).await.map_err(|error| RequestProblem::of(&error))?;
+    let wire = UiStreamEncoder::new(telling.shared.clone(), session, turn.id().clone()).speaking(dialect);
     let wire = before.iter().fold(wire, |wire, (message, asked)| wire.going_on(message, asked));
     Ok(stream(telling, &turn, wire, (Vec::new(), Some(disconnect))))
 }
 
 /// Streams a turn up to its end, after these parts; the guard cancels it when its client goes away.
 pub(super) fn stream(
-    telling: &Telling,
+    telling: &HandlerContext,
     turn: &Turn,
-    wire: Wire,
+    wire: UiStreamEncoder,
     (first, disconnect): (Vec<StreamPart>, Option<DisconnectGuard>),
 ) -> Response {
     let frames = guarded(frames(turn.events(), wire, first), disconnect)
-        .chain(futures_util::stream::iter([Frame::data("[DONE]")]));
+        .chain(futures_util::stream::iter([ServerSentEvent::data("[DONE]")]));
     let mut response = sse::stream(&telling.shared, frames);
     let version = (HeaderName::from_static(HEADER), HeaderValue::from_static(VERSION));
     response.headers_mut().insert(version.0, version.1);
@@ -157,10 +164,10 @@ pub(super) fn stream(
 
 fn frames(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
-    wire: Wire,
+    wire: UiStreamEncoder,
     first: Vec<StreamPart>,
-) -> impl Stream<Item = Frame> + Send + 'static {
-    let begin = (Box::pin(events), Fold::default(), wire, VecDeque::from(first));
+) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
+    let begin = (Box::pin(events), ChatProjection::default(), wire, VecDeque::from(first));
     unfold(begin, |(mut events, mut fold, mut wire, mut ready)| async move {
         while ready.is_empty() {
             match events.next().await? {
@@ -173,7 +180,8 @@ fn frames(
             }
         }
         let part = ready.pop_front()?;
-        let frame = Frame::data(serde_json::to_string(&part).expect("a part of strings and JSON is JSON"));
+        let frame =
+            ServerSentEvent::data(serde_json::to_string(&part).expect("a part of strings and JSON is JSON"));
         Some((frame, (events, fold, wire, ready)))
     })
 }

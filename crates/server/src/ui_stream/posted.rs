@@ -3,15 +3,15 @@
 
 use serde_json::Value;
 use singletree_harness::{Chat, Error};
-use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Role};
+use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent, Role};
 use singletree_protocol::ui_stream::{GivenAnswer, GivenMessage, GivenPart, Posted, Trigger};
 
 use super::approvals::APPROVAL_PREFIX;
 use super::project::id_of;
 use crate::named_wait::NamedWait;
-use crate::native::Telling;
+use crate::native::HandlerContext;
 use crate::pictures;
-use crate::problem::Problem;
+use crate::problem::RequestProblem;
 
 /// The number of the newest messages that are searched for the message to edit or to answer again.
 const LOOKED_AT: u64 = 2000;
@@ -20,15 +20,15 @@ const LOOKED_AT: u64 = 2000;
 const WINDOW: u64 = 200;
 
 /// The operation that a page asks for.
-pub(super) enum Asked {
+pub(super) enum UiOperation {
     /// Sends a new message.
-    Send(Said),
+    Send(UiUserMessage),
     /// Sends a message again whose turn has failed: such a message is not in the history.
-    Again(Said),
+    Again(UiUserMessage),
     /// Replaces the user's message at this position.
-    Otherwise(u64, Said),
+    Otherwise(u64, UiUserMessage),
     /// Answers the named message again, or the last message without a name.
-    Regenerate(Option<Named>),
+    Regenerate(Option<UiMessageTarget>),
     /// Answers the pending wait.
     Answer(GivenAnswer),
     /// Answers the pending wait with the library's own parts: the approvals of calls in the last message.
@@ -45,7 +45,7 @@ pub(super) struct GivenApproval {
 }
 
 /// The name of a message.
-pub(super) enum Named {
+pub(super) enum UiMessageTarget {
     /// A user's message, by its position.
     Place(u64),
     /// An assistant's message, by its id in the page.
@@ -53,16 +53,20 @@ pub(super) enum Named {
 }
 
 /// The user's message.
-pub(super) struct Said {
+pub(super) struct UiUserMessage {
     pub(super) message: ChatMessage,
     /// The client's id of the message.
     pub(super) id: Option<String>,
 }
 
 /// Finds out which operation the request asks for.
-pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> Result<Asked, Problem> {
+pub(super) async fn asked(
+    telling: &HandlerContext,
+    session: &str,
+    posted: Posted,
+) -> Result<UiOperation, RequestProblem> {
     if let Some(answer) = posted.answer {
-        return Ok(Asked::Answer(answer));
+        return Ok(UiOperation::Answer(answer));
     }
     let newest = posted.message.or_else(|| posted.messages.into_iter().next_back());
     if posted.trigger == Trigger::SubmitMessage
@@ -70,14 +74,14 @@ pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> R
     {
         let approvals: Vec<_> = last.parts.iter().filter_map(approval).collect();
         if !approvals.is_empty() {
-            return Ok(Asked::Approvals(approvals));
+            return Ok(UiOperation::Approvals(approvals));
         }
     }
     let newest = newest.filter(|newest| newest.role == "user");
     let chat = telling.chat();
     match (posted.trigger, newest) {
         (Trigger::SubmitMessage, None) => {
-            Err(Problem::invalid("the last message is not the user's: nothing is said")
+            Err(RequestProblem::invalid("the last message is not the user's: nothing is said")
                 .hint("to answer what waits, post it as `answer`")
                 .field("messages"))
         }
@@ -88,25 +92,25 @@ pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> R
             };
             let said = said(telling, session, newest).await?;
             Ok(match (known, posted.message_id) {
-                (Some(place), _) => Asked::Otherwise(place, said),
+                (Some(place), _) => UiOperation::Otherwise(place, said),
                 // The message to replace is not in the history, so it was never answered.
-                (None, Some(_)) => Asked::Again(said),
-                (None, None) => Asked::Send(said),
+                (None, Some(_)) => UiOperation::Again(said),
+                (None, None) => UiOperation::Send(said),
             })
         }
         (Trigger::RegenerateMessage, Some(GivenMessage { id: Some(id), role, parts })) => {
             match find(&chat, session, &id).await? {
-                Some(place) => Ok(Asked::Regenerate(Some(Named::Place(place)))),
-                None => {
-                    said(telling, session, GivenMessage { id: Some(id), role, parts }).await.map(Asked::Again)
-                }
+                Some(place) => Ok(UiOperation::Regenerate(Some(UiMessageTarget::Place(place)))),
+                None => said(telling, session, GivenMessage { id: Some(id), role, parts })
+                    .await
+                    .map(UiOperation::Again),
             }
         }
-        (Trigger::RegenerateMessage, _) => Ok(Asked::Regenerate(match posted.message_id {
+        (Trigger::RegenerateMessage, _) => Ok(UiOperation::Regenerate(match posted.message_id {
             None => None,
             Some(id) => Some(match find(&chat, session, &id).await? {
-                Some(place) => Named::Place(place),
-                None => Named::Invocation(id),
+                Some(place) => UiMessageTarget::Place(place),
+                None => UiMessageTarget::Invocation(id),
             }),
         })),
     }
@@ -125,15 +129,16 @@ fn approval(part: &GivenPart) -> Option<GivenApproval> {
 }
 
 /// Finds a user's message of the history by its id in the page.
-async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Problem> {
+async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, RequestProblem> {
     let len = match chat.session(session).await {
         Ok(info) => info.messages,
         Err(Error::SessionUnknown { .. }) => 0,
-        Err(error) => return Err(Problem::of(&error)),
+        Err(error) => return Err(RequestProblem::of(&error)),
     };
     let mut to = len;
     while to > len.saturating_sub(LOOKED_AT) {
-        let part = chat.messages_before(session, to, WINDOW).await.map_err(|error| Problem::of(&error))?;
+        let part =
+            chat.messages_before(session, to, WINDOW).await.map_err(|error| RequestProblem::of(&error))?;
         let from = part.items.first().map_or(0, |items| items.seq);
         let found = part
             .items
@@ -149,34 +154,38 @@ async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Probl
 }
 
 /// Reads a user's message.
-async fn said(telling: &Telling, session: &str, given: GivenMessage) -> Result<Said, Problem> {
+async fn said(
+    telling: &HandlerContext,
+    session: &str,
+    given: GivenMessage,
+) -> Result<UiUserMessage, RequestProblem> {
     let mut blocks = Vec::new();
     for (at, part) in given.parts.into_iter().enumerate() {
         blocks.extend(block(part).map_err(|problem| problem.field(format!("message.parts[{at}]")))?);
     }
     let content = match blocks.as_mut_slice() {
-        [] => return Err(Problem::invalid("there is nothing said").field("message.parts")),
-        [ContentBlock::Text { text, .. }] => Content::Text(std::mem::take(text)),
-        _ => Content::from_blocks(blocks),
+        [] => return Err(RequestProblem::invalid("there is nothing said").field("message.parts")),
+        [ContentBlock::Text { text, .. }] => MessageContent::Text(std::mem::take(text)),
+        _ => MessageContent::from_blocks(blocks),
     };
     let message = pictures::kept(&telling.chat(), session, ChatMessage::user(content)).await;
     let message = message.map_err(|problem| match problem.field {
         None => problem.field("message.parts"),
         Some(_) => problem,
     })?;
-    Ok(Said { message, id: given.id })
+    Ok(UiUserMessage { message, id: given.id })
 }
 
 /// Reads a part; `None` for a part that belongs to the page alone, and for an empty text.
-fn block(part: GivenPart) -> Result<Option<ContentBlock>, Problem> {
+fn block(part: GivenPart) -> Result<Option<ContentBlock>, RequestProblem> {
     let is_picture = part.media_type.as_ref().is_some_and(|media_type| media_type.starts_with("image/"));
     match (part.kind.as_str(), part.text, part.url) {
         ("text", Some(text), _) => Ok((!text.is_empty()).then(|| ContentBlock::text_of(text))),
         ("file", _, Some(url)) if is_picture => {
-            let source = ImageSource::Url { url };
+            let source = ImageContentSource::Url { url };
             Ok(Some(ContentBlock::Image { source, media_type: part.media_type, detail: None }))
         }
-        ("text" | "file", _, _) => Err(Problem::invalid(
+        ("text" | "file", _, _) => Err(RequestProblem::invalid(
             "a part is a `text` with its `text`, or a `file` that is a picture, with its `url`",
         )),
         _ => Ok(None),

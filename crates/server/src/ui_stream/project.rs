@@ -6,20 +6,20 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_durable::InvocationId;
 use singletree_harness::{
-    ErroredTurn, FailedTurn, MessageId, PendingWait, TranscriptEntry, TurnId, WaitSpan,
+    ErroredTurn, FailedTurnEntry, MessageId, PendingWait, TranscriptEntry, TurnId, WaitSpan,
 };
 use singletree_llm as llm;
 use singletree_protocol::native::Wait;
 use singletree_protocol::ui_stream::{MessageStatus, Metadata, UiMessage, UiPart, UiRole};
 
 use super::approvals::mark_approvals;
-use super::sdk::Dialect;
+use super::sdk::UiStreamFeatures;
 use crate::fold::success;
 use crate::native::bucket;
 
 /// The waits of the invocations of a history.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(super) struct HistoryWaits {
     /// The ended waits, in order.
     pub(super) ended: HashMap<InvocationId, Vec<WaitSpan>>,
     /// The pending waits.
@@ -28,12 +28,12 @@ pub(super) struct Waits {
 
 /// The sessions in which the messages of a history were sent: the first messages of a fork come from its parent.
 #[derive(Debug)]
-pub(super) struct Origins {
+pub(super) struct MessageOrigins {
     /// The session, its parent, and so on, each with the position of its first message.
     line: Vec<(String, u64)>,
 }
 
-impl Origins {
+impl MessageOrigins {
     /// Begins with a session that is not known to be a fork.
     pub(super) fn of(session: &str) -> Self {
         Self { line: vec![(session.to_owned(), 0)] }
@@ -54,16 +54,16 @@ impl Origins {
 }
 
 /// The content of a session for a page.
-pub(super) struct Shown<'a> {
+pub(super) struct UiSessionContent<'a> {
     pub(super) session: &'a str,
-    pub(super) origins: &'a Origins,
+    pub(super) origins: &'a MessageOrigins,
     pub(super) entries: &'a [TranscriptEntry],
-    pub(super) waits: &'a Waits,
+    pub(super) waits: &'a HistoryWaits,
     /// The failed turns that belong among the entries.
-    pub(super) failed: &'a [FailedTurn],
+    pub(super) failed: &'a [FailedTurnEntry],
     /// The turns that have not ended, in the order of acceptance.
     pub(super) open: &'a [OpenTurn],
-    pub(super) dialect: Dialect,
+    pub(super) dialect: UiStreamFeatures,
 }
 
 /// A turn that has not ended.
@@ -81,12 +81,12 @@ impl OpenTurn {
 }
 
 /// Converts the messages of a session.
-pub(super) struct Projection<'a> {
+pub(super) struct UiMessageProjection<'a> {
     session: &'a str,
-    origins: &'a Origins,
+    origins: &'a MessageOrigins,
     /// The session in which the last message was sent.
     origin: &'a str,
-    waits: &'a Waits,
+    waits: &'a HistoryWaits,
     thinking: bool,
     messages: Vec<UiMessage>,
     /// The invocation of the last message, if it has one, and the number of its waits that were added.
@@ -94,10 +94,11 @@ pub(super) struct Projection<'a> {
 }
 
 /// Converts a history with its failed turns and the messages that have no answer yet.
-pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
-    let Shown { session, origins, entries, waits, .. } = *shown;
+pub(super) fn messages(shown: &UiSessionContent<'_>) -> Vec<UiMessage> {
+    let UiSessionContent { session, origins, entries, waits, .. } = *shown;
     let (messages, last, thinking) = (Vec::new(), None, shown.dialect.thinking);
-    let mut projection = Projection { session, origins, origin: session, waits, thinking, messages, last };
+    let mut projection =
+        UiMessageProjection { session, origins, origin: session, waits, thinking, messages, last };
     let mut failed = shown.failed.iter().filter(|failed| is_told(failed, shown)).peekable();
     for entry in entries {
         // An invocation that goes on after a wait stays one message: turns that failed meanwhile come after it.
@@ -139,7 +140,7 @@ pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
 }
 
 /// Checks whether a page shows a failed turn: not if its message was sent again, under its id or by a retry.
-fn is_told(failed: &FailedTurn, shown: &Shown<'_>) -> bool {
+fn is_told(failed: &FailedTurnEntry, shown: &UiSessionContent<'_>) -> bool {
     let said_again = |id: &str| {
         let in_history = shown.entries.iter().any(|entry| client_id(entry.side.as_ref()) == Some(id));
         let open = shown.open.iter().any(|open| open.client_id() == Some(id));
@@ -167,7 +168,7 @@ fn open_message(session: &str, open: &OpenTurn, messages: &mut Vec<UiMessage>) {
     }
 }
 
-impl Projection<'_> {
+impl UiMessageProjection<'_> {
     fn entry(&mut self, entry: &TranscriptEntry) {
         let side = entry.side.as_ref();
         match entry.message.role {
@@ -207,7 +208,7 @@ impl Projection<'_> {
     }
 
     /// Adds a turn that failed: its message, its answer so far and the reason of the failure.
-    fn failed(&mut self, failed: &FailedTurn) {
+    fn failed(&mut self, failed: &FailedTurnEntry) {
         self.tell_waits(usize::MAX);
         self.last = None;
         let turn = &failed.turn.id;
@@ -299,14 +300,14 @@ impl Projection<'_> {
 /// Writes the result of a call into the call's part: the last of its id in the message.
 fn answer(parts: &mut [UiPart], message: &llm::ChatMessage, side: Option<&Value>) {
     let call = message.tool_call_id.as_deref().unwrap_or_default();
-    let answer = Answer::of(success(message, side), &message.text());
+    let answer = UiToolOutcome::of(success(message, side), &message.text());
     for part in parts.iter_mut().rev() {
         if let UiPart::DynamicTool { tool_call_id, state, output, error_text, .. } = part
             && tool_call_id == call
         {
             match answer {
-                Answer::Gave(value) => (*state, *output) = ("output-available".into(), Some(value)),
-                Answer::Failed(why) => (*state, *error_text) = ("output-error".into(), Some(why)),
+                UiToolOutcome::Gave(value) => (*state, *output) = ("output-available".into(), Some(value)),
+                UiToolOutcome::Failed(why) => (*state, *error_text) = ("output-error".into(), Some(why)),
             }
             return;
         }
@@ -352,12 +353,12 @@ fn first_message(turn: &TurnId) -> String {
 }
 
 /// The result of a call.
-pub(super) enum Answer {
+pub(super) enum UiToolOutcome {
     Gave(Value),
     Failed(String),
 }
 
-impl Answer {
+impl UiToolOutcome {
     /// Reads the content of a tool message: as JSON if it is an object or a list, otherwise as text.
     pub(super) fn of(success: bool, content: &str) -> Self {
         if !success {
@@ -426,12 +427,12 @@ fn said(message: &llm::ChatMessage) -> Vec<UiPart> {
     }
     let part = |block: &llm::ContentBlock| match block {
         llm::ContentBlock::Text { text: it, .. } => Some(text(it)),
-        llm::ContentBlock::Image { source: llm::ImageSource::Url { url }, media_type, .. } => {
+        llm::ContentBlock::Image { source: llm::ImageContentSource::Url { url }, media_type, .. } => {
             let media_type = media_type.clone().unwrap_or_else(|| "image/*".to_owned());
             Some(UiPart::File { media_type, url: url.clone() })
         }
         // The bytes of a picture are not sent back.
-        llm::ContentBlock::Image { source: llm::ImageSource::Inline { .. }, .. }
+        llm::ContentBlock::Image { source: llm::ImageContentSource::Inline { .. }, .. }
         | llm::ContentBlock::Thinking { .. }
         | llm::ContentBlock::RedactedThinking { .. } => None,
     };

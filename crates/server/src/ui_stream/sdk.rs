@@ -3,8 +3,8 @@
 
 use axum::http::HeaderMap;
 
-use crate::native::{Telling, view};
-use crate::problem::Problem;
+use crate::native::{HandlerContext, view};
+use crate::problem::RequestProblem;
 
 /// The header with the major version of `ai`. No other part of a request has it.
 pub(crate) const AI_SDK_VERSION: &str = "x-ai-sdk-version";
@@ -14,19 +14,19 @@ const APPROVALS_SINCE: u32 = 6;
 
 /// The optional parts that a page gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Dialect {
+pub(super) struct UiStreamFeatures {
     /// Approvals in the library's own parts, beside ours.
     pub(super) approvals: bool,
     /// The thinking of models, if the session's agent shows it (D19).
     pub(super) thinking: bool,
 }
 
-impl Dialect {
+impl UiStreamFeatures {
     /// Finds out which optional parts the page of a request gets for a session.
     ///
     /// # Errors
     /// `server_request_invalid`; those of reading a session.
-    pub(super) async fn of(telling: &Telling, session: &str) -> Result<Self, Problem> {
+    pub(super) async fn of(telling: &HandlerContext, session: &str) -> Result<Self, RequestProblem> {
         let approvals = speaks_approvals(&telling.headers)?;
         let view = view(&telling.shared, &telling.chat(), session).await?;
         Ok(Self { approvals, thinking: view.thinking })
@@ -37,17 +37,18 @@ impl Dialect {
 ///
 /// # Errors
 /// `server_request_invalid`.
-pub(super) fn speaks_approvals(headers: &HeaderMap) -> Result<bool, Problem> {
+pub(super) fn speaks_approvals(headers: &HeaderMap) -> Result<bool, RequestProblem> {
     Ok(version(headers)?.is_some_and(|version| version >= APPROVALS_SINCE))
 }
 
 /// Reads the major version of the library.
-fn version(headers: &HeaderMap) -> Result<Option<u32>, Problem> {
+fn version(headers: &HeaderMap) -> Result<Option<u32>, RequestProblem> {
     let Some(version) = headers.get(AI_SDK_VERSION) else { return Ok(None) };
     let text = version.to_str().unwrap_or_default();
     let major = text.split('.').next().and_then(|major| major.parse().ok());
     let wrong = || {
-        Problem::invalid("X-AI-SDK-Version is the major version of `ai`, such as 6").field("X-AI-SDK-Version")
+        RequestProblem::invalid("X-AI-SDK-Version is the major version of `ai`, such as 6")
+            .field("X-AI-SDK-Version")
     };
     major.map(Some).ok_or_else(wrong)
 }

@@ -10,13 +10,13 @@ use singletree_harness::{Chat, ChatEvent, ChatEventKind};
 use singletree_llm::{Role, Script, ScriptedProvider};
 use singletree_protocol::ui_stream::StreamPart;
 
-use super::wire::Wire;
+use super::wire::UiStreamEncoder;
 use crate::Server;
 use crate::fold::random::a_turn;
-use crate::fold::{Fold, Piece};
-use crate::shared::Shared;
+use crate::fold::{ChatProjection, ProjectionPiece};
+use crate::shared::ServerState;
 
-fn shared() -> Arc<Shared> {
+fn shared() -> Arc<ServerState> {
     let script = Script::from_json(r#"{ "model": "m", "rules": [] }"#).unwrap();
     let agent = AgentLoop::builder(Arc::new(ScriptedProvider::new(script))).agent("a").unwrap();
     let store = MemoryStore::new();
@@ -102,13 +102,13 @@ proptest! {
     #[test]
     fn a_page_reads_every_turn_and_has_what_is_kept(events in a_turn()) {
         let turn = events[0].turn.clone();
-        let (mut fold, mut wire) = (Fold::default(), Wire::new(shared(), "s", turn));
+        let (mut fold, mut wire) = (ChatProjection::default(), UiStreamEncoder::new(shared(), "s", turn));
         let mut page = Page::default();
         let mut too_late = false;
         for event in &events {
             for piece in fold.event(event) {
                 // A text that another part has closed cannot be marked as void any more.
-                too_late |= matches!(&piece, Piece::Retract { showing }
+                too_late |= matches!(&piece, ProjectionPiece::Retract { showing }
                     if page.said().contains_key(&showing.message.to_string()) && !page.open.contains_key(&showing.to_string()));
                 wire.piece(piece).iter().for_each(|it| page.read(it));
             }

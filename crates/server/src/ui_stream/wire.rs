@@ -8,15 +8,15 @@ use singletree_harness::{ChatEvent, ChatTurnOutcome, ErroredTurn, MessageId, Tur
 use singletree_protocol::ui_stream::{Cause, StreamPart, ToolApproval, UiMessage, UiPart};
 
 use super::approvals::{DENIED, approval_of, is_denial};
-use super::project::{Answer, ended_data, error_data, metadata, pending_data, steered_data, wait_id};
-use super::sdk::Dialect;
-use crate::fold::{Piece, Showing, Thoughts, ToolAnswer};
+use super::project::{UiToolOutcome, ended_data, error_data, metadata, pending_data, steered_data, wait_id};
+use super::sdk::UiStreamFeatures;
+use crate::fold::{DisplayedMessageId, ProjectionPiece, ThinkingProjection, ToolAnswer};
 use crate::native::suspended;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// Converts pieces to parts.
-pub(super) struct Wire {
-    shared: Arc<Shared>,
+pub(super) struct UiStreamEncoder {
+    shared: Arc<ServerState>,
     session: String,
     turn: TurnId,
     begun: bool,
@@ -26,21 +26,21 @@ pub(super) struct Wire {
     stepped: Option<MessageId>,
     /// The id of the text that is open.
     text: Option<String>,
-    thoughts: Thoughts,
+    thoughts: ThinkingProjection,
     /// The id of the thinking that is open.
     thinking: Option<String>,
     /// The calls that the page knows: the result of an unknown call would break the page.
     calls: HashSet<String>,
     /// The calls among them that needed an approval, if the dialect has approvals.
     asked: HashSet<String>,
-    dialect: Dialect,
+    dialect: UiStreamFeatures,
     /// The finish reason of the last message of the model, if it is unusual.
     cause: Option<Cause>,
 }
 
-impl Wire {
+impl UiStreamEncoder {
     /// Begins the message of a turn's invocation.
-    pub(super) fn new(shared: Arc<Shared>, session: impl Into<String>, turn: TurnId) -> Self {
+    pub(super) fn new(shared: Arc<ServerState>, session: impl Into<String>, turn: TurnId) -> Self {
         let (session, calls, asked) = (session.into(), HashSet::new(), HashSet::new());
         Self {
             shared,
@@ -50,17 +50,17 @@ impl Wire {
             stepping: false,
             stepped: None,
             text: None,
-            thoughts: Thoughts::default(),
+            thoughts: ThinkingProjection::default(),
             thinking: None,
             calls,
             asked,
-            dialect: Dialect::default(),
+            dialect: UiStreamFeatures::default(),
             cause: None,
         }
     }
 
     /// Sets the optional parts that the page knows.
-    pub(super) fn speaking(mut self, dialect: Dialect) -> Self {
+    pub(super) fn speaking(mut self, dialect: UiStreamFeatures) -> Self {
         self.dialect = dialect;
         self
     }
@@ -117,7 +117,8 @@ impl Wire {
                     let tool_call_id = tool_call_id.clone();
                     parts.push(StreamPart::ToolApprovalRequest { approval_id, tool_call_id });
                 }
-                let answer = output.map(Answer::Gave).or_else(|| error_text.map(Answer::Failed));
+                let answer =
+                    output.map(UiToolOutcome::Gave).or_else(|| error_text.map(UiToolOutcome::Failed));
                 match answer {
                     Some(answer) => parts.push(answered(&tool_call_id, answer)),
                     None if state == DENIED => parts.push(StreamPart::ToolOutputDenied { tool_call_id }),
@@ -156,65 +157,67 @@ impl Wire {
     }
 
     /// Returns the parts of a piece.
-    pub(super) fn piece(&mut self, piece: Piece) -> Vec<StreamPart> {
+    pub(super) fn piece(&mut self, piece: ProjectionPiece) -> Vec<StreamPart> {
         let mut parts = match piece {
-            Piece::End { ref side, .. } => {
+            ProjectionPiece::End { ref side, .. } => {
                 self.cause = cause(side.as_ref());
                 return Vec::new();
             }
-            Piece::TurnBegin { .. } | Piece::Recorded(_) => return Vec::new(),
-            Piece::TurnEnd { ref turn, .. } if *turn != self.turn => return Vec::new(),
-            Piece::Begin { .. }
-            | Piece::Text { .. }
-            | Piece::Call { .. }
-            | Piece::Retract { .. }
-            | Piece::Answer(_)
-            | Piece::User { .. }
-            | Piece::Signal { .. } => self.begin(),
+            ProjectionPiece::TurnBegin { .. } | ProjectionPiece::Recorded(_) => return Vec::new(),
+            ProjectionPiece::TurnEnd { ref turn, .. } if *turn != self.turn => return Vec::new(),
+            ProjectionPiece::Begin { .. }
+            | ProjectionPiece::Text { .. }
+            | ProjectionPiece::Call { .. }
+            | ProjectionPiece::Retract { .. }
+            | ProjectionPiece::Answer(_)
+            | ProjectionPiece::User { .. }
+            | ProjectionPiece::Signal { .. } => self.begin(),
             // A turn that fails before its first text leaves no message behind.
-            Piece::TurnEnd { ref outcome, .. } => match outcome.as_ref() {
+            ProjectionPiece::TurnEnd { ref outcome, .. } => match outcome.as_ref() {
                 ChatTurnOutcome::Errored(_) => Vec::new(),
                 ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => self.begin(),
             },
         };
         match piece {
-            Piece::Begin { showing, .. } => {
+            ProjectionPiece::Begin { showing, .. } => {
                 // Text that is shown again belongs to the same step.
                 if showing.attempt == 1 {
                     self.step_of(&showing.message, &mut parts);
                 }
             }
-            Piece::Text { showing, delta } => self.say(&showing, delta, &mut parts),
-            Piece::Call { id, name, arguments, .. } => {
+            ProjectionPiece::Text { showing, delta } => self.say(&showing, delta, &mut parts),
+            ProjectionPiece::Call { id, name, arguments, .. } => {
                 self.close(None, &mut parts);
                 self.calls.insert(id.clone());
                 parts.push(call(&id, name, Value::Object(arguments)));
             }
-            Piece::Retract { showing } => {
+            ProjectionPiece::Retract { showing } => {
                 if self.text.as_ref() == Some(&showing.to_string()) {
                     self.close(Some(json!({ "singletree": { "retracted": true } })), &mut parts);
                 }
             }
-            Piece::Answer(ToolAnswer { call, success, content, .. }) => {
+            ProjectionPiece::Answer(ToolAnswer { call, success, content, .. }) => {
                 if self.asked.contains(&call) && is_denial(&content) {
                     parts.push(StreamPart::ToolOutputDenied { tool_call_id: call });
                 } else if self.calls.contains(&call) {
-                    parts.push(answered(&call, Answer::of(success, &content)));
+                    parts.push(answered(&call, UiToolOutcome::of(success, &content)));
                 }
             }
-            Piece::User { id, message, side } => {
+            ProjectionPiece::User { id, message, side } => {
                 self.close(None, &mut parts);
                 let (id, data) = steered_data(Some(&id), &message, side.as_ref());
                 parts.push(StreamPart::DataSteered { id, data });
             }
-            Piece::Signal { turn, signal, wait, how } => {
+            ProjectionPiece::Signal { turn, signal, wait, how } => {
                 if how != "refused" {
                     let (id, data) = (wait_id(&turn.invocation, wait), ended_data(wait, &signal, how));
                     parts.push(StreamPart::DataSuspended { id, data });
                 }
             }
-            Piece::TurnEnd { outcome, .. } => self.end(&outcome, &mut parts),
-            Piece::TurnBegin { .. } | Piece::End { .. } | Piece::Recorded(_) => {}
+            ProjectionPiece::TurnEnd { outcome, .. } => self.end(&outcome, &mut parts),
+            ProjectionPiece::TurnBegin { .. }
+            | ProjectionPiece::End { .. }
+            | ProjectionPiece::Recorded(_) => {}
         }
         parts
     }
@@ -258,7 +261,7 @@ impl Wire {
         }
     }
 
-    fn say(&mut self, showing: &Showing, delta: String, parts: &mut Vec<StreamPart>) {
+    fn say(&mut self, showing: &DisplayedMessageId, delta: String, parts: &mut Vec<StreamPart>) {
         let id = showing.to_string();
         if self.text.as_ref() != Some(&id) {
             self.close(None, parts);
@@ -303,7 +306,7 @@ impl Wire {
     }
 }
 
-impl Wire {
+impl UiStreamEncoder {
     /// Returns the reason of the failure, for programs.
     fn failed(&self, turn: &ErroredTurn) -> Value {
         error_data(turn, &self.turn)
@@ -330,13 +333,13 @@ fn call(id: &str, tool_name: String, input: Value) -> StreamPart {
     }
 }
 
-fn answered(id: &str, answer: Answer) -> StreamPart {
+fn answered(id: &str, answer: UiToolOutcome) -> StreamPart {
     let (tool_call_id, provider_executed, dynamic) = (id.to_owned(), true, true);
     match answer {
-        Answer::Gave(output) => {
+        UiToolOutcome::Gave(output) => {
             StreamPart::ToolOutputAvailable { tool_call_id, output, provider_executed, dynamic }
         }
-        Answer::Failed(error_text) => {
+        UiToolOutcome::Failed(error_text) => {
             StreamPart::ToolOutputError { tool_call_id, error_text, provider_executed, dynamic }
         }
     }

@@ -18,7 +18,7 @@ use http_body_util::BodyExt;
 use hyper::Request;
 use serde_json::json;
 use singletree_durable::MemoryStore;
-use singletree_harness::{Chat, ChatTurnOutcome, Doctor, Error, SendOptions, Turn};
+use singletree_harness::{Chat, ChatTurnOutcome, Error, SendOptions, StoreDoctor, Turn};
 use singletree_llm::ChatMessage;
 use singletree_server::Server;
 
@@ -125,7 +125,7 @@ impl World {
             assert!(turns.items.iter().all(|it| it.status.is_ended()), "{at}: {turns:?}");
         }
         let store = Arc::new(self.store.clone());
-        let examined = Doctor::new(store.clone(), store).examine().await.unwrap();
+        let examined = StoreDoctor::new(store.clone(), store).examine().await.unwrap();
         assert!(examined.is_sound(), "{at}: {examined:?}");
         // It stops by itself when it is dropped: nobody waits for that.
     }

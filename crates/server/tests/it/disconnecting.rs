@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::{MemoryStore, TurnStatus};
+use singletree_durable::{MemoryStore, StoredTurnStatus};
 use singletree_harness::OnDisconnect;
 use singletree_server::ServerLimits;
 
@@ -57,14 +57,14 @@ async fn alone(rig: &Rig) {
     .await;
 }
 
-async fn status(rig: &Rig) -> TurnStatus {
+async fn status(rig: &Rig) -> StoredTurnStatus {
     rig.chat.newest_turn("s").await.unwrap().unwrap().status
 }
 
 /// Lets time pass until the turn is cancelled.
 async fn is_cancelled(rig: &Rig) {
     within(async {
-        while status(rig).await == TurnStatus::Accepted {
+        while status(rig).await == StoredTurnStatus::Accepted {
             rig.clock.advance(PATIENCE);
             tokio::task::yield_now().await;
         }
@@ -81,15 +81,15 @@ async fn goes_on(rig: &Rig) {
         rig.clock.advance(PATIENCE);
         tokio::task::yield_now().await;
     }
-    assert_eq!(status(rig).await, TurnStatus::Accepted);
+    assert_eq!(status(rig).await, StoredTurnStatus::Accepted);
     rig.pace.run_free();
     within(async {
-        while status(rig).await == TurnStatus::Accepted {
+        while status(rig).await == StoredTurnStatus::Accepted {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    assert_eq!(status(rig).await, TurnStatus::Completed);
+    assert_eq!(status(rig).await, StoredTurnStatus::Completed);
 }
 
 // W4, D31
@@ -103,7 +103,7 @@ async fn a_turn_is_cancelled_ten_seconds_after_its_client_went_away_where_the_re
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(status(&rig).await, TurnStatus::Accepted);
+        assert_eq!(status(&rig).await, StoredTurnStatus::Accepted);
         is_cancelled(&rig).await;
         rig.stop().await;
     }
@@ -156,7 +156,7 @@ async fn a_turn_that_somebody_else_follows_is_cancelled_when_that_one_is_gone_to
         rig.clock.advance(PATIENCE);
         tokio::task::yield_now().await;
     }
-    assert_eq!(status(&rig).await, TurnStatus::Accepted);
+    assert_eq!(status(&rig).await, StoredTurnStatus::Accepted);
     drop(second);
     alone(&rig).await;
     is_cancelled(&rig).await;

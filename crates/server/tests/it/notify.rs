@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use singletree_durable::{FailAt, Land, MemoryStore, TenantId};
+use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore, TenantId};
 use singletree_engine::Clock;
 use singletree_harness::{
-    Answer, Chat, ChatTurnOutcome, Notice, NoticeType, Notices, SendOptions, SignalAddress,
+    Answer, Chat, ChatTurnOutcome, Notice, NoticeSettings, NoticeType, SendOptions, SignalAddress,
 };
 use singletree_http::{Redactor, Secret};
 use singletree_llm::ChatMessage;
@@ -35,8 +35,9 @@ fn webhook(of: &str, url: String) -> Webhook {
 
 /// A rig that tells notices.
 fn telling(webhooks: Vec<Webhook>) -> RigBuilder {
-    let notices =
-        webhooks.iter().fold(Notices::new(), |notices, it| notices.of(it.tenant().clone(), it.wanted()));
+    let notices = webhooks
+        .iter()
+        .fold(NoticeSettings::new(), |notices, it| notices.of(it.tenant().clone(), it.wanted()));
     Rig::builder().chat(|it| it.notices(notices)).server(|it| it.webhooks(webhooks))
 }
 
@@ -290,8 +291,8 @@ async fn an_endpoint_that_does_not_answer_holds_up_no_turn_and_no_other_tenant()
 }
 
 /// Starts a rig over a store that dies at its n-th write, and has something wait. Whether that much was written.
-async fn dying(store: &MemoryStore, n: u64, land: Land, receiver: &Receiver) -> (Rig, bool) {
-    let failing = FailAt::new(Arc::new(store.clone()), n, land);
+async fn dying(store: &MemoryStore, n: u64, land: FailedWriteEffect, receiver: &Receiver) -> (Rig, bool) {
+    let failing = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
     let rig = telling_at(receiver).start_on(failing).await;
     // The server's writes at its start come before the turn, so that none falls between the turn's end and the removal.
     settle().await;
@@ -307,10 +308,10 @@ async fn dying(store: &MemoryStore, n: u64, land: Land, receiver: &Receiver) -> 
 async fn what_was_told_and_not_removed_is_told_again_by_the_next_process_under_the_same_id() {
     // The first write behind the one that suspends: the removal.
     let mut n = 1;
-    while !dying(&MemoryStore::new(), n, Land::Before, &Receiver::start().await).await.1 {
+    while !dying(&MemoryStore::new(), n, FailedWriteEffect::Before, &Receiver::start().await).await.1 {
         n += 1;
     }
-    for land in [Land::Before, Land::After] {
+    for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
         let (store, mut receiver) = (MemoryStore::new(), Receiver::start().await);
         let (rig, suspended) = dying(&store, n, land, &receiver).await;
         assert!(suspended);
@@ -324,12 +325,12 @@ async fn what_was_told_and_not_removed_is_told_again_by_the_next_process_under_t
         let next = telling_at(&receiver).after(&rig).start_on(store.reopen()).await;
         drop(rig);
         match land {
-            Land::Before => {
+            FailedWriteEffect::Before => {
                 let again = receiver.next().await;
                 assert_eq!((again.id(), &again.body), (first.id(), &first.body));
                 stored(&next, "default", 0).await;
             }
-            Land::After => {
+            FailedWriteEffect::After => {
                 stored(&next, "default", 0).await;
                 settle().await;
             }

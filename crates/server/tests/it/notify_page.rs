@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use singletree_durable::TenantId;
-use singletree_harness::{Notices, SendOptions};
+use singletree_harness::{NoticeSettings, SendOptions};
 use singletree_http::Secret;
 use singletree_llm::ChatMessage;
 use singletree_server::Webhook;
@@ -29,7 +29,7 @@ fn receiver() -> String {
 /// A rig that tells the notices of `default` there, now: the receiver looks at its clock.
 async fn telling(url: String) -> Rig {
     let webhook = Webhook::new(TenantId::single(), url, &Secret::new(SECRET)).unwrap();
-    let notices = Notices::new().of(TenantId::single(), webhook.wanted());
+    let notices = NoticeSettings::new().of(TenantId::single(), webhook.wanted());
     let rig = Rig::builder().chat(|it| it.notices(notices)).server(|it| it.webhooks([webhook]));
     rig.now().start().await
 }

@@ -19,7 +19,7 @@ use futures_util::StreamExt;
 use hyper::Method;
 use serde_json::{Value, json};
 use singletree_harness::{Chat, ChatEvent, ChatEventKind};
-use singletree_store_sqlite::{Durability, SqliteStore};
+use singletree_store_sqlite::{CommitDurability, SqliteStore};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -64,7 +64,7 @@ impl Generation {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (rig, store) = runtime.block_on(async {
-            let store = SqliteStore::options(file).durability(Durability::Normal).open().await.unwrap();
+            let store = SqliteStore::options(file).durability(CommitDurability::Normal).open().await.unwrap();
             let rig = builder.start_on(store.clone()).await;
             rig.pace.run_free();
             (rig, store)

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    Batch, Blob, BlobAccount, BoxFuture, Change, Document, DocumentKey, Documents, Error, Journal, Layer,
-    MemoryStore, Result, SessionKey, TenantId, Timestamp, Upkeep,
+    Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, Journal, JournalLayer,
+    JournalMaintenance, MemoryStore, Result, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals,
+    TenantId, Timestamp,
 };
 
 use crate::operating::{logged, metric};
@@ -46,12 +47,12 @@ impl SmallDisk {
     }
 }
 
-impl Layer for SmallDisk {
+impl JournalLayer for SmallDisk {
     fn journal(&self) -> &dyn Journal {
         &self.inner
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.inner
     }
 
@@ -60,8 +61,8 @@ impl Layer for SmallDisk {
     }
 }
 
-impl Documents for SmallDisk {
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+impl DocumentStore for SmallDisk {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
         self.inner.document(key)
     }
 
@@ -71,11 +72,11 @@ impl Documents for SmallDisk {
         kind: &'a str,
         past: Option<&'a str>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<Document>>> {
+    ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
         self.inner.documents(tenant, kind, past, limit)
     }
 
-    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
+    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
         self.guard(|| self.inner.change(changes))
     }
 
@@ -91,7 +92,7 @@ impl Documents for SmallDisk {
     fn keep_blob_for(
         &self,
         key: &SessionKey,
-        blob: Blob,
+        blob: StoredBlob,
         holder: Option<&str>,
     ) -> BoxFuture<'static, Result<()>> {
         self.guard(|| self.inner.keep_blob_for(key, blob, holder))
@@ -101,11 +102,11 @@ impl Documents for SmallDisk {
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
-    ) -> BoxFuture<'a, Result<BlobAccount>> {
+    ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
         self.inner.blob_account(tenant, holder)
     }
 
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
         self.inner.blob(key, digest)
     }
 

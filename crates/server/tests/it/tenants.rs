@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::Method;
 use serde_json::{Value, json};
-use singletree_durable::{Blob, SessionId, SessionKey, TenantId};
+use singletree_durable::{SessionId, SessionKey, StoredBlob, TenantId};
 
 use crate::support::rig::within;
 use crate::support::{Answer, Client, Rig};
@@ -110,7 +110,7 @@ impl World {
         let page = a.get("/v1/sessions/mine/messages").await.json();
         let digest = "ab".repeat(32);
         let session = SessionKey::new(TenantId::parse("a").unwrap(), SessionId::parse("mine").unwrap());
-        let blob = Blob {
+        let blob = StoredBlob {
             digest: digest.clone(),
             media_type: "image/png".into(),
             bytes: b"\x89PNG\r\n\x1a\n".into(),

@@ -12,7 +12,7 @@ use serde_json::json;
 use singletree::agent::AgentLoop;
 
 use singletree::http::{HttpClient, HttpLimits, Secret};
-use singletree::narration::{Narration, NarrationSink, Whose};
+use singletree::narration::{NarrationMessage, NarrationOwner, NarrationSink};
 use singletree::providers::{HttpProvider, Wire};
 use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, SqliteStore};
 
@@ -84,11 +84,11 @@ fn answered(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
 struct Told(Mutex<Vec<String>>);
 
 impl NarrationSink for Told {
-    fn emit(&self, _whose: Whose<'_>, narration: Narration) {
+    fn emit(&self, _whose: NarrationOwner<'_>, narration: NarrationMessage) {
         self.0.lock().unwrap().push(format!("{narration:?}"));
     }
 
-    fn forget(&self, _whose: Whose<'_>) {}
+    fn forget(&self, _whose: NarrationOwner<'_>) {}
 }
 
 fn chat(store: SqliteStore, address: SocketAddr, told: Arc<Told>) -> Chat {

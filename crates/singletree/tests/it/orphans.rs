@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree::agent::{AgentLoop, Approve};
-use singletree::durable::{FailAt, Journal, Land, Upkeep};
+use singletree::durable::{FailedWriteEffect, FaultInjectingStore, Journal, JournalMaintenance};
 use singletree::harness::Agent;
 use singletree::llm::{
-    BoxFuture, BoxStream, Delta, Provider, Request, Response, Result as Asked, ToolDefinition,
+    BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result as Asked, ToolDefinition,
 };
 use singletree::tools::{Effect, Invocation, Output, Recovery, Result as Called, Tool, ToolLimits, Toolbox};
 use singletree::{Chat, ChatMessage, ChatTurnOutcome, MemoryStore, SendOptions};
@@ -79,7 +79,10 @@ impl Provider for Limited {
         true
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Asked<BoxStream<'a, Asked<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Asked<BoxStream<'a, Asked<ResponseDelta>>>> {
         let mut request = request.clone();
         request.config.max_tokens = Some(100);
         // It has to live as long as the deltas; a test may lose a little memory for that.
@@ -99,7 +102,7 @@ fn agent(server: &Arc<Server>) -> Agent {
         .unwrap()
 }
 
-fn open(server: &Arc<Server>, store: impl Journal + Upkeep + 'static) -> Chat {
+fn open(server: &Arc<Server>, store: impl Journal + JournalMaintenance + 'static) -> Chat {
     Chat::builder().agent(agent(server)).open(store).unwrap()
 }
 
@@ -125,9 +128,9 @@ async fn go_on(chat: &Chat, server: &Server, place: &str) {
 }
 
 /// Lets the process die at its n-th write, and the next one go on. Says whether there was such a write.
-async fn dies(wire: Wire, n: u64, land: Land) -> bool {
+async fn dies(wire: Wire, n: u64, land: FailedWriteEffect) -> bool {
     let (server, store) = (Server::new(wire), MemoryStore::new());
-    let dying = FailAt::new(Arc::new(store.clone()), n, land);
+    let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
     let first = open(&server, dying.clone());
     let asked = first.submit(SESSION, ChatMessage::user("Go."), SendOptions::new().key("k")).await;
     if let Ok(turn) = asked {
@@ -149,7 +152,7 @@ async fn dies(wire: Wire, n: u64, land: Land) -> bool {
 #[tokio::test]
 async fn a_process_that_dies_at_any_write_of_a_tool_loop_leaves_a_history_that_the_server_accepts() {
     for wire in WIRES {
-        for land in [Land::Before, Land::After] {
+        for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
             let mut n = 1;
             while dies(wire, n, land).await {
                 n += 1;

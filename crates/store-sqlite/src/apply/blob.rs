@@ -1,24 +1,24 @@
 //! Writes of blobs.
 
-use singletree_durable::{Blob, SessionId, SessionKey};
+use singletree_durable::{SessionId, SessionKey, StoredBlob};
 
-use super::Target;
-use crate::error::Failure;
-use crate::meter::{Bind, Scribe};
+use super::TargetSession;
+use crate::error::BatchFailure;
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::rows_of;
 
 /// Keeps a blob for a session. Its bytes are written, and count for the holder, when the tenant has none of its digest.
 pub(crate) fn keep(
-    scribe: &Scribe<'_>,
+    scribe: &WriteTransaction<'_>,
     key: &SessionKey,
-    (blob, holder): (&Blob, Option<&str>),
-) -> Result<(), Failure> {
-    let (tenant, digest) = (Bind::Text(key.tenant.as_str()), Bind::Text(&blob.digest));
+    (blob, holder): (&StoredBlob, Option<&str>),
+) -> Result<(), BatchFailure> {
+    let (tenant, digest) = (BoundValue::Text(key.tenant.as_str()), BoundValue::Text(&blob.digest));
     let known =
         scribe.find("SELECT 1 FROM blob WHERE tenant = ? AND digest = ?", &[tenant, digest], |_| Ok(()))?;
     if known.is_none() {
-        let holder = Bind::Text(holder.unwrap_or_default());
-        let values = [tenant, digest, (&blob.media_type).into(), Bind::Bytes(&blob.bytes), holder];
+        let holder = BoundValue::Text(holder.unwrap_or_default());
+        let values = [tenant, digest, (&blob.media_type).into(), BoundValue::Bytes(&blob.bytes), holder];
         let add = "INSERT INTO blob (tenant, digest, media_type, bytes, holder) VALUES (?, ?, ?, ?, ?)";
         scribe.write(add, &values)?;
     }
@@ -28,7 +28,11 @@ pub(crate) fn keep(
 }
 
 /// Lets the session of a batch use those blobs of another one that it names: whose digest stands in an item or a field.
-pub(super) fn inherit(scribe: &Scribe<'_>, target: &Target<'_>, from: &SessionId) -> Result<(), Failure> {
+pub(super) fn inherit(
+    scribe: &WriteTransaction<'_>,
+    target: &TargetSession<'_>,
+    from: &SessionId,
+) -> Result<(), BatchFailure> {
     let Some(id) = target.id else { return Ok(()) };
     let (first, end) = rows_of(id);
     let values = [

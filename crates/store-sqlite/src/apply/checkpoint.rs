@@ -1,15 +1,15 @@
 //! Writes of checkpoints (pipeline-utilities §10.1).
 
-use singletree_durable::{CheckpointRecord, InvocationId, Json, Positions, TenantId};
+use singletree_durable::{CheckpointRecord, InvocationId, JsonDocument, PositionHistory, TenantId};
 
 use crate::column;
-use crate::error::{Failure, refused};
-use crate::meter::{Bind, Scribe};
+use crate::error::{BatchFailure, refused};
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::{packed, rows_of, stored};
 
 /// A change of a checkpoint.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum CheckpointChange {
     /// Stores it, whatever was there.
     Save(Box<CheckpointRecord>),
     /// Removes it.
@@ -17,7 +17,7 @@ pub(crate) enum Change {
 }
 
 /// A checkpoint that is stored.
-struct Stored {
+struct StoredCheckpoint {
     id: i64,
     /// How many positions it has, and their digest.
     positions: u64,
@@ -25,10 +25,14 @@ struct Stored {
 }
 
 /// Changes a checkpoint.
-pub(crate) fn change(scribe: &Scribe<'_>, tenant: &TenantId, change: &Change) -> Result<(), Failure> {
+pub(crate) fn change(
+    scribe: &WriteTransaction<'_>,
+    tenant: &TenantId,
+    change: &CheckpointChange,
+) -> Result<(), BatchFailure> {
     match change {
-        Change::Save(record) => save(scribe, tenant, record),
-        Change::Delete(invocation) => {
+        CheckpointChange::Save(record) => save(scribe, tenant, record),
+        CheckpointChange::Delete(invocation) => {
             let Some(stored) = find(scribe, tenant, invocation)? else { return Ok(()) };
             drop_positions(scribe, stored.id)?;
             scribe.write("DELETE FROM checkpoint WHERE id = ?", &[stored.id.into()])?;
@@ -38,19 +42,21 @@ pub(crate) fn change(scribe: &Scribe<'_>, tenant: &TenantId, change: &Change) ->
 }
 
 fn find(
-    scribe: &Scribe<'_>,
+    scribe: &WriteTransaction<'_>,
     tenant: &TenantId,
     invocation: &InvocationId,
-) -> Result<Option<Stored>, Failure> {
-    let name = [Bind::Text(tenant.as_str()), Bind::Text(invocation.as_str())];
+) -> Result<Option<StoredCheckpoint>, BatchFailure> {
+    let name = [BoundValue::Text(tenant.as_str()), BoundValue::Text(invocation.as_str())];
     scribe.find(
         "SELECT id, positions, digest FROM checkpoint WHERE tenant = ? AND invocation = ?",
         &name,
-        |row| Ok(Stored { id: row.get(0)?, positions: column::number(row, 1)?, digest: row.get(2)? }),
+        |row| {
+            Ok(StoredCheckpoint { id: row.get(0)?, positions: column::number(row, 1)?, digest: row.get(2)? })
+        },
     )
 }
 
-fn drop_positions(scribe: &Scribe<'_>, id: i64) -> Result<(), Failure> {
+fn drop_positions(scribe: &WriteTransaction<'_>, id: i64) -> Result<(), BatchFailure> {
     let (first, end) = rows_of(id);
     let range = [first.into(), end.into()];
     scribe.write("DELETE FROM checkpoint_position WHERE id >= ? AND id < ?", &range).map(drop)
@@ -62,14 +68,18 @@ const INSERT: &str = "INSERT INTO checkpoint (correlation, saved_at, positions, 
 const UPDATE: &str =
     "UPDATE checkpoint SET correlation = ?, saved_at = ?, positions = ?, digest = ?, body = ? WHERE id = ?";
 
-fn save(scribe: &Scribe<'_>, tenant: &TenantId, record: &CheckpointRecord) -> Result<(), Failure> {
+fn save(
+    scribe: &WriteTransaction<'_>,
+    tenant: &TenantId,
+    record: &CheckpointRecord,
+) -> Result<(), BatchFailure> {
     let positions = &record.completed_positions;
-    let body = CheckpointRecord { completed_positions: Positions::new(), ..record.clone() };
-    let Ok(body) = Json::of(&body) else { return refused("the state is JSON") };
+    let body = CheckpointRecord { completed_positions: PositionHistory::new(), ..record.clone() };
+    let Ok(body) = JsonDocument::of(&body) else { return refused("the state is JSON") };
     let count = positions.len() as u64;
     let digest = digest(positions, count).unwrap_or_default();
     let values = [
-        Bind::from(&record.correlation_id),
+        BoundValue::from(&record.correlation_id),
         record.last_saved_at.into(),
         stored(count)?.into(),
         digest.into(),
@@ -87,14 +97,14 @@ fn save(scribe: &Scribe<'_>, tenant: &TenantId, record: &CheckpointRecord) -> Re
             }
         }
         None => {
-            let name = [Bind::Text(tenant.as_str()), Bind::Text(record.invocation_id.as_str())];
+            let name = [BoundValue::Text(tenant.as_str()), BoundValue::Text(record.invocation_id.as_str())];
             scribe.write(INSERT, &[values.as_slice(), &name].concat())?;
             (scribe.added(), 0)
         }
     };
     let first = usize::try_from(from).unwrap_or(usize::MAX);
     for (no, position) in (from..).zip(positions.from(first)) {
-        let Ok(body) = Json::of(&position) else { return refused("a position is JSON") };
+        let Ok(body) = JsonDocument::of(&position) else { return refused("a position is JSON") };
         scribe.write(
             "INSERT INTO checkpoint_position (id, body) VALUES (?, ?)",
             &[packed(id, no)?.into(), (&body).into()],
@@ -103,11 +113,11 @@ fn save(scribe: &Scribe<'_>, tenant: &TenantId, record: &CheckpointRecord) -> Re
     Ok(())
 }
 
-fn digest(positions: &Positions, len: u64) -> Option<i64> {
+fn digest(positions: &PositionHistory, len: u64) -> Option<i64> {
     positions.digest(usize::try_from(len).ok()?).map(u64::cast_signed)
 }
 
 /// Tells whether the positions begin with those that are stored.
-fn digest_matches(positions: &Positions, known: &Stored) -> bool {
+fn digest_matches(positions: &PositionHistory, known: &StoredCheckpoint) -> bool {
     digest(positions, known.positions) == Some(known.digest)
 }

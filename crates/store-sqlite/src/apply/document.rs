@@ -1,33 +1,40 @@
 //! Writes of documents: all changes of a call, or none.
 
-use singletree_durable::{Change, DocumentKey, Expect, Json, SessionId, SessionKey, TenantId, Timestamp};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, JsonDocument, SessionId, SessionKey, TenantId,
+    Timestamp,
+};
 
 use crate::checksum;
 use crate::column;
-use crate::error::{Failure, refused};
-use crate::meter::{Bind, Scribe};
+use crate::error::{BatchFailure, refused};
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::bound;
 
 /// Makes all changes if their expectations hold for the documents stored before the first change.
-pub(crate) fn change(scribe: &Scribe<'_>, changes: &[Change]) -> Result<(), Failure> {
+pub(crate) fn change(scribe: &WriteTransaction<'_>, changes: &[DocumentChange]) -> Result<(), BatchFailure> {
     for change in changes {
-        let (Change::Write { key, expect, .. } | Change::Remove { key, expect }) = change;
+        let (DocumentChange::Write { key, expect, .. } | DocumentChange::Remove { key, expect }) = change;
         check(scribe, key, *expect)?;
     }
     changes.iter().try_for_each(|change| make(scribe, change))
 }
 
-fn check(scribe: &Scribe<'_>, key: &DocumentKey, expect: Expect) -> Result<(), Failure> {
-    if expect == Expect::Any {
+fn check(
+    scribe: &WriteTransaction<'_>,
+    key: &DocumentKey,
+    expect: DocumentPrecondition,
+) -> Result<(), BatchFailure> {
+    if expect == DocumentPrecondition::Any {
         return Ok(());
     }
     let sql = "SELECT version FROM document WHERE tenant = ? AND kind = ? AND id = ?";
     let name = [key.tenant.as_str().into(), (&key.kind).into(), (&key.id).into()];
     let found = scribe.find(sql, &name, |row| column::number(row, 0))?;
     let holds = match expect {
-        Expect::Any => true,
-        Expect::Absent => found.is_none(),
-        Expect::Version(version) => found == Some(version),
+        DocumentPrecondition::Any => true,
+        DocumentPrecondition::Absent => found.is_none(),
+        DocumentPrecondition::Version(version) => found == Some(version),
     };
     if holds {
         return Ok(());
@@ -35,13 +42,13 @@ fn check(scribe: &Scribe<'_>, key: &DocumentKey, expect: Expect) -> Result<(), F
     refused(format!("{expect:?} of document {} {} (found {found:?})", key.kind, key.id))
 }
 
-fn make(scribe: &Scribe<'_>, change: &Change) -> Result<(), Failure> {
+fn make(scribe: &WriteTransaction<'_>, change: &DocumentChange) -> Result<(), BatchFailure> {
     match change {
-        Change::Write { key, session, body, expires_at, .. } => {
+        DocumentChange::Write { key, session, body, expires_at, .. } => {
             let name = (&key.tenant, key.kind.as_str(), key.id.as_str());
             write(scribe, name, session.as_ref(), (body, *expires_at))?;
         }
-        Change::Remove { key, .. } => {
+        DocumentChange::Remove { key, .. } => {
             let name = [key.tenant.as_str().into(), (&key.kind).into(), (&key.id).into()];
             scribe.write("DELETE FROM document WHERE tenant = ? AND kind = ? AND id = ?", &name)?;
         }
@@ -51,16 +58,16 @@ fn make(scribe: &Scribe<'_>, change: &Change) -> Result<(), Failure> {
 
 /// Writes a document, whatever stood there.
 pub(super) fn write(
-    scribe: &Scribe<'_>,
+    scribe: &WriteTransaction<'_>,
     (tenant, kind, id): (&TenantId, &str, &str),
     session: Option<&SessionId>,
-    (body, expires_at): (&Json, Option<Timestamp>),
-) -> Result<(), Failure> {
+    (body, expires_at): (&JsonDocument, Option<Timestamp>),
+) -> Result<(), BatchFailure> {
     let session = session.map(SessionId::as_str);
     let name = [tenant.as_str().into(), kind.into(), id.into(), session.into()];
     let [tenant, kind, id, session] = name;
     // The version is counted on by the statement, and stays out of it.
-    let values: [Bind<'_>; 6] = [tenant, kind, id, session, expires_at.into(), body.into()];
+    let values: [BoundValue<'_>; 6] = [tenant, kind, id, session, expires_at.into(), body.into()];
     scribe.write(WRITE, &[values.as_slice(), &[checksum::of(&[&values])]].concat()).map(drop)
 }
 
@@ -69,7 +76,11 @@ const WRITE: &str = "INSERT INTO document (tenant, kind, id, session, version, e
     version = version + 1, expires_at = excluded.expires_at, body = excluded.body, checksum = excluded.checksum";
 
 /// Removes documents whose time was over before, at most so many, the earliest first; returns how many.
-pub(crate) fn expire(scribe: &Scribe<'_>, before: Timestamp, limit: u64) -> Result<u64, Failure> {
+pub(crate) fn expire(
+    scribe: &WriteTransaction<'_>,
+    before: Timestamp,
+    limit: u64,
+) -> Result<u64, BatchFailure> {
     let sql = "DELETE FROM document WHERE (tenant, kind, id) IN (SELECT tenant, kind, id FROM document \
         INDEXED BY document_end WHERE expires_at < ? ORDER BY expires_at LIMIT ?)";
     let removed = scribe.write(sql, &[before.into(), bound(limit).into()])?;
@@ -78,7 +89,7 @@ pub(crate) fn expire(scribe: &Scribe<'_>, before: Timestamp, limit: u64) -> Resu
 
 /// Removes the data that belongs to a session, whether the session exists or not: its documents, its uses of blobs, and
 /// the blobs that no other session uses (D25).
-pub(super) fn forget(scribe: &Scribe<'_>, key: &SessionKey) -> Result<(), Failure> {
+pub(super) fn forget(scribe: &WriteTransaction<'_>, key: &SessionKey) -> Result<(), BatchFailure> {
     let name = [key.tenant.as_str().into(), key.session.as_str().into()];
     for sql in FORGET {
         scribe.write(sql, &name)?;

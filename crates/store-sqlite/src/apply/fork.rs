@@ -2,16 +2,16 @@
 
 use singletree_durable::{SessionId, SessionKey, Timestamp};
 
-use super::Target;
+use super::TargetSession;
 use super::session::find;
 use crate::column;
-use crate::error::{Failure, refused};
-use crate::meter::Scribe;
+use crate::error::{BatchFailure, refused};
+use crate::meter::WriteTransaction;
 use crate::number::{bound, stored};
 
 /// The beginning of a list of another session.
 #[derive(Debug)]
-pub(super) struct Beginning<'a> {
+pub(super) struct ForkedListPrefix<'a> {
     pub(super) from: &'a SessionId,
     pub(super) field: &'a str,
     pub(super) generation: u64,
@@ -20,11 +20,11 @@ pub(super) struct Beginning<'a> {
 
 /// Copies the items, with their numbers and everything that is known of them.
 pub(super) fn inherit(
-    scribe: &Scribe<'_>,
-    target: &mut Target<'_>,
-    beginning: &Beginning<'_>,
-) -> Result<(), Failure> {
-    let Beginning { from, field, generation, len } = beginning;
+    scribe: &WriteTransaction<'_>,
+    target: &mut TargetSession<'_>,
+    beginning: &ForkedListPrefix<'_>,
+) -> Result<(), BatchFailure> {
+    let ForkedListPrefix { from, field, generation, len } = beginning;
     let short = || refused(format!("list {field:?} of {from} has {len} items"));
     let Some(source) = sibling(scribe, target.key, from)? else { return short() };
     let session = target.existing(scribe)?;
@@ -41,17 +41,21 @@ const INHERIT: &str = "INSERT INTO item (id, turn, list, generation, seq, side, 
     AND list = (SELECT id FROM name WHERE text = ?) AND generation = ? AND seq >= 0 AND seq < ? ORDER BY seq";
 
 /// Finds another session of the same tenant (INV-14).
-fn sibling(scribe: &Scribe<'_>, key: &SessionKey, session: &SessionId) -> Result<Option<i64>, Failure> {
+fn sibling(
+    scribe: &WriteTransaction<'_>,
+    key: &SessionKey,
+    session: &SessionId,
+) -> Result<Option<i64>, BatchFailure> {
     find(scribe, &SessionKey::new(key.tenant.clone(), session.clone()))
 }
 
 /// Checks that another session is there as it was read.
 pub(super) fn source(
-    scribe: &Scribe<'_>,
-    target: &Target<'_>,
+    scribe: &WriteTransaction<'_>,
+    target: &TargetSession<'_>,
     (session, created_at): (&SessionId, Timestamp),
     version: u64,
-) -> Result<(), Failure> {
+) -> Result<(), BatchFailure> {
     let sql =
         "SELECT version FROM session WHERE tenant = ? AND session = ? AND created_at = ? AND version = ?";
     let values = [

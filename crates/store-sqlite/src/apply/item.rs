@@ -1,23 +1,28 @@
 //! Puts of items.
 
-use singletree_durable::{ItemRow, Json, Placement};
+use singletree_durable::{ItemPlacement, JsonDocument, ListItemRow};
 
 use super::session::name;
 use crate::checksum;
-use crate::error::{Failure, refused};
-use crate::meter::{Bind, Scribe};
+use crate::error::{BatchFailure, refused};
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::{packed, stored, stored_opt};
 
 /// Adds an item under a free number; a loose one goes with the record of its turn.
-pub(super) fn add(scribe: &Scribe<'_>, session: i64, row: &ItemRow, loose: bool) -> Result<(), Failure> {
+pub(super) fn add(
+    scribe: &WriteTransaction<'_>,
+    session: i64,
+    row: &ListItemRow,
+    loose: bool,
+) -> Result<(), BatchFailure> {
     let place = row.placement.as_ref();
     let list = place.map(|place| name(scribe, &place.field)).transpose()?;
-    let turn = Bind::Int(stored(row.turn)?);
+    let turn = BoundValue::Int(stored(row.turn)?);
     let generation = stored_opt(place.map(|place| place.generation))?;
-    let placed: [Bind<'_>; 3] =
+    let placed: [BoundValue<'_>; 3] =
         [list.into(), generation.into(), stored_opt(place.map(|place| place.seq))?.into()];
-    let side = Bind::from(row.side.as_ref());
-    let lasting = [Bind::Int(stored(row.no)?), turn, (&row.body).into()];
+    let side = BoundValue::from(row.side.as_ref());
+    let lasting = [BoundValue::Int(stored(row.no)?), turn, (&row.body).into()];
     let checksum = checksum::of(&[&lasting, &placed, &[side]]);
     scribe.write(
         "INSERT INTO item (id, turn, list, generation, seq, loose, side, body, checksum) \
@@ -28,7 +33,7 @@ pub(super) fn add(scribe: &Scribe<'_>, session: i64, row: &ItemRow, loose: bool)
             placed[0],
             placed[1],
             placed[2],
-            loose.then_some(Bind::Int(1)).into(),
+            loose.then_some(BoundValue::Int(1)).into(),
             side,
             (&row.body).into(),
             checksum,
@@ -38,10 +43,15 @@ pub(super) fn add(scribe: &Scribe<'_>, session: i64, row: &ItemRow, loose: bool)
 }
 
 /// Gives an item, which has none, its place.
-pub(super) fn place(scribe: &Scribe<'_>, session: i64, no: u64, place: &Placement) -> Result<(), Failure> {
-    let placed: [Bind<'_>; 3] =
+pub(super) fn place(
+    scribe: &WriteTransaction<'_>,
+    session: i64,
+    no: u64,
+    place: &ItemPlacement,
+) -> Result<(), BatchFailure> {
+    let placed: [BoundValue<'_>; 3] =
         [name(scribe, &place.field)?.into(), stored(place.generation)?.into(), stored(place.seq)?.into()];
-    let change = checksum::change(1, &[Bind::Null; 3], &placed);
+    let change = checksum::change(1, &[BoundValue::Null; 3], &placed);
     let done = scribe.write(
         "UPDATE item SET list = ?, generation = ?, seq = ?, loose = NULL, \
          checksum = (checksum + ?) & 2147483647 WHERE id = ? AND seq IS NULL",
@@ -54,8 +64,13 @@ pub(super) fn place(scribe: &Scribe<'_>, session: i64, no: u64, place: &Placemen
 }
 
 /// Replaces the side record of an item.
-pub(super) fn tell_beside(scribe: &Scribe<'_>, session: i64, no: u64, side: &Json) -> Result<(), Failure> {
-    let id = Bind::Int(packed(session, no)?);
+pub(super) fn tell_beside(
+    scribe: &WriteTransaction<'_>,
+    session: i64,
+    no: u64,
+    side: &JsonDocument,
+) -> Result<(), BatchFailure> {
+    let id = BoundValue::Int(packed(session, no)?);
     let held: Option<Option<String>> =
         scribe.find("SELECT side FROM item WHERE id = ?", &[id], |row| row.get(0))?;
     let Some(held) = held else { return refused(format!("item {no} exists")) };

@@ -4,13 +4,13 @@ use singletree_durable::{AuditRow, EventRow};
 
 use super::session::name;
 use crate::checksum;
-use crate::error::Failure;
-use crate::meter::{Bind, Scribe};
+use crate::error::BatchFailure;
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::{packed, stored, stored_opt};
 
 /// Adds an event under a free sequence number.
-pub(super) fn event(scribe: &Scribe<'_>, session: i64, row: &EventRow) -> Result<(), Failure> {
-    let values: [Bind<'_>; 6] = [
+pub(super) fn event(scribe: &WriteTransaction<'_>, session: i64, row: &EventRow) -> Result<(), BatchFailure> {
+    let values: [BoundValue<'_>; 6] = [
         stored(row.seq)?.into(),
         stored(row.turn)?.into(),
         name(scribe, &row.kind)?.into(),
@@ -26,7 +26,7 @@ pub(super) fn event(scribe: &Scribe<'_>, session: i64, row: &EventRow) -> Result
 
 /// Adds an audit row, which hangs on no session.
 /// It outlives the session, and so keeps hashes of the names.
-pub(super) fn audit(scribe: &Scribe<'_>, row: &AuditRow) -> Result<(), Failure> {
+pub(super) fn audit(scribe: &WriteTransaction<'_>, row: &AuditRow) -> Result<(), BatchFailure> {
     let hash = scribe.hash_of(&row.key)?;
     let by = row.by.as_ref().map(|it| scribe.hash_of_name(&row.key.tenant, it)).transpose()?;
     scribe.write(

@@ -3,13 +3,13 @@
 use singletree_durable::{InvocationId, PausedRecord, PausedStatus, TenantId};
 
 use crate::column;
-use crate::error::Failure;
-use crate::meter::{Bind, Scribe};
-use crate::word::Word;
+use crate::error::BatchFailure;
+use crate::meter::{BoundValue, WriteTransaction};
+use crate::word::ColumnKeyword;
 
 /// A change of a paused record.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum PausedRecordChange {
     /// Stores it, whatever was there.
     Save(PausedRecord),
     /// Takes it for a resume if it is suspended.
@@ -22,22 +22,22 @@ pub(crate) enum Change {
 
 /// Changes a paused record and returns it as it was when it was claimed.
 pub(crate) fn change(
-    scribe: &Scribe<'_>,
+    scribe: &WriteTransaction<'_>,
     tenant: &TenantId,
     invocation: &InvocationId,
-    change: &Change,
-) -> Result<Option<PausedRecord>, Failure> {
-    let (tenant, invocation) = (Bind::Text(tenant.as_str()), Bind::Text(invocation.as_str()));
+    change: &PausedRecordChange,
+) -> Result<Option<PausedRecord>, BatchFailure> {
+    let (tenant, invocation) = (BoundValue::Text(tenant.as_str()), BoundValue::Text(invocation.as_str()));
     match change {
-        Change::Save(record) => {
+        PausedRecordChange::Save(record) => {
             let values = [tenant, invocation, record.status.word().into(), (&record.body).into()];
             scribe.write(SAVE, &values)?;
         }
-        Change::Claim => return claim(scribe, tenant, invocation),
-        Change::Close(status) => {
+        PausedRecordChange::Claim => return claim(scribe, tenant, invocation),
+        PausedRecordChange::Close(status) => {
             scribe.write(CLOSE, &[status.word().into(), tenant, invocation])?;
         }
-        Change::Delete => {
+        PausedRecordChange::Delete => {
             scribe.write("DELETE FROM paused WHERE tenant = ? AND invocation = ?", &[tenant, invocation])?;
         }
     }
@@ -53,10 +53,10 @@ const SUSPENDED: &str = "SELECT status, body FROM paused \
     WHERE tenant = ? AND invocation = ? AND status = 'suspended'";
 
 fn claim(
-    scribe: &Scribe<'_>,
-    tenant: Bind<'_>,
-    invocation: Bind<'_>,
-) -> Result<Option<PausedRecord>, Failure> {
+    scribe: &WriteTransaction<'_>,
+    tenant: BoundValue<'_>,
+    invocation: BoundValue<'_>,
+) -> Result<Option<PausedRecord>, BatchFailure> {
     let found = scribe.find(SUSPENDED, &[tenant, invocation], |row| {
         Ok(PausedRecord { status: column::word(row, 0)?, body: column::json(row, 1)? })
     })?;

@@ -1,18 +1,19 @@
 //! Removes turns, with the rows that belong to them alone, and events.
 
 use crate::column;
-use crate::error::{Failure, refused};
-use crate::meter::{Bind, Scribe};
+use crate::error::{BatchFailure, refused};
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::{bound, packed, rows_of, within};
 
 /// Removes a turn whose invocation is over, with its waits, its records and those of its items that have no place.
-pub(super) fn turn(scribe: &Scribe<'_>, session: Option<i64>, no: u64) -> Result<(), Failure> {
+pub(super) fn turn(scribe: &WriteTransaction<'_>, session: Option<i64>, no: u64) -> Result<(), BatchFailure> {
     let Some(id) = session else { return Ok(()) };
-    let key = Bind::Int(packed(id, no)?);
+    let key = BoundValue::Int(packed(id, no)?);
     let of = "SELECT invocation, message FROM turn WHERE id = ?";
     let found = scribe.find(of, &[key], |row| Ok((row.get::<_, String>(0)?, column::number_opt(row, 1)?)))?;
     let Some((invocation, message)) = found else { return Ok(()) };
-    let (session, turn, invocation) = (Bind::Int(id), Bind::Int(bound(no)), Bind::Text(&invocation));
+    let (session, turn, invocation) =
+        (BoundValue::Int(id), BoundValue::Int(bound(no)), BoundValue::Text(&invocation));
     for sql in IN_USE {
         if scribe.find(sql, &[session, invocation], |row| row.get::<_, i64>(0))?.is_some() {
             return refused(format!("the invocation of turn {no} is over"));
@@ -49,7 +50,11 @@ const FORGET: [&str; 2] = [
 ];
 
 /// Removes the events with a lower sequence number.
-pub(super) fn events(scribe: &Scribe<'_>, session: Option<i64>, before: u64) -> Result<(), Failure> {
+pub(super) fn events(
+    scribe: &WriteTransaction<'_>,
+    session: Option<i64>,
+    before: u64,
+) -> Result<(), BatchFailure> {
     let Some(session) = session else { return Ok(()) };
     let first = rows_of(session).0;
     scribe.write(

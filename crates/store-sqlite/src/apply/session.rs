@@ -1,33 +1,36 @@
 //! Puts of the session itself: head, counters, fields, and its end.
 
-use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey, SubjectId};
+use singletree_durable::{Counters, FieldRow, FieldValue, SessionHead, SessionKey, SubjectId};
 
-use super::{Found, Target, document, usage};
+use super::{PersistedSession, TargetSession, document, usage};
 use crate::checksum;
 use crate::column;
-use crate::error::{Failure, refused};
-use crate::meter::{Bind, Scribe};
+use crate::error::{BatchFailure, refused};
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::{SESSIONS, rows_of, stored, stored_opt};
 use crate::usual;
 
 /// Finds the integer id of a session. Every write begins here, so that the tenant is part of every key (INV-14).
-pub(super) fn find(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<i64>, Failure> {
+pub(super) fn find(scribe: &WriteTransaction<'_>, key: &SessionKey) -> Result<Option<i64>, BatchFailure> {
     let sql = "SELECT id FROM session WHERE tenant = ? AND session = ?";
     scribe.find(sql, &[key.tenant.as_str().into(), key.session.as_str().into()], |row| row.get(0))
 }
 
 /// Finds a session with the values that preconditions of batches compare.
-pub(super) fn found(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<Found>, Failure> {
+pub(super) fn found(
+    scribe: &WriteTransaction<'_>,
+    key: &SessionKey,
+) -> Result<Option<PersistedSession>, BatchFailure> {
     let sql = "SELECT id, version, next_turn, next_item, next_event, next_wait FROM session \
         WHERE tenant = ? AND session = ?";
     scribe.find(sql, &[key.tenant.as_str().into(), key.session.as_str().into()], |row| {
         let (version, counters) = (column::number(row, 1)?, column::counters(row, 2)?);
-        Ok(Found { id: row.get(0)?, version, counters })
+        Ok(PersistedSession { id: row.get(0)?, version, counters })
     })
 }
 
 /// Finds the integer id of a text that stands in many rows, or gives it one.
-pub(super) fn name(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
+pub(super) fn name(scribe: &WriteTransaction<'_>, text: &str) -> Result<i64, BatchFailure> {
     if let Some(id) = scribe.names.get(text) {
         return Ok(id);
     }
@@ -36,7 +39,7 @@ pub(super) fn name(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
     Ok(id)
 }
 
-fn name_in_file(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
+fn name_in_file(scribe: &WriteTransaction<'_>, text: &str) -> Result<i64, BatchFailure> {
     let found = scribe.find("SELECT id FROM name WHERE text = ?", &[text.into()], |row| row.get(0))?;
     if let Some(id) = found {
         return Ok(id);
@@ -46,10 +49,14 @@ fn name_in_file(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
 }
 
 /// Makes the session, or replaces its head, and returns its id.
-pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) -> Result<i64, Failure> {
+pub(super) fn head(
+    scribe: &WriteTransaction<'_>,
+    target: &mut TargetSession<'_>,
+    head: &SessionHead,
+) -> Result<i64, BatchFailure> {
     let schema = usual::shorten(&head.schema_version, usual::SCHEMA);
     let policy = usual::shorten(&head.prompt_policy, usual::POLICY);
-    let values: [Bind<'_>; 10] = [
+    let values: [BoundValue<'_>; 10] = [
         name(scribe, &head.agent)?.into(),
         name(scribe, &head.graph)?.into(),
         schema.as_ref().into(),
@@ -89,7 +96,7 @@ pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) ->
 }
 
 /// Gives a session that was just made the numbers that one of its name left.
-fn go_on(scribe: &Scribe<'_>, key: &SessionKey, id: i64) -> Result<(), Failure> {
+fn go_on(scribe: &WriteTransaction<'_>, key: &SessionKey, id: i64) -> Result<(), BatchFailure> {
     let Some(left) = former(scribe, key)? else { return Ok(()) };
     counters(scribe, id, &left)?;
     let hash = scribe.hash_of(key)?;
@@ -98,7 +105,10 @@ fn go_on(scribe: &Scribe<'_>, key: &SessionKey, id: i64) -> Result<(), Failure> 
 }
 
 /// Finds the next free numbers that a deleted session left.
-pub(super) fn former(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<Counters>, Failure> {
+pub(super) fn former(
+    scribe: &WriteTransaction<'_>,
+    key: &SessionKey,
+) -> Result<Option<Counters>, BatchFailure> {
     let sql =
         "SELECT next_turn, next_item, next_event, next_wait FROM former WHERE tenant = ? AND session = ?";
     let hash = scribe.hash_of(key)?;
@@ -119,7 +129,11 @@ const INSERT: &str = "INSERT INTO session (agent, graph, schema_version, version
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Raises the counters.
-pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -> Result<(), Failure> {
+pub(super) fn counters(
+    scribe: &WriteTransaction<'_>,
+    session: i64,
+    counters: &Counters,
+) -> Result<(), BatchFailure> {
     let [turns, items, events, waits] = numbers(counters)?;
     scribe.write(
         "UPDATE session SET next_turn = max(next_turn, ?), next_item = max(next_item, ?), \
@@ -129,20 +143,20 @@ pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -
     Ok(())
 }
 
-fn numbers(counters: &Counters) -> Result<[Bind<'static>; 4], Failure> {
+fn numbers(counters: &Counters) -> Result<[BoundValue<'static>; 4], BatchFailure> {
     let Counters { turns, items, events, waits } = *counters;
     Ok([stored(turns)?.into(), stored(items)?.into(), stored(events)?.into(), stored(waits)?.into()])
 }
 
 /// Writes a field.
-pub(super) fn field(scribe: &Scribe<'_>, session: i64, row: &FieldRow) -> Result<(), Failure> {
+pub(super) fn field(scribe: &WriteTransaction<'_>, session: i64, row: &FieldRow) -> Result<(), BatchFailure> {
     let (value, generation, len, bytes) = match &row.value {
         FieldValue::Value(json) => (Some(json), None, None, None),
         FieldValue::List { generation, len, bytes } => {
             (None, Some(stored(*generation)?), Some(stored(*len)?), Some(stored(*bytes)?))
         }
     };
-    let values: [Bind<'_>; 5] =
+    let values: [BoundValue<'_>; 5] =
         [(&row.name).into(), value.into(), generation.into(), len.into(), bytes.into()];
     let [name, value, generation, len, bytes] = values;
     let sql = "INSERT INTO field (session, name, value, generation, len, bytes, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) \
@@ -153,7 +167,11 @@ pub(super) fn field(scribe: &Scribe<'_>, session: i64, row: &FieldRow) -> Result
 }
 
 /// Removes a field, if there is one.
-pub(super) fn drop_field(scribe: &Scribe<'_>, session: Option<i64>, name: &str) -> Result<(), Failure> {
+pub(super) fn drop_field(
+    scribe: &WriteTransaction<'_>,
+    session: Option<i64>,
+    name: &str,
+) -> Result<(), BatchFailure> {
     let Some(session) = session else { return Ok(()) };
     scribe.write("DELETE FROM field WHERE session = ? AND name = ?", &[session.into(), name.into()])?;
     Ok(())
@@ -161,7 +179,10 @@ pub(super) fn drop_field(scribe: &Scribe<'_>, session: Option<i64>, name: &str) 
 
 /// Removes the session with its rows, all but its numbers (D25): those of packed keys by their range, the others
 /// because they refer to it.
-pub(super) fn delete(scribe: &Scribe<'_>, target: &mut Target<'_>) -> Result<(), Failure> {
+pub(super) fn delete(
+    scribe: &WriteTransaction<'_>,
+    target: &mut TargetSession<'_>,
+) -> Result<(), BatchFailure> {
     document::forget(scribe, target.key)?;
     if let Some(id) = target.id.take() {
         let (first, end) = rows_of(id);

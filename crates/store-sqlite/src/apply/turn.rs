@@ -1,19 +1,19 @@
 //! Puts of turns.
 
 use rusqlite::Row;
-use singletree_durable::{TurnRow, TurnStatus};
+use singletree_durable::{StoredTurnStatus, TurnRow};
 
 use super::session::name;
 use crate::checksum;
-use crate::error::Failure;
-use crate::meter::{Bind, Scribe};
+use crate::error::BatchFailure;
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::{packed, stored, stored_opt};
-use crate::word::Word;
+use crate::word::ColumnKeyword;
 
 /// Writes a turn, whatever stood there.
-pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<(), Failure> {
-    let id = Bind::Int(packed(session, row.no)?);
-    let lasting: [Bind<'_>; 11] = [
+pub(super) fn put(scribe: &WriteTransaction<'_>, session: i64, row: &TurnRow) -> Result<(), BatchFailure> {
+    let id = BoundValue::Int(packed(session, row.no)?);
+    let lasting: [BoundValue<'_>; 11] = [
         row.invocation.as_str().into(),
         row.ordinal.into(),
         row.kind.word().into(),
@@ -26,18 +26,18 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<()
         row.accepted_at.into(),
         stored_opt(row.retries)?.into(),
     ];
-    let moving: [Bind<'_>; 5] = [
+    let moving: [BoundValue<'_>; 5] = [
         row.status.word().into(),
         stored(row.fence.0)?.into(),
         row.deaths.into(),
         row.ended_at.into(),
         row.outcome.as_ref().into(),
     ];
-    let no = Bind::Int(stored(row.no)?);
+    let no = BoundValue::Int(stored(row.no)?);
     let rest = [&[no], &lasting[..7], &lasting[9..], &moving].concat();
     let checksum = checksum::of(&[&rest, &lasting[7..9]]);
     let moving = [moving[0], moving[1], moving[2], moving[3], moving[4], checksum];
-    let is_new = row.status == TurnStatus::Accepted && row.deaths == 0;
+    let is_new = row.status == StoredTurnStatus::Accepted && row.deaths == 0;
     if !is_new && scribe.write(MOVE, &joined(&moving, id, &lasting))? > 0 {
         return Ok(());
     }
@@ -45,7 +45,7 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<()
     Ok(())
 }
 
-fn joined<'a>(first: &[Bind<'a>], id: Bind<'a>, last: &[Bind<'a>]) -> Vec<Bind<'a>> {
+fn joined<'a>(first: &[BoundValue<'a>], id: BoundValue<'a>, last: &[BoundValue<'a>]) -> Vec<BoundValue<'a>> {
     [first, &[id], last].concat()
 }
 
@@ -65,7 +65,11 @@ const PUT: &str = "INSERT INTO turn (invocation, ordinal, kind, agent, graph, me
     outcome = excluded.outcome, retries = excluded.retries, checksum = excluded.checksum";
 
 /// Takes the idempotency key, and its digest with it, off a turn.
-pub(super) fn free_key(scribe: &Scribe<'_>, session: Option<i64>, turn: u64) -> Result<(), Failure> {
+pub(super) fn free_key(
+    scribe: &WriteTransaction<'_>,
+    session: Option<i64>,
+    turn: u64,
+) -> Result<(), BatchFailure> {
     let Some(session) = session else { return Ok(()) };
     // No turn has a number too large to be stored.
     let Ok(id) = packed(session, turn) else { return Ok(()) };
@@ -73,7 +77,7 @@ pub(super) fn free_key(scribe: &Scribe<'_>, session: Option<i64>, turn: u64) -> 
     let held: Option<[Option<String>; 2]> =
         scribe.find("SELECT key, digest FROM turn WHERE id = ?", &[id.into()], read)?;
     let Some([key, digest]) = held else { return Ok(()) };
-    let change = checksum::change(1, &[key.as_ref().into(), digest.as_ref().into()], &[Bind::Null; 2]);
+    let change = checksum::change(1, &[key.as_ref().into(), digest.as_ref().into()], &[BoundValue::Null; 2]);
     let sql =
         "UPDATE turn SET key = NULL, digest = NULL, checksum = (checksum + ?) & 2147483647 WHERE id = ?";
     scribe.write(sql, &[change, id.into()]).map(drop)

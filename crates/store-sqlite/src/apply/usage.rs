@@ -3,13 +3,17 @@
 use singletree_durable::{SessionKey, UsageRow};
 
 use crate::checksum;
-use crate::error::Failure;
-use crate::meter::{Bind, Scribe};
+use crate::error::BatchFailure;
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::stored;
 
 /// Adds to the session's row and to its tenant's row, whose session is the empty text.
-pub(super) fn add(scribe: &Scribe<'_>, key: &SessionKey, row: &UsageRow) -> Result<(), Failure> {
-    let values: [Bind<'_>; 8] = [
+pub(super) fn add(
+    scribe: &WriteTransaction<'_>,
+    key: &SessionKey,
+    row: &UsageRow,
+) -> Result<(), BatchFailure> {
+    let values: [BoundValue<'_>; 8] = [
         key.tenant.as_str().into(),
         (&row.model).into(),
         stored(row.calls)?.into(),
@@ -38,7 +42,7 @@ const ADD: &str = "INSERT INTO usage (tenant, session, model, calls, prompt_toke
     checksum = (checksum + ?11) & 2147483647";
 
 /// Removes the usage of a session; the sum of its tenant stays.
-pub(super) fn forget(scribe: &Scribe<'_>, key: &SessionKey) -> Result<(), Failure> {
+pub(super) fn forget(scribe: &WriteTransaction<'_>, key: &SessionKey) -> Result<(), BatchFailure> {
     let name = [key.tenant.as_str().into(), key.session.as_str().into()];
     scribe.write("DELETE FROM usage WHERE tenant = ? AND session = ?", &name).map(drop)
 }

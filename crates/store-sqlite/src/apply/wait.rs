@@ -1,17 +1,17 @@
 //! Puts of waits, and of signals that came before them.
 
-use singletree_durable::{MailRow, WaitRow};
+use singletree_durable::{EarlySignalRow, WaitRow};
 
 use crate::checksum;
-use crate::error::Failure;
-use crate::meter::{Bind, Scribe};
+use crate::error::BatchFailure;
+use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::{packed, stored, stored_opt};
-use crate::word::Word;
+use crate::word::ColumnKeyword;
 
 /// Writes a wait, whatever stood there.
-pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &WaitRow) -> Result<(), Failure> {
+pub(super) fn put(scribe: &WriteTransaction<'_>, session: i64, row: &WaitRow) -> Result<(), BatchFailure> {
     let values = [
-        Bind::Int(packed(session, row.no)?),
+        BoundValue::Int(packed(session, row.no)?),
         (&row.signal).into(),
         row.invocation.as_str().into(),
         stored(row.turn)?.into(),
@@ -27,7 +27,7 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &WaitRow) -> Result<()
         row.answered_by.as_ref().into(),
         row.ended_at.into(),
     ];
-    let checksum = checksum::of(&[&[&[Bind::Int(stored(row.no)?)], &values[1..]].concat()]);
+    let checksum = checksum::of(&[&[&[BoundValue::Int(stored(row.no)?)], &values[1..]].concat()]);
     scribe.write(PUT, &[values.as_slice(), &[checksum]].concat()).map(drop)
 }
 
@@ -41,8 +41,12 @@ const PUT: &str = "INSERT INTO wait (id, signal, invocation, turn, status, metad
     answer = excluded.answer, answered_by = excluded.answered_by, ended_at = excluded.ended_at, checksum = excluded.checksum";
 
 /// Keeps an early signal, whatever was kept of its id.
-pub(super) fn put_mail(scribe: &Scribe<'_>, session: i64, row: &MailRow) -> Result<(), Failure> {
-    let values: [Bind<'_>; 4] =
+pub(super) fn put_mail(
+    scribe: &WriteTransaction<'_>,
+    session: i64,
+    row: &EarlySignalRow,
+) -> Result<(), BatchFailure> {
+    let values: [BoundValue<'_>; 4] =
         [(&row.signal).into(), (&row.payload).into(), row.from.as_ref().into(), row.at.into()];
     let [signal, payload, from, at] = values;
     let sql = "INSERT INTO mail (session, signal, payload, sent_by, at, checksum) VALUES (?, ?, ?, ?, ?, ?) \
@@ -52,7 +56,11 @@ pub(super) fn put_mail(scribe: &Scribe<'_>, session: i64, row: &MailRow) -> Resu
 }
 
 /// Removes the early signal of an id, if there is one.
-pub(super) fn remove_mail(scribe: &Scribe<'_>, session: Option<i64>, signal: &str) -> Result<(), Failure> {
+pub(super) fn remove_mail(
+    scribe: &WriteTransaction<'_>,
+    session: Option<i64>,
+    signal: &str,
+) -> Result<(), BatchFailure> {
     let Some(session) = session else { return Ok(()) };
     scribe.write("DELETE FROM mail WHERE session = ? AND signal = ?", &[session.into(), signal.into()])?;
     Ok(())

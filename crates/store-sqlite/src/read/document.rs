@@ -1,7 +1,9 @@
 //! Documents and blobs.
 
 use rusqlite::{Connection, Result, Row, params};
-use singletree_durable::{Blob, BlobAccount, BlobInfo, Document, DocumentKey, SessionKey, TenantId};
+use singletree_durable::{
+    BlobMetadata, DocumentKey, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId,
+};
 
 use super::all;
 use crate::column;
@@ -14,7 +16,7 @@ macro_rules! select {
 }
 
 /// Reads a document.
-pub(crate) fn one(connection: &Connection, key: &DocumentKey) -> Result<Option<Document>> {
+pub(crate) fn one(connection: &Connection, key: &DocumentKey) -> Result<Option<StoredDocument>> {
     let name = params![key.tenant.as_str(), key.kind, key.id];
     let sql = select!("tenant = ? AND kind = ? AND id = ?");
     Ok(all(connection, sql, name, document)?.pop())
@@ -26,7 +28,7 @@ pub(crate) fn page(
     (tenant, kind): (&TenantId, &str),
     past: Option<&str>,
     limit: u64,
-) -> Result<Vec<Document>> {
+) -> Result<Vec<StoredDocument>> {
     match past {
         Some(past) => all(
             connection,
@@ -43,12 +45,12 @@ pub(crate) fn page(
     }
 }
 
-fn document(row: &Row<'_>) -> Result<Document> {
+fn document(row: &Row<'_>) -> Result<StoredDocument> {
     let session = match row.get_ref(3)? {
         rusqlite::types::ValueRef::Null => None,
         _ => Some(column::session(row, 3)?),
     };
-    Ok(Document {
+    Ok(StoredDocument {
         key: DocumentKey { tenant: column::tenant(row, 0)?, kind: row.get(1)?, id: row.get(2)? },
         session,
         version: column::number(row, 4)?,
@@ -58,29 +60,34 @@ fn document(row: &Row<'_>) -> Result<Document> {
 }
 
 /// Reads a blob that a session uses.
-pub(crate) fn blob(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<Blob>> {
+pub(crate) fn blob(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<StoredBlob>> {
     let sql = "SELECT b.digest, b.media_type, b.bytes FROM blob_use u CROSS JOIN blob b \
         ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ? AND u.digest = ?";
     let values = params![key.tenant.as_str(), key.session.as_str(), digest];
-    let read = |row: &Row<'_>| Ok(Blob { digest: row.get(0)?, media_type: row.get(1)?, bytes: row.get(2)? });
+    let read =
+        |row: &Row<'_>| Ok(StoredBlob { digest: row.get(0)?, media_type: row.get(1)?, bytes: row.get(2)? });
     Ok(all(connection, sql, values, read)?.pop())
 }
 
 /// Describes a blob that a session uses. Its bytes are not read.
-pub(crate) fn blob_info(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<BlobInfo>> {
+pub(crate) fn blob_info(
+    connection: &Connection,
+    key: &SessionKey,
+    digest: &str,
+) -> Result<Option<BlobMetadata>> {
     let sql = "SELECT b.digest, b.media_type, length(b.bytes) FROM blob_use u CROSS JOIN blob b \
         ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ? AND u.digest = ?";
     let values = params![key.tenant.as_str(), key.session.as_str(), digest];
     let read = |row: &Row<'_>| {
-        Ok(BlobInfo { digest: row.get(0)?, media_type: row.get(1)?, bytes: column::number(row, 2)? })
+        Ok(BlobMetadata { digest: row.get(0)?, media_type: row.get(1)?, bytes: column::number(row, 2)? })
     };
     Ok(all(connection, sql, values, read)?.pop())
 }
 
 /// Returns the bytes of all blobs of a tenant, and of those of one holder.
-pub(crate) fn account(connection: &Connection, tenant: &TenantId, holder: &str) -> Result<BlobAccount> {
+pub(crate) fn account(connection: &Connection, tenant: &TenantId, holder: &str) -> Result<TenantBlobTotals> {
     let sql = "SELECT holder, bytes FROM blob_account WHERE tenant = ? AND holder IN ('', ?)";
-    let mut account = BlobAccount::default();
+    let mut account = TenantBlobTotals::default();
     let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, column::number(row, 1)?));
     for (of, bytes) in all(connection, sql, params![tenant.as_str(), holder], read)? {
         if of.is_empty() {

@@ -1,7 +1,7 @@
 //! Items.
 
 use rusqlite::{Connection, Params, Result, Row, params};
-use singletree_durable::{ItemRange, ItemRow, Placement, SessionKey};
+use singletree_durable::{ItemPlacement, ItemRange, ListItemRow, SessionKey};
 
 use super::{all, sweep};
 use crate::column;
@@ -19,7 +19,11 @@ macro_rules! select {
 }
 
 /// Reads a range of items.
-pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange) -> Result<Vec<ItemRow>> {
+pub(crate) fn range(
+    connection: &Connection,
+    key: &SessionKey,
+    range: &ItemRange,
+) -> Result<Vec<ListItemRow>> {
     let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
     match range {
         // The longest read: values that are the same in all rows are not read row by row.
@@ -31,10 +35,10 @@ pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange
             params![tenant, session, field, bound(*generation), bound(*from), bound(*limit)],
             |row| {
                 let seq = column::number(row, 2)?;
-                Ok(ItemRow {
+                Ok(ListItemRow {
                     no: column::number(row, 0)?,
                     turn: column::number(row, 1)?,
-                    placement: Some(Placement { field: field.clone(), generation: *generation, seq }),
+                    placement: Some(ItemPlacement { field: field.clone(), generation: *generation, seq }),
                     body: column::json(row, 3)?,
                     side: column::json_opt(row, 4)?,
                 })
@@ -86,16 +90,16 @@ fn page(
     sql: &str,
     params: impl Params,
     (field, generation, bytes): (&str, u64, u64),
-) -> Result<Vec<ItemRow>> {
+) -> Result<Vec<ListItemRow>> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut found = statement.query(params)?;
     let (mut rows, mut read) = (Vec::new(), 0);
     while let Some(row) = found.next()? {
         let seq = column::number(row, 2)?;
-        let item = ItemRow {
+        let item = ListItemRow {
             no: column::number(row, 0)?,
             turn: column::number(row, 1)?,
-            placement: Some(Placement { field: field.to_owned(), generation, seq }),
+            placement: Some(ItemPlacement { field: field.to_owned(), generation, seq }),
             body: column::json(row, 3)?,
             side: column::json_opt(row, 4)?,
         };
@@ -108,14 +112,14 @@ fn page(
     Ok(rows)
 }
 
-fn item(row: &Row<'_>) -> Result<ItemRow> {
+fn item(row: &Row<'_>) -> Result<ListItemRow> {
     let placement = match row.get::<_, Option<String>>(2)? {
         None => None,
         Some(field) => {
-            Some(Placement { field, generation: column::number(row, 3)?, seq: column::number(row, 4)? })
+            Some(ItemPlacement { field, generation: column::number(row, 3)?, seq: column::number(row, 4)? })
         }
     };
-    Ok(ItemRow {
+    Ok(ListItemRow {
         no: column::number(row, 0)?,
         turn: column::number(row, 1)?,
         placement,

@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use singletree_durable::{
-    Counters, FieldRow, FieldValue, Head, Parent, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
-    Timestamp,
+    Counters, FieldRow, FieldValue, ParentSession, SessionHead, SessionId, SessionKey, SessionPage,
+    SessionRow, TenantId, Timestamp,
 };
 
 use super::{all, sweep};
@@ -97,9 +97,9 @@ pub(crate) fn tenants(connection: &Connection, past: Option<&TenantId>, limit: u
 fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {
     let parent = match row.get_ref(8)? {
         rusqlite::types::ValueRef::Null => None,
-        _ => Some(Parent { session: column::session(row, 8)?, offset: column::number(row, 9)? }),
+        _ => Some(ParentSession { session: column::session(row, 8)?, offset: column::number(row, 9)? }),
     };
-    let head = Head {
+    let head = SessionHead {
         agent: row.get(3)?,
         graph: row.get(4)?,
         schema_version: usual::lengthen(row.get(5)?, usual::SCHEMA),

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use rusqlite::Connection;
 use singletree_durable::{
-    Fence, InvocationId, ItemRange, SessionId, SessionKey, TenantId, TurnQuery, UsageOf, WaitQuery,
+    FencingToken, InvocationId, ItemRange, SessionId, SessionKey, TenantId, TurnRowQuery, UsageRowQuery,
+    WaitRowQuery,
 };
 
 use super::{document, event, item, position, session, turn, usage, wait};
@@ -78,7 +79,7 @@ fn a_start_costs_the_same_however_many_sessions_wait() {
     let read = |sessions| {
         let file = file(sessions, 1);
         steps(|| {
-            assert_eq!(turn::ownerless(&file, Fence(9), None, 256).unwrap(), []);
+            assert_eq!(turn::ownerless(&file, FencingToken(9), None, 256).unwrap(), []);
             assert_eq!(wait::deadlines(&file, None, 1).unwrap(), []);
         })
     };
@@ -116,28 +117,28 @@ fn every_read(file: &Connection) {
     item::range(file, &key, &ItemRange::Numbers { from: 0, to: 1 }).unwrap();
     item::range(file, &key, &ItemRange::Turn(0)).unwrap();
     for query in [
-        TurnQuery::No(0),
-        TurnQuery::Key("k".into()),
-        TurnQuery::Invocation(of.clone()),
-        TurnQuery::Open,
-        TurnQuery::From { no: 0, limit: 1 },
+        TurnRowQuery::No(0),
+        TurnRowQuery::Key("k".into()),
+        TurnRowQuery::Invocation(of.clone()),
+        TurnRowQuery::Open,
+        TurnRowQuery::From { no: 0, limit: 1 },
     ] {
         turn::of(file, &key, &query).unwrap();
     }
     turn::session_of(file, tenant, &of).unwrap();
-    turn::ownerless(file, Fence(9), None, 1).unwrap();
+    turn::ownerless(file, FencingToken(9), None, 1).unwrap();
     for query in [
-        WaitQuery::Pending(key.clone()),
-        WaitQuery::PendingOf(tenant.clone(), 1),
-        WaitQuery::Signal(key.clone(), "ok".into()),
-        WaitQuery::SignalOf(tenant.clone(), "ok".into(), 1),
-        WaitQuery::Invocation(tenant.clone(), of.clone()),
+        WaitRowQuery::Pending(key.clone()),
+        WaitRowQuery::PendingOf(tenant.clone(), 1),
+        WaitRowQuery::Signal(key.clone(), "ok".into()),
+        WaitRowQuery::SignalOf(tenant.clone(), "ok".into(), 1),
+        WaitRowQuery::Invocation(tenant.clone(), of.clone()),
     ] {
         wait::of(file, &query).unwrap();
     }
     wait::deadlines(file, None, 1).unwrap();
     position::of(file, &key, &of).unwrap();
-    usage::of(file, &UsageOf::Session(key.clone())).unwrap();
+    usage::of(file, &UsageRowQuery::Session(key.clone())).unwrap();
     position::records(file, &key, 0).unwrap();
     event::from(file, &key, 0, 1).unwrap();
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
-use singletree_durable::{Fence, InvocationId, SessionKey, TenantId, TurnQuery, TurnRow};
+use singletree_durable::{FencingToken, InvocationId, SessionKey, TenantId, TurnRow, TurnRowQuery};
 
 use super::{all, sweep};
 use crate::column;
@@ -39,22 +39,22 @@ fn for_version(connection: &Connection, sql: &'static str) -> Result<Cow<'static
 }
 
 /// Reads turns of a session.
-pub(crate) fn of(connection: &Connection, key: &SessionKey, query: &TurnQuery) -> Result<Vec<TurnRow>> {
+pub(crate) fn of(connection: &Connection, key: &SessionKey, query: &TurnRowQuery) -> Result<Vec<TurnRow>> {
     let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
     let read = |row: &Row<'_>| turn(row).map(|(_, it)| it);
     let sql = |sql: &'static str| for_version(connection, sql);
     match query {
-        TurnQuery::No(no) => all(
+        TurnRowQuery::No(no) => all(
             connection,
             &sql(select!("NOT INDEXED", "t.id >= (s.id << 32) + ?3 AND t.id < (s.id << 32) + ?4"))?,
             params![tenant, session, within(*no), within(no.saturating_add(1))],
             read,
         ),
-        TurnQuery::Key(key) => {
+        TurnRowQuery::Key(key) => {
             let sql = sql(select!("INDEXED BY turn_key", "t.session = s.id AND t.key = ?3"))?;
             all(connection, &sql, params![tenant, session, key], read)
         }
-        TurnQuery::Invocation(id) => all(
+        TurnRowQuery::Invocation(id) => all(
             connection,
             &sql(select!(
                 "INDEXED BY turn_invocation",
@@ -64,12 +64,12 @@ pub(crate) fn of(connection: &Connection, key: &SessionKey, query: &TurnQuery) -
             params![tenant, session, id.as_str()],
             read,
         ),
-        TurnQuery::Open => {
+        TurnRowQuery::Open => {
             let open =
                 select!("INDEXED BY turn_open", "t.session = s.id AND t.status = 'accepted' ORDER BY t.id");
             all(connection, &sql(open)?, params![tenant, session], read)
         }
-        TurnQuery::From { no, limit } => all(
+        TurnRowQuery::From { no, limit } => all(
             connection,
             &sql(select!(
                 "NOT INDEXED",
@@ -101,7 +101,7 @@ pub(crate) fn session_of(
 /// It goes through the turns without outcome, few at any time, and never through the sessions.
 pub(crate) fn ownerless(
     connection: &Connection,
-    fence: Fence,
+    fence: FencingToken,
     past: Option<&(SessionKey, u64)>,
     limit: u64,
 ) -> Result<Vec<(SessionKey, TurnRow)>> {
@@ -132,7 +132,7 @@ fn turn(row: &Row<'_>) -> Result<(SessionKey, TurnRow)> {
         ordinal: column::small(row, 4)?,
         kind: column::word(row, 5)?,
         status: column::word(row, 6)?,
-        fence: Fence(column::number(row, 7)?),
+        fence: FencingToken(column::number(row, 7)?),
         deaths: column::small(row, 8)?,
         agent: row.get(9)?,
         graph: row.get(10)?,

@@ -1,16 +1,16 @@
 //! Usage of models.
 
 use rusqlite::{Connection, Result, Row, params};
-use singletree_durable::{UsageOf, UsageRow};
+use singletree_durable::{UsageRow, UsageRowQuery};
 
 use super::all;
 use crate::column;
 
 /// Reads the usage of a session or a tenant. The session of a tenant's sum is the empty text.
-pub(crate) fn of(connection: &Connection, of: &UsageOf) -> Result<Vec<UsageRow>> {
+pub(crate) fn of(connection: &Connection, of: &UsageRowQuery) -> Result<Vec<UsageRow>> {
     let (tenant, session) = match of {
-        UsageOf::Session(key) => (&key.tenant, key.session.as_str()),
-        UsageOf::Tenant(tenant) => (tenant, ""),
+        UsageRowQuery::Session(key) => (&key.tenant, key.session.as_str()),
+        UsageRowQuery::Tenant(tenant) => (tenant, ""),
     };
     let sql = "SELECT model, calls, prompt_tokens, completion_tokens, cached_tokens, cache_creation_tokens \
         FROM usage WHERE tenant = ? AND session = ? ORDER BY model";

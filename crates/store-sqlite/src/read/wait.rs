@@ -1,7 +1,7 @@
 //! Waits, and signals that came before them.
 
 use rusqlite::{Connection, Result, Row, params};
-use singletree_durable::{MailRow, SessionKey, Timestamp, WaitQuery, WaitRow};
+use singletree_durable::{EarlySignalRow, SessionKey, Timestamp, WaitRow, WaitRowQuery};
 
 use super::{all, sweep};
 use crate::column;
@@ -41,19 +41,19 @@ macro_rules! across {
 }
 
 /// Reads waits.
-pub(crate) fn of(connection: &Connection, query: &WaitQuery) -> Result<Vec<(SessionKey, WaitRow)>> {
+pub(crate) fn of(connection: &Connection, query: &WaitRowQuery) -> Result<Vec<(SessionKey, WaitRow)>> {
     match query {
-        WaitQuery::Pending(key) => {
+        WaitRowQuery::Pending(key) => {
             let params = params![key.tenant.as_str(), key.session.as_str()];
             all(connection, within!("w.status = 'pending'"), params, wait)
         }
-        WaitQuery::PendingOf(tenant, limit) => sweep(
+        WaitRowQuery::PendingOf(tenant, limit) => sweep(
             connection,
             across!("wait_due", "w.status = 'pending' AND s.tenant = ? ORDER BY s.session, w.no LIMIT ?"),
             params![tenant.as_str(), bound(*limit)],
             wait,
         ),
-        WaitQuery::Signal(key, signal) => {
+        WaitRowQuery::Signal(key, signal) => {
             let params = params![key.tenant.as_str(), key.session.as_str(), signal];
             all(
                 connection,
@@ -62,7 +62,7 @@ pub(crate) fn of(connection: &Connection, query: &WaitQuery) -> Result<Vec<(Sess
                 wait,
             )
         }
-        WaitQuery::SignalOf(tenant, signal, limit) => sweep(
+        WaitRowQuery::SignalOf(tenant, signal, limit) => sweep(
             connection,
             across!(
                 "wait_due",
@@ -71,7 +71,7 @@ pub(crate) fn of(connection: &Connection, query: &WaitQuery) -> Result<Vec<(Sess
             params![signal, tenant.as_str(), bound(*limit)],
             wait,
         ),
-        WaitQuery::Invocation(tenant, invocation) => all(
+        WaitRowQuery::Invocation(tenant, invocation) => all(
             connection,
             across!(
                 "wait_invocation",
@@ -102,14 +102,14 @@ pub(crate) fn deadlines(
 }
 
 /// Reads the early signals that a session keeps.
-pub(crate) fn mail(connection: &Connection, key: &SessionKey) -> Result<Vec<MailRow>> {
+pub(crate) fn mail(connection: &Connection, key: &SessionKey) -> Result<Vec<EarlySignalRow>> {
     all(
         connection,
         "SELECT m.signal, m.payload, m.sent_by, m.at FROM session s JOIN mail m ON m.session = s.id \
          WHERE s.tenant = ? AND s.session = ? ORDER BY m.signal",
         params![key.tenant.as_str(), key.session.as_str()],
         |row| {
-            Ok(MailRow {
+            Ok(EarlySignalRow {
                 signal: row.get(0)?,
                 payload: column::json(row, 1)?,
                 from: row.get(2)?,

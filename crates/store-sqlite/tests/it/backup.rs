@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
-use singletree_durable::{ItemRange, Journal, Put, TurnStatus, Upkeep};
+use singletree_durable::{ItemRange, Journal, JournalMaintenance, RowMutation, StoredTurnStatus};
 use singletree_store_sqlite::{Damage, SqliteStore};
 
 use crate::made::{batch, head, item, key, scratch, store, turn};
@@ -19,7 +19,8 @@ async fn a_backup_under_load_is_one_moment_of_the_database_and_opens() {
             let mut no = 0;
             while !stop.load(Ordering::SeqCst) {
                 // Version and item belong together: a copy has both or neither.
-                let puts = [Put::Head(head(no + 1)), Put::Item(item(no, &format!("\"{no:0900}\"")))];
+                let puts =
+                    [RowMutation::Head(head(no + 1)), RowMutation::Item(item(no, &format!("\"{no:0900}\"")))];
                 store.apply(batch(&store, "s", puts)).await.unwrap();
                 no += 1;
                 answered.store(no, Ordering::SeqCst);
@@ -56,9 +57,11 @@ async fn a_backup_under_load_is_one_moment_of_the_database_and_opens() {
 #[tokio::test]
 async fn a_backup_is_another_log_each_time_it_is_put_back_and_its_turns_are_ownerless() {
     let (scratch, store) = store().await;
-    let open =
-        Put::Turn(singletree_durable::TurnRow { fence: store.fence(), ..turn(0, TurnStatus::Accepted) });
-    store.apply(batch(&store, "s", [Put::Head(head(1)), open])).await.unwrap();
+    let open = RowMutation::Turn(singletree_durable::TurnRow {
+        fence: store.fence(),
+        ..turn(0, StoredTurnStatus::Accepted)
+    });
+    store.apply(batch(&store, "s", [RowMutation::Head(head(1)), open])).await.unwrap();
     let [first, second] = ["first.db", "second.db"].map(|it| scratch.dir.path().join(it));
     store.backup(&first).await.unwrap();
     std::fs::copy(&first, &second).unwrap();
@@ -85,7 +88,7 @@ async fn a_backup_is_another_log_each_time_it_is_put_back_and_its_turns_are_owne
 #[tokio::test]
 async fn a_backup_never_touches_what_is_there_and_leaves_nothing_when_it_fails() {
     let (scratch, store) = store().await;
-    store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap();
     let taken = scratch.dir.path().join("taken");
     for there in [&b""[..], b"mine"] {
         std::fs::write(&taken, there).unwrap();
@@ -118,7 +121,11 @@ async fn a_backup_never_touches_what_is_there_and_leaves_nothing_when_it_fails()
 async fn a_look_through_the_file_finds_what_nobody_here_could_have_written() {
     let scratch = scratch();
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    let puts = [Put::Head(head(1)), Put::Item(item(0, "1")), Put::Turn(turn(0, TurnStatus::Completed))];
+    let puts = [
+        RowMutation::Head(head(1)),
+        RowMutation::Item(item(0, "1")),
+        RowMutation::Turn(turn(0, StoredTurnStatus::Completed)),
+    ];
     store.apply(batch(&store, "s", puts)).await.unwrap();
     assert_eq!(store.check().await.unwrap(), []);
     store.close().await;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 use singletree_durable::{
-    Batch, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, Journal, PositionRow, Put, Require,
-    Timestamp, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    Batch, BatchPrecondition, Counters, EventRow, FieldRow, FieldValue, Journal, ListItemRow, PositionRow,
+    RowMutation, SessionHead, StoredTurnStatus, StoredWaitStatus, Timestamp, TurnRow, WaitRow,
 };
-use singletree_store_sqlite::{Durability, SqliteStore};
+use singletree_store_sqlite::{CommitDurability, SqliteStore};
 
 use crate::made::{Scratch, at, batch, event, head, invocation, item, json, place, turn, wait};
 
@@ -33,14 +33,14 @@ impl Talk {
         at(1_700_000_000_000 + i64::try_from(no).unwrap() * 1_000)
     }
 
-    fn says(&self, no: u64, turn: u64, role: &str) -> ItemRow {
+    fn says(&self, no: u64, turn: u64, role: &str) -> ListItemRow {
         let text = format!("{turn:0len$}", len = self.text);
-        ItemRow { turn, ..item(no, &format!("{{\"role\":\"{role}\",\"content\":\"{text}\"}}")) }
+        ListItemRow { turn, ..item(no, &format!("{{\"role\":\"{role}\",\"content\":\"{text}\"}}")) }
     }
 
-    fn tells(no: u64, seq: u64, kind: &str, item: Option<u64>) -> Put {
+    fn tells(no: u64, seq: u64, kind: &str, item: Option<u64>) -> RowMutation {
         let body = (kind == "message_appended").then(|| json("{\"k\":1}"));
-        Put::Event(EventRow { turn: no, item, at: Self::now(no), body, ..event(seq, kind) })
+        RowMutation::Event(EventRow { turn: no, item, at: Self::now(no), body, ..event(seq, kind) })
     }
 
     fn accepted(&self, no: u64, invocation_no: u64) -> TurnRow {
@@ -48,49 +48,61 @@ impl Talk {
             invocation: invocation(&id(invocation_no)),
             accepted_at: Self::now(no),
             fence: self.store.fence(),
-            ..turn(no, TurnStatus::Accepted)
+            ..turn(no, StoredTurnStatus::Accepted)
         }
     }
 
     fn accept(&self, no: u64, row: &TurnRow) -> Batch {
         let mut puts = vec![
-            Put::Item(self.says(2 * no, no, "user")),
-            Put::Turn(row.clone()),
+            RowMutation::Item(self.says(2 * no, no, "user")),
+            RowMutation::Turn(row.clone()),
             Self::tells(no, 4 * no, "turn_accepted", Some(2 * no)),
-            Put::Counters(Counters { turns: no + 1, items: 2 * no + 1, events: 4 * no + 1, waits: 0 }),
+            RowMutation::Counters(Counters {
+                turns: no + 1,
+                items: 2 * no + 1,
+                events: 4 * no + 1,
+                waits: 0,
+            }),
         ];
         if no == 0 {
-            puts.insert(0, Put::Head(head(0)));
+            puts.insert(0, RowMutation::Head(head(0)));
         }
         let accept = batch(&self.store, &self.session, puts);
-        if no == 0 { accept.require(Require::SessionAbsent) } else { accept }
+        if no == 0 { accept.require(BatchPrecondition::SessionAbsent) } else { accept }
     }
 
-    fn end(&self, no: u64, row: &TurnRow, status: TurnStatus) -> Batch {
+    fn end(&self, no: u64, row: &TurnRow, status: StoredTurnStatus) -> Batch {
         let now = Self::now(no);
         let outcome =
             format!("{{\"tail\":{{\"generation\":0,\"from\":{},\"to\":{}}}}}", 2 * no + 1, 2 * no + 2);
         let ended = TurnRow { status, ended_at: Some(now), outcome: Some(json(&outcome)), ..row.clone() };
-        let reply = ItemRow { placement: Some(place(2 * no + 1)), ..self.says(2 * no + 1, no, "assistant") };
+        let reply =
+            ListItemRow { placement: Some(place(2 * no + 1)), ..self.says(2 * no + 1, no, "assistant") };
         let list = FieldValue::List { generation: 0, len: 2 * no + 2, bytes: 440 * (no + 1) };
         let puts = [
-            Put::Item(reply),
+            RowMutation::Item(reply),
             Self::tells(no, 4 * no + 1, "turn_started", None),
             Self::tells(no, 4 * no + 2, "message_appended", Some(2 * no + 1)),
-            Put::Place { item: 2 * no, placement: place(2 * no) },
-            Put::Field(FieldRow { name: "messages".into(), value: list }),
-            Put::Head(Head { updated_at: now, ..head(no + 1) }),
-            Put::Turn(ended),
+            RowMutation::Place { item: 2 * no, placement: place(2 * no) },
+            RowMutation::Field(FieldRow { name: "messages".into(), value: list }),
+            RowMutation::Head(SessionHead { updated_at: now, ..head(no + 1) }),
+            RowMutation::Turn(ended),
             Self::tells(no, 4 * no + 3, "turn_ended", None),
-            Put::Counters(Counters { turns: no + 1, items: 2 * no + 2, events: 4 * no + 4, waits: 0 }),
+            RowMutation::Counters(Counters {
+                turns: no + 1,
+                items: 2 * no + 2,
+                events: 4 * no + 4,
+                waits: 0,
+            }),
         ];
-        batch(&self.store, &self.session, puts).require(Require::Turn { no, status: TurnStatus::Accepted })
+        batch(&self.store, &self.session, puts)
+            .require(BatchPrecondition::Turn { no, status: StoredTurnStatus::Accepted })
     }
 
     async fn turn(&self, no: u64) {
         let row = self.accepted(no, no);
         self.store.apply(self.accept(no, &row)).await.unwrap();
-        self.store.apply(self.end(no, &row, TurnStatus::Completed)).await.unwrap();
+        self.store.apply(self.end(no, &row, StoredTurnStatus::Completed)).await.unwrap();
     }
 }
 
@@ -136,7 +148,8 @@ const FRAME: u64 = 24 + 2048;
 
 async fn talk(text: usize) -> (Scratch, Talk) {
     let scratch = crate::made::scratch();
-    let store = SqliteStore::options(&scratch.path).durability(Durability::Normal).open().await.unwrap();
+    let store =
+        SqliteStore::options(&scratch.path).durability(CommitDurability::Normal).open().await.unwrap();
     (scratch, Talk { store, session: "conv-1".to_owned(), text })
 }
 
@@ -214,7 +227,7 @@ async fn a_suspended_session_takes_little_more_than_a_kib_and_a_half() {
         talk.session = format!("session-{no:06}");
         let row = talk.accepted(0, no);
         talk.store.apply(talk.accept(0, &row)).await.unwrap();
-        let mut end = talk.end(0, &row, TurnStatus::Suspended);
+        let mut end = talk.end(0, &row, StoredTurnStatus::Suspended);
         let frame = "{\"agent\":\"default\",\"graph\":\"2465fa983eef5540\",\"version\":1,\"marks\":{\"first\":2,\
             \"boundary\":2,\"announced\":2},\"cursor\":{\"frames\":[{\"node\":\"gate\",\"at\":\"after\"}],\
             \"next_step\":2},\"frames\":[{}],\"descriptor\":{\"signal_id\":\"approval\"}}";
@@ -222,10 +235,14 @@ async fn a_suspended_session_takes_little_more_than_a_kib_and_a_half() {
         let pending = WaitRow {
             invocation: row.invocation.clone(),
             created_at: Talk::now(0),
-            ..wait(0, "approval", WaitStatus::Pending)
+            ..wait(0, "approval", StoredWaitStatus::Pending)
         };
         let approved = FieldRow { name: "approved".into(), value: FieldValue::Value(json("false")) };
-        end.puts.extend([Put::Wait(pending), Put::Position(position), Put::Field(approved)]);
+        end.puts.extend([
+            RowMutation::Wait(pending),
+            RowMutation::Position(position),
+            RowMutation::Field(approved),
+        ]);
         talk.store.apply(end).await.unwrap();
     }
     let size = size(&scratch, &talk.store).await;
@@ -238,11 +255,11 @@ async fn a_suspended_session_takes_little_more_than_a_kib_and_a_half() {
 async fn a_long_message_is_bound_once() {
     // INV-4
     let (_scratch, store) = crate::made::store().await;
-    store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap();
     let before = store.bytes_written();
     let body = format!("\"{}\"", "x".repeat(10_000_000));
-    store.apply(batch(&store, "s", [Put::Item(item(0, &body))])).await.unwrap();
-    store.apply(batch(&store, "s", [Put::Place { item: 0, placement: place(0) }])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Item(item(0, &body))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Place { item: 0, placement: place(0) }])).await.unwrap();
     // The item: key, turn, mark, body, checksum. The name of its list. Its place: list, generation, number, the change
     // of the checksum, and the key again.
     assert_eq!(store.bytes_written() - before, (4 * 8 + 10_000_002) + 8 + 5 * 8);

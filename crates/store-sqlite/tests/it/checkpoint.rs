@@ -2,7 +2,7 @@
 
 use singletree_durable::{
     CheckpointFilter, CheckpointRecord, Checkpointer, EnclosingInstance, FanOutProgress, InstanceProgress,
-    InstanceState, NodePosition, Positions, SessionId,
+    InstanceState, NodePosition, PositionHistory, SessionId,
 };
 use singletree_store_sqlite::SqliteStore;
 
@@ -18,7 +18,7 @@ fn position(step: u64) -> NodePosition {
     }
 }
 
-fn record(id: &str, positions: Positions) -> CheckpointRecord {
+fn record(id: &str, positions: PositionHistory) -> CheckpointRecord {
     CheckpointRecord {
         invocation_id: invocation(id),
         correlation_id: "work".into(),
@@ -79,7 +79,9 @@ async fn save(store: &SqliteStore, record: &CheckpointRecord) {
 async fn what_was_saved_is_loaded_letter_by_letter_also_by_the_next_process() {
     let scratch = scratch();
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    for saved in [full("i"), record("i", Positions::new()), full("i"), record("other", Positions::new())] {
+    for saved in
+        [full("i"), record("i", PositionHistory::new()), full("i"), record("other", PositionHistory::new())]
+    {
         save(&store, &saved).await;
         assert_eq!(load(&store, saved.invocation_id.as_str()).await, Some(saved));
     }
@@ -93,7 +95,7 @@ async fn what_was_saved_is_loaded_letter_by_letter_also_by_the_next_process() {
 #[tokio::test]
 async fn positions_are_appended_where_they_go_on_and_replaced_where_they_do_not() {
     let (_scratch, store) = store().await;
-    let steps = |steps: &[u64]| steps.iter().copied().map(position).collect::<Positions>();
+    let steps = |steps: &[u64]| steps.iter().copied().map(position).collect::<PositionHistory>();
     for list in [&[0, 1, 2][..], &[0, 1, 2, 3], &[0, 9, 2, 3, 4], &[0, 9], &[], &[5], &[5, 6, 7], &[5, 6, 8]]
     {
         let saved = record("i", steps(list));
@@ -106,7 +108,7 @@ async fn positions_are_appended_where_they_go_on_and_replaced_where_they_do_not(
 #[tokio::test]
 async fn a_save_writes_the_new_positions_only() {
     let (_scratch, store) = store().await;
-    let mut positions = Positions::new();
+    let mut positions = PositionHistory::new();
     let mut costs = Vec::new();
     for step in 1000..1400 {
         positions.push(position(step));
@@ -124,8 +126,8 @@ async fn a_listing_shows_what_passes_its_filter_and_a_deleted_record_is_gone() {
     let mut late = full("b");
     (late.last_saved_at, late.correlation_id) = (at(5000), "other".into());
     save(&store, &late).await;
-    save(&store, &record("a", Positions::new())).await;
-    Checkpointer::save(&store, &tenant("theirs"), &record("c", Positions::new())).await.unwrap();
+    save(&store, &record("a", PositionHistory::new())).await;
+    Checkpointer::save(&store, &tenant("theirs"), &record("c", PositionHistory::new())).await.unwrap();
     let list = async |filter: CheckpointFilter| {
         let found = Checkpointer::list(&store, &tenant("default"), &filter).await.unwrap();
         found.iter().map(|it| (it.invocation_id.to_string(), it.completed_node_count)).collect::<Vec<_>>()
@@ -143,5 +145,5 @@ async fn a_listing_shows_what_passes_its_filter_and_a_deleted_record_is_gone() {
     }
     assert_eq!((load(&store, "b").await, list(CheckpointFilter::default()).await), (None, vec![a]));
     let theirs = Checkpointer::load(&store, &tenant("theirs"), &invocation("c")).await.unwrap();
-    assert_eq!(theirs, Some(record("c", Positions::new())));
+    assert_eq!(theirs, Some(record("c", PositionHistory::new())));
 }

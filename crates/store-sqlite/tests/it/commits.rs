@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use singletree_durable::{Batch, ItemRange, Journal, Put};
-use singletree_store_sqlite::{Durability, SqliteStore};
+use singletree_durable::{Batch, ItemRange, Journal, RowMutation};
+use singletree_store_sqlite::{CommitDurability, SqliteStore};
 
 use crate::crash::{FILE, say};
 use crate::made::{batch, event, head, item, key, scratch};
@@ -52,14 +52,16 @@ async fn a_commit_that_fails_is_never_answered_as_success_and_nothing_of_it_surf
     SqliteStore::open(&scratch.path).await.unwrap().close().await;
     let shell = break_commits(&scratch.path);
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    let failing = |no| batch(&store, "s", [Put::Head(head(0)), Put::Event(event(no, "told"))]);
+    let failing =
+        |no| batch(&store, "s", [RowMutation::Head(head(0)), RowMutation::Event(event(no, "told"))]);
     for no in 0..3 {
         let answer = in_time(store.apply(failing(no))).await;
         assert!(answer.is_err(), "commit {no} failed, and was answered {answer:?}");
     }
     assert_eq!(store.commits(), 0, "what failed is not counted");
     // One that shares the commit with a member whose write makes it fail.
-    let beside = store.apply(batch(&store, "beside", [Put::Head(head(0)), Put::Item(item(0, "1"))]));
+    let beside =
+        store.apply(batch(&store, "beside", [RowMutation::Head(head(0)), RowMutation::Item(item(0, "1"))]));
     let failed = store.apply(failing(0));
     let (beside, failed) = in_time(async { (beside.await, failed.await) }).await;
     assert!(failed.is_err());
@@ -67,7 +69,9 @@ async fn a_commit_that_fails_is_never_answered_as_success_and_nothing_of_it_surf
     assert_eq!(kept, beside.is_ok(), "it stands exactly if it was answered so");
 
     mend_commits(&shell);
-    in_time(store.apply(batch(&store, "t", [Put::Head(head(0)), Put::Item(item(0, "1"))]))).await.unwrap();
+    in_time(store.apply(batch(&store, "t", [RowMutation::Head(head(0)), RowMutation::Item(item(0, "1"))])))
+        .await
+        .unwrap();
     assert_eq!(store.session(&key("s")).await.unwrap(), None);
     in_time(store.close()).await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
@@ -84,7 +88,11 @@ async fn a_name_that_was_new_in_a_commit_that_failed_is_looked_up_again() {
     let shell = break_commits(&scratch.path);
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     let made = |store: &SqliteStore, session: &str, first: &str, second: &str| -> Batch {
-        let puts = [Put::Head(head(0)), Put::Event(event(0, first)), Put::Event(event(1, second))];
+        let puts = [
+            RowMutation::Head(head(0)),
+            RowMutation::Event(event(0, first)),
+            RowMutation::Event(event(1, second)),
+        ];
         batch(store, session, puts)
     };
     in_time(store.apply(made(&store, "s", "one", "two"))).await.unwrap_err();
@@ -116,12 +124,15 @@ const BATCHES: u64 = 20;
 async fn what_the_traced_child_does() {
     let Some(path) = std::env::var_os(FILE) else { return };
     let durability = match std::env::var_os("STORE_CHILD_RELAXED") {
-        Some(_) => Durability::Normal,
-        None => Durability::Full,
+        Some(_) => CommitDurability::Normal,
+        None => CommitDurability::Full,
     };
     let store = SqliteStore::options(path).durability(durability).open().await.unwrap();
     for no in 0..BATCHES {
-        store.apply(batch(&store, "s", [Put::Head(head(no)), Put::Item(item(no, "1"))])).await.unwrap();
+        store
+            .apply(batch(&store, "s", [RowMutation::Head(head(no)), RowMutation::Item(item(no, "1"))]))
+            .await
+            .unwrap();
         say(&format!("answered {no}"));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::contract::{Bench, Clause, Stores, check};
+use singletree_durable::contract::{ContractClause, ContractStores, StoreFactory, check};
 use singletree_durable::{AuditRow, BoxFuture, Result, SessionId, SessionKey, TenantId};
 use singletree_store_sqlite::SqliteStore;
 
@@ -25,24 +25,24 @@ impl Files {
         self.dir.path().join(format!("{}.db", self.last.lock().unwrap().0))
     }
 
-    async fn stores(&self) -> Result<Stores> {
+    async fn stores(&self) -> Result<ContractStores> {
         let store = SqliteStore::open(self.path()).await?;
         self.last.lock().unwrap().1 = Some(store.clone());
         let sessions = Arc::new(store.session_store());
         let journal = Arc::new(store);
         let (upkeep, paused, checkpoints) = (journal.clone(), journal.clone(), journal.clone());
         let documents = journal.clone();
-        Ok(Stores { sessions, upkeep, paused, checkpoints, documents, journal })
+        Ok(ContractStores { sessions, upkeep, paused, checkpoints, documents, journal })
     }
 }
 
-impl Bench for Files {
-    fn open(&self) -> BoxFuture<'_, Result<Stores>> {
+impl StoreFactory for Files {
+    fn open(&self) -> BoxFuture<'_, Result<ContractStores>> {
         self.last.lock().unwrap().0 += 1;
         Box::pin(self.stores())
     }
 
-    fn reopen(&self, old: Stores) -> BoxFuture<'_, Result<Stores>> {
+    fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>> {
         drop(old);
         Box::pin(async {
             let last = self.last.lock().unwrap().1.take();
@@ -72,7 +72,7 @@ impl Bench for Files {
 #[tokio::test]
 async fn the_sqlite_store_keeps_every_promise() {
     let mut broken = Vec::new();
-    for &clause in Clause::all() {
+    for &clause in ContractClause::all() {
         broken.extend(check(clause, &Files::new()).await.err().map(|it| it.to_string()));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));

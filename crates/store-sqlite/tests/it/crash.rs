@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use singletree_durable::{Error, Fence, ItemRange, Journal, Put, Require};
+use singletree_durable::{BatchPrecondition, Error, FencingToken, ItemRange, Journal, RowMutation};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::made::{batch, head, item, key, scratch};
@@ -30,8 +30,9 @@ async fn what_the_child_does() {
     let Some(path) = std::env::var_os(FILE) else { return };
     let store = SqliteStore::options(path).command("the child").open().await.unwrap();
     for no in 0_u64.. {
-        let step = batch(&store, "s", [Put::Head(head(no + 1)), Put::Item(item(no, "\"kept\""))]);
-        let step = if no == 0 { step } else { step.require(Require::SessionVersion(no)) };
+        let step =
+            batch(&store, "s", [RowMutation::Head(head(no + 1)), RowMutation::Item(item(no, "\"kept\""))]);
+        let step = if no == 0 { step } else { step.require(BatchPrecondition::SessionVersion(no)) };
         store.apply(step).await.unwrap();
         say(&format!("answered {no}"));
     }
@@ -72,7 +73,7 @@ async fn a_killed_writer_frees_the_lock_and_every_answered_batch_is_there() {
         }
 
         let store = SqliteStore::open(&scratch.path).await.unwrap();
-        assert_eq!(store.fence(), Fence(2));
+        assert_eq!(store.fence(), FencingToken(2));
         let all = ItemRange::Numbers { from: 0, to: u64::MAX };
         let found = store.items(&key("s"), &all).await.unwrap();
         let landed = found.len() as u64;

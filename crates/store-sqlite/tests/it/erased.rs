@@ -1,7 +1,7 @@
 //! Names of deleted sessions are kept as keyed hashes (D25).
 
 use rusqlite::Connection;
-use singletree_durable::{AuditRow, Counters, Journal, Put, TurnQuery};
+use singletree_durable::{AuditRow, Counters, Journal, RowMutation, TurnRowQuery};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::made::{at, batch, counters, head, key, scratch, store};
@@ -29,15 +29,18 @@ async fn a_deleted_session_leaves_no_name_and_its_numbers_go_on() {
         key: key("name-xyzzy"),
         by: Some("by-xyzzy".into()),
     };
-    store.apply(batch(&store, "name-xyzzy", [Put::Head(head(1)), Put::Counters(left)])).await.unwrap();
-    store.apply(batch(&store, "name-xyzzy", [Put::Delete, Put::Audit(row)])).await.unwrap();
+    store
+        .apply(batch(&store, "name-xyzzy", [RowMutation::Head(head(1)), RowMutation::Counters(left)]))
+        .await
+        .unwrap();
+    store.apply(batch(&store, "name-xyzzy", [RowMutation::Delete, RowMutation::Audit(row)])).await.unwrap();
     assert_eq!(store.numbers(&key("name-xyzzy")).await.unwrap(), left);
     assert_eq!(store.numbers(&key("another")).await.unwrap(), Counters::default());
     store.close().await;
     assert!(!holds(&scratch, "xyzzy"));
 
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    store.apply(batch(&store, "name-xyzzy", [Put::Head(head(1))])).await.unwrap();
+    store.apply(batch(&store, "name-xyzzy", [RowMutation::Head(head(1))])).await.unwrap();
     let anew = store.session(&key("name-xyzzy")).await.unwrap().unwrap();
     assert_eq!(anew.counters, left, "the numbers go on");
 }
@@ -61,7 +64,7 @@ async fn names_that_an_older_format_kept_are_replaced_by_their_hashes() {
     // A file that is only read stays as it is, and tells the numbers.
     let reader = SqliteStore::read_only(&scratch.path).await.unwrap();
     assert_eq!(reader.numbers(&key("name-xyzzy")).await.unwrap(), counters(3));
-    assert!(reader.turns(&key("name-xyzzy"), &TurnQuery::Open).await.unwrap().is_empty());
+    assert!(reader.turns(&key("name-xyzzy"), &TurnRowQuery::Open).await.unwrap().is_empty());
     reader.close().await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     assert_eq!(store.numbers(&key("name-xyzzy")).await.unwrap(), counters(3));

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use singletree_durable::{ItemRange, Journal, Put};
+use singletree_durable::{ItemRange, Journal, RowMutation};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::crash::{FILE, say};
@@ -28,7 +28,7 @@ async fn what_the_child_with_a_broken_disk_does() {
     assert_eq!(store.session(&key("s")).await.unwrap(), None);
     for no in 0..WRITES {
         let body = format!("\"{}\"", "x".repeat(3_000));
-        let step = batch(&store, "s", [Put::Head(head(no + 1)), Put::Item(item(no, &body))]);
+        let step = batch(&store, "s", [RowMutation::Head(head(no + 1)), RowMutation::Item(item(no, &body))]);
         match store.apply(step).await {
             Ok(()) => say(&format!("write {no} ok")),
             Err(error) => say(&format!("write {no} {}", error.category())),

@@ -1,6 +1,6 @@
 //! Many writers, one commit.
 
-use singletree_durable::{Error, ItemRange, Journal, Put, Require};
+use singletree_durable::{BatchPrecondition, Error, ItemRange, Journal, RowMutation};
 
 use crate::made::{batch, event, head, item, key, store};
 
@@ -18,12 +18,12 @@ async fn concurrent_batches_share_commits_and_a_refused_one_rolls_back_alone() {
                 let name = format!("s{task}");
                 start.wait().await;
                 for no in 0..EACH {
-                    let puts = [Put::Head(head(no + 1)), Put::Item(item(no, "1"))];
+                    let puts = [RowMutation::Head(head(no + 1)), RowMutation::Item(item(no, "1"))];
                     // Every fifth writes first and fails then, in the middle of the others' transaction.
                     let bad = no % 5 == 4;
                     let mut member = batch(&store, &name, puts);
                     if bad {
-                        member.put(Put::Event(event(0, "a"))).put(Put::Event(event(0, "a")));
+                        member.put(RowMutation::Event(event(0, "a"))).put(RowMutation::Event(event(0, "a")));
                     }
                     let answer = store.apply(member).await;
                     assert_eq!(matches!(answer, Err(Error::Refused { .. })), bad, "{answer:?}");
@@ -48,10 +48,10 @@ async fn concurrent_batches_share_commits_and_a_refused_one_rolls_back_alone() {
 #[tokio::test]
 async fn batches_land_in_the_order_of_the_calls_and_a_dropped_future_cancels_nothing() {
     let (_scratch, store) = store().await;
-    store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap();
     let step = |version| {
-        batch(&store, "s", [Put::Head(head(version)), Put::Item(item(version, "1"))])
-            .require(Require::SessionVersion(version - 1))
+        batch(&store, "s", [RowMutation::Head(head(version)), RowMutation::Item(item(version, "1"))])
+            .require(BatchPrecondition::SessionVersion(version - 1))
     };
     drop(store.apply(step(1)));
     let second = store.apply(step(2));
@@ -65,7 +65,10 @@ async fn batches_land_in_the_order_of_the_calls_and_a_dropped_future_cancels_not
 async fn a_read_that_begins_after_an_answer_sees_the_batch_whole() {
     let (_scratch, store) = store().await;
     for no in 0..200 {
-        store.apply(batch(&store, "s", [Put::Head(head(no)), Put::Item(item(no, "1"))])).await.unwrap();
+        store
+            .apply(batch(&store, "s", [RowMutation::Head(head(no)), RowMutation::Item(item(no, "1"))]))
+            .await
+            .unwrap();
         // Two reads for the two connections.
         for _ in 0..2 {
             assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head.version, no);
@@ -80,11 +83,17 @@ async fn a_refused_batch_and_an_empty_one_write_nothing() {
     // INV-4
     let (_scratch, store) = store().await;
     store.apply(batch(&store, "s", [])).await.unwrap();
-    let refused =
-        batch(&store, "s", [Put::Head(head(0)), Put::Event(event(0, "a")), Put::Event(event(0, "b"))]);
+    let refused = batch(
+        &store,
+        "s",
+        [RowMutation::Head(head(0)), RowMutation::Event(event(0, "a")), RowMutation::Event(event(0, "b"))],
+    );
     store.apply(refused).await.unwrap_err();
     assert_eq!((store.commits(), store.bytes_written()), (0, 0));
-    store.apply(batch(&store, "s", [Put::Head(head(0)), Put::Event(event(0, "kind"))])).await.unwrap();
+    store
+        .apply(batch(&store, "s", [RowMutation::Head(head(0)), RowMutation::Event(event(0, "kind"))]))
+        .await
+        .unwrap();
     // Names: agent, graph, kind; session: two of them, "1", version, no word for the usual policy, two times, four
     // counters, tenant, name, checksum; event: four numbers and a checksum.
     let (names, session, event) = (4 + 64 + 4, 2 * 8 + 1 + 8 + 16 + 4 * 8 + 7 + 1 + 8, 5 * 8);

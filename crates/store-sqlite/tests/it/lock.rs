@@ -1,7 +1,7 @@
 //! One writer at a time, any number of readers, and an orderly end.
 
-use singletree_durable::{Error, Fence, Journal, PausedStore, Put};
-use singletree_store_sqlite::{Durability, SqliteStore};
+use singletree_durable::{Error, FencingToken, Journal, PausedStore, RowMutation};
+use singletree_store_sqlite::{CommitDurability, SqliteStore};
 
 use crate::made::{batch, head, invocation, key, scratch, store, tenant};
 
@@ -17,22 +17,23 @@ async fn a_second_writer_is_refused_with_pid_and_command_until_the_first_closes(
     // Another way to the same file is the same file.
     let detour = scratch.dir.path().join("..").join(scratch.dir.path().file_name().unwrap()).join("store.db");
     assert_eq!(SqliteStore::open(detour).await.unwrap_err().category(), "store_locked");
-    store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap();
 
     let clone = store.clone();
     store.close().await;
     assert!(matches!(clone.apply(batch(&clone, "s", [])).await, Err(Error::Closed)));
     assert!(matches!(clone.session(&key("s")).await, Err(Error::Closed)));
-    let again = SqliteStore::options(&scratch.path).durability(Durability::Normal).open().await.unwrap();
-    assert_eq!(again.fence(), Fence(store.fence().0 + 1));
-    let stale = again.apply(batch(&store, "s", [Put::Head(head(2))])).await;
+    let again =
+        SqliteStore::options(&scratch.path).durability(CommitDurability::Normal).open().await.unwrap();
+    assert_eq!(again.fence(), FencingToken(store.fence().0 + 1));
+    let stale = again.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await;
     assert!(matches!(stale, Err(Error::Refused { .. })), "{stale:?}");
 }
 
 #[tokio::test]
 async fn dropping_the_last_handle_writes_what_was_handed_over_and_leaves_one_file() {
     let (scratch, store) = store().await;
-    drop(store.apply(batch(&store, "s", [Put::Head(head(7))])));
+    drop(store.apply(batch(&store, "s", [RowMutation::Head(head(7))])));
     drop(store);
     let mut names: Vec<_> =
         std::fs::read_dir(scratch.dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -47,12 +48,12 @@ async fn dropping_the_last_handle_writes_what_was_handed_over_and_leaves_one_fil
 #[tokio::test]
 async fn a_reader_works_beside_a_writer_and_alone_and_writes_nothing() {
     let (scratch, store) = store().await;
-    store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap();
     let reader = SqliteStore::read_only(&scratch.path).await.unwrap();
     assert_eq!((reader.fence(), reader.log_epoch()), (store.fence(), store.log_epoch()));
-    store.apply(batch(&store, "s", [Put::Head(head(2))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await.unwrap();
     assert_eq!(reader.session(&key("s")).await.unwrap().unwrap().head, head(2));
-    assert!(matches!(reader.apply(batch(&reader, "s", [Put::Delete])).await, Err(Error::Closed)));
+    assert!(matches!(reader.apply(batch(&reader, "s", [RowMutation::Delete])).await, Err(Error::Closed)));
     let claim = reader.claim(&tenant("default"), &invocation("i")).await;
     assert!(matches!(claim, Err(Error::Closed)), "{claim:?}");
     reader.close().await;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use singletree_durable::{
-    Batch, Counters, EventRow, Head, InvocationId, ItemRow, Journal, Json, Placement, Put, SessionId,
-    SessionKey, TenantId, Timestamp, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    Batch, Counters, EventRow, InvocationId, ItemPlacement, Journal, JsonDocument, ListItemRow, RowMutation,
+    SessionHead, SessionId, SessionKey, StoredTurnKind, StoredTurnStatus, StoredWaitStatus, TenantId,
+    Timestamp, TurnRow, WaitRow,
 };
 use singletree_store_sqlite::SqliteStore;
 
@@ -46,22 +47,30 @@ pub(crate) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-pub(crate) fn json(text: &str) -> Json {
-    Json::from_text(text)
+pub(crate) fn json(text: &str) -> JsonDocument {
+    JsonDocument::from_text(text)
 }
 
-pub(crate) fn batch(store: &SqliteStore, session: &str, puts: impl IntoIterator<Item = Put>) -> Batch {
+pub(crate) fn batch(
+    store: &SqliteStore,
+    session: &str,
+    puts: impl IntoIterator<Item = RowMutation>,
+) -> Batch {
     batch_for(store, &key(session), puts)
 }
 
-pub(crate) fn batch_for(store: &SqliteStore, key: &SessionKey, puts: impl IntoIterator<Item = Put>) -> Batch {
+pub(crate) fn batch_for(
+    store: &SqliteStore,
+    key: &SessionKey,
+    puts: impl IntoIterator<Item = RowMutation>,
+) -> Batch {
     let mut batch = Batch::new(key.clone(), store.fence());
     batch.puts.extend(puts);
     batch
 }
 
-pub(crate) fn head(version: u64) -> Head {
-    Head {
+pub(crate) fn head(version: u64) -> SessionHead {
+    SessionHead {
         agent: "demo".to_owned(),
         graph: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".to_owned(),
         schema_version: "1".to_owned(),
@@ -78,22 +87,22 @@ pub(crate) fn counters(turns: u64) -> Counters {
     Counters { turns, items: 2 * turns, events: 4 * turns, waits: 0 }
 }
 
-pub(crate) fn item(no: u64, body: &str) -> ItemRow {
-    ItemRow { no, turn: 0, placement: None, body: json(body), side: None }
+pub(crate) fn item(no: u64, body: &str) -> ListItemRow {
+    ListItemRow { no, turn: 0, placement: None, body: json(body), side: None }
 }
 
-pub(crate) fn place(seq: u64) -> Placement {
-    Placement { field: "messages".to_owned(), generation: 0, seq }
+pub(crate) fn place(seq: u64) -> ItemPlacement {
+    ItemPlacement { field: "messages".to_owned(), generation: 0, seq }
 }
 
-pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
+pub(crate) fn turn(no: u64, status: StoredTurnStatus) -> TurnRow {
     TurnRow {
         no,
         invocation: invocation(&format!("3f2504e0-4f89-41d3-9a0c-{no:012}")),
         ordinal: 0,
-        kind: TurnKind::Message,
+        kind: StoredTurnKind::Message,
         status,
-        fence: singletree_durable::Fence(1),
+        fence: singletree_durable::FencingToken(1),
         deaths: 0,
         agent: head(0).agent,
         graph: head(0).graph,
@@ -108,7 +117,7 @@ pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
     }
 }
 
-pub(crate) fn wait(no: u64, signal: &str, status: WaitStatus) -> WaitRow {
+pub(crate) fn wait(no: u64, signal: &str, status: StoredWaitStatus) -> WaitRow {
     WaitRow {
         no,
         signal: signal.to_owned(),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
-use singletree_durable::{Fence, Journal, Put};
+use singletree_durable::{FencingToken, Journal, RowMutation};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::made::{batch, head, key, scratch};
@@ -120,12 +120,12 @@ async fn sweep(start: &Start) {
             }
         }
         let store = SqliteStore::open(&scratch.path).await.unwrap_or_else(|it| panic!("{at}: {it}"));
-        assert!(store.fence() >= Fence(1), "{at}");
+        assert!(store.fence() >= FencingToken(1), "{at}");
         assert_eq!(store.check().await.unwrap(), [], "{at}");
         store.close().await;
         assert_eq!(content(&scratch.path), expected, "{at}");
         let store = SqliteStore::open(&scratch.path).await.unwrap();
-        store.apply(batch(&store, "swept", [Put::Head(head(0))])).await.unwrap();
+        store.apply(batch(&store, "swept", [RowMutation::Head(head(0))])).await.unwrap();
         assert_eq!(store.session(&key("swept")).await.unwrap().unwrap().head, head(0), "{at}");
         store.close().await;
         if !died {

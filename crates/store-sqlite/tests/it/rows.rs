@@ -1,9 +1,9 @@
 //! Every row is read as it was put, and every put has the effect that its docs describe.
 
 use singletree_durable::{
-    AuditRow, Counters, Error, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow, Journal, Parent,
-    PositionRow, Put, RecordRow, SessionId, SessionRow, SubjectId, TurnKind, TurnQuery, TurnRow, TurnStatus,
-    WaitQuery, WaitRow, WaitStatus,
+    AuditRow, Counters, Error, FencingToken, FieldRow, FieldValue, ItemRange, Journal, ListItemRow,
+    ParentSession, PositionRow, RecordRow, RowMutation, SessionHead, SessionId, SessionRow, StoredTurnKind,
+    StoredTurnStatus, StoredWaitStatus, SubjectId, TurnRow, TurnRowQuery, WaitRow, WaitRowQuery,
 };
 
 use crate::made::{
@@ -13,8 +13,8 @@ use crate::made::{
 #[tokio::test]
 async fn a_session_comes_back_with_head_counters_and_fields_in_order_of_name() {
     let (scratch, store) = store().await;
-    let full = Head {
-        parent: Some(Parent { session: SessionId::parse("elsewhere").unwrap(), offset: 7 }),
+    let full = SessionHead {
+        parent: Some(ParentSession { session: SessionId::parse("elsewhere").unwrap(), offset: 7 }),
         subject: SubjectId::parse("ann").ok(),
         updated_at: at(-3),
         ..head(4)
@@ -25,16 +25,16 @@ async fn a_session_comes_back_with_head_counters_and_fields_in_order_of_name() {
     };
     let value = |text| FieldRow { name: "approved".into(), value: FieldValue::Value(json(text)) };
     let puts = [
-        Put::Head(full.clone()),
-        Put::Counters(counters(3)),
-        Put::Field(list(1)),
-        Put::Field(list(9)),
-        Put::Field(FieldRow {
+        RowMutation::Head(full.clone()),
+        RowMutation::Counters(counters(3)),
+        RowMutation::Field(list(1)),
+        RowMutation::Field(list(9)),
+        RowMutation::Field(FieldRow {
             name: "x".into(),
             value: FieldValue::List { generation: 0, len: 0, bytes: 0 },
         }),
-        Put::Field(FieldRow { name: "x".into(), value: FieldValue::Value(json("{\"a\": 1}")) }),
-        Put::Field(value("true")),
+        RowMutation::Field(FieldRow { name: "x".into(), value: FieldValue::Value(json("{\"a\": 1}")) }),
+        RowMutation::Field(value("true")),
     ];
     store.apply(batch(&store, "s", puts)).await.unwrap();
     let fields = vec![
@@ -46,10 +46,10 @@ async fn a_session_comes_back_with_head_counters_and_fields_in_order_of_name() {
     assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(full.clone(), counters(3))));
 
     // A head leaves the counters, counters leave the head.
-    store.apply(batch(&store, "s", [Put::Head(head(5))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(5))])).await.unwrap();
     assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(head(5), counters(3))));
     let other = Counters { turns: 4, items: 7, events: 13, waits: 4 };
-    store.apply(batch(&store, "s", [Put::Counters(other)])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Counters(other)])).await.unwrap();
     assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(head(5), other)));
 
     store.close().await;
@@ -62,21 +62,21 @@ async fn a_session_comes_back_with_head_counters_and_fields_in_order_of_name() {
 async fn items_come_back_by_list_by_number_and_by_turn() {
     let (_scratch, store) = store().await;
     let placed =
-        |no, turn, seq| ItemRow { turn, placement: Some(place(seq)), ..item(no, "{\"a\":\"\\u0000\"}") };
+        |no, turn, seq| ListItemRow { turn, placement: Some(place(seq)), ..item(no, "{\"a\":\"\\u0000\"}") };
     let rows = [
-        ItemRow { side: Some(json("{\"at\":1}")), ..item(0, "\"text\"") },
+        ListItemRow { side: Some(json("{\"at\":1}")), ..item(0, "\"text\"") },
         placed(1, 0, 1),
         placed(2, 1, 2),
-        ItemRow {
-            placement: Some(singletree_durable::Placement { generation: 1, ..place(1) }),
+        ListItemRow {
+            placement: Some(singletree_durable::ItemPlacement { generation: 1, ..place(1) }),
             ..item(3, "1")
         },
     ];
-    let puts = std::iter::once(Put::Head(head(1))).chain(rows.iter().cloned().map(Put::Item));
+    let puts = std::iter::once(RowMutation::Head(head(1))).chain(rows.iter().cloned().map(RowMutation::Item));
     store.apply(batch(&store, "s", puts)).await.unwrap();
-    store.apply(batch(&store, "s", [Put::Place { item: 0, placement: place(0) }])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Place { item: 0, placement: place(0) }])).await.unwrap();
 
-    let first = ItemRow { placement: Some(place(0)), ..rows[0].clone() };
+    let first = ListItemRow { placement: Some(place(0)), ..rows[0].clone() };
     let [_, one, two, three] = rows;
     let list = |from, limit| ItemRange::List { field: "messages".into(), generation: 0, from, limit };
     for (range, expected) in [
@@ -98,8 +98,8 @@ async fn turns_come_back_by_every_query_and_a_put_replaces_the_row_whole() {
     let (_scratch, store) = store().await;
     let full = TurnRow {
         ordinal: 3,
-        kind: TurnKind::Resume,
-        fence: Fence(8),
+        kind: StoredTurnKind::Resume,
+        fence: FencingToken(8),
         deaths: 2,
         agent: "another".into(),
         graph: "g2".into(),
@@ -109,21 +109,21 @@ async fn turns_come_back_by_every_query_and_a_put_replaces_the_row_whole() {
         ended_at: Some(at(9)),
         outcome: Some(json("{}")),
         retries: Some(0),
-        ..turn(1, TurnStatus::Errored)
+        ..turn(1, StoredTurnStatus::Errored)
     };
-    let close = TurnRow { kind: TurnKind::Close, ..turn(2, TurnStatus::Suspended) };
-    let open = turn(0, TurnStatus::Accepted);
-    let mut puts = vec![Put::Head(head(1)), Put::Turn(turn(1, TurnStatus::Accepted))];
-    puts.extend([&full, &close, &open].map(|it| Put::Turn(it.clone())));
+    let close = TurnRow { kind: StoredTurnKind::Close, ..turn(2, StoredTurnStatus::Suspended) };
+    let open = turn(0, StoredTurnStatus::Accepted);
+    let mut puts = vec![RowMutation::Head(head(1)), RowMutation::Turn(turn(1, StoredTurnStatus::Accepted))];
+    puts.extend([&full, &close, &open].map(|it| RowMutation::Turn(it.clone())));
     store.apply(batch(&store, "s", puts)).await.unwrap();
     for (query, expected) in [
-        (TurnQuery::No(1), vec![&full]),
-        (TurnQuery::No(3), vec![]),
-        (TurnQuery::Key("k".into()), vec![&full]),
-        (TurnQuery::Invocation(close.invocation.clone()), vec![&close]),
-        (TurnQuery::Open, vec![&open]),
-        (TurnQuery::From { no: 0, limit: 2 }, vec![&open, &full]),
-        (TurnQuery::From { no: 1, limit: 9 }, vec![&full, &close]),
+        (TurnRowQuery::No(1), vec![&full]),
+        (TurnRowQuery::No(3), vec![]),
+        (TurnRowQuery::Key("k".into()), vec![&full]),
+        (TurnRowQuery::Invocation(close.invocation.clone()), vec![&close]),
+        (TurnRowQuery::Open, vec![&open]),
+        (TurnRowQuery::From { no: 0, limit: 2 }, vec![&open, &full]),
+        (TurnRowQuery::From { no: 1, limit: 9 }, vec![&full, &close]),
     ] {
         let found = store.turns(&key("s"), &query).await.unwrap();
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{query:?}");
@@ -137,9 +137,9 @@ async fn turns_come_back_by_every_query_and_a_put_replaces_the_row_whole() {
     assert_eq!(session_of("unheard of").await, None);
 
     // ruling D3
-    store.apply(batch(&store, "s", [Put::FreeKey { turn: 1 }])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::FreeKey { turn: 1 }])).await.unwrap();
     let freed = TurnRow { key: None, digest: None, ..full };
-    assert_eq!(store.turns(&key("s"), &TurnQuery::No(1)).await.unwrap(), [freed]);
+    assert_eq!(store.turns(&key("s"), &TurnRowQuery::No(1)).await.unwrap(), [freed]);
 }
 
 #[tokio::test]
@@ -155,24 +155,28 @@ async fn waits_come_back_by_every_query() {
         answer: Some(json("\"yes\"")),
         answered_by: Some("ann".into()),
         ended_at: Some(at(80)),
-        ..wait(0, "approval", WaitStatus::Consumed)
+        ..wait(0, "approval", StoredWaitStatus::Consumed)
     };
-    let first = wait(1, "approval", WaitStatus::Pending);
-    let second = WaitRow { invocation: invocation("other"), ..wait(2, "input", WaitStatus::Pending) };
-    let mut puts = vec![Put::Head(head(1)), Put::Wait(wait(0, "old", WaitStatus::Pending))];
-    puts.extend([&full, &first, &second].map(|it| Put::Wait(it.clone())));
+    let first = wait(1, "approval", StoredWaitStatus::Pending);
+    let second = WaitRow { invocation: invocation("other"), ..wait(2, "input", StoredWaitStatus::Pending) };
+    let mut puts =
+        vec![RowMutation::Head(head(1)), RowMutation::Wait(wait(0, "old", StoredWaitStatus::Pending))];
+    puts.extend([&full, &first, &second].map(|it| RowMutation::Wait(it.clone())));
     store.apply(batch(&store, "s", puts)).await.unwrap();
-    let third = wait(0, "approval", WaitStatus::Pending);
-    store.apply(batch(&store, "r", [Put::Head(head(1)), Put::Wait(third.clone())])).await.unwrap();
+    let third = wait(0, "approval", StoredWaitStatus::Pending);
+    store
+        .apply(batch(&store, "r", [RowMutation::Head(head(1)), RowMutation::Wait(third.clone())]))
+        .await
+        .unwrap();
     let default = || tenant("default");
     for (query, expected) in [
-        (WaitQuery::Pending(key("s")), vec![("s", &first), ("s", &second)]),
-        (WaitQuery::PendingOf(default(), 9), vec![("r", &third), ("s", &first), ("s", &second)]),
-        (WaitQuery::PendingOf(default(), 1), vec![("r", &third)]),
-        (WaitQuery::Signal(key("s"), "approval".into()), vec![("s", &full), ("s", &first)]),
-        (WaitQuery::SignalOf(default(), "approval".into(), 9), vec![("r", &third), ("s", &first)]),
-        (WaitQuery::Invocation(default(), invocation("other")), vec![("s", &second)]),
-        (WaitQuery::SignalOf(tenant("nobody"), "approval".into(), 9), vec![]),
+        (WaitRowQuery::Pending(key("s")), vec![("s", &first), ("s", &second)]),
+        (WaitRowQuery::PendingOf(default(), 9), vec![("r", &third), ("s", &first), ("s", &second)]),
+        (WaitRowQuery::PendingOf(default(), 1), vec![("r", &third)]),
+        (WaitRowQuery::Signal(key("s"), "approval".into()), vec![("s", &full), ("s", &first)]),
+        (WaitRowQuery::SignalOf(default(), "approval".into(), 9), vec![("r", &third), ("s", &first)]),
+        (WaitRowQuery::Invocation(default(), invocation("other")), vec![("s", &second)]),
+        (WaitRowQuery::SignalOf(tenant("nobody"), "approval".into(), 9), vec![]),
     ] {
         let found = store.waits(&query).await.unwrap();
         let expected: Vec<_> = expected.into_iter().map(|(s, it)| (key(s), it.clone())).collect();
@@ -186,14 +190,14 @@ async fn positions_records_and_events_come_back_and_go() {
     let position = |body| PositionRow { invocation: invocation("i"), turn: 2, body: json(body) };
     let record = |name: &str, body| RecordRow { turn: 1, name: name.into(), body: json(body) };
     let puts = [
-        Put::Head(head(1)),
-        Put::Position(position("1")),
-        Put::Position(position("2")),
-        Put::Record(record("b", "1")),
-        Put::Record(record("a", "1")),
-        Put::Record(record("b", "2")),
-        Put::Event(event(1, "turn_started")),
-        Put::Event(singletree_durable::EventRow {
+        RowMutation::Head(head(1)),
+        RowMutation::Position(position("1")),
+        RowMutation::Position(position("2")),
+        RowMutation::Record(record("b", "1")),
+        RowMutation::Record(record("a", "1")),
+        RowMutation::Record(record("b", "2")),
+        RowMutation::Event(event(1, "turn_started")),
+        RowMutation::Event(singletree_durable::EventRow {
             item: Some(3),
             body: Some(json("{}")),
             ..event(0, "accepted")
@@ -207,7 +211,7 @@ async fn positions_records_and_events_come_back_and_go() {
     assert_eq!(store.events(&key("s"), 0, 9).await.unwrap(), [full.clone(), event(1, "turn_started")]);
     assert_eq!(store.events(&key("s"), 0, 1).await.unwrap(), [full]);
     assert_eq!(store.events(&key("s"), 2, 9).await.unwrap(), []);
-    let drops = || [Put::DropPosition(invocation("i")), Put::DropRecords { turn: 1 }];
+    let drops = || [RowMutation::DropPosition(invocation("i")), RowMutation::DropRecords { turn: 1 }];
     for session in ["s", "s", "absent"] {
         store.apply(batch(&store, session, drops())).await.unwrap();
     }
@@ -223,9 +227,11 @@ async fn a_deleted_session_is_nowhere_but_in_the_audit() {
     let mut neighbours = Vec::new();
     for no in 0..200 {
         for session in ["s", "kept"] {
-            let mut puts =
-                vec![Put::Head(head(no)), Put::Item(item(no, if session == "s" { secret } else { "1" }))];
-            puts.push(Put::Position(PositionRow {
+            let mut puts = vec![
+                RowMutation::Head(head(no)),
+                RowMutation::Item(item(no, if session == "s" { secret } else { "1" })),
+            ];
+            puts.push(RowMutation::Position(PositionRow {
                 invocation: invocation("i"),
                 turn: 0,
                 body: json(secret),
@@ -238,8 +244,8 @@ async fn a_deleted_session_is_nowhere_but_in_the_audit() {
         }
     }
     let row = AuditRow { at: at(1), action: "session_deleted".into(), key: key("s"), by: Some("ann".into()) };
-    store.apply(batch(&store, "s", [Put::Delete, Put::Audit(row)])).await.unwrap();
-    store.apply(batch(&store, "s", [Put::Delete])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Delete, RowMutation::Audit(row)])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Delete])).await.unwrap();
 
     assert_eq!(store.session(&key("s")).await.unwrap(), None);
     let all = ItemRange::Numbers { from: 0, to: u64::MAX };
@@ -262,7 +268,7 @@ async fn a_deleted_session_is_nowhere_but_in_the_audit() {
     drop(file);
 
     // A later head makes it anew, even in the batch that deletes it.
-    store.apply(batch(&store, "kept", [Put::Delete, Put::Head(head(1))])).await.unwrap();
+    store.apply(batch(&store, "kept", [RowMutation::Delete, RowMutation::Head(head(1))])).await.unwrap();
     let anew = SessionRow { key: key("kept"), head: head(1), counters: Counters::default(), fields: vec![] };
     assert_eq!(store.session(&key("kept")).await.unwrap(), Some(anew));
     assert_eq!(store.items(&key("kept"), &all).await.unwrap(), []);
@@ -272,7 +278,7 @@ async fn a_deleted_session_is_nowhere_but_in_the_audit() {
 async fn sessions_come_in_pages() {
     let (_scratch, store) = store().await;
     for session in ["b", "a", "ä", "c"] {
-        store.apply(batch(&store, session, [Put::Head(head(1))])).await.unwrap();
+        store.apply(batch(&store, session, [RowMutation::Head(head(1))])).await.unwrap();
     }
     for (from, limit, expected, next) in [
         (None, 2, vec!["a", "b"], Some("c")),
@@ -292,11 +298,11 @@ async fn sessions_come_in_pages() {
 async fn text_that_is_not_json_and_numbers_too_large_are_refused() {
     let (_scratch, store) = store().await;
     for put in [
-        Put::Item(item(0, "not json")),
-        Put::Item(item(u64::MAX, "1")),
-        Put::Counters(Counters { turns: 1 << 63, ..Counters::default() }),
+        RowMutation::Item(item(0, "not json")),
+        RowMutation::Item(item(u64::MAX, "1")),
+        RowMutation::Counters(Counters { turns: 1 << 63, ..Counters::default() }),
     ] {
-        let refused = store.apply(batch(&store, "s", [Put::Head(head(1)), put.clone()])).await;
+        let refused = store.apply(batch(&store, "s", [RowMutation::Head(head(1)), put.clone()])).await;
         assert!(matches!(refused, Err(Error::Refused { .. })), "{put:?}: {refused:?}");
         assert_eq!(store.session(&key("s")).await.unwrap(), None);
     }

@@ -5,9 +5,10 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::sample::select;
 use singletree_durable::{
-    Blob, Change, DocumentKey, Documents, Error, Expect, Journal, MemoryStore, Put, SessionKey,
+    DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error, Journal, MemoryStore,
+    RowMutation, SessionKey, StoredBlob,
 };
-use singletree_store_sqlite::{Durability, SqliteStore};
+use singletree_store_sqlite::{CommitDurability, SqliteStore};
 
 use crate::made::{at, batch, batch_for, head, item, json, key, key_of, place, scratch, store, tenant};
 
@@ -15,20 +16,20 @@ fn named(id: &str) -> DocumentKey {
     DocumentKey::new(tenant("default"), "k", id)
 }
 
-fn write(id: &str, body: &str) -> Change {
+fn write(id: &str, body: &str) -> DocumentChange {
     let (key, body) = (named(id), json(body));
-    Change::Write { key, expect: Expect::Any, session: None, body, expires_at: None }
+    DocumentChange::Write { key, expect: DocumentPrecondition::Any, session: None, body, expires_at: None }
 }
 
-fn blob(digest: &str, bytes: &[u8]) -> Blob {
-    Blob { digest: digest.to_owned(), media_type: "image/png".to_owned(), bytes: bytes.to_vec() }
+fn blob(digest: &str, bytes: &[u8]) -> StoredBlob {
+    StoredBlob { digest: digest.to_owned(), media_type: "image/png".to_owned(), bytes: bytes.to_vec() }
 }
 
 // INV-12
 #[tokio::test]
 async fn a_count_of_blobs_that_is_not_what_they_have_is_found() {
     let (scratch, store) = store().await;
-    store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap();
     store.keep_blob_for(&key("s"), blob("a", b"abc"), Some("one")).await.unwrap();
     store.keep_blob_for(&key("s"), blob("b", b"de"), None).await.unwrap();
     assert_eq!(store.check().await.unwrap(), []);
@@ -48,14 +49,16 @@ async fn a_count_of_blobs_that_is_not_what_they_have_is_found() {
 async fn what_belonged_to_a_deleted_session_is_nowhere_in_the_file_or_its_log() {
     let (scratch, store) = store().await;
     for session in ["s", "kept"] {
-        store.apply(batch(&store, session, [Put::Head(head(1))])).await.unwrap();
+        store.apply(batch(&store, session, [RowMutation::Head(head(1))])).await.unwrap();
         // The bytes are the same, and are stored once.
         store.keep_blob(&key(session), blob("shared", b"shared-bytes")).await.unwrap();
     }
     store.keep_blob(&key("s"), blob("own", &b"xyzzy-bytes".repeat(1_000))).await.unwrap();
-    let Change::Write { key: name, expect, body, expires_at, .. } = write("a", "\"xyzzy\"") else { panic!() };
+    let DocumentChange::Write { key: name, expect, body, expires_at, .. } = write("a", "\"xyzzy\"") else {
+        panic!()
+    };
     let session = Some(key("s").session);
-    store.change(vec![Change::Write { key: name, expect, session, body, expires_at }]).await.unwrap();
+    store.change(vec![DocumentChange::Write { key: name, expect, session, body, expires_at }]).await.unwrap();
     store.change(vec![write("b", "1")]).await.unwrap();
     let everywhere = |what: &[u8]| -> usize {
         ["store.db", "store.db-wal"]
@@ -65,7 +68,7 @@ async fn what_belonged_to_a_deleted_session_is_nowhere_in_the_file_or_its_log() 
             .sum()
     };
     assert!(everywhere(b"xyzzy") > 0);
-    store.apply(batch(&store, "s", [Put::Delete])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Delete])).await.unwrap();
     assert_eq!(everywhere(b"xyzzy"), 0);
     assert_eq!(everywhere(b"shared-bytes"), 1, "kept once");
     assert_eq!(store.document(&named("a")).await.unwrap(), None);
@@ -78,8 +81,8 @@ async fn changes_share_a_commit_with_turns_and_a_refused_one_stands_alone() {
     let (_scratch, store) = store().await;
     // The writer is busy with the first while the others come.
     let first = store.keep_blob(&key("s"), blob("big", &vec![7; 4_000_000]));
-    let unmet = Change::Remove { key: named("none"), expect: Expect::Version(1) };
-    let turn = store.apply(batch(&store, "s", [Put::Head(head(1))]));
+    let unmet = DocumentChange::Remove { key: named("none"), expect: DocumentPrecondition::Version(1) };
+    let turn = store.apply(batch(&store, "s", [RowMutation::Head(head(1))]));
     let mut others: Vec<_> = (0..20).map(|it| store.change(vec![write(&it.to_string(), "1")])).collect();
     // It fails at its first look, after the others have written; and one that has written itself is undone.
     others.push(store.change(vec![unmet.clone()]));
@@ -132,7 +135,7 @@ async fn a_file_of_an_earlier_version_has_no_documents_until_it_is_opened_for_wr
     store.change(vec![write("a", "1")]).await.unwrap();
     store.keep_blob(&key("talk"), blob("d", b"x")).await.unwrap();
     assert!(store.document(&named("a")).await.unwrap().is_some());
-    store.apply(batch(&store, "talk", [Put::Delete])).await.unwrap();
+    store.apply(batch(&store, "talk", [RowMutation::Delete])).await.unwrap();
     assert_eq!(store.blob(&key("talk"), "d").await.unwrap(), None);
     assert_eq!(store.check().await.unwrap(), []);
 }
@@ -140,9 +143,9 @@ async fn a_file_of_an_earlier_version_has_no_documents_until_it_is_opened_for_wr
 /// An operation on both stores.
 #[derive(Debug, Clone)]
 enum Step {
-    Change(Vec<Change>),
+    Change(Vec<DocumentChange>),
     Expire(i64, u64),
-    Keep(SessionKey, Blob),
+    Keep(SessionKey, StoredBlob),
     /// Makes a session in which these blobs are named, with the beginning of another.
     Fork(SessionKey, SessionKey, Vec<String>),
     Delete(SessionKey),
@@ -156,28 +159,28 @@ fn keys() -> Vec<SessionKey> {
     [("a", "x"), ("a", "y"), ("a", "z"), ("b", "x")].map(|(it, session)| key_of(it, session)).to_vec()
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = DocumentChange> {
     let name = (select(vec!["a", "b"]), select(vec!["", "k", "kk"]), select(IDS.to_vec()));
     let name = name.prop_map(|(of, kind, id)| DocumentKey::new(tenant(of), kind, id));
     let expect = prop_oneof![
-        3 => Just(Expect::Any),
-        1 => Just(Expect::Absent),
-        2 => (0_u64..4).prop_map(Expect::Version),
+        3 => Just(DocumentPrecondition::Any),
+        1 => Just(DocumentPrecondition::Absent),
+        2 => (0_u64..4).prop_map(DocumentPrecondition::Version),
     ];
     let session = proptest::option::of(select(vec!["x", "y", "none"]));
     let said = (select(vec!["1", "{\"a\":\"é\"}", "broken"]), session, proptest::option::of(0_i64..10));
     (name, expect, proptest::option::weighted(0.8, said)).prop_map(|(key, expect, said)| match said {
-        None => Change::Remove { key, expect },
+        None => DocumentChange::Remove { key, expect },
         Some((body, session, until)) => {
             let (body, session) = (json(body), session.map(|it| key_of("a", it).session));
-            Change::Write { key, expect, session, body, expires_at: until.map(at) }
+            DocumentChange::Write { key, expect, session, body, expires_at: until.map(at) }
         }
     })
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let kept = (select(DIGESTS.to_vec()), any::<Vec<u8>>(), select(vec!["t/1", "t/2"]));
-    let kept = kept.prop_map(|(digest, bytes, media_type)| Blob {
+    let kept = kept.prop_map(|(digest, bytes, media_type)| StoredBlob {
         media_type: media_type.to_owned(),
         ..blob(digest, &bytes)
     });
@@ -193,18 +196,18 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Returns the puts of a batch that creates a session with the beginning of another.
-fn fork(from: &SessionKey, names: &[String]) -> Vec<Put> {
+fn fork(from: &SessionKey, names: &[String]) -> Vec<RowMutation> {
     let texts = (0..).zip(names).map(|(no, name)| {
         let body = format!("\"see blob:{name}!\"");
-        Put::Item(singletree_durable::ItemRow { placement: Some(place(no)), ..item(no, &body) })
+        RowMutation::Item(singletree_durable::ListItemRow { placement: Some(place(no)), ..item(no, &body) })
     });
     let (from, field) = (from.session.clone(), "messages".to_owned());
-    let inherit = Put::Inherit { from, field, generation: 0, len: 0 };
-    [Put::Delete, Put::Head(head(1)), inherit].into_iter().chain(texts).collect()
+    let inherit = RowMutation::Inherit { from, field, generation: 0, len: 0 };
+    [RowMutation::Delete, RowMutation::Head(head(1)), inherit].into_iter().chain(texts).collect()
 }
 
 /// Everything that can be read.
-async fn seen(documents: &dyn Documents) -> String {
+async fn seen(documents: &dyn DocumentStore) -> String {
     let mut seen = String::new();
     for of in ["a", "b"] {
         for kind in ["", "k", "kk"] {
@@ -237,8 +240,9 @@ fn verdict<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
 
 async fn same(steps: Vec<Step>) {
     let scratch = scratch();
-    let open =
-        || async { SqliteStore::options(&scratch.path).durability(Durability::Normal).open().await.unwrap() };
+    let open = || async {
+        SqliteStore::options(&scratch.path).durability(CommitDurability::Normal).open().await.unwrap()
+    };
     let (mut file, mut memory) = (open().await, MemoryStore::new());
     for step in steps {
         let step_text = format!("{step:?}");
@@ -269,7 +273,7 @@ async fn same(steps: Vec<Step>) {
                 (one, verdict(memory.apply(batch).await))
             }
             Step::Delete(key) => {
-                let mut batch = batch_for(&file, &key, [Put::Delete]);
+                let mut batch = batch_for(&file, &key, [RowMutation::Delete]);
                 let one = verdict(file.apply(batch.clone()).await);
                 batch.fence = memory.fence();
                 (one, verdict(memory.apply(batch).await))
@@ -286,8 +290,8 @@ async fn same(steps: Vec<Step>) {
     assert_eq!(file.check().await.unwrap(), []);
 }
 
-fn is_broken(change: &Change) -> bool {
-    matches!(change, Change::Write { body, .. } if body.as_str() == "broken")
+fn is_broken(change: &DocumentChange) -> bool {
+    matches!(change, DocumentChange::Write { body, .. } if body.as_str() == "broken")
 }
 
 fn config() -> ProptestConfig {

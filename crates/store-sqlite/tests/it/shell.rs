@@ -1,31 +1,33 @@
 //! The views that a person sees with the sqlite3 shell.
 
 use rusqlite::Connection;
-use singletree_durable::{FieldRow, FieldValue, ItemRow, Journal, Put, TurnStatus, WaitRow, WaitStatus};
+use singletree_durable::{
+    FieldRow, FieldValue, Journal, ListItemRow, RowMutation, StoredTurnStatus, StoredWaitStatus, WaitRow,
+};
 
 use crate::made::{at, batch, event, head, item, json, place, store, turn, wait};
 
 #[tokio::test]
 async fn the_views_tell_the_story_in_words() {
     let (scratch, store) = store().await;
-    let says = |no, seq, body: &str| ItemRow { placement: Some(place(seq)), ..item(no, body) };
+    let says = |no, seq, body: &str| ListItemRow { placement: Some(place(seq)), ..item(no, body) };
     let puts = [
-        Put::Head(head(1)),
-        Put::Field(FieldRow {
+        RowMutation::Head(head(1)),
+        RowMutation::Field(FieldRow {
             name: "messages".into(),
             value: FieldValue::List { generation: 0, len: 2, bytes: 0 },
         }),
-        Put::Item(says(0, 0, r#"{"role":"user","content":"Send it."}"#)),
-        Put::Item(says(1, 1, r#"{"role":"assistant","content":[{"type":"text"}]}"#)),
-        Put::Item(item(2, r#"{"role":"user","content":"not yet"}"#)),
-        Put::Turn(turn(0, TurnStatus::Suspended)),
-        Put::Wait(WaitRow {
+        RowMutation::Item(says(0, 0, r#"{"role":"user","content":"Send it."}"#)),
+        RowMutation::Item(says(1, 1, r#"{"role":"assistant","content":[{"type":"text"}]}"#)),
+        RowMutation::Item(item(2, r#"{"role":"user","content":"not yet"}"#)),
+        RowMutation::Turn(turn(0, StoredTurnStatus::Suspended)),
+        RowMutation::Wait(WaitRow {
             deadline: Some(at(1_700_000_100_500)),
             metadata: Some(json(r#"{"action":"send"}"#)),
-            ..wait(0, "approval", WaitStatus::Pending)
+            ..wait(0, "approval", StoredWaitStatus::Pending)
         }),
-        Put::Event(event(0, "accepted")),
-        Put::Wait(wait(1, "old", WaitStatus::Cancelled)),
+        RowMutation::Event(event(0, "accepted")),
+        RowMutation::Wait(wait(1, "old", StoredWaitStatus::Cancelled)),
     ];
     store.apply(batch(&store, "conv-1", puts)).await.unwrap();
     let file = Connection::open(&scratch.path).unwrap();

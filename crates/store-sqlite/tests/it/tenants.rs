@@ -1,6 +1,8 @@
 //! No call with one tenant's key sees or changes a row of another (INV-14).
 
-use singletree_durable::{ItemRange, Journal, Put, TurnQuery, TurnStatus, WaitQuery, WaitStatus};
+use singletree_durable::{
+    ItemRange, Journal, RowMutation, StoredTurnStatus, StoredWaitStatus, TurnRowQuery, WaitRowQuery,
+};
 
 use crate::made::{batch_for, event, head, invocation, item, key_of, store, tenant, turn, wait};
 
@@ -10,33 +12,33 @@ async fn two_tenants_with_the_same_names_never_meet() {
     let (mine, theirs) = (key_of("a", "s"), key_of("b", "s"));
     let puts = || {
         [
-            Put::Head(head(1)),
-            Put::Item(item(0, "1")),
-            Put::Turn(turn(0, TurnStatus::Accepted)),
-            Put::Wait(wait(0, "approval", WaitStatus::Pending)),
-            Put::Event(event(0, "a")),
+            RowMutation::Head(head(1)),
+            RowMutation::Item(item(0, "1")),
+            RowMutation::Turn(turn(0, StoredTurnStatus::Accepted)),
+            RowMutation::Wait(wait(0, "approval", StoredWaitStatus::Pending)),
+            RowMutation::Event(event(0, "a")),
         ]
     };
     store.apply(batch_for(&store, &mine, puts())).await.unwrap();
-    let id = turn(0, TurnStatus::Accepted).invocation;
-    let (all, first) = (ItemRange::Numbers { from: 0, to: 9 }, TurnQuery::No(0));
+    let id = turn(0, StoredTurnStatus::Accepted).invocation;
+    let (all, first) = (ItemRange::Numbers { from: 0, to: 9 }, TurnRowQuery::No(0));
     assert_eq!(store.session(&theirs).await.unwrap(), None);
     assert_eq!(store.items(&theirs, &all).await.unwrap(), []);
     assert_eq!(store.turns(&theirs, &first).await.unwrap(), []);
     assert_eq!(store.events(&theirs, 0, 9).await.unwrap(), []);
     assert_eq!(store.session_of(&tenant("b"), &id).await.unwrap(), None);
     for query in [
-        WaitQuery::Pending(theirs.clone()),
-        WaitQuery::PendingOf(tenant("b"), 9),
-        WaitQuery::SignalOf(tenant("b"), "approval".into(), 9),
-        WaitQuery::Invocation(tenant("b"), invocation("inv")),
+        WaitRowQuery::Pending(theirs.clone()),
+        WaitRowQuery::PendingOf(tenant("b"), 9),
+        WaitRowQuery::SignalOf(tenant("b"), "approval".into(), 9),
+        WaitRowQuery::Invocation(tenant("b"), invocation("inv")),
     ] {
         assert_eq!(store.waits(&query).await.unwrap(), [], "{query:?}");
     }
     store.apply(batch_for(&store, &theirs, puts())).await.unwrap();
     assert_eq!(store.session_of(&tenant("b"), &id).await.unwrap(), Some(theirs.clone()));
-    store.apply(batch_for(&store, &theirs, [Put::Delete])).await.unwrap();
+    store.apply(batch_for(&store, &theirs, [RowMutation::Delete])).await.unwrap();
     assert_eq!(store.items(&mine, &all).await.unwrap(), [item(0, "1")]);
-    assert_eq!(store.turns(&mine, &first).await.unwrap(), [turn(0, TurnStatus::Accepted)]);
+    assert_eq!(store.turns(&mine, &first).await.unwrap(), [turn(0, StoredTurnStatus::Accepted)]);
     assert_eq!(store.sessions(&tenant("b"), None, 9).await.unwrap().sessions, []);
 }

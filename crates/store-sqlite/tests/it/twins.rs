@@ -4,12 +4,13 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use singletree_durable::{
-    AuditRow, Batch, Counters, Error, EventRow, Fence, FieldRow, FieldValue, Head, InvocationId, ItemRange,
-    ItemRow, Journal, Json, MailRow, MemoryStore, Parent, Placement, PositionRow, Put, RecordRow, Require,
-    SessionKey, TurnKind, TurnQuery, TurnRow, TurnStatus, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
-    WaitStatus,
+    AuditRow, Batch, BatchPrecondition, Counters, EarlySignalRow, Error, EventRow, FencingToken, FieldRow,
+    FieldValue, InvocationId, ItemPlacement, ItemRange, Journal, JournalMaintenance, JsonDocument,
+    ListItemRow, MemoryStore, ParentSession, PositionRow, RecordRow, RowMutation, SessionHead, SessionKey,
+    StoredTurnKind, StoredTurnStatus, StoredWaitStatus, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery,
+    WaitRow, WaitRowQuery,
 };
-use singletree_store_sqlite::{Durability, SqliteStore};
+use singletree_store_sqlite::{CommitDurability, SqliteStore};
 
 use crate::made::{Scratch, at, event, head, invocation, item, key_of, scratch, turn, wait};
 
@@ -51,9 +52,9 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof![4 => name(), 1 => Just("a\0b\n".to_owned())]
 }
 
-fn json() -> impl Strategy<Value = Json> {
+fn json() -> impl Strategy<Value = JsonDocument> {
     let texts = ["0", "null", r#"{"a":[1,2,{"b":"\u0000 \ud83c\udf32"}]}"#, "\"\u{1f332}\"", "-0.0e+3", "[]"];
-    select(texts.to_vec()).prop_map(Json::from_text)
+    select(texts.to_vec()).prop_map(JsonDocument::from_text)
 }
 
 fn maybe<T: std::fmt::Debug>(of: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
@@ -64,8 +65,8 @@ fn time() -> impl Strategy<Value = i64> {
     prop_oneof![4 => 0_i64..4, 1 => select(vec![i64::MIN, -1, i64::MAX])]
 }
 
-fn placement() -> impl Strategy<Value = Placement> {
-    (name(), 0_u64..2, 0_u64..3).prop_map(|(field, generation, seq)| Placement { field, generation, seq })
+fn placement() -> impl Strategy<Value = ItemPlacement> {
+    (name(), 0_u64..2, 0_u64..3).prop_map(|(field, generation, seq)| ItemPlacement { field, generation, seq })
 }
 
 fn counters() -> impl Strategy<Value = Counters> {
@@ -77,21 +78,32 @@ fn counters() -> impl Strategy<Value = Counters> {
     })
 }
 
-fn turn_status() -> impl Strategy<Value = TurnStatus> {
-    select(vec![TurnStatus::Accepted, TurnStatus::Suspended, TurnStatus::Completed, TurnStatus::Errored])
+fn turn_status() -> impl Strategy<Value = StoredTurnStatus> {
+    select(vec![
+        StoredTurnStatus::Accepted,
+        StoredTurnStatus::Suspended,
+        StoredTurnStatus::Completed,
+        StoredTurnStatus::Errored,
+    ])
 }
 
-fn wait_status() -> impl Strategy<Value = WaitStatus> {
-    select(vec![WaitStatus::Pending, WaitStatus::Consumed, WaitStatus::Cancelled, WaitStatus::Expired])
+fn wait_status() -> impl Strategy<Value = StoredWaitStatus> {
+    select(vec![
+        StoredWaitStatus::Pending,
+        StoredWaitStatus::Consumed,
+        StoredWaitStatus::Cancelled,
+        StoredWaitStatus::Expired,
+    ])
 }
 
-fn head_row() -> impl Strategy<Value = Head> {
-    let parent = (select(keys()), no()).prop_map(|(key, offset)| Parent { session: key.session, offset });
+fn head_row() -> impl Strategy<Value = SessionHead> {
+    let parent =
+        (select(keys()), no()).prop_map(|(key, offset)| ParentSession { session: key.session, offset });
     // Those that nearly every session has, and those that could be taken for them.
     let text =
         || select(vec!["unversioned", "conversation", "command", "", " ", "x "]).prop_map(str::to_owned);
     (no(), maybe(parent), time(), word(), (text(), text())).prop_map(
-        |(version, parent, created, agent, (schema_version, prompt_policy))| Head {
+        |(version, parent, created, agent, (schema_version, prompt_policy))| SessionHead {
             agent,
             parent,
             schema_version,
@@ -103,7 +115,7 @@ fn head_row() -> impl Strategy<Value = Head> {
 }
 
 fn turn_row() -> impl Strategy<Value = TurnRow> {
-    let kind = select(vec![TurnKind::Message, TurnKind::Resume, TurnKind::Close]);
+    let kind = select(vec![StoredTurnKind::Message, StoredTurnKind::Resume, StoredTurnKind::Close]);
     let refers = (maybe(no()), maybe(no()), maybe(json()), maybe(time()));
     (no(), turn_status(), name(), maybe(word()), (0_u64..4, 0_u32..3, kind), refers).prop_map(
         |(no, status, inv, key, (fence, ordinal, kind), (message, wait, outcome, ended))| TurnRow {
@@ -112,7 +124,7 @@ fn turn_row() -> impl Strategy<Value = TurnRow> {
             kind,
             digest: key.clone(),
             key,
-            fence: Fence(fence),
+            fence: FencingToken(fence),
             deaths: ordinal,
             message,
             wait,
@@ -154,13 +166,13 @@ fn wait_row() -> impl Strategy<Value = WaitRow> {
     )
 }
 
-fn put() -> impl Strategy<Value = Put> {
+fn put() -> impl Strategy<Value = RowMutation> {
     let value = prop_oneof![
         json().prop_map(FieldValue::Value),
         (0_u64..2, no()).prop_map(|(generation, len)| FieldValue::List { generation, len, bytes: 3 * len }),
     ];
     let items = (no(), no(), maybe(placement()), json(), maybe(json())).prop_map(
-        |(no, turn, placement, body, side)| ItemRow { turn, placement, body, side, ..item(no, "") },
+        |(no, turn, placement, body, side)| ListItemRow { turn, placement, body, side, ..item(no, "") },
     );
     let events = (no(), no(), maybe(no()), maybe(json())).prop_map(|(seq, turn, item, body)| EventRow {
         turn,
@@ -174,62 +186,59 @@ fn put() -> impl Strategy<Value = Put> {
         key,
         by,
     });
-    let inherits = (select(keys()), name(), 0_u64..2, 0_u64..3)
-        .prop_map(|(key, field, generation, len)| Put::Inherit { from: key.session, field, generation, len });
+    let inherits = (select(keys()), name(), 0_u64..2, 0_u64..3).prop_map(|(key, field, generation, len)| {
+        RowMutation::Inherit { from: key.session, field, generation, len }
+    });
     let position = (name(), no(), json()).prop_map(|(of, turn, body)| PositionRow {
         invocation: invocation(&of),
         turn,
         body,
     });
-    let mail = (word(), json(), maybe(word()), time()).prop_map(|(signal, payload, from, time)| MailRow {
-        signal,
-        payload,
-        from,
-        at: at(time),
-    });
+    let mail = (word(), json(), maybe(word()), time())
+        .prop_map(|(signal, payload, from, time)| EarlySignalRow { signal, payload, from, at: at(time) });
     prop_oneof![
         1 => (word(), no()).prop_map(|(model, it)| {
-            Put::Usage(UsageRow { model, calls: it, prompt_tokens: 2 * it, ..UsageRow::default() })
+            RowMutation::Usage(UsageRow { model, calls: it, prompt_tokens: 2 * it, ..UsageRow::default() })
         }),
-        2 => mail.prop_map(Put::Mail),
-        1 => word().prop_map(Put::DropMail),
-        6 => head_row().prop_map(Put::Head),
-        1 => counters().prop_map(Put::Counters),
-        1 => (name(), value).prop_map(|(name, value)| Put::Field(FieldRow { name, value })),
-        1 => name().prop_map(Put::DropField),
-        3 => items.prop_map(Put::Item),
-        2 => (no(), placement()).prop_map(|(item, placement)| Put::Place { item, placement }),
-        1 => (no(), json()).prop_map(|(item, side)| Put::Side { item, side }),
-        3 => turn_row().prop_map(Put::Turn),
-        1 => no().prop_map(|turn| Put::FreeKey { turn }),
-        2 => wait_row().prop_map(Put::Wait),
-        1 => position.prop_map(Put::Position),
-        1 => name().prop_map(|of| Put::DropPosition(invocation(&of))),
+        2 => mail.prop_map(RowMutation::Mail),
+        1 => word().prop_map(RowMutation::DropMail),
+        6 => head_row().prop_map(RowMutation::Head),
+        1 => counters().prop_map(RowMutation::Counters),
+        1 => (name(), value).prop_map(|(name, value)| RowMutation::Field(FieldRow { name, value })),
+        1 => name().prop_map(RowMutation::DropField),
+        3 => items.prop_map(RowMutation::Item),
+        2 => (no(), placement()).prop_map(|(item, placement)| RowMutation::Place { item, placement }),
+        1 => (no(), json()).prop_map(|(item, side)| RowMutation::Side { item, side }),
+        3 => turn_row().prop_map(RowMutation::Turn),
+        1 => no().prop_map(|turn| RowMutation::FreeKey { turn }),
+        2 => wait_row().prop_map(RowMutation::Wait),
+        1 => position.prop_map(RowMutation::Position),
+        1 => name().prop_map(|of| RowMutation::DropPosition(invocation(&of))),
         1 => (no(), word(), json())
-            .prop_map(|(turn, name, body)| Put::Record(RecordRow { turn, name, body })),
-        1 => no().prop_map(|turn| Put::DropRecords { turn }),
-        2 => events.prop_map(Put::Event),
-        1 => no().prop_map(|turn| Put::DropTurn { turn }),
-        1 => no().prop_map(|before| Put::DropEvents { before }),
+            .prop_map(|(turn, name, body)| RowMutation::Record(RecordRow { turn, name, body })),
+        1 => no().prop_map(|turn| RowMutation::DropRecords { turn }),
+        2 => events.prop_map(RowMutation::Event),
+        1 => no().prop_map(|turn| RowMutation::DropTurn { turn }),
+        1 => no().prop_map(|before| RowMutation::DropEvents { before }),
         2 => inherits,
-        1 => Just(Put::Delete),
-        1 => audits.prop_map(Put::Audit),
+        1 => Just(RowMutation::Delete),
+        1 => audits.prop_map(RowMutation::Audit),
     ]
 }
 
-fn require() -> impl Strategy<Value = Require> {
+fn require() -> impl Strategy<Value = BatchPrecondition> {
     prop_oneof![
-        Just(Require::SessionAbsent),
-        no().prop_map(Require::SessionVersion),
-        counters().prop_map(Require::Counters),
-        (no(), turn_status()).prop_map(|(no, status)| Require::Turn { no, status }),
-        no().prop_map(Require::NewestTurn),
-        word().prop_map(Require::KeyFree),
-        (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
-        word().prop_map(Require::MailAbsent),
-        Just(Require::Idle),
+        Just(BatchPrecondition::SessionAbsent),
+        no().prop_map(BatchPrecondition::SessionVersion),
+        counters().prop_map(BatchPrecondition::Counters),
+        (no(), turn_status()).prop_map(|(no, status)| BatchPrecondition::Turn { no, status }),
+        no().prop_map(BatchPrecondition::NewestTurn),
+        word().prop_map(BatchPrecondition::KeyFree),
+        (no(), wait_status()).prop_map(|(no, status)| BatchPrecondition::Wait { no, status }),
+        word().prop_map(BatchPrecondition::MailAbsent),
+        Just(BatchPrecondition::Idle),
         (select(keys()), time(), no()).prop_map(|(key, created, version)| {
-            Require::Source { session: key.session, created_at: at(created), version }
+            BatchPrecondition::Source { session: key.session, created_at: at(created), version }
         }),
     ]
 }
@@ -240,7 +249,7 @@ fn batch() -> impl Strategy<Value = (Batch, Fencing)> {
     (select(keys()), fencing, requires, proptest::collection::vec(put(), 0..6)).prop_map(
         |(key, fencing, requires, puts)| {
             let puts = puts.into_iter().map(|it| owned(&key, it)).collect();
-            (Batch { key, fence: Fence(0), requires, puts }, fencing)
+            (Batch { key, fence: FencingToken(0), requires, puts }, fencing)
         },
     )
 }
@@ -250,13 +259,15 @@ fn invocation_of(key: &SessionKey, name: &str) -> InvocationId {
     invocation(&format!("{}/{name}", key.session))
 }
 
-fn owned(key: &SessionKey, put: Put) -> Put {
+fn owned(key: &SessionKey, put: RowMutation) -> RowMutation {
     let own = |it: InvocationId| invocation_of(key, it.as_str());
     match put {
-        Put::Turn(it) => Put::Turn(TurnRow { invocation: own(it.invocation.clone()), ..it }),
-        Put::Wait(it) => Put::Wait(WaitRow { invocation: own(it.invocation.clone()), ..it }),
-        Put::Position(it) => Put::Position(PositionRow { invocation: own(it.invocation.clone()), ..it }),
-        Put::DropPosition(it) => Put::DropPosition(own(it)),
+        RowMutation::Turn(it) => RowMutation::Turn(TurnRow { invocation: own(it.invocation.clone()), ..it }),
+        RowMutation::Wait(it) => RowMutation::Wait(WaitRow { invocation: own(it.invocation.clone()), ..it }),
+        RowMutation::Position(it) => {
+            RowMutation::Position(PositionRow { invocation: own(it.invocation.clone()), ..it })
+        }
+        RowMutation::DropPosition(it) => RowMutation::DropPosition(own(it)),
         other => other,
     }
 }
@@ -276,14 +287,14 @@ struct Twins {
 }
 
 async fn open(scratch: &Scratch) -> SqliteStore {
-    SqliteStore::options(&scratch.path).durability(Durability::Normal).open().await.unwrap()
+    SqliteStore::options(&scratch.path).durability(CommitDurability::Normal).open().await.unwrap()
 }
 
-fn fenced((batch, fencing): &(Batch, Fencing), own: Fence) -> Batch {
+fn fenced((batch, fencing): &(Batch, Fencing), own: FencingToken) -> Batch {
     let fence = match fencing {
         Fencing::Own => own,
-        Fencing::Older => Fence(own.0 - 1),
-        Fencing::Newer => Fence(own.0 + 1),
+        Fencing::Older => FencingToken(own.0 - 1),
+        Fencing::Newer => FencingToken(own.0 + 1),
     };
     Batch { fence, ..batch.clone() }
 }
@@ -343,7 +354,7 @@ impl Twins {
 }
 
 /// Makes every read, and returns each result with its query.
-async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
+async fn reads(journal: &dyn Journal, upkeep: &dyn JournalMaintenance) -> Vec<String> {
     let mut read = Vec::new();
     let limits = [0, 1, 2, u64::MAX];
     for key in keys() {
@@ -369,8 +380,8 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
                     upkeep.ownerless(past.as_ref(), limit).await.unwrap()
                 ));
             }
-            let mut queries = vec![WaitQuery::PendingOf(key.tenant.clone(), limit)];
-            queries.extend(NAMES.map(|it| WaitQuery::SignalOf(key.tenant.clone(), it.to_owned(), limit)));
+            let mut queries = vec![WaitRowQuery::PendingOf(key.tenant.clone(), limit)];
+            queries.extend(NAMES.map(|it| WaitRowQuery::SignalOf(key.tenant.clone(), it.to_owned(), limit)));
             for query in queries {
                 read.push(format!("{query:?}: {:?}", journal.waits(&query).await.unwrap()));
             }
@@ -387,7 +398,7 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
 }
 
 async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<String>) {
-    for of in [UsageOf::Session(key.clone()), UsageOf::Tenant(key.tenant.clone())] {
+    for of in [UsageRowQuery::Session(key.clone()), UsageRowQuery::Tenant(key.tenant.clone())] {
         read.push(format!("{of:?}: {:?}", journal.usage(&of).await.unwrap()));
     }
     read.push(format!("{key:?} mail: {:?}", journal.mail(key).await.unwrap()));
@@ -395,24 +406,24 @@ async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<Stri
     read.push(format!("{key:?} numbers: {:?}", journal.numbers(key).await.unwrap()));
     let mut ranges =
         vec![ItemRange::Numbers { from: 1, to: 3 }, ItemRange::Numbers { from: 0, to: u64::MAX }];
-    let mut turns = vec![TurnQuery::Open, TurnQuery::From { no: 1, limit: 2 }];
-    turns.push(TurnQuery::From { no: 0, limit: u64::MAX });
-    let mut waits = vec![WaitQuery::Pending(key.clone())];
+    let mut turns = vec![TurnRowQuery::Open, TurnRowQuery::From { no: 1, limit: 2 }];
+    turns.push(TurnRowQuery::From { no: 0, limit: u64::MAX });
+    let mut waits = vec![WaitRowQuery::Pending(key.clone())];
     for name in NAMES {
         let (field, of) = (name.to_owned(), invocation_of(key, name));
         ranges.push(ItemRange::List { field: field.clone(), generation: 0, from: 0, limit: u64::MAX });
         ranges.push(ItemRange::List { field: field.clone(), generation: 1, from: 1, limit: 1 });
-        turns.extend([TurnQuery::Key(field.clone()), TurnQuery::Invocation(of.clone())]);
-        waits.push(WaitQuery::Signal(key.clone(), field));
-        waits.push(WaitQuery::Signal(key.clone(), "a\0b\n".to_owned()));
-        turns.push(TurnQuery::Key("a\0b\n".to_owned()));
-        waits.push(WaitQuery::Invocation(key.tenant.clone(), of.clone()));
+        turns.extend([TurnRowQuery::Key(field.clone()), TurnRowQuery::Invocation(of.clone())]);
+        waits.push(WaitRowQuery::Signal(key.clone(), field));
+        waits.push(WaitRowQuery::Signal(key.clone(), "a\0b\n".to_owned()));
+        turns.push(TurnRowQuery::Key("a\0b\n".to_owned()));
+        waits.push(WaitRowQuery::Invocation(key.tenant.clone(), of.clone()));
         read.push(format!("{of} is of: {:?}", journal.session_of(&key.tenant, &of).await.unwrap()));
         read.push(format!("{of} stands: {:?}", journal.position(key, &of).await.unwrap()));
     }
     for no in [0, 1, 2, 3, FAR, i64::MAX as u64 - 1, u64::MAX] {
         ranges.push(ItemRange::Turn(no));
-        turns.push(TurnQuery::No(no));
+        turns.push(TurnRowQuery::No(no));
         read.push(format!("{key:?} records {no}: {:?}", journal.records(key, no).await.unwrap()));
         for limit in [0, 2, u64::MAX] {
             read.push(format!(

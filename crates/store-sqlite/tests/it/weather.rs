@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use singletree_durable::{Documents, ItemRange, Journal, Put};
+use singletree_durable::{DocumentStore, ItemRange, Journal, RowMutation};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::crash::{child, say};
@@ -39,9 +39,9 @@ async fn a_full_disk_is_told_by_category_and_nothing_answered_is_lost() {
     let (path, ballast) = (dir.path().join("store.db"), dir.path().join("ballast"));
     std::fs::write(&ballast, vec![0; 3_000_000]).unwrap();
     let store = SqliteStore::open(&path).await.unwrap();
-    store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap();
     let body = format!("\"{}\"", "x".repeat(50_000));
-    let add = |no| store.apply(batch(&store, "s", [Put::Item(item(no, &body))]));
+    let add = |no| store.apply(batch(&store, "s", [RowMutation::Item(item(no, &body))]));
     let mut answered = Vec::new();
     let full = loop {
         let no = answered.len() as u64;
@@ -76,15 +76,15 @@ async fn a_neighbour_that_holds_the_file_delays_and_then_refuses_nobody_for_ever
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     let shell = rusqlite::Connection::open(&scratch.path).unwrap();
     shell.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let held = store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap_err();
+    let held = store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap_err();
     assert_eq!(held.category(), "store_unavailable", "{held:?}");
     shell.execute_batch("ROLLBACK").unwrap();
-    store.apply(batch(&store, "s", [Put::Head(head(2))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await.unwrap();
     assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(2));
 
     // A neighbour that reads delays the emptying of the log after a deletion, not the deletion.
     shell.execute_batch("BEGIN; SELECT count(*) FROM session").unwrap();
-    store.apply(batch(&store, "s", [Put::Delete])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Delete])).await.unwrap();
     let log = scratch.dir.path().join("store.db-wal");
     assert_ne!(log.metadata().unwrap().len(), 0);
     shell.execute_batch("COMMIT").unwrap();
@@ -97,14 +97,14 @@ async fn a_deletion_beside_a_reader_waits_for_it_alone() {
     let scratch = scratch();
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     for session in ["s", "r"] {
-        store.apply(batch(&store, session, [Put::Head(head(1))])).await.unwrap();
+        store.apply(batch(&store, session, [RowMutation::Head(head(1))])).await.unwrap();
     }
     let shell = rusqlite::Connection::open(&scratch.path).unwrap();
     shell.execute_batch("BEGIN; SELECT count(*) FROM session").unwrap();
     // Answers arrive in the order in which they are given, however late anybody looks.
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
-    let deletion = store.apply(batch(&store, "s", [Put::Delete]));
-    let write = store.apply(batch(&store, "r", [Put::Head(head(2))]));
+    let deletion = store.apply(batch(&store, "s", [RowMutation::Delete]));
+    let write = store.apply(batch(&store, "r", [RowMutation::Head(head(2))]));
     for (name, answer) in [("deletion", deletion), ("write", write)] {
         let told = told.clone();
         tokio::spawn(async move {
@@ -166,7 +166,7 @@ async fn a_probe_commits_and_leaves_the_file_as_it_was() {
     let before = std::fs::read(&log).unwrap();
     store.probe_write().await.unwrap();
     assert_ne!(std::fs::read(&log).unwrap(), before);
-    store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap();
     store.close().await;
     assert_eq!(SqliteStore::read_only(&scratch.path).await.unwrap().fence(), fence);
 }
@@ -193,18 +193,18 @@ async fn nothing_is_written_to_a_file_that_is_not_at_its_path_until_it_is_back()
     let scratch = scratch();
     let elsewhere = scratch.dir.path().join("elsewhere.db");
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap();
     for replaced in [false, true] {
         std::fs::rename(&scratch.path, &elsewhere).unwrap();
         if replaced {
             std::fs::write(&scratch.path, "another file").unwrap();
         }
         assert_eq!(store.probe_write().await.unwrap_err().category(), "store_displaced", "{replaced}");
-        let refused = store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap_err();
+        let refused = store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap_err();
         assert_eq!(refused.category(), "store_displaced", "{replaced}");
         std::fs::rename(&elsewhere, &scratch.path).unwrap();
         store.probe_write().await.unwrap();
     }
-    store.apply(batch(&store, "s", [Put::Head(head(2))])).await.unwrap();
+    store.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await.unwrap();
     assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(2));
 }

@@ -18,7 +18,7 @@ pub(super) fn evaluate(text: &str) -> Result<f64, String> {
     if text.len() > BYTES_MAX {
         return Err(format!("the expression is longer than {BYTES_MAX} bytes"));
     }
-    let mut reader = Reader { text, at: 0, depth: 0 };
+    let mut reader = ExpressionParser { text, at: 0, depth: 0 };
     let value = reader.sum()?;
     match reader.peek() {
         None => Ok(value),
@@ -40,13 +40,13 @@ pub(super) fn format(value: f64) -> String {
     }
 }
 
-struct Reader<'a> {
+struct ExpressionParser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
 }
 
-impl Reader<'_> {
+impl ExpressionParser<'_> {
     fn sum(&mut self) -> Result<f64, String> {
         let mut value = self.product()?;
         while let Some(sign @ ('+' | '-')) = self.peek() {

@@ -2,8 +2,8 @@
 
 /// The commands that a command line runs, as far as they can be told.
 #[derive(Debug, Default)]
-pub(super) struct Script {
-    pub(super) commands: Vec<Command>,
+pub(super) struct ParsedCommandLine {
+    pub(super) commands: Vec<ParsedCommand>,
     /// Something does not close, or is nested too deep, or too long.
     pub(super) unreadable: bool,
     /// It holds characters that make it look like something else.
@@ -12,18 +12,18 @@ pub(super) struct Script {
 
 /// One program with its arguments.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Command {
+pub(super) struct ParsedCommand {
     /// The program and its arguments.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<CommandWord>,
     /// Files that are written to.
-    pub(super) written: Vec<Word>,
+    pub(super) written: Vec<CommandWord>,
     /// The programs whose output it reads.
     pub(super) upstream: Vec<String>,
 }
 
 /// One word, without its quotes.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Word {
+pub(super) struct CommandWord {
     pub(super) text: String,
     /// Whether a part of it is only known when it runs.
     pub(super) open: bool,
@@ -31,13 +31,13 @@ pub(super) struct Word {
     pub(super) runs: Vec<String>,
 }
 
-impl Word {
+impl CommandWord {
     pub(super) fn of(text: impl Into<String>) -> Self {
         Self { text: text.into(), open: false, runs: Vec::new() }
     }
 }
 
-impl Command {
+impl ParsedCommand {
     /// Returns the name of the program: without its folder and ending, in lower case, as a file system that does not
     /// mind would find it.
     pub(super) fn program(&self) -> String {
@@ -48,7 +48,7 @@ impl Command {
         names.contains(&self.program().as_str())
     }
 
-    pub(super) fn arguments(&self) -> &[Word] {
+    pub(super) fn arguments(&self) -> &[CommandWord] {
         self.words.get(1..).unwrap_or_default()
     }
 

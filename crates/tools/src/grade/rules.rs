@@ -6,20 +6,20 @@ mod paths;
 mod system;
 mod windows;
 
-use super::command::{Command, Script};
-use super::{Platform, Rule, Severity};
+use super::command::{ParsedCommand, ParsedCommandLine};
+use super::{GradingRule, Platform, Severity};
 
 /// The test of a rule.
 #[derive(Debug)]
-pub(super) enum Test {
+pub(super) enum RuleMatcher {
     /// One of the commands.
-    Each(fn(&Command) -> bool),
+    Each(fn(&ParsedCommand) -> bool),
     /// The line as a whole.
-    Line(fn(&Script) -> bool),
+    Line(fn(&ParsedCommandLine) -> bool),
 }
 
-impl Test {
-    pub(super) fn holds(&self, script: &Script) -> bool {
+impl RuleMatcher {
+    pub(super) fn holds(&self, script: &ParsedCommandLine) -> bool {
         match self {
             Self::Each(test) => script.commands.iter().any(test),
             Self::Line(test) => test(script),
@@ -30,12 +30,12 @@ impl Test {
 /// The columns of a rule, in order.
 type Row = (&'static str, &'static str, &'static str, Severity, Platform);
 
-const fn rule(row: Row, description: &'static str, test: Test) -> Rule {
+const fn rule(row: Row, description: &'static str, test: RuleMatcher) -> GradingRule {
     let (id, category, label, severity, platform) = row;
-    Rule { id, label, description, category, severity, platform, test }
+    GradingRule { id, label, description, category, severity, platform, test }
 }
 
 /// Returns the table.
-pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
+pub(super) fn all() -> impl Iterator<Item = &'static GradingRule> {
     [files::RULES, system::RULES, code::RULES, windows::RULES].into_iter().flatten()
 }

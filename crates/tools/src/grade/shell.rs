@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::command::{Command, Script, Word};
+use super::command::{CommandWord, ParsedCommand, ParsedCommandLine};
 use super::wrappers::{KEYWORDS, unwrap};
 
 /// How deep substitutions and scripts within scripts may nest.
@@ -13,46 +13,46 @@ const VALUE_BYTES_MAX: usize = 200;
 const COMMANDS_MAX: usize = 2_000;
 
 /// Reads a command line.
-pub(super) fn read(text: &str) -> Script {
-    let mut script = Script::default();
+pub(super) fn read(text: &str) -> ParsedCommandLine {
+    let mut script = ParsedCommandLine::default();
     within(text, 0, &mut script);
     script
 }
 
 /// Reads a command line that stands within another, and returns the programs that it runs.
-pub(super) fn within(text: &str, depth: usize, script: &mut Script) -> Vec<String> {
+pub(super) fn within(text: &str, depth: usize, script: &mut ParsedCommandLine) -> Vec<String> {
     if depth > DEPTH_MAX {
         script.unreadable = true;
         return Vec::new();
     }
     let joined = text.replace("\\\r\n", "").replace("\\\n", "");
     let chars: Vec<char> = joined.chars().collect();
-    let mut reader = Reader { chars: &chars, at: 0, depth, script, known: BTreeMap::new() };
+    let mut reader = ShellParser { chars: &chars, at: 0, depth, script, known: BTreeMap::new() };
     reader.list(None)
 }
 
-struct Reader<'a> {
+struct ShellParser<'a> {
     chars: &'a [char],
     at: usize,
     depth: usize,
-    script: &'a mut Script,
+    script: &'a mut ParsedCommandLine,
     /// Variables that were given a fixed value on the way.
     known: BTreeMap<String, String>,
 }
 
 /// The state of a list while it is read.
 #[derive(Default)]
-struct Open {
-    command: Command,
+struct OpenCommandList {
+    command: ParsedCommand,
     /// The commands whose output the command being read will read.
-    upstream: Vec<Command>,
+    upstream: Vec<ParsedCommand>,
     programs: Vec<String>,
 }
 
-impl Reader<'_> {
+impl ShellParser<'_> {
     /// Reads commands up to a closing character, and returns the programs that run.
     fn list(&mut self, end: Option<char>) -> Vec<String> {
-        let mut open = Open::default();
+        let mut open = OpenCommandList::default();
         loop {
             let Some(it) = self.peek(0) else {
                 self.script.unreadable |= end.is_some();
@@ -91,13 +91,16 @@ impl Reader<'_> {
         open.programs
     }
 
-    fn group(&mut self, open: &mut Open) {
+    fn group(&mut self, open: &mut OpenCommandList) {
         self.at += 1;
         self.finish(open, false);
         let programs = self.nested(|reader| reader.list(Some(')')));
         open.programs.extend(programs.iter().cloned());
         // A command that reads from the group reads from each of its programs.
-        let last = |name: &String| Command { words: vec![Word::of(name.as_str())], ..Command::default() };
+        let last = |name: &String| ParsedCommand {
+            words: vec![CommandWord::of(name.as_str())],
+            ..ParsedCommand::default()
+        };
         open.upstream = programs.iter().map(last).collect();
     }
 
@@ -108,7 +111,7 @@ impl Reader<'_> {
     }
 
     /// Reads where input comes from or output goes to.
-    fn redirect(&mut self, open: &mut Open) {
+    fn redirect(&mut self, open: &mut OpenCommandList) {
         let start = self.at;
         while matches!(self.peek(0), Some('<' | '>' | '&' | '|')) {
             self.at += 1;
@@ -119,7 +122,7 @@ impl Reader<'_> {
             self.at += 1;
             let runs = self.nested(|reader| reader.list(Some(')')));
             open.programs.extend(runs.iter().cloned());
-            open.command.words.push(Word { text: String::new(), open: true, runs });
+            open.command.words.push(CommandWord { text: String::new(), open: true, runs });
             return;
         }
         while matches!(self.peek(0), Some(' ' | '\t')) {
@@ -131,13 +134,15 @@ impl Reader<'_> {
         } else if sign == "<<<" {
             // Text that the program reads: for a shell it is a script.
             let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
-            open.upstream =
-                vec![Command { words: vec![Word::of("echo"), Word::of(text)], ..Command::default() }];
+            open.upstream = vec![ParsedCommand {
+                words: vec![CommandWord::of("echo"), CommandWord::of(text)],
+                ..ParsedCommand::default()
+            }];
         }
     }
 
     /// Ends the command that is being read.
-    fn finish(&mut self, open: &mut Open, piped: bool) {
+    fn finish(&mut self, open: &mut OpenCommandList, piped: bool) {
         let mut command = std::mem::take(&mut open.command);
         let grammar = command.words.iter().take_while(|word| KEYWORDS.contains(&word.text.as_str())).count();
         command.words.drain(..grammar);
@@ -149,7 +154,7 @@ impl Reader<'_> {
             }
             return;
         }
-        command.upstream = upstream.iter().map(Command::program).collect();
+        command.upstream = upstream.iter().map(ParsedCommand::program).collect();
         if self.script.commands.len() >= COMMANDS_MAX {
             self.script.unreadable = true;
             return;
@@ -163,15 +168,15 @@ impl Reader<'_> {
     }
 
     /// Takes assignments off the beginning of a command, and remembers those that stand alone.
-    fn assign(&mut self, command: &mut Command) {
-        let assigns = |it: &Word| {
+    fn assign(&mut self, command: &mut ParsedCommand) {
+        let assigns = |it: &CommandWord| {
             let name = it.text.split_once('=').map(|(name, _)| name);
             name.is_some_and(|name| {
                 !name.is_empty() && name.chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric())
             })
         };
         let count = command.words.iter().take_while(|word| assigns(word)).count();
-        let taken: Vec<Word> = command.words.drain(..count).collect();
+        let taken: Vec<CommandWord> = command.words.drain(..count).collect();
         if command.words.is_empty() {
             for word in taken.iter().filter(|it| !it.open) {
                 if let Some((name, value)) = word.text.split_once('=')
@@ -184,8 +189,8 @@ impl Reader<'_> {
     }
 
     /// Reads one word, which may turn out to be several.
-    fn words(&mut self) -> Vec<Word> {
-        let mut words = vec![Word::default()];
+    fn words(&mut self) -> Vec<CommandWord> {
+        let mut words = vec![CommandWord::default()];
         let start = self.at;
         while let Some(it) = self.peek(0) {
             let word = words.last_mut().expect("one is there from the start");
@@ -201,7 +206,7 @@ impl Reader<'_> {
                 }
                 '$' => {
                     if self.dollar(word, false) {
-                        words.push(Word::default());
+                        words.push(CommandWord::default());
                     }
                 }
                 '`' => self.backtick(word),
@@ -231,7 +236,7 @@ impl Reader<'_> {
         words.into_iter().flat_map(braces).collect()
     }
 
-    fn single(&mut self, word: &mut Word) {
+    fn single(&mut self, word: &mut CommandWord) {
         self.at += 1;
         while let Some(it) = self.peek(0) {
             self.at += 1;
@@ -243,7 +248,7 @@ impl Reader<'_> {
         self.script.unreadable = true;
     }
 
-    fn double(&mut self, word: &mut Word) {
+    fn double(&mut self, word: &mut CommandWord) {
         while let Some(it) = self.peek(0) {
             match it {
                 '"' => {
@@ -268,7 +273,7 @@ impl Reader<'_> {
     }
 
     /// Reads an expansion that begins with a dollar. True when it ends the word: an unquoted separator.
-    fn dollar(&mut self, word: &mut Word, quoted: bool) -> bool {
+    fn dollar(&mut self, word: &mut CommandWord, quoted: bool) -> bool {
         self.at += 1;
         match self.peek(0) {
             Some('(') => {
@@ -312,7 +317,7 @@ impl Reader<'_> {
         }
     }
 
-    fn variable(&mut self, word: &mut Word, name: &str, quoted: bool) -> bool {
+    fn variable(&mut self, word: &mut CommandWord, name: &str, quoted: bool) -> bool {
         if name == "IFS" && !quoted {
             return true;
         }
@@ -328,7 +333,7 @@ impl Reader<'_> {
     }
 
     /// Reads `$'…'`, whose escapes are characters.
-    fn escaped(&mut self, word: &mut Word) {
+    fn escaped(&mut self, word: &mut CommandWord) {
         while let Some(it) = self.peek(0) {
             self.at += 1;
             match it {
@@ -363,7 +368,7 @@ impl Reader<'_> {
         u32::from_str_radix(&digits, radix).ok().and_then(char::from_u32)
     }
 
-    fn backtick(&mut self, word: &mut Word) {
+    fn backtick(&mut self, word: &mut CommandWord) {
         self.at += 1;
         let mut inside = String::new();
         while let Some(it) = self.peek(0) {
@@ -402,11 +407,11 @@ impl Reader<'_> {
 }
 
 /// Expands `{a,b}` when it is the whole word: a list of words in disguise.
-fn braces(word: Word) -> Vec<Word> {
+fn braces(word: CommandWord) -> Vec<CommandWord> {
     let inside = word.text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     match inside.filter(|inside| inside.contains(',') && !inside.contains('{')) {
         Some(inside) => {
-            inside.split(',').map(|part| Word { text: part.to_owned(), ..word.clone() }).collect()
+            inside.split(',').map(|part| CommandWord { text: part.to_owned(), ..word.clone() }).collect()
         }
         None => vec![word],
     }

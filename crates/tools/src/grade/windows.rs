@@ -1,23 +1,23 @@
 //! Reading a command line as `cmd` and PowerShell do, roughly: words, separators, scripts within scripts.
 
-use super::command::{Command, Script, Word};
+use super::command::{CommandWord, ParsedCommand, ParsedCommandLine};
 use super::shell::DEPTH_MAX;
 
 /// Reads a command line.
-pub(super) fn read(text: &str) -> Script {
-    let mut script = Script::default();
+pub(super) fn read(text: &str) -> ParsedCommandLine {
+    let mut script = ParsedCommandLine::default();
     within(text, 0, &mut script);
     script
 }
 
-fn within(text: &str, depth: usize, script: &mut Script) {
+fn within(text: &str, depth: usize, script: &mut ParsedCommandLine) {
     if depth > DEPTH_MAX {
         script.unreadable = true;
         return;
     }
-    let mut command = Command::default();
+    let mut command = ParsedCommand::default();
     let mut upstream: Vec<String> = Vec::new();
-    let mut word = Word::default();
+    let mut word = CommandWord::default();
     let mut quote = None;
     let mut chars = text.chars().peekable();
     while let Some(it) = chars.next() {
@@ -45,7 +45,7 @@ fn within(text: &str, depth: usize, script: &mut Script) {
     finish(&mut command, &mut upstream, false, (depth, script));
 }
 
-fn end(word: &mut Word, command: &mut Command) {
+fn end(word: &mut CommandWord, command: &mut ParsedCommand) {
     let word = std::mem::take(word);
     if !word.text.is_empty() {
         command.words.push(word);
@@ -53,10 +53,10 @@ fn end(word: &mut Word, command: &mut Command) {
 }
 
 fn finish(
-    command: &mut Command,
+    command: &mut ParsedCommand,
     upstream: &mut Vec<String>,
     piped: bool,
-    (depth, script): (usize, &mut Script),
+    (depth, script): (usize, &mut ParsedCommandLine),
 ) {
     let mut command = std::mem::take(command);
     command.upstream.clone_from(upstream);

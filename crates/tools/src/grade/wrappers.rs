@@ -1,6 +1,6 @@
 //! Programs that run other programs.
 
-use super::command::{Command, Script, Word};
+use super::command::{CommandWord, ParsedCommand, ParsedCommandLine};
 use super::shell::{DEPTH_MAX, within};
 
 /// Shells: the text that they get by `-c` or read is a script.
@@ -49,7 +49,12 @@ const SSH_VALUED: &[&str] = &[
 ];
 
 /// Adds a command, and every command that it runs in turn.
-pub(super) fn unwrap(command: Command, upstream: &[Command], depth: usize, script: &mut Script) {
+pub(super) fn unwrap(
+    command: ParsedCommand,
+    upstream: &[ParsedCommand],
+    depth: usize,
+    script: &mut ParsedCommandLine,
+) {
     if depth > DEPTH_MAX {
         script.unreadable = true;
         script.commands.push(command);
@@ -62,13 +67,13 @@ pub(super) fn unwrap(command: Command, upstream: &[Command], depth: usize, scrip
     let carried = command.upstream.clone();
     script.commands.push(command);
     if let Some(words) = inner {
-        let inner = Command { words, written: Vec::new(), upstream: carried };
+        let inner = ParsedCommand { words, written: Vec::new(), upstream: carried };
         unwrap(inner, upstream, depth + 1, script);
     }
 }
 
 /// Returns the command that a wrapper runs.
-fn inner(command: &Command) -> Option<Vec<Word>> {
+fn inner(command: &ParsedCommand) -> Option<Vec<CommandWord>> {
     let program = command.program();
     if program == "find" || program == "fd" {
         let at = command.words.iter().position(|word| {
@@ -97,12 +102,13 @@ fn inner(command: &Command) -> Option<Vec<Word>> {
 }
 
 /// Returns the scripts that a command runs: text that is passed to a shell, and the joined arguments of `eval`.
-fn scripts(command: &Command, upstream: &[Command]) -> Vec<String> {
-    let joined = |words: &[Word]| words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+fn scripts(command: &ParsedCommand, upstream: &[ParsedCommand]) -> Vec<String> {
+    let joined =
+        |words: &[CommandWord]| words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
     let program = command.program();
     let mut scripts = Vec::new();
     if SHELLS.contains(&program.as_str()) || program == "su" {
-        let given = |it: &Word| {
+        let given = |it: &CommandWord| {
             it.text.strip_prefix('-').is_some_and(|text| !text.starts_with('-') && text.ends_with('c'))
                 || it.text == "--command"
         };

@@ -8,12 +8,12 @@ use url::Url;
 
 /// A transport that goes to named hosts, and those below them, only.
 #[derive(Debug)]
-pub(super) struct Allowed {
+pub(super) struct AllowedHostsTransport {
     inner: Arc<dyn Transport>,
     hosts: Vec<String>,
 }
 
-impl Allowed {
+impl AllowedHostsTransport {
     pub(super) fn new<H: Into<String>>(
         inner: Arc<dyn Transport>,
         hosts: impl IntoIterator<Item = H>,
@@ -36,7 +36,7 @@ impl Allowed {
     }
 }
 
-impl Transport for Allowed {
+impl Transport for AllowedHostsTransport {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse>> {
         match self.check(&request.url) {
             Ok(()) => self.inner.send(request),
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_host_is_named_with_all_below_it_and_nothing_beside_it() {
-        let allowed = Allowed::new(Arc::new(Nowhere), ["Example.com", "10.0.0.1"]);
+        let allowed = AllowedHostsTransport::new(Arc::new(Nowhere), ["Example.com", "10.0.0.1"]);
         for (url, goes) in [
             ("https://example.com/a", true),
             ("https://EXAMPLE.com:8080", true),

@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Value, json};
 use singletree_llm::{BoxFuture, Schema};
 use singletree_tools::{
-    Calculator, CallOrigin, Clock, Effect, HttpGet, IdempotencyKey, NoteStore, Notes, Outbox, OutboxMessage,
-    OutboxStore, Output, Recovery, Result, Tool, ToolLimits, Toolbox, UnavailableStore,
+    Calculator, CallOrigin, ClockTool, Effect, HttpGet, IdempotencyKey, NoteStore, Notes, OutboxMessage,
+    OutboxStore, OutboxTool, Output, Recovery, Result, Tool, ToolLimits, Toolbox, UnavailableStore,
 };
 
 use crate::{call, key};
@@ -52,10 +52,10 @@ impl OutboxStore for MemoryToolStore {
 fn toolbox_over<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>, seconds: u64) -> Toolbox {
     let now = move || UNIX_EPOCH + Duration::from_secs(seconds);
     let mut tools: Vec<Arc<dyn Tool>> = vec![
-        Arc::new(Clock::new(now).expect("valid")),
+        Arc::new(ClockTool::new(now).expect("valid")),
         Arc::new(Calculator::new().expect("valid")),
         Arc::new(HttpGet::new().expect("valid")),
-        Arc::new(Outbox::new(store.clone()).expect("valid")),
+        Arc::new(OutboxTool::new(store.clone()).expect("valid")),
     ];
     tools.extend(Notes::new(store.clone()).tools().expect("valid"));
     Toolbox::new(tools, ToolLimits::standard()).expect("no duplicate")

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use singletree_agent::{AgentLoop, Result};
 use singletree_harness::Agent;
-use singletree_llm::{Pace, Script, ScriptedProvider};
+use singletree_llm::{AsyncSleep, Script, ScriptedProvider};
 use singletree_tools::{Tool, ToolLimits, Toolbox};
 
-use super::effects::{Deed, LoadTool};
+use super::effects::{LoadTool, LoadToolKind};
 
 /// How long an approval waits.
 const EXPIRES: Duration = Duration::from_millis(1_500);
 
 const SCRIPT: &str = include_str!("script.json");
 
-pub(super) fn agent(log: PathBuf, pace: Arc<dyn Pace>) -> Result<Agent> {
-    let tools = Deed::ALL
+pub(super) fn agent(log: PathBuf, pace: Arc<dyn AsyncSleep>) -> Result<Agent> {
+    let tools = LoadToolKind::ALL
         .into_iter()
         .map(|it| LoadTool::new(it, log.clone()).map(|it| Arc::new(it) as Arc<dyn Tool>));
     let tools: Vec<_> = tools.collect::<singletree_tools::Result<_>>()?;

@@ -12,7 +12,7 @@ use singletree_tools::{Effect, Error, Invocation, Output, Recovery, Result, Tool
 
 /// One effect, as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Happened {
+pub(crate) struct LoggedEffect {
     /// The call's idempotency key (D7).
     pub(crate) key: String,
     /// The text of the message that led to the effect, which is unique.
@@ -21,7 +21,7 @@ pub(crate) struct Happened {
 
 /// The kind of a tool of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum LoadToolKind {
     /// Reads, changes nothing.
     Look,
     /// Has an effect that can be undone.
@@ -32,7 +32,7 @@ pub(super) enum Deed {
     Abort,
 }
 
-impl Deed {
+impl LoadToolKind {
     pub(super) const ALL: [Self; 4] = [Self::Look, Self::Effect, Self::Risky, Self::Abort];
 
     fn name(self) -> &'static str {
@@ -49,12 +49,12 @@ impl Deed {
 #[derive(Debug)]
 pub(super) struct LoadTool {
     definition: ToolDefinition,
-    deed: Deed,
+    deed: LoadToolKind,
     log: Arc<Path>,
 }
 
 impl LoadTool {
-    pub(super) fn new(deed: Deed, log: PathBuf) -> Result<Self> {
+    pub(super) fn new(deed: LoadToolKind, log: PathBuf) -> Result<Self> {
         let name = deed.name();
         let schema = json!({
             "type": "object",
@@ -75,16 +75,16 @@ impl Tool for LoadTool {
 
     fn effect(&self) -> Effect {
         match self.deed {
-            Deed::Look | Deed::Abort => Effect::Read,
-            Deed::Effect => Effect::SafeWrite,
-            Deed::Risky => Effect::Destructive,
+            LoadToolKind::Look | LoadToolKind::Abort => Effect::Read,
+            LoadToolKind::Effect => Effect::SafeWrite,
+            LoadToolKind::Risky => Effect::Destructive,
         }
     }
 
     fn on_unknown_outcome(&self) -> Recovery {
         match self.deed {
-            Deed::Look | Deed::Abort => Recovery::Rerun,
-            Deed::Effect | Deed::Risky => Recovery::Report,
+            LoadToolKind::Look | LoadToolKind::Abort => Recovery::Rerun,
+            LoadToolKind::Effect | LoadToolKind::Risky => Recovery::Report,
         }
     }
 
@@ -95,13 +95,13 @@ impl Tool for LoadTool {
             .and_then(|argument| argument.as_str())
             .unwrap_or_default()
             .to_owned();
-        let happened = Happened { key: invocation.key.to_string(), text };
+        let happened = LoggedEffect { key: invocation.key.to_string(), text };
         let (deed, log) = (self.deed, Arc::clone(&self.log));
         Box::pin(async move {
             match deed {
-                Deed::Look => Ok(Output::text(format!("saw {}", happened.text))),
-                Deed::Abort => std::process::abort(),
-                Deed::Effect | Deed::Risky => {
+                LoadToolKind::Look => Ok(Output::text(format!("saw {}", happened.text))),
+                LoadToolKind::Abort => std::process::abort(),
+                LoadToolKind::Effect | LoadToolKind::Risky => {
                     let text = format!("did {}", happened.key);
                     let written = tokio::task::spawn_blocking(move || append(&log, &happened)).await;
                     written
@@ -115,7 +115,7 @@ impl Tool for LoadTool {
     }
 }
 
-fn append(log: &Path, happened: &Happened) -> std::io::Result<()> {
+fn append(log: &Path, happened: &LoggedEffect) -> std::io::Result<()> {
     let mut line = serde_json::to_string(happened)?;
     line.push('\n');
     let mut file = OpenOptions::new().create(true).append(true).open(log)?;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use singletree_durable::{Journal, TenantId, TurnKind, TurnQuery, WaitQuery};
+use singletree_durable::{Journal, StoredTurnKind, TenantId, TurnRowQuery, WaitRowQuery};
 
-use super::watched::Watched;
+use super::watched::ReportingStore;
 use crate::error::Result;
 
 /// How long nothing may be committed while turns are under way: a turn that has not ended by then is stuck, and stays
@@ -16,7 +16,7 @@ const STILL: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(20);
 
 /// Waits until every turn has its outcome, but for messages that are queued behind a wait.
-pub(super) async fn finish(store: &Watched) -> Result<()> {
+pub(super) async fn finish(store: &ReportingStore) -> Result<()> {
     let (mut committed, mut still) = (store.committed(), Duration::ZERO);
     while still < STILL && is_under_way(store).await.map_err(singletree_harness::Error::from)? {
         tokio::time::sleep(TICK).await;
@@ -27,16 +27,16 @@ pub(super) async fn finish(store: &Watched) -> Result<()> {
     Ok(())
 }
 
-async fn is_under_way(store: &Watched) -> singletree_durable::Result<bool> {
+async fn is_under_way(store: &ReportingStore) -> singletree_durable::Result<bool> {
     let tenant = TenantId::single();
     let mut from = None;
     loop {
         let page = store.sessions(&tenant, from.as_ref(), PAGE).await?;
         for session in page.sessions {
             let key = session.key;
-            let open = store.turns(&key, &TurnQuery::Open).await?;
-            let runs = open.iter().any(|item| item.kind != TurnKind::Message);
-            if runs || (!open.is_empty() && store.waits(&WaitQuery::Pending(key)).await?.is_empty()) {
+            let open = store.turns(&key, &TurnRowQuery::Open).await?;
+            let runs = open.iter().any(|item| item.kind != StoredTurnKind::Message);
+            if runs || (!open.is_empty() && store.waits(&WaitRowQuery::Pending(key)).await?.is_empty()) {
                 return Ok(true);
             }
         }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Ctx, END, FieldSpec, Graph, Migrations, NodeResult, Reducer, Schema, Shape, Signal, Slot, Snapshot,
-    Update,
+    Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, NodeResult, Reducer, Signal, Snapshot,
+    StateMigrations, StateSchema, StateUpdate,
 };
 use singletree_harness::{Agent, Durability, MESSAGE_SHAPE};
 
@@ -15,16 +15,17 @@ pub(super) const OFFICE: &str = "office";
 /// How long its waits wait.
 const DEADLINE: Duration = Duration::from_millis(400);
 
-fn schema(release: u32) -> Schema {
-    let field = |name: &'static str, shape: Shape, default: Value| {
-        FieldSpec::new(name, shape, Slot::from_json(default))
+fn schema(release: u32) -> StateSchema {
+    let field = |name: &'static str, shape: FieldShape, default: Value| {
+        FieldSpec::new(name, shape, FieldContent::from_json(default))
     };
-    let messages = field("messages", Shape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
-    let mut fields = vec![messages.reducer(Reducer::Append), field("approved", Shape::Bool, json!(false))];
+    let messages = field("messages", FieldShape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
+    let mut fields =
+        vec![messages.reducer(Reducer::Append), field("approved", FieldShape::Bool, json!(false))];
     if has_notes(release) {
-        fields.push(field("notes", Shape::Str.list(), json!([])).reducer(Reducer::Append));
+        fields.push(field("notes", FieldShape::Str.list(), json!([])).reducer(Reducer::Append));
     }
-    Schema::new("office", fields).with_version(release.to_string())
+    StateSchema::new("office", fields).with_version(release.to_string())
 }
 
 /// Every second release has the list.
@@ -34,7 +35,7 @@ fn has_notes(release: u32) -> bool {
 
 /// Returns the text of the message that is answered.
 fn asked(state: &Snapshot) -> String {
-    let messages = state.get("messages").and_then(Slot::as_list).cloned().unwrap_or_default();
+    let messages = state.get("messages").and_then(FieldContent::as_list).cloned().unwrap_or_default();
     let user = messages
         .iter()
         .rev()
@@ -47,7 +48,7 @@ async fn gate(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
     if asked(cx.state()).starts_with("later ") {
         return cx.suspend(Signal::new("later").expires_in(DEADLINE)).await;
     }
-    Ok(Update::new())
+    Ok(StateUpdate::new())
 }
 
 /// Makes the agent of a release. Each release migrates the state of every earlier release to its own version.
@@ -55,7 +56,7 @@ pub(super) fn agent(release: u32) -> Result<Agent, singletree_engine::Error> {
     let tell = move |cx: Ctx<Snapshot>| async move {
         let text = asked(cx.state());
         let said = json!([{ "role": "assistant", "content": format!("Noted: {text}.") }]);
-        let update = Update::new().with_json("messages", said);
+        let update = StateUpdate::new().with_json("messages", said);
         NodeResult::<Snapshot>::Ok(match has_notes(release) {
             true => update.with_json("notes", json!([text])),
             false => update,
@@ -68,7 +69,7 @@ pub(super) fn agent(release: u32) -> Result<Agent, singletree_engine::Error> {
         .edge("tell", END)
         .entry("gate")
         .compile()?;
-    let migrations = (1..release).fold(Migrations::new(), |all, from| {
+    let migrations = (1..release).fold(StateMigrations::new(), |all, from| {
         all.with(from.to_string(), (from + 1).to_string(), |mut state| {
             state.remove("notes");
             Ok(state)

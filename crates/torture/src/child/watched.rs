@@ -5,25 +5,28 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{Batch, BoxFuture, Error, Journal, Land, Layer, Put, Result, Upkeep};
+use singletree_durable::{
+    Batch, BoxFuture, Error, FailedWriteEffect, Journal, JournalLayer, JournalMaintenance, Result,
+    RowMutation,
+};
 
 use super::Say;
 use crate::fault::CommitFaults;
-use crate::phase::Phase;
-use crate::wire::{Line, Moment};
+use crate::phase::BatchPurpose;
+use crate::wire::{ChildReport, CommitSide};
 
 /// A store whose commits are told.
-pub(super) struct Watched {
+pub(super) struct ReportingStore {
     journal: Arc<dyn Journal>,
-    upkeep: Arc<dyn Upkeep>,
+    upkeep: Arc<dyn JournalMaintenance>,
     say: Say,
     commits: AtomicU64,
     faults: Option<CommitFaults>,
 }
 
-impl Watched {
+impl ReportingStore {
     pub(super) fn new(
-        (journal, upkeep): (Arc<dyn Journal>, Arc<dyn Upkeep>),
+        (journal, upkeep): (Arc<dyn Journal>, Arc<dyn JournalMaintenance>),
         say: Say,
         faults: Option<CommitFaults>,
     ) -> Self {
@@ -36,45 +39,45 @@ impl Watched {
     }
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for ReportingStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("journal", &self.journal).finish_non_exhaustive()
+        f.debug_struct("ReportingStore").field("journal", &self.journal).finish_non_exhaustive()
     }
 }
 
 /// Returns the turn that a batch is about.
 fn turn(batch: &Batch) -> Option<u64> {
     batch.puts.iter().find_map(|put| match put {
-        Put::Turn(row) => Some(row.no),
-        Put::Position(row) => Some(row.turn),
-        Put::Record(row) => Some(row.turn),
+        RowMutation::Turn(row) => Some(row.no),
+        RowMutation::Position(row) => Some(row.turn),
+        RowMutation::Record(row) => Some(row.turn),
         _ => None,
     })
 }
 
-impl Layer for Watched {
+impl JournalLayer for ReportingStore {
     fn journal(&self) -> &dyn Journal {
         self.journal.as_ref()
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         self.upkeep.as_ref()
     }
 
     fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let n = self.commits.fetch_add(1, Ordering::Relaxed);
-        let (phase, turn, session) = (Phase::of(&batch), turn(&batch), batch.key.session.to_string());
-        let line = move |at| Line::Commit { n, phase, session: session.clone(), turn, at };
-        (self.say)(&line(Moment::Begin));
+        let (phase, turn, session) = (BatchPurpose::of(&batch), turn(&batch), batch.key.session.to_string());
+        let line = move |at| ChildReport::Commit { n, phase, session: session.clone(), turn, at };
+        (self.say)(&line(CommitSide::Begin));
         let fault = self.faults.filter(|it| it.hits(n)).map(|it| it.land);
-        let landing = (fault != Some(Land::Before)).then(|| self.journal.apply(batch));
+        let landing = (fault != Some(FailedWriteEffect::Before)).then(|| self.journal.apply(batch));
         let say = self.say.clone();
         Box::pin(async move {
             let landed = match landing {
                 Some(landing) => landing.await,
                 None => Ok(()),
             };
-            say(&line(Moment::End));
+            say(&line(CommitSide::End));
             match fault {
                 Some(_) => Err(Error::Unavailable { doing: "write", source: "the disk is full".into() }),
                 None => landed,

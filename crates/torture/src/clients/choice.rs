@@ -1,33 +1,37 @@
 //! The choice of a client's next call, when the last answer does not determine it.
 
 use serde_json::json;
-use singletree_audit::Deed;
+use singletree_audit::ClientOperation;
 
-use super::{Choice, Clients, DELETED, Open};
-use crate::phase::Phase;
+use super::{ClientChoice, DELETED, LoadClients, OpenClientCall};
+use crate::phase::BatchPurpose;
 
 /// How many forks there are at most.
 const FORKS: u64 = 60;
 
-impl Clients {
-    pub(super) fn choose(&mut self, at: usize, wanted: Option<Phase>, now: i64) -> Choice {
+impl LoadClients {
+    pub(super) fn choose(&mut self, at: usize, wanted: Option<BatchPurpose>, now: i64) -> ClientChoice {
         if self.is_deleting()
             && self.dice.percent(60)
             && let Some((session, turn)) = self.somebodys_turn(at, |it| it.session == DELETED)
         {
             self.mix.cancels_beside_deletions += 1;
-            return Choice::Do { session, deed: Deed::Cancel { turn }, to: None };
+            return ClientChoice::Do { session, deed: ClientOperation::Cancel { turn }, to: None };
         }
-        let cancels = if wanted == Some(Phase::Cancel) { 40 } else { 8 };
+        let cancels = if wanted == Some(BatchPurpose::Cancel) { 40 } else { 8 };
         if self.dice.percent(cancels)
             && let Some((session, turn)) = self.somebodys_turn(at, |_| true)
         {
-            return Choice::Do { session, deed: Deed::Cancel { turn }, to: None };
+            return ClientChoice::Do { session, deed: ClientOperation::Cancel { turn }, to: None };
         }
         if self.dice.percent(5) && !self.keyed.is_empty() {
             let past = self.dice.index(self.keyed.len());
             if let Some((session, text, key)) = self.keyed.get(past).cloned() {
-                return Choice::Do { session, deed: Deed::Send { text, key: Some(key) }, to: None };
+                return ClientChoice::Do {
+                    session,
+                    deed: ClientOperation::Send { text, key: Some(key) },
+                    to: None,
+                };
             }
         }
         if self.dice.percent(30)
@@ -37,14 +41,14 @@ impl Clients {
         }
         let session = self.session(now);
         if session == DELETED && self.dice.percent(25) {
-            return Choice::Do { session, deed: Deed::Delete, to: None };
+            return ClientChoice::Do { session, deed: ClientOperation::Delete, to: None };
         }
         let (session, text) = self.message(at, session, wanted);
         if self.dice.percent(3) && session.starts_with('s') {
             return self.branch(session, text);
         }
         let key = self.dice.percent(70).then(|| format!("key of {text}"));
-        Choice::Do { session, deed: Deed::Send { text, key }, to: None }
+        ClientChoice::Do { session, deed: ClientOperation::Send { text, key }, to: None }
     }
 
     /// Draws a session; seldom one that is known to wait, in which nothing would run.
@@ -65,13 +69,14 @@ impl Clients {
     }
 
     /// Draws a message, and the session to send it to.
-    fn message(&mut self, at: usize, session: String, wanted: Option<Phase>) -> (String, String) {
+    fn message(&mut self, at: usize, session: String, wanted: Option<BatchPurpose>) -> (String, String) {
         let word = match (session.chars().next(), wanted, self.dice.below(100)) {
-            (Some('o'), Some(Phase::Suspend | Phase::Resume), 0..60) | (Some('o'), _, 0..30) => "later",
+            (Some('o'), Some(BatchPurpose::Suspend | BatchPurpose::Resume), 0..60)
+            | (Some('o'), _, 0..30) => "later",
             (Some('o'), ..) => "note",
             (Some('d'), _, 0..50) => "slow",
-            (_, Some(Phase::Suspend | Phase::Resume), 0..40) | (_, _, 0..6) => "risky",
-            (_, Some(Phase::Cancel), 20..80) | (_, _, 6..20) => "slow",
+            (_, Some(BatchPurpose::Suspend | BatchPurpose::Resume), 0..40) | (_, _, 0..6) => "risky",
+            (_, Some(BatchPurpose::Cancel), 20..80) | (_, _, 6..20) => "slow",
             (_, _, 20..50) => "effect",
             (_, _, 50..60) => "pair",
             (_, _, 60..70) => "look",
@@ -89,40 +94,42 @@ impl Clients {
         (session, text)
     }
 
-    fn branch(&mut self, from: String, text: String) -> Choice {
+    fn branch(&mut self, from: String, text: String) -> ClientChoice {
         let to = format!("f{}", self.dice.below(FORKS));
         let edits = self.dice.percent(60).then(|| self.dice.below(1_000));
         self.mix.edits += u64::from(edits.is_some());
         self.mix.forks += u64::from(edits.is_none());
         self.forks.insert(to.clone());
-        Choice::Branch { from, to, text, edits }
+        ClientChoice::Branch { from, to, text, edits }
     }
 
     /// Answers a session that is known to wait, whoever was told of it first.
-    fn answer_again(&mut self) -> Option<Choice> {
+    fn answer_again(&mut self) -> Option<ClientChoice> {
         let at = self.dice.index(self.waiting.len());
         let (session, awaited) = self.waiting.iter().nth(at).map(|(name, it)| (name.clone(), it.clone()))?;
         let payload = json!({ "approved": self.dice.percent(75) });
-        let deed = Deed::Answer { signal: awaited.signal, payload };
+        let deed = ClientOperation::Answer { signal: awaited.signal, payload };
         // This wait may have ended long ago. A later call that is refused because of the wait adds it again.
         if self.dice.percent(50) {
             self.waiting.remove(&session);
         }
-        Some(Choice::Do { session, deed, to: awaited.to })
+        Some(ClientChoice::Do { session, deed, to: awaited.to })
     }
 
     /// Tells whether a deletion is under way.
     fn is_deleting(&self) -> bool {
-        self.clients.iter().any(|client| client.open.as_ref().is_some_and(|open| open.deed == Deed::Delete))
+        self.clients
+            .iter()
+            .any(|client| client.open.as_ref().is_some_and(|open| open.deed == ClientOperation::Delete))
     }
 
     /// Draws after how many polls the client of a call goes away, if it does.
-    pub(super) fn goes_away(&mut self, session: &str, deed: &Deed) -> Option<u32> {
+    pub(super) fn goes_away(&mut self, session: &str, deed: &ClientOperation) -> Option<u32> {
         let often = match deed {
-            Deed::Delete => 25,
-            Deed::Cancel { .. } if session == DELETED => 25,
-            Deed::Cancel { .. } => 8,
-            Deed::Send { .. } | Deed::Answer { .. } => 3,
+            ClientOperation::Delete => 25,
+            ClientOperation::Cancel { .. } if session == DELETED => 25,
+            ClientOperation::Cancel { .. } => 8,
+            ClientOperation::Send { .. } | ClientOperation::Answer { .. } => 3,
         };
         let goes = self.dice.percent(often);
         self.mix.disconnects += u64::from(goes);
@@ -130,7 +137,11 @@ impl Clients {
     }
 
     /// Returns a turn that another client waits for.
-    fn somebodys_turn(&mut self, not: usize, of: impl Fn(&Open) -> bool) -> Option<(String, String)> {
+    fn somebodys_turn(
+        &mut self,
+        not: usize,
+        of: impl Fn(&OpenClientCall) -> bool,
+    ) -> Option<(String, String)> {
         let others = self.clients.iter().enumerate().filter(|(at, _)| *at != not);
         let open = others.filter_map(|(_, it)| it.open.as_ref()).filter(|other| of(other));
         let running: Vec<_> =

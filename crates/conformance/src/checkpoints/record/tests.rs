@@ -18,17 +18,17 @@ fan_out_progress:
       - {state: in_flight, result_is_error: false}
 ";
 
-fn spot(text: &str) -> Spot {
-    Spot::new(parse(text).unwrap(), "saved_record_assertions")
+fn spot(text: &str) -> LocatedNode {
+    LocatedNode::new(parse(text).unwrap(), "saved_record_assertions")
 }
 
 fn record() -> Value {
-    Seeded::read(spot(SEEDED)).unwrap().to_json("run-1", "unversioned")
+    SeededCheckpoint::read(spot(SEEDED)).unwrap().to_json("run-1", "unversioned")
 }
 
 fn failures(text: &str) -> Vec<String> {
-    let mut checker = Checker::default();
-    let checked = Assertions::read(spot(text)).and_then(|it| it.check(&mut checker, Some(&record())));
+    let mut checker = AssertionChecker::default();
+    let checked = RecordAssertions::read(spot(text)).and_then(|it| it.check(&mut checker, Some(&record())));
     checker.take(checked);
     checker.failures.iter().map(ToString::to_string).collect()
 }
@@ -136,5 +136,5 @@ fn what_is_unknown_fails_by_name() {
         assert!(failed.iter().any(|it| it.contains(told)), "{text}: {failed:?}");
     }
     let miscounted = SEEDED.replace("instance_count: 2", "instance_count: 3");
-    assert!(Seeded::read(spot(&miscounted)).is_err());
+    assert!(SeededCheckpoint::read(spot(&miscounted)).is_err());
 }

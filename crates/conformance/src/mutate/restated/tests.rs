@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::case::split;
-use crate::dialect::Dialect;
+use crate::dialect::FixtureDialect;
 use crate::yaml::parse;
 
 const INVARIANT: &str = "graph_state_intact_after_per_invocation_drain_timeout";
@@ -23,33 +23,33 @@ expected:
 invariants: {graph_state_intact_after_per_invocation_drain_timeout: true}
 ";
 
-fn cases(text: &str) -> Vec<Case> {
-    let case = |content: crate::case::RawCase| Case {
+fn cases(text: &str) -> Vec<ConformanceCase> {
+    let case = |content: crate::case::UnparsedCase| ConformanceCase {
         capability: "c".into(),
         fixture: "f".into(),
         name: content.name.clone(),
         content: Ok(content),
     };
-    split(parse(text).unwrap(), "f", Dialect::Graph).unwrap().into_iter().map(case).collect()
+    split(parse(text).unwrap(), "f", FixtureDialect::Graph).unwrap().into_iter().map(case).collect()
 }
 
-fn proved(rows: &[Row]) -> Restatements {
-    prove(&cases(CASE), rows, &mut Random(1))
+fn proved(rows: &[RestatedInvariant]) -> RestatementReport {
+    prove(&cases(CASE), rows, &mut MutationRandom(1))
 }
 
 fn faults_of(ids: &'static [&'static str]) -> Vec<String> {
-    proved(&[Row::new(INVARIANT, ids)]).faults
+    proved(&[RestatedInvariant::new(INVARIANT, ids)]).faults
 }
 
 #[test]
 fn a_row_that_names_its_assertion_is_shown() {
-    let wanted = Restatements {
+    let wanted = RestatementReport {
         invariants: BTreeSet::from([INVARIANT]),
         uses: 1,
         changes: 2,
         ..Restatements::default()
     };
-    assert_eq!(proved(&[Row::new(INVARIANT, &["final_state"])]), wanted);
+    assert_eq!(proved(&[RestatedInvariant::new(INVARIANT, &["final_state"])]), wanted);
 }
 
 #[test]
@@ -70,21 +70,24 @@ fn a_row_that_points_elsewhere_is_found() {
 
 #[test]
 fn a_row_that_no_case_uses_is_said() {
-    let rows = [Row::new(INVARIANT, &["final_state"]), Row::new("another", &["final_state"])];
+    let rows = [
+        RestatedInvariant::new(INVARIANT, &["final_state"]),
+        RestatedInvariant::new("another", &["final_state"]),
+    ];
     assert_eq!(proved(&rows).unused, ["another"]);
 }
 
 #[test]
 fn a_changed_case_must_fail_in_assertions_of_the_id_alone() {
     let id = AssertionId("error.category");
-    let right = Failure::assertion("invocations[1].expected.error.category", "differs");
+    let right = CaseFailure::assertion("invocations[1].expected.error.category", "differs");
     assert_eq!(fault(id, std::slice::from_ref(&right)), None);
     for wrong in [
         vec![],
-        vec![Failure::reader("invocations[1].expected.error.category", "unknown")],
-        vec![Failure::build("graph", "does not compile")],
-        vec![right.clone(), Failure::assertion("invocations[1].expected.outcome", "differs")],
-        vec![Failure::assertion("invocations[1].expected.error", "differs")],
+        vec![CaseFailure::reader("invocations[1].expected.error.category", "unknown")],
+        vec![CaseFailure::build("graph", "does not compile")],
+        vec![right.clone(), CaseFailure::assertion("invocations[1].expected.outcome", "differs")],
+        vec![CaseFailure::assertion("invocations[1].expected.error", "differs")],
     ] {
         assert!(fault(id, &wrong).is_some(), "{wrong:?}");
     }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::yaml::parse;
 
-fn found(text: &str) -> (Vec<String>, LeftOut) {
-    let mut left_out = LeftOut::default();
+fn found(text: &str) -> (Vec<String>, OmittedMutations) {
+    let mut left_out = OmittedMutations::default();
     let sites = sites(&parse(text).unwrap(), &mut left_out);
     (sites.iter().map(ToString::to_string).collect(), left_out)
 }
@@ -27,7 +27,7 @@ fn what_is_compared_as_a_whole_loses_keys_at_every_depth() {
             ".expected.final_state.a.b[0].c (Other)",
         ]
     );
-    assert_eq!(left_out, LeftOut { keys: counted(&[("expected", 1)]), ..LeftOut::default() });
+    assert_eq!(left_out, OmittedMutations { keys: counted(&[("expected", 1)]), ..LeftOut::default() });
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn what_is_not_changed_is_said() {
             ".case.expected.obs[0].step (Other)",
         ]
     );
-    let wanted = LeftOut {
+    let wanted = OmittedMutations {
         values: counted(&[("error_category_not", 1)]),
         items: counted(&[("content_includes", 1), ("error_category_not", 1)]),
         keys: counted(&[("events", 2), ("expected", 2), ("invariants", 2), ("reply", 1)]),
@@ -62,7 +62,7 @@ fn what_is_not_changed_is_said() {
 #[test]
 fn each_change_makes_another_case() {
     let case = parse("expected: {final_state: {a: null, b: [1, 2], c: 0.5}, phase: started}").unwrap();
-    let all = sites(&case, &mut LeftOut::default());
+    let all = sites(&case, &mut OmittedMutations::default());
     assert_eq!(all.len(), 11);
     for site in all {
         assert_ne!(site.apply(&case, &mut |_| 0).to_json(), case.to_json(), "{site}");

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::super::checkpoints::MARK;
-use super::{Clause, Trick, sabotage};
+use super::{ClauseFault, ContractClause, sabotage};
 use crate::{
     BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, InvocationId, Result,
     TenantId,
 };
 
 #[derive(Debug)]
-pub(super) struct TrickedCheckpoints {
+pub(super) struct FaultyCheckpointer {
     pub(super) inner: Arc<dyn Checkpointer>,
-    pub(super) trick: Trick,
+    pub(super) trick: ClauseFault,
 }
 
-impl TrickedCheckpoints {
+impl FaultyCheckpointer {
     /// Returns the record of another tenant's invocation of the same name.
     async fn other(&self, tenant: &TenantId, of: &InvocationId) -> Result<Option<CheckpointRecord>> {
         let other = {
@@ -29,12 +29,12 @@ impl TrickedCheckpoints {
     }
 }
 
-impl Checkpointer for TrickedCheckpoints {
+impl Checkpointer for FaultyCheckpointer {
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let name = (tenant.clone(), record.invocation_id.clone());
             let is_new = self.trick.memo().checkpoints.insert(name);
-            if !is_new && self.trick.breaks(Clause::CheckpointReplaces) {
+            if !is_new && self.trick.breaks(ContractClause::CheckpointReplaces) {
                 return Ok(());
             }
             self.inner.save(tenant, record).await
@@ -48,15 +48,15 @@ impl Checkpointer for TrickedCheckpoints {
     ) -> BoxFuture<'a, Result<Option<CheckpointRecord>>> {
         Box::pin(async move {
             let mut record = self.inner.load(tenant, invocation).await?;
-            if self.trick.breaks(Clause::CheckpointLoads)
+            if self.trick.breaks(ContractClause::CheckpointLoads)
                 && let Some(record) = record.as_mut().filter(|record| record.last_saved_at == MARK)
             {
                 record.parent_states.reverse();
             }
-            if self.trick.breaks(Clause::CheckpointDurable) && self.trick.memo().is_reopened {
+            if self.trick.breaks(ContractClause::CheckpointDurable) && self.trick.memo().is_reopened {
                 record = None;
             }
-            if self.trick.breaks(Clause::CheckpointTenantsApart) && record.is_none() {
+            if self.trick.breaks(ContractClause::CheckpointTenantsApart) && record.is_none() {
                 record = self.other(tenant, invocation).await?;
             }
             Ok(record)
@@ -70,9 +70,9 @@ impl Checkpointer for TrickedCheckpoints {
     ) -> BoxFuture<'a, Result<Vec<CheckpointSummary>>> {
         Box::pin(async move {
             let all = CheckpointFilter::default();
-            let filter = if self.trick.breaks(Clause::CheckpointFiltered) { &all } else { filter };
+            let filter = if self.trick.breaks(ContractClause::CheckpointFiltered) { &all } else { filter };
             let mut summaries = self.inner.list(tenant, filter).await?;
-            if self.trick.breaks(Clause::CheckpointListed) {
+            if self.trick.breaks(ContractClause::CheckpointListed) {
                 summaries.reverse();
             }
             Ok(summaries)
@@ -82,10 +82,10 @@ impl Checkpointer for TrickedCheckpoints {
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let is_absent = self.inner.load(tenant, invocation).await?.is_none();
-            if is_absent && self.trick.breaks(Clause::CheckpointDeleteIdempotent) {
+            if is_absent && self.trick.breaks(ContractClause::CheckpointDeleteIdempotent) {
                 return Err(sabotage());
             }
-            if !is_absent && self.trick.breaks(Clause::CheckpointDeleted) {
+            if !is_absent && self.trick.breaks(ContractClause::CheckpointDeleted) {
                 return Ok(());
             }
             self.inner.delete(tenant, invocation).await

@@ -2,62 +2,67 @@
 
 use std::sync::Arc;
 
-use super::{Clause, Trick, sabotage};
+use super::{ClauseFault, ContractClause, sabotage};
 use crate::{
-    Blob, BlobAccount, BoxFuture, Change, Document, DocumentKey, Documents, Expect, Result, SessionKey,
-    TenantId, Timestamp,
+    BoxFuture, DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Result, SessionKey,
+    StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
 
 #[derive(Debug)]
-pub(super) struct TrickedDocuments {
-    pub(super) inner: Arc<dyn Documents>,
-    pub(super) trick: Trick,
+pub(super) struct FaultyDocumentStore {
+    pub(super) inner: Arc<dyn DocumentStore>,
+    pub(super) trick: ClauseFault,
 }
 
-impl TrickedDocuments {
+impl FaultyDocumentStore {
     /// Returns the changes that a store with the broken clause would apply.
-    fn twist(&self, changes: Vec<Change>) -> Result<Vec<Change>> {
+    fn twist(&self, changes: Vec<DocumentChange>) -> Result<Vec<DocumentChange>> {
         let is_single = changes.len() == 1;
         let mut twisted = Vec::with_capacity(changes.len());
         for change in changes {
             twisted.push(match change {
-                Change::Write { .. } => self.twist_write(change, is_single),
-                Change::Remove { key, expect } => {
+                DocumentChange::Write { .. } => self.twist_write(change, is_single),
+                DocumentChange::Remove { key, expect } => {
                     let is_new = self.trick.memo().removed.insert(key.clone());
-                    let picky = self.trick.breaks(Clause::DocumentRemoved) && is_single && !is_new;
-                    if picky && expect == Expect::Any {
+                    let picky = self.trick.breaks(ContractClause::DocumentRemoved) && is_single && !is_new;
+                    if picky && expect == DocumentPrecondition::Any {
                         return Err(sabotage());
                     }
                     let is_rival = self.trick.memo().in_flight > 1;
-                    let blind = self.trick.breaks(Clause::ChangesDecidedOnce) && is_rival;
-                    Change::Remove { key, expect: if blind { Expect::Any } else { expect } }
+                    let blind = self.trick.breaks(ContractClause::ChangesDecidedOnce) && is_rival;
+                    DocumentChange::Remove {
+                        key,
+                        expect: if blind { DocumentPrecondition::Any } else { expect },
+                    }
                 }
             });
         }
         Ok(twisted)
     }
 
-    fn twist_write(&self, change: Change, is_single: bool) -> Change {
-        let Change::Write { key, mut expect, mut session, body, mut expires_at } = change else {
+    fn twist_write(&self, change: DocumentChange, is_single: bool) -> DocumentChange {
+        let DocumentChange::Write { key, mut expect, mut session, body, mut expires_at } = change else {
             return change;
         };
         let mut memo = self.trick.memo();
         memo.removed.remove(&key);
         let before = memo.documents.insert(key.clone(), (session.clone(), expires_at));
         match self.trick.broken {
-            Some(Clause::DocumentWritten) if key.id.contains('\n') => session = None,
-            Some(Clause::DocumentReplaced) => expires_at = expires_at.or(before.and_then(|before| before.1)),
-            Some(Clause::DocumentExpected) if is_single => expect = Expect::Any,
+            Some(ContractClause::DocumentWritten) if key.id.contains('\n') => session = None,
+            Some(ContractClause::DocumentReplaced) => {
+                expires_at = expires_at.or(before.and_then(|before| before.1))
+            }
+            Some(ContractClause::DocumentExpected) if is_single => expect = DocumentPrecondition::Any,
             // It is told when the document is read.
-            Some(Clause::DocumentsOfSession) => session = None,
+            Some(ContractClause::DocumentsOfSession) => session = None,
             _ => {}
         }
-        Change::Write { key, expect, session, body, expires_at }
+        DocumentChange::Write { key, expect, session, body, expires_at }
     }
 }
 
-impl Documents for TrickedDocuments {
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+impl DocumentStore for FaultyDocumentStore {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
         Box::pin(async move {
             let mut found = self.inner.document(key).await?;
             let (said, other) = {
@@ -67,10 +72,12 @@ impl Documents for TrickedDocuments {
                 (memo.documents.get(key).cloned(), memo.documents.keys().find(is_other).cloned())
             };
             match (&mut found, said, other) {
-                (Some(found), Some((session, _)), _) if self.trick.breaks(Clause::DocumentsOfSession) => {
+                (Some(found), Some((session, _)), _)
+                    if self.trick.breaks(ContractClause::DocumentsOfSession) =>
+                {
                     found.session = session;
                 }
-                (None, _, Some(other)) if self.trick.breaks(Clause::DocumentsTenantsApart) => {
+                (None, _, Some(other)) if self.trick.breaks(ContractClause::DocumentsTenantsApart) => {
                     return self.inner.document(&other).await;
                 }
                 _ => {}
@@ -85,19 +92,19 @@ impl Documents for TrickedDocuments {
         kind: &'a str,
         past: Option<&'a str>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<Document>>> {
-        let more = u64::from(self.trick.breaks(Clause::DocumentsPaged));
+    ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
+        let more = u64::from(self.trick.breaks(ContractClause::DocumentsPaged));
         self.inner.documents(tenant, kind, past, limit + more)
     }
 
-    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
+    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
         let in_flight = self.trick.enter();
         let twisted = self.twist(changes);
         let inner = self.inner.clone();
-        if self.trick.breaks(Clause::ChangesNeverDropped) {
+        if self.trick.breaks(ContractClause::ChangesNeverDropped) {
             return Box::pin(async move { inner.change(twisted?).await });
         }
-        let apart = self.trick.breaks(Clause::ChangesWhole);
+        let apart = self.trick.breaks(ContractClause::ChangesWhole);
         let answers: Result<Vec<_>> = twisted.map(|twisted| match apart {
             true => twisted.into_iter().map(|one| inner.change(vec![one])).collect(),
             false => vec![inner.change(twisted)],
@@ -112,7 +119,7 @@ impl Documents for TrickedDocuments {
     }
 
     fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
-        let limit = if self.trick.breaks(Clause::DocumentsExpired) { u64::MAX } else { limit };
+        let limit = if self.trick.breaks(ContractClause::DocumentsExpired) { u64::MAX } else { limit };
         self.inner.expire(before, limit)
     }
 
@@ -123,7 +130,7 @@ impl Documents for TrickedDocuments {
     fn keep_blob_for(
         &self,
         key: &SessionKey,
-        blob: Blob,
+        blob: StoredBlob,
         holder: Option<&str>,
     ) -> BoxFuture<'static, Result<()>> {
         self.trick.memo().blobs.push((key.clone(), blob.clone()));
@@ -134,19 +141,19 @@ impl Documents for TrickedDocuments {
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
-    ) -> BoxFuture<'a, Result<BlobAccount>> {
-        if self.trick.breaks(Clause::BlobAccounts) {
+    ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
+        if self.trick.breaks(ContractClause::BlobAccounts) {
             let kept: u64 = {
                 let memo = self.trick.memo();
                 memo.blobs.iter().map(|(_, blob)| blob.bytes.len() as u64).sum()
             };
-            let account = BlobAccount { tenant_bytes: kept, holder_bytes: kept };
+            let account = TenantBlobTotals { tenant_bytes: kept, holder_bytes: kept };
             return Box::pin(std::future::ready(Ok(account)));
         }
         self.inner.blob_account(tenant, holder)
     }
 
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
         Box::pin(async move {
             let found = self.inner.blob(key, digest).await?;
             let memo = self.trick.memo();
@@ -158,20 +165,20 @@ impl Documents for TrickedDocuments {
                 (kept(None).map(|kept| kept.1.clone()), kept(Some(key)).map(|kept| kept.1.clone()))
             };
             Ok(match (self.trick.broken, found) {
-                (Some(Clause::BlobKept), found) => found.filter(|found| !found.bytes.is_empty()),
-                (Some(Clause::BlobOnce), Some(found)) => {
+                (Some(ContractClause::BlobKept), found) => found.filter(|found| !found.bytes.is_empty()),
+                (Some(ContractClause::BlobOnce), Some(found)) => {
                     let media_type = last.map_or_else(String::new, |last| last.media_type);
-                    Some(Blob { media_type, ..found })
+                    Some(StoredBlob { media_type, ..found })
                 }
-                (Some(Clause::BlobOfSession), None) => own,
-                (Some(Clause::BlobInherited), found) => found.filter(|_| own.is_some()),
+                (Some(ContractClause::BlobOfSession), None) => own,
+                (Some(ContractClause::BlobInherited), found) => found.filter(|_| own.is_some()),
                 (_, found) => found,
             })
         })
     }
 
     fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
-        if self.trick.breaks(Clause::BlobBytes) {
+        if self.trick.breaks(ContractClause::BlobBytes) {
             let all: u64 = {
                 let memo = self.trick.memo();
                 let own = memo.blobs.iter().filter(|blob| blob.0 == *key);

@@ -6,39 +6,40 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use super::batches::twist;
-use super::{Clause, Trick, lock, sabotage};
+use super::{ClauseFault, ContractClause, lock, sabotage};
 use crate::{
-    Batch, BoxFuture, Counters, Dossier, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
-    Json, MailRow, PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage,
-    SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, UsageOf, UsageRow, WaitQuery, WaitRow, WaitStatus,
+    Batch, BatchPrecondition, BoxFuture, Counters, EarlySignalRow, Error, EventRow, FencingToken,
+    InvocationId, ItemRange, Journal, JsonDocument, ListItemRow, PositionRow, RecordRow, Result, RowMutation,
+    SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, StoredWaitStatus, TenantId, Timestamp,
+    TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 #[derive(Debug)]
-pub(super) struct TrickedJournal {
+pub(super) struct FaultyJournal {
     inner: Arc<dyn Journal>,
-    trick: Trick,
+    trick: ClauseFault,
     epoch: String,
     /// The fence that is told, when it is not the store's.
-    told: Option<Fence>,
+    told: Option<FencingToken>,
     /// Batches that wait for their future to be polled.
     queue: Arc<Mutex<VecDeque<(u64, Batch)>>>,
     calls: Mutex<u64>,
 }
 
-impl TrickedJournal {
-    pub(super) fn new(inner: Arc<dyn Journal>, trick: Trick, before: Option<Fence>) -> Self {
+impl FaultyJournal {
+    pub(super) fn new(inner: Arc<dyn Journal>, trick: ClauseFault, before: Option<FencingToken>) -> Self {
         let mut epoch = inner.log_epoch().to_owned();
-        if trick.breaks(Clause::EpochStays) && before.is_some() {
+        if trick.breaks(ContractClause::EpochStays) && before.is_some() {
             epoch.push('+');
         }
-        let told = before.filter(|_| trick.breaks(Clause::FenceRises));
+        let told = before.filter(|_| trick.breaks(ContractClause::FenceRises));
         Self { inner, trick, epoch, told, queue: Arc::default(), calls: Mutex::new(0) }
     }
 
     /// Exchanges the fence that is told for the store's.
     fn fence_for_told(&self, batch: &mut Batch) {
         let fence = self.inner.fence();
-        if self.trick.breaks(Clause::Fenced) {
+        if self.trick.breaks(ContractClause::Fenced) {
             batch.fence = fence;
         }
         let Some(told) = self.told else { return };
@@ -47,7 +48,7 @@ impl TrickedJournal {
         }
         for put in &mut batch.puts {
             match put {
-                Put::Turn(row) if row.fence == told => row.fence = fence,
+                RowMutation::Turn(row) if row.fence == told => row.fence = fence,
                 _ => {}
             }
         }
@@ -75,18 +76,18 @@ impl TrickedJournal {
         let mut calls = lock(&self.calls);
         *calls += 1;
         lock(&self.queue).push_back((*calls, batch));
-        Box::pin(Cancellable { no: *calls, queue: self.queue.clone(), inner: self.inner.clone() })
+        Box::pin(CancellableWrite { no: *calls, queue: self.queue.clone(), inner: self.inner.clone() })
     }
 }
 
 /// A call that is cancelled when it is dropped.
-struct Cancellable {
+struct CancellableWrite {
     no: u64,
     queue: Arc<Mutex<VecDeque<(u64, Batch)>>>,
     inner: Arc<dyn Journal>,
 }
 
-impl Future for Cancellable {
+impl Future for CancellableWrite {
     type Output = Result<()>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let ready = {
@@ -103,20 +104,20 @@ impl Future for Cancellable {
     }
 }
 
-impl Drop for Cancellable {
+impl Drop for CancellableWrite {
     fn drop(&mut self) {
         lock(&self.queue).retain(|(no, _)| *no != self.no);
     }
 }
 
 /// A call that lands when it is polled or dropped, whichever is first.
-struct Late {
+struct DeferredWrite {
     inner: Arc<dyn Journal>,
     batch: Option<Batch>,
     answer: Option<BoxFuture<'static, Result<()>>>,
 }
 
-impl Late {
+impl DeferredWrite {
     fn land(&mut self) {
         if let Some(batch) = self.batch.take() {
             self.answer = Some(self.inner.apply(batch));
@@ -124,7 +125,7 @@ impl Late {
     }
 }
 
-impl Future for Late {
+impl Future for DeferredWrite {
     type Output = Result<()>;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.land();
@@ -132,13 +133,13 @@ impl Future for Late {
     }
 }
 
-impl Drop for Late {
+impl Drop for DeferredWrite {
     fn drop(&mut self) {
         self.land();
     }
 }
 
-fn without(batch: &Batch, is_lost: impl Fn(&Put) -> bool) -> Batch {
+fn without(batch: &Batch, is_lost: impl Fn(&RowMutation) -> bool) -> Batch {
     let mut batch = batch.clone();
     batch.puts.retain(|put| !is_lost(put));
     batch
@@ -146,9 +147,12 @@ fn without(batch: &Batch, is_lost: impl Fn(&Put) -> bool) -> Batch {
 
 /// Tells whether a batch answers a wait that was pending.
 fn is_claim(batch: &Batch) -> bool {
-    let requires = batch.requires.iter().any(|require| matches!(require, Require::Wait { .. }));
+    let requires = batch.requires.iter().any(|require| matches!(require, BatchPrecondition::Wait { .. }));
     requires
-        && batch.puts.iter().any(|put| matches!(put, Put::Wait(row) if row.status == WaitStatus::Consumed))
+        && batch
+            .puts
+            .iter()
+            .any(|put| matches!(put, RowMutation::Wait(row) if row.status == StoredWaitStatus::Consumed))
 }
 
 fn pop_second<T>(rows: &mut Vec<T>) {
@@ -157,8 +161,8 @@ fn pop_second<T>(rows: &mut Vec<T>) {
     }
 }
 
-impl Journal for TrickedJournal {
-    fn fence(&self) -> Fence {
+impl Journal for FaultyJournal {
+    fn fence(&self) -> FencingToken {
         self.told.unwrap_or_else(|| self.inner.fence())
     }
 
@@ -171,44 +175,45 @@ impl Journal for TrickedJournal {
         self.fence_for_told(&mut batch);
         let answers = |_: Error, answer: Result<()>| answer;
         match self.trick.broken {
-            Some(Clause::Ordered) => {
-                Box::pin(Late { inner: self.inner.clone(), batch: Some(batch), answer: None })
+            Some(ContractClause::Ordered) => {
+                Box::pin(DeferredWrite { inner: self.inner.clone(), batch: Some(batch), answer: None })
             }
-            Some(Clause::NeverDropped) => self.apply_when_polled(batch),
-            Some(Clause::RefusedWritesNothing) => {
-                let mut other = without(&batch, |it| matches!(it, Put::Item(_) | Put::Event(_)));
+            Some(ContractClause::NeverDropped) => self.apply_when_polled(batch),
+            Some(ContractClause::RefusedWritesNothing) => {
+                let mut other =
+                    without(&batch, |it| matches!(it, RowMutation::Item(_) | RowMutation::Event(_)));
                 other.requires.clear();
                 self.apply_or(batch, other, |refusal, _| Err(refusal))
             }
-            Some(Clause::ItemNumbers) => {
-                let other = without(&batch, |it| matches!(it, Put::Item(_)));
+            Some(ContractClause::ItemNumbers) => {
+                let other = without(&batch, |it| matches!(it, RowMutation::Item(_)));
                 self.apply_or(batch, other, answers)
             }
-            Some(Clause::EventNumbers) => {
-                let other = without(&batch, |it| matches!(it, Put::Event(_)));
+            Some(ContractClause::EventNumbers) => {
+                let other = without(&batch, |it| matches!(it, RowMutation::Event(_)));
                 self.apply_or(batch, other, answers)
             }
-            Some(Clause::PlaceOnce) => {
-                let other = without(&batch, |it| matches!(it, Put::Place { .. }));
+            Some(ContractClause::PlaceOnce) => {
+                let other = without(&batch, |it| matches!(it, RowMutation::Place { .. }));
                 self.apply_or(batch, other, answers)
             }
-            Some(Clause::SideNeedsItem) => {
-                let other = without(&batch, |it| matches!(it, Put::Side { .. }));
+            Some(ContractClause::SideNeedsItem) => {
+                let other = without(&batch, |it| matches!(it, RowMutation::Side { .. }));
                 self.apply_or(batch, other, answers)
             }
-            Some(Clause::InheritWhole) => {
-                let other = without(&batch, |it| matches!(it, Put::Inherit { .. }));
+            Some(ContractClause::InheritWhole) => {
+                let other = without(&batch, |it| matches!(it, RowMutation::Inherit { .. }));
                 self.apply_or(batch, other, answers)
             }
-            Some(Clause::TurnInUse) => {
-                let other = without(&batch, |it| matches!(it, Put::DropTurn { .. }));
+            Some(ContractClause::TurnInUse) => {
+                let other = without(&batch, |it| matches!(it, RowMutation::DropTurn { .. }));
                 self.apply_or(batch, other, answers)
             }
-            Some(Clause::DecidedOnce) if is_claim(&batch) => {
+            Some(ContractClause::DecidedOnce) if is_claim(&batch) => {
                 let other = Batch { requires: Vec::new(), ..batch.clone() };
                 self.apply_or(batch, other, answers)
             }
-            Some(Clause::DeleteIdempotent) if std::mem::take(&mut self.trick.memo().fails) => {
+            Some(ContractClause::DeleteIdempotent) if std::mem::take(&mut self.trick.memo().fails) => {
                 // The delete still happens: that the rows of the session are removed is another promise.
                 let done = self.inner.apply(batch);
                 Box::pin(async move { done.await.and(Err(sabotage())) })
@@ -220,7 +225,7 @@ impl Journal for TrickedJournal {
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         Box::pin(async move {
             let mut row = self.inner.session(key).await?;
-            if let Some(row) = row.as_mut().filter(|_| self.trick.breaks(Clause::FieldsOrdered))
+            if let Some(row) = row.as_mut().filter(|_| self.trick.breaks(ContractClause::FieldsOrdered))
                 && row.fields.len() > 2
             {
                 row.fields.reverse();
@@ -228,10 +233,10 @@ impl Journal for TrickedJournal {
             if let Some(row) = row.as_mut() {
                 let memo = self.trick.memo();
                 let is_lower = match self.trick.broken {
-                    Some(Clause::CountersRise) => {
+                    Some(ContractClause::CountersRise) => {
                         memo.counters.contains_key(key) && !memo.deleted.contains(key)
                     }
-                    Some(Clause::NumbersGoOn) => memo.deleted.contains(key),
+                    Some(ContractClause::NumbersGoOn) => memo.deleted.contains(key),
                     _ => false,
                 };
                 if is_lower {
@@ -242,10 +247,10 @@ impl Journal for TrickedJournal {
         })
     }
 
-    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
+    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
         Box::pin(async move {
             let mut dossier = self.inner.dossier(key).await?;
-            if self.trick.breaks(Clause::DossierAgrees) {
+            if self.trick.breaks(ContractClause::DossierAgrees) {
                 dossier.paused = None;
             }
             Ok(dossier)
@@ -255,7 +260,7 @@ impl Journal for TrickedJournal {
     fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
         Box::pin(async move {
             let is_lost =
-                self.trick.breaks(Clause::NumbersOutlive) && self.trick.memo().deleted.contains(key);
+                self.trick.breaks(ContractClause::NumbersOutlive) && self.trick.memo().deleted.contains(key);
             if is_lost && self.inner.session(key).await?.is_none() {
                 return Ok(Counters::default());
             }
@@ -271,7 +276,7 @@ impl Journal for TrickedJournal {
     ) -> BoxFuture<'a, Result<SessionPage>> {
         Box::pin(async move {
             let mut page = self.inner.sessions(tenant, from, limit).await?;
-            page.next = page.next.filter(|_| !self.trick.breaks(Clause::SessionsPaged));
+            page.next = page.next.filter(|_| !self.trick.breaks(ContractClause::SessionsPaged));
             Ok(page)
         })
     }
@@ -284,39 +289,45 @@ impl Journal for TrickedJournal {
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
         Box::pin(async move {
             let mut rows = self.inner.recent(tenant, past, limit).await?;
-            if self.trick.breaks(Clause::SessionsRecent) {
+            if self.trick.breaks(ContractClause::SessionsRecent) {
                 rows.reverse();
             }
             Ok(rows)
         })
     }
 
-    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+    fn items<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        range: &'a ItemRange,
+    ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
         Box::pin(async move {
             let mut range = range.clone();
             match &mut range {
-                ItemRange::List { limit, .. } if self.trick.breaks(Clause::ItemsOfList) => *limit += 1,
+                ItemRange::List { limit, .. } if self.trick.breaks(ContractClause::ItemsOfList) => {
+                    *limit += 1
+                }
                 ItemRange::Page { bytes, .. } | ItemRange::PageBefore { bytes, .. }
-                    if self.trick.breaks(Clause::ItemsByBytes) =>
+                    if self.trick.breaks(ContractClause::ItemsByBytes) =>
                 {
                     *bytes = bytes.saturating_add(10);
                 }
-                ItemRange::Numbers { to, .. } if self.trick.breaks(Clause::ItemsByNumber) => *to += 1,
+                ItemRange::Numbers { to, .. } if self.trick.breaks(ContractClause::ItemsByNumber) => *to += 1,
                 _ => {}
             }
             let mut rows = self.inner.items(key, &range).await?;
-            if self.trick.breaks(Clause::ItemsOfTurn) && matches!(range, ItemRange::Turn(_)) {
+            if self.trick.breaks(ContractClause::ItemsOfTurn) && matches!(range, ItemRange::Turn(_)) {
                 pop_second(&mut rows);
             }
-            if self.trick.breaks(Clause::InheritCopies) && self.trick.memo().heirs.contains(key) {
+            if self.trick.breaks(ContractClause::InheritCopies) && self.trick.memo().heirs.contains(key) {
                 rows.iter_mut().for_each(|row| row.side = None);
             }
-            if self.trick.breaks(Clause::PlaceKeepsBody) {
+            if self.trick.breaks(ContractClause::PlaceKeepsBody) {
                 let memo = self.trick.memo();
                 let placed = rows.iter_mut().filter(|row| memo.placed.contains(&(key.clone(), row.no)));
-                placed.for_each(|it| it.body = Json::from_text("null"));
+                placed.for_each(|it| it.body = JsonDocument::from_text("null"));
             }
-            if self.trick.breaks(Clause::SideReplaced) {
+            if self.trick.breaks(ContractClause::SideReplaced) {
                 let memo = self.trick.memo();
                 let sided = rows.iter_mut().filter(|row| memo.sided.contains(&(key.clone(), row.no)));
                 sided.for_each(|it| it.side = None);
@@ -325,18 +336,22 @@ impl Journal for TrickedJournal {
         })
     }
 
-    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+    fn turns<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        query: &'a TurnRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
         Box::pin(async move {
             let mut rows = self.inner.turns(key, query).await?;
             match (self.trick.broken, query) {
-                (Some(Clause::TurnByNumber), TurnQuery::No(no)) => {
-                    rows.extend(self.inner.turns(key, &TurnQuery::No(no + 1)).await?);
+                (Some(ContractClause::TurnByNumber), TurnRowQuery::No(no)) => {
+                    rows.extend(self.inner.turns(key, &TurnRowQuery::No(no + 1)).await?);
                 }
-                (Some(Clause::TurnByKey), TurnQuery::Key(_)) => rows.clear(),
-                (Some(Clause::TurnsOfInvocation), TurnQuery::Invocation(_))
-                | (Some(Clause::TurnsOpen), TurnQuery::Open) => pop_second(&mut rows),
-                (Some(Clause::TurnsFrom), TurnQuery::From { no, limit }) => {
-                    let more = TurnQuery::From { no: *no, limit: limit + 1 };
+                (Some(ContractClause::TurnByKey), TurnRowQuery::Key(_)) => rows.clear(),
+                (Some(ContractClause::TurnsOfInvocation), TurnRowQuery::Invocation(_))
+                | (Some(ContractClause::TurnsOpen), TurnRowQuery::Open) => pop_second(&mut rows),
+                (Some(ContractClause::TurnsFrom), TurnRowQuery::From { no, limit }) => {
+                    let more = TurnRowQuery::From { no: *no, limit: limit + 1 };
                     rows = self.inner.turns(key, &more).await?;
                 }
                 _ => {}
@@ -352,19 +367,19 @@ impl Journal for TrickedJournal {
     ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
         Box::pin(async move {
             let key = self.inner.session_of(tenant, invocation).await?;
-            Ok(key.filter(|_| !self.trick.breaks(Clause::SessionOfInvocation)))
+            Ok(key.filter(|_| !self.trick.breaks(ContractClause::SessionOfInvocation)))
         })
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         Box::pin(async move {
             let mut rows = self.inner.waits(query).await?;
             let clause = match query {
-                WaitQuery::Pending(_) => Clause::WaitsPending,
-                WaitQuery::PendingOf(..) => Clause::WaitsPendingOfTenant,
-                WaitQuery::Signal(..) => Clause::WaitsOfSignal,
-                WaitQuery::SignalOf(..) => Clause::WaitsOfTenantSignal,
-                WaitQuery::Invocation(..) => Clause::WaitsOfInvocation,
+                WaitRowQuery::Pending(_) => ContractClause::WaitsPending,
+                WaitRowQuery::PendingOf(..) => ContractClause::WaitsPendingOfTenant,
+                WaitRowQuery::Signal(..) => ContractClause::WaitsOfSignal,
+                WaitRowQuery::SignalOf(..) => ContractClause::WaitsOfTenantSignal,
+                WaitRowQuery::Invocation(..) => ContractClause::WaitsOfInvocation,
             };
             if self.trick.breaks(clause) {
                 pop_second(&mut rows);
@@ -373,10 +388,10 @@ impl Journal for TrickedJournal {
         })
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
         Box::pin(async move {
             let mut rows = self.inner.mail(key).await?;
-            if self.trick.breaks(Clause::MailOrdered) {
+            if self.trick.breaks(ContractClause::MailOrdered) {
                 rows.reverse();
             }
             Ok(rows)
@@ -392,14 +407,14 @@ impl Journal for TrickedJournal {
             let row = self.inner.position(key, invocation).await?;
             let name = (key.clone(), invocation.to_string());
             let before = self.trick.memo().positions.insert(name, row.clone());
-            Ok(before.filter(|_| self.trick.breaks(Clause::ReadYourWrites)).unwrap_or(row))
+            Ok(before.filter(|_| self.trick.breaks(ContractClause::ReadYourWrites)).unwrap_or(row))
         })
     }
 
     fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
         Box::pin(async move {
             let mut rows = self.inner.positions(key).await?;
-            if self.trick.breaks(Clause::PositionsOrdered) {
+            if self.trick.breaks(ContractClause::PositionsOrdered) {
                 rows.reverse();
             }
             Ok(rows)
@@ -409,7 +424,7 @@ impl Journal for TrickedJournal {
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         Box::pin(async move {
             let mut rows = self.inner.records(key, turn).await?;
-            if self.trick.breaks(Clause::RecordsOrdered) {
+            if self.trick.breaks(ContractClause::RecordsOrdered) {
                 rows.reverse();
             }
             Ok(rows)
@@ -423,7 +438,7 @@ impl Journal for TrickedJournal {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         Box::pin(async move {
-            let more = u64::from(self.trick.breaks(Clause::EventsFrom));
+            let more = u64::from(self.trick.breaks(ContractClause::EventsFrom));
             let rows = self.inner.events(key, from, limit + more).await?;
             if !rows.is_empty() {
                 return Ok(rows);
@@ -435,20 +450,20 @@ impl Journal for TrickedJournal {
                 (lingers, memo.with_events.iter().find(is_other).cloned())
             };
             match other {
-                Some(other) if self.trick.breaks(Clause::TenantsApart) => {
+                Some(other) if self.trick.breaks(ContractClause::TenantsApart) => {
                     self.inner.events(&other, from, limit).await
                 }
-                _ if lingers && self.trick.breaks(Clause::DeleteRemoves) => Ok(vec![phantom()]),
+                _ if lingers && self.trick.breaks(ContractClause::DeleteRemoves) => Ok(vec![phantom()]),
                 _ => Ok(rows),
             }
         })
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
         Box::pin(async move {
             let rows = self.inner.usage(of).await?;
-            let is_lost = matches!(of, UsageOf::Tenant(_)) && !self.trick.memo().deleted.is_empty();
-            Ok(if is_lost && self.trick.breaks(Clause::UsageOfTenant) { Vec::new() } else { rows })
+            let is_lost = matches!(of, UsageRowQuery::Tenant(_)) && !self.trick.memo().deleted.is_empty();
+            Ok(if is_lost && self.trick.breaks(ContractClause::UsageOfTenant) { Vec::new() } else { rows })
         })
     }
 }

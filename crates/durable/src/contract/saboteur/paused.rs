@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Clause, Trick, sabotage};
+use super::{ClauseFault, ContractClause, sabotage};
 use crate::{BoxFuture, InvocationId, PausedRecord, PausedStatus, PausedStore, Result, TenantId};
 
 #[derive(Debug)]
-pub(super) struct TrickedPaused {
+pub(super) struct FaultyPausedStore {
     pub(super) inner: Arc<dyn PausedStore>,
-    pub(super) trick: Trick,
+    pub(super) trick: ClauseFault,
 }
 
-impl TrickedPaused {
+impl FaultyPausedStore {
     /// Returns the record of another tenant's invocation of the same name.
     async fn other(&self, tenant: &TenantId, of: &InvocationId) -> Result<Option<PausedRecord>> {
         let other = {
@@ -25,7 +25,7 @@ impl TrickedPaused {
     }
 }
 
-impl PausedStore for TrickedPaused {
+impl PausedStore for FaultyPausedStore {
     fn save<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -34,7 +34,7 @@ impl PausedStore for TrickedPaused {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let is_new = self.trick.memo().paused.insert((tenant.clone(), invocation.clone()));
-            if !is_new && self.trick.breaks(Clause::PausedOverwrites) {
+            if !is_new && self.trick.breaks(ContractClause::PausedOverwrites) {
                 return Ok(());
             }
             self.inner.save(tenant, invocation, record).await
@@ -48,16 +48,16 @@ impl PausedStore for TrickedPaused {
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
         Box::pin(async move {
             let mut record = self.inner.load(tenant, invocation).await?;
-            if self.trick.breaks(Clause::PausedLoads)
+            if self.trick.breaks(ContractClause::PausedLoads)
                 && let Some(record) = record.as_mut().filter(|record| record.status == PausedStatus::Errored)
                 && record.body.as_str() == "\"d\""
             {
                 record.status = PausedStatus::Completed;
             }
-            if self.trick.breaks(Clause::PausedDurable) && self.trick.memo().is_reopened {
+            if self.trick.breaks(ContractClause::PausedDurable) && self.trick.memo().is_reopened {
                 record = None;
             }
-            if self.trick.breaks(Clause::PausedTenantsApart) && record.is_none() {
+            if self.trick.breaks(ContractClause::PausedTenantsApart) && record.is_none() {
                 record = self.other(tenant, invocation).await?;
             }
             Ok(record)
@@ -76,12 +76,14 @@ impl PausedStore for TrickedPaused {
             if claimed.is_none() {
                 let stored = self.inner.load(tenant, invocation).await?;
                 return Ok(stored.filter(|stored| match self.trick.broken {
-                    Some(Clause::PausedClaimRefused) => stored.status == PausedStatus::Completed,
-                    Some(Clause::PausedClaimedOnce) => !is_alone,
+                    Some(ContractClause::PausedClaimRefused) => stored.status == PausedStatus::Completed,
+                    Some(ContractClause::PausedClaimedOnce) => !is_alone,
                     _ => false,
                 }));
             }
-            if let Some(record) = claimed.as_mut().filter(|_| self.trick.breaks(Clause::PausedClaimed)) {
+            if let Some(record) =
+                claimed.as_mut().filter(|_| self.trick.breaks(ContractClause::PausedClaimed))
+            {
                 record.status = PausedStatus::Resuming;
             }
             Ok(claimed)
@@ -96,11 +98,11 @@ impl PausedStore for TrickedPaused {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let is_absent = self.inner.load(tenant, invocation).await?.is_none();
-            if is_absent && self.trick.breaks(Clause::PausedCloseAbsent) {
-                let record = PausedRecord { status, body: crate::Json::from_text("null") };
+            if is_absent && self.trick.breaks(ContractClause::PausedCloseAbsent) {
+                let record = PausedRecord { status, body: crate::JsonDocument::from_text("null") };
                 return self.inner.save(tenant, invocation, &record).await;
             }
-            if self.trick.breaks(Clause::PausedClosed) {
+            if self.trick.breaks(ContractClause::PausedClosed) {
                 return Ok(());
             }
             self.inner.close(tenant, invocation, status).await
@@ -110,10 +112,10 @@ impl PausedStore for TrickedPaused {
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let is_absent = self.inner.load(tenant, invocation).await?.is_none();
-            if is_absent && self.trick.breaks(Clause::PausedDeleteIdempotent) {
+            if is_absent && self.trick.breaks(ContractClause::PausedDeleteIdempotent) {
                 return Err(sabotage());
             }
-            if !is_absent && self.trick.breaks(Clause::PausedDeleted) {
+            if !is_absent && self.trick.breaks(ContractClause::PausedDeleted) {
                 return Ok(());
             }
             self.inner.delete(tenant, invocation).await

@@ -2,29 +2,31 @@
 
 use std::sync::Arc;
 
-use super::{Clause, InFlight, Trick, sabotage};
+use super::{ClauseFault, ContractClause, PendingStoreCall, sabotage};
 use crate::{
-    BoxFuture, Error, Expected, Journal, Result, SessionFilter, SessionKey, SessionRecord, SessionStore,
-    SessionSummary, TenantId, TurnQuery, Version, WaitQuery,
+    BoxFuture, Error, ExpectedVersion, Journal, RecordVersion, Result, SessionFilter, SessionKey,
+    SessionRecord, SessionStore, SessionSummary, TenantId, TurnRowQuery, WaitRowQuery,
 };
 
 #[derive(Debug)]
-pub(super) struct TrickedSessions {
+pub(super) struct FaultySessionStore {
     pub(super) inner: Arc<dyn SessionStore>,
     pub(super) journal: Arc<dyn Journal>,
-    pub(super) trick: Trick,
+    pub(super) trick: ClauseFault,
 }
 
-type Stored = Option<(SessionRecord, Version)>;
+type Stored = Option<(SessionRecord, RecordVersion)>;
 
-impl TrickedSessions {
+impl FaultySessionStore {
     async fn load_wrongly(&self, key: &SessionKey) -> Result<Stored> {
         let stored = self.inner.load(key).await?;
         let memo = self.trick.memo();
         match self.trick.broken {
-            Some(Clause::SaveDurable) if memo.is_reopened => return Ok(None),
-            Some(Clause::SessionDeleted) if stored.is_none() => return Ok(memo.saved.get(key).cloned()),
-            Some(Clause::SessionTenantsApart) if stored.is_none() => {
+            Some(ContractClause::SaveDurable) if memo.is_reopened => return Ok(None),
+            Some(ContractClause::SessionDeleted) if stored.is_none() => {
+                return Ok(memo.saved.get(key).cloned());
+            }
+            Some(ContractClause::SessionTenantsApart) if stored.is_none() => {
                 let is_other = |it: &&SessionKey| it.session == key.session && it.tenant != key.tenant;
                 let other = memo.saved.keys().find(is_other);
                 return Ok(other.and_then(|other| memo.saved.get(other)).cloned());
@@ -33,9 +35,9 @@ impl TrickedSessions {
         }
         let Some((mut record, version)) = stored else { return Ok(None) };
         match self.trick.broken {
-            Some(Clause::SaveLoads) if record.state.len() > 2 => drop(record.state.pop_last()),
-            Some(Clause::SaveWhole) if memo.is_torn => record.schema_version.push_str(" torn"),
-            Some(Clause::SaveReplaces) => {
+            Some(ContractClause::SaveLoads) if record.state.len() > 2 => drop(record.state.pop_last()),
+            Some(ContractClause::SaveWhole) if memo.is_torn => record.schema_version.push_str(" torn"),
+            Some(ContractClause::SaveReplaces) => {
                 let before = memo.state.get(key).cloned().unwrap_or_default();
                 for (name, value) in before {
                     record.state.entry(name).or_insert(value);
@@ -50,19 +52,21 @@ impl TrickedSessions {
         &self,
         key: &SessionKey,
         record: &SessionRecord,
-        mut expected: Expected,
-        mut call: InFlight,
-    ) -> Result<Version> {
+        mut expected: ExpectedVersion,
+        mut call: PendingStoreCall,
+    ) -> Result<RecordVersion> {
         let stored = self.inner.load(key).await?.map(|(_, version)| version);
         match (self.trick.broken, expected) {
-            (Some(Clause::SaveOverwrites), Expected::Any) if stored.is_some() => {
+            (Some(ContractClause::SaveOverwrites), ExpectedVersion::Any) if stored.is_some() => {
                 return Err(Error::Conflict { key: key.clone(), expected, found: stored });
             }
-            (Some(Clause::SaveExpectsAbsent), Expected::Absent) => expected = Expected::Any,
-            (Some(Clause::SaveExpectsExactly), Expected::Exactly(it))
+            (Some(ContractClause::SaveExpectsAbsent), ExpectedVersion::Absent) => {
+                expected = ExpectedVersion::Any
+            }
+            (Some(ContractClause::SaveExpectsExactly), ExpectedVersion::Exactly(it))
                 if stored.is_some_and(|stored| it > stored) =>
             {
-                expected = Expected::Any;
+                expected = ExpectedVersion::Any;
             }
             _ => {}
         }
@@ -72,24 +76,28 @@ impl TrickedSessions {
         let is_idle = self.is_idle(key).await?;
         let mut memo = self.trick.memo();
         match (self.trick.broken, answer) {
-            (Some(Clause::SaveDecidedOnce), Err(Error::Conflict { .. })) if !is_alone => Ok(Version(1)),
-            (Some(Clause::SaveNeedsIdle), Err(Error::Conflict { .. })) if !is_idle => Ok(Version(1)),
+            (Some(ContractClause::SaveDecidedOnce), Err(Error::Conflict { .. })) if !is_alone => {
+                Ok(RecordVersion(1))
+            }
+            (Some(ContractClause::SaveNeedsIdle), Err(Error::Conflict { .. })) if !is_idle => {
+                Ok(RecordVersion(1))
+            }
             (broken, Ok(version)) => {
                 memo.state.entry(key.clone()).or_default().extend(record.state.clone());
                 memo.saved.insert(key.clone(), (record.clone(), version));
-                Ok(if broken == Some(Clause::SaveVersions) { Version(1) } else { version })
+                Ok(if broken == Some(ContractClause::SaveVersions) { RecordVersion(1) } else { version })
             }
             (_, answer) => answer,
         }
     }
 
     async fn is_idle(&self, key: &SessionKey) -> Result<bool> {
-        Ok(self.journal.turns(key, &TurnQuery::Open).await?.is_empty()
-            && self.journal.waits(&WaitQuery::Pending(key.clone())).await?.is_empty())
+        Ok(self.journal.turns(key, &TurnRowQuery::Open).await?.is_empty()
+            && self.journal.waits(&WaitRowQuery::Pending(key.clone())).await?.is_empty())
     }
 }
 
-impl SessionStore for TrickedSessions {
+impl SessionStore for FaultySessionStore {
     fn load<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Stored>> {
         Box::pin(self.load_wrongly(key))
     }
@@ -98,15 +106,15 @@ impl SessionStore for TrickedSessions {
         &'a self,
         key: &'a SessionKey,
         record: &'a SessionRecord,
-        expected: Expected,
-    ) -> BoxFuture<'a, Result<Version>> {
+        expected: ExpectedVersion,
+    ) -> BoxFuture<'a, Result<RecordVersion>> {
         Box::pin(self.save_wrongly(key, record, expected, self.trick.enter()))
     }
 
     fn delete<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let is_absent = self.inner.load(key).await?.is_none();
-            if is_absent && self.trick.breaks(Clause::SessionDeleteIdempotent) {
+            if is_absent && self.trick.breaks(ContractClause::SessionDeleteIdempotent) {
                 return Err(sabotage());
             }
             self.inner.delete(key).await
@@ -120,12 +128,12 @@ impl SessionStore for TrickedSessions {
     ) -> BoxFuture<'a, Result<Vec<SessionSummary>>> {
         Box::pin(async move {
             let all = SessionFilter::default();
-            let filter = if self.trick.breaks(Clause::ListFilters) { &all } else { filter };
+            let filter = if self.trick.breaks(ContractClause::ListFilters) { &all } else { filter };
             let mut listed = self.inner.list(tenant, filter).await?;
-            if self.trick.breaks(Clause::ListOrdered) {
+            if self.trick.breaks(ContractClause::ListOrdered) {
                 listed.reverse();
             }
-            if self.trick.breaks(Clause::ListSummaries) {
+            if self.trick.breaks(ContractClause::ListSummaries) {
                 listed.iter_mut().for_each(|it| it.created_at = it.updated_at);
             }
             Ok(listed)

@@ -8,21 +8,21 @@ use serde_json::Value;
 
 use super::{ReducerFault, items, list};
 use crate::plan::item::Item;
-use crate::plan::slot::Slot;
+use crate::plan::slot::FieldContent;
 
-type Extract = dyn Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync;
+type KeyFunction = dyn Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync;
 
 /// How to get an item's key.
 #[derive(Clone)]
-pub struct Key(Arc<Extract>);
+pub struct KeyExtractor(Arc<KeyFunction>);
 
-impl fmt::Debug for Key {
+impl fmt::Debug for KeyExtractor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key")
     }
 }
 
-impl Key {
+impl KeyExtractor {
     /// Takes a field of the item. An item without that field is an error.
     pub fn field(name: impl Into<String>) -> Self {
         let name = name.into();
@@ -40,7 +40,7 @@ impl Key {
 
 /// A hashable key: scalars only. Text, numbers and truth values never equal each other across kinds; 1 and 1.0 do.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Hashed {
+enum HashableKey {
     Null,
     Bool(bool),
     Whole(i128),
@@ -48,23 +48,23 @@ enum Hashed {
     Text(String),
 }
 
-fn hashed(key: Option<&Key>, item: &Item) -> Result<Hashed, ReducerFault> {
+fn hashed(key: Option<&KeyExtractor>, item: &Item) -> Result<HashableKey, ReducerFault> {
     let json = item.json()?;
     let value = match key {
         Some(key) => (key.0)(json)?,
         None => json.clone(),
     };
     match value {
-        Value::Null => Ok(Hashed::Null),
-        Value::Bool(value) => Ok(Hashed::Bool(value)),
-        Value::String(text) => Ok(Hashed::Text(text)),
+        Value::Null => Ok(HashableKey::Null),
+        Value::Bool(value) => Ok(HashableKey::Bool(value)),
+        Value::String(text) => Ok(HashableKey::Text(text)),
         Value::Number(number) => Ok(match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(whole), _, _) => Hashed::Whole(whole.into()),
-            (None, Some(whole), _) => Hashed::Whole(whole.into()),
+            (Some(whole), _, _) => HashableKey::Whole(whole.into()),
+            (None, Some(whole), _) => HashableKey::Whole(whole.into()),
             (None, None, Some(real)) if real.fract() == 0.0 && real.abs() < 1e15 => {
-                Hashed::Whole(real as i128)
+                HashableKey::Whole(real as i128)
             }
-            (None, None, real) => Hashed::Fraction(real.unwrap_or(f64::NAN).to_bits()),
+            (None, None, real) => HashableKey::Fraction(real.unwrap_or(f64::NAN).to_bits()),
         }),
         Value::Array(_) | Value::Object(_) => {
             Err(ReducerFault::new(format!("the key {value} of an item is not hashable: it is not a scalar")))
@@ -72,7 +72,11 @@ fn hashed(key: Option<&Key>, item: &Item) -> Result<Hashed, ReducerFault> {
     }
 }
 
-pub(super) fn dedupe_append(prior: &Slot, update: Slot, key: Option<&Key>) -> Result<Slot, ReducerFault> {
+pub(super) fn dedupe_append(
+    prior: &FieldContent,
+    update: FieldContent,
+    key: Option<&KeyExtractor>,
+) -> Result<FieldContent, ReducerFault> {
     let old = list("prior", prior)?;
     let new = items("update", update)?;
     if new.is_empty() {
@@ -86,10 +90,14 @@ pub(super) fn dedupe_append(prior: &Slot, update: Slot, key: Option<&Key>) -> Re
             fresh.push(item);
         }
     }
-    Ok(Slot::Many(old.append(fresh)))
+    Ok(FieldContent::Many(old.append(fresh)))
 }
 
-pub(super) fn merge_by_key(prior: &Slot, update: Slot, key: Option<&Key>) -> Result<Slot, ReducerFault> {
+pub(super) fn merge_by_key(
+    prior: &FieldContent,
+    update: FieldContent,
+    key: Option<&KeyExtractor>,
+) -> Result<FieldContent, ReducerFault> {
     let mut merged: Vec<Item> = list("prior", prior)?.iter().cloned().collect();
     let new = items("update", update)?;
     if new.is_empty() {
@@ -107,5 +115,5 @@ pub(super) fn merge_by_key(prior: &Slot, update: Slot, key: Option<&Key>) -> Res
             None => merged.push(item),
         }
     }
-    Ok(Slot::Many(merged.into_iter().collect()))
+    Ok(FieldContent::Many(merged.into_iter().collect()))
 }

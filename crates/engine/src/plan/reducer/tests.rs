@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Key, Reducer};
-use crate::plan::slot::Slot;
+use super::{KeyExtractor, Reducer};
+use crate::plan::slot::FieldContent;
 
 fn reduce(reducer: &Reducer, prior: Value, update: Value) -> Result<Value, String> {
-    let merged = reducer.reduce(&Slot::from_json(prior), Slot::from_json(update));
+    let merged = reducer.reduce(&FieldContent::from_json(prior), FieldContent::from_json(update));
     merged.map(|it| it.to_json().unwrap()).map_err(|it| it.message)
 }
 
@@ -122,7 +122,7 @@ fn dedupe_append_keeps_the_first_and_never_touches_the_prior() {
             (json!([1]), json!([1.0, true, "1"]), json!([1, true, "1"])),
         ],
     );
-    let by_id = Reducer::DedupeAppend(Some(Key::field("id")));
+    let by_id = Reducer::DedupeAppend(Some(KeyExtractor::field("id")));
     check(
         &by_id,
         &[(
@@ -138,7 +138,7 @@ fn dedupe_append_keeps_the_first_and_never_touches_the_prior() {
 // spec: graph-engine §2
 #[test]
 fn merge_by_key_replaces_the_last_of_equal_keys_in_place() {
-    let by_id = Reducer::MergeByKey(Some(Key::field("id")));
+    let by_id = Reducer::MergeByKey(Some(KeyExtractor::field("id")));
     check(
         &by_id,
         &[
@@ -165,7 +165,7 @@ proptest! {
         for (reducer, prior, update) in [
             (Reducer::LastWriteWins, json!(prior), json!(update)),
             (Reducer::DedupeAppend(None), json!(prior), json!(update)),
-            (Reducer::MergeByKey(Some(Key::field("id"))), records(&prior), records(&update)),
+            (Reducer::MergeByKey(Some(KeyExtractor::field("id"))), records(&prior), records(&update)),
         ] {
             prop_assert!(!reducer.breaks_round_trip());
             let once = reduce(&reducer, prior, update).unwrap();

@@ -20,7 +20,7 @@ fn noting(book: &Mutex<Vec<u64>>, number: u64, polls: usize) -> BoxFuture<'_, u6
     }))
 }
 
-fn all(crew: &mut Crew<'_, u64>) -> Vec<u64> {
+fn all(crew: &mut IndexedFutures<'_, u64>) -> Vec<u64> {
     let mut ended = Vec::new();
     while let Poll::Ready(Some((number, value))) = context(|cx| crew.poll_next(cx, || false)) {
         assert_eq!(number, value);
@@ -32,7 +32,7 @@ fn all(crew: &mut Crew<'_, u64>) -> Vec<u64> {
 #[test]
 fn members_go_on_in_the_order_of_their_numbers() {
     let book = Mutex::new(Vec::new());
-    let mut crew = Crew::new();
+    let mut crew = IndexedFutures::new();
     for (number, polls) in [(2, 1), (0, 2), (1, 1)] {
         crew.add(number, noting(&book, number, polls));
     }
@@ -44,7 +44,7 @@ fn members_go_on_in_the_order_of_their_numbers() {
 #[test]
 fn who_is_not_woken_is_not_polled() {
     let book = Mutex::new(Vec::new());
-    let mut crew = Crew::new();
+    let mut crew = IndexedFutures::new();
     crew.add(0, Box::pin(pending::<u64>()));
     crew.add(1, noting(&book, 1, 1));
     assert_eq!(all(&mut crew), [1]);
@@ -54,7 +54,7 @@ fn who_is_not_woken_is_not_polled() {
 #[test]
 fn a_halt_stops_the_others_and_loses_nobody() {
     let book = Mutex::new(Vec::new());
-    let mut crew = Crew::new();
+    let mut crew = IndexedFutures::new();
     crew.add(0, Box::pin(pending::<u64>()));
     crew.add(1, noting(&book, 1, 1));
     assert!(context(|cx| crew.poll_next(cx, || true)).is_pending());

@@ -7,24 +7,24 @@ use singletree_durable::BoxFuture;
 
 use super::super::chain::Next;
 use super::super::fault::NodeError;
-use super::{Middleware, Site};
-use crate::plan::problem::{Problem, ProblemKind};
+use super::{Middleware, MiddlewareSite};
+use crate::plan::problem::{GraphProblem, GraphProblemKind};
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
-type Derive = Arc<dyn Fn(&Snapshot) -> Result<Update, NodeError> + Send + Sync>;
-type Predicate = Arc<dyn Fn(&NodeError) -> bool + Send + Sync>;
+type DegradedUpdateFunction = Arc<dyn Fn(&Snapshot) -> Result<StateUpdate, NodeError> + Send + Sync>;
+type FailurePredicate = Arc<dyn Fn(&NodeError) -> bool + Send + Sync>;
 type OnCaught = Arc<dyn for<'a> Fn(&'a NodeError) -> BoxFuture<'a, Result<(), NodeError>> + Send + Sync>;
 
 #[derive(Clone)]
-enum Degraded {
-    Fixed(Update),
-    By(Derive),
+enum DegradedUpdate {
+    Fixed(StateUpdate),
+    By(DegradedUpdateFunction),
 }
 
 /// Catches failures and puts a declared update in their place.
 ///
-/// Observers see each catch ([`Event::FailureIsolated`](crate::Event::FailureIsolated)). Pauses, cancels and errors
+/// Observers see each catch ([`GraphEvent::FailureIsolated`](crate::GraphEvent::FailureIsolated)). Pauses, cancels and errors
 /// that end the whole invocation are no failures and pass. The usual composition, outermost first: isolation,
 /// [`Retry`](crate::Retry), node; the other way round isolation would catch the failures that are to be retried.
 ///
@@ -33,28 +33,28 @@ enum Degraded {
 #[derive(Clone)]
 pub struct FailureIsolation {
     event_name: Arc<str>,
-    degraded: Degraded,
+    degraded: DegradedUpdate,
     catch: Option<Vec<String>>,
-    predicate: Option<Predicate>,
+    predicate: Option<FailurePredicate>,
     on_caught: Option<OnCaught>,
 }
 
 impl FailureIsolation {
     /// Isolates with a fixed update. The name says which place of the application degrades; it is in each event.
-    pub fn new(event_name: &str, degraded: impl Into<Update>) -> Self {
-        Self::with(event_name, Degraded::Fixed(degraded.into()))
+    pub fn new(event_name: &str, degraded: impl Into<StateUpdate>) -> Self {
+        Self::with(event_name, DegradedUpdate::Fixed(degraded.into()))
     }
 
     /// Isolates with an update made from the state with which the failed chain began. Where making it fails, that is
     /// the node's failure.
     pub fn by(
         event_name: &str,
-        degraded: impl Fn(&Snapshot) -> Result<Update, NodeError> + Send + Sync + 'static,
+        degraded: impl Fn(&Snapshot) -> Result<StateUpdate, NodeError> + Send + Sync + 'static,
     ) -> Self {
-        Self::with(event_name, Degraded::By(Arc::new(degraded)))
+        Self::with(event_name, DegradedUpdate::By(Arc::new(degraded)))
     }
 
-    fn with(event_name: &str, degraded: Degraded) -> Self {
+    fn with(event_name: &str, degraded: DegradedUpdate) -> Self {
         Self { event_name: event_name.into(), degraded, catch: None, predicate: None, on_caught: None }
     }
 
@@ -98,15 +98,15 @@ impl Middleware for FailureIsolation {
         &'a self,
         state: &'a Snapshot,
         mut next: Next<'a>,
-    ) -> BoxFuture<'a, Result<Update, NodeError>> {
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let error = match next.run(state).await {
                 Err(error) if self.catches(&error) => error,
                 returned => return returned,
             };
             let degraded = match &self.degraded {
-                Degraded::Fixed(update) => update.clone(),
-                Degraded::By(derive) => derive(state)?,
+                DegradedUpdate::Fixed(update) => update.clone(),
+                DegradedUpdate::By(derive) => derive(state)?,
             };
             next.isolated(&self.event_name, state, &degraded, &error);
             if let Some(hear) = &self.on_caught {
@@ -116,12 +116,12 @@ impl Middleware for FailureIsolation {
         })
     }
 
-    fn place(&self, site: &Site<'_>) -> Result<Option<Arc<dyn Middleware>>, Problem> {
+    fn place(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         if self.event_name.is_empty() {
             let message = format!("a failure isolation at '{}' has no event name", site.name());
-            return Err(Problem { kind: ProblemKind::InvalidDeclaration, message });
+            return Err(GraphProblem { kind: GraphProblemKind::InvalidDeclaration, message });
         }
-        let (Site::Instance { node, collect_field: Some(field) }, Degraded::Fixed(update)) =
+        let (MiddlewareSite::Instance { node, collect_field: Some(field) }, DegradedUpdate::Fixed(update)) =
             (site, &self.degraded)
         else {
             return Ok(None);
@@ -132,7 +132,7 @@ impl Middleware for FailureIsolation {
         let message = format!(
             "the degraded update for instances of fan-out '{node}' lacks the collected field '{field}'"
         );
-        Err(Problem { kind: ProblemKind::FanOutDegradedUpdateMissingCollectField, message })
+        Err(GraphProblem { kind: GraphProblemKind::FanOutDegradedUpdateMissingCollectField, message })
     }
 }
 

@@ -9,10 +9,10 @@ use singletree_durable::BoxFuture;
 use super::super::chain::Next;
 use super::super::classify;
 use super::super::fault::NodeError;
-use super::{Middleware, Site};
-use crate::plan::problem::{Problem, ProblemKind};
+use super::{Middleware, MiddlewareSite};
+use crate::plan::problem::{GraphProblem, GraphProblemKind};
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// The categories that may go away by themselves (llm-provider §7).
 const TRANSIENT: [&str; 3] = ["provider_unavailable", "provider_rate_limit", "provider_model_not_loaded"];
@@ -26,7 +26,7 @@ const TRANSIENT: [&str; 3] = ["provider_unavailable", "provider_rate_limit", "pr
 #[must_use]
 pub fn is_transient(error: &NodeError) -> bool {
     // The wrapper of a failed branch is skipped for the failure inside it (pipeline-utilities §11.9).
-    let mut links = classify::links(error.fault()).skip_while(classify::Seen::is_branch);
+    let mut links = classify::links(error.fault()).skip_while(classify::BorrowedErrorLink::is_branch);
     let direct = match links.next() {
         Some(wrapper) if wrapper.carrier => links.next(),
         other => other,
@@ -42,7 +42,7 @@ type OnRetry = Arc<dyn for<'a> Fn(&'a NodeError, u32) -> BoxFuture<'a, Result<()
 
 /// How long to wait before another attempt, by the number of the one that failed.
 #[derive(Clone)]
-pub enum Backoff {
+pub enum RetryBackoff {
     /// Anything from nothing up to a limit that doubles with each attempt: the default, 1 s up to 30 s. Callers that
     /// failed together come back apart.
     Jittered {
@@ -57,7 +57,7 @@ pub enum Backoff {
     By(Arc<dyn Fn(u32) -> Duration + Send + Sync>),
 }
 
-impl Backoff {
+impl RetryBackoff {
     /// Makes a backoff of a function of the number of the attempt that failed, from 0.
     pub fn by(wait: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
         Self::By(Arc::new(wait))
@@ -77,13 +77,13 @@ impl Backoff {
     }
 }
 
-impl Default for Backoff {
+impl Default for RetryBackoff {
     fn default() -> Self {
         Self::Jittered { base: Duration::from_secs(1), cap: Duration::from_secs(30) }
     }
 }
 
-impl fmt::Debug for Backoff {
+impl fmt::Debug for RetryBackoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Jittered { base, cap } => write!(f, "Jittered({base:?}..{cap:?})"),
@@ -102,7 +102,7 @@ impl fmt::Debug for Backoff {
 pub struct Retry {
     max_attempts: u32,
     classifier: Classifier,
-    backoff: Backoff,
+    backoff: RetryBackoff,
     on_retry: Option<OnRetry>,
 }
 
@@ -117,7 +117,7 @@ impl Retry {
     #[must_use]
     pub fn new() -> Self {
         let classifier: Classifier = Arc::new(|error, _| is_transient(error));
-        Self { max_attempts: 3, classifier, backoff: Backoff::default(), on_retry: None }
+        Self { max_attempts: 3, classifier, backoff: RetryBackoff::default(), on_retry: None }
     }
 
     /// Sets how many attempts there are in all; 1 never tries again, 0 does not compile.
@@ -139,7 +139,7 @@ impl Retry {
 
     /// Sets how long to wait.
     #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
+    pub fn backoff(mut self, backoff: RetryBackoff) -> Self {
         self.backoff = backoff;
         self
     }
@@ -159,7 +159,7 @@ impl Retry {
 
     /// Returns how long it waits.
     #[must_use]
-    pub fn waits(&self) -> &Backoff {
+    pub fn waits(&self) -> &RetryBackoff {
         &self.backoff
     }
 
@@ -191,7 +191,7 @@ impl Middleware for Retry {
         &'a self,
         state: &'a Snapshot,
         mut next: Next<'a>,
-    ) -> BoxFuture<'a, Result<Update, NodeError>> {
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let mut attempt = next.first_attempt();
             loop {
@@ -214,10 +214,10 @@ impl Middleware for Retry {
         })
     }
 
-    fn place(&self, site: &Site<'_>) -> Result<Option<Arc<dyn Middleware>>, Problem> {
+    fn place(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         if self.max_attempts == 0 {
             let message = format!("a retry at '{}' has no attempt at all", site.name());
-            return Err(Problem { kind: ProblemKind::InvalidDeclaration, message });
+            return Err(GraphProblem { kind: GraphProblemKind::InvalidDeclaration, message });
         }
         Ok(None)
     }

@@ -8,11 +8,11 @@ use singletree_durable::BoxFuture;
 
 use super::super::chain::Next;
 use super::super::fault::NodeError;
-use super::super::input::{Monotonic, SystemMonotonic};
-use super::{Middleware, Site};
-use crate::plan::problem::{Problem, ProblemKind};
+use super::super::input::{MonotonicClock, SystemMonotonicClock};
+use super::{Middleware, MiddlewareSite};
+use crate::plan::problem::{GraphProblem, GraphProblemKind};
 use crate::plan::snapshot::Snapshot;
-use crate::plan::update::Update;
+use crate::plan::update::StateUpdate;
 
 /// How a timed dispatch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ type OnComplete = Arc<dyn Fn(TimingRecord) -> BoxFuture<'static, Result<(), Node
 #[derive(Clone)]
 pub struct Timing {
     node: Option<Arc<str>>,
-    clock: Arc<dyn Monotonic>,
+    clock: Arc<dyn MonotonicClock>,
     on_complete: OnComplete,
 }
 
@@ -78,13 +78,13 @@ impl Timing {
         F: Fn(TimingRecord) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), NodeError>> + Send + 'static,
     {
-        let clock = Arc::new(SystemMonotonic::default());
+        let clock = Arc::new(SystemMonotonicClock::default());
         Self { node: None, clock, on_complete: Arc::new(move |it| Box::pin(on_complete(it))) }
     }
 
     /// Sets the clock. It is read exactly twice for each dispatch.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Monotonic>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn MonotonicClock>) -> Self {
         self.clock = clock;
         self
     }
@@ -95,7 +95,7 @@ impl Middleware for Timing {
         &'a self,
         state: &'a Snapshot,
         mut next: Next<'a>,
-    ) -> BoxFuture<'a, Result<Update, NodeError>> {
+    ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let started = self.clock.elapsed();
             let returned = next.run(state).await;
@@ -111,13 +111,13 @@ impl Middleware for Timing {
         })
     }
 
-    fn place(&self, site: &Site<'_>) -> Result<Option<Arc<dyn Middleware>>, Problem> {
+    fn place(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         match (site, &self.node) {
-            (Site::Graph { node }, Some(name)) if *node != name.as_ref() => {
+            (MiddlewareSite::Graph { node }, Some(name)) if *node != name.as_ref() => {
                 let message = format!(
                     "a timing named '{name}' stands around every node, also around '{node}'; `Timing::each` takes each node's name"
                 );
-                Err(Problem { kind: ProblemKind::InvalidDeclaration, message })
+                Err(GraphProblem { kind: GraphProblemKind::InvalidDeclaration, message })
             }
             (_, Some(_)) => Ok(None),
             (site, None) => {

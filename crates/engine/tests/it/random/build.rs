@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::{BoxFuture, Timestamp};
 use singletree_engine::{
-    Backoff, Branch, Branches, Clock, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, Ids,
-    Middleware, Monotonic, NodeError, NodeResult, OnEmpty, Projection, Retry, SeededChance, Signal, Snapshot,
-    Target, Timing, Update, around,
+    Branch, Branches, Clock, Ctx, END, EmptyFanOutPolicy, ErrorPolicy, FailureIsolation, FanOut, Graph,
+    IdGenerator, Middleware, MonotonicClock, NodeError, NodeResult, Projection, Retry, RetryBackoff,
+    SeededRandomSource, Signal, Snapshot, StateUpdate, Target, Timing, around,
 };
 
 use super::plan::{self, Doing, Fan, Fork, Jump, Kind, Node, Plan, When, Wrap};
@@ -29,7 +29,7 @@ impl Clock for Still {
     }
 }
 
-impl Monotonic for Still {
+impl MonotonicClock for Still {
     fn elapsed(&self) -> Duration {
         Duration::ZERO
     }
@@ -50,7 +50,7 @@ impl Numbered {
     }
 }
 
-impl Ids for Numbered {
+impl IdGenerator for Numbered {
     fn uuid(&self) -> String {
         Self::id(self.0.fetch_add(1, Ordering::Relaxed))
     }
@@ -94,7 +94,7 @@ async fn perform(cx: Ctx<Snapshot>, job: Arc<Job>, world: Arc<World>) -> NodeRes
 
 fn retry(attempts: u32, jitters: bool) -> Retry {
     let transient = |error: &NodeError, _: &Snapshot| error.classify().category.as_deref() == Some(TRANSIENT);
-    let backoff = if jitters { Backoff::default() } else { Backoff::Constant(Duration::ZERO) };
+    let backoff = if jitters { RetryBackoff::default() } else { RetryBackoff::Constant(Duration::ZERO) };
     Retry::new().max_attempts(attempts).classifier(transient).backoff(backoff)
 }
 
@@ -109,7 +109,7 @@ fn timing() -> Timing {
 /// Loses the update of the inner part of the chain.
 fn dropping() -> impl Middleware {
     around(|state: Arc<Snapshot>, mut next| {
-        Box::pin(async move { next.run(&state).await.map(|_| Update::new()) })
+        Box::pin(async move { next.run(&state).await.map(|_| StateUpdate::new()) })
     })
 }
 
@@ -143,7 +143,7 @@ impl Workshop {
         let mut builder = over(fields(plan.items))
             .clock(Arc::new(Still))
             .ids(self.ids.clone())
-            .chance(Arc::new(SeededChance::new(7)));
+            .chance(Arc::new(SeededRandomSource::new(7)));
         for node in &plan.nodes {
             builder = self.node(builder, node);
             let (id, turns, name) = (node.id, node.turns(), node.name());
@@ -195,7 +195,7 @@ impl Workshop {
             .extra_output("results", "acc")
             .extra_output("nested", "rows")
             .count_field("count")
-            .on_empty(OnEmpty::Noop)
+            .on_empty(EmptyFanOutPolicy::Noop)
             .error_policy(policy(fan.collect))
             .errors_field("errors")
             .error_record(|index, _| json!(index));

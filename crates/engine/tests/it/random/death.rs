@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use singletree_durable::{Batched, InvocationId, MemoryStore, PausedStatus, TenantId};
-use singletree_engine::{InvokeOptions, Outcome};
-use singletree_store_sqlite::{Durability, SqliteStore};
+use singletree_durable::{BatchedCheckpointer, InvocationId, MemoryStore, PausedStatus, TenantId};
+use singletree_engine::{InvokeOptions, RunOutcome};
+use singletree_store_sqlite::{CommitDurability, SqliteStore};
 
 use super::dice::Dice;
 use super::mortal::Mortal;
@@ -38,11 +38,11 @@ impl Ground<'_> {
             Self::Memory(store) => (Stores::of(store), None),
             Self::Batched(store, flush_every) => {
                 let Stores { checkpoints, paused } = Stores::of(store);
-                let checkpoints = Arc::new(Batched::new(checkpoints, *flush_every));
+                let checkpoints = Arc::new(BatchedCheckpointer::new(checkpoints, *flush_every));
                 (Stores { checkpoints, paused }, None)
             }
             Self::File(path) => {
-                let open = SqliteStore::options(*path).durability(Durability::Normal).open();
+                let open = SqliteStore::options(*path).durability(CommitDurability::Normal).open();
                 let store = open.await.unwrap();
                 (Stores::of(&Arc::new(store.clone())), Some(store))
             }
@@ -128,12 +128,12 @@ impl Doomed<'_> {
                     died += 1;
                     death = deaths.pop();
                 }
-                Some(Ok(Outcome::Completed(done))) => {
+                Some(Ok(RunOutcome::Completed(done))) => {
                     return Ok((End::Completed(state(&done.state)), notes, died));
                 }
                 Some(Err(error)) => return Ok((End::failed(&error), notes, died)),
                 // The next process lives as long as this one would have lived.
-                Some(Ok(Outcome::Suspended(_))) => death = death.map(|_| (left, lands)),
+                Some(Ok(RunOutcome::Suspended(_))) => death = death.map(|_| (left, lands)),
             }
         }
         Err("no process comes to an end".into())

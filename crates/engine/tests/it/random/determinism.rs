@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use singletree_durable::{BoxError, BoxFuture, MemoryStore};
-use singletree_engine::{Event, InvokeOptions, Observer, Outcome};
+use singletree_engine::{GraphEvent, InvokeOptions, Observer, RunOutcome};
 
 use super::build::Workshop;
 use super::generate;
@@ -25,10 +25,10 @@ const GRAPHS: usize = 8;
 struct Scribe(Arc<Mutex<String>>);
 
 impl Observer for Scribe {
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         let (identity, at) = match event {
-            Event::Node(it) => (&it.identity, it.at),
-            Event::FailureIsolated(it) => (&it.identity, it.at),
+            GraphEvent::Node(it) => (&it.identity, it.at),
+            GraphEvent::FailureIsolated(it) => (&it.identity, it.at),
             // The others have no states, and show all that they say.
             other => {
                 let _ = writeln!(self.0.lock().unwrap(), "{other:?}");
@@ -51,7 +51,7 @@ async fn told(plan: &Plan) -> String {
         let graph = runner.graph(&stores);
         let outcome = begin.run(&graph, InvokeOptions::new().observer(scribe.clone())).await;
         graph.drain(None).await.unwrap();
-        let Ok(Outcome::Suspended(paused)) = outcome else { break };
+        let Ok(RunOutcome::Suspended(paused)) = outcome else { break };
         begin = Begin::Resume(paused.identity.invocation_id, answer(&paused.state));
     }
     let text = scribe.0.lock().unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use singletree_durable::{CheckpointRecord, MemoryStore};
-use singletree_engine::Cursor;
+use singletree_engine::GraphCursor;
 
 use super::build::Workshop;
 use super::death::{Doomed, Ground};
@@ -167,7 +167,7 @@ impl Subject<'_> {
 }
 
 fn next_step(record: &CheckpointRecord) -> u64 {
-    record.cursor.as_ref().map_or(0, |it| it.decode::<Cursor>().unwrap().next_step)
+    record.cursor.as_ref().map_or(0, |it| it.decode::<GraphCursor>().unwrap().next_step)
 }
 
 fn ends_as_told(end: &End, told: &Told) -> Result<(), String> {

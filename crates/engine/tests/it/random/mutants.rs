@@ -6,8 +6,8 @@
 
 use std::io::Write as _;
 
-use singletree_durable::{CheckpointRecord, InstanceState, Json};
-use singletree_engine::{Cursor, Frame, NodeEvent, Position};
+use singletree_durable::{CheckpointRecord, InstanceState, JsonDocument};
+use singletree_engine::{CursorFrame, FramePosition, GraphCursor, NodeEvent};
 
 use super::everywhere::{self, Spoiled};
 use super::generate;
@@ -16,18 +16,18 @@ use super::property::paused;
 /// How many graphs a wrong engine may survive.
 const BOUND: u64 = 150;
 
-fn with(record: CheckpointRecord, change: impl FnOnce(&mut Cursor)) -> CheckpointRecord {
-    let mut cursor: Cursor = record.cursor.as_ref().unwrap().decode().unwrap();
+fn with(record: CheckpointRecord, change: impl FnOnce(&mut GraphCursor)) -> CheckpointRecord {
+    let mut cursor: GraphCursor = record.cursor.as_ref().unwrap().decode().unwrap();
     change(&mut cursor);
-    CheckpointRecord { cursor: Some(Json::of(&cursor).unwrap()), ..record }
+    CheckpointRecord { cursor: Some(JsonDocument::of(&cursor).unwrap()), ..record }
 }
 
 /// Stands before a node again that had been left.
 fn again(record: CheckpointRecord, letter: char) -> CheckpointRecord {
     with(record, |cursor| {
         let last = cursor.frames.last_mut().unwrap();
-        if last.at == Position::After && last.node.starts_with(letter) {
-            last.at = Position::Before;
+        if last.at == FramePosition::After && last.node.starts_with(letter) {
+            last.at = FramePosition::Before;
         }
     })
 }
@@ -50,7 +50,7 @@ fn enters_a_subgraph_again(record: CheckpointRecord) -> CheckpointRecord {
     let Some(subgraph) = before.namespace.first().filter(|_| last.namespace.is_empty()) else {
         return record;
     };
-    let frame = Frame { node: subgraph.clone(), at: Position::Before, attempt: 0 };
+    let frame = CursorFrame { node: subgraph.clone(), at: FramePosition::Before, attempt: 0 };
     with(record, |cursor| cursor.frames = vec![frame])
 }
 

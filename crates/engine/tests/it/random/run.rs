@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use singletree_durable::{BoxError, BoxFuture, InvocationId};
-use singletree_engine::{Error, Event, Graph, InvokeOptions, NodeEvent, Observer, Outcome, Snapshot, Update};
+use singletree_engine::{
+    Error, Graph, GraphEvent, InvokeOptions, NodeEvent, Observer, RunOutcome, Snapshot, StateUpdate,
+};
 
 use super::build::Workshop;
 use super::plan::Plan;
@@ -72,8 +74,8 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
-        if let Event::Node(event) = event {
+    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+        if let GraphEvent::Node(event) = event {
             let event = self.damage.map_or_else(|| event.clone(), |it| it(event.clone()));
             self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(event);
         }
@@ -96,10 +98,10 @@ impl Begin {
         self,
         graph: &Graph<Snapshot>,
         options: InvokeOptions,
-    ) -> Result<Outcome<Snapshot>, Error> {
+    ) -> Result<RunOutcome<Snapshot>, Error> {
         let options = options.correlation("all");
         match self {
-            Self::Anew => graph.invoke(Update::new(), options.invocation(first())).await,
+            Self::Anew => graph.invoke(StateUpdate::new(), options.invocation(first())).await,
             Self::Recover(id) => graph.recover(&id, options).await,
             Self::Resume(id, answer) => graph.resume(&id, payload(answer), options).await,
         }
@@ -143,7 +145,7 @@ impl Runner<'_> {
         &self,
         graph: &Graph<Snapshot>,
         begin: Begin,
-    ) -> Option<(Result<Outcome<Snapshot>, Error>, Vec<NodeEvent>)> {
+    ) -> Option<(Result<RunOutcome<Snapshot>, Error>, Vec<NodeEvent>)> {
         let watcher = Watcher { damage: self.damage, ..Watcher::default() };
         let running = begin.run(graph, InvokeOptions::new().observer(watcher.clone()));
         let outcome = tokio::time::timeout(PATIENCE, running).await.ok()?;
@@ -167,8 +169,8 @@ impl Runner<'_> {
                 self.stretch(&graph(), begin).await.ok_or("it neither ends nor goes on")?;
             let notes = self.workshop.world.take();
             let (end, how) = match outcome {
-                Ok(Outcome::Completed(done)) => (End::Completed(state(&done.state)), StretchEnd::Over),
-                Ok(Outcome::Suspended(paused)) => {
+                Ok(RunOutcome::Completed(done)) => (End::Completed(state(&done.state)), StretchEnd::Over),
+                Ok(RunOutcome::Suspended(paused)) => {
                     let node = paused.namespace.join("/");
                     stretches.push(Stretch { events, notes, end: StretchEnd::Suspended(node) });
                     if stretches.len() > MOST {

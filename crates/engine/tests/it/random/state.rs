@@ -1,7 +1,7 @@
 //! The state that every random graph has, as plain data; and how functions change it.
 
 use serde_json::{Value, json};
-use singletree_engine::{FieldSpec, Reducer, Shape, Snapshot, Update};
+use singletree_engine::{FieldShape, FieldSpec, Reducer, Snapshot, StateUpdate};
 
 use super::dice::scatter;
 use crate::rig::{field, int};
@@ -50,19 +50,19 @@ pub(crate) fn numbered(count: u8) -> Vec<i64> {
 
 /// The fields of a graph that begins with so many items.
 pub(crate) fn fields(items: u8) -> Vec<FieldSpec> {
-    let list = |name, shape: Shape| field(name, shape.list(), json!([])).reducer(Reducer::Append);
+    let list = |name, shape: FieldShape| field(name, shape.list(), json!([])).reducer(Reducer::Append);
     vec![
         int("n"),
         int("acc"),
         int("answer"),
         int("turns"),
         int("count"),
-        field("items", Shape::Int.list(), json!(numbered(items))),
-        list("log", Shape::Str),
-        list("rows", Shape::Any),
-        list("results", Shape::Int),
-        list("nested", Shape::Any),
-        list("errors", Shape::Any),
+        field("items", FieldShape::Int.list(), json!(numbered(items))),
+        list("log", FieldShape::Str),
+        list("rows", FieldShape::Any),
+        list("results", FieldShape::Int),
+        list("nested", FieldShape::Any),
+        list("errors", FieldShape::Any),
     ]
 }
 
@@ -166,8 +166,8 @@ impl View {
 
 impl Change {
     /// The same as the engine takes it.
-    pub(crate) fn update(self) -> Update {
-        let mut update = Update::new();
+    pub(crate) fn update(self) -> StateUpdate {
+        let mut update = StateUpdate::new();
         let numbers = [("acc", self.acc), ("turns", self.turns), ("count", self.count)];
         for (name, number) in numbers {
             if let Some(number) = number {

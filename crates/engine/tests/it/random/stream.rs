@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use singletree_engine::{Boundary, NodeEvent, Phase};
+use singletree_engine::{AttemptPhase, LineageBoundary, NodeEvent};
 
 use super::run::{Stretch, StretchEnd};
 use super::state::number;
@@ -45,7 +45,7 @@ pub(crate) fn check(stretch: &Stretch, expected: Expected<'_>) -> Result<u64, St
         }
         let at = (event.step, event.attempt_index);
         match event.phase {
-            Phase::Started => {
+            AttemptPhase::Started => {
                 match steps.get(&event.step) {
                     None if event.step != next => return wrong(&format!("the next step is {next}")),
                     None => next += 1,
@@ -61,16 +61,18 @@ pub(crate) fn check(stretch: &Stretch, expected: Expected<'_>) -> Result<u64, St
                 steps.insert(event.step, (event.attempt_index, place_of(event)));
                 open.insert(at, event);
             }
-            Phase::Completed | Phase::Suspended => {
+            AttemptPhase::Completed | AttemptPhase::Suspended => {
                 let Some(started) = open.remove(&at) else { return wrong("it is not open") };
                 if place_of(started) != place_of(event) || !started.pre_state.same(&event.pre_state) {
                     return wrong(&format!("what started was {}", shown(started)));
                 }
-                if event.phase == Phase::Completed && event.post_state().is_some() == event.error().is_some()
+                if event.phase == AttemptPhase::Completed
+                    && event.post_state().is_some() == event.error().is_some()
                 {
                     return wrong("it has one of a state and an error");
                 }
-                if event.phase == Phase::Suspended && !matches!(stretch.end, StretchEnd::Suspended(_)) {
+                if event.phase == AttemptPhase::Suspended && !matches!(stretch.end, StretchEnd::Suspended(_))
+                {
                     return wrong("nothing suspended");
                 }
                 ends.insert(at, event);
@@ -102,15 +104,15 @@ fn aligned(event: &NodeEvent) -> Result<(), String> {
     }
     for (name, boundary) in event.namespace.iter().zip(boundaries) {
         let fits = match boundary {
-            Boundary::Subgraph => name.starts_with('s'),
-            Boundary::Instance(_) => name.starts_with('f'),
-            Boundary::Branch(_) => name.starts_with('k'),
+            LineageBoundary::Subgraph => name.starts_with('s'),
+            LineageBoundary::Instance(_) => name.starts_with('f'),
+            LineageBoundary::Branch(_) => name.starts_with('k'),
         };
         if !fits {
             return Err(format!("{name} is entered as {boundary:?}"));
         }
     }
-    let innermost = |it: &Boundary| matches!(it, Boundary::Instance(_));
+    let innermost = |it: &LineageBoundary| matches!(it, LineageBoundary::Instance(_));
     let index = boundaries.iter().rev().find(|it| innermost(it));
     if event.fan_out_index().is_some() != index.is_some() {
         return Err("its index is not that of its chain".into());
@@ -121,10 +123,10 @@ fn aligned(event: &NodeEvent) -> Result<(), String> {
 /// Tells whether an attempt may have no end: a sibling's failure or suspension cut it off.
 fn may_stay_open(event: &NodeEvent, end: &StretchEnd, cuts: &BTreeSet<String>) -> bool {
     let containers = event.lineage.boundaries().iter().enumerate().filter_map(|(at, boundary)| {
-        let inside = !matches!(boundary, Boundary::Subgraph);
+        let inside = !matches!(boundary, LineageBoundary::Subgraph);
         // The place of a container does not have the member that comes after it.
         inside.then(|| {
-            let outer = singletree_engine::Lineage::new(event.lineage.boundaries()[..at].iter().cloned());
+            let outer = singletree_engine::NodeLineage::new(event.lineage.boundaries()[..at].iter().cloned());
             place(&event.namespace[..=at], &outer)
         })
     });
@@ -137,7 +139,8 @@ fn may_stay_open(event: &NodeEvent, end: &StretchEnd, cuts: &BTreeSet<String>) -
 
 /// Checks that functions and events tell the same: each performance has its attempt, and each attempt its performance.
 fn performed(stretch: &Stretch, ends: &BTreeMap<Attempt, &NodeEvent>) -> Result<(), String> {
-    let functions = |it: &&NodeEvent| it.node_name.starts_with(['w', 'c']) && it.phase == Phase::Started;
+    let functions =
+        |it: &&NodeEvent| it.node_name.starts_with(['w', 'c']) && it.phase == AttemptPhase::Started;
     let told = stretch.events.iter().filter(functions).map(|it| {
         let at = (it.step, it.attempt_index);
         (at, (place_of(it), number(&it.pre_state, "acc")))
@@ -161,8 +164,8 @@ fn performed(stretch: &Stretch, ends: &BTreeMap<Attempt, &NodeEvent>) -> Result<
         let again = noted.contains_key(&(note.step, note.attempt + 1));
         let fits = match note.ended {
             Some(Ended::Done) => end.post_state().is_some(),
-            Some(Ended::Failed) => end.phase == Phase::Completed && (end.error().is_some() || !again),
-            Some(Ended::Asked(_)) => end.phase == Phase::Suspended,
+            Some(Ended::Failed) => end.phase == AttemptPhase::Completed && (end.error().is_some() || !again),
+            Some(Ended::Asked(_)) => end.phase == AttemptPhase::Suspended,
             None => false,
         };
         if !fits {

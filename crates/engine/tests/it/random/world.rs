@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use singletree_engine::{Boundary, Ctx, Lineage, Snapshot};
+use singletree_engine::{Ctx, LineageBoundary, NodeLineage, Snapshot};
 
 /// How a performance of a function ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ struct Diary {
 pub(crate) struct World(Mutex<Diary>);
 
 /// Writes a place: "sub/fan[1]/fork[b]/work".
-pub(crate) fn place(namespace: &[impl AsRef<str>], lineage: &Lineage) -> String {
+pub(crate) fn place(namespace: &[impl AsRef<str>], lineage: &NodeLineage) -> String {
     let mut boundaries = lineage.boundaries().iter();
     let mut path = String::new();
     for name in namespace {
@@ -48,9 +48,9 @@ pub(crate) fn place(namespace: &[impl AsRef<str>], lineage: &Lineage) -> String 
         }
         path.push_str(name.as_ref());
         match boundaries.next() {
-            Some(Boundary::Instance(index)) => path += &format!("[{index}]"),
-            Some(Boundary::Branch(branch)) => path += &format!("[{branch}]"),
-            Some(Boundary::Subgraph) | None => {}
+            Some(LineageBoundary::Instance(index)) => path += &format!("[{index}]"),
+            Some(LineageBoundary::Branch(branch)) => path += &format!("[{branch}]"),
+            Some(LineageBoundary::Subgraph) | None => {}
         }
     }
     path

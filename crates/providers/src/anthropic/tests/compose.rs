@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 use singletree_llm::{
-    ChatMessage, ContentBlock, ImageDetail, ImageSource, Map, Request, RuntimeConfig, ToolCall, ToolChoice,
+    ChatMessage, ContentBlock, ImageContentSource, ImageDetailLevel, Map, Request, RuntimeConfig, ToolCall,
+    ToolChoicePolicy,
 };
 
 use super::{OLD, STREAMED, WHOLE, asked, compose, request, schema, weather};
-use crate::mapping::Manner;
+use crate::mapping::ComposeOptions;
 
 fn object(value: Value) -> Map {
     value.as_object().unwrap().clone()
@@ -22,7 +23,7 @@ fn check_messages(between: Vec<ChatMessage>, wire: Value) {
 }
 
 #[track_caller]
-fn check_body(request: &Request, manner: Manner, more: Value) {
+fn check_body(request: &Request, manner: ComposeOptions, more: Value) {
     let mut body = object(json!({
         "model": "claude-test", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]
     }));
@@ -159,11 +160,11 @@ fn images_lose_their_detail_and_nothing_else() {
     let image = |source, media_type: Option<&str>| ContentBlock::Image {
         source,
         media_type: media_type.map(str::to_owned),
-        detail: Some(ImageDetail::High),
+        detail: Some(ImageDetailLevel::High),
     };
     let blocks = vec![
-        image(ImageSource::Inline { base64_data: "aGk=".to_owned() }, Some("image/png")),
-        image(ImageSource::Url { url: "https://example.com/x.png".to_owned() }, None),
+        image(ImageContentSource::Inline { base64_data: "aGk=".to_owned() }, Some("image/png")),
+        image(ImageContentSource::Url { url: "https://example.com/x.png".to_owned() }, None),
         ContentBlock::text_of("?"),
     ];
     let wire = json!([{"role": "user", "content": [
@@ -183,10 +184,10 @@ fn every_tool_choice_has_its_word() {
     }]);
     check_body(&asked().with_tools([weather()]), WHOLE, json!({"tools": tools.clone()}));
     let rows = [
-        (ToolChoice::Auto, json!({"type": "auto"})),
-        (ToolChoice::Required, json!({"type": "any"})),
-        (ToolChoice::None, json!({"type": "none"})),
-        (ToolChoice::Tool("get_weather".to_owned()), json!({"type": "tool", "name": "get_weather"})),
+        (ToolChoicePolicy::Auto, json!({"type": "auto"})),
+        (ToolChoicePolicy::Required, json!({"type": "any"})),
+        (ToolChoicePolicy::None, json!({"type": "none"})),
+        (ToolChoicePolicy::Tool("get_weather".to_owned()), json!({"type": "tool", "name": "get_weather"})),
     ];
     for (choice, wire) in rows {
         let request = asked().with_tools([weather()]).with_tool_choice(choice);

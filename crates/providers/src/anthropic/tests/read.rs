@@ -1,9 +1,11 @@
 //! Answers that come whole (spec: llm-provider §8.2.2).
 
 use serde_json::{Value, json};
-use singletree_llm::{ChatMessage, Content, ContentBlock, FinishReason, Response, Result, ToolCall, Usage};
+use singletree_llm::{
+    ChatMessage, ContentBlock, MessageContent, ModelFinishReason, Response, Result, TokenUsage, ToolCall,
+};
 
-use super::{Anthropic, Mapping, OLD, asked, compose, read, schema};
+use super::{AnthropicMapping, OLD, WireMapping, asked, compose, read, schema};
 
 fn body(content: Value, stop_reason: &str) -> Value {
     json!({
@@ -12,7 +14,7 @@ fn body(content: Value, stop_reason: &str) -> Value {
     })
 }
 
-const USAGE: Usage = Usage {
+const USAGE: TokenUsage = TokenUsage {
     prompt_tokens: Some(12),
     completion_tokens: Some(3),
     total_tokens: Some(15),
@@ -21,7 +23,7 @@ const USAGE: Usage = Usage {
 };
 
 #[track_caller]
-fn check(content: Value, stop_reason: &str, message: ChatMessage, reason: FinishReason) {
+fn check(content: Value, stop_reason: &str, message: ChatMessage, reason: ModelFinishReason) {
     let body = body(content, stop_reason);
     assert_eq!(read(body.clone()).unwrap(), Response::new(message, reason, USAGE, body));
 }
@@ -32,7 +34,7 @@ fn text(text: &str) -> Value {
 
 #[test]
 fn one_text_block_is_a_string() {
-    check(json!([text("Hi.")]), "end_turn", ChatMessage::assistant("Hi."), FinishReason::Stop);
+    check(json!([text("Hi.")]), "end_turn", ChatMessage::assistant("Hi."), ModelFinishReason::Stop);
 }
 
 #[test]
@@ -41,7 +43,7 @@ fn text_in_pieces_is_one_text_and_the_pieces_stay_on_raw() {
         json!([text("Hi, "), text("you.")]),
         "end_turn",
         ChatMessage::assistant("Hi, you."),
-        FinishReason::Stop,
+        ModelFinishReason::Stop,
     );
 }
 
@@ -63,7 +65,7 @@ fn calls_leave_the_content_and_keep_their_order() {
     ];
     let message = ChatMessage::assistant("See.").with_tool_calls(calls);
     let body = body(content, "tool_use");
-    let response = Response::new(message, FinishReason::ToolCalls, USAGE, body.clone());
+    let response = Response::new(message, ModelFinishReason::ToolCalls, USAGE, body.clone());
     assert_eq!(read(body).unwrap(), response.with_unread_arguments(2, "\"no object\""));
 }
 
@@ -82,7 +84,7 @@ fn thinking_keeps_its_signature_and_its_place_also_when_its_text_is_withheld() {
         ContentBlock::RedactedThinking { data: "thinking-signature:s2".to_owned() },
         ContentBlock::text_of("Yes."),
     ];
-    check(content, "end_turn", ChatMessage::assistant(blocks), FinishReason::Stop);
+    check(content, "end_turn", ChatMessage::assistant(blocks), ModelFinishReason::Stop);
 }
 
 #[test]
@@ -92,44 +94,47 @@ fn blocks_that_are_no_part_of_a_message_stay_on_raw() {
         {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
         text("Found."),
     ]);
-    check(content, "end_turn", ChatMessage::assistant("Found."), FinishReason::Stop);
+    check(content, "end_turn", ChatMessage::assistant("Found."), ModelFinishReason::Stop);
 }
 
 #[test]
 fn every_stop_reason_has_its_word() {
     for (told, reason) in [
-        ("end_turn", FinishReason::Stop),
-        ("stop_sequence", FinishReason::Stop),
-        ("pause_turn", FinishReason::Stop),
-        ("max_tokens", FinishReason::Length),
-        ("tool_use", FinishReason::ToolCalls),
-        ("refusal", FinishReason::ContentFilter),
-        ("something_new", FinishReason::Error),
+        ("end_turn", ModelFinishReason::Stop),
+        ("stop_sequence", ModelFinishReason::Stop),
+        ("pause_turn", ModelFinishReason::Stop),
+        ("max_tokens", ModelFinishReason::Length),
+        ("tool_use", ModelFinishReason::ToolCalls),
+        ("refusal", ModelFinishReason::ContentFilter),
+        ("something_new", ModelFinishReason::Error),
     ] {
         check(json!([text("t")]), told, ChatMessage::assistant("t"), reason);
     }
     check(
         json!([]),
         "refusal",
-        ChatMessage::assistant(Content::Text(String::new())),
-        FinishReason::ContentFilter,
+        ChatMessage::assistant(MessageContent::Text(String::new())),
+        ModelFinishReason::ContentFilter,
     );
 }
 
 // spec: llm-provider §7 (malformed usage counter), §8.2.2
 #[test]
 fn a_counter_that_is_none_takes_the_sum_with_it_and_nothing_else() {
-    let none = Usage::default();
+    let none = TokenUsage::default();
     for (told, usage) in [
-        (json!({"input_tokens": "abc", "output_tokens": 7}), Usage { completion_tokens: Some(7), ..none }),
-        (json!({"input_tokens": 7, "output_tokens": -1}), Usage { prompt_tokens: Some(7), ..none }),
-        (json!({"input_tokens": 7}), Usage { prompt_tokens: Some(7), ..none }),
+        (
+            json!({"input_tokens": "abc", "output_tokens": 7}),
+            TokenUsage { completion_tokens: Some(7), ..none },
+        ),
+        (json!({"input_tokens": 7, "output_tokens": -1}), TokenUsage { prompt_tokens: Some(7), ..none }),
+        (json!({"input_tokens": 7}), TokenUsage { prompt_tokens: Some(7), ..none }),
         (json!({"input_tokens": true, "output_tokens": 1.0}), none),
         (json!(null), none),
         (json!([1]), none),
         (
             json!({"input_tokens": 1, "output_tokens": 0, "cache_read_input_tokens": 9}),
-            Usage { prompt_tokens: Some(1), completion_tokens: Some(0), total_tokens: Some(1), ..none },
+            TokenUsage { prompt_tokens: Some(1), completion_tokens: Some(0), total_tokens: Some(1), ..none },
         ),
     ] {
         let mut body = body(json!([text("t")]), "end_turn");
@@ -162,7 +167,7 @@ fn what_is_no_answer_is_an_invalid_response() {
 fn read_answer(content: Value, stop_reason: &str) -> Result<Response> {
     let request = asked().with_response_schema(schema());
     let composed = compose(&request, OLD).unwrap();
-    Anthropic.read(body(content, stop_reason), &composed)?.validated(&request)
+    AnthropicMapping.read(body(content, stop_reason), &composed)?.validated(&request)
 }
 
 // spec: llm-provider §8.2.5.1
@@ -176,7 +181,7 @@ fn the_made_up_tool_gives_the_answer_and_is_no_call() {
         assert_eq!(response.message, ChatMessage::assistant(r#"{"value":42}"#));
         assert_eq!(
             (response.finish_reason, response.parsed),
-            (FinishReason::Stop, Some(json!({"value": 42})))
+            (ModelFinishReason::Stop, Some(json!({"value": 42})))
         );
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_llm::{ChatMessage, Response, Result};
 
-use super::{Anthropic, Mapping, OLD, STREAMED, asked, compose, play, schema};
+use super::{AnthropicMapping, OLD, STREAMED, WireMapping, asked, compose, play, schema};
 
 fn start() -> Value {
     json!({"type": "message_start", "message": {
@@ -120,7 +120,10 @@ fn calls_may_come_interleaved_and_pings_and_news_are_passed_over() {
     content[0]["input"] = json!({"x": 1});
     content[1]["input"] = json!({"y": 2});
     let composed = compose(&asked(), STREAMED).unwrap();
-    assert_eq!(played(&events).unwrap(), Anthropic.read(whole(&content, "tool_use"), &composed).unwrap());
+    assert_eq!(
+        played(&events).unwrap(),
+        AnthropicMapping.read(whole(&content, "tool_use"), &composed).unwrap()
+    );
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn input_that_came_with_the_block_counts_where_none_is_streamed() {
     let composed = compose(&asked(), STREAMED).unwrap();
     assert_eq!(
         played(&events).unwrap(),
-        Anthropic.read(whole(&[whole_call], "tool_use"), &composed).unwrap()
+        AnthropicMapping.read(whole(&[whole_call], "tool_use"), &composed).unwrap()
     );
 }
 
@@ -205,7 +208,7 @@ fn the_structured_answer_is_the_same_whole_or_in_pieces() {
     let answer = json!({"type": "tool_use", "id": "t", "name": "structured_answer", "input": {"value": 42}});
     for content in [vec![answer.clone()], vec![json!({"type": "text", "text": "So:"}), answer]] {
         let response = play(&composed, &stream(&content, "tool_use", 2)).unwrap();
-        assert_eq!(response, Anthropic.read(whole(&content, "tool_use"), &composed).unwrap());
+        assert_eq!(response, AnthropicMapping.read(whole(&content, "tool_use"), &composed).unwrap());
         assert_eq!(response.validated(&request).unwrap().parsed, Some(json!({"value": 42})));
     }
     let spaced =
@@ -293,7 +296,7 @@ proptest! {
     ) {
         let composed = compose(&asked(), STREAMED).unwrap();
         let body = serde_json::from_str(&whole(&content, stop_reason).to_string()).unwrap();
-        let atomic = Anthropic.read(body, &composed).unwrap();
+        let atomic = AnthropicMapping.read(body, &composed).unwrap();
         prop_assert_eq!(played(&stream(&content, stop_reason, size)).unwrap(), atomic);
     }
 
@@ -302,10 +305,10 @@ proptest! {
         body in any_json(), events in prop::collection::vec(any_json(), 0..6), data in ".{0,20}",
     ) {
         let composed = compose(&asked().with_response_schema(schema()), OLD).unwrap();
-        drop(Anthropic.read(body.clone(), &composed));
-        drop(Anthropic.read_probe("m", &body));
+        drop(AnthropicMapping.read(body.clone(), &composed));
+        drop(AnthropicMapping.read_probe("m", &body));
         drop(played(&events));
         drop(played(&[vec![start()], events, ends("end_turn").to_vec()].concat()));
-        drop(Anthropic.decoder(&composed).event(None, &data, &mut Vec::new()));
+        drop(AnthropicMapping.decoder(&composed).event(None, &data, &mut Vec::new()));
     }
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use singletree_llm::{
-    ChatMessage, ContentBlock, ImageDetail, ImageSource, Map, Request, RuntimeConfig, ToolCall, ToolChoice,
-    ToolDefinition,
+    ChatMessage, ContentBlock, ImageContentSource, ImageDetailLevel, Map, Request, RuntimeConfig, ToolCall,
+    ToolChoicePolicy, ToolDefinition,
 };
 
 use super::{OLD, WHOLE, asked, compose, request, schema, weather};
-use crate::mapping::Manner;
+use crate::mapping::ComposeOptions;
 
 fn object(value: Value) -> Map {
     value.as_object().unwrap().clone()
@@ -23,7 +23,7 @@ fn check_contents(between: Vec<ChatMessage>, wire: Value) {
 }
 
 #[track_caller]
-fn check_body(request: &Request, manner: Manner, more: Value) {
+fn check_body(request: &Request, manner: ComposeOptions, more: Value) {
     let mut body = object(json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}));
     body.extend(object(more));
     assert_eq!(compose(request, manner).unwrap().body, Value::Object(body));
@@ -123,11 +123,11 @@ fn images_are_data_or_files_whose_type_the_address_tells() {
     let image = |source, media_type: Option<&str>| ContentBlock::Image {
         source,
         media_type: media_type.map(str::to_owned),
-        detail: Some(ImageDetail::Low),
+        detail: Some(ImageDetailLevel::Low),
     };
-    let url = |url: &str| ImageSource::Url { url: url.to_owned() };
+    let url = |url: &str| ImageContentSource::Url { url: url.to_owned() };
     let blocks = vec![
-        image(ImageSource::Inline { base64_data: "aGk=".to_owned() }, Some("image/png")),
+        image(ImageContentSource::Inline { base64_data: "aGk=".to_owned() }, Some("image/png")),
         image(url("https://example.com/a/x.JPG?w=1.png"), Some("image/png")),
         image(url("gs://bucket/x.webp"), None),
         image(url("https://example.com/v1.2/files"), Some("image/heic")),
@@ -153,11 +153,11 @@ fn every_tool_choice_has_its_mode() {
     let tools = json!([{"functionDeclarations": [declared]}]);
     check_body(&asked().with_tools([weather()]), WHOLE, json!({"tools": tools.clone()}));
     for (choice, wire) in [
-        (ToolChoice::Auto, json!({"mode": "AUTO"})),
-        (ToolChoice::Required, json!({"mode": "ANY"})),
-        (ToolChoice::None, json!({"mode": "NONE"})),
+        (ToolChoicePolicy::Auto, json!({"mode": "AUTO"})),
+        (ToolChoicePolicy::Required, json!({"mode": "ANY"})),
+        (ToolChoicePolicy::None, json!({"mode": "NONE"})),
         (
-            ToolChoice::Tool("get_weather".to_owned()),
+            ToolChoicePolicy::Tool("get_weather".to_owned()),
             json!({"mode": "ANY", "allowedFunctionNames": ["get_weather"]}),
         ),
     ] {

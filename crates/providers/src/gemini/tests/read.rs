@@ -1,11 +1,13 @@
 //! Answers that come whole (spec: llm-provider §8.3.2).
 
 use serde_json::{Value, json};
-use singletree_llm::{ChatMessage, Content, ContentBlock, FinishReason, Map, Response, ToolCall, Usage};
+use singletree_llm::{
+    ChatMessage, ContentBlock, Map, MessageContent, ModelFinishReason, Response, TokenUsage, ToolCall,
+};
 
 use super::{asked, parts, read};
 
-const USAGE: Usage = Usage {
+const USAGE: TokenUsage = TokenUsage {
     prompt_tokens: Some(5),
     completion_tokens: Some(2),
     total_tokens: Some(7),
@@ -14,7 +16,7 @@ const USAGE: Usage = Usage {
 };
 
 #[track_caller]
-fn check(content: Value, finish: &str, message: ChatMessage, reason: FinishReason) {
+fn check(content: Value, finish: &str, message: ChatMessage, reason: ModelFinishReason) {
     let body = parts(content, finish);
     assert_eq!(read(body.clone()).unwrap(), Response::new(message, reason, USAGE, body));
 }
@@ -26,9 +28,9 @@ fn call(id: &str, signature: Option<&str>) -> ToolCall {
 
 #[test]
 fn one_text_part_is_a_string_and_so_are_its_pieces() {
-    check(json!([{"text": "Hi."}]), "STOP", ChatMessage::assistant("Hi."), FinishReason::Stop);
+    check(json!([{"text": "Hi."}]), "STOP", ChatMessage::assistant("Hi."), ModelFinishReason::Stop);
     let pieces = json!([{"text": "Hi"}, {"text": ""}, {"text": "."}]);
-    check(pieces, "STOP", ChatMessage::assistant("Hi."), FinishReason::Stop);
+    check(pieces, "STOP", ChatMessage::assistant("Hi."), ModelFinishReason::Stop);
 }
 
 // spec: llm-provider §8.3.2 (thought-signature capture)
@@ -49,7 +51,7 @@ fn signatures_stay_with_their_parts() {
     let thought = ContentBlock::Thinking { text: "hm".to_owned(), signature: None };
     let message = ChatMessage::assistant(vec![thought, signed("See.", "s1"), signed(" And", "s2")])
         .with_tool_calls([call("a", Some("s3")), call("b", None)]);
-    check(content, "STOP", message, FinishReason::ToolCalls);
+    check(content, "STOP", message, ModelFinishReason::ToolCalls);
 }
 
 #[test]
@@ -61,30 +63,30 @@ fn a_call_without_arguments_has_none_and_odd_ones_are_unreadable() {
     ]);
     let with = |id: &str, arguments| ToolCall { arguments, ..call(id, None) };
     let calls = [with("a", Some(Map::new())), with("b", Some(Map::new())), with("c", None)];
-    let message = ChatMessage::assistant(Content::Text(String::new())).with_tool_calls(calls);
+    let message = ChatMessage::assistant(MessageContent::Text(String::new())).with_tool_calls(calls);
     let body = parts(content, "STOP");
-    let response = Response::new(message, FinishReason::ToolCalls, USAGE, body.clone());
+    let response = Response::new(message, ModelFinishReason::ToolCalls, USAGE, body.clone());
     assert_eq!(read(body).unwrap(), response.with_unread_arguments(2, "[1]"));
 }
 
 #[test]
 fn every_finish_reason_has_its_word() {
     for (told, reason) in [
-        ("STOP", FinishReason::Stop),
-        ("MAX_TOKENS", FinishReason::Length),
-        ("SAFETY", FinishReason::ContentFilter),
-        ("RECITATION", FinishReason::ContentFilter),
-        ("BLOCKLIST", FinishReason::ContentFilter),
-        ("PROHIBITED_CONTENT", FinishReason::ContentFilter),
-        ("SPII", FinishReason::ContentFilter),
-        ("MALFORMED_FUNCTION_CALL", FinishReason::Error),
-        ("IMAGE_SAFETY", FinishReason::Error),
-        ("SOMETHING_NEW", FinishReason::Error),
+        ("STOP", ModelFinishReason::Stop),
+        ("MAX_TOKENS", ModelFinishReason::Length),
+        ("SAFETY", ModelFinishReason::ContentFilter),
+        ("RECITATION", ModelFinishReason::ContentFilter),
+        ("BLOCKLIST", ModelFinishReason::ContentFilter),
+        ("PROHIBITED_CONTENT", ModelFinishReason::ContentFilter),
+        ("SPII", ModelFinishReason::ContentFilter),
+        ("MALFORMED_FUNCTION_CALL", ModelFinishReason::Error),
+        ("IMAGE_SAFETY", ModelFinishReason::Error),
+        ("SOMETHING_NEW", ModelFinishReason::Error),
     ] {
         check(json!([{"text": "t"}]), told, ChatMessage::assistant("t"), reason);
         let message = ChatMessage::assistant("").with_tool_calls([call("a", None)]);
         let content = json!([{"functionCall": {"name": "t", "id": "a", "args": {"x": 1}}}]);
-        check(content, told, message, FinishReason::ToolCalls);
+        check(content, told, message, ModelFinishReason::ToolCalls);
     }
 }
 
@@ -95,16 +97,16 @@ fn parts_that_are_no_part_of_a_message_stay_on_raw() {
         {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
         {"text": "Done."},
     ]);
-    check(content, "STOP", ChatMessage::assistant("Done."), FinishReason::Stop);
+    check(content, "STOP", ChatMessage::assistant("Done."), ModelFinishReason::Stop);
 }
 
 #[test]
 fn a_blocked_prompt_is_filtered_content() {
     let body = json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 5}});
     let response = read(body.clone()).unwrap();
-    let usage = Usage { prompt_tokens: Some(5), ..Usage::default() };
-    let message = ChatMessage::assistant(Content::Text(String::new()));
-    assert_eq!(response, Response::new(message, FinishReason::ContentFilter, usage, body));
+    let usage = TokenUsage { prompt_tokens: Some(5), ..TokenUsage::default() };
+    let message = ChatMessage::assistant(MessageContent::Text(String::new()));
+    assert_eq!(response, Response::new(message, ModelFinishReason::ContentFilter, usage, body));
     assert_eq!(response.validated(&asked()).unwrap_err().category(), "provider_invalid_response");
 }
 
@@ -113,12 +115,12 @@ fn a_blocked_prompt_is_filtered_content() {
 fn a_counter_that_is_none_is_not_reported_and_the_others_stand() {
     let all = json!({"promptTokenCount": 5, "candidatesTokenCount": "2", "totalTokenCount": 7, "cachedContentTokenCount": 0});
     for (told, usage) in [
-        (all, Usage { completion_tokens: None, cached_tokens: Some(0), ..USAGE }),
-        (json!({"promptTokenCount": -5, "totalTokenCount": 7.5}), Usage::default()),
-        (json!(null), Usage::default()),
+        (all, TokenUsage { completion_tokens: None, cached_tokens: Some(0), ..USAGE }),
+        (json!({"promptTokenCount": -5, "totalTokenCount": 7.5}), TokenUsage::default()),
+        (json!(null), TokenUsage::default()),
         (
             json!({"promptTokenCount": 5, "thoughtsTokenCount": 9}),
-            Usage { prompt_tokens: Some(5), ..Usage::default() },
+            TokenUsage { prompt_tokens: Some(5), ..TokenUsage::default() },
         ),
     ] {
         let mut body = parts(json!([{"text": "t"}]), "STOP");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_llm::{ChatMessage, Response, Result};
 
-use super::{Gemini, Mapping, STREAMED, WHOLE, asked, compose, parts, play};
+use super::{GeminiMapping, STREAMED, WHOLE, WireMapping, asked, compose, parts, play};
 
 fn played(chunks: &[Value]) -> Result<Response> {
     play(&compose(&asked(), STREAMED).unwrap(), chunks)
@@ -78,7 +78,10 @@ fn a_blocked_prompt_and_an_answer_without_content_end_too() {
     let silent = json!({"candidates": [{"finishReason": "SAFETY", "index": 0}]});
     let composed = compose(&asked(), WHOLE).unwrap();
     for body in [blocked, silent] {
-        assert_eq!(played(std::slice::from_ref(&body)).unwrap(), Gemini.read(body, &composed).unwrap());
+        assert_eq!(
+            played(std::slice::from_ref(&body)).unwrap(),
+            GeminiMapping.read(body, &composed).unwrap()
+        );
     }
 }
 
@@ -190,7 +193,7 @@ proptest! {
         (size, together, signature_after) in (1..5_usize, 1..4_usize, any::<bool>()),
     ) {
         let body = serde_json::from_str(&parts(content.clone().into(), finish).to_string()).unwrap();
-        let atomic = Gemini.read(body, &compose(&asked(), WHOLE).unwrap()).unwrap();
+        let atomic = GeminiMapping.read(body, &compose(&asked(), WHOLE).unwrap()).unwrap();
         prop_assert_eq!(played(&stream(&content, finish, size, together, signature_after)).unwrap(), atomic);
     }
 
@@ -199,9 +202,9 @@ proptest! {
         body in any_json(), chunks in prop::collection::vec(any_json(), 0..6), data in ".{0,20}",
     ) {
         let composed = compose(&asked(), WHOLE).unwrap();
-        drop(Gemini.read(body.clone(), &composed));
-        drop(Gemini.read_probe("m", &body));
+        drop(GeminiMapping.read(body.clone(), &composed));
+        drop(GeminiMapping.read_probe("m", &body));
         drop(played(&chunks));
-        drop(Gemini.decoder(&composed).event(None, &data, &mut Vec::new()));
+        drop(GeminiMapping.decoder(&composed).event(None, &data, &mut Vec::new()));
     }
 }

@@ -10,27 +10,27 @@ use crate::answer::keep;
 /// Collects chunks into the body of an atomic answer; the last usage is kept verbatim (spec: llm-provider §6, streaming
 /// assembly).
 #[derive(Debug, Default)]
-pub(super) struct Whole {
+pub(super) struct ChatCompletionAccumulator {
     /// The fields beside the choices.
     frame: Map,
     /// The fields beside the message.
     choice: Map,
     /// The texts of the message by name.
     texts: BTreeMap<&'static str, String>,
-    calls: Vec<Call>,
+    calls: Vec<AccumulatedToolCall>,
     /// Where the call is that an index means now.
     positions: BTreeMap<u32, usize>,
 }
 
 #[derive(Debug, Default)]
-struct Call {
+struct AccumulatedToolCall {
     index: u32,
     id: String,
     name: String,
     arguments: String,
 }
 
-impl Whole {
+impl ChatCompletionAccumulator {
     /// Takes the fields beside the choices. A field that a later chunk leaves out or sets to null keeps its value.
     pub(super) fn frame(&mut self, fields: Map) {
         keep(&mut self.frame, fields);
@@ -53,7 +53,7 @@ impl Whole {
             id.is_none_or(|id| known.is_empty() || known == id)
         });
         let position = known.unwrap_or_else(|| {
-            self.calls.push(Call { index, ..Call::default() });
+            self.calls.push(AccumulatedToolCall { index, ..AccumulatedToolCall::default() });
             self.calls.len() - 1
         });
         self.positions.insert(index, position);
@@ -94,7 +94,10 @@ impl Whole {
             Map::from_iter([("role".to_owned(), json!("assistant")), ("content".to_owned(), Value::Null)]);
         message.extend(self.texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())));
         if !self.calls.is_empty() {
-            message.insert("tool_calls".to_owned(), self.calls.into_iter().map(Call::into_value).collect());
+            message.insert(
+                "tool_calls".to_owned(),
+                self.calls.into_iter().map(AccumulatedToolCall::into_value).collect(),
+            );
         }
         let mut choice = self.choice;
         choice.insert("index".to_owned(), 0.into());
@@ -106,7 +109,7 @@ impl Whole {
     }
 }
 
-impl Call {
+impl AccumulatedToolCall {
     fn into_value(self) -> Value {
         json!({ "id": self.id, "type": "function", "function": { "name": self.name, "arguments": self.arguments } })
     }

@@ -1,7 +1,7 @@
 //! The sequences of Anthropic's wire.
 
 use serde_json::{Value, json};
-use singletree_llm::FinishReason;
+use singletree_llm::ModelFinishReason;
 use singletree_providers::Wire;
 
 use super::{End, Sequence};
@@ -100,7 +100,7 @@ pub(super) fn table() -> Vec<Sequence> {
 }
 
 fn texts() -> Vec<Sequence> {
-    let stop = End::Finished(FinishReason::Stop);
+    let stop = End::Finished(ModelFinishReason::Stop);
     let hello = || json!([text("Grüße, 世界 😀")]);
     let pieces = || vec![open(0, text("")), says(0, "Grüße"), says(0, ", 世界 😀"), close(0)];
     let of = |name, stop_reason, end| sequence(name, hello(), stop_reason, &pieces(), end);
@@ -108,14 +108,14 @@ fn texts() -> Vec<Sequence> {
         of("text", "end_turn", stop),
         of("a stop sequence", "stop_sequence", stop),
         of("a paused turn", "pause_turn", stop),
-        of("cut by the budget", "max_tokens", End::Finished(FinishReason::Length)),
-        of("filtered", "refusal", End::Finished(FinishReason::ContentFilter)),
-        of("an unknown reason", "tired", End::Finished(FinishReason::Error)),
+        of("cut by the budget", "max_tokens", End::Finished(ModelFinishReason::Length)),
+        of("filtered", "refusal", End::Finished(ModelFinishReason::ContentFilter)),
+        of("an unknown reason", "tired", End::Finished(ModelFinishReason::Error)),
     ]
 }
 
 fn odd_texts() -> Vec<Sequence> {
-    let stop = End::Finished(FinishReason::Stop);
+    let stop = End::Finished(ModelFinishReason::Stop);
     let hello = || json!([text("Grüße, 世界 😀")]);
     let search =
         json!({ "type": "server_tool_use", "id": "s", "name": "web_search", "input": { "query": "q" } });
@@ -185,7 +185,7 @@ fn odd_texts() -> Vec<Sequence> {
 }
 
 fn thoughts() -> Vec<Sequence> {
-    let stop = End::Finished(FinishReason::Stop);
+    let stop = End::Finished(ModelFinishReason::Stop);
     let redacted = json!({ "type": "redacted_thinking", "data": "blob" });
     let answer = |index| vec![open(index, text("")), says(index, "42"), close(index)];
     let opened = |index| open(index, thinking("", ""));
@@ -222,7 +222,7 @@ fn thoughts() -> Vec<Sequence> {
             json!([thinking("Hm, so.", "sig")]),
             "max_tokens",
             &[opened(0), thinks(0, "Hm, so."), signs(0, "sig"), close(0)],
-            End::Finished(FinishReason::Length),
+            End::Finished(ModelFinishReason::Length),
         ),
         sequence(
             "thinking whose text is withheld",
@@ -246,7 +246,7 @@ fn thoughts() -> Vec<Sequence> {
 }
 
 fn calling() -> Vec<Sequence> {
-    let end = End::Finished(FinishReason::ToolCalls);
+    let end = End::Finished(ModelFinishReason::ToolCalls);
     let weather = || call("a", "weather", json!({ "city": "Köln" }));
     let two = || json!([text("Let me look."), weather(), call("b", "time", json!({ "city": "Oslo" }))]);
     let said = || vec![open(0, text("")), says(0, "Let me look."), close(0)];
@@ -345,7 +345,8 @@ fn odd_calling() -> Vec<Sequence> {
 /// The same answer in other dress.
 fn framing() -> Vec<Sequence> {
     let blocks = [open(0, text("")), says(0, "Hi."), close(0)];
-    let plain = || sequence("", json!([text("Hi.")]), "end_turn", &blocks, End::Finished(FinishReason::Stop));
+    let plain =
+        || sequence("", json!([text("Hi.")]), "end_turn", &blocks, End::Finished(ModelFinishReason::Stop));
     let of = |name, events: String| Sequence { name, events, ..plain() };
     let written = plain().events;
     let mut counted = [&[start()], &blocks[..], &ends("end_turn")].concat();

@@ -1,7 +1,7 @@
 //! The sequences of Gemini's wire.
 
 use serde_json::{Value, json};
-use singletree_llm::FinishReason;
+use singletree_llm::ModelFinishReason;
 use singletree_providers::Wire;
 
 use super::{End, Sequence};
@@ -71,18 +71,18 @@ pub(super) fn table() -> Vec<Sequence> {
 }
 
 fn texts() -> Vec<Sequence> {
-    let stop = End::Finished(FinishReason::Stop);
+    let stop = End::Finished(ModelFinishReason::Stop);
     let hello = || json!([text("Grüße, 世界 😀")]);
     let first = || json!([text("Grüße")]);
     let of = |name, reason, end| sequence(name, hello(), reason, &[first(), json!([text(", 世界 😀")])], end);
     let other = json!({ "executableCode": { "language": "PYTHON", "code": "1" } });
     vec![
         of("text", "STOP", stop),
-        of("cut by the budget", "MAX_TOKENS", End::Finished(FinishReason::Length)),
-        of("filtered", "SAFETY", End::Finished(FinishReason::ContentFilter)),
-        of("recited", "RECITATION", End::Finished(FinishReason::ContentFilter)),
-        of("a malformed call", "MALFORMED_FUNCTION_CALL", End::Finished(FinishReason::Error)),
-        of("an unknown reason", "TIRED", End::Finished(FinishReason::Error)),
+        of("cut by the budget", "MAX_TOKENS", End::Finished(ModelFinishReason::Length)),
+        of("filtered", "SAFETY", End::Finished(ModelFinishReason::ContentFilter)),
+        of("recited", "RECITATION", End::Finished(ModelFinishReason::ContentFilter)),
+        of("a malformed call", "MALFORMED_FUNCTION_CALL", End::Finished(ModelFinishReason::Error)),
+        of("an unknown reason", "TIRED", End::Finished(ModelFinishReason::Error)),
         sequence("text in one chunk", hello(), "STOP", &[hello()], stop),
         sequence(
             "empty parts",
@@ -104,7 +104,7 @@ fn texts() -> Vec<Sequence> {
 }
 
 fn thoughts() -> Vec<Sequence> {
-    let stop = End::Finished(FinishReason::Stop);
+    let stop = End::Finished(ModelFinishReason::Stop);
     vec![
         sequence(
             "thinking",
@@ -118,7 +118,7 @@ fn thoughts() -> Vec<Sequence> {
             json!([thought("Hm, so.")]),
             "MAX_TOKENS",
             &[json!([thought("Hm")]), json!([thought(", so.")])],
-            End::Finished(FinishReason::Length),
+            End::Finished(ModelFinishReason::Length),
         ),
         sequence(
             "a signature with the last piece",
@@ -145,7 +145,7 @@ fn thoughts() -> Vec<Sequence> {
 }
 
 fn calling() -> Vec<Sequence> {
-    let end = End::Finished(FinishReason::ToolCalls);
+    let end = End::Finished(ModelFinishReason::ToolCalls);
     let weather = || signed(call("a", "weather", json!({ "city": "Köln" })), "sig");
     let time = |id: &str| call(id, "time", json!({ "city": "Oslo" }));
     let of = |name, parts: &[Value], end| {
@@ -177,7 +177,7 @@ fn calling() -> Vec<Sequence> {
 /// The same answer in other dress.
 fn framing() -> Vec<Sequence> {
     let plain = || {
-        let stop = End::Finished(FinishReason::Stop);
+        let stop = End::Finished(ModelFinishReason::Stop);
         sequence("", json!([text("Hi.")]), "STOP", &[json!([text("Hi")]), json!([text(".")])], stop)
     };
     let of = |name, events: String| Sequence { name, events, ..plain() };

@@ -1,7 +1,7 @@
 //! The sequences of OpenAI's wire.
 
 use serde_json::{Value, json};
-use singletree_llm::FinishReason;
+use singletree_llm::ModelFinishReason;
 use singletree_providers::Wire;
 
 use super::{End, Sequence};
@@ -69,8 +69,8 @@ pub(super) fn table() -> Vec<Sequence> {
     table
 }
 
-const STOP: End = End::Finished(FinishReason::Stop);
-const CALLS: End = End::Finished(FinishReason::ToolCalls);
+const STOP: End = End::Finished(ModelFinishReason::Stop);
+const CALLS: End = End::Finished(ModelFinishReason::ToolCalls);
 const INVALID: End = End::Failed("provider_invalid_response");
 
 fn texts() -> Vec<Sequence> {
@@ -97,9 +97,9 @@ fn texts() -> Vec<Sequence> {
         of("text", hello, "stop", deltas, STOP),
         of("empty and null deltas", hello, "stop", empty, STOP),
         sequence("finish with the last text", hello, "stop", &together, STOP),
-        of("cut by the budget", hello, "length", deltas, finished(FinishReason::Length)),
-        of("filtered", hello, "content_filter", deltas, finished(FinishReason::ContentFilter)),
-        of("an unknown reason", hello, "tired", deltas, finished(FinishReason::Error)),
+        of("cut by the budget", hello, "length", deltas, finished(ModelFinishReason::Length)),
+        of("filtered", hello, "content_filter", deltas, finished(ModelFinishReason::ContentFilter)),
+        of("an unknown reason", hello, "tired", deltas, finished(ModelFinishReason::Error)),
         of(
             "finish without content",
             r#"{"content":""}"#,
@@ -131,7 +131,7 @@ fn thoughts() -> Vec<Sequence> {
         of("thinking", one, "stop", one_deltas, STOP),
         of("thinking by the other name", &other, "stop", &other_deltas, STOP),
         of("thinking by both names", both, "stop", both_deltas, STOP),
-        of("a refusal", refusal, "stop", refused, End::Finished(FinishReason::ContentFilter)),
+        of("a refusal", refusal, "stop", refused, End::Finished(ModelFinishReason::ContentFilter)),
     ]
 }
 
@@ -251,7 +251,7 @@ fn invalid_calls() -> Vec<Sequence> {
 fn framing() -> Vec<Sequence> {
     let message = r#"{"role":"assistant","content":"Hi."}"#;
     let chunks = [delta(json!({ "content": "Hi." })), finish("stop"), last()];
-    let plain = || sequence("", message, "stop", &chunks, End::Finished(FinishReason::Stop));
+    let plain = || sequence("", message, "stop", &chunks, End::Finished(ModelFinishReason::Stop));
     let of = |name, events: String| Sequence { name, events, ..plain() };
     let text = plain().events;
     let usage_with_finish = {

@@ -37,7 +37,7 @@ fn whatever_a_client_has_it_ends_with_exactly_what_there_is() {
             let has: Vec<_> = (0..len).map(|at| choices[n / choices.len().pow(at) % choices.len()]).collect();
             for end in 0..=all.len() {
                 let posted = held(&has.iter().map(|it| (*it, "user", *it)).collect::<Vec<_>>());
-                let mut mirror = Mirror::of(&posted);
+                let mut mirror = ClientMessageList::of(&posted);
                 let events = mirror.restate(all[..end].to_vec());
                 assert!(events.len() <= 2);
                 let mut client: Vec<_> = has.iter().map(|it| (*it).to_owned()).collect();
@@ -94,5 +94,5 @@ fn a_picture_is_the_clients_own_where_the_text_beside_it_is_the_same() {
 fn what_is_no_message_is_none() {
     let odd: Vec<Held> = vec![serde_json::from_value(json!({ "id": 7, "role": ["user"] })).unwrap()];
     assert!(!has(&odd, &[user("a", "one")], true));
-    assert_eq!(Mirror::of(&odd).restate(vec![user("a", "one")]).len(), 1);
+    assert_eq!(ClientMessageList::of(&odd).restate(vec![user("a", "one")]).len(), 1);
 }

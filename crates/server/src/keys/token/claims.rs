@@ -8,7 +8,7 @@ use singletree_durable::{SubjectId, Timestamp};
 
 use super::TokenPolicy;
 use crate::caller::{Caller, Scope, tenant};
-use crate::problem::{Kind, Problem};
+use crate::problem::{RequestProblem, RequestProblemKind};
 
 /// Bytes of the longest subject: it stands in audits and beside answers.
 const SUBJECT_BYTES: usize = 256;
@@ -16,11 +16,11 @@ const SUBJECT_BYTES: usize = 256;
 /// The claims of a token.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Claims(Map<String, Value>);
+pub(super) struct TokenClaims(Map<String, Value>);
 
-impl Claims {
+impl TokenClaims {
     /// Returns who shows the token, if it is believed at this time.
-    pub(super) fn caller(&self, policy: &TokenPolicy, now: Timestamp) -> Result<Caller, Problem> {
+    pub(super) fn caller(&self, policy: &TokenPolicy, now: Timestamp) -> Result<Caller, RequestProblem> {
         self.check_time(policy.leeway, now)?;
         if self.is_id_token() {
             return Err(invalid(
@@ -53,8 +53,13 @@ impl Claims {
     }
 
     /// Checks from when to when it is good. A token without an end is not believed.
-    fn check_time(&self, leeway: Duration, now: Timestamp) -> Result<(), Problem> {
-        let expired = || Problem::of_kind(Kind::TokenExpired, Kind::TokenExpired.message());
+    fn check_time(&self, leeway: Duration, now: Timestamp) -> Result<(), RequestProblem> {
+        let expired = || {
+            RequestProblem::of_kind(
+                RequestProblemKind::TokenExpired,
+                RequestProblemKind::TokenExpired.message(),
+            )
+        };
         let end = self.time("exp").ok_or_else(|| invalid("it has no end"))?;
         if now >= end.after(leeway) {
             return Err(expired());
@@ -95,6 +100,7 @@ impl Claims {
     }
 }
 
-fn invalid(hint: &str) -> Problem {
-    Problem::of_kind(Kind::TokenInvalid, Kind::TokenInvalid.message()).hint(hint)
+fn invalid(hint: &str) -> RequestProblem {
+    RequestProblem::of_kind(RequestProblemKind::TokenInvalid, RequestProblemKind::TokenInvalid.message())
+        .hint(hint)
 }

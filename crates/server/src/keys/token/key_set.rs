@@ -20,28 +20,28 @@ const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
 /// The keys of a file.
 #[derive(Debug)]
-pub(super) struct KeySet {
+pub(super) struct TokenKeySet {
     path: PathBuf,
     /// Guards the keys of the file and the state of the last look; held while the file is read again.
-    known: Mutex<Known>,
+    known: Mutex<LoadedTokenKeys>,
 }
 
 #[derive(Debug)]
-struct Known {
-    keys: Vec<Key>,
+struct LoadedTokenKeys {
+    keys: Vec<TokenVerificationKey>,
     /// When the file was last written, and how long it is.
     stamp: Option<(SystemTime, u64)>,
     looked: Option<Timestamp>,
 }
 
 #[derive(Clone)]
-struct Key {
+struct TokenVerificationKey {
     id: Option<String>,
     algorithm: Algorithm,
     key: DecodingKey,
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for TokenVerificationKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Key({:?}, {:?})", self.id, self.algorithm)
     }
@@ -49,14 +49,14 @@ impl std::fmt::Debug for Key {
 
 /// A key set. Its keys are parsed one by one: keys of unknown types are skipped (RFC 7517 §5).
 #[derive(Debug, Deserialize)]
-struct Set {
+struct JsonWebKeySet {
     keys: Vec<Value>,
 }
 
-impl KeySet {
+impl TokenKeySet {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let (keys, stamp) = read(path)?;
-        let known = Known { keys, stamp: Some(stamp), looked: None };
+        let known = LoadedTokenKeys { keys, stamp: Some(stamp), looked: None };
         Ok(Self { path: path.to_owned(), known: Mutex::new(known) })
     }
 
@@ -90,7 +90,7 @@ impl KeySet {
     }
 }
 
-fn read(path: &Path) -> Result<(Vec<Key>, (SystemTime, u64))> {
+fn read(path: &Path) -> Result<(Vec<TokenVerificationKey>, (SystemTime, u64))> {
     let wrong = |why: String| Error::KeySet { path: path.to_owned(), why };
     let about = fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
     if about.len() > FILE_BYTES {
@@ -98,8 +98,8 @@ fn read(path: &Path) -> Result<(Vec<Key>, (SystemTime, u64))> {
     }
     let stamp = (about.modified().map_err(|error| wrong(error.to_string()))?, about.len());
     let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let set: Set = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    let keys: Vec<Key> = set.keys.into_iter().filter_map(key).collect();
+    let set: JsonWebKeySet = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let keys: Vec<TokenVerificationKey> = set.keys.into_iter().filter_map(key).collect();
     if keys.is_empty() {
         return Err(wrong("it has no public key for RS256, ES256 or EdDSA".to_owned()));
     }
@@ -107,7 +107,7 @@ fn read(path: &Path) -> Result<(Vec<Key>, (SystemTime, u64))> {
 }
 
 /// Returns a key that tokens may be signed with here.
-fn key(key: Value) -> Option<Key> {
+fn key(key: Value) -> Option<TokenVerificationKey> {
     let jwk: Jwk = serde_json::from_value(key).ok()?;
     let algorithm = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => Algorithm::RS256,
@@ -130,5 +130,9 @@ fn key(key: Value) -> Option<Key> {
     if !named || !signs {
         return None;
     }
-    Some(Key { id: jwk.common.key_id.clone(), algorithm, key: DecodingKey::from_jwk(&jwk).ok()? })
+    Some(TokenVerificationKey {
+        id: jwk.common.key_id.clone(),
+        algorithm,
+        key: DecodingKey::from_jwk(&jwk).ok()?,
+    })
 }

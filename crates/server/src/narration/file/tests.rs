@@ -2,17 +2,17 @@
 
 use std::time::UNIX_EPOCH;
 
-use singletree_narration::{NarrationKind, Speaker, Whose};
+use singletree_narration::{NarrationOwner, NarrationPurpose, NarrationSpeaker};
 use tempfile::TempDir;
 
 use super::*;
 
-fn owner(tenant: &str, session: &str) -> Owner {
-    Owner::of(Whose { tenant, session })
+fn owner(tenant: &str, session: &str) -> NarrationRingOwner {
+    NarrationRingOwner::of(NarrationOwner { tenant, session })
 }
 
 fn said(content: &str) -> Narration {
-    let (role, kind) = (Speaker::System, NarrationKind::Status);
+    let (role, kind) = (NarrationSpeaker::System, NarrationPurpose::Status);
     Narration { timestamp: UNIX_EPOCH, role, kind, content: content.into() }
 }
 
@@ -121,7 +121,7 @@ fn names_of_any_kind_are_forgotten_as_themselves() {
 #[test]
 fn what_waits_is_bounded_and_the_oldest_is_dropped() {
     let limits = NarrationLimits::default();
-    let desk = Desk { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes: 300 };
+    let desk = NarrationFileQueue { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes: 300 };
     desk.waiting().over = true;
     let file = NarrationFile { desk: Arc::new(desk) };
     for content in ["a", "b", "c"] {
@@ -147,7 +147,8 @@ fn a_tenant_that_forgets_very_many_sessions_takes_out_no_line_of_another() {
     file.write(&owner("b", "s"), &said("of b"));
     drop(file);
     // Nothing is written meanwhile, so that all of it is to be done at once.
-    let desk = Desk { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes: 1 << 20 };
+    let desk =
+        NarrationFileQueue { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes: 1 << 20 };
     desk.waiting().over = true;
     file = NarrationFile { desk: Arc::new(desk) };
     for no in 0..=FORGOTTEN {
@@ -155,7 +156,7 @@ fn a_tenant_that_forgets_very_many_sessions_takes_out_no_line_of_another() {
     }
     let desk = file.desk.clone();
     drop(file);
-    Writer { path: folder.path(), max: u64::MAX }.run(&desk);
+    NarrationFileWriter { path: folder.path(), max: u64::MAX }.run(&desk);
     let left = folder.read()[1].clone();
     assert!(left.contains("of a") && !left.contains("of b"), "{left}");
 }

@@ -27,15 +27,15 @@ fn notice(session: &str, n: u64) -> Arc<Notice> {
     })
 }
 
-fn queue(max: usize, notices: &[(&str, u64)]) -> Queue {
-    let mut queue = Queue::new(max);
+fn queue(max: usize, notices: &[(&str, u64)]) -> NoticeQueue {
+    let mut queue = NoticeQueue::new(max);
     queue.reading();
     notices.iter().for_each(|(session, n)| queue.add(notice(session, *n), NOW));
     queue
 }
 
 /// Takes all that may be told at a moment.
-fn take(queue: &mut Queue, now: Timestamp) -> Vec<Arc<Notice>> {
+fn take(queue: &mut NoticeQueue, now: Timestamp) -> Vec<Arc<Notice>> {
     std::iter::from_fn(|| queue.take(now)).map(|it| it.notice).collect()
 }
 
@@ -43,7 +43,7 @@ fn names(notices: &[Arc<Notice>]) -> Vec<String> {
     notices.iter().map(|it| format!("{}{}", it.session, it.at.as_millis())).collect()
 }
 
-fn taken(queue: &mut Queue, now: Timestamp, expected: &[&str]) -> Vec<Arc<Notice>> {
+fn taken(queue: &mut NoticeQueue, now: Timestamp, expected: &[&str]) -> Vec<Arc<Notice>> {
     let taken = take(queue, now);
     assert_eq!(names(&taken), expected);
     taken
@@ -54,10 +54,10 @@ fn notices_of_one_session_are_told_in_order_and_sessions_beside_each_other() {
     let mut queue = queue(9, &[("a", 2), ("b", 1), ("a", 1), ("a", 1)]);
     let first = taken(&mut queue, NOW, &["a1", "b1"]);
     assert_eq!(queue.wait(NOW), None, "what is on its way comes first");
-    queue.settle(&first[0], Settled::Over, NOW);
+    queue.settle(&first[0], NoticeOutcome::Over, NOW);
     let second = taken(&mut queue, NOW, &["a2"]);
-    queue.settle(&second[0], Settled::Gone, NOW);
-    queue.settle(&first[1], Settled::Over, NOW);
+    queue.settle(&second[0], NoticeOutcome::Gone, NOW);
+    queue.settle(&first[1], NoticeOutcome::Over, NOW);
     assert_eq!((queue.len, queue.sessions.len(), queue.wait(NOW)), (0, 0, None));
 }
 
@@ -67,11 +67,11 @@ fn one_that_is_never_taken_holds_up_its_own_session_and_nobody_else() {
     let mut now = NOW;
     for pause in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600] {
         let poison = taken(&mut queue, now, &["a1"]);
-        queue.settle(&poison[0], Settled::Refused, now);
+        queue.settle(&poison[0], NoticeOutcome::Refused, now);
         assert_eq!(queue.wait(now), Some(Duration::from_secs(pause)));
         queue.add(notice("b", 1), now);
         let other = taken(&mut queue, now, &["b1"]);
-        queue.settle(&other[0], Settled::Over, now);
+        queue.settle(&other[0], NoticeOutcome::Over, now);
         now = now.after(Duration::from_secs(pause));
     }
     // A notice without an attempt goes before it.
@@ -83,24 +83,24 @@ fn one_that_is_never_taken_holds_up_its_own_session_and_nobody_else() {
 fn an_endpoint_that_is_away_is_asked_by_one_and_ever_later() {
     let mut queue = queue(9, &[("a", 1), ("b", 2), ("c", 3)]);
     let first = taken(&mut queue, NOW, &["a1", "b2", "c3"]);
-    first.iter().for_each(|it| queue.settle(it, Settled::Away(None), NOW));
+    first.iter().for_each(|it| queue.settle(it, NoticeOutcome::Away(None), NOW));
     assert_eq!(queue.wait(NOW), Some(Duration::from_secs(4)), "three failures");
     taken(&mut queue, at(3), &[]);
     let probe = taken(&mut queue, at(4), &["a1"]);
     assert_eq!(queue.wait(at(4)), None, "nobody else is sent before it is answered");
-    queue.settle(&probe[0], Settled::Away(None), at(4));
+    queue.settle(&probe[0], NoticeOutcome::Away(None), at(4));
     let mut now = at(4);
     for pause in [8, 16, 32, 60, 60] {
         assert_eq!(queue.wait(now), Some(Duration::from_secs(pause)));
         now = now.after(Duration::from_secs(pause));
         let probe = take(&mut queue, now);
         assert_eq!(probe.len(), 1);
-        queue.settle(&probe[0], Settled::Away(None), now);
+        queue.settle(&probe[0], NoticeOutcome::Away(None), now);
     }
     // It is back: all go on.
     now = now.after(Duration::from_secs(60));
     let probe = take(&mut queue, now);
-    queue.settle(&probe[0], Settled::Over, now);
+    queue.settle(&probe[0], NoticeOutcome::Over, now);
     assert_eq!(take(&mut queue, now).len(), 2);
 }
 
@@ -109,7 +109,7 @@ fn who_asks_to_be_left_alone_is_within_bounds() {
     let check = |asked: u64, expected: u64| {
         let mut queue = queue(9, &[("a", 1)]);
         let first = take(&mut queue, NOW);
-        queue.settle(&first[0], Settled::Away(Some(Duration::from_secs(asked))), NOW);
+        queue.settle(&first[0], NoticeOutcome::Away(Some(Duration::from_secs(asked))), NOW);
         assert_eq!(queue.wait(NOW), Some(Duration::from_secs(expected)));
     };
     check(0, 1);
@@ -121,10 +121,10 @@ fn who_asks_to_be_left_alone_is_within_bounds() {
 fn what_was_taken_by_its_endpoint_is_not_sent_again() {
     let mut queue = queue(9, &[("a", 1)]);
     let first = queue.take(NOW).unwrap();
-    queue.settle(&first.notice, Settled::Told, NOW);
+    queue.settle(&first.notice, NoticeOutcome::Told, NOW);
     let again = queue.take(at(1)).unwrap();
     assert!(!first.told && again.told);
-    queue.settle(&again.notice, Settled::Unread, at(1));
+    queue.settle(&again.notice, NoticeOutcome::Unread, at(1));
     assert!(queue.take(at(9)).unwrap().told);
 }
 
@@ -137,7 +137,7 @@ fn what_does_not_fit_is_read_when_there_is_room() {
     assert_eq!((queue.len, queue.sessions.len()), (4, 4));
     for task in take(&mut queue, NOW) {
         assert!(!queue.is_hungry() || queue.len <= 2);
-        queue.settle(&task, Settled::Over, NOW);
+        queue.settle(&task, NoticeOutcome::Over, NOW);
     }
     assert!(queue.is_hungry());
     queue.reading();
@@ -153,9 +153,9 @@ proptest! {
         steps in prop::collection::vec((0..4_u64, 0..6_usize, 0..40_u64), 1..300),
     ) {
         let (mut queue, mut now, mut next) = (queue(1000, &[]), NOW, 0);
-        let mut going: Vec<Task> = Vec::new();
+        let mut going: Vec<QueuedNotice> = Vec::new();
         let mut over: Vec<Arc<Notice>> = Vec::new();
-        let ends = [Settled::Over, Settled::Gone, Settled::Told, Settled::Refused, Settled::Away(None), Settled::Unread];
+        let ends = [NoticeOutcome::Over, NoticeOutcome::Gone, NoticeOutcome::Told, NoticeOutcome::Refused, NoticeOutcome::Away(None), NoticeOutcome::Unread];
         for (what, how, much) in steps {
             match what {
                 0 => {
@@ -170,9 +170,9 @@ proptest! {
                 }
                 2 if !going.is_empty() => {
                     let task = going.remove(how % going.len());
-                    let end = if task.told { Settled::Over } else { ends[how] };
+                    let end = if task.told { NoticeOutcome::Over } else { ends[how] };
                     queue.settle(&task.notice, end, now);
-                    if matches!(end, Settled::Over | Settled::Gone) {
+                    if matches!(end, NoticeOutcome::Over | NoticeOutcome::Gone) {
                         over.push(task.notice);
                     }
                 }
@@ -184,13 +184,13 @@ proptest! {
         }
         // An endpoint that takes everything gets everything that is left.
         for task in going {
-            queue.settle(&task.notice, Settled::Over, now);
+            queue.settle(&task.notice, NoticeOutcome::Over, now);
             over.push(task.notice);
         }
         while queue.len > 0 {
             match queue.take(now) {
                 Some(task) => {
-                    queue.settle(&task.notice, Settled::Over, now);
+                    queue.settle(&task.notice, NoticeOutcome::Over, now);
                     over.push(task.notice);
                 }
                 None => now = now.after(queue.wait(now).unwrap().max(Duration::from_millis(1))),

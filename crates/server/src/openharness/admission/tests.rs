@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::*;
 
-fn admitted(request: Value) -> Result<Admitted, Malformed> {
+fn admitted(request: Value) -> Result<AdmittedShellRequest, Malformed> {
     let raw = json!({"protocol_version": "1.0.0", "request": request});
     admit(&RequestMessage::read(raw.to_string().as_bytes()).unwrap(), &raw)
 }
 
-fn wish(context: Value) -> Wish {
+fn wish(context: Value) -> RequestPurpose {
     admitted(json!({ "context": context })).unwrap().wish
 }
 
@@ -17,18 +17,18 @@ fn wish(context: Value) -> Wish {
 #[test]
 fn a_token_decides_a_text_says_and_a_bare_run_is_shown() {
     let token = json!({"continuation_token": "t", "run_id": "r"});
-    let decide = Wish::Decide { token: "t".into(), run_id: Some("r".into()) };
+    let decide = RequestPurpose::Decide { token: "t".into(), run_id: Some("r".into()) };
     assert_eq!(wish(json!({"continuation": token, "user_intent": "no"})), decide);
     let say = |sop: Option<&str>| {
         let sop_id = sop.map(ToOwned::to_owned);
-        Wish::Say(Saying { intent: "Hello".into(), sop_id, attachments: Vec::new() })
+        RequestPurpose::Say(PersonMessageContent { intent: "Hello".into(), sop_id, attachments: Vec::new() })
     };
     assert_eq!(wish(json!({"user_intent": "Hello", "continuation": {"run_id": "r"}})), say(None));
     assert_eq!(wish(json!({"user_intent": "Hello", "task_hint": {"sop_id": "s"}})), say(Some("s")));
     assert_eq!(wish(json!({"user_intent": "Hello", "continuation": {"sop_id": "s"}})), say(Some("s")));
     assert_eq!(
         wish(json!({"user_intent": " ", "continuation": {"run_id": "r"}})),
-        Wish::Show { run_id: "r".into() }
+        RequestPurpose::Show { run_id: "r".into() }
     );
 }
 
@@ -36,7 +36,7 @@ fn a_token_decides_a_text_says_and_a_bare_run_is_shown() {
 #[test]
 fn without_an_intent_a_procedure_starts_and_pictures_are_said() {
     let say = |context: Value| match wish(context) {
-        Wish::Say(saying) => saying.intent,
+        RequestPurpose::Say(saying) => saying.intent,
         other => panic!("{other:?}"),
     };
     assert_eq!(say(json!({"task_hint": {"sop_id": "a"}})), "Start the procedure `a`.");
@@ -78,15 +78,15 @@ fn what_does_not_fit_together_is_refused_with_its_place() {
 fn a_place_is_one_session_and_a_session_one_place() {
     let check = |session: &str, conversation: Option<&str>, expected: &str| {
         let conversation_id = conversation.map(ToOwned::to_owned);
-        let place = Place { session_id: Some(session.into()), conversation_id };
+        let place = ShellThreadRef { session_id: Some(session.into()), conversation_id };
         assert_eq!(place.session().as_deref(), Some(expected));
-        assert_eq!(Place::of(expected), place);
+        assert_eq!(ShellThreadRef::of(expected), place);
     };
     check("s", None, "s");
     check("s", Some("t"), "s#t");
     check("s#t", None, "s%23t");
     check("a%23#", Some("#%"), "a%2523%23#%23%25");
-    assert_eq!(Place { session_id: None, conversation_id: Some("t".into()) }.session(), None);
+    assert_eq!(ShellThreadRef { session_id: None, conversation_id: Some("t".into()) }.session(), None);
 }
 
 // spec: OpenHarness §8

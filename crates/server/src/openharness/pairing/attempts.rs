@@ -1,11 +1,13 @@
 //! The number of wrong codes, counted in the store so that a restart keeps it.
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{Change, DocumentKey, Error as StoreError, Expect, Json, TenantId};
+use singletree_durable::{
+    DocumentChange, DocumentKey, DocumentPrecondition, Error as StoreError, JsonDocument, TenantId,
+};
 
 use super::CODE_TTL;
 use crate::caller::house;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 const KIND: &str = "pairing_attempts";
 
@@ -19,16 +21,16 @@ const ALL_MAX: u64 = 100;
 const TRIES: u32 = 16;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Count {
+struct PairingAttemptCount {
     wrong: u64,
 }
 
 /// Checks whether a tenant may try another code.
-pub(super) async fn may_try(shared: &Shared, tenant: &TenantId) -> crate::Result<bool> {
+pub(super) async fn may_try(shared: &ServerState, tenant: &TenantId) -> crate::Result<bool> {
     for (key, max) in counts(tenant) {
         let found = shared.documents.document(&key).await?;
         let found = found.filter(|found| found.expires_at.is_none_or(|expires_at| expires_at > shared.now()));
-        let count: Count = found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
+        let count: PairingAttemptCount = found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
         if count.wrong >= max {
             return Ok(false);
         }
@@ -37,11 +39,13 @@ pub(super) async fn may_try(shared: &Shared, tenant: &TenantId) -> crate::Result
 }
 
 /// Counts a wrong code of a tenant.
-pub(super) async fn was_wrong(shared: &Shared, tenant: &TenantId) -> crate::Result<()> {
+pub(super) async fn was_wrong(shared: &ServerState, tenant: &TenantId) -> crate::Result<()> {
     for (key, _) in counts(tenant) {
         for _ in 0..TRIES {
             let found = shared.documents.document(&key).await?;
-            let expect = found.as_ref().map_or(Expect::Absent, |found| Expect::Version(found.version));
+            let expect = found
+                .as_ref()
+                .map_or(DocumentPrecondition::Absent, |found| DocumentPrecondition::Version(found.version));
             let found =
                 found.filter(|found| found.expires_at.is_none_or(|expires_at| expires_at > shared.now()));
             // The lifetime of a count begins with the first wrong code.
@@ -49,10 +53,12 @@ pub(super) async fn was_wrong(shared: &Shared, tenant: &TenantId) -> crate::Resu
                 .as_ref()
                 .and_then(|found| found.expires_at)
                 .unwrap_or_else(|| shared.now().after(CODE_TTL));
-            let count: Count = found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
-            let body = Json::of(&Count { wrong: count.wrong + 1 }).expect("a number is JSON");
+            let count: PairingAttemptCount =
+                found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
+            let body =
+                JsonDocument::of(&PairingAttemptCount { wrong: count.wrong + 1 }).expect("a number is JSON");
             let key = key.clone();
-            let change = Change::Write { key, expect, session: None, body, expires_at: Some(end) };
+            let change = DocumentChange::Write { key, expect, session: None, body, expires_at: Some(end) };
             match shared.documents.change(vec![change]).await {
                 Ok(()) => break,
                 Err(StoreError::Refused { .. }) => {}

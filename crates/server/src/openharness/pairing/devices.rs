@@ -2,17 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{
-    Change, Document, DocumentKey, Error as StoreError, Expect, Json, TenantId, Timestamp,
+    DocumentChange, DocumentKey, DocumentPrecondition, Error as StoreError, JsonDocument, StoredDocument,
+    TenantId, Timestamp,
 };
 use singletree_protocol::openharness::PairCreate;
 use subtle::ConstantTimeEq;
 
 use super::super::digest;
 use super::CODE_TTL;
-use super::told::Refusal;
+use super::told::PairingRefusal;
 use crate::caller::house;
-use crate::problem::Problem;
-use crate::shared::Shared;
+use crate::problem::RequestProblem;
+use crate::shared::ServerState;
 
 /// The kind of the documents that are found by the code.
 const CODE: &str = "pairing";
@@ -30,7 +31,7 @@ const CODE_LETTERS: usize = 8;
 
 /// A code, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
-struct Waiting {
+struct StoredPairingCode {
     /// The name of the device's own document.
     device: String,
     /// The device's display name.
@@ -38,23 +39,23 @@ struct Waiting {
 }
 
 /// A valid code, with its device.
-pub(super) struct Found {
-    waiting: Waiting,
+pub(super) struct ValidPairingCode {
+    waiting: StoredPairingCode,
     code: (DocumentKey, u64),
-    device: Option<(u64, Device)>,
+    device: Option<(u64, StoredDevice)>,
 }
 
 /// A device, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
-struct Device {
+struct StoredDevice {
     /// The digest of the fingerprint that identifies the device.
     fingerprint: Option<String>,
-    key: Option<Confirmed>,
+    key: Option<ConfirmedPairing>,
 }
 
 /// The result of a confirmed pairing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Confirmed {
+pub(super) struct ConfirmedPairing {
     pub(super) tenant: TenantId,
     /// The id of the device's key.
     pub(super) key: String,
@@ -62,75 +63,86 @@ pub(super) struct Confirmed {
 }
 
 /// A waiting device: the code that it shows, and the id with which it fetches its key.
-pub(super) struct Made {
+pub(super) struct WaitingDevice {
     pub(super) code: String,
     pub(super) id: String,
     pub(super) until: Timestamp,
 }
 
 /// The state of a device.
-pub(super) enum Stands {
+pub(super) enum DevicePairingState {
     Waiting(Option<Timestamp>),
     /// The result for the device, and the change that makes it available only once.
-    Confirmed(Confirmed, Change),
+    Confirmed(ConfirmedPairing, DocumentChange),
 }
 
 /// The reason why an operation is not done.
-pub(super) enum Unable {
-    Refused(Refusal),
-    Failed(Problem),
+pub(super) enum PairingStoreError {
+    Refused(PairingRefusal),
+    Failed(RequestProblem),
 }
 
-impl From<StoreError> for Unable {
+impl From<StoreError> for PairingStoreError {
     fn from(error: StoreError) -> Self {
         crate::Error::from(error).into()
     }
 }
 
-impl From<crate::Error> for Unable {
+impl From<crate::Error> for PairingStoreError {
     fn from(error: crate::Error) -> Self {
         match error {
             // Another request was first.
-            crate::Error::Store(StoreError::Refused { .. }) => Refusal::Code.into(),
+            crate::Error::Store(StoreError::Refused { .. }) => PairingRefusal::Code.into(),
             error => Self::Failed(error.into()),
         }
     }
 }
 
-impl From<Problem> for Unable {
-    fn from(problem: Problem) -> Self {
+impl From<RequestProblem> for PairingStoreError {
+    fn from(problem: RequestProblem) -> Self {
         Self::Failed(problem)
     }
 }
 
-impl From<Refusal> for Unable {
-    fn from(refusal: Refusal) -> Self {
+impl From<PairingRefusal> for PairingStoreError {
+    fn from(refusal: PairingRefusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
 /// Makes a code for a device.
-pub(super) async fn make(shared: &Shared, asked: &PairCreate) -> Result<Made, Unable> {
+pub(super) async fn make(
+    shared: &ServerState,
+    asked: &PairCreate,
+) -> Result<WaitingDevice, PairingStoreError> {
     let now = shared.now();
     let kept = shared.documents.documents(&house(), CODE, None, WAITING_MAX as u64 * 4).await?;
     let (over, waiting): (Vec<_>, Vec<_>) = kept.into_iter().partition(|item| is_over(item, now));
     if waiting.len() >= WAITING_MAX {
-        return Err(Refusal::Attempts.into());
+        return Err(PairingRefusal::Attempts.into());
     }
     let until = now.after(CODE_TTL);
     loop {
         let (code, id) = (draw_code(shared), draw_id(shared));
         let device = digest::hex_of(&["pairing id", &id]);
         let fingerprint = asked.device_fingerprint.as_deref().map(fingerprint);
-        let waiting = Waiting { device: device.clone(), name: asked.device_name.clone() };
+        let waiting = StoredPairingCode { device: device.clone(), name: asked.device_name.clone() };
         let mut changes = vec![
-            write((CODE, &name(&code)), Expect::Absent, &waiting, until),
-            write((DEVICE, &device), Expect::Absent, &Device { fingerprint, key: None }, until),
+            write((CODE, &name(&code)), DocumentPrecondition::Absent, &waiting, until),
+            write(
+                (DEVICE, &device),
+                DocumentPrecondition::Absent,
+                &StoredDevice { fingerprint, key: None },
+                until,
+            ),
         ];
         // Expired codes make room.
-        changes.extend(over.iter().map(|it| Change::Remove { key: it.key.clone(), expect: Expect::Any }));
+        changes.extend(
+            over.iter()
+                .map(|it| DocumentChange::Remove { key: it.key.clone(), expect: DocumentPrecondition::Any }),
+        );
         match shared.documents.change(changes).await {
-            Ok(()) => return Ok(Made { code, id, until }),
+            Ok(()) => return Ok(WaitingDevice { code, id, until }),
             // The code is in use: draws another one.
             Err(StoreError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -139,18 +151,18 @@ pub(super) async fn make(shared: &Shared, asked: &PairCreate) -> Result<Made, Un
 }
 
 /// Finds the device of a code.
-pub(super) async fn find(shared: &Shared, code: &str) -> Result<Found, Unable> {
+pub(super) async fn find(shared: &ServerState, code: &str) -> Result<ValidPairingCode, PairingStoreError> {
     let key = DocumentKey::new(house(), CODE, name(code));
     let found = shared.documents.document(&key).await?.filter(|document| !is_over(document, shared.now()));
-    let code = found.ok_or(Refusal::Code)?;
-    let waiting: Waiting = read(&code)?;
+    let code = found.ok_or(PairingRefusal::Code)?;
+    let waiting: StoredPairingCode = read(&code)?;
     let key = DocumentKey::new(house(), DEVICE, waiting.device.as_str());
     let kept = shared.documents.document(&key).await?;
-    let device = kept.map(|kept| Ok::<_, Unable>((kept.version, read(&kept)?))).transpose()?;
-    Ok(Found { waiting, code: (code.key, code.version), device })
+    let device = kept.map(|kept| Ok::<_, PairingStoreError>((kept.version, read(&kept)?))).transpose()?;
+    Ok(ValidPairingCode { waiting, code: (code.key, code.version), device })
 }
 
-impl Found {
+impl ValidPairingCode {
     /// Returns the display name of the device.
     pub(super) fn name(&self) -> &str {
         self.waiting.name.as_deref().unwrap_or("device")
@@ -158,36 +170,44 @@ impl Found {
 
     /// Returns the changes that use the code up and store the device's key; the device has the lifetime of a code to
     /// fetch it.
-    pub(super) fn confirm(self, confirmed: Confirmed, now: Timestamp) -> Vec<Change> {
+    pub(super) fn confirm(self, confirmed: ConfirmedPairing, now: Timestamp) -> Vec<DocumentChange> {
         let (key, version) = self.code;
-        let mut changes = vec![Change::Remove { key, expect: Expect::Version(version) }];
+        let mut changes =
+            vec![DocumentChange::Remove { key, expect: DocumentPrecondition::Version(version) }];
         // A device whose record is gone cannot fetch the key; the person who confirmed can still bring it.
         if let Some((version, device)) = self.device {
-            let device = Device { key: Some(confirmed), ..device };
+            let device = StoredDevice { key: Some(confirmed), ..device };
             let at = (DEVICE, self.waiting.device.as_str());
-            changes.push(write(at, Expect::Version(version), &device, now.after(CODE_TTL)));
+            changes.push(write(at, DocumentPrecondition::Version(version), &device, now.after(CODE_TTL)));
         }
         changes
     }
 }
 
 /// Returns the state of a device.
-pub(super) async fn claim(shared: &Shared, id: &str, shown: Option<&str>) -> Result<Stands, Unable> {
+pub(super) async fn claim(
+    shared: &ServerState,
+    id: &str,
+    shown: Option<&str>,
+) -> Result<DevicePairingState, PairingStoreError> {
     let key = DocumentKey::new(house(), DEVICE, digest::hex_of(&["pairing id", id]));
     let found = shared.documents.document(&key).await?.filter(|document| !is_over(document, shared.now()));
-    let found = found.ok_or(Refusal::Code)?;
-    let device: Device = read(&found)?;
+    let found = found.ok_or(PairingRefusal::Code)?;
+    let device: StoredDevice = read(&found)?;
     if let Some(kept) = &device.fingerprint {
         let shown = shown.map(fingerprint).unwrap_or_default();
         if !bool::from(kept.as_bytes().ct_eq(shown.as_bytes())) {
-            return Err(Refusal::Code.into());
+            return Err(PairingRefusal::Code.into());
         }
     }
-    let Some(confirmed) = device.key else { return Ok(Stands::Waiting(found.expires_at)) };
-    Ok(Stands::Confirmed(confirmed, Change::Remove { key, expect: Expect::Version(found.version) }))
+    let Some(confirmed) = device.key else { return Ok(DevicePairingState::Waiting(found.expires_at)) };
+    Ok(DevicePairingState::Confirmed(
+        confirmed,
+        DocumentChange::Remove { key, expect: DocumentPrecondition::Version(found.version) },
+    ))
 }
 
-fn draw_code(shared: &Shared) -> String {
+fn draw_code(shared: &ServerState) -> String {
     let mut code = String::with_capacity(CODE_LETTERS);
     while code.len() < CODE_LETTERS {
         let mut bytes = [0; 16];
@@ -200,7 +220,7 @@ fn draw_code(shared: &Shared) -> String {
     code
 }
 
-fn draw_id(shared: &Shared) -> String {
+fn draw_id(shared: &ServerState) -> String {
     let mut bytes = [0; 32];
     shared.entropy.fill(&mut bytes);
     format!("pair_{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
@@ -216,11 +236,11 @@ fn fingerprint(of: &str) -> String {
     digest::hex_of(&["device fingerprint", of])
 }
 
-fn is_over(document: &Document, now: Timestamp) -> bool {
+fn is_over(document: &StoredDocument, now: Timestamp) -> bool {
     document.expires_at.is_some_and(|expires_at| expires_at <= now)
 }
 
-fn read<'a, T: Deserialize<'a>>(document: &'a Document) -> Result<T, Unable> {
+fn read<'a, T: Deserialize<'a>>(document: &'a StoredDocument) -> Result<T, PairingStoreError> {
     let corrupt = |source: serde_json::Error| StoreError::Corrupt {
         what: document.key.kind.clone(),
         source: Some(source.into()),
@@ -228,8 +248,13 @@ fn read<'a, T: Deserialize<'a>>(document: &'a Document) -> Result<T, Unable> {
     document.body.decode().map_err(|error| corrupt(error).into())
 }
 
-fn write((kind, id): (&str, &str), expect: Expect, body: &impl Serialize, until: Timestamp) -> Change {
+fn write(
+    (kind, id): (&str, &str),
+    expect: DocumentPrecondition,
+    body: &impl Serialize,
+    until: Timestamp,
+) -> DocumentChange {
     let key = DocumentKey::new(house(), kind, id);
-    let body = Json::of(body).expect("texts are JSON");
-    Change::Write { key, expect, session: None, body, expires_at: Some(until) }
+    let body = JsonDocument::of(body).expect("texts are JSON");
+    DocumentChange::Write { key, expect, session: None, body, expires_at: Some(until) }
 }

@@ -15,34 +15,34 @@ use singletree_protocol::openharness::{
     Malformed, PairClaim, PairConfirm, PairCreate, PairCreated, PairRevoke, Paired, read,
 };
 
-use super::devices::{Confirmed, Stands, Unable};
-use super::told::{Refusal, well};
+use super::devices::{ConfirmedPairing, DevicePairingState, PairingStoreError};
+use super::told::{PairingRefusal, well};
 use super::{attempts, devices};
 use crate::body::is_json;
-use crate::caller::{By, Scope};
-use crate::keys::{Deed, NewKey};
-use crate::problem::Problem;
-use crate::section::Route;
-use crate::shared::Shared;
+use crate::caller::{RequestCaller, Scope};
+use crate::keys::{KeyAuditEntry, NewKey};
+use crate::problem::RequestProblem;
+use crate::section::ApiRoute;
+use crate::shared::ServerState;
 
 /// The maximum length of a device's name, in bytes; a longer one is cut.
 const NAME_BYTES: usize = 64;
 
 /// Returns the routes.
-pub(in crate::openharness) fn routes() -> Vec<Route> {
+pub(in crate::openharness) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::post("/v1/openharness/pair/create", create).open(),
-        Route::post("/v1/openharness/pair/confirm", confirm).needs(Scope::Admin),
-        Route::post("/v1/openharness/pair/claim", claim).open(),
-        Route::post("/v1/openharness/pair/revoke", revoke).needs(Scope::Admin),
-        Route::post("/pair/create", create).open(),
-        Route::post("/pair/confirm", confirm).needs(Scope::Admin),
-        Route::post("/pair/claim", claim).open(),
-        Route::post("/pair/revoke", revoke).needs(Scope::Admin),
+        ApiRoute::post("/v1/openharness/pair/create", create).open(),
+        ApiRoute::post("/v1/openharness/pair/confirm", confirm).needs(Scope::Admin),
+        ApiRoute::post("/v1/openharness/pair/claim", claim).open(),
+        ApiRoute::post("/v1/openharness/pair/revoke", revoke).needs(Scope::Admin),
+        ApiRoute::post("/pair/create", create).open(),
+        ApiRoute::post("/pair/confirm", confirm).needs(Scope::Admin),
+        ApiRoute::post("/pair/claim", claim).open(),
+        ApiRoute::post("/pair/revoke", revoke).needs(Scope::Admin),
     ]
 }
 
-impl IntoResponse for Unable {
+impl IntoResponse for PairingStoreError {
     fn into_response(self) -> Response {
         match self {
             Self::Refused(refusal) => refusal.into_response(),
@@ -52,10 +52,10 @@ impl IntoResponse for Unable {
 }
 
 async fn create(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ServerState>>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Unable> {
+) -> Result<Response, PairingStoreError> {
     let mut asked: PairCreate = sent(&headers, &body)?;
     asked.device_name = asked.device_name.map(|device_name| name(&device_name)).filter(|it| !it.is_empty());
     let made = devices::make(&shared, &asked).await?;
@@ -68,30 +68,31 @@ async fn create(
 }
 
 async fn confirm(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Unable> {
+) -> Result<Response, PairingStoreError> {
     let asked: PairConfirm = sent(&headers, &body)?;
     let tenant = caller.acting_for(asked.tenant_id.as_deref())?;
     let scopes = scopes(asked.scopes.as_deref())?;
     let session = asked.session_id.map(SessionId::parse).transpose();
-    let session = session.map_err(|error| Refusal::Field(Malformed::at("session_id", error.to_string())))?;
+    let session =
+        session.map_err(|error| PairingRefusal::Field(Malformed::at("session_id", error.to_string())))?;
     if !attempts::may_try(&shared, &caller.tenant).await? {
-        return Err(Refusal::Attempts.into());
+        return Err(PairingRefusal::Attempts.into());
     }
     let found = match devices::find(&shared, &asked.code).await {
         Ok(found) => found,
         Err(unable) => {
-            if matches!(unable, Unable::Refused(_)) {
+            if matches!(unable, PairingStoreError::Refused(_)) {
                 attempts::was_wrong(&shared, &caller.tenant).await?;
             }
             return Err(unable);
         }
     };
     let new = NewKey { name: format!("device {}", found.name()), scopes, expires_in: None };
-    let confirmed = |key: &str| Confirmed {
+    let confirmed = |key: &str| ConfirmedPairing {
         tenant: tenant.clone(),
         key: key.to_owned(),
         session: session.as_ref().map_or_else(|| format!("device-{key}"), ToString::to_string),
@@ -99,7 +100,8 @@ async fn confirm(
     // One commit for the used code, the key, the state of the device and the audit entry: all of it or none.
     let beside = |key: &str| {
         let confirmed = confirmed(key);
-        let deed = Deed::new(&caller.name, "device.paired", key).with("session", confirmed.session.as_str());
+        let deed = KeyAuditEntry::new(&caller.name, "device.paired", key)
+            .with("session", confirmed.session.as_str());
         let mut changes = found.confirm(confirmed, shared.now());
         changes.push(shared.audit.entry(&tenant, deed));
         changes
@@ -110,17 +112,17 @@ async fn confirm(
 }
 
 async fn claim(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ServerState>>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Unable> {
+) -> Result<Response, PairingStoreError> {
     let asked: PairClaim = sent(&headers, &body)?;
     let fingerprint = asked.device_fingerprint.as_deref();
     match devices::claim(&shared, &asked.pairing_id, fingerprint).await? {
-        Stands::Waiting(until) => Ok(well(
+        DevicePairingState::Waiting(until) => Ok(well(
             &json!({ "state": "waiting", "expires_at": until.map_or(Value::Null, |until| time(until).into()) }),
         )),
-        Stands::Confirmed(confirmed, once) => {
+        DevicePairingState::Confirmed(confirmed, once) => {
             // From here on only the device knows the secret.
             let by = format!("device {}", confirmed.key);
             let keyring = shared.access.keyring();
@@ -132,18 +134,18 @@ async fn claim(
 }
 
 async fn revoke(
-    State(shared): State<Arc<Shared>>,
-    By(caller): By,
+    State(shared): State<Arc<ServerState>>,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Unable> {
+) -> Result<Response, PairingStoreError> {
     let asked: PairRevoke = sent(&headers, &body)?;
     let tenant = caller.acting_for(asked.tenant_id.as_deref())?;
     let key = shared.access.keyring().revoke(&tenant, &asked.device_id, &caller.name).await?;
     Ok(well(&json!({ "device_id": key.id, "state": "revoked" })))
 }
 
-fn paired(confirmed: Confirmed, secret: &str) -> Paired {
+fn paired(confirmed: ConfirmedPairing, secret: &str) -> Paired {
     Paired {
         access_token: secret.to_owned(),
         session_id: confirmed.session,
@@ -153,19 +155,24 @@ fn paired(confirmed: Confirmed, secret: &str) -> Paired {
     }
 }
 
-fn sent<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, Unable> {
+fn sent<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, PairingStoreError> {
     if !is_json(headers) {
-        return Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE).into());
+        return Err(RequestProblem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE).into());
     }
     read(body).map_err(|malformed| match malformed.field {
-        None => Refusal::Json.into(),
-        Some(_) => Refusal::Field(malformed).into(),
+        None => PairingRefusal::Json.into(),
+        Some(_) => PairingRefusal::Field(malformed).into(),
     })
 }
 
-fn scopes(named: Option<&[String]>) -> Result<Vec<KeyScope>, Unable> {
+fn scopes(named: Option<&[String]>) -> Result<Vec<KeyScope>, PairingStoreError> {
     let Some(named) = named else { return Ok(vec![KeyScope::Read, KeyScope::Write]) };
-    let wrong = || Unable::from(Refusal::Field(Malformed::at("scopes", "names a scope that there is not")));
+    let wrong = || {
+        PairingStoreError::from(PairingRefusal::Field(Malformed::at(
+            "scopes",
+            "names a scope that there is not",
+        )))
+    };
     named.iter().map(|item| serde_json::from_value(Value::from(item.as_str())).map_err(|_| wrong())).collect()
 }
 

@@ -12,7 +12,7 @@ use super::CODE_TTL;
 
 /// The reasons why a pairing fails, in the guide's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum PairingRefusal {
     /// The body is not a JSON object.
     Json,
     /// A field is missing or invalid.
@@ -28,7 +28,7 @@ pub(super) fn well(fields: &impl Serialize) -> Response {
     with(ResponsePayload::success(Vec::new()), fields).into_response()
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for PairingRefusal {
     fn into_response(self) -> Response {
         let (status, word, error) = match self {
             Self::Json => {

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, Artifacts, SnapshotSource};
 use singletree_durable::{MemoryStore, SessionKey};
 use singletree_engine::SystemClock;
-use singletree_harness::{Agent, Bucket, BucketTable};
+use singletree_harness::{Agent, BucketTable, FailureBucket};
 use singletree_llm::{
-    Backoff, BoxError, BoxFuture, BoxStream, ChatMessage, Delta, Detail, Error, Pace, Provider, Request,
-    Response, Result, Retry, Script, ScriptedProvider,
+    AsyncSleep, BoxError, BoxFuture, BoxStream, ChatMessage, Error, ModelRetryBackoff, ModelRetryPolicy,
+    Provider, ProviderErrorDetail, Request, Response, ResponseDelta, Result, Script, ScriptedProvider,
 };
 use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
 
@@ -45,8 +45,10 @@ pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> Agent {
     let model = Model { script: ScriptedProvider::new(script()), parts: parts.clone() };
     let tools = [("look", Effect::Read), ("act", Effect::SafeWrite), ("send", Effect::Destructive)];
     let tools = tools.map(|(name, effect)| tool(name, effect, parts)).to_vec();
-    let again = Retry::new().max_attempts(2).backoff(Backoff::by(|it| Duration::from_millis(100 << it)));
-    let buckets = BucketTable::default().with("provider_model_not_loaded", Bucket::SessionTerminating);
+    let again = ModelRetryPolicy::new()
+        .max_attempts(2)
+        .backoff(ModelRetryBackoff::by(|it| Duration::from_millis(100 << it)));
+    let buckets = BucketTable::default().with("provider_model_not_loaded", FailureBucket::SessionTerminating);
     AgentLoop::builder(Arc::new(model))
         .system("Do as you are told.")
         .toolbox(Toolbox::new(tools, ToolLimits::standard()).unwrap())
@@ -133,7 +135,7 @@ fn tool(name: &'static str, effect: Effect, parts: &Parts) -> Arc<dyn Tool> {
 #[derive(Debug)]
 struct Noted(Record);
 
-impl Pace for Noted {
+impl AsyncSleep for Noted {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.note(Seen::Deed(format!("pause {length:?}")));
         Box::pin(async {})
@@ -159,7 +161,7 @@ impl Model {
         self.parts.record.note(seen::request(&request));
         let flaky = request.messages.last().is_some_and(|it| it.text().ends_with("flaky"));
         if flaky && self.parts.failures.fetch_add(1, Ordering::SeqCst) == 0 {
-            return Err(Error::RateLimit(Detail::new("too many")));
+            return Err(Error::RateLimit(ProviderErrorDetail::new("too many")));
         }
         Ok(request)
     }
@@ -185,7 +187,10 @@ impl Provider for Model {
         true
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         Box::pin(async move {
             // The additions of a mutant are recorded; the script answers the original request.
             drop(self.asked(request).await?);

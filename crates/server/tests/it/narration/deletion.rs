@@ -1,13 +1,14 @@
 //! Narration is deleted at every point of every story, and nothing else changes (agent-chat-output §2, §10, §12).
 
-use singletree_harness::PromptPolicy;
+use singletree_harness::TurnPromptPolicy;
 
 use super::points::Deed;
 use super::seen::compare;
 use super::story::{STORIES, Story};
 use super::world::{Play, play};
 
-pub(crate) const POLICIES: [PromptPolicy; 2] = [PromptPolicy::Conversation, PromptPolicy::Command];
+pub(crate) const POLICIES: [TurnPromptPolicy; 2] =
+    [TurnPromptPolicy::Conversation, TurnPromptPolicy::Command];
 
 /// Plays a story with narration deleted at each of its points.
 pub(crate) fn deleted_anywhere((name, steps): Story, how: &Play) -> Result<u64, String> {
@@ -33,7 +34,7 @@ pub(crate) fn dying_anywhere((name, steps): Story, how: &Play) -> Result<(), Str
     Ok(())
 }
 
-fn check(policy: PromptPolicy) {
+fn check(policy: TurnPromptPolicy) {
     let mut points = 0;
     for story in STORIES {
         points += deleted_anywhere(*story, &Play::of(policy)).unwrap();
@@ -44,13 +45,13 @@ fn check(policy: PromptPolicy) {
 // INV-9; spec: agent-chat-output §12
 #[test]
 fn in_conversations_deleting_it_at_any_point_changes_nothing() {
-    check(PromptPolicy::Conversation);
+    check(TurnPromptPolicy::Conversation);
 }
 
 // INV-9; spec: agent-chat-output §12
 #[test]
 fn in_sessions_of_commands_deleting_it_at_any_point_changes_nothing() {
-    check(PromptPolicy::Command);
+    check(TurnPromptPolicy::Command);
 }
 
 // INV-9; spec: agent-chat-output §10

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::{Batch, BoxFuture, Journal, Layer, MemoryStore, Read, Result, Upkeep};
+use singletree_durable::{
+    Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, JournalRead, MemoryStore, Result,
+};
 use tokio::sync::Notify;
 
 /// The action at a point.
@@ -96,12 +98,12 @@ pub(crate) struct Pointed {
     pub(crate) points: Arc<Points>,
 }
 
-impl Layer for Pointed {
+impl JournalLayer for Pointed {
     fn journal(&self) -> &dyn Journal {
         &self.store
     }
 
-    fn upkeep(&self) -> &dyn Upkeep {
+    fn upkeep(&self) -> &dyn JournalMaintenance {
         &self.store
     }
 
@@ -115,7 +117,7 @@ impl Layer for Pointed {
 
     fn read<'a, T: Send + 'a>(
         &'a self,
-        _: Read,
+        _: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
         self.points.pass();

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_durable::{Documents, Journal, MemoryStore, SessionKey, TurnQuery, WaitQuery};
+use singletree_durable::{DocumentStore, Journal, MemoryStore, SessionKey, TurnRowQuery, WaitRowQuery};
 use singletree_durable::{ItemRange, TenantId};
 use singletree_harness::{ChatTurnOutcome, ErroredTurn};
 use singletree_llm::{ChatMessage, Request, canonical_json};
@@ -109,14 +109,14 @@ pub(crate) async fn rows(store: &MemoryStore, key: &SessionKey) -> Vec<Seen> {
     let mut rows = Vec::new();
     let mut row = |it: String| rows.push(Seen::Row(it));
     row(format!("{:?}", store.session(key).await.unwrap()));
-    let turns = store.turns(key, &TurnQuery::From { no: 0, limit: 10_000 }).await.unwrap();
+    let turns = store.turns(key, &TurnRowQuery::From { no: 0, limit: 10_000 }).await.unwrap();
     let mut invocations: Vec<_> = turns.iter().map(|it| it.invocation.clone()).collect();
     invocations.dedup();
     for turn in &turns {
         row(format!("{turn:?} {:?}", store.records(key, turn.no).await.unwrap()));
     }
     for invocation in invocations {
-        let waits = WaitQuery::Invocation(key.tenant.clone(), invocation.clone());
+        let waits = WaitRowQuery::Invocation(key.tenant.clone(), invocation.clone());
         row(format!("{:?}", store.waits(&waits).await.unwrap()));
         row(format!("{:?}", store.position(key, &invocation).await.unwrap()));
     }

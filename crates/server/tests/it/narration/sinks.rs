@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use singletree_engine::{RandomIds, SystemClock};
 use singletree_http::Redactor;
-use singletree_narration::{Narration, NarrationSink, Whose};
+use singletree_narration::{NarrationMessage, NarrationOwner, NarrationSink};
 use singletree_server::{NarrationLimits, NarrationLog};
 
 use super::points::Points;
@@ -51,7 +51,7 @@ const WORDS: [&str; 6] = [
 ];
 
 /// A copy of the held narration, which only the mutants may read.
-pub(crate) type Copy = Arc<Mutex<Vec<Narration>>>;
+pub(crate) type Copy = Arc<Mutex<Vec<NarrationMessage>>>;
 
 /// The sink of a story.
 pub(crate) struct Tap {
@@ -61,17 +61,21 @@ pub(crate) struct Tap {
     fate: Fate,
     said: AtomicU64,
     /// One that waits to be said after the next one.
-    back: Mutex<Option<Narration>>,
+    back: Mutex<Option<NarrationMessage>>,
     copy: Copy,
-    thread: Option<mpsc::SyncSender<Narration>>,
+    thread: Option<mpsc::SyncSender<NarrationMessage>>,
     /// Keeps the other end of a channel that nobody reads.
-    stuck: Mutex<Option<mpsc::Receiver<Narration>>>,
+    stuck: Mutex<Option<mpsc::Receiver<NarrationMessage>>>,
 }
 
 impl Tap {
     pub(crate) fn new(points: Arc<Points>, fate: Fate) -> Arc<Self> {
         let parts = || {
-            (Redactor::default(), Arc::new(SystemClock) as Arc<_>, &RandomIds as &dyn singletree_engine::Ids)
+            (
+                Redactor::default(),
+                Arc::new(SystemClock) as Arc<_>,
+                &RandomIds as &dyn singletree_engine::IdGenerator,
+            )
         };
         let held = |limits: NarrationLimits| {
             let (redactor, clock, ids) = parts();
@@ -120,12 +124,12 @@ impl Tap {
         self.said.load(Ordering::SeqCst)
     }
 
-    fn hold(&self, whose: Whose<'_>, narration: Narration) {
+    fn hold(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
         self.copy.lock().unwrap().push(narration.clone());
         self.inner.emit(whose, narration);
     }
 
-    fn take(&self, whose: Whose<'_>, no: u64, mut narration: Narration) {
+    fn take(&self, whose: NarrationOwner<'_>, no: u64, mut narration: NarrationMessage) {
         match &self.fate {
             Fate::Held(_) | Fate::NoFile => self.hold(whose, narration),
             Fate::Off => self.inner.emit(whose, narration),
@@ -154,7 +158,7 @@ impl Tap {
 }
 
 impl NarrationSink for Tap {
-    fn emit(&self, whose: Whose<'_>, narration: Narration) {
+    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
         if self.points.is_dead() {
             return;
         }
@@ -164,7 +168,7 @@ impl NarrationSink for Tap {
         self.take(whose, no, narration);
     }
 
-    fn forget(&self, whose: Whose<'_>) {
+    fn forget(&self, whose: NarrationOwner<'_>) {
         self.inner.forget(whose);
     }
 }

@@ -1,7 +1,7 @@
 //! In sessions of commands the transcript is written and not read: emptying it between turns changes nothing but
 //! itself. In conversations the model is shown the transcript (wire notes §3.4 R4, §3.5).
 
-use singletree_harness::PromptPolicy;
+use singletree_harness::TurnPromptPolicy;
 
 use super::seen::{Seen, compare};
 use super::story::{STORIES, Step};
@@ -40,7 +40,7 @@ fn requests(seen: &[Seen]) -> Vec<&str> {
 fn commands_do_not_depend_on_the_transcript() {
     for (name, steps) in STORIES {
         let steps = restarting(steps);
-        let how = Play::of(PromptPolicy::Command);
+        let how = Play::of(TurnPromptPolicy::Command);
         let reference = play(&steps, &how).seen;
         let emptied = play(&steps, &Play { empties: true, ..how }).seen;
         assert_ne!(reference, emptied, "'{name}': the transcript itself is another one");
@@ -55,7 +55,7 @@ fn conversations_do() {
     let mut remembering = Vec::new();
     for (name, steps) in STORIES {
         let steps = restarting(steps);
-        let how = Play::of(PromptPolicy::Conversation);
+        let how = Play::of(TurnPromptPolicy::Conversation);
         let reference = play(&steps, &how).seen;
         let emptied = play(&steps, &Play { empties: true, ..how }).seen;
         // Failed messages are no part of the conversation.

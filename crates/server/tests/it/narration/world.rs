@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use serde_json::{Map, Value, json};
-use singletree_agent::{ArtifactSource, Artifacts};
+use singletree_agent::{ArtifactOrigin, Artifacts};
 use singletree_durable::{
-    Batch, FieldRow, FieldValue, Head, Journal, MemoryStore, Put, SessionId, SessionKey, TenantId, Timestamp,
-    WaitQuery,
+    Batch, FieldRow, FieldValue, Journal, MemoryStore, RowMutation, SessionHead, SessionId, SessionKey,
+    TenantId, Timestamp, WaitRowQuery,
 };
-use singletree_engine::{Clock, Ids};
-use singletree_harness::{Answer, Chat, HISTORY, PromptPolicy, SendOptions, SignalAddress};
+use singletree_engine::{Clock, IdGenerator};
+use singletree_harness::{Answer, Chat, HISTORY, SendOptions, SignalAddress, TurnPromptPolicy};
 use singletree_llm::{ChatMessage, canonical_json};
 
 use super::agent::{self, Parts};
@@ -25,7 +25,7 @@ pub(crate) const SESSION: &str = "s";
 /// How a story is played.
 #[derive(Debug, Clone)]
 pub(crate) struct Play {
-    pub(crate) policy: PromptPolicy,
+    pub(crate) policy: TurnPromptPolicy,
     pub(crate) fate: Fate,
     /// The number of a point, and the action there.
     pub(crate) at: Option<(u64, Deed)>,
@@ -36,7 +36,7 @@ pub(crate) struct Play {
 }
 
 impl Play {
-    pub(crate) fn of(policy: PromptPolicy) -> Self {
+    pub(crate) fn of(policy: TurnPromptPolicy) -> Self {
         Self { policy, fate: Fate::held(), at: None, mutant: |_| Mutant::None, empties: false }
     }
 
@@ -167,7 +167,7 @@ impl World {
             }
             Step::Artifact(key, content) => {
                 let (session, name) = (Self::key(), ("note", key));
-                let added = artifacts.add(&session, name, ArtifactSource::User, content).await.unwrap();
+                let added = artifacts.add(&session, name, ArtifactOrigin::User, content).await.unwrap();
                 artifacts.approve(&session, &added.name, &added.digest, "ann").await.unwrap();
                 self.record.note(Seen::Fact(format!("{added:?}")));
             }
@@ -207,7 +207,7 @@ impl World {
 async fn empty(store: &MemoryStore) {
     let key = World::key();
     let Some(session) = store.session(&key).await.unwrap() else { return };
-    if !store.waits(&WaitQuery::Pending(key.clone())).await.unwrap().is_empty() {
+    if !store.waits(&WaitRowQuery::Pending(key.clone())).await.unwrap().is_empty() {
         return;
     }
     let mut batch = Batch::new(key, store.fence());
@@ -215,9 +215,9 @@ async fn empty(store: &MemoryStore) {
         let FieldValue::List { .. } = field.value else { continue };
         // A list that is rewritten begins its next generation with the version that writes it.
         let value = FieldValue::List { generation: session.head.version + 1, len: 0, bytes: 0 };
-        batch.put(Put::Field(FieldRow { name: field.name.clone(), value }));
+        batch.put(RowMutation::Field(FieldRow { name: field.name.clone(), value }));
     }
-    batch.put(Put::Head(Head { version: session.head.version + 1, ..session.head }));
+    batch.put(RowMutation::Head(SessionHead { version: session.head.version + 1, ..session.head }));
     store.apply(batch).await.unwrap();
 }
 
@@ -235,7 +235,7 @@ impl Clock for Ticking {
 #[derive(Debug, Default)]
 struct Counting(AtomicU64);
 
-impl Ids for Counting {
+impl IdGenerator for Counting {
     fn uuid(&self) -> String {
         format!("00000000-0000-4000-8000-{:012x}", self.0.fetch_add(1, Ordering::SeqCst))
     }

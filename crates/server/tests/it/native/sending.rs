@@ -213,8 +213,11 @@ async fn pictures_are_named_by_address_or_by_what_was_uploaded() {
         singletree_durable::SessionId::parse("s").unwrap(),
     );
     let digest = "ab".repeat(32);
-    let blob =
-        singletree_durable::Blob { digest: digest.clone(), media_type: "image/png".into(), bytes: vec![1] };
+    let blob = singletree_durable::StoredBlob {
+        digest: digest.clone(),
+        media_type: "image/png".into(),
+        bytes: vec![1],
+    };
     rig.documents.keep_blob(&key, blob).await.unwrap();
     let content = json!([
         { "type": "text", "text": "say hello" },

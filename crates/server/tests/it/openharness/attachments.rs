@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value, json};
-use singletree_durable::{Blob, SessionId, SessionKey, TenantId};
+use singletree_durable::{SessionId, SessionKey, StoredBlob, TenantId};
 use singletree_harness::BlobLimits;
 use singletree_http::{BoxFuture, Error, HttpRequest, HttpResponse, Result, Transport, reserved};
-use singletree_llm::{ContentBlock, ImageSource};
+use singletree_llm::{ContentBlock, ImageContentSource};
 
 use super::asking::{Shell, error, message, texts, with_id};
 use crate::support::Rig;
@@ -69,7 +69,7 @@ async fn pictures(rig: &Rig) -> Vec<String> {
     let history = rig.chat.history("s", 0, 10).await.unwrap();
     let blocks = history.iter().flat_map(|it| it.message.content.blocks().to_vec());
     let named = blocks.filter_map(|it| match it {
-        ContentBlock::Image { source: ImageSource::Url { url }, .. } => Some(url),
+        ContentBlock::Image { source: ImageContentSource::Url { url }, .. } => Some(url),
         _ => None,
     });
     named.collect()
@@ -152,7 +152,7 @@ async fn what_was_uploaded_to_another_session_or_by_another_tenant_is_not_there(
     let rig = Rig::start().await;
     let shell = Shell::of(&rig);
     let digest = "a".repeat(64);
-    let blob = |digest: &str, media_type: &str| Blob {
+    let blob = |digest: &str, media_type: &str| StoredBlob {
         digest: digest.to_owned(),
         media_type: media_type.to_owned(),
         bytes: PNG.to_vec(),

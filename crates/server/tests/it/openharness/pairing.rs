@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::{Change, DocumentKey, Expect, Json, TenantId};
+use singletree_durable::{DocumentChange, DocumentKey, DocumentPrecondition, JsonDocument, TenantId};
 
 use super::asking::{Shell, checked, error, saying, texts};
 use crate::support::{Answer, Client, Rig};
@@ -122,16 +122,16 @@ async fn a_code_is_used_up_with_its_key_or_not_at_all() {
     // No room for another key.
     let acme = TenantId::parse("acme").unwrap();
     let key = |n: u32| DocumentKey::new(acme.clone(), "api_key", format!("filler-{n:04}"));
-    let write = |n: u32| Change::Write {
+    let write = |n: u32| DocumentChange::Write {
         key: key(n),
-        expect: Expect::Absent,
+        expect: DocumentPrecondition::Absent,
         session: None,
-        body: Json::of(&json!({})).unwrap(),
+        body: JsonDocument::of(&json!({})).unwrap(),
         expires_at: None,
     };
     rig.documents.change((0..999).map(write).collect()).await.unwrap();
     assert_ne!(confirm().await.status, 200);
-    let remove = |n: u32| Change::Remove { key: key(n), expect: Expect::Any };
+    let remove = |n: u32| DocumentChange::Remove { key: key(n), expect: DocumentPrecondition::Any };
     rig.documents.change((0..999).map(remove).collect()).await.unwrap();
     // Two at once: one of them has it.
     let (one, other) = tokio::join!(confirm(), confirm());

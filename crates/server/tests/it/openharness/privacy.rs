@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use singletree_agent::AgentLoop;
-use singletree_durable::Documents;
+use singletree_durable::DocumentStore;
 use singletree_harness::Chat;
 use singletree_llm::{
-    BoxFuture, BoxStream, Delta, Provider, Request, Response, Result, Script, ScriptedProvider,
+    BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider,
 };
 use singletree_server::{Environments, Server};
 use singletree_store_sqlite::SqliteStore;
@@ -51,7 +51,10 @@ impl Provider for Watched {
         true
     }
 
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.note(request);
         self.0.stream(request)
     }
@@ -77,7 +80,7 @@ impl Engine {
         let environments = Arc::new(Environments::default());
         let agent = AgentLoop::builder(model.clone()).snapshots(environments.clone()).agent("sop").unwrap();
         let chat = Chat::builder().agent(agent).open_shared(store.clone(), store.clone()).unwrap();
-        let documents: Arc<dyn Documents> = store;
+        let documents: Arc<dyn DocumentStore> = store;
         let server = Server::builder(chat, documents).environments(environments.clone()).build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());

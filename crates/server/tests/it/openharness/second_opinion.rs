@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
-use singletree_client::{Shell as Client, ShellProfile};
+use singletree_client::{ShellProfile, ShellSession as Client};
 use singletree_protocol::openharness::{AttachmentRef, Continuation, EnvironmentState};
 
 use super::asking::{Shell, message, option, saying, with_id};

@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures_util::future::LocalBoxFuture;
 use serde_json::{Map, Value, json};
 use singletree_client::{
-    Answered, Claimed, Client, Confirmation, Connection, Conversation, ConversationParts, EngineClient,
-    NoHands, Note, Person, Question, Retry, Shell, ShellProfile,
+    AnswerOutcome, Client, Confirmation, Connection, DeviceKeyStatus, DirectiveNote, EngineClient,
+    EngineQuestion, EngineRetry, NoActionExecutor, PersonInterface, ShellConversation,
+    ShellConversationParts, ShellProfile, ShellSession,
 };
 use singletree_http::{HttpClient, HttpLimits, Secret};
 use singletree_protocol::native::{CreateSession, EventKind, ForkSession, Outcome, SignalAnswer};
@@ -23,16 +24,16 @@ struct Decider {
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-impl Person for Decider {
+impl PersonInterface for Decider {
     fn show(&mut self, text: &str) {
         self.seen.lock().unwrap().push(text.to_owned());
     }
 
-    fn note(&mut self, note: &Note) {
+    fn note(&mut self, note: &DirectiveNote) {
         self.seen.lock().unwrap().push(format!("{note:?}"));
     }
 
-    fn ask<'a>(&'a mut self, question: &'a Question) -> LocalBoxFuture<'a, Option<usize>> {
+    fn ask<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
         self.seen.lock().unwrap().push(format!("{}: {}", question.action, question.arguments));
         Box::pin(std::future::ready(self.option))
     }
@@ -55,10 +56,10 @@ async fn say(rig: &Rig, person: &mut Decider, session: &str, intent: &str) -> (O
         format!("{session}-{}", count.get())
     };
     let clock = || Duration::ZERO;
-    let mut hands = NoHands;
-    let mut talk = Conversation::new(ConversationParts {
-        engine: EngineClient::new(connection(rig, None), Retry::never()),
-        shell: Shell::new(ShellProfile::text("test", "1"), Some(session.to_owned())),
+    let mut hands = NoActionExecutor;
+    let mut talk = ShellConversation::new(ShellConversationParts {
+        engine: EngineClient::new(connection(rig, None), EngineRetry::never()),
+        shell: ShellSession::new(ShellProfile::text("test", "1"), Some(session.to_owned())),
         person,
         hands: &mut hands,
         ids: &ids,
@@ -121,7 +122,7 @@ async fn the_typed_client_says_asks_decides_and_follows() {
     let payload: Map<String, Value> = Map::from_iter([("approved".to_owned(), Value::from(true))]);
     let answer = SignalAnswer { payload, wait: Some(pending.number), action: pending.action };
     let answered = client.answer("a b/ü", &pending.signal, &answer).await.unwrap();
-    assert!(matches!(answered, Answered::Ended(it) if matches!(*it, Outcome::Completed(_))));
+    assert!(matches!(answered, AnswerOutcome::Ended(it) if matches!(*it, Outcome::Completed(_))));
     assert_eq!(client.messages("a b/ü", 0, Some(2)).await.unwrap().items.len(), 2);
     let turns = client.turns("a b/ü", None, None).await.unwrap().items;
     assert_eq!(client.turn("a b/ü", &turns[0].id).await.unwrap().id, said.turn);
@@ -154,18 +155,18 @@ async fn the_typed_client_takes_a_stream_up_again_where_it_was() {
 #[tokio::test]
 async fn a_device_is_paired_with_the_typed_client() {
     let rig = Rig::asking().await;
-    let engine = |key: Option<&str>| EngineClient::new(connection(&rig, key), Retry::never());
+    let engine = |key: Option<&str>| EngineClient::new(connection(&rig, key), EngineRetry::never());
     let made =
         rig.operator().post("/v1/keys", &json!({ "tenant": "acme", "scopes": ["admin"] })).await.json();
     let admin = engine(made["secret"].as_str());
     let device = engine(None);
     let asked = device.pair_create(&PairCreate::default()).await.unwrap();
     let claim = PairClaim { pairing_id: asked.pairing_id, ..PairClaim::default() };
-    assert_eq!(device.pair_claim(&claim).await.unwrap(), Claimed::Waiting);
+    assert_eq!(device.pair_claim(&claim).await.unwrap(), DeviceKeyStatus::Waiting);
     let wrong = PairConfirm { code: "AAAAAAAA".into(), ..PairConfirm::default() };
     assert_eq!(admin.pair_confirm(&wrong).await.unwrap_err().category(), "invalid_request");
     admin.pair_confirm(&PairConfirm { code: asked.code, ..PairConfirm::default() }).await.unwrap();
-    let Claimed::Paired(paired) = device.pair_claim(&claim).await.unwrap() else { panic!() };
+    let DeviceKeyStatus::Paired(paired) = device.pair_claim(&claim).await.unwrap() else { panic!() };
     let own = engine(Some(&paired.access_token));
     assert_eq!(own.capabilities().await.unwrap().sop_ids, ["brief", "scripted"]);
     admin.pair_revoke(&PairRevoke { device_id: paired.device_id, tenant_id: None }).await.unwrap();

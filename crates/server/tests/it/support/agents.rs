@@ -30,9 +30,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, ChatAgent};
-use singletree_harness::{Agent, Bucket, BucketTable};
+use singletree_harness::{Agent, BucketTable, FailureBucket};
 use singletree_llm::{
-    BoxFuture, BoxStream, Delta, Pace, Provider, Request, Response, Result, Script, ScriptedProvider,
+    AsyncSleep, BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script,
+    ScriptedProvider,
 };
 use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
 
@@ -76,7 +77,10 @@ impl Provider for Model {
     fn streams(&self) -> bool {
         self.0.streams()
     }
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.1.1.lock().unwrap().push(request.clone());
         self.0.stream(request)
     }
@@ -150,7 +154,7 @@ pub(crate) fn script() -> Script {
 }
 
 /// Makes the agents.
-pub(crate) fn agents(world: &World, pace: &Arc<dyn Pace>) -> Vec<Agent> {
+pub(crate) fn agents(world: &World, pace: &Arc<dyn AsyncSleep>) -> Vec<Agent> {
     let provider = Arc::new(Model(ScriptedProvider::new(script()).with_pace(pace.clone()), world.clone()));
     let tools = vec![
         tool("look", Effect::Read, world),
@@ -158,7 +162,7 @@ pub(crate) fn agents(world: &World, pace: &Arc<dyn Pace>) -> Vec<Agent> {
         tool("send", Effect::Destructive, world),
     ];
     let toolbox = Toolbox::new(tools, ToolLimits::standard()).unwrap();
-    let buckets = BucketTable::default().with("provider_model_not_loaded", Bucket::SessionTerminating);
+    let buckets = BucketTable::default().with("provider_model_not_loaded", FailureBucket::SessionTerminating);
     let scripted = AgentLoop::builder(provider.clone()).system("Do as you are told.").toolbox(toolbox);
     let brief = AgentLoop::builder(provider).system("Be brief.");
     vec![

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use singletree_durable::Timestamp;
-use singletree_engine::{Clock, Ids};
-use singletree_llm::{BoxFuture, Pace};
+use singletree_engine::{Clock, IdGenerator};
+use singletree_llm::{AsyncSleep, BoxFuture};
 use singletree_server::Entropy;
 use tokio::sync::{Notify, Semaphore};
 
@@ -36,7 +36,7 @@ impl HandClock {
 #[derive(Debug)]
 pub(crate) struct ClockPace(pub(crate) Arc<HandClock>);
 
-impl Pace for ClockPace {
+impl AsyncSleep for ClockPace {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
         let end = self.0.now().after(length);
         Box::pin(async move {
@@ -61,7 +61,7 @@ impl Clock for HandClock {
 #[derive(Debug, Default)]
 pub(crate) struct CountingIds(AtomicU64);
 
-impl Ids for CountingIds {
+impl IdGenerator for CountingIds {
     fn uuid(&self) -> String {
         let n = self.0.fetch_add(1, Ordering::SeqCst);
         format!("00000000-0000-4000-8000-{n:012x}")
@@ -123,7 +123,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-impl Pace for HandPace {
+impl AsyncSleep for HandPace {
     fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let _waits = Waits::begin(&self.1);

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
+use singletree_durable::{DocumentStore, Journal, JournalMaintenance, MemoryStore};
 use singletree_engine::{Clock, SystemClock};
 use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits, Redact};
 use singletree_http::{Redactor, Secret};
-use singletree_llm::Pace;
+use singletree_llm::AsyncSleep;
 use singletree_server::{
     AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits, Telemetry,
 };
@@ -30,7 +30,7 @@ pub(crate) struct Rig {
     pub(crate) at: SocketAddr,
     /// The chat of the tenant `default`: everything that the wire shows must be visible here, too.
     pub(crate) chat: Chat,
-    pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) documents: Arc<dyn DocumentStore>,
     pub(crate) clock: Arc<HandClock>,
     pub(crate) pace: Arc<HandPace>,
     pub(crate) world: World,
@@ -62,7 +62,7 @@ pub(crate) struct RigBuilder {
 }
 
 /// Makes an agent whose model speaks at a pace.
-type MakeAgent = Box<dyn FnOnce(&Arc<dyn Pace>) -> Agent>;
+type MakeAgent = Box<dyn FnOnce(&Arc<dyn AsyncSleep>) -> Agent>;
 
 impl Rig {
     /// Starts a server as usual.
@@ -155,7 +155,7 @@ impl RigBuilder {
     }
 
     /// Adds an agent behind those of [`agents`].
-    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
+    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn AsyncSleep>) -> Agent + 'static) -> Self {
         self.agents.push(Box::new(make));
         self
     }
@@ -210,11 +210,11 @@ impl RigBuilder {
     /// Starts it over a store.
     pub(crate) async fn start_on<S>(self, store: S) -> Rig
     where
-        S: Journal + Upkeep + Documents + 'static,
+        S: Journal + JournalMaintenance + DocumentStore + 'static,
     {
         let store = Arc::new(store);
         let pace = HandPace::new();
-        let shared_pace: Arc<dyn Pace> = pace.clone();
+        let shared_pace: Arc<dyn AsyncSleep> = pace.clone();
         let redactor = Redactor::new([Secret::new(CANARY)]);
         let known = redactor.clone();
         let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
@@ -241,7 +241,7 @@ impl RigBuilder {
         let chat = self.chat.into_iter().fold(chat, |chat, change| change(chat));
         let chat = chat.open(self.telemetry.metered(store.clone())).unwrap();
         chat.sweep().await.unwrap();
-        let documents: Arc<dyn Documents> = store;
+        let documents: Arc<dyn DocumentStore> = store;
         let builder = Server::builder(chat.clone(), documents.clone())
             .agents(agents::listed())
             .limits(self.limits)

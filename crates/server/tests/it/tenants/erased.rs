@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use singletree_agent::ToolDocuments;
-use singletree_durable::{Documents, MemoryStore, TenantId};
+use singletree_durable::{DocumentStore, MemoryStore, TenantId};
 use singletree_engine::SystemClock;
 use singletree_server::erase_tenant;
 use singletree_tools::{CallOrigin, IdempotencyKey, NoteStore, OutboxMessage, OutboxStore};
@@ -22,7 +22,7 @@ async fn kept(store: &MemoryStore, tenant: &TenantId) -> Vec<&'static str> {
 #[tokio::test]
 async fn notes_and_messages_of_an_erased_tenant_go_also_where_no_session_holds_them() {
     let store = MemoryStore::new();
-    let documents: Arc<dyn Documents> = Arc::new(store.clone());
+    let documents: Arc<dyn DocumentStore> = Arc::new(store.clone());
     let tools = ToolDocuments::new(documents, Arc::new(SystemClock));
     let [erased, other] = ["erased", "other"].map(|it| TenantId::parse(it).unwrap());
     for tenant in [&erased, &other] {

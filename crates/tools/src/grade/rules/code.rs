@@ -1,14 +1,14 @@
 //! Rules for commands that run code that nobody has seen, change published data, or hide.
 
-use super::Test::{Each, Line};
+use super::RuleMatcher::{Each, Line};
 use super::rule;
+use crate::grade::GradingRule;
 use crate::grade::Platform::{All, Unix};
-use crate::grade::Rule;
 use crate::grade::Severity::{Critical, Warning};
-use crate::grade::command::Command;
+use crate::grade::command::ParsedCommand;
 use crate::grade::wrappers::SHELLS;
 
-pub(super) const RULES: &[Rule] = &[
+pub(super) const RULES: &[GradingRule] = &[
     rule(
         ("remote-script", "remote code", "Runs what was just downloaded", Critical, All),
         "Nobody has seen what it does.",
@@ -185,12 +185,12 @@ const DECODERS: &[&str] =
 const INTERPRETERS: &[&str] =
     &["perl", "ruby", "node", "php", "lua", "powershell", "pwsh", "iex", "invoke-expression"];
 
-fn is_interpreter(command: &Command) -> bool {
+fn is_interpreter(command: &ParsedCommand) -> bool {
     let name = command.program();
     SHELLS.contains(&name.as_str()) || INTERPRETERS.contains(&name.as_str()) || name.starts_with("python")
 }
 
-fn runs_download(command: &Command) -> bool {
+fn runs_download(command: &ParsedCommand) -> bool {
     let fetches = |it: &String| DOWNLOADERS.contains(&it.as_str());
     let made = || command.arguments().iter().any(|argument| argument.runs.iter().any(fetches));
     is_interpreter(command) && (command.upstream.iter().any(fetches) || made())

@@ -1,14 +1,14 @@
 //! Rules for commands that delete, move and write files and disks.
 
-use super::Test::Each;
+use super::RuleMatcher::Each;
 use super::paths::{disk, vital};
 use super::rule;
+use crate::grade::GradingRule;
 use crate::grade::Platform::Unix;
-use crate::grade::Rule;
 use crate::grade::Severity::{Critical, Warning};
-use crate::grade::command::Command;
+use crate::grade::command::ParsedCommand;
 
-pub(super) const RULES: &[Rule] = &[
+pub(super) const RULES: &[GradingRule] = &[
     rule(
         ("rm-root", "files", "Deletes a whole system or home", Critical, Unix),
         "A recursive delete of the root, a home, the current folder's all, or a folder of the system.",
@@ -107,11 +107,11 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-fn removes_folders(command: &Command) -> bool {
+fn removes_folders(command: &ParsedCommand) -> bool {
     command.is(&["rm"]) && (command.flag('r', "recursive") || command.flag('R', "recursive"))
 }
 
-fn runs_rm(command: &Command) -> bool {
+fn runs_rm(command: &ParsedCommand) -> bool {
     let at =
         command.words.iter().position(|word| word.text.starts_with("-exec") || word.text.starts_with("-ok"));
     at.and_then(|at| command.words.get(at + 1))

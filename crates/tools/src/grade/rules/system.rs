@@ -1,13 +1,13 @@
 //! Rules for commands that change a system, its permissions, and its traces.
 
-use super::Test::{Each, Line};
+use super::RuleMatcher::{Each, Line};
 use super::paths::{secret_file, sets_user, start_file, system_file, written_system_file};
 use super::rule;
+use crate::grade::GradingRule;
 use crate::grade::Platform::{All, Unix};
-use crate::grade::Rule;
 use crate::grade::Severity::{Critical, Warning};
 
-pub(super) const RULES: &[Rule] = &[
+pub(super) const RULES: &[GradingRule] = &[
     rule(
         ("write-system-file", "system", "Writes a file of the system", Critical, Unix),
         "Who may log in, as whom, and what runs at the start stands in these files.",

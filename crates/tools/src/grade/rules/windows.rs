@@ -1,14 +1,14 @@
 //! Rules for dangerous commands on Windows.
 
-use super::Test::{Each, Line};
+use super::RuleMatcher::{Each, Line};
 use super::paths::windows_vital;
 use super::rule;
+use crate::grade::GradingRule;
 use crate::grade::Platform::Windows;
-use crate::grade::Rule;
 use crate::grade::Severity::{Critical, Warning};
-use crate::grade::command::Command;
+use crate::grade::command::ParsedCommand;
 
-pub(super) const RULES: &[Rule] = &[
+pub(super) const RULES: &[GradingRule] = &[
     rule(
         ("win-delete", "files", "Deletes folders", Warning, Windows),
         "A recursive delete takes all that is below.",
@@ -101,7 +101,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-fn windows_delete(command: &Command) -> bool {
+fn windows_delete(command: &ParsedCommand) -> bool {
     let recursive = command.any(|it| it.starts_with("/s") || it.len() >= 2 && "-recurse".starts_with(it));
     command.is(&["del", "erase", "rd", "rmdir", "remove-item", "ri", "rm"]) && recursive
 }
