@@ -129,7 +129,7 @@ fn id(server: &str, tool: &str) -> String {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
-    hasher.finalize().iter().map(|it| format!("{it:02x}")).collect()
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn decode(document: &StoredDocument) -> Result<PinnedDefinition> {

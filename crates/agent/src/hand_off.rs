@@ -41,7 +41,8 @@ impl HandOffTool {
 
     /// Returns the answer to the call.
     pub(crate) fn answer(&self, call: &ToolCall) -> String {
-        let reason = call.arguments.as_ref().and_then(|it| it.get("reason")).and_then(|it| it.as_str());
+        let reason =
+            call.arguments.as_ref().and_then(|arguments| arguments.get("reason")).and_then(|it| it.as_str());
         let mut answer = json!({ "status": TRANSFERRED, "to": self.name, "agent": self.to });
         if let Some(reason) = reason {
             answer["reason"] = reason.into();

@@ -112,7 +112,7 @@ impl TeamBuilder {
                 Some((_, to)) => records.iter().filter(|record| to.contains(&record.id)).collect::<Vec<_>>(),
                 None => {
                     let others = records.iter().filter(|it| it.id != record.id);
-                    others.filter(|it| it.is_archived != Some(true)).collect()
+                    others.filter(|other| other.is_archived != Some(true)).collect()
                 }
             };
             member.hand_offs = targets.into_iter().map(HandOffTool::to).collect::<Result<_>>()?;

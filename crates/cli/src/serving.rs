@@ -73,13 +73,12 @@ impl ConfiguredServer {
             ..
         } = cast;
         let asks = args.auth || serving.key_required;
-        let bounds = server_limits(&serving);
-        let connections = connections_within(bounds.connections, descriptor_limit);
-        let bounds = ServerLimits { connections, ..bounds };
+        let mut bounds = server_limits(&serving);
+        bounds.connections = connections_within(bounds.connections, descriptor_limit);
         let documents = Arc::new(store.clone());
         let narration = narration(args.narration, &serving, &redactor)?;
         let known = redactor.clone();
-        let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
+        let clean: Redact = Arc::new(move |text| known.redact(text).into_owned());
         let chat = agents
             .into_iter()
             .map(|agent| agent.redacting(clean.clone()))
@@ -91,10 +90,7 @@ impl ConfiguredServer {
             .notices(notices(&notify)?)
             .audit(bounds.audit_kept)
             .watcher(telemetry.watcher());
-        let chat = match retention {
-            Some(retention) => chat.retention(retention),
-            None => chat,
-        };
+        let chat = retention.into_iter().fold(chat, |chat, retention| chat.retention(retention));
         let chat = chat.open(telemetry.metered(documents.clone()))?;
         let policy = AccessPolicy {
             required: asks,
@@ -115,13 +111,11 @@ impl ConfiguredServer {
             .system(Arc::new(ServerUsage::new(place.db(), descriptor_limit, log)))
             .quotas(quotas(&serving.quotas));
         let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptors).build()?;
-        let listen = args.listen.clone().or_else(|| serving.listen.clone());
-        let listen = listen.unwrap_or_else(|| LISTEN.to_owned());
-        let admin = serving.admin.unwrap_or_else(|| ADMIN.to_owned());
+        let listen = args.listen.clone().or(serving.listen).unwrap_or_else(|| LISTEN.to_owned());
         Ok(Self {
             server,
             listen,
-            admin,
+            admin: serving.admin.unwrap_or_else(|| ADMIN.to_owned()),
             descriptor_limit,
             redactor,
             telemetry,

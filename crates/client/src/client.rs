@@ -174,7 +174,7 @@ impl Client {
     /// # Errors
     /// As all calls.
     pub async fn turns(&self, session: &str, from: Option<u64>, limit: Option<u64>) -> Result<TurnList> {
-        let [from, limit] = [from, limit].map(|it| it.map(|it| it.to_string()));
+        let [from, limit] = [from, limit].map(|item| item.map(|item| item.to_string()));
         let asked = self.get(&["v1", "sessions", session, "turns"]);
         let asked = asked.query("from", from.as_deref()).query("limit", limit.as_deref());
         self.connection.json(asked).await

@@ -202,7 +202,7 @@ fn system(table: &AgentTable, prompt: Option<&str>) -> Option<String> {
         .instructions
         .as_deref()
         .or(prompt)
-        .map(|it| it.trim().to_owned())
+        .map(|instructions| instructions.trim().to_owned())
         .into_iter()
         .chain(forbidden)
         .collect();

@@ -131,7 +131,7 @@ impl<'a> ConfigChecker<'a> {
                 self.faults.plain(other.at, MistakeKind::Contradiction, what);
             } else {
                 let agents = self.file.agents.iter().map(|agent| agent.name.value.as_str());
-                self.known(&format!("agents.{name}.hand_offs"), other, agents.filter(|it| it != name));
+                self.known(&format!("agents.{name}.hand_offs"), other, agents.filter(|agent| agent != name));
             }
         }
         if let Some(approval) = &agent.approval {

@@ -199,5 +199,5 @@ fn check_secret(
 }
 
 fn is_link(link: &str) -> bool {
-    ["http://", "https://"].iter().any(|it| link.strip_prefix(it).is_some_and(|rest| !rest.is_empty()))
+    ["http://", "https://"].iter().any(|item| link.strip_prefix(item).is_some_and(|rest| !rest.is_empty()))
 }

@@ -9,7 +9,7 @@ const SECONDS_MAX: u64 = 10 * 365 * 24 * 3600;
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let unit = match unit {
-        "ms" => return Some(Duration::from_millis(number)).filter(|it| it.as_secs() <= SECONDS_MAX),
+        "ms" => return Some(Duration::from_millis(number)).filter(|value| value.as_secs() <= SECONDS_MAX),
         "s" => 1,
         "m" => 60,
         "h" => 3600,

@@ -151,7 +151,7 @@ fn server(
 fn narration(section: &mut TableReader<'_>, serving: &mut ServingSettings, folder: &Path) {
     serving.narration = section.choice("narration", &SWITCH).map(|choice| choice.value);
     serving.narration_file = section.path("narration_file").map(|path| folder.join(path.value));
-    let languages = Locale::ALL.map(|it| (it.as_str(), it));
+    let languages = Locale::ALL.map(|item| (item.as_str(), item));
     serving.narration_language = section.choice("narration_language", &languages).map(|choice| choice.value);
 }
 

@@ -61,7 +61,7 @@ fn retry(spec: &RetryMiddlewareSpec) -> Retry {
         None => retry,
         Some(RetryClassifier::WhileRetriesRemain) => retry.classifier(|_, state| {
             let left = state.get("max_retries_remaining").and_then(|it| it.to_json().ok());
-            left.and_then(|left| left.as_i64()).is_some_and(|it| it > 0)
+            left.and_then(|left| left.as_i64()).is_some_and(|value| value > 0)
         }),
         Some(RetryClassifier::Categories(categories)) => retry.classifier(move |error, _| {
             let category = error.classify().category;
@@ -170,7 +170,7 @@ impl Middleware for RecordingMiddleware {
             let at = {
                 let mut reel = self.tape.write();
                 let traces = reel.traces.entry(self.name.clone()).or_default();
-                traces.push(MiddlewareTrace { state_in: state.to_json()?, ..Trace::default() });
+                traces.push(MiddlewareTrace { state_in: state.to_json()?, ..MiddlewareTrace::default() });
                 traces.len() - 1
             };
             let update = marked(next.run(state).await?, self.pre.as_ref(), self.post.as_ref())?;

@@ -114,7 +114,8 @@ pub(crate) async fn run(
     (declared, tape, paused): (&FixtureGraphSpec, &CaseRecorder, &Arc<CasePausedStore>),
     checker: &mut AssertionChecker,
 ) -> Outcome<Vec<TransmissionResult>> {
-    let coordinator = Arc::new(RecordingCoordinator { raises: spec.subscribe_raises, ..Watched::default() });
+    let coordinator =
+        Arc::new(RecordingCoordinator { raises: spec.subscribe_raises, ..RecordingCoordinator::default() });
     let harness = if spec.stateless { Harness::stateless(graph) } else { Harness::sessioned(graph) };
     let harness = harness.coordinator(coordinator.clone()).paused_store(paused.clone(), TenantId::single());
     let harness = harness.build();

@@ -175,7 +175,7 @@ impl UnparsedCase {
             store,
             paused_raises: paused.unwrap_or(false),
             shape: block.take("session_state").map(shape).transpose()?,
-            auto_save: block.take("auto_save").map(|it| it.truth()).transpose()?,
+            auto_save: block.take("auto_save").map(|value| value.truth()).transpose()?,
             checkpointer: block.take("checkpointer").map(checkpoints::backend).transpose()?,
             seeded: block.take("seeded_session"),
             migrations: block.take("session_migrations"),
@@ -244,7 +244,7 @@ fn take_program(block: &mut YamlMapReader) -> Outcome<CaseProgram> {
     if has(block, "checkpointer") && !has(block, "invocations") {
         return CheckpointCaseSpec::take(block).map(|it| CaseProgram::Checkpointed(Box::new(it)));
     }
-    let times = block.take("run_count").map(|it| it.whole()).transpose()?.unwrap_or(1);
+    let times = block.take("run_count").map(|value| value.whole()).transpose()?.unwrap_or(1);
     let times = usize::try_from(times).ok().filter(|it| *it > 0);
     let times = times.ok_or_else(|| CaseFailure::reader("run_count", "is no number of runs"))?;
     if let Some(list) = block.take("invocations") {

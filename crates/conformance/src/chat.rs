@@ -114,7 +114,7 @@ fn turn(spot: LocatedNode) -> Outcome<ChatTurnSpec> {
         listener: block.text("subscribe_listener")?,
         with_previous: block
             .take("dev.singletree.with_previous")
-            .map(|it| it.truth())
+            .map(|value| value.truth())
             .transpose()?
             .unwrap_or(false),
         expected: block.need("expected")?,

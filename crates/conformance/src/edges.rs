@@ -49,7 +49,7 @@ impl GraphEdgeSpec {
                     },
                     // R20: beside a callable, `to` is a hint; the callable decides.
                     Some(callable) => {
-                        block.take("to").map(|it| target(&it)).transpose()?;
+                        block.take("to").map(|value| target(&value)).transpose()?;
                         match callable {
                             "state_field_read" => {
                                 EdgeTargetSpec::ReadField(condition.need("field")?.text()?.to_owned())

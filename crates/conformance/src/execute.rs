@@ -120,7 +120,7 @@ async fn perform(mut spec: FixtureCaseSpec, checker: &mut AssertionChecker) -> O
             .chain([&spec.graph])
             .flat_map(crate::graph::FixtureGraphSpec::node_names)
             .collect(),
-        ..Evidence::default()
+        ..InvariantEvidence::default()
     };
     let built = build(&spec, &stage)?;
     let built = match built {
@@ -272,7 +272,10 @@ async fn play(
                 found.clear();
                 stage.mocks.forget();
                 for invocation in &invocations {
-                    let how = InvocationOptions { is_first: evidence.runs.is_empty(), ..How::default() };
+                    let how = InvocationOptions {
+                        is_first: evidence.runs.is_empty(),
+                        ..InvocationOptions::default()
+                    };
                     let (ran, blocks) = scene.invoke(invocation, how, checker).await?;
                     evidence.runs.push(ran);
                     stage.mocks.next_invocation();

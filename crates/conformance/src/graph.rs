@@ -75,7 +75,11 @@ impl FixtureGraphSpec {
             NodeWorkSpec::Branches(node) => Some(&node.branches),
             NodeWorkSpec::Body(_) | NodeWorkSpec::Subgraph { .. } | NodeWorkSpec::FanOut(_) => None,
         });
-        dispatchers.flatten().filter(|it| it.when.is_some()).map(|it| it.name.clone()).collect()
+        dispatchers
+            .flatten()
+            .filter(|dispatcher| dispatcher.when.is_some())
+            .map(|it| it.name.clone())
+            .collect()
     }
 
     /// Returns the fields that get the failure records of fan-outs and branches.

@@ -202,12 +202,12 @@ pub(crate) fn wrapping(spot: LocatedNode) -> Outcome<Vec<MiddlewareSpec>> {
 }
 
 fn retry(block: &mut YamlMapReader) -> Outcome<RetryMiddlewareSpec> {
-    let max_attempts = block.take("max_attempts").map(|it| {
-        let attempts = u32::try_from(it.whole()?);
-        attempts.map_err(|_| it.wrong("a number of attempts"))
+    let max_attempts = block.take("max_attempts").map(|value| {
+        let attempts = u32::try_from(value.whole()?);
+        attempts.map_err(|_| value.wrong("a number of attempts"))
     });
-    let backoff = block.take("backoff").map(|it| {
-        let mut backoff = it.fields()?;
+    let backoff = block.take("backoff").map(|value| {
+        let mut backoff = value.fields()?;
         let kind = backoff.need("type")?;
         if kind.text()? != "deterministic" {
             return Err(CaseFailure::reader(&kind.path, format!("unknown backoff '{}'", kind.text()?)));
@@ -216,8 +216,8 @@ fn retry(block: &mut YamlMapReader) -> Outcome<RetryMiddlewareSpec> {
         backoff.finish()?;
         Duration::try_from_secs_f64(seconds.number()?).map_err(|_| seconds.wrong("a time"))
     });
-    let classifier = block.take("classifier").map(|it| {
-        let mut classifier = it.fields()?;
+    let classifier = block.take("classifier").map(|value| {
+        let mut classifier = value.fields()?;
         let read = match classifier.take("type") {
             Some(kind) if kind.text()? == "state_aware_max_retries_remaining" => {
                 RetryClassifier::WhileRetriesRemain
@@ -252,8 +252,8 @@ fn timing(block: &mut YamlMapReader) -> Outcome<MiddlewareSpec> {
 }
 
 fn isolation(block: &mut YamlMapReader) -> Outcome<IsolationSpec> {
-    let predicate = block.take("predicate").map(|it| {
-        let mut predicate = it.fields()?;
+    let predicate = block.take("predicate").map(|value| {
+        let mut predicate = value.fields()?;
         let category = predicate.need("matches_category")?.text()?.to_owned();
         predicate.finish()?;
         Ok(category)

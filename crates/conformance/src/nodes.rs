@@ -92,7 +92,7 @@ fn projection(block: &mut YamlMapReader) -> Outcome<Projection> {
     let mut projection = Projection::by_name();
     let mut maps = block.take("mapping").map(LocatedNode::fields).transpose()?;
     let mut map = |key: &str| -> Outcome<Option<Vec<(String, String)>>> {
-        let nested = maps.as_mut().and_then(|it| it.take(key));
+        let nested = maps.as_mut().and_then(|maps| maps.take(key));
         match block.take(key).or(nested) {
             Some(it) => pairs(it).map(Some),
             None => Ok(None),

@@ -60,7 +60,8 @@ impl ObserverSpec {
             }
             other => return Err(CaseFailure::reader(&behavior.path, format!("unknown behavior '{other}'"))),
         };
-        let phases = block.take("phases").map(|it| it.items()?.iter().map(phase).collect()).transpose()?;
+        let phases =
+            block.take("phases").map(|value| value.items()?.iter().map(phase).collect()).transpose()?;
         let sleep = sleep(&mut block)?;
         block.finish()?;
         Ok(Self { name, per_invocation, target, raises, phases, sleep })

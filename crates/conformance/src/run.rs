@@ -88,12 +88,12 @@ impl InvocationSpec {
             }
         }
         for key in INLINE {
-            spec.expected.extend(block.take(key).map(|it| ((*key).to_owned(), it)));
+            spec.expected.extend(block.take(key).map(|value| ((*key).to_owned(), value)));
         }
         let scratch: Vec<_> =
             block.keys().filter(|it| it.starts_with("loaded_invoke_state_for_")).map(str::to_owned).collect();
         for key in scratch {
-            spec.expected.extend(block.take(&key).map(|it| (key, it)));
+            spec.expected.extend(block.take(&key).map(|value| (key, value)));
         }
         Ok(spec)
     }

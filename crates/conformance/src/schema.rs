@@ -73,8 +73,8 @@ fn read_field(name: String, mut block: YamlMapReader) -> Outcome<FieldSpec> {
     let shape = shape(kind.text()?).ok_or_else(|| {
         CaseFailure::reader(&kind.path, format!("unknown type '{}'", kind.text().unwrap_or_default()))
     })?;
-    let required = block.take("required").map(|it| it.truth()).transpose()?.unwrap_or(false);
-    let default = block.take("default").map(|it| it.node.to_json());
+    let required = block.take("required").map(|value| value.truth()).transpose()?.unwrap_or(false);
+    let default = block.take("default").map(|value| value.node.to_json());
     let mut spec = match default {
         Some(default) if !required => FieldSpec::new(name, shape, FieldContent::from_json(default)),
         Some(_) => return Err(CaseFailure::reader(block.path(), "a required field has no default")),

@@ -108,7 +108,7 @@ impl SvgWriter {
                     before = other;
                     end = moved(to);
                     let points = [one, other, end]
-                        .map(|it| format!("{} {}", RoundedNumber(it.x), RoundedNumber(it.y)));
+                        .map(|item| format!("{} {}", RoundedNumber(item.x), RoundedNumber(item.y)));
                     let _ = write!(d, "C{}", points.join(" "));
                 }
             }
@@ -118,8 +118,8 @@ impl SvgWriter {
         let (dx, dy) = ((end.x - before.x) / length, (end.y - before.y) / length);
         let back = Point { x: end.x - dx * 7.0, y: end.y - dy * 7.0 };
         let wing = |side: f64| Point { x: back.x - dy * side, y: back.y + dx * side };
-        let [one, other] =
-            [wing(3.6), wing(-3.6)].map(|it| format!("{} {}", RoundedNumber(it.x), RoundedNumber(it.y)));
+        let [one, other] = [wing(3.6), wing(-3.6)]
+            .map(|item| format!("{} {}", RoundedNumber(item.x), RoundedNumber(item.y)));
         let (x, y) = (RoundedNumber(end.x), RoundedNumber(end.y));
         self.line(&format!("<path class=\"head {class}\" d=\"M{x} {y}L{one}L{other}Z\"/>"));
     }

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_change_of_one_part_is_added() {
-        let [first, old, new] = ["x", "y", "z"].map(|it| texts(&[it]));
+        let [first, old, new] = ["x", "y", "z"].map(|item| texts(&[item]));
         assert_eq!(sum([sum([first, old]), change(old, new)]), sum([first, new]));
         assert_eq!(sum([sum([first, new]), change(new, old)]), sum([first, old]));
     }

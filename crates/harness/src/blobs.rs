@@ -193,7 +193,7 @@ impl Chat {
     /// Returns the bounds of the blobs that it keeps; nothing where it keeps none.
     #[must_use]
     pub fn blob_limits(&self) -> Option<&BlobLimits> {
-        self.house.blobs.as_ref().map(|it| it.limits.as_ref())
+        self.house.blobs.as_ref().map(|blobs| blobs.limits.as_ref())
     }
 
     async fn info(&self, key: &SessionKey, digest: &str) -> Result<BlobReference> {

@@ -126,7 +126,7 @@ impl Chat {
             let (place, message) = self.place_asked(&source, asked).await?;
             let valid = self.validate(message, &self.notes_at(&source, place).await?)?;
             let forking = Some(self.cut(&source, Some(place)).await?);
-            let agent = Some(source.head.agent.as_str()).filter(|it| !it.is_empty());
+            let agent = Some(source.head.agent.as_str()).filter(|value| !value.is_empty());
             let served = self.house.served(agent.unwrap_or(&self.house.default_agent))?;
             match self.accept(&hot, Acceptance { served, valid, forking, retried: None }).await {
                 Ok(AcceptedTurn { id, told, no, from }) => {
@@ -216,7 +216,7 @@ impl Chat {
         let items = self.house.read(self.house.journal.items(&row.key, &ItemRange::Turn(turn))).await?;
         let places = items.into_iter().filter_map(|item| item.placement);
         let mut places: Vec<u64> = places
-            .filter(|it| it.field == HISTORY && it.generation == generation)
+            .filter(|place| place.field == HISTORY && place.generation == generation)
             .map(|it| it.seq)
             .filter(|it| inherited.is_none_or(|offset| *it < offset))
             .collect();

@@ -192,7 +192,7 @@ mod tests {
             records.into_iter().map(|(name, it)| (name, Item::from_text(it.text().unwrap()))).collect();
         let log = ToolCallLog::read(&records, 10).unwrap();
         let seen: Vec<_> =
-            [0, 1, 2, 3, 10].into_iter().map(|it| (log.result(it), log.is_in_doubt(it))).collect();
+            [0, 1, 2, 3, 10].into_iter().map(|item| (log.result(item), log.is_in_doubt(item))).collect();
         let none = (None, false);
         assert_eq!(seen, [(None, true), (Some("one"), false), (None, true), none, (Some("ten"), false)]);
         assert!(ToolCallLog::read(&records, 1).unwrap().is_in_doubt(0));

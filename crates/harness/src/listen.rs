@@ -209,7 +209,7 @@ impl EventListener {
                 break;
             }
             let (seq, turn) = (row.seq, row.turn);
-            if self.only.as_ref().and_then(|only| only.no).is_none_or(|it| it == turn) {
+            if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
                 let event = replay.event(row).await?;
                 self.take(event).await?;
             }

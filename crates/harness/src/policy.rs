@@ -86,7 +86,7 @@ impl FromStr for TurnPromptPolicy {
     fn from_str(text: &str) -> Result<Self, UnknownPromptPolicy> {
         [Self::Conversation, Self::Command]
             .into_iter()
-            .find(|it| it.as_str() == text)
+            .find(|item| item.as_str() == text)
             .ok_or(UnknownPromptPolicy)
     }
 }

@@ -476,10 +476,7 @@ fn written_by(position: &StoredPosition, head: &SessionHead) -> String {
 }
 
 fn version_of(head: &SessionHead) -> &str {
-    match head.schema_version.as_str() {
-        "" => UNVERSIONED,
-        version => version,
-    }
+    if head.schema_version.is_empty() { UNVERSIONED } else { &head.schema_version }
 }
 
 fn decode(body: &singletree_durable::JsonDocument) -> Result<StoredPosition, Error> {

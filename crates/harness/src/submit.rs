@@ -46,8 +46,7 @@ impl SendOptions {
         Self::default()
     }
 
-    /// Sets an idempotency key, unique in its session (D3): the same key with the same message attaches to the turn
-    /// that runs, or returns the outcome that is stored; with another message it is `chat_idempotency_conflict`.
+    /// Sets an idempotency key (D3): the same turn for the same message, `chat_idempotency_conflict` for another one.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
@@ -61,10 +60,9 @@ impl SendOptions {
         self
     }
 
-    /// Sets a value that belongs to the message and is not part of it, such as the id that a client gave it. It is
-    /// stored in the message's side record when the message is accepted, and returned by [`Chat::history`] and
-    /// [`Turn::message`](crate::Turn::message). A model never sees it. It counts as part of the message's bytes, and is
-    /// not part of an idempotency key's digest (D17).
+    /// Sets a value beside the message, such as the client's id for it. It is stored in the message's side record, which
+    /// [`Chat::history`] and [`Turn::message`](crate::Turn::message) return, and no model sees it. It counts as bytes of
+    /// the message, and is not part of an idempotency key's digest (D17).
     #[must_use]
     pub fn note(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.notes.insert(name.into(), value.into());
@@ -491,7 +489,7 @@ fn digest(body: &JsonDocument, options: &SendOptions) -> String {
         hash.update([0]);
         hash.update(options.policy.as_str());
     }
-    hash.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect()
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn not_accepted(error: Error) -> Error {

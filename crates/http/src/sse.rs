@@ -94,7 +94,7 @@ impl EventReader {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
             b"data" => self.more(text(value)?)?,
-            b"event" => self.name = Some(text(value)?.to_owned()).filter(|it| !it.is_empty()),
+            b"event" => self.name = Some(text(value)?.to_owned()).filter(|value| !value.is_empty()),
             _ => {}
         }
         Ok(())

@@ -80,7 +80,7 @@ impl Error {
     pub fn said(&self) -> Option<&str> {
         match self {
             Self::Connect { said, .. } | Self::Timeout { said, .. } | Self::Lost { said, .. } => {
-                Some(said.as_str()).filter(|it| !it.is_empty())
+                Some(said.as_str()).filter(|value| !value.is_empty())
             }
             Self::Configuration { .. } | Self::Refused { .. } => None,
         }

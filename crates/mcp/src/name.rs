@@ -35,7 +35,7 @@ pub(crate) fn offered(server: &str, tool: &str, taken: &BTreeSet<String>) -> Str
     }
     let mut hasher = Sha256::new();
     hasher.update(tool);
-    let mark: String = hasher.finalize().iter().map(|it| format!("{it:02x}")).collect();
+    let mark: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let room = NAME_BYTES - MARK_BYTES - 1;
     // All of it is ASCII, so that it can be cut anywhere.
     format!("{}_{}", &whole[..whole.len().min(room)], &mark[..MARK_BYTES])

@@ -51,5 +51,5 @@ fn digest(listing: &Listing) -> String {
         "output": listing.output_schema,
         "annotations": listing.annotations,
     });
-    Sha256::digest(said.to_string()).iter().map(|it| format!("{it:02x}")).collect()
+    Sha256::digest(said.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

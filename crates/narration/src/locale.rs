@@ -37,7 +37,7 @@ impl FromStr for Locale {
     /// Reads a tag, by its language: `de-AT` is German.
     fn from_str(tag: &str) -> Result<Self, UnknownLocale> {
         let language = tag.split(['-', '_']).next().unwrap_or_default();
-        Self::ALL.into_iter().find(|it| it.as_str().eq_ignore_ascii_case(language)).ok_or(UnknownLocale)
+        Self::ALL.into_iter().find(|item| item.as_str().eq_ignore_ascii_case(language)).ok_or(UnknownLocale)
     }
 }
 

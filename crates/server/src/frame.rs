@@ -241,12 +241,8 @@ pub(crate) async fn run(
                 Err(payload) => {
                     panicked = Some(words_of(payload.as_ref()));
                     let hint = format!("the server's log says more, under the id {}", noted.asked.request_id);
-                    let problem = RequestProblem::of_kind(
-                        RequestProblemKind::Failed,
-                        RequestProblemKind::Failed.message(),
-                    )
-                    .hint(hint);
-                    Err((problem, None))
+                    let kind = RequestProblemKind::Failed;
+                    Err((RequestProblem::of_kind(kind, kind.message()).hint(hint), None))
                 }
             }
         }

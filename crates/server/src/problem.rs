@@ -62,12 +62,12 @@ impl RequestProblem {
 
     /// Returns the turn that is stored in spite of the problem, or may be.
     pub(crate) fn turn(&self) -> Option<&str> {
-        self.names.as_ref().and_then(|it| it.turn.as_deref())
+        self.names.as_ref().and_then(|names| names.turn.as_deref())
     }
 
     /// Returns the oldest stored event, if an older one was requested (D9).
     pub(crate) fn oldest_event(&self) -> Option<&str> {
-        self.names.as_ref().and_then(|it| it.oldest_event.as_deref())
+        self.names.as_ref().and_then(|names| names.oldest_event.as_deref())
     }
 
     /// Adds advice for the caller.

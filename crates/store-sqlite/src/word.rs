@@ -12,7 +12,7 @@ pub(crate) trait ColumnKeyword: Copy + 'static {
 
     /// Finds the member of a word.
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|it| it.word() == word)
+        Self::ALL.iter().copied().find(|item| item.word() == word)
     }
 }
 

@@ -26,7 +26,7 @@ impl IdempotencyKey {
         }
         hasher.update(message.to_be_bytes());
         hasher.update(call.to_be_bytes());
-        let digest = hasher.finalize().iter().map(|it| format!("{it:02x}")).collect();
+        let digest = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Self { digest }
     }
 

@@ -77,7 +77,7 @@ impl Heartbeat {
 
     /// Sets the child's phase.
     pub fn enter(&self, phase: ChildPhase) {
-        let at = ChildPhase::ALL.iter().position(|it| *it == phase).unwrap_or(0);
+        let at = ChildPhase::ALL.iter().position(|item| *item == phase).unwrap_or(0);
         self.phase.store(u8::try_from(at).unwrap_or(0), Ordering::Relaxed);
     }
 }

@@ -69,8 +69,9 @@ fn collect(folder: &Path, name: &str, texts: &mut BTreeMap<String, BTreeSet<Stri
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let file = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
-        let is_one =
-            ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"].iter().any(|it| file.starts_with(it));
+        let is_one = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"]
+            .iter()
+            .any(|item| file.starts_with(item));
         if is_one && path.is_file() {
             let text = String::from_utf8_lossy(&fs::read(&path)?).trim().to_owned();
             texts.entry(text).or_default().insert(name.to_owned());

@@ -28,7 +28,7 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
 
 /// Describes the fault of a link, if it has one.
 fn wrong(repo: &Repository, page: &SourceFile, target: &str) -> Option<String> {
-    let (path, heading) = target.split_once('#').map_or((target, None), |it| (it.0, Some(it.1)));
+    let (path, heading) = target.split_once('#').map_or((target, None), |value| (value.0, Some(value.1)));
     let path = if path.is_empty() { page.path.clone() } else { resolved(page.folder(), path) };
     if is_in_book(&page.path) && !is_in_book(&path) {
         return Some(format!("'{target}' leads out of the book"));
@@ -74,7 +74,7 @@ fn targets(repo: &Repository, page: &SourceFile) -> Vec<(usize, String)> {
         }
         let text: String = text.split('`').step_by(2).collect::<Vec<_>>().join("`");
         let targets = text.split("](").skip(1).filter_map(|part| part.split(')').next());
-        let ours = targets.filter(|it| !it.contains("://") && !it.starts_with("mailto:"));
+        let ours = targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:"));
         found.extend(ours.map(|it| (line, it.to_owned())));
     }
     found

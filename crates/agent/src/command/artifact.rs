@@ -163,5 +163,5 @@ impl ApprovedArtifact {
 
 /// Digests a content.
 pub(super) fn digest(content: &str) -> String {
-    Sha256::digest(content).iter().map(|it| format!("{it:02x}")).collect()
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }

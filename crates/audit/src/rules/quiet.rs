@@ -19,7 +19,7 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
     }
     for (invocation, turn) in last {
         let ours = view.stored.waits.iter().filter(|wait| wait.invocation == invocation);
-        let pending = ours.filter(|it| it.state == AuditedWaitState::Pending).count();
+        let pending = ours.filter(|our| our.state == AuditedWaitState::Pending).count();
         let suspended = matches!(turn.end, Some(AuditedOutcome::Suspended { .. }));
         if suspended && pending != 1 {
             found.push(format!("turn {} is suspended, and {pending} waits are pending for it", turn.id));

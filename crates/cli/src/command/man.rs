@@ -14,7 +14,7 @@ pub(super) fn run(args: &Man) -> Result<u8> {
     tree.build();
     let mut next = vec![tree];
     while let Some(command) = next.pop() {
-        next.extend(command.get_subcommands().filter(|it| !it.is_hide_set()).cloned());
+        next.extend(command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned());
         let page = clap_mangen::Man::new(command);
         let path = args.folder.join(page.get_filename());
         let place = |source| Error::Place { doing: "write", path: path.clone(), source };

@@ -86,7 +86,7 @@ impl ShellSession {
         };
         let context = Context {
             user_intent: Some(intent.to_owned()),
-            attachments: Some(attachments).filter(|it| !it.is_empty()),
+            attachments: Some(attachments).filter(|value| !value.is_empty()),
             environment_state: environment.map(labelled),
             ..self.context()
         };

@@ -180,7 +180,7 @@ async fn go_on(
         invocation = invocation.expecting_nothing();
     }
     let record = evidence.record.clone();
-    let how = InvocationOptions { record: record.as_ref(), ..How::default() };
+    let how = InvocationOptions { record: record.as_ref(), ..InvocationOptions::default() };
     let (run, blocks) = scene.invoke(&invocation, how, checker).await?;
     if let Some(wanted) = &resume.ambiguous {
         ambiguous(checker, wanted, &run);

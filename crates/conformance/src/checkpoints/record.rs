@@ -179,7 +179,7 @@ fn instance(spot: LocatedNode) -> Outcome<InstanceProgressSpec> {
     let state = block.need("state")?;
     let instance = InstanceProgressSpec {
         state: known_state(&state)?,
-        result: block.take("result").map(|it| it.node.to_json()),
+        result: block.take("result").map(|value| value.node.to_json()),
         is_error: block.need("result_is_error")?.truth()?,
     };
     block.finish()?;

@@ -126,7 +126,7 @@ impl CheckpointCaseSpec {
         adapt::claimed_version(block)?;
         let others = block
             .take("populate_checkpointer_via_runs")
-            .map(|it| usize::try_from(it.whole()?).map_err(|_| it.wrong("a number of runs")));
+            .map(|value| usize::try_from(value.whole()?).map_err(|_| value.wrong("a number of runs")));
         let saves = block.take("checkpoint_saves").map(of_saves);
         let mut spec = Self {
             seeded: block.take("seeded_record").map(SeededCheckpoint::read).transpose()?,
@@ -213,7 +213,8 @@ fn crash(spot: LocatedNode) -> Outcome<CrashPoint> {
 
 fn resume(spot: LocatedNode) -> Outcome<ResumedInvocationSpec> {
     let mut block = spot.fields()?;
-    let mut says = |key: &str| block.take(key).map(|it| it.truth()).transpose().map(|it| it == Some(true));
+    let mut says =
+        |key: &str| block.take(key).map(|value| value.truth()).transpose().map(|it| it == Some(true));
     let from = match (says("from_first_run")?, says("from_seeded_record")?) {
         (true, false) => ResumeSource::First,
         (false, true) => ResumeSource::Seeded,

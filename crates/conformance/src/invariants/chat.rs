@@ -72,8 +72,11 @@ fn pending_is_kept(evidence: &InvariantEvidence) -> Result<(), String> {
     let pending = outcome.pending_messages.last().ok_or("no message is pending")?;
     let pending = serde_json::to_value(pending.as_ref()).map_err(|error| error.to_string())?;
     let gate = turned.reel.visits.last().ok_or("nothing ran")?;
-    let seen =
-        gate.pre_state.get("messages").and_then(Value::as_array).is_some_and(|it| it.contains(&pending));
+    let seen = gate
+        .pre_state
+        .get("messages")
+        .and_then(Value::as_array)
+        .is_some_and(|value| value.contains(&pending));
     ensure(seen, || "the suspending node did not see it".into())?;
     ensure(turned.after.0.contains(&pending), || "it is not kept".into())
 }

@@ -126,8 +126,11 @@ fn resumed_id_is_fresh(evidence: &InvariantEvidence) -> Result<(), String> {
 
 fn one_correlation(evidence: &InvariantEvidence) -> Result<(), String> {
     let (first, resumed) = both(evidence)?;
-    let all: BTreeSet<&str> =
-        [first, resumed].iter().flat_map(|it| &it.reel.visits).map(|it| it.correlation.as_str()).collect();
+    let all: BTreeSet<&str> = [first, resumed]
+        .iter()
+        .flat_map(|item| &item.reel.visits)
+        .map(|it| it.correlation.as_str())
+        .collect();
     let both_ran = !first.reel.visits.is_empty() && !resumed.reel.visits.is_empty();
     ensure(both_ran && all.len() == 1, || format!("the ids are {all:?}"))
 }
@@ -229,7 +232,7 @@ fn steps_rise(evidence: &InvariantEvidence) -> Result<(), String> {
 fn nested(run: &InvocationResult) -> BTreeSet<Vec<u64>> {
     let chains =
         run.reel.visits.iter().map(|visit| visit.instance.iter().flatten().copied().collect::<Vec<_>>());
-    chains.filter(|it| it.len() > 1).collect()
+    chains.filter(|chain| chain.len() > 1).collect()
 }
 
 /// The instances of nested fan-outs in the record, and whether they are done; an entry without its lineage is of none.

@@ -99,8 +99,8 @@ impl ProviderCallSpec {
             path,
             operation,
             request: take_request(block)?,
-            is_streamed: block.take("stream").map(|it| it.truth()).transpose()?.unwrap_or(false),
-            retry: block.take("retry").filter(|it| !it.is_null()).map(retry).transpose()?,
+            is_streamed: block.take("stream").map(|value| value.truth()).transpose()?.unwrap_or(false),
+            retry: block.take("retry").filter(|value| !value.is_null()).map(retry).transpose()?,
             node_attempts: block.take("retry_middleware").map(node_attempts).transpose()?,
             wire_request: None,
             wire_checks: None,
@@ -127,8 +127,8 @@ impl ProviderCallSpec {
 fn retry(spot: LocatedNode) -> Outcome<CallRetrySpec> {
     let mut block = spot.fields()?;
     let mut spec = CallRetrySpec {
-        max_attempts: block.take("max_attempts").map(|it| attempts(&it)).transpose()?,
-        ..RetrySpec::default()
+        max_attempts: block.take("max_attempts").map(|value| attempts(&value)).transpose()?,
+        ..CallRetrySpec::default()
     };
     if let Some(it) = block.take("classifier") {
         default_classifier(&it)?;

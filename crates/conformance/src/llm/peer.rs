@@ -234,7 +234,7 @@ impl MockProviderServer {
         answers: Vec<MockHttpAnswer>,
         health: Option<HealthProbeAnswer>,
     ) -> Self {
-        let state = MockServerState { answers: answers.into(), ..State::default() };
+        let state = MockServerState { answers: answers.into(), ..MockServerState::default() };
         Self { mapping, health, state: Mutex::new(state) }
     }
 

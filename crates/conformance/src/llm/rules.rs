@@ -229,7 +229,7 @@ fn raw_usage_verbatim(called: &ProviderCallResult) -> Holds {
 }
 
 fn usage_of(body: &Value) -> Option<&Value> {
-    ["usage", "usageMetadata"].into_iter().find_map(|it| body.get(it)).filter(|it| it.is_object())
+    ["usage", "usageMetadata"].into_iter().find_map(|item| body.get(item)).filter(|item| item.is_object())
 }
 
 /// Returns the specification's name of a wire's counter.

@@ -77,7 +77,7 @@ fn budget_is_used(called: &ProviderCallResult) -> Holds {
 
 fn non_transient_ends_it(called: &ProviderCallResult) -> Holds {
     once(called)?;
-    let may = called.retry.as_ref().and_then(|retry| retry.max_attempts).is_none_or(|it| it > 1);
+    let may = called.retry.as_ref().and_then(|retry| retry.max_attempts).is_none_or(|value| value > 1);
     ensure(may && !called.error()?.is_transient(), || "it may be tried again, or had to end".into())
 }
 

@@ -25,13 +25,13 @@ pub(super) fn take_request(block: &mut YamlMapReader) -> Outcome<ValueResult<Req
         Some(list) => messages(list)?,
         None => Ok(Vec::new()),
     };
-    let tools = match block.take("tools").filter(|it| !it.is_null()) {
+    let tools = match block.take("tools").filter(|value| !value.is_null()) {
         Some(list) => tools(list)?,
         None => Ok(Vec::new()),
     };
-    let choice = block.take("tool_choice").filter(|it| !it.is_null()).map(tool_choice).transpose()?;
-    let config = block.take("config").filter(|it| !it.is_null()).map(config).transpose()?;
-    let schema = block.take("response_schema").filter(|it| !it.is_null());
+    let choice = block.take("tool_choice").filter(|value| !value.is_null()).map(tool_choice).transpose()?;
+    let config = block.take("config").filter(|value| !value.is_null()).map(config).transpose()?;
+    let schema = block.take("response_schema").filter(|value| !value.is_null());
     let schema = schema.map(|schema| Schema::compile(schema.node.to_json()).map(Arc::new)).transpose();
     let made = || -> ValueResult<Request> {
         let mut request = Request::new(messages?.into_iter().map(Arc::new).collect()).with_tools(tools?);
@@ -135,7 +135,7 @@ fn tool_choice(spot: LocatedNode) -> Outcome<ValueResult<ToolChoicePolicy>> {
 pub(super) fn config(spot: LocatedNode) -> Outcome<RuntimeConfig> {
     let mut block = spot.fields()?;
     // A null value is not set.
-    let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
+    let mut take = |key: &str| block.take(key).filter(|value| !value.is_null());
     let number = |spot: Option<LocatedNode>| spot.map(|spot| spot.number()).transpose();
     let counted = |spot: Option<LocatedNode>| {
         let count = |it: LocatedNode| {

@@ -125,7 +125,7 @@ fn tells_schema(sent: &CapturedRequest, called: &ProviderCallResult) -> Result<(
     let schema = called.asked.as_ref().and_then(|asked| asked.response_schema.as_deref());
     let schema = schema.ok_or("no schema was given")?.as_value();
     let in_messages = sent.body["messages"].as_array().into_iter().flatten();
-    let of_system = in_messages.filter(|it| it["role"] == "system").map(|it| &it["content"]);
+    let of_system = in_messages.filter(|in_message| in_message["role"] == "system").map(|it| &it["content"]);
     let texts = of_system.chain([&sent.body["system"], &sent.body["systemInstruction"]["parts"][0]["text"]]);
     let holds = |text: &str| text.match_indices('{').any(|(at, _)| begins_with(&text[at..], schema));
     ensure(texts.filter_map(Value::as_str).any(holds), || "no system message holds the schema".into())

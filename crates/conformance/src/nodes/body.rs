@@ -149,7 +149,7 @@ fn end(key: &str, spot: LocatedNode) -> Outcome<BodyResultSpec> {
 
 fn from_field(spot: LocatedNode) -> Outcome<BodyResultSpec> {
     let mut block = spot.fields()?;
-    let multiplier = block.take("multiplier").map(|it| it.whole()).transpose()?.unwrap_or(1);
+    let multiplier = block.take("multiplier").map(|value| value.whole()).transpose()?.unwrap_or(1);
     let path = block.path().to_owned();
     let (target, source) = block.next().ok_or_else(|| CaseFailure::reader(path, "names no field"))?;
     let source = source.text()?.to_owned();
@@ -159,7 +159,7 @@ fn from_field(spot: LocatedNode) -> Outcome<BodyResultSpec> {
 
 fn raises(spot: LocatedNode) -> Outcome<MockErrorSpec> {
     if let Ok(message) = spot.text() {
-        return Ok(MockErrorSpec { message: message.to_owned(), ..Raised::plain(None) });
+        return Ok(MockErrorSpec { message: message.to_owned(), ..MockErrorSpec::plain(None) });
     }
     let mut block = spot.fields()?;
     let mut raised = MockErrorSpec::plain(block.text("category")?);

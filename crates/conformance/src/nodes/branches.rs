@@ -52,7 +52,7 @@ impl ParallelBranchesSpec {
         }
         let spec = Self {
             branches,
-            collects_errors: block.take("error_policy").map(|it| collects(&it)).transpose()?,
+            collects_errors: block.take("error_policy").map(|value| collects(&value)).transpose()?,
             errors: block.text("errors_field")?,
         };
         block.finish()?;
@@ -62,14 +62,14 @@ impl ParallelBranchesSpec {
 
 fn branch(name: String, spot: LocatedNode) -> Outcome<BranchSpec> {
     let mut block = spot.fields()?;
-    let call = block.take("call").map(|it| {
-        let mut call = it.fields()?;
+    let call = block.take("call").map(|value| {
+        let mut call = value.fields()?;
         let body = NodeBodySpec::take(&mut call)?;
         call.finish()?;
         Ok(body)
     });
-    let when = block.take("when").map(|it| {
-        let mut when = it.fields()?;
+    let when = block.take("when").map(|value| {
+        let mut when = value.fields()?;
         let field = when.need("field")?.text()?.to_owned();
         when.finish()?;
         Ok(field)

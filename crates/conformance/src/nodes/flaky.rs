@@ -121,7 +121,8 @@ fn flaky(block: &mut YamlMapReader) -> Outcome<FlakyMockSpec> {
     let entries = block.need("failure_sequence")?.items()?.into_iter();
     let entries = entries.map(|it| if it.is_null() { Ok(None) } else { raised(it).map(Some) });
     let fails = MockFailureMode::Attempts(entries.collect::<Outcome<_>>()?);
-    let named = ["success_update", "on_success"].into_iter().find(|it| block.keys().any(|key| key == *it));
+    let named =
+        ["success_update", "on_success"].into_iter().find(|item| block.keys().any(|key| key == *item));
     Ok(FlakyMockSpec { fails, success: success(block, named.unwrap_or("success_update"))? })
 }
 
@@ -155,7 +156,7 @@ fn raised(spot: LocatedNode) -> Outcome<MockErrorSpec> {
     let raised = MockErrorSpec {
         category,
         message: message.unwrap_or_else(|| "the fixture lets this node fail".into()),
-        transient: block.take("transient").map(|it| it.truth()).transpose()?.unwrap_or(false),
+        transient: block.take("transient").map(|value| value.truth()).transpose()?.unwrap_or(false),
         cause: block.take("cause").map(raised).transpose()?.map(Box::new),
     };
     block.finish()?;

@@ -30,9 +30,9 @@ impl PromptBackendSpec {
                 Some(list) => list.items()?.into_iter().map(source::prompt).collect::<Outcome<_>>()?,
                 None => Vec::new(),
             },
-            is_unavailable: block.take("simulate_unavailable").map(|it| it.truth()).transpose()?
+            is_unavailable: block.take("simulate_unavailable").map(|value| value.truth()).transpose()?
                 == Some(true),
-            is_caching: block.take("caching").map(|it| it.truth()).transpose()? == Some(true),
+            is_caching: block.take("caching").map(|value| value.truth()).transpose()? == Some(true),
         };
         block.finish()?;
         Ok(spec)

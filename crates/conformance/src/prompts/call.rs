@@ -72,10 +72,13 @@ impl PromptFetchQuery {
             name: block.need("name")?.text()?.to_owned(),
             label: block
                 .take("label")
-                .filter(|it| !it.is_null())
-                .map(|it| it.text().map(str::to_owned))
+                .filter(|value| !value.is_null())
+                .map(|value| value.text().map(str::to_owned))
                 .transpose()?,
-            cache_ttl: block.take("cache_ttl_seconds").and_then(|it| ttl(&it).transpose()).transpose()?,
+            cache_ttl: block
+                .take("cache_ttl_seconds")
+                .and_then(|value| ttl(&value).transpose())
+                .transpose()?,
         })
     }
 }
@@ -198,10 +201,10 @@ fn source(block: &mut YamlMapReader) -> Outcome<RenderPromptSource> {
 
 fn inputs(block: &mut YamlMapReader) -> Outcome<PromptInputs> {
     let mut inputs = PromptInputs::new();
-    if let Some(spot) = block.take("variables").filter(|it| !it.is_null()) {
+    if let Some(spot) = block.take("variables").filter(|value| !value.is_null()) {
         inputs = inputs.variables(literals(spot)?);
     }
-    let Some(spot) = block.take("placeholders").filter(|it| !it.is_null()) else { return Ok(inputs) };
+    let Some(spot) = block.take("placeholders").filter(|value| !value.is_null()) else { return Ok(inputs) };
     let mut placeholders = spot.fields()?;
     while let Some((name, list)) = placeholders.next() {
         let messages: Vec<_> = list.items()?.into_iter().map(message).collect::<Outcome<_>>()?;

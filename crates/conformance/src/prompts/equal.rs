@@ -67,7 +67,7 @@ pub(super) fn hashes(
             names.iter().map(|name| field(world, (name, &path), key)).collect::<Outcome<_>>()?;
         for (at, value) in values.iter().enumerate() {
             let others = values[at + 1..].iter();
-            let wrong = others.filter(|it| (*it == value) != is_equal).count();
+            let wrong = others.filter(|other| (*other == value) != is_equal).count();
             checker.holds(&path, ensure(wrong == 0, || format!("{key} of {names:?} is {values:?}")));
         }
     }

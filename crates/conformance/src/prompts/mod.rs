@@ -81,7 +81,7 @@ impl PromptCaseSpec {
         read.take_calls(&mut block)?;
         read.expected = block.take("expected");
         for key in BESIDE {
-            read.beside.extend(block.take(key).map(|it| (*key, it)));
+            read.beside.extend(block.take(key).map(|value| (*key, value)));
         }
         block.finish()?;
         if read.calls.is_empty() {

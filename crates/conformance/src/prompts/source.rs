@@ -31,19 +31,19 @@ pub(super) fn prompt(spot: LocatedNode) -> Outcome<Prompt> {
     if let Some(hash) = block.text("template_hash")? {
         prompt = prompt.with_template_hash(hash);
     }
-    if let Some(config) = block.take("sampling").filter(|it| !it.is_null()) {
+    if let Some(config) = block.take("sampling").filter(|value| !value.is_null()) {
         prompt = prompt.with_sampling(sampling(config)?);
     }
     // The raw configuration, which the backend must read as far as it makes sense (§5).
     if let Some(budget) =
-        block.take("token_budget").and_then(|it| TokenBudget::from_config(&it.node.to_json()))
+        block.take("token_budget").and_then(|value| TokenBudget::from_config(&value.node.to_json()))
     {
         prompt = prompt.with_token_budget(budget);
     }
-    if let Some(entities) = block.take("observability_entities").filter(|it| !it.is_null()) {
+    if let Some(entities) = block.take("observability_entities").filter(|value| !value.is_null()) {
         prompt = prompt.with_observability_entities(literals(entities)?);
     }
-    if let Some(metadata) = block.take("metadata").filter(|it| !it.is_null()) {
+    if let Some(metadata) = block.take("metadata").filter(|value| !value.is_null()) {
         prompt = prompt.with_metadata(literals(metadata)?);
     }
     block.finish()?;
@@ -53,7 +53,7 @@ pub(super) fn prompt(spot: LocatedNode) -> Outcome<Prompt> {
 /// Reads the configuration of sampling: the declared fields, and every other one into the extras (§5).
 fn sampling(spot: LocatedNode) -> Outcome<RuntimeConfig> {
     let mut block = spot.fields()?;
-    let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
+    let mut take = |key: &str| block.take(key).filter(|value| !value.is_null());
     let mut config = RuntimeConfig {
         temperature: take("temperature").map(|it| it.number()).transpose()?,
         max_tokens: take("max_tokens").map(|it| count(&it)).transpose()?,

@@ -94,7 +94,7 @@ fn backs(flow: &LayoutInput, layered: &LayeredGraph) -> Vec<BackwardArrow> {
 fn side(layered: &LayeredGraph, backs: &[BackwardArrow]) -> bool {
     let blocked = |is_right| {
         let ends = backs.iter().flat_map(|back| [back.from, back.to]);
-        ends.filter(|it| !is_outermost(layered, *it, is_right)).count()
+        ends.filter(|end| !is_outermost(layered, *end, is_right)).count()
     };
     // Arrows of boxes to themselves are on the left.
     let loops =

@@ -70,7 +70,7 @@ pub(super) async fn accounts(bench: &dyn StoreFactory) -> Verdict {
         make(&stores, session, []).await?;
     }
     for (session, name, holder) in [(&s, "1", "one"), (&t, "1", "two"), (&t, "22", "two"), (&t, "333", "")] {
-        let holder = Some(holder).filter(|it| !it.is_empty());
+        let holder = Some(holder).filter(|value| !value.is_empty());
         stores.documents.keep_blob_for(session, blob(name), holder).await?;
     }
     same("the first that kept it", &of("one").await?, &(15, 4))?;

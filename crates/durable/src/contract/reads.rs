@@ -13,9 +13,9 @@ use crate::{
 
 pub(super) async fn fields_ordered(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    make(&stores, &s, ["b", "c", "a"].map(|it| RowMutation::Field(field(it, "1")))).await?;
+    make(&stores, &s, ["b", "c", "a"].map(|item| RowMutation::Field(field(item, "1")))).await?;
     let found = session(&stores, &s).await?.map(|session| session.fields);
-    same("the fields", &found, &Some(["a", "b", "c"].map(|it| field(it, "1")).to_vec()))
+    same("the fields", &found, &Some(["a", "b", "c"].map(|item| field(item, "1")).to_vec()))
 }
 
 pub(super) async fn sessions_paged(bench: &dyn StoreFactory) -> Verdict {

@@ -77,7 +77,7 @@ pub(super) async fn turn_in_use(bench: &dyn StoreFactory) -> Verdict {
 
 pub(super) async fn events_dropped(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    make(&stores, &s, [1, 2, 3, 4].map(|it| RowMutation::Event(event(it)))).await?;
+    make(&stores, &s, [1, 2, 3, 4].map(|item| RowMutation::Event(event(item)))).await?;
     apply(&stores, &s, [RowMutation::DropEvents { before: 3 }]).await?;
     same("the events", &events(&stores, &s).await?, &vec![event(3), event(4)])?;
     apply(&stores, &s, [RowMutation::DropEvents { before: 2 }]).await?;

@@ -75,18 +75,18 @@ pub(super) async fn of_invocation(bench: &dyn StoreFactory) -> Verdict {
 
 pub(super) async fn mail_ordered(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    make(&stores, &key("a"), ["b", "c", "a"].map(|it| RowMutation::Mail(mail(it, "1")))).await?;
+    make(&stores, &key("a"), ["b", "c", "a"].map(|item| RowMutation::Mail(mail(item, "1")))).await?;
     make(&stores, &key("b"), [RowMutation::Mail(mail("d", "2"))]).await?;
-    let expected = ["a", "b", "c"].map(|it| mail(it, "1")).to_vec();
+    let expected = ["a", "b", "c"].map(|item| mail(item, "1")).to_vec();
     same("a session's early signals", &stores.journal.mail(&key("a")).await?, &expected)?;
     same("those of an absent session", &stores.journal.mail(&key("none")).await?, &vec![])
 }
 
 pub(super) async fn positions_ordered(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    make(&stores, &key("a"), ["b", "c", "a"].map(|it| RowMutation::Position(position(it, "1")))).await?;
+    make(&stores, &key("a"), ["b", "c", "a"].map(|item| RowMutation::Position(position(item, "1")))).await?;
     make(&stores, &key("b"), [RowMutation::Position(position("d", "2"))]).await?;
-    let expected = ["a", "b", "c"].map(|it| position(it, "1")).to_vec();
+    let expected = ["a", "b", "c"].map(|item| position(item, "1")).to_vec();
     same("a session's positions", &stores.journal.positions(&key("a")).await?, &expected)?;
     same("those of an absent session", &stores.journal.positions(&key("none")).await?, &vec![])
 }

@@ -117,7 +117,7 @@ pub(super) async fn side_replaced(bench: &dyn StoreFactory) -> Verdict {
     make(&stores, &s, [placed.clone(), bare.clone(), item(3)].map(RowMutation::Item)).await?;
     for text in [r#"{"a":1}"#, r#"{"b":2}"#] {
         apply(&stores, &s, [1, 2].map(|item| RowMutation::Side { item, side: json(text) })).await?;
-        let [one, two] = [&placed, &bare].map(|it| ListItemRow { side: Some(json(text)), ..it.clone() });
+        let [one, two] = [&placed, &bare].map(|item| ListItemRow { side: Some(json(text)), ..item.clone() });
         same("the items", &items(&stores, &s).await?, &vec![one, two, item(3)])?;
     }
     Ok(())
@@ -195,8 +195,8 @@ pub(super) async fn mail_replaced(bench: &dyn StoreFactory) -> Verdict {
 
 pub(super) async fn mail_dropped(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    make(&stores, &s, ["a", "b"].map(|it| RowMutation::Mail(mail(it, "1")))).await?;
-    apply(&stores, &s, ["a", "none"].map(|it| RowMutation::DropMail(it.to_owned()))).await?;
+    make(&stores, &s, ["a", "b"].map(|item| RowMutation::Mail(mail(item, "1")))).await?;
+    apply(&stores, &s, ["a", "none"].map(|item| RowMutation::DropMail(item.to_owned()))).await?;
     same("the signals", &stores.journal.mail(&s).await?, &vec![mail("b", "1")])
 }
 
@@ -217,7 +217,7 @@ pub(super) async fn position_dropped(bench: &dyn StoreFactory) -> Verdict {
         [RowMutation::Position(position("one", "1")), RowMutation::Position(position("two", "2"))],
     )
     .await?;
-    let drops = ["one", "none"].map(|it| RowMutation::DropPosition(invocation(it)));
+    let drops = ["one", "none"].map(|item| RowMutation::DropPosition(invocation(item)));
     apply(&stores, &s, drops).await?;
     let journal = &stores.journal;
     same("the dropped position", &journal.position(&s, &invocation("one")).await?, &None)?;

@@ -27,20 +27,20 @@ fn holds(state: &MemoryTables, key: &SessionKey, require: &BatchPrecondition) ->
     match require {
         BatchPrecondition::SessionAbsent => session.is_none(),
         BatchPrecondition::SessionVersion(version) => {
-            session.and_then(|session| session.head.as_ref()).is_some_and(|it| it.version == *version)
+            session.and_then(|session| session.head.as_ref()).is_some_and(|value| value.version == *version)
         }
         BatchPrecondition::Counters(counters) => state.numbers(key) == *counters,
         BatchPrecondition::Turn { no, status } => {
-            session.and_then(|session| session.turns.get(*no)).is_some_and(|it| it.status == *status)
+            session.and_then(|session| session.turns.get(*no)).is_some_and(|value| value.status == *status)
         }
         BatchPrecondition::NewestTurn(no) => session
             .and_then(|session| session.turns.all().map(|(no, _)| no).max())
-            .is_some_and(|it| it == *no),
+            .is_some_and(|value| value == *no),
         BatchPrecondition::KeyFree(idempotency) => {
             !session.is_some_and(|session| session.keys.contains_key(idempotency))
         }
         BatchPrecondition::Wait { no, status } => {
-            session.and_then(|session| session.waits.get(*no)).is_some_and(|it| it.status == *status)
+            session.and_then(|session| session.waits.get(*no)).is_some_and(|value| value.status == *status)
         }
         BatchPrecondition::MailAbsent(signal) => {
             !session.is_some_and(|session| session.mail.contains_key(signal))

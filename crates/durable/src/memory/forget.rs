@@ -56,7 +56,7 @@ impl<'a> ProjectedSession<'a> {
             self.waits.get(&no).copied().unwrap_or_else(stored)
         };
         let waits = stored.into_iter().flatten().chain(put).filter_map(wait);
-        waits.filter(|it| it.invocation == *invocation)
+        waits.filter(|wait| wait.invocation == *invocation)
     }
 }
 
@@ -67,7 +67,7 @@ impl MemoryTables {
         let places = self.index.waits.get(&(row.invocation.clone(), key.tenant.clone()));
         let waits: Vec<WaitRow> = self.session(key).map_or_else(Vec::new, |session| {
             let waits = few_of_session(places, &key.session).filter_map(|it| session.waits.get(it));
-            waits.filter(|it| it.turn == no).cloned().collect()
+            waits.filter(|wait| wait.turn == no).cloned().collect()
         });
         self.index.drop_turn(key, &row);
         waits.iter().for_each(|wait| self.index.drop_wait(key, wait));

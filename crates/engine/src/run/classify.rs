@@ -45,7 +45,7 @@ pub fn classify(error: &(dyn StdError + 'static)) -> Classification {
 
 /// Returns the category of the outermost link that is no carrier and has one.
 pub(crate) fn category<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a str> {
-    links(error).filter(|it| !it.carrier).find_map(|link| link.category)
+    links(error).filter(|link| !link.carrier).find_map(|link| link.category)
 }
 
 /// A link that is not copied.

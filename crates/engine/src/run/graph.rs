@@ -178,7 +178,7 @@ fn digest(topology: &GraphTopology, works: &[NodeWork]) -> String {
         hash.update(format!("node {} {inner} {:?}\n", node.name, node.edge));
     }
     hash.update(format!("entry {}", topology.nodes[topology.entry].name));
-    hash.finalize().iter().take(8).map(|it| format!("{it:02x}")).collect()
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A compiled graph: immutable and executable (graph-engine §2). Cloning shares it.

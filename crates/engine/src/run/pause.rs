@@ -112,7 +112,7 @@ fn annotated(descriptor: &Descriptor, lineage: &NodeLineage) -> Descriptor {
 /// Refuses, at the suspension, fields that a deadline could not set (D2): a payload goes to the outermost frame and to
 /// the suspended one.
 fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()> {
-    let schemas = [frames.first(), frames.last()].map(|it| it.map(Snapshot::schema));
+    let schemas = [frames.first(), frames.last()].map(|item| item.map(Snapshot::schema));
     for (name, value) in fields {
         let mut declared = schemas.iter().flatten().filter(|schema| schema.field(name).is_some()).peekable();
         let checked = match declared.peek() {

@@ -385,7 +385,11 @@ impl PersistencePort for StorePort {
 
     fn checkpoint_backend(&self) -> Option<&str> {
         let stores = &self.core.stores;
-        stores.checkpoints.as_ref().filter(|_| stores.checkpoint_events).map(|it| it.backend())
+        stores
+            .checkpoints
+            .as_ref()
+            .filter(|_| stores.checkpoint_events)
+            .map(|checkpoints| checkpoints.backend())
     }
 
     fn checkpoint(&self, checkpoint: RunCheckpoint) -> BoxFuture<'_, Result<Timestamp>> {

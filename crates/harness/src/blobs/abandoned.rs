@@ -122,7 +122,7 @@ impl ChatInner {
 
     /// Starts the background task that removes unclaimed blobs, at the first call.
     pub(crate) fn watch_unclaimed(self: &Arc<Self>) {
-        let blobs = self.blobs.as_ref().filter(|it| !it.watched.swap(true, Ordering::AcqRel));
+        let blobs = self.blobs.as_ref().filter(|blob| !blob.watched.swap(true, Ordering::AcqRel));
         // The task must not hold the blobs, which hold the store, while it sleeps.
         let Some(bell) = blobs.map(|it| it.bell.clone()) else { return };
         let watched = Arc::downgrade(self);

@@ -49,7 +49,7 @@ fn told_of_more(chart: &SessionRowSet, name: &str, generation: u64, found: u64) 
     let event =
         chart.events.iter().filter_map(|event| event.item).any(|event| !chart.items.contains_key(&event));
     let tails = chart.turns.iter().filter_map(turns::tail_of);
-    let outcome = || tails.filter(|it| it.generation == generation).any(|tail| tail.to > found);
+    let outcome = || tails.filter(|tail| tail.generation == generation).any(|tail| tail.to > found);
     name == HISTORY && (event || outcome())
 }
 

@@ -65,9 +65,9 @@ fn accepted(message: ChatMessage) -> ChatEventKind {
     ChatEventKind::TurnAccepted { message: Some(Arc::new(message)) }
 }
 
-fn check(what: &ChatEventKind, kind: NarrationKind, english: &str, german: &str) {
+fn check(what: &ChatEventKind, kind: NarrationPurpose, english: &str, german: &str) {
     for (locale, content) in [(Locale::English, english), (Locale::German, german)] {
-        let said = NarrationPiece { role: Speaker::System, kind, content: content.into() };
+        let said = NarrationPiece { role: NarrationSpeaker::System, kind, content: content.into() };
         assert_eq!(controller(what, locale), Some(said), "{what:?}");
     }
 }
@@ -79,7 +79,7 @@ fn silent(what: &ChatEventKind) {
 // spec: agent-chat-output §3.1, §5.1
 #[test]
 fn what_state_things_are_in_is_status() {
-    let status = NarrationKind::Status;
+    let status = NarrationPurpose::Status;
     check(&completed(), status, "Done.", "Fertig.");
     check(
         &suspended("pay-1", None, None),
@@ -106,7 +106,7 @@ fn what_state_things_are_in_is_status() {
 // spec: agent-chat-output §3.1, §9: why an action was rejected, pauses and cancellations
 #[test]
 fn why_something_was_not_done_is_an_explanation() {
-    let explanation = NarrationKind::Explanation;
+    let explanation = NarrationPurpose::Explanation;
     check(
         &appended(ChatMessage::tool("c", "{}"), Some(json!({ "denied": "too {dear}" }))),
         explanation,
@@ -146,13 +146,13 @@ fn an_approval_is_asked_for() {
     let named = json!({ "tool": "send", "arguments": { "key": "secret" } });
     check(
         &suspended("apr-1", Some("digest"), Some(named)),
-        NarrationKind::Ask,
+        NarrationPurpose::Ask,
         "Approval is needed to use send (apr-1).",
         "Freigabe nötig, um send zu verwenden (apr-1).",
     );
     check(
         &suspended("apr-1", Some("digest"), None),
-        NarrationKind::Ask,
+        NarrationPurpose::Ask,
         "Approval is needed: apr-1.",
         "Freigabe nötig: apr-1.",
     );
@@ -165,13 +165,13 @@ fn that_tools_are_asked_for_or_fail_is_progress() {
     let asking = ChatMessage::assistant("Because.").with_tool_calls([call("look"), call("send")]);
     check(
         &appended(asking, None),
-        NarrationKind::Progress,
+        NarrationPurpose::Progress,
         "The agent asks for look, send.",
         "Der Agent verlangt look, send.",
     );
     check(
         &appended(ChatMessage::tool("c", "boom"), Some(json!({ "success": false }))),
-        NarrationKind::Progress,
+        NarrationPurpose::Progress,
         "A tool has failed; the agent is told.",
         "Ein Werkzeug ist gescheitert; der Agent erfährt es.",
     );
@@ -180,14 +180,14 @@ fn that_tools_are_asked_for_or_fail_is_progress() {
 // spec: agent-chat-output §3.1, harness-chat §10: the reply of the outcome, in the operator's words
 #[test]
 fn an_error_is_told_in_the_words_of_its_outcome() {
-    check(&errored("provider_timeout", "Try again."), NarrationKind::Error, "Try again.", "Try again.");
+    check(&errored("provider_timeout", "Try again."), NarrationPurpose::Error, "Try again.", "Try again.");
 }
 
 #[test]
 fn what_the_person_said_is_repeated_up_to_a_length() {
     let said = |content: &str| {
         let content = content.into();
-        Some(NarrationPiece { role: Speaker::User, kind: NarrationKind::Status, content })
+        Some(NarrationPiece { role: NarrationSpeaker::User, kind: NarrationPurpose::Status, content })
     };
     let told = |text: String| controller(&accepted(ChatMessage::user(text)), Locale::German);
     assert_eq!(told(" hello\n".into()), said("hello"));

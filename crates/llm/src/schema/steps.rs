@@ -68,7 +68,7 @@ impl BoundedValidator {
         let validator = jsonschema::options()
             .with_pattern_options(patterns)
             .with_keyword(KEYWORD, move |parent: &Map<String, Value>, weight: &Value, _| {
-                let is_deep = ["const", "enum", "uniqueItems"].iter().any(|it| parent.contains_key(*it));
+                let is_deep = ["const", "enum", "uniqueItems"].iter().any(|item| parent.contains_key(*item));
                 let (steps, weight) = (Arc::clone(&counter), weight.as_u64().unwrap_or(1));
                 Ok(Box::new(StepKeyword { steps, weight, is_deep }) as Box<dyn for<'i> Keyword<'i>>)
             })

@@ -31,6 +31,6 @@ impl AttachmentRef {
     /// Tells whether it refers to anything.
     #[must_use]
     pub fn refers(&self) -> bool {
-        [&self.ref_id, &self.uri, &self.asset_id].into_iter().flatten().any(|it| !it.is_empty())
+        [&self.ref_id, &self.uri, &self.asset_id].into_iter().flatten().any(|item| !item.is_empty())
     }
 }

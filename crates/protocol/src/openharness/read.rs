@@ -108,5 +108,5 @@ fn joined(place: &str, name: &str) -> String {
 /// Names a place below the payload as the protocol's own texts do.
 fn field(path: &str) -> Option<String> {
     let inner = path.strip_prefix("request.").or_else(|| path.strip_prefix("response."));
-    Some(inner.unwrap_or(path).to_owned()).filter(|it| !it.is_empty())
+    Some(inner.unwrap_or(path).to_owned()).filter(|value| !value.is_empty())
 }

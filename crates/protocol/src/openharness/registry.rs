@@ -22,7 +22,7 @@ macro_rules! names {
             /// Finds the one of this name.
             #[must_use]
             pub fn of(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|it| it.as_str() == name)
+                Self::ALL.iter().copied().find(|item| item.as_str() == name)
             }
         }
     };

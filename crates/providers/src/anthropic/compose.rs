@@ -73,7 +73,7 @@ fn sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {
         ("max_tokens", config.max_tokens.map(|it| json!(it))),
         ("temperature", config.temperature.map(|temperature| json!(temperature))),
         ("top_p", config.top_p.map(|top_p| json!(top_p))),
-        ("stop_sequences", config.stop_sequences.as_ref().map(|it| json!(it))),
+        ("stop_sequences", config.stop_sequences.as_ref().map(|stop_sequences| json!(stop_sequences))),
     ];
     for (name, value) in fields {
         if let Some(value) = value {

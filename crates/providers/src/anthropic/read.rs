@@ -38,9 +38,9 @@ pub(super) fn read(body: Value, answer_tool: Option<&str>) -> Result<Response> {
 /// Takes the arguments as they were read: written and read once more, a number may lose its last bit.
 fn keep_arguments(response: &mut Response, answer_tool: Option<&str>) {
     let blocks = response.raw.get("content").and_then(Value::as_array).into_iter().flatten();
-    let calls = blocks.filter(|it| {
-        it.get("type").is_some_and(|it| it == "tool_use")
-            && it.get("name").and_then(Value::as_str) != answer_tool
+    let calls = blocks.filter(|block| {
+        block.get("type").is_some_and(|value| value == "tool_use")
+            && block.get("name").and_then(Value::as_str) != answer_tool
     });
     for (call, block) in response.message.tool_calls.iter_mut().zip(calls) {
         if let Some(Value::Object(input)) = block.get("input") {

@@ -51,7 +51,7 @@ fn sampling(config: &RuntimeConfig) -> Map {
         ("temperature", config.temperature.map(|temperature| json!(temperature))),
         ("topP", config.top_p.map(|top_p| json!(top_p))),
         ("maxOutputTokens", config.max_tokens.map(|it| json!(it))),
-        ("stopSequences", config.stop_sequences.as_ref().map(|it| json!(it))),
+        ("stopSequences", config.stop_sequences.as_ref().map(|stop_sequences| json!(stop_sequences))),
         ("seed", config.seed.map(|seed| json!(seed))),
         ("frequencyPenalty", config.frequency_penalty.map(|frequency_penalty| json!(frequency_penalty))),
         ("presencePenalty", config.presence_penalty.map(|presence_penalty| json!(presence_penalty))),

@@ -117,7 +117,7 @@ fn assistant(message: &ChatMessage) -> Option<Value> {
     let content = if text.is_empty() { Value::Null } else { text.into() };
     if message.tool_calls.is_empty() {
         return Some(json!({ "role": "assistant", "content": content }))
-            .filter(|it| !it["content"].is_null());
+            .filter(|value| !value["content"].is_null());
     }
     let calls: Value = message.tool_calls.iter().map(call).collect();
     Some(json!({ "role": "assistant", "content": content, "tool_calls": calls }))

@@ -62,11 +62,13 @@ fn is_strict(schema: &Value) -> bool {
     if NEVER_STRICT.iter().any(|it| fields.contains_key(*it)) {
         return false;
     }
-    let below =
-        |name: &str| fields.get(name).and_then(Value::as_object).is_none_or(|it| it.values().all(is_strict));
-    let each =
-        |name: &str| fields.get(name).and_then(Value::as_array).is_none_or(|it| it.iter().all(is_strict));
-    let known = ["type", "$ref", "anyOf", "enum", "const"].iter().any(|it| fields.contains_key(*it));
+    let below = |name: &str| {
+        fields.get(name).and_then(Value::as_object).is_none_or(|value| value.values().all(is_strict))
+    };
+    let each = |name: &str| {
+        fields.get(name).and_then(Value::as_array).is_none_or(|value| value.iter().all(is_strict))
+    };
+    let known = ["type", "$ref", "anyOf", "enum", "const"].iter().any(|item| fields.contains_key(*item));
     known
         && closed(schema)
         && fields.get("items").is_none_or(is_strict)

@@ -56,7 +56,10 @@ impl ProviderEndpoint {
 
 /// Says whether a segment of a path is a version: `v1`, `v1beta`.
 fn is_version(segment: &str) -> bool {
-    segment.strip_prefix('v').and_then(|segment| segment.chars().next()).is_some_and(|it| it.is_ascii_digit())
+    segment
+        .strip_prefix('v')
+        .and_then(|segment| segment.chars().next())
+        .is_some_and(|value| value.is_ascii_digit())
 }
 
 #[cfg(test)]

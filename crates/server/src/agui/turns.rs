@@ -144,8 +144,8 @@ impl AguiRunHandler {
         };
         let (session, id) = (&self.asked.thread, turn.id().clone());
         let events = self.chat.events(session, after.clone()).await?;
-        Ok(Box::pin(events.filter(move |it| {
-            let ours = it.as_ref().map_or(true, |it| it.turn == id);
+        Ok(Box::pin(events.filter(move |event| {
+            let ours = event.as_ref().map_or(true, |event| event.turn == id);
             std::future::ready(ours)
         })))
     }

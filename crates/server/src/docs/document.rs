@@ -67,8 +67,11 @@ fn described(
         "responses": responses(route, operation, schemas, problem),
     });
     let scope = route.scope.map(|scope| format!("Needs the scope `{scope}`.")).unwrap_or_default();
-    let about =
-        [operation.about, &scope].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n");
+    let about = [operation.about, &scope]
+        .into_iter()
+        .filter(|item| !item.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n\n");
     if !about.is_empty() {
         described["description"] = about.into();
     }

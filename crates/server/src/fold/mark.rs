@@ -43,5 +43,5 @@ impl MessageStreamPosition {
 }
 
 fn digest(text: Sha256) -> String {
-    text.finalize().iter().take(8).map(|it| format!("{it:02x}")).collect()
+    text.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

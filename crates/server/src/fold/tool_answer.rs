@@ -16,6 +16,6 @@ pub(crate) fn success(message: &ChatMessage, side: Option<&Value>) -> bool {
     let content: Option<Value> = text.starts_with('{').then(|| serde_json::from_str(&text).ok()).flatten();
     let Some(Value::Object(content)) = content else { return true };
     let closes = content.keys().all(|it| it == "status" || it == "reason")
-        && content.get("status").and_then(Value::as_str).is_some_and(|it| CLOSED.contains(&it));
+        && content.get("status").and_then(Value::as_str).is_some_and(|value| CLOSED.contains(&value));
     !closes && content.get("success").and_then(Value::as_bool).unwrap_or(true)
 }

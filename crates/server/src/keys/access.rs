@@ -156,7 +156,7 @@ fn shown(headers: &HeaderMap) -> Result<Option<&str>, RequestProblem> {
     };
     let text = first.to_str().map_err(|_| RequestProblem::unauthorized())?;
     let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
-    Ok(Some(rest.trim()).filter(|it| scheme.eq_ignore_ascii_case("bearer") && !it.is_empty()))
+    Ok(Some(rest.trim()).filter(|value| scheme.eq_ignore_ascii_case("bearer") && !value.is_empty()))
 }
 
 /// Tells whether a host, perhaps with a port, is a name or an address that no page of elsewhere can have.

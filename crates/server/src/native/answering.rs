@@ -74,7 +74,7 @@ impl HandlerContext {
     /// Returns the id of the last event the client received. Browsers send it by themselves after a lost connection.
     pub(super) fn last_event_id(&self) -> Option<String> {
         let seen = self.headers.get(LAST_EVENT_ID)?;
-        Some(String::from_utf8_lossy(seen.as_bytes()).into_owned()).filter(|it| !it.is_empty())
+        Some(String::from_utf8_lossy(seen.as_bytes()).into_owned()).filter(|value| !value.is_empty())
     }
 
     /// Returns the id of the last event the client received, if it is a valid event id.

@@ -123,7 +123,7 @@ impl NoticeQueue {
             return None;
         }
         let heads = self.sessions.values_mut().filter_map(|session| session.values_mut().next());
-        let ready = heads.filter(|it| !it.taken && it.due <= now);
+        let ready = heads.filter(|head| !head.taken && head.due <= now);
         let next = ready.min_by_key(|it| (it.attempts, it.due, it.notice.at))?;
         next.taken = true;
         self.taken += 1;
@@ -168,7 +168,7 @@ impl NoticeQueue {
             return None;
         }
         let heads = self.sessions.values().filter_map(|session| session.values().next());
-        let due = heads.filter(|it| !it.taken).map(|it| it.due).min()?;
+        let due = heads.filter(|head| !head.taken).map(|it| it.due).min()?;
         Some(self.rest.map_or(due, |rest| rest.max(due)).since(now))
     }
 

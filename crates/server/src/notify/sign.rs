@@ -90,7 +90,7 @@ mod tests {
     fn with_two_secrets_there_are_two_signatures() {
         let (one, two) = (key("an old secret of some length").unwrap(), key(&"n".repeat(24)).unwrap());
         let both = headers(&[one.clone(), two.clone()], "i", 1, b"b");
-        let each = [one, two].map(|it| it.sign("i", 1, b"b")).join(" ");
+        let each = [one, two].map(|item| item.sign("i", 1, b"b")).join(" ");
         assert_eq!(both[2].1, each);
     }
 

@@ -76,7 +76,7 @@ fn definition(tool: Tool) -> Result<llm::ToolDefinition, RequestProblem> {
     let function = tool.function.filter(|_| tool.kind == "function");
     let function = function.ok_or_else(|| RequestProblem::invalid("a tool is a function"))?;
     let nothing = || json!({ "type": "object", "properties": {} });
-    let parameters = function.parameters.filter(|it| !it.is_null()).unwrap_or_else(nothing);
+    let parameters = function.parameters.filter(|parameter| !parameter.is_null()).unwrap_or_else(nothing);
     let description = function.description.unwrap_or_default();
     let definition = llm::ToolDefinition::new(&function.name, &description, parameters);
     definition.map_err(|error| RequestProblem::invalid(error.to_string()))

@@ -27,9 +27,9 @@ pub(super) async fn show(
     let table = table(&shared, &caller);
     let offered = table.capabilities.iter().filter(|capability| capability.offered);
     let supported = offered.map(|offered| (offered.capability.clone(), true.into())).collect();
-    let denials = Capability::ALL.iter().filter_map(|it| {
-        let standing = standing(*it, &caller);
-        Some(CapabilityDenial::new(it.as_str(), standing.denied?, standing.message))
+    let denials = Capability::ALL.iter().filter_map(|item| {
+        let standing = standing(*item, &caller);
+        Some(CapabilityDenial::new(item.as_str(), standing.denied?, standing.message))
     });
     let table = serde_json::to_value(&table).unwrap_or_default();
     Ok(Json(ResponseMessage {
@@ -41,10 +41,10 @@ pub(super) async fn show(
 }
 
 fn table(shared: &ServerState, caller: &Caller) -> TruthTable {
-    let capabilities = Capability::ALL.iter().map(|it| {
-        let standing = standing(*it, caller);
+    let capabilities = Capability::ALL.iter().map(|item| {
+        let standing = standing(*item, caller);
         CapabilityEntry {
-            capability: it.as_str().to_owned(),
+            capability: item.as_str().to_owned(),
             offered: standing.denied.is_none(),
             code: standing.denied.map(|denied| denied.as_str().to_owned()),
             message: standing.message.to_owned(),
@@ -52,13 +52,16 @@ fn table(shared: &ServerState, caller: &Caller) -> TruthTable {
     });
     let errors = ErrorCode::ALL
         .iter()
-        .map(|it| ErrorCodeEntry { code: it.as_str().to_owned(), retryable: it.is_retryable() });
+        .map(|item| ErrorCodeEntry { code: item.as_str().to_owned(), retryable: item.is_retryable() });
     let texts = |of: &[&str]| of.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     TruthTable {
         protocol_versions: opening::taken(),
         capabilities: capabilities.collect(),
         action_types: ActionType::EMITTED.iter().map(|it| action_type(*it)).collect(),
-        denial_codes: DenialCode::ALL.iter().map(|it| DenialEntry { code: it.as_str().to_owned() }).collect(),
+        denial_codes: DenialCode::ALL
+            .iter()
+            .map(|item| DenialEntry { code: item.as_str().to_owned() })
+            .collect(),
         error_codes: errors.collect(),
         attachments: AttachmentTerms {
             count_max: ATTACHMENTS_MAX as u64,

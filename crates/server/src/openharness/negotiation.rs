@@ -54,7 +54,7 @@ pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> Negoti
     // A shell that says that it cannot show questions is told in words where to answer them.
     let refuses = asked.get(Capability::Approval.as_str()).is_some_and(|asked| !is_ask(asked));
     let (mut supported, mut denials) = (Capabilities::new(), Vec::new());
-    for capability in Capability::ALL.iter().filter(|it| asked.get(it.as_str()).is_some_and(is_ask)) {
+    for capability in Capability::ALL.iter().filter(|item| asked.get(item.as_str()).is_some_and(is_ask)) {
         let FeatureOffer { denied, message } = standing(*capability, caller);
         match denied {
             None => drop(supported.insert(capability.as_str().to_owned(), true.into())),

@@ -93,7 +93,7 @@ pub(super) fn until(asking: &ShellRequestContext<'_>, deadline: Option<Timestamp
 
 /// Draws the tokens of a question.
 pub(super) fn issue(asking: &ShellRequestContext<'_>, question: &ApprovalQuestion) -> ApprovalTokenPair {
-    let tokens = Decision::ALL.map(|it| (it, draw(asking)));
+    let tokens = Decision::ALL.map(|item| (item, draw(asking)));
     let [one, other] = [&tokens[0], &tokens[1]];
     let changes = [(one, other), (other, one)].map(|((decision, token), (_, other))| {
         let stored = StoredApprovalToken {
@@ -132,7 +132,7 @@ pub(super) async fn claim(
             return Err(nothing());
         }
         let decision =
-            Decision::ALL.into_iter().find(|it| it.as_str() == stored.decision).ok_or_else(invalid)?;
+            Decision::ALL.into_iter().find(|item| item.as_str() == stored.decision).ok_or_else(invalid)?;
         match &stored.state {
             ApprovalTokenState::Dead => return Err(decided_otherwise()),
             ApprovalTokenState::Used(Some(answer)) => {

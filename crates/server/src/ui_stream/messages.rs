@@ -139,7 +139,7 @@ async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Resul
     // Only turns of an invocation that was suspended resume.
     let turns = entries.iter().filter_map(|entry| entry.id.as_ref().map(|id| &id.turn));
     let resumed: HashSet<_> = turns
-        .filter(|it| it.ordinal > 0 || waits.pending.contains_key(&it.invocation))
+        .filter(|turn| turn.ordinal > 0 || waits.pending.contains_key(&turn.invocation))
         .map(|it| it.invocation.clone())
         .collect();
     for invocation in resumed {

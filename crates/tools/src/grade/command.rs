@@ -88,6 +88,6 @@ impl ParsedCommand {
 /// Returns the name of a program.
 pub(super) fn program(text: &str) -> String {
     let name = text.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
-    let bare = [".exe", ".cmd", ".bat", ".com"].iter().find_map(|it| name.strip_suffix(it));
+    let bare = [".exe", ".cmd", ".bat", ".com"].iter().find_map(|item| name.strip_suffix(item));
     bare.map(str::to_owned).unwrap_or(name)
 }

@@ -19,7 +19,7 @@ const SCRIPT: &str = include_str!("script.json");
 pub(super) fn agent(log: PathBuf, pace: Arc<dyn AsyncSleep>) -> Result<Agent> {
     let tools = LoadToolKind::ALL
         .into_iter()
-        .map(|it| LoadTool::new(it, log.clone()).map(|it| Arc::new(it) as Arc<dyn Tool>));
+        .map(|item| LoadTool::new(item, log.clone()).map(|it| Arc::new(it) as Arc<dyn Tool>));
     let tools: Vec<_> = tools.collect::<singletree_tools::Result<_>>()?;
     let toolbox = Toolbox::new(tools, ToolLimits::standard())?;
     let provider = ScriptedProvider::new(Script::from_json(SCRIPT)?).with_pace(pace);

@@ -69,7 +69,7 @@ impl JournalLayer for ReportingStore {
         let (phase, turn, session) = (BatchPurpose::of(&batch), turn(&batch), batch.key.session.to_string());
         let line = move |at| ChildReport::Commit { n, phase, session: session.clone(), turn, at };
         (self.say)(&line(CommitSide::Begin));
-        let fault = self.faults.filter(|it| it.hits(n)).map(|it| it.land);
+        let fault = self.faults.filter(|fault| fault.hits(n)).map(|it| it.land);
         let landing = (fault != Some(FailedWriteEffect::Before)).then(|| self.journal.apply(batch));
         let say = self.say.clone();
         Box::pin(async move {

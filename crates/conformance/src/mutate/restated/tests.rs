@@ -47,7 +47,7 @@ fn a_row_that_names_its_assertion_is_shown() {
         invariants: BTreeSet::from([INVARIANT]),
         uses: 1,
         changes: 2,
-        ..Restatements::default()
+        ..RestatementReport::default()
     };
     assert_eq!(proved(&[RestatedInvariant::new(INVARIANT, &["final_state"])]), wanted);
 }

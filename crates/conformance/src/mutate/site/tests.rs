@@ -27,7 +27,10 @@ fn what_is_compared_as_a_whole_loses_keys_at_every_depth() {
             ".expected.final_state.a.b[0].c (Other)",
         ]
     );
-    assert_eq!(left_out, OmittedMutations { keys: counted(&[("expected", 1)]), ..LeftOut::default() });
+    assert_eq!(
+        left_out,
+        OmittedMutations { keys: counted(&[("expected", 1)]), ..OmittedMutations::default() }
+    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn literal(value: &Value) -> String {
 pub(super) fn shape(schema: &Value) -> String {
     let mut html = prose(text(&schema["description"]));
     html += &fields(schema);
-    let several = ["anyOf", "oneOf", "allOf"].into_iter().find_map(|it| schema[it].as_array());
+    let several = ["anyOf", "oneOf", "allOf"].into_iter().find_map(|item| schema[item].as_array());
     if let Some(all) = several {
         html += "<ul>\n";
         for it in all {

@@ -11,9 +11,9 @@ fn owner(tenant: &str, session: &str) -> NarrationRingOwner {
     NarrationRingOwner::of(NarrationOwner { tenant, session })
 }
 
-fn said(content: &str) -> Narration {
+fn said(content: &str) -> NarrationMessage {
     let (role, kind) = (NarrationSpeaker::System, NarrationPurpose::Status);
-    Narration { timestamp: UNIX_EPOCH, role, kind, content: content.into() }
+    NarrationMessage { timestamp: UNIX_EPOCH, role, kind, content: content.into() }
 }
 
 fn line(session: &str, content: &str) -> String {

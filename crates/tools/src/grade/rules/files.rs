@@ -115,5 +115,5 @@ fn runs_rm(command: &ParsedCommand) -> bool {
     let at =
         command.words.iter().position(|word| word.text.starts_with("-exec") || word.text.starts_with("-ok"));
     at.and_then(|at| command.words.get(at + 1))
-        .is_some_and(|it| it.text.ends_with("rm") || it.text == "shred")
+        .is_some_and(|value| value.text.ends_with("rm") || value.text == "shred")
 }
