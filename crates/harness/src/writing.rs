@@ -232,7 +232,7 @@ impl BatchBuilder {
                 numbers.place(item);
             }
             (None, Some(_)) => {
-                drop(self.new_item(author, item, ItemMetadata::at(at), &mut ItemNumbering::default())?)
+                self.new_item(author, item, ItemMetadata::at(at), &mut ItemNumbering::default())?;
             }
         }
         Ok(())
