@@ -14,6 +14,7 @@ mod modules;
 mod plan;
 mod sizes;
 mod unexercised;
+mod wording;
 
 use std::fmt;
 
@@ -50,7 +51,7 @@ impl fmt::Display for TidyFinding {
 /// Runs every check and returns their findings, rule by rule.
 #[must_use]
 pub fn tidy(repo: &Repository) -> Vec<TidyFinding> {
-    let checks: [fn(&Repository) -> Vec<TidyFinding>; 14] = [
+    let checks: [fn(&Repository) -> Vec<TidyFinding>; 15] = [
         edges::check,
         external::check,
         inert::check,
@@ -65,6 +66,7 @@ pub fn tidy(repo: &Repository) -> Vec<TidyFinding> {
         unexercised::check,
         links::check,
         keys::check,
+        wording::check,
     ];
     checks.iter().flat_map(|check| check(repo)).collect()
 }
