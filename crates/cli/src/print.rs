@@ -261,8 +261,7 @@ fn columns() -> Option<usize> {
     let asked = std::env::var_os("COLUMNS").and_then(|value| value.to_str()?.parse().ok());
     let asked = asked.filter(|asked| *asked > 0);
     #[cfg(unix)]
-    let told =
-        rustix::termios::tcgetwinsize(io::stdout()).ok().map(|tcgetwinsize| usize::from(tcgetwinsize.ws_col));
+    let told = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
     #[cfg(not(unix))]
     let told = None::<usize>;
     asked.or(told.filter(|told| *told > 0))

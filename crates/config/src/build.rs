@@ -123,7 +123,7 @@ impl Config {
         (shared, means): (&tools::SharedResources<'_>, &AgentDependencies),
     ) -> Result<AgentLoopBuilder> {
         let name = table.name.value.as_str();
-        let model = model_of(&self.file, table).and_then(|model_of| models.get(model_of.name.value.as_str()));
+        let model = model_of(&self.file, table).and_then(|named| models.get(named.name.value.as_str()));
         // A sound file has a model for each agent.
         let Some(model) = model else { return Err(Error::NoModel { agent: name.to_owned() }) };
         let prompt = self.resolved.prompts.get(name);

@@ -66,7 +66,7 @@ pub(crate) fn resolve(
     let used = |model: &ModelTable| {
         file.agents
             .iter()
-            .any(|agent| model_of(file, agent).is_some_and(|model_of| model_of.name.at == model.name.at))
+            .any(|agent| model_of(file, agent).is_some_and(|other| other.name.at == model.name.at))
     };
     for model in file.models.iter().filter(|model| used(model)) {
         let source = match &model.backend {

@@ -115,7 +115,7 @@ macro_rules! scalar {
                 check_by::<Self>()
             }
             fn read(slot: &FieldContent) -> Result<Self, String> {
-                decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
+                decode::<Self>(one(slot)?).map(|value| (*value).clone())
             }
             fn write(self) -> FieldContent {
                 FieldContent::One(Item::from_typed(self))
@@ -157,7 +157,7 @@ impl StateField for Map<String, Value> {
         check_by::<Self>()
     }
     fn read(slot: &FieldContent) -> Result<Self, String> {
-        decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
+        decode::<Self>(one(slot)?).map(|value| (*value).clone())
     }
     fn write(self) -> FieldContent {
         FieldContent::One(Item::from_typed(self))
@@ -172,7 +172,7 @@ impl<T: StateField + Serialize + DeserializeOwned> StateField for BTreeMap<Strin
         check_by::<Self>()
     }
     fn read(slot: &FieldContent) -> Result<Self, String> {
-        decode::<Self>(one(slot)?).map(|decode| (*decode).clone())
+        decode::<Self>(one(slot)?).map(|value| (*value).clone())
     }
     fn write(self) -> FieldContent {
         FieldContent::One(Item::from_typed(self))
@@ -210,7 +210,7 @@ impl<T: StateField + Serialize + DeserializeOwned> StateField for Vec<T> {
     }
     fn read(slot: &FieldContent) -> Result<Self, String> {
         let list = slot.as_list().ok_or("expected a list")?;
-        list.iter().map(|item| decode::<T>(item).map(|decode| (*decode).clone())).collect()
+        list.iter().map(|item| decode::<T>(item).map(|value| (*value).clone())).collect()
     }
     fn write(self) -> FieldContent {
         FieldContent::Many(self.into_iter().map(Item::from_typed).collect())
@@ -237,7 +237,7 @@ where
     }
     fn read(slot: &FieldContent) -> Result<Self, String> {
         match slot {
-            FieldContent::One(item) => decode::<T>(item).map(|decode| Self((*decode).clone())),
+            FieldContent::One(item) => decode::<T>(item).map(|value| Self((*value).clone())),
             FieldContent::Many(list) => {
                 let json = list.to_json().map_err(|error| error.to_string())?;
                 T::deserialize(json).map(Self).map_err(|error| error.to_string())

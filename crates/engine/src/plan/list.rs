@@ -279,8 +279,8 @@ mod tests {
         branches(&list.tree, &mut ours);
         branches(&from.tree, &mut theirs);
         let theirs: HashSet<_> = theirs.into_iter().map(Arc::as_ptr).collect();
-        let own = ours.into_iter().filter(|our| !theirs.contains(&Arc::as_ptr(our)));
-        list.last.len() + own.map(|own| own.len()).sum::<usize>()
+        let own = ours.into_iter().filter(|chunk| !theirs.contains(&Arc::as_ptr(chunk)));
+        list.last.len() + own.map(|chunk| chunk.len()).sum::<usize>()
     }
 
     // INV-5

@@ -191,7 +191,7 @@ impl SessionRowSet {
 
     /// Returns the turn of this number.
     pub(super) fn turn(&self, no: u64) -> Option<&TurnRow> {
-        self.turns.binary_search_by_key(&no, |turns| turns.no).ok().and_then(|at| self.turns.get(at))
+        self.turns.binary_search_by_key(&no, |turn| turn.no).ok().and_then(|at| self.turns.get(at))
     }
 
     /// Returns the turns by invocation, each in the order of their ordinals.

@@ -37,7 +37,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    Object::deserialize(deserializer).map(|deserialize| deserialize.0)
+    Object::deserialize(deserializer).map(|object| object.0)
 }
 
 /// Reads a struct that need not be there.

@@ -78,7 +78,7 @@ impl GeminiAccumulator {
     /// Reads a part. A part that is neither text nor a call stays on `raw`.
     fn part(&mut self, part: &Map, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let signature =
-            text_of(part, "thoughtSignature").filter(|text_of| !text_of.is_empty()).map(str::to_owned);
+            text_of(part, "thoughtSignature").filter(|signature| !signature.is_empty()).map(str::to_owned);
         if let Some(call) = part.get("functionCall") {
             out.push(self.call(call, signature)?);
             return Ok(());

@@ -63,7 +63,7 @@ impl ChunkDecoder {
             .into_iter()
             .filter(|choice| choice.get("index").is_none_or(|choice| choice == 0 || choice.is_null()))
         {
-            match choice.as_object_mut().and_then(|object_mut| object_mut.remove("delta")) {
+            match choice.as_object_mut().and_then(|object| object.remove("delta")) {
                 Some(Value::Object(delta)) => self.delta(&delta, out)?,
                 None | Some(Value::Null) => {}
                 Some(_) => return Err(invalid("has a delta that is no object")),

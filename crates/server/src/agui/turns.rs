@@ -157,8 +157,8 @@ impl AguiRunHandler {
             return Box::pin(futures_util::stream::pending());
         }
         let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
-        Box::pin(view.follow(self.narrated_after.as_deref()).map(|follow| {
-            let value = serde_json::to_value(follow.narration.as_ref());
+        Box::pin(view.follow(self.narrated_after.as_deref()).map(|told| {
+            let value = serde_json::to_value(told.narration.as_ref());
             Event::Custom { name: NARRATION.to_owned(), value: value.expect("narration is texts") }
         }))
     }

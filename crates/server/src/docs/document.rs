@@ -113,10 +113,8 @@ fn parameters(route: &ApiRoute, operation: &ApiOperation, schemas: &mut OpenApiS
     for (name, mut schema, required) in
         operation.query.map(|query| schemas.properties(query)).unwrap_or_default()
     {
-        let about = schema
-            .as_object_mut()
-            .and_then(|object_mut| object_mut.remove("description"))
-            .unwrap_or_default();
+        let about =
+            schema.as_object_mut().and_then(|object| object.remove("description")).unwrap_or_default();
         all.push(json!({ "name": name, "in": "query", "required": required, "description": about, "schema": schema }));
     }
     all.extend(operation.headers.iter().map(|OperationHeader { name, about, values }| {

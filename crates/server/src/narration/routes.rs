@@ -62,7 +62,7 @@ async fn look(
         headers.get(LAST_EVENT_ID).map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
     let after = seen.or(query.after);
     if wants_events(&headers) {
-        let frames = view.follow(after.as_deref()).map(|follow| frame(&follow));
+        let frames = view.follow(after.as_deref()).map(|piece| frame(&piece));
         return Ok(sse::resumable_stream(&shared, frames));
     }
     let items = view.held(after.as_deref()).iter().map(written).collect();

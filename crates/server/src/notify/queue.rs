@@ -187,8 +187,7 @@ impl NoticeQueue {
 /// Returns the pause after a number of failures: between half and all of the exponential pause, so that notices that
 /// failed together are not all tried again together. The id decides, so the result is deterministic.
 fn pause(failures: u32, max: Duration, id: &str) -> Duration {
-    let doubled =
-        2_u32.checked_pow(failures.saturating_sub(1)).and_then(|checked_pow| PAUSE.checked_mul(checked_pow));
+    let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).and_then(|factor| PAUSE.checked_mul(factor));
     let whole = doubled.unwrap_or(max).min(max);
     let digits = id.get(id.len().saturating_sub(4)..).and_then(|it| u16::from_str_radix(it, 16).ok());
     let part = f64::from(digits.unwrap_or_default()) / f64::from(u16::MAX);

@@ -67,8 +67,7 @@ impl RetryBackoff {
     fn wait(&self, attempt: u32, fraction: impl FnOnce() -> f64) -> Duration {
         match self {
             Self::Jittered { base, cap } => {
-                let doubled =
-                    2_u32.checked_pow(attempt).and_then(|checked_pow| base.checked_mul(checked_pow));
+                let doubled = 2_u32.checked_pow(attempt).and_then(|factor| base.checked_mul(factor));
                 doubled.unwrap_or(*cap).min(*cap).mul_f64(fraction())
             }
             Self::Constant(wait) => *wait,
