@@ -1,7 +1,7 @@
 //! The project's own chores, run as `cargo xtask NAME`.
 //!
 //! `tidy` reads the tracked files, the manifests and the lock file and reports every
-//! place where the house rules are broken. It compiles nothing and needs no network, so
+//! place where a rule is broken. It compiles nothing and needs no network, so
 //! it also runs as a test of this crate.
 
 mod advisories;

@@ -1,4 +1,4 @@
-//! Tidy: the house rules that a machine can check. One file per rule.
+//! Tidy: the rules of the repository that a machine can check. One file per rule.
 
 mod absences;
 mod edges;
@@ -24,7 +24,7 @@ pub use errors::missing_pages;
 use crate::Repository;
 use crate::repo::SourceFile;
 
-/// One place where a rule of the house is broken.
+/// One place where a rule is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TidyFinding {
     rule: &'static str,

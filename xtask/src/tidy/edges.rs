@@ -36,7 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// The permitted dependencies of any store.
 const STORES: &[&str] = &["durable"];
 
-/// The roots, where the house is put together: they may depend on anything.
+/// The roots, where the crates are put together: they may depend on anything.
 const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];
 
 type Levels<'a> = BTreeMap<&'a str, usize>;

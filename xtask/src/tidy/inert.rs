@@ -8,7 +8,7 @@ use crate::Repository;
 /// The crate that reads narration.
 const READER: &str = "server";
 
-/// Those that put the house together: they hand a sink to the one and the log to the other.
+/// The crates that put the others together: they hand a sink to the one and the log to the other.
 const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];
 
 /// The names of the reading types.
@@ -57,7 +57,7 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     findings
 }
 
-/// Returns the crates of the house that a crate depends on, over any number of others.
+/// Returns the crates of the workspace that a crate depends on, over any number of others.
 fn reachable<'a>(repo: &'a Repository, from: &'a str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut next = vec![from];
