@@ -96,9 +96,12 @@ async fn what_was_written_last_is_listed_first_where_that_is_asked_for() {
     api.send("c", "say hello").await;
     assert_eq!(page(&format!("&limit=2&from={}", next.unwrap())).await, (vec!["a".to_owned()], None));
     assert_eq!(page("").await.0, ["c", "b.1", "a"]);
-    for query in ["order=newest", "order=recent&from=c"] {
+    assert_eq!(page("&from=c").await.0, ["b.1", "a"]);
+    for (query, status) in
+        [("order=newest", 400), ("order=recent&from=z", 404), ("order=recent&from=%0A", 400)]
+    {
         let answer = api.get(&format!("/v1/sessions?{query}")).await;
-        assert_eq!(answer.status, 400, "{query}: {}", answer.text());
+        assert_eq!(answer.status, status, "{query}: {}", answer.text());
     }
 }
 
