@@ -33,11 +33,11 @@ pub(super) fn routes() -> Vec<ApiRoute> {
         .body::<native::CreateSession>()
         .answers::<native::Session>(201, "The session; `Location` says where it is.")
         .fails(&[404, 409]);
-    let list =
-        ApiOperation::new("listSessions", "Lists sessions")
-            .tag(TAG)
-            .query::<native::SessionQuery>()
-            .answers::<native::SessionList>(200, "A page of the sessions, in the order that was asked for.");
+    let list = ApiOperation::new("listSessions", "Lists sessions")
+        .tag(TAG)
+        .query::<native::SessionQuery>()
+        .answers::<native::SessionList>(200, "A page of the sessions, in the order that was asked for.")
+        .fails(&[404]);
     let show = ApiOperation::new("showSession", "Shows a session")
         .tag(TAG)
         .answers::<native::Session>(200, "The session.");
