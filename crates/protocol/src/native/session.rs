@@ -83,7 +83,7 @@ pub enum SessionOrder {
 pub struct SessionQuery {
     /// Where to begin: the `next` of the page before, which is of the same order, or the id of a session; by id, any id.
     #[serde(default)]
-    #[schemars(regex(pattern = r"^([ -~]{0,512}|[^\x00-\x1f\x7f-\x9f]{1,128})$"))]
+    #[schemars(regex(pattern = r"^([0-9]{1,16}\.)?([ -~]{0,512}|[^\x00-\x1f\x7f-\x9f]{1,128})$"))]
     pub from: Option<String>,
     /// In which order.
     #[serde(default)]
