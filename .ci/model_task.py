@@ -74,7 +74,6 @@ class View:
 
     def __init__(self, url):
         self.messages = {}
-        self.asked = set()
         self.ended = threading.Event()
         self.stream = urllib.request.urlopen(url, timeout=LIMIT)
         threading.Thread(target=self.follow, daemon=True).start()
@@ -85,7 +84,7 @@ class View:
                 continue
             event = json.loads(line[6:])
             message = event.get("message")
-            if event["type"] == "turn.accepted":
+            if event["type"] == "turn.accepted" and message:
                 self.messages[f"{event['turn']}/0"] = ("user", text_of(message["content"]))
             elif event["type"] == "message.appended":
                 self.messages[event["message_id"]] = (message["role"], text_of(message["content"]))
@@ -141,7 +140,8 @@ def main(name, llama_server, singletree, model, *options):
                 check("the events seen are the transcript", seen == transcript)
             else:
                 check("the transcript holds nothing that was not seen", all(item in seen for item in transcript))
-            check("there is one turn", len(turns) == 1)
+            # Each answer begins a turn of the same invocation.
+            check("there is a turn for the message and one for each approval", len(turns) == 1 + approved)
             listed = [singletree, "outbox", "list", "--db", "chat.db", "--json"]
             sent = json.loads(subprocess.run(listed, cwd=folder, capture_output=True, check=True).stdout)["messages"]
             check("no message is sent without an approval", len(sent) <= approved, f" ({len(sent)} sent)")
