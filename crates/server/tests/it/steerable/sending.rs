@@ -99,7 +99,7 @@ async fn what_is_no_message_of_a_user_is_refused_and_nothing_is_kept() {
     check(
         part(json!({ "type": "image", "url": "data:text/plain;base64,AAAA" })),
         400,
-        invalid,
+        "chat_blob_refused",
         json!("content[0].source.url"),
     )
     .await;
