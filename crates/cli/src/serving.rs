@@ -102,7 +102,7 @@ impl ConfiguredServer {
             .limits(bounds)
             .redactor(redactor.clone())
             .narration(narration)
-            .fetching(Arc::new(HttpClient::guarded(HttpLimits::fetching())?))
+            .fetching(Arc::new(HttpClient::public_only(HttpLimits::fetching())?))
             .environments(environments)
             .webhooks(notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
             .access(policy)

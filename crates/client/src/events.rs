@@ -40,7 +40,7 @@ impl EventStream {
             }
             let Some(piece) = self.body.next().await else { return Ok(None) };
             let mut events = Vec::new();
-            self.reader.push(&piece?, &mut events)?;
+            self.reader.push_bytes(&piece?, &mut events)?;
             self.ready.extend(events.into_iter().map(|event| event.data));
         }
     }

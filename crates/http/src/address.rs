@@ -13,7 +13,7 @@ pub(crate) struct HostAndPort(String);
 
 impl HostAndPort {
     /// Takes the host of an address.
-    pub(crate) fn of(url: &Url) -> Self {
+    pub(crate) fn from_url(url: &Url) -> Self {
         let name = url.host_str().unwrap_or_default();
         Self(match url.port() {
             Some(port) => format!("{name}:{port}"),
@@ -22,7 +22,7 @@ impl HostAndPort {
     }
 
     /// Makes the error of a wait that was too long.
-    pub(crate) fn timeout(&self, what: &str, limit: Duration) -> Error {
+    pub(crate) fn timeout_error(&self, what: &str, limit: Duration) -> Error {
         Error::Timeout { host: self.0.clone(), what: format!("{what} took longer than {limit:?}") }
     }
 }
@@ -46,7 +46,7 @@ impl From<HostAndPort> for String {
 ///
 /// `http_request_invalid` when it is no address that can be called.
 pub fn is_this_machine(url: &str) -> Result<bool> {
-    Ok(match read(url)?.host() {
+    Ok(match parse_http_url(url)?.host() {
         Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
         Some(url::Host::Ipv4(it)) => it.is_loopback(),
         Some(url::Host::Ipv6(it)) => it.is_loopback(),
@@ -55,15 +55,15 @@ pub fn is_this_machine(url: &str) -> Result<bool> {
 }
 
 /// Reads an address: absolute, `http` or `https`, with a host and without a credential.
-pub(crate) fn read(text: &str) -> Result<Url> {
+pub(crate) fn parse_http_url(text: &str) -> Result<Url> {
     let problem = |problem: &str| Error::Request { problem: problem.to_owned() };
     let url = Url::parse(text).map_err(|error| problem(&format!("the address does not read: {error}")))?;
-    check(&url)?;
+    check_http_url(&url)?;
     Ok(url)
 }
 
 /// Checks an address that was read.
-pub(crate) fn check(url: &Url) -> Result<()> {
+pub(crate) fn check_http_url(url: &Url) -> Result<()> {
     let problem = |problem: &str| Err(Error::Request { problem: problem.to_owned() });
     if !matches!(url.scheme(), "http" | "https") {
         return problem("the address must begin with http:// or https://");

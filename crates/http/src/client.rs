@@ -11,7 +11,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
 use crate::address::{self, HostAndPort};
-use crate::egress::{EgressPolicy, PublicOnlyResolver, refused};
+use crate::egress::{EgressPolicy, PublicOnlyResolver, find_egress_refusal};
 use crate::error::{BoxError, Error, Result};
 use crate::limits::HttpLimits;
 use crate::resolver::{Resolver, SystemResolver};
@@ -32,13 +32,13 @@ pub struct HttpClient {
 
 impl HttpClient {
     /// Makes a client that may call anywhere. For servers that an operator named, not for addresses that a model or a
-    /// stranger chose: see [`guarded`](Self::guarded).
+    /// stranger chose: see [`public_only`](Self::public_only).
     ///
     /// # Errors
     ///
     /// `http_request_invalid` when the TLS library refuses its configuration.
     pub fn new(limits: HttpLimits) -> Result<Self> {
-        Self::build(limits, EgressPolicy::Anywhere, None)
+        Self::build_client(limits, EgressPolicy::Anywhere, None)
     }
 
     /// Makes a client that calls public addresses only: not this machine, not the private network, not the metadata
@@ -49,17 +49,17 @@ impl HttpClient {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn guarded(limits: HttpLimits) -> Result<Self> {
-        Self::guarded_by(limits, Arc::new(SystemResolver))
+    pub fn public_only(limits: HttpLimits) -> Result<Self> {
+        Self::public_only_with_resolver(limits, Arc::new(SystemResolver))
     }
 
-    /// Makes a guarded client that asks this resolver for addresses.
+    /// Makes a client that calls public addresses only, and asks this resolver for them.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn guarded_by(limits: HttpLimits, resolver: Arc<dyn Resolver>) -> Result<Self> {
-        Self::build(limits, EgressPolicy::PublicOnly, Some(PublicOnlyResolver::new(resolver)))
+    pub fn public_only_with_resolver(limits: HttpLimits, resolver: Arc<dyn Resolver>) -> Result<Self> {
+        Self::build_client(limits, EgressPolicy::PublicOnly, Some(PublicOnlyResolver::new(resolver)))
     }
 
     /// Returns the limits.
@@ -72,12 +72,16 @@ impl HttpClient {
     /// and time to connect. All other limits, and the check of addresses written as numbers, are those of
     /// [`Transport::send`] alone, so this is for servers that an operator named.
     #[must_use]
-    pub fn underneath(&self) -> reqwest::Client {
+    pub fn reqwest_client(&self) -> reqwest::Client {
         self.client.clone()
     }
 
-    fn build(limits: HttpLimits, egress: EgressPolicy, resolver: Option<PublicOnlyResolver>) -> Result<Self> {
-        let (tls, rootless) = tls::config()?;
+    fn build_client(
+        limits: HttpLimits,
+        egress: EgressPolicy,
+        resolver: Option<PublicOnlyResolver>,
+    ) -> Result<Self> {
+        let (tls, rootless) = tls::build_client_config()?;
         let mut builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .http1_only()
@@ -96,32 +100,32 @@ impl HttpClient {
         Ok(Self { client, limits, egress, rootless: rootless.map(Arc::from) })
     }
 
-    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse> {
-        let url = address::read(&request.url)?;
-        let host = HostAndPort::of(&url);
-        self.egress.check(&url)?;
+    async fn send_checked_request(&self, request: HttpRequest) -> Result<HttpResponse> {
+        let url = address::parse_http_url(&request.url)?;
+        let host = HostAndPort::from_url(&url);
+        self.egress.check_literal_address(&url)?;
         if let Some(why) = self.rootless.as_deref().filter(|_| url.scheme() == "https") {
             return Err(Error::Unreachable { host: host.into(), source: why.into() });
         }
-        let sent = self.client.execute(outgoing(request, url)?);
+        let sent = self.client.execute(build_reqwest_request(request, url)?);
         let response = match tokio::time::timeout(self.limits.head, sent).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.failed(&host, error)),
-            Err(_) => return Err(host.timeout("the head of the answer", self.limits.head)),
+            Ok(Err(error)) => return Err(self.convert_send_error(&host, error)),
+            Err(_) => return Err(host.timeout_error("the head of the answer", self.limits.head)),
         };
         let status = response.status().as_u16();
-        let headers = incoming(response.headers());
-        let body = body::pieces(response, host, self.limits);
+        let headers = collect_text_headers(response.headers());
+        let body = body::limited_body_stream(response, host, self.limits);
         Ok(HttpResponse { status, headers, body })
     }
 
     /// Makes the error of a call that failed before the head of the response.
-    fn failed(&self, host: &HostAndPort, error: reqwest::Error) -> Error {
-        if let Some(refused) = refused(&error) {
+    fn convert_send_error(&self, host: &HostAndPort, error: reqwest::Error) -> Error {
+        if let Some(refused) = find_egress_refusal(&error) {
             return Error::Egress { host: host.to_string(), reason: refused };
         }
         if error.is_timeout() {
-            return host.timeout("a connection", self.limits.connect);
+            return host.timeout_error("a connection", self.limits.connect);
         }
         if error.is_builder() {
             return Error::Request { problem: error.without_url().to_string() };
@@ -134,7 +138,7 @@ impl HttpClient {
 
 impl Transport for HttpClient {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse>> {
-        Box::pin(self.exchange(request))
+        Box::pin(self.send_checked_request(request))
     }
 }
 
@@ -147,7 +151,7 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-fn outgoing(request: HttpRequest, url: Url) -> Result<reqwest::Request> {
+fn build_reqwest_request(request: HttpRequest, url: Url) -> Result<reqwest::Request> {
     let method = match request.method {
         Method::Get => reqwest::Method::GET,
         Method::Post => reqwest::Method::POST,
@@ -169,7 +173,7 @@ fn outgoing(request: HttpRequest, url: Url) -> Result<reqwest::Request> {
     Ok(out)
 }
 
-fn incoming(headers: &HeaderMap) -> Vec<(String, String)> {
+fn collect_text_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()
         .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))

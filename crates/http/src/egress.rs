@@ -14,7 +14,7 @@ use crate::address::HostAndPort;
 use crate::error::{BoxError, Error, Result};
 use crate::resolver::Resolver;
 
-pub use reserved::reserved;
+pub use reserved::reserved_address_kind;
 
 /// The rule of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +27,15 @@ pub(crate) enum EgressPolicy {
 
 impl EgressPolicy {
     /// Checks an address that needs no name to be resolved. Names are checked when they are.
-    pub(crate) fn check(self, url: &Url) -> Result<()> {
+    pub(crate) fn check_literal_address(self, url: &Url) -> Result<()> {
         let address = match (self, url.host()) {
             (Self::Anywhere, _) | (Self::PublicOnly, None | Some(UrlHost::Domain(_))) => return Ok(()),
             (Self::PublicOnly, Some(UrlHost::Ipv4(it))) => IpAddr::V4(it),
             (Self::PublicOnly, Some(UrlHost::Ipv6(it))) => IpAddr::V6(it),
         };
-        match reserved(address) {
+        match reserved_address_kind(address) {
             Some(kind) => Err(Error::Egress {
-                host: HostAndPort::of(url).into(),
+                host: HostAndPort::from_url(url).into(),
                 reason: format!("it is a {kind} address"),
             }),
             None => Ok(()),
@@ -58,8 +58,8 @@ impl Resolve for PublicOnlyResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = Arc::clone(&self.0);
         Box::pin(async move {
-            let found = resolver.resolve(name.as_str()).await?;
-            match found.iter().copied().find_map(reserved) {
+            let found = resolver.resolve_addresses(name.as_str()).await?;
+            match found.iter().copied().find_map(reserved_address_kind) {
                 Some(kind) => Err(BoxError::from(EgressRefusal(format!("it resolves to a {kind} address")))),
                 // Port 0 stands for the port of the call.
                 None => Ok(Box::new(found.into_iter().map(|item| SocketAddr::new(item, 0))) as Addrs),
@@ -81,7 +81,7 @@ impl fmt::Display for EgressRefusal {
 impl StdError for EgressRefusal {}
 
 /// Finds the refusal in the sources of an error.
-pub(crate) fn refused(error: &(dyn StdError + 'static)) -> Option<String> {
+pub(crate) fn find_egress_refusal(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(refused) = error.downcast_ref::<EgressRefusal>() {

@@ -27,7 +27,7 @@ mod transport;
 
 pub use address::is_this_machine;
 pub use client::HttpClient;
-pub use egress::reserved;
+pub use egress::reserved_address_kind;
 pub use error::{BoxError, Error, Result};
 pub use follow::get_following;
 pub use limits::HttpLimits;

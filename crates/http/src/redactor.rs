@@ -34,16 +34,16 @@ impl Redactor {
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let mut redactor = Self::default();
         for secret in secrets {
-            redactor.add(secret);
+            redactor.add_secret(secret);
         }
         redactor
     }
 
     /// Takes one more secret.
-    pub fn add(&mut self, secret: Secret) {
+    pub fn add_secret(&mut self, secret: Secret) {
         let known = self.secrets.iter().any(|it| it.expose() == secret.expose());
         if secret.expose().len() >= SHORTEST && !known {
-            for form in forms(secret.expose()) {
+            for form in encoded_forms(secret.expose()) {
                 let longer = |it: &Secret| it.expose().len() >= form.len();
                 self.forms.insert(self.forms.partition_point(longer), Secret::new(form));
             }
@@ -62,7 +62,7 @@ impl Redactor {
             }
         }
         for secret in &self.secrets {
-            if let Some(cut) = without_beginnings(&clean, secret.expose()) {
+            if let Some(cut) = redact_secret_prefixes(&clean, secret.expose()) {
                 clean = Cow::Owned(cut);
             }
         }
@@ -71,7 +71,7 @@ impl Redactor {
 }
 
 /// Returns the texts that stand for a secret.
-fn forms(secret: &str) -> Vec<String> {
+fn encoded_forms(secret: &str) -> Vec<String> {
     let mut forms = vec![secret.to_owned()];
     if secret.len() >= ENCODED_SHORTEST {
         let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_.~".contains(&it);
@@ -117,7 +117,7 @@ fn base64_within(secret: &str, before: usize, last_two: &[u8; 2]) -> String {
 }
 
 /// Replaces beginnings of a secret, at least half of it and twelve bytes; returns `None` when there is none.
-fn without_beginnings(text: &str, secret: &str) -> Option<String> {
+fn redact_secret_prefixes(text: &str, secret: &str) -> Option<String> {
     if secret.len() < CUT_SHORTEST {
         return None;
     }

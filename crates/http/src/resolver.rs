@@ -17,7 +17,7 @@ pub trait Resolver: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// When the name has no address, or nobody can be asked.
-    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
+    fn resolve_addresses<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
 /// Asks the operating system.
@@ -25,7 +25,7 @@ pub trait Resolver: fmt::Debug + Send + Sync {
 pub struct SystemResolver;
 
 impl Resolver for SystemResolver {
-    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+    fn resolve_addresses<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             Ok(tokio::net::lookup_host((name, 0)).await?.map(|lookup_host| lookup_host.ip()).collect())
         })

@@ -11,17 +11,19 @@ use crate::transport::HttpResponse;
 /// is no wait.
 #[must_use]
 pub fn retry_after(response: &HttpResponse) -> Option<Duration> {
-    if let Some(wait) = response.header("retry-after-ms").and_then(|header| seconds(header, 1000.0)) {
+    if let Some(wait) =
+        response.header("retry-after-ms").and_then(|header| parse_delay_duration(header, 1000.0))
+    {
         return Some(wait);
     }
     let told = response.header("retry-after")?;
-    seconds(told, 1.0).or_else(|| {
-        let (until, now) = (date(told)?, date(response.header("date")?)?);
+    parse_delay_duration(told, 1.0).or_else(|| {
+        let (until, now) = (parse_http_date(told)?, parse_http_date(response.header("date")?)?);
         Some(Duration::from_secs(until.saturating_sub(now)))
     })
 }
 
-fn seconds(text: &str, per_second: f64) -> Option<Duration> {
+fn parse_delay_duration(text: &str, per_second: f64) -> Option<Duration> {
     let text = text.trim();
     let number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let count: f64 = if number { text.parse().ok()? } else { return None };
@@ -30,36 +32,36 @@ fn seconds(text: &str, per_second: f64) -> Option<Duration> {
 
 /// Reads a date as servers write it, `Sun, 06 Nov 1994 08:49:37 GMT`; seconds since 1970. The two obsolete forms are
 /// not read.
-fn date(text: &str) -> Option<u64> {
+fn parse_http_date(text: &str) -> Option<u64> {
     let mut parts = text.trim().split_once(", ")?.1.split(' ');
     let (day, month, year, time) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     if parts.next()? != "GMT" || parts.next().is_some() {
         return None;
     }
-    let day: u64 = bounded(day, 1, 31)?;
+    let day: u64 = parse_bounded_number(day, 1, 31)?;
     let month = MONTHS.iter().position(|it| *it == month)? as u64 + 1;
-    let year = bounded(year, 1970, 9999)?;
+    let year = parse_bounded_number(year, 1970, 9999)?;
     let mut clock = time.split(':');
-    let hour = bounded(clock.next()?, 0, 23)?;
-    let minute = bounded(clock.next()?, 0, 59)?;
-    let second = bounded(clock.next()?, 0, 60)?;
+    let hour = parse_bounded_number(clock.next()?, 0, 23)?;
+    let minute = parse_bounded_number(clock.next()?, 0, 59)?;
+    let second = parse_bounded_number(clock.next()?, 0, 60)?;
     if clock.next().is_some() {
         return None;
     }
-    Some(((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
+    Some(((days_since_epoch(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
 }
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-fn bounded(text: &str, least: u64, most: u64) -> Option<u64> {
+fn parse_bounded_number(text: &str, least: u64, most: u64) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let value: u64 = if digits { text.parse().ok()? } else { return None };
     (least..=most).contains(&value).then_some(value)
 }
 
 /// Counts the days since 1970-01-01. A year begins in March here, so that the leap day is its last.
-fn days(year: u64, month: u64, day: u64) -> u64 {
+fn days_since_epoch(year: u64, month: u64, day: u64) -> u64 {
     const UNTIL_1970: u64 = 719_468;
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let before = year * 365 + year / 4 - year / 100 + year / 400;
@@ -112,8 +114,8 @@ mod tests {
 
     #[test]
     fn dates_are_counted_from_1970() {
-        assert_eq!(date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
+        assert_eq!(parse_http_date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
         // RFC 9110 §5.6.7
-        assert_eq!(date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+        assert_eq!(parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
     }
 }

@@ -42,25 +42,25 @@ impl EventReader {
     ///
     /// `http_stream_invalid` for a line or an event beyond the limit, and for data that is not UTF-8. Events read after
     /// an error have no meaning.
-    pub fn push(&mut self, mut piece: &[u8], out: &mut Vec<ReceivedEvent>) -> Result<()> {
+    pub fn push_bytes(&mut self, mut piece: &[u8], out: &mut Vec<ReceivedEvent>) -> Result<()> {
         while !piece.is_empty() {
             if std::mem::take(&mut self.after_cr) && piece[0] == b'\n' {
                 piece = &piece[1..];
                 continue;
             }
             let Some(end) = piece.iter().position(|it| matches!(it, b'\n' | b'\r')) else {
-                self.within(self.line.len() + piece.len())?;
+                self.check_size_limit(self.line.len() + piece.len())?;
                 self.line.extend_from_slice(piece);
                 return Ok(());
             };
-            self.within(self.line.len() + end)?;
+            self.check_size_limit(self.line.len() + end)?;
             self.after_cr = piece[end] == b'\r';
             if self.line.is_empty() {
-                self.line(&piece[..end], out)?;
+                self.process_line(&piece[..end], out)?;
             } else {
                 let mut line = std::mem::take(&mut self.line);
                 line.extend_from_slice(&piece[..end]);
-                self.line(&line, out)?;
+                self.process_line(&line, out)?;
                 line.clear();
                 self.line = line;
             }
@@ -69,14 +69,14 @@ impl EventReader {
         Ok(())
     }
 
-    fn within(&self, size: usize) -> Result<()> {
+    fn check_size_limit(&self, size: usize) -> Result<()> {
         if size <= self.limit {
             return Ok(());
         }
         Err(Error::Stream { problem: format!("a line or an event has more than {} bytes", self.limit) })
     }
 
-    fn line(&mut self, line: &[u8], out: &mut Vec<ReceivedEvent>) -> Result<()> {
+    fn process_line(&mut self, line: &[u8], out: &mut Vec<ReceivedEvent>) -> Result<()> {
         let line = if std::mem::replace(&mut self.begun, true) {
             line
         } else {
@@ -93,14 +93,16 @@ impl EventReader {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
-            b"data" => self.more(text(value)?)?,
-            b"event" => self.name = Some(text(value)?.to_owned()).filter(|value| !value.is_empty()),
+            b"data" => self.append_data_line(parse_utf8_text(value)?)?,
+            b"event" => {
+                self.name = Some(parse_utf8_text(value)?.to_owned()).filter(|value| !value.is_empty())
+            }
             _ => {}
         }
         Ok(())
     }
 
-    fn more(&mut self, value: &str) -> Result<()> {
+    fn append_data_line(&mut self, value: &str) -> Result<()> {
         let Some(data) = &mut self.data else {
             self.data = Some(value.to_owned());
             return Ok(());
@@ -108,13 +110,13 @@ impl EventReader {
         data.push('\n');
         data.push_str(value);
         let size = data.len();
-        self.within(size)
+        self.check_size_limit(size)
     }
 }
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-fn text(bytes: &[u8]) -> Result<&str> {
+fn parse_utf8_text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes)
         .map_err(|error| Error::Stream { problem: format!("the data of an event is not UTF-8: {error}") })
 }

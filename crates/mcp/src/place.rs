@@ -77,7 +77,7 @@ impl McpEndpoint {
     /// headers.
     #[must_use]
     pub fn new(url: impl Into<String>, client: &HttpClient) -> Self {
-        Self { url: url.into(), headers: Vec::new(), client: client.underneath() }
+        Self { url: url.into(), headers: Vec::new(), client: client.reqwest_client() }
     }
 
     /// Sends a header with every request, as `authorization` with `Bearer KEY`.

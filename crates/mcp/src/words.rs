@@ -18,9 +18,9 @@ impl SecretRedactor {
             // A server may print the key without the scheme that stands before it in the header.
             let parts: Vec<Secret> = secret.expose().split_whitespace().skip(1).map(Secret::new).collect();
             for part in parts {
-                redactor.add(part);
+                redactor.add_secret(part);
             }
-            redactor.add(secret);
+            redactor.add_secret(secret);
         }
         Self { redactor }
     }

@@ -81,7 +81,8 @@ impl HttpGet {
 }
 
 fn guarded() -> Result<HttpClient> {
-    HttpClient::guarded(HttpLimits::fetching()).map_err(|error| Error::failed_by(error.to_string(), error))
+    HttpClient::public_only(HttpLimits::fetching())
+        .map_err(|error| Error::failed_by(error.to_string(), error))
 }
 
 impl Tool for HttpGet {

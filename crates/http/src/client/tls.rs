@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// Makes the configuration: ring, given explicitly, and the roots of the system. Where the system has none, a
 /// configuration that trusts nobody, and why: plain HTTP to a server on this machine needs no roots.
-pub(super) fn config() -> Result<(ClientConfig, Option<String>)> {
+pub(super) fn build_client_config() -> Result<(ClientConfig, Option<String>)> {
     let builder = || {
         ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()

@@ -7,14 +7,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// An IPv6 address that carries an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) has the kind of that IPv4
 /// address.
 #[must_use]
-pub fn reserved(address: IpAddr) -> Option<&'static str> {
+pub fn reserved_address_kind(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(it) => v4(it),
-        IpAddr::V6(it) => v6(it),
+        IpAddr::V4(it) => reserved_ipv4_kind(it),
+        IpAddr::V6(it) => reserved_ipv6_kind(it),
     }
 }
 
-fn v4(address: Ipv4Addr) -> Option<&'static str> {
+fn reserved_ipv4_kind(address: Ipv4Addr) -> Option<&'static str> {
     let [a, b, c, _] = address.octets();
     match (a, b, c) {
         (0, ..) => Some("unspecified"),
@@ -34,7 +34,7 @@ fn v4(address: Ipv4Addr) -> Option<&'static str> {
     }
 }
 
-fn v6(address: Ipv6Addr) -> Option<&'static str> {
+fn reserved_ipv6_kind(address: Ipv6Addr) -> Option<&'static str> {
     let parts = address.segments();
     if address.is_unspecified() {
         return Some("unspecified");
@@ -42,8 +42,8 @@ fn v6(address: Ipv6Addr) -> Option<&'static str> {
     if address.is_loopback() {
         return Some("loopback");
     }
-    if let Some(inner) = carried(parts) {
-        return v4(inner);
+    if let Some(inner) = embedded_ipv4_address(parts) {
+        return reserved_ipv4_kind(inner);
     }
     match parts {
         [0xfd00, 0x0ec2, ..] => Some("metadata"),
@@ -62,7 +62,7 @@ fn v6(address: Ipv6Addr) -> Option<&'static str> {
 }
 
 /// Returns the IPv4 address that an IPv6 address stands for.
-fn carried(parts: [u16; 8]) -> Option<Ipv4Addr> {
+fn embedded_ipv4_address(parts: [u16; 8]) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();
         let [c, d] = low.to_be_bytes();

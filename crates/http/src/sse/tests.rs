@@ -10,7 +10,7 @@ fn read(pieces: &[&[u8]]) -> Result<Vec<ReceivedEvent>> {
     let mut reader = EventReader::new(LIMIT);
     let mut events = Vec::new();
     for piece in pieces {
-        reader.push(piece, &mut events)?;
+        reader.push_bytes(piece, &mut events)?;
     }
     Ok(events)
 }

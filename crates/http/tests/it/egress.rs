@@ -15,14 +15,14 @@ use crate::server::{get, short};
 struct Says(Vec<IpAddr>);
 
 impl Resolver for Says {
-    fn resolve<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+    fn resolve_addresses<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async { Ok(self.0.clone()) })
     }
 }
 
 fn guarded(addresses: &[&str]) -> HttpClient {
     let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
-    HttpClient::guarded_by(short(), Arc::new(Says(addresses))).unwrap()
+    HttpClient::public_only_with_resolver(short(), Arc::new(Says(addresses))).unwrap()
 }
 
 /// A server that must never be called.
@@ -117,7 +117,7 @@ async fn an_address_is_refused_however_it_is_written() {
 #[tokio::test]
 async fn a_name_of_this_machine_is_refused_by_the_system_s_own_resolver() {
     let bait = Bait::new();
-    let client = HttpClient::guarded(short()).unwrap();
+    let client = HttpClient::public_only(short()).unwrap();
     let error = client.send(get(&format!("http://localhost:{}/", bait.port()))).await.unwrap_err();
     assert_eq!(error.category(), "http_egress_denied");
     bait.assert_untouched();

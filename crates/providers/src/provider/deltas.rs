@@ -47,7 +47,7 @@ impl<'a> DeltaStream<'a> {
     /// error.
     fn take(&mut self, piece: &[u8]) -> Result<StreamProgress> {
         let mut events = std::mem::take(&mut self.events);
-        let read = self.reader.push(piece, &mut events);
+        let read = self.reader.push_bytes(piece, &mut events);
         let mut out = Vec::new();
         let decoded = self.decode(&events, &mut out);
         self.decoded.extend(out);

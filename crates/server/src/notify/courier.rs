@@ -48,7 +48,7 @@ impl WebhookEndpoint {
         let time = webhook.patience;
         let limits = HttpLimits { connect: time, head: time, idle: time, ..HttpLimits::fetching() };
         let anywhere = webhook.private || is_this_machine(&webhook.url).unwrap_or(false);
-        let client = if anywhere { HttpClient::new(limits) } else { HttpClient::guarded(limits) };
+        let client = if anywhere { HttpClient::new(limits) } else { HttpClient::public_only(limits) };
         let transport = client.map_err(|error| {
             let (tenant, why) = (webhook.tenant.to_string(), error.to_string());
             Error::Webhook { tenant, why }

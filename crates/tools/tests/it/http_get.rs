@@ -102,7 +102,10 @@ async fn a_host_that_was_not_named_is_not_asked() {
 struct Rebound;
 
 impl Resolver for Rebound {
-    fn resolve<'a>(&'a self, _host: &'a str) -> BoxFuture<'a, std::io::Result<Vec<std::net::IpAddr>>> {
+    fn resolve_addresses<'a>(
+        &'a self,
+        _host: &'a str,
+    ) -> BoxFuture<'a, std::io::Result<Vec<std::net::IpAddr>>> {
         async { Ok(vec![std::net::IpAddr::from([127, 0, 0, 1])]) }.boxed()
     }
 }
@@ -110,7 +113,8 @@ impl Resolver for Rebound {
 // Issue 6: no private, link-local or metadata addresses, however they are written, also after DNS and redirects.
 #[tokio::test]
 async fn addresses_that_are_not_public_are_refused_however_they_are_written() {
-    let client = HttpClient::guarded_by(HttpLimits::fetching(), Arc::new(Rebound)).expect("a client");
+    let client =
+        HttpClient::public_only_with_resolver(HttpLimits::fetching(), Arc::new(Rebound)).expect("a client");
     let client: Arc<dyn Transport> = Arc::new(client);
     for url in [
         "http://127.0.0.1/",
@@ -155,7 +159,7 @@ async fn a_redirect_that_leads_home_is_refused_at_its_hop() {
         }
     }
 
-    let guarded = HttpClient::guarded(HttpLimits::fetching()).expect("a client");
+    let guarded = HttpClient::public_only(HttpLimits::fetching()).expect("a client");
     let output = get(Arc::new(Outside(guarded)), "http://outside.example/").await;
     assert!(output.text.starts_with("error: calls may not go to 169.254.169.254"), "{output:?}");
 }

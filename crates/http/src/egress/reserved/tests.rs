@@ -5,7 +5,7 @@ use super::*;
 fn check(addresses: &[&str], expected: Option<&str>) {
     for text in addresses {
         let address: IpAddr = text.parse().unwrap();
-        assert_eq!(reserved(address), expected, "{text}");
+        assert_eq!(reserved_address_kind(address), expected, "{text}");
     }
 }
 

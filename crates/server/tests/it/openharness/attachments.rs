@@ -9,7 +9,9 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use singletree_durable::{SessionId, SessionKey, StoredBlob, TenantId};
 use singletree_harness::BlobLimits;
-use singletree_http::{BoxFuture, Error, HttpRequest, HttpResponse, Result, Transport, reserved};
+use singletree_http::{
+    BoxFuture, Error, HttpRequest, HttpResponse, Result, Transport, reserved_address_kind,
+};
 use singletree_llm::{ContentBlock, ImageContentSource};
 
 use super::asking::{Shell, error, message, texts, with_id};
@@ -44,7 +46,7 @@ impl Transport for Net {
             self.asked.lock().unwrap().push(request.url.clone());
             let host = url::Url::parse(&request.url).unwrap().host_str().unwrap().to_owned();
             let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-            if let Some(kind) = address.ok().and_then(reserved) {
+            if let Some(kind) = address.ok().and_then(reserved_address_kind) {
                 return Err(Error::Egress { host, reason: format!("it is a {kind} address") });
             }
             let (status, headers, body) = match self.pages.get(request.url.as_str()) {
