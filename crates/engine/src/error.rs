@@ -4,11 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use singletree_durable::{BoxError, MigrationError, MigrationErrorKind, Timestamp};
+use singletree_graph::{FieldFault, MergeFault, ReducerFault, Snapshot};
 
-use crate::plan::field::FieldFault;
 use crate::plan::problem::GraphProblem;
-use crate::plan::reducer::ReducerFault;
-use crate::plan::snapshot::{MergeFault, Snapshot};
 use crate::run::fault::NodeFault;
 use crate::run::outcome::CompletedRun;
 

@@ -7,8 +7,37 @@
 //! The engine implements the graph-engine, sessions and suspension specifications. It never writes by itself: a run is
 //! kept through a port ([`PersistencePort`]), over the specifications' stores or a harness's journal.
 //!
+//! # A typed state
+//!
+//! ```
+//! use singletree_engine::{Ctx, END, Graph, InvokeOptions, NodeResult, RunOutcome};
+//! use singletree_macros::State;
+//!
+//! #[derive(Debug, State)]
+//! #[state(engine = singletree_engine)] // not needed with the facade crate
+//! struct Support {
+//!     #[state(append)]
+//!     replies: Vec<String>,
+//!     approved: bool,
+//! }
+//!
+//! async fn send(cx: Ctx<Support>) -> NodeResult<Support> {
+//!     let reply = if cx.state().approved { "Sent." } else { "Not sent." };
+//!     Ok(Support::update().approved(false).replies([reply])) // an approval never outlives its turn
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let graph = Graph::<Support>::builder().node("send", send).edge("send", END).entry("send").compile()?;
+//! let outcome = graph.invoke(Support::update().approved(true), InvokeOptions::new()).await?;
+//! let RunOutcome::Completed(done) = outcome else { unreachable!("nothing suspends") };
+//! assert_eq!((done.state.replies, done.state.approved), (vec!["Sent.".to_owned()], false));
+//! # Ok::<(), singletree_engine::Error>(())
+//! # }).unwrap();
+//! ```
+//!
 //! # Two halves
-//! `plan` holds graph structure and positions in it; it is pure. `run` executes graphs on tokio, in the caller's task.
+//! `plan` holds the structure of a graph; it is pure. `run` executes graphs on tokio, in the caller's task. The values of
+//! a state and the cursor of a run are the crate `graph`'s, reexported here.
 //!
 //! # Invariants
 //! INV-4, INV-5, INV-10, INV-11, INV-17 (see ARCHITECTURE.md).
@@ -18,29 +47,15 @@ mod plan;
 mod run;
 
 pub use error::{Error, NodeLocation, ObserverFailure, Result};
-pub use plan::cursor::{CursorFrame, FramePosition, GraphCursor};
 pub use plan::edge::{END, GraphEnd, IntoTarget, Target};
 pub use plan::fan_out::EmptyFanOutPolicy;
-pub use plan::field::{
-    FieldFault, JsonField, SharedList, StateField, StateListField, declare_field, read_field,
-};
-pub use plan::item::Item;
-pub use plan::lineage::{LineageBoundary, NodeLineage};
-pub use plan::list::PersistentList;
 pub use plan::outline::{
     BranchOutline, CountOutline, EdgeOutline, GraphOutline, InstanceSourceOutline, NodeKind, NodeOutline,
 };
 pub use plan::policy::ErrorPolicy;
 pub use plan::problem::{GraphProblem, GraphProblemKind, GraphWarning, GraphWarningKind};
 pub use plan::projection::Projection;
-pub use plan::reducer::{CustomReducer, KeyExtractor, Reducer, ReducerFault};
-pub use plan::schema::{FieldSpec, StateSchema, UNVERSIONED, ValueCheck};
 pub use plan::session::SessionShape;
-pub use plan::shape::FieldShape;
-pub use plan::slot::FieldContent;
-pub use plan::snapshot::Snapshot;
-pub use plan::state::{DeclaredState, State};
-pub use plan::update::StateUpdate;
 pub use run::ambient::{current, current_metadata, suspend};
 pub use run::branches::{Branch, Branches};
 pub use run::builder::GraphBuilder;
@@ -68,11 +83,16 @@ pub use run::middleware::timing::{TimedOutcome, Timing, TimingRecord};
 pub use run::middleware::{Middleware, MiddlewareSite};
 pub use run::migrate::migrate_session;
 pub use run::observe::{DrainSummary, Observer, ObserverId, Subscription};
-pub use run::outcome::{CompletedRun, Identity, RunOutcome, SuspendedRun};
-pub use run::port::{
-    ContainerProgress, Fields, MemberProgress, PausedRun, PersistencePort, RequestedIdentity, RunCheckpoint,
-    RunEnding, RunEntry, RunProgress, SessionState, StoredRun,
-};
+pub use run::outcome::{CompletedRun, RunOutcome, SuspendedRun};
+pub use run::port::{PersistencePort, RequestedIdentity, RunEnding, RunEntry};
 pub use run::scope::chain;
-pub use run::signal::{Deadline, Descriptor, Signal, WaitTerms};
+pub use run::signal::Signal;
 pub use singletree_durable::{MigrationError, StateMigrations};
+pub use singletree_graph::{
+    ContainerProgress, CursorFrame, CustomReducer, Deadline, DeclaredState, Descriptor, FieldContent,
+    FieldFault, FieldShape, FieldSpec, Fields, FramePosition, GraphCursor, Identity, Item, JsonField,
+    KeyExtractor, LineageBoundary, MemberProgress, NodeLineage, PausedRun, PersistentList, Reducer,
+    ReducerFault, RunCheckpoint, RunProgress, SessionState, SharedList, Snapshot, State, StateField,
+    StateListField, StateSchema, StateUpdate, StoredRun, UNVERSIONED, ValueCheck, WaitTerms, declare_field,
+    read_field,
+};

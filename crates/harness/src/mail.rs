@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use singletree_durable::{
     BatchPrecondition, EarlySignalRow, JsonDocument, RowMutation, SessionKey, Timestamp, TurnRow, WaitRow,
 };
-use singletree_engine::PausedRun;
+use singletree_engine::{Error as RunError, PausedRun};
 
 use crate::answer::{Answer, SignalAddress, unknown};
 use crate::chat::Chat;
@@ -127,7 +127,11 @@ impl SignalMailbox {
             // The deadline had passed when the wait began: a late signal is not taken (D37).
             None if is_due(wait, writing.now) => Err(Error::SignalExpired { signal: wait.signal.clone() }),
             None => {
-                payload::fits(wait, &payload).and_then(|()| Ok(paused.accepts(&payload)?)).map(|()| payload)
+                let accepted = payload::fits(wait, &payload).and_then(|()| {
+                    let fits = paused.accepts(&payload);
+                    fits.map_err(|source| RunError::SuspensionPayload { source }.into())
+                });
+                accepted.map(|()| payload)
             }
         };
         Ok(Some(ConsumedSignal { from: mail.from, payload: fits }))

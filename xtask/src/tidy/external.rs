@@ -7,6 +7,7 @@ use crate::Repository;
 
 /// The packages that a crate must never see, however far down. Tests are free.
 const NEVER: &[(&str, &[&str])] = &[
+    ("graph", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("durable", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("llm", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("narration", &["tokio", "rusqlite", "reqwest", "axum"]),

@@ -5,17 +5,13 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::field::FieldFault;
-use super::item::Item;
-use super::list::PersistentList;
+use singletree_graph::{
+    FieldContent, FieldFault, Item, OfState, PersistentList, Snapshot, StateSchema, StateUpdate,
+};
+
 use super::policy::ErrorPolicy;
 use super::problem::{GraphProblem, GraphProblemKind, GraphWarning};
 use super::projection::{MappingChecker, Projection, ResolvedProjection, contribution};
-use super::schema::StateSchema;
-use super::slot::FieldContent;
-use super::snapshot::Snapshot;
-use super::state::OfState;
-use super::update::StateUpdate;
 
 /// Parallel branches as declared, by names.
 #[derive(Debug, Clone, Default)]

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use singletree_graph::StateSchema;
+
 use super::branches::BranchesDraft;
 use super::edge::{GraphEdge, Target};
 use super::fan_out::FanOutDraft;
 use super::problem::{GraphProblem, GraphProblemKind, GraphWarning};
 use super::projection::Projection;
-use super::schema::StateSchema;
 use super::session::SessionShape;
 use super::topology::{GraphTopology, TopologyNode, TopologyNodeKind};
 
@@ -101,12 +102,12 @@ fn check_schema(schema: &StateSchema, problems: &mut Vec<GraphProblem>) {
     let faults = schema.fields().iter().flat_map(|field| {
         let name = field.name().to_owned();
         let faults =
-            field.reducers.iter().filter_map(|reducer| Some((reducer.name(), reducer.misconfigured()?)));
+            field.reducers().iter().filter_map(|reducer| Some((reducer.name(), reducer.misconfigured()?)));
         faults.map(move |(reducer, fault)| format!("field '{name}', reducer {reducer}: {fault}"))
     });
     problems.extend(faults.map(|it| GraphProblem::new(GraphProblemKind::ReducerConfigurationInvalid, it)));
-    for field in schema.fields().iter().filter(|field| field.reducers.len() > 1) {
-        let message = format!("field '{}' declares {} reducers", field.name(), field.reducers.len());
+    for field in schema.fields().iter().filter(|field| field.reducers().len() > 1) {
+        let message = format!("field '{}' declares {} reducers", field.name(), field.reducers().len());
         problems.push(GraphProblem::new(GraphProblemKind::ConflictingReducers, message));
     }
     for field in schema.fields() {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use durable::BoxError;
 use serde::{Deserialize, Serialize};
 use singletree_durable as durable;
-
-use super::snapshot::Snapshot;
+use singletree_graph::Snapshot;
 
 /// The end of a graph, as a routing target. It is no node name: a node may be called "END".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

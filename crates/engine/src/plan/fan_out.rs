@@ -5,19 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
+use singletree_graph::{
+    FieldContent, FieldFault, FieldShape, Item, OfState, PersistentList, Snapshot, StateSchema, StateUpdate,
+};
 
-use super::field::FieldFault;
-use super::item::Item;
-use super::list::PersistentList;
 use super::policy::ErrorPolicy;
 use super::problem::{GraphProblem, GraphProblemKind, GraphWarning};
 use super::projection::{MappingChecker, ResolvedProjection, contribution};
-use super::schema::StateSchema;
-use super::shape::FieldShape;
-use super::slot::FieldContent;
-use super::snapshot::Snapshot;
-use super::state::OfState;
-use super::update::StateUpdate;
 
 /// The behaviour of a fan-out that has no instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

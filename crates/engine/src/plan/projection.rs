@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 
-use super::field::FieldFault;
+use singletree_graph::{FieldContent, FieldFault, FieldShape, FieldSpec, Snapshot, StateSchema, StateUpdate};
+
 use super::problem::{GraphProblem, GraphProblemKind};
-use super::schema::{FieldSpec, StateSchema};
-use super::shape::FieldShape;
-use super::slot::FieldContent;
-use super::snapshot::Snapshot;
-use super::update::StateUpdate;
 
 /// How state crosses between a graph and a subgraph that is one of its nodes.
 ///

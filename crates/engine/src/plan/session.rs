@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::field::FieldFault;
+use singletree_graph::{FieldContent, FieldFault, StateSchema};
+
 use super::problem::{GraphProblem, GraphProblemKind};
-use super::schema::StateSchema;
-use super::slot::FieldContent;
 
 /// Which fields of the state are the session's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

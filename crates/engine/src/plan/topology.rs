@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use singletree_graph::StateSchema;
+
 use super::branches::BranchesPlan;
 use super::edge::GraphEdge;
 use super::fan_out::FanOutPlan;
 use super::projection::ResolvedProjection;
-use super::schema::StateSchema;
 use super::session::SessionPlan;
 
 /// The structure of a graph, compiled and checked.

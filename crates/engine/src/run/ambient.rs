@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_durable::InvocationId;
+use singletree_graph::{Identity, Snapshot};
 
 use super::attempt::OpenAttempt;
 use super::chain::UnitContext;
 use super::fault::NodeError;
 use super::level::outwards;
-use super::outcome::Identity;
 use super::scope::{NodeAttempt, RunContext};
 use super::signal::Signal;
 use super::suspend::AbortRequest;
 use crate::error::Error;
-use crate::plan::snapshot::Snapshot;
 
 /// The identity of an invocation and the caller's metadata.
 #[derive(Clone)]

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use singletree_graph::StateUpdate;
+
 use super::event::EventError;
 use super::fault::NodeError;
 use super::scope::NodeAttempt;
-use crate::plan::update::StateUpdate;
 
 /// The attempt of a node execution that has begun and whose end is not told yet; there is at most one.
 #[derive(Default)]

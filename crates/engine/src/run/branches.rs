@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde_json::Value;
+use singletree_graph::{Snapshot, State};
 
 use super::context::{Ctx, body};
 use super::fault::{NodeError, NodeResult};
@@ -14,8 +15,6 @@ use super::members::error_record;
 use super::middleware::{Middleware, MiddlewareChain};
 use crate::plan::branches::{BranchDraft, BranchesDraft};
 use crate::plan::policy::ErrorPolicy;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::state::State;
 
 /// Makes the record of a failed branch.
 type ErrorRecord = Arc<dyn Fn(&str, &NodeError) -> Value + Send + Sync>;

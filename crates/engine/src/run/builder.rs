@@ -7,6 +7,7 @@ use std::sync::Arc;
 use singletree_durable::{
     Checkpointer, MemoryStore, MigrationError, PausedStore, SessionStore, StateMigrations, TenantId,
 };
+use singletree_graph::{DeclaredState, Snapshot, State, StateSchema};
 
 use super::branches::Branches;
 use super::context::{Ctx, body};
@@ -25,10 +26,7 @@ use crate::plan::compile::{self, DraftNode, DraftNodeKind, GraphDraft};
 use crate::plan::edge::{END, GraphEdge, IntoTarget, Target, TargetFunction};
 use crate::plan::problem::{GraphProblem, GraphProblemKind};
 use crate::plan::projection::Projection;
-use crate::plan::schema::StateSchema;
 use crate::plan::session::SessionShape;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::state::{DeclaredState, State};
 
 /// Collects a graph's nodes and edges; [`GraphBuilder::compile`] checks them (graph-engine §2).
 pub struct GraphBuilder<S> {

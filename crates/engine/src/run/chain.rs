@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{Identity, NodeLineage, Snapshot, StateUpdate, caught};
 
 use super::ambient;
 use super::attempt::OpenAttempt;
@@ -13,14 +14,9 @@ use super::event::{GraphEvent, IsolationEvent};
 use super::fault::NodeError;
 use super::level::GraphLevel;
 use super::middleware::Middleware;
-use super::outcome::Identity;
 use super::panic::caught_future;
 use super::scope::{NodeAttempt, RunContext};
 use crate::error::NodeLocation;
-use crate::plan::guard::caught;
-use crate::plan::lineage::NodeLineage;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 /// The unit that a chain surrounds: a node's body, a subgraph, a whole container, an instance, a branch.
 pub(crate) trait ExecutionUnit: Send + Sync {

@@ -1,14 +1,13 @@
 //! When a run is saved whole: at the end of each node execution (pipeline-utilities §10.3).
 
 use singletree_durable::NodePosition;
+use singletree_graph::{LineageBoundary, NodeLineage, RunCheckpoint};
 
 use super::event::{CheckpointEvent, GraphEvent};
 use super::level::GraphLevel;
-use super::port::RunCheckpoint;
 use super::scope::{NodeAttempt, RunContext, event_error};
 use super::suspend::AbortRequest;
 use crate::error::{NodeLocation, Result};
-use crate::plan::lineage::{LineageBoundary, NodeLineage};
 
 /// A node execution, or a member of a container, that has ended and is saved.
 pub(crate) struct EndedExecution {

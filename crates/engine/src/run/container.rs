@@ -2,16 +2,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use singletree_graph::{
+    ContainerProgress, Item, LineageBoundary, MemberProgress, NodeLineage, StateUpdate, caught,
+};
+
 use super::event::ContainerConfig;
 use super::fault::NodeError;
-use super::port::{ContainerProgress, MemberProgress};
 use super::strand::SequentialWalk;
 use crate::error::{Error, NodeLocation};
-use crate::plan::guard::caught;
-use crate::plan::item::Item;
-use crate::plan::lineage::{LineageBoundary, NodeLineage};
 use crate::plan::policy::ErrorPolicy;
-use crate::plan::update::StateUpdate;
 
 /// Combines the contributions of a container's members: their updates and errors, in the order of members.
 pub(crate) type FanIn = Box<dyn Fn(&[ContainerMember]) -> Result<StateUpdate, NodeError> + Send + Sync>;

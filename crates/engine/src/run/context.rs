@@ -9,20 +9,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use singletree_graph::{FieldContent, Identity, Item, NodeLineage, Snapshot, State, StateUpdate};
 
 use super::fault::NodeResult;
 use super::graph::NodeBody;
 use super::observe::DrainSummary;
-use super::outcome::Identity;
 use super::scope::NodeAttempt;
 use super::signal::Signal;
 use crate::error::Error;
-use crate::plan::item::Item;
-use crate::plan::lineage::NodeLineage;
-use crate::plan::slot::FieldContent;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::state::State;
-use crate::plan::update::StateUpdate;
 
 /// The context of one node execution: the state, the identity of the invocation, and the requests that a node can make.
 pub struct Ctx<S> {

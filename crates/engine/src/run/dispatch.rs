@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{FramePosition, LineageBoundary, NodeLineage, Snapshot, StateUpdate};
 
 use super::attempt::OpenAttempt;
 use super::branches::{BranchBody, BranchWork, BranchesWork};
@@ -19,11 +20,7 @@ use super::scope::{NodeAttempt, merge_into};
 use super::walk::run_body;
 use crate::error::{Error, NodeLocation};
 use crate::plan::branches::{BranchPlan, BranchesPlan};
-use crate::plan::cursor::FramePosition;
-use crate::plan::lineage::{LineageBoundary, NodeLineage};
-use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::TopologyNode;
-use crate::plan::update::StateUpdate;
 
 /// Decides which branches are dispatched, by their numbers: each condition is called once, in the order of declaration.
 ///

@@ -10,27 +10,25 @@ use std::task::Poll;
 
 use serde_json::{Map, Value};
 use singletree_durable::PositionHistory;
+use singletree_graph::{
+    ContainerProgress, FieldFault, Identity, MergeFault, SessionState, Snapshot, StateUpdate, StoredRun,
+    caught,
+};
 
 use super::ambient::{self, CurrentInvocation};
 use super::graph::GraphCore;
 use super::invoke::{EntryHook, InvokeOptions, RunMonitor, RunStart};
 use super::level::GraphLevel;
 use super::metadata;
-use super::outcome::{CompletedRun, Identity, RunOutcome, SuspendedRun};
+use super::outcome::{CompletedRun, RunOutcome, SuspendedRun};
 use super::pause;
-use super::port::{
-    ContainerProgress, PersistencePort, RequestedIdentity, RunEnding, RunEntry, SessionState, StoredRun,
-};
+use super::port::{PersistencePort, RequestedIdentity, RunEnding, RunEntry};
 use super::queue::EventQueue;
 use super::restore;
 use super::scope::{RunContext, RunContextParts, RunObservers};
 use super::suspend::DriverRequest;
 use super::walk::{WalkStart, walk};
 use crate::error::{Error, Result};
-use crate::plan::field::FieldFault;
-use crate::plan::guard::caught;
-use crate::plan::snapshot::{MergeFault, Snapshot};
-use crate::plan::update::StateUpdate;
 
 /// The starting point of a run.
 struct StartingPoint {
@@ -38,7 +36,7 @@ struct StartingPoint {
     identity: Option<Identity>,
     next_step: u64,
     recovering: bool,
-    records: std::collections::BTreeMap<String, crate::plan::item::Item>,
+    records: std::collections::BTreeMap<String, singletree_graph::Item>,
     containers: Vec<ContainerProgress>,
     completed: PositionHistory,
 }

@@ -3,14 +3,10 @@
 use std::sync::Arc;
 
 use singletree_durable::{InvocationId, Timestamp};
+use singletree_graph::{Descriptor, Identity, NodeLineage, Snapshot, StateUpdate};
 
 use super::classify::Classification;
-use super::outcome::Identity;
-use super::signal::Descriptor;
-use crate::plan::lineage::NodeLineage;
 use crate::plan::policy::ErrorPolicy;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 /// When in an attempt an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{FramePosition, NodeLineage, Snapshot, StateUpdate};
 
 use super::attempt::OpenAttempt;
 use super::branches::BranchesWork;
@@ -19,11 +20,7 @@ use super::member::MemberContext;
 use super::scope::NodeAttempt;
 use super::walk::{GraphWalker, InnerStandpoints, NodeStep, run_body};
 use crate::error::{NodeLocation, Result};
-use crate::plan::cursor::FramePosition;
-use crate::plan::lineage::NodeLineage;
-use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::{TopologyNode, TopologyNodeKind};
-use crate::plan::update::StateUpdate;
 
 /// One execution of one node of any kind: the unit that the node's chain surrounds.
 struct NodeExecutionUnit<'a> {

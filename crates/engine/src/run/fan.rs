@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{LineageBoundary, NodeLineage, Snapshot, StateUpdate};
 
 use super::container::{ContainerMember, FanIn, MemberContainer, contributions, records};
 use super::event::{ContainerConfig, FanOutConfig};
@@ -14,9 +15,6 @@ use super::members::MemberSet;
 use super::panic::asked;
 use crate::error::{Error, NodeLocation};
 use crate::plan::fan_out::{EmptyFanOutPolicy, FanOutPlan, FixedOrComputed, InstanceSource};
-use crate::plan::lineage::{LineageBoundary, NodeLineage};
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 /// Why a fan-out cannot run.
 #[derive(Debug, thiserror::Error)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use singletree_durable::BoxError;
+use singletree_graph::{Snapshot, State};
 
 use super::fault::NodeError;
 use super::graph::{Graph, GraphCore};
@@ -13,8 +14,6 @@ use super::members::error_record;
 use super::middleware::{Middleware, MiddlewareChain};
 use crate::plan::fan_out::{EmptyFanOutPolicy, FanOutDraft, FixedOrComputed};
 use crate::plan::policy::ErrorPolicy;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::state::State;
 
 /// How many instances run at once unless it is declared.
 const CONCURRENCY: i64 = 10;

@@ -4,11 +4,10 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use singletree_durable::BoxError;
+use singletree_graph::{Snapshot, State};
 
 use super::classify::{self, Classification};
 use crate::error::{Error, NodeLocation};
-use crate::plan::snapshot::Snapshot;
-use crate::plan::state::State;
 
 /// The result of a node: an update or an error.
 pub type NodeResult<S> = Result<<S as State>::Update, NodeError>;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use singletree_durable::{BoxFuture, InvocationId, StateMigrations};
+use singletree_graph::{Identity, SessionState, Snapshot, StateSchema, StateUpdate, StoredRun};
 
 use super::ambient;
 use super::branches::{BranchBody, BranchesWork};
@@ -17,18 +18,13 @@ use super::limit::Limits;
 use super::middleware::MiddlewareChain;
 use super::migrate::migrate_frames;
 use super::observe::{DrainSummary, ObserverId, Subscription};
-use super::outcome::Identity;
-use super::port::{SessionState, StoredRun};
 use super::queue::{EventBacklog, OnObserverFailure, within};
 use super::restore;
 use super::scope::{NodeAttempt, RegisteredObservers};
 use super::stores::GraphStores;
 use crate::error::{Error, Result};
 use crate::plan::problem::GraphWarning;
-use crate::plan::schema::StateSchema;
-use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::GraphTopology;
-use crate::plan::update::StateUpdate;
 
 /// A node's body, without its types.
 pub(crate) type NodeBody = Arc<

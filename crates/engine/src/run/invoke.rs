@@ -4,21 +4,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_durable::{InvocationId, SessionId};
+use singletree_graph::{FieldFault, RunProgress, Snapshot, State, StateUpdate, caught};
 
 use super::drive;
 use super::extension::Extensions;
 use super::graph::Graph;
 use super::observe::Subscription;
 use super::outcome::{CompletedRun, RunOutcome, SuspendedRun};
-use super::port::{PersistencePort, RequestedIdentity, RunProgress};
+use super::port::{PersistencePort, RequestedIdentity};
 use super::scope::RunContext;
 use super::stores::StorePort;
 use crate::error::{Error, Result};
-use crate::plan::field::FieldFault;
-use crate::plan::guard::caught;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::state::State;
-use crate::plan::update::StateUpdate;
 
 /// The options of one invocation.
 #[derive(Debug, Clone, Default)]

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use singletree_graph::{LineageBoundary, NodeLineage, Snapshot};
+
 use super::graph::GraphCore;
 use super::observe::Subscription;
 use super::scope::{NodeAttempt, RunContext};
 use super::strand::SequentialWalk;
 use crate::error::NodeLocation;
-use crate::plan::lineage::{LineageBoundary, NodeLineage};
-use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::TopologyNode;
 
 /// A graph as a run has entered it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{FieldFault, NodeLineage, Snapshot, StateUpdate, caught};
 
 use super::attempt::OpenAttempt;
 use super::chain::{ExecutionUnit, Next, UnitContext};
@@ -15,11 +16,6 @@ use super::scope::{NodeAttempt, RunContext};
 use super::strand::SequentialWalk;
 use super::walk::{WalkStart, walk_below};
 use crate::error::Error;
-use crate::plan::field::FieldFault;
-use crate::plan::guard::caught;
-use crate::plan::lineage::NodeLineage;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 /// The data that the members of one attempt of a container share.
 #[derive(Clone, Copy)]

@@ -5,16 +5,14 @@ use std::task::Poll;
 
 use serde_json::{Value, json};
 use singletree_durable::BoxFuture;
+use singletree_graph::{Item, StateUpdate, caught};
 
 use super::container::{MemberContainer, MemberStage};
 use super::crew::IndexedFutures;
 use super::fault::NodeError;
 use super::level::GraphLevel;
 use super::scope::RunContext;
-use crate::plan::guard::caught;
-use crate::plan::item::Item;
 use crate::plan::policy::ErrorPolicy;
-use crate::plan::update::StateUpdate;
 
 /// After how many ends in a row other tasks have a turn.
 const POLITENESS: u64 = 256;

@@ -8,12 +8,11 @@ pub(crate) mod timing;
 use std::sync::Arc;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{Snapshot, StateUpdate};
 
 use super::chain::Next;
 use super::fault::NodeError;
 use crate::plan::problem::GraphProblem;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 /// Runs around a node, an instance of a fan-out or a branch: sees the state on the way in and the update on the way
 /// out.

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use singletree_durable::StateMigrations;
+use singletree_graph::{FieldContent, Fields, SessionState};
 
-use super::port::{Fields, SessionState};
 use crate::error::{Error, Result};
-use crate::plan::slot::FieldContent;
 
 /// A state as migrations see it.
 type State = BTreeMap<String, Value>;

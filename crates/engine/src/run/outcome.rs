@@ -2,20 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{InvocationId, SessionId};
-
-use super::signal::Descriptor;
-
-/// Who an invocation is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// The invocation's id; kept when a suspended invocation is resumed (suspension §7).
-    pub invocation_id: InvocationId,
-    /// The id under which an application correlates invocations.
-    pub correlation_id: String,
-    /// The session, when the invocation is bound to one (sessions §3).
-    pub session_id: Option<SessionId>,
-}
+use singletree_graph::{Descriptor, Identity};
 
 /// The end of a graph.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,5 +1,7 @@
 //! Describing compiled graphs.
 
+use singletree_graph::StateSchema;
+
 use super::branches::BranchBody;
 use super::graph::{Graph, GraphCore, NodeWork};
 use super::middleware::MiddlewareChain;
@@ -8,7 +10,6 @@ use crate::plan::fan_out::{FanOutPlan, FixedOrComputed, InstanceSource};
 use crate::plan::outline::{
     BranchOutline, CountOutline, EdgeOutline, GraphOutline, InstanceSourceOutline, NodeKind, NodeOutline,
 };
-use crate::plan::schema::StateSchema;
 use crate::plan::topology::{TopologyNode, TopologyNodeKind};
 
 impl<S> Graph<S> {

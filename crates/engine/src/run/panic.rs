@@ -4,10 +4,9 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
+use singletree_graph::{OfState, Snapshot, caught};
+
 use super::fault::NodeError;
-use crate::plan::guard::caught;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::state::OfState;
 
 /// Asks a function of the state, once.
 pub(crate) fn asked<T>(function: &OfState<T>, state: &Snapshot) -> Result<T, NodeError> {

@@ -1,19 +1,16 @@
 //! Recording suspensions (suspension §8).
 
 use serde_json::{Map, Value};
+use singletree_graph::{
+    Descriptor, FieldContent, FieldFault, FramePosition, NodeLineage, PausedRun, Snapshot,
+};
 
 use super::drive::auto_saved;
 use super::outcome::SuspendedRun;
-use super::port::{PausedRun, RunEnding};
+use super::port::RunEnding;
 use super::scope::RunContext;
-use super::signal::Descriptor;
 use super::suspend::SuspendRequest;
 use crate::error::{Error, Result};
-use crate::plan::cursor::FramePosition;
-use crate::plan::field::FieldFault;
-use crate::plan::lineage::NodeLineage;
-use crate::plan::slot::FieldContent;
-use crate::plan::snapshot::Snapshot;
 
 /// Records a suspension: session and paused record, or nothing (suspension §8.6).
 ///

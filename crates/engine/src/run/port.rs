@@ -1,129 +1,12 @@
 //! The port through which a run is kept: the engine never writes by itself.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
-use serde_json::{Map, Value};
-use singletree_durable::{BoxFuture, InvocationId, PositionHistory, SessionId, Timestamp};
+use singletree_durable::{BoxFuture, InvocationId, SessionId, Timestamp};
+use singletree_graph::{Item, PausedRun, RunCheckpoint, RunProgress, SessionState, Snapshot, StoredRun};
 
-use super::outcome::Identity;
-use super::restore;
-use super::signal::{Descriptor, WaitTerms};
 use crate::error::{Error, Result};
-use crate::plan::cursor::{CursorFrame, GraphCursor};
-use crate::plan::item::Item;
-use crate::plan::lineage::{LineageBoundary, NodeLineage};
-use crate::plan::slot::FieldContent;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
-
-/// State by field name, as a store has it.
-pub type Fields = Vec<(Arc<str>, FieldContent)>;
-
-/// The session's slice of a state (sessions §4).
-#[derive(Debug, Clone, PartialEq)]
-pub struct SessionState {
-    /// The version of its schema.
-    pub schema_version: String,
-    /// Its fields, under the session's names.
-    pub fields: Fields,
-}
-
-/// Where a run stands: the cursor, and the state of each of its frames, outermost first.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunProgress {
-    /// The place.
-    pub cursor: GraphCursor,
-    /// The states.
-    pub frames: Vec<Snapshot>,
-    /// The containers (fan-outs, branches) that run, outer ones first. Each stands `before` in its frame until all of
-    /// it is merged.
-    pub containers: Vec<ContainerProgress>,
-}
-
-/// How far a node with several inner runs is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ContainerProgress {
-    /// The path to the node, outermost first, its own name last.
-    pub namespace: Arc<[Arc<str>]>,
-    /// The boundaries to the node; with the namespace it names one of several that run at once.
-    pub lineage: NodeLineage,
-    /// Which execution of the node it is, inside of another container: how many node executions of the inner run came
-    /// before it. An inner run that begins again may execute the node several times. Zero elsewhere.
-    pub execution: u64,
-    /// Its inner runs, in order, each with the boundary by which it is entered.
-    pub members: Vec<(LineageBoundary, MemberProgress)>,
-}
-
-/// How far an inner run is.
-#[derive(Debug, Clone, PartialEq)]
-pub enum MemberProgress {
-    /// It has not begun.
-    NotStarted,
-    /// It stands here: the frames of its own graphs, and their states.
-    InFlight {
-        /// The place, from the inner graph on.
-        frames: Vec<CursorFrame>,
-        /// The states.
-        states: Vec<Snapshot>,
-        /// The node executions that it has completed; only kept where checkpoints are.
-        completed: PositionHistory,
-    },
-    /// It has ended with this update: for a fan-out's instance the collected and extra fields, under the inner graph's
-    /// names; for a branch in the terms of the graph that contains it.
-    Contributed(StateUpdate),
-    /// It has failed, and this is the record of it ([`ErrorPolicy::Collect`](crate::ErrorPolicy::Collect)).
-    Failed(Item),
-}
-
-/// The stored form of a suspended invocation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PausedRun {
-    /// Who it is.
-    pub identity: Arc<Identity>,
-    /// Where it stands: after the suspending node, or before it when that runs again.
-    pub progress: RunProgress,
-    /// The signal it waits for.
-    pub descriptor: Descriptor,
-    /// The terms of the wait (D2).
-    pub terms: WaitTerms,
-    /// Whether the suspending node counts as completed.
-    pub mark_node_completed: bool,
-    /// The suspending node, in its own graph.
-    pub node_name: Arc<str>,
-    /// The path to it.
-    pub namespace: Arc<[Arc<str>]>,
-    /// The node executions that the run has completed; only kept where checkpoints are.
-    pub completed: PositionHistory,
-}
-
-/// Where a run stands when a node execution has ended, with all that a checkpoint says of it (pipeline-utilities
-/// §10.2).
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunCheckpoint {
-    /// Who the run is.
-    pub identity: Arc<Identity>,
-    /// The time, by the engine's clock.
-    pub at: Timestamp,
-    /// Where it stands: after the node that has completed, or before the one that has failed.
-    pub progress: RunProgress,
-    /// The node executions that it has completed, without those inside of containers.
-    pub completed: PositionHistory,
-}
-
-impl PausedRun {
-    /// Tells whether the run could be resumed with this payload (suspension §6), before anybody tries.
-    ///
-    /// # Errors
-    /// `suspension_resume_payload_invalid`.
-    pub fn accepts(&self, payload: &Map<String, Value>) -> Result<()> {
-        let frames = &self.progress.frames;
-        let mut taking = frames.first().into_iter().chain(frames.last());
-        taking.try_for_each(|it| restore::overlaid(it, payload).map(drop))
-    }
-}
 
 /// How a run ends, as the port records it.
 #[derive(Debug)]
@@ -149,24 +32,6 @@ pub enum RunEnding<'a> {
         /// Where the run stood, if it had begun.
         progress: Option<RunProgress>,
     },
-}
-
-/// A run that stands somewhere already.
-#[derive(Debug, Clone)]
-pub struct StoredRun {
-    /// Who it is, when the record says so.
-    pub identity: Option<Identity>,
-    /// Where it stands.
-    pub cursor: GraphCursor,
-    /// The state of each frame.
-    pub frames: Vec<Fields>,
-    /// Facts of the node that had not committed (D7), by name.
-    pub records: BTreeMap<String, Item>,
-    /// The progress of the containers that it stands before: work that their members have contributed is not done
-    /// again.
-    pub containers: Vec<ContainerProgress>,
-    /// The node executions that it has completed, where they are kept.
-    pub completed: PositionHistory,
 }
 
 /// The stored state that a port has for a run about to begin.

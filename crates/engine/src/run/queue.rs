@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::InvocationId;
+use singletree_graph::caught;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -14,7 +15,6 @@ use super::input::Clock;
 use super::observe::{DrainSummary, Subscription};
 use super::panic::caught_future;
 use crate::error::ObserverFailure;
-use crate::plan::guard::caught;
 
 /// Where mishaps are reported.
 pub(crate) type OnObserverFailure = Arc<dyn Fn(ObserverFailure) + Send + Sync>;

@@ -8,17 +8,15 @@ use singletree_durable::{
     CheckpointRecord, CheckpointState, EnclosingInstance, FanOutProgress, InstanceProgress, InstanceState,
     JsonDocument, NodePosition, PositionHistory, Timestamp,
 };
+use singletree_graph::{
+    ContainerProgress, CursorFrame, FieldContent, Fields, FramePosition, GraphCursor, Item, LineageBoundary,
+    MemberProgress, NodeLineage, RunCheckpoint, Snapshot, StoredRun,
+};
 
 use super::fan_out::FanOutWork;
 use super::graph::{GraphCore, NodeWork};
-use super::port::{ContainerProgress, Fields, MemberProgress, RunCheckpoint, StoredRun};
 use super::stores::encode;
-use crate::plan::cursor::{CursorFrame, FramePosition, GraphCursor};
 use crate::plan::fan_out::FanOutPlan;
-use crate::plan::item::Item;
-use crate::plan::lineage::{LineageBoundary, NodeLineage};
-use crate::plan::slot::FieldContent;
-use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::TopologyNodeKind;
 
 /// Makes the record of where a run stands.

@@ -9,10 +9,10 @@ use singletree_durable::{
     CheckpointRecord, CheckpointState, Checkpointer, Error as StoreError, InvocationId, JsonDocument,
     StateMigrations, Timestamp,
 };
+use singletree_graph::{Identity, RunCheckpoint};
 
 use super::migrate::migrate_state;
-use super::outcome::Identity;
-use super::port::{RunCheckpoint, RunEntry};
+use super::port::RunEntry;
 use super::record;
 use super::restore;
 use super::stores::StorePort;

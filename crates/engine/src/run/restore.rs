@@ -3,16 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use singletree_graph::{FieldFault, Fields, FramePosition, Snapshot, StateSchema, StoredRun};
 
 use super::graph::{GraphCore, NodeWork};
-use super::port::{Fields, StoredRun};
 use super::walk::LevelStandpoint;
 use crate::error::{Error, Result};
-use crate::plan::cursor::FramePosition;
-use crate::plan::field::FieldFault;
-use crate::plan::schema::StateSchema;
-use crate::plan::slot::FieldContent;
-use crate::plan::snapshot::Snapshot;
 
 /// Puts the frames of a run together again.
 ///
@@ -98,16 +93,10 @@ fn snapshot(schema: &Arc<StateSchema>, fields: Fields) -> Result<Snapshot, Field
 pub(crate) fn overlay(points: &mut [LevelStandpoint], payload: &Map<String, Value>) -> Result<()> {
     let last = points.len() - 1;
     for at in if last == 0 { vec![0] } else { vec![0, last] } {
-        points[at].state = overlaid(&points[at].state, payload)?;
+        points[at].state = points[at]
+            .state
+            .overlay_payload(payload)
+            .map_err(|source| Error::SuspensionPayload { source })?;
     }
     Ok(())
-}
-
-/// Returns a frame's state with the payload over it: of the fields that the frame declares.
-pub(crate) fn overlaid(state: &Snapshot, payload: &Map<String, Value>) -> Result<Snapshot> {
-    let schema = state.schema();
-    let declared = payload.iter().filter(|(name, _)| schema.index(name).is_some());
-    let fields: Vec<_> =
-        declared.map(|(name, value)| (name.as_str(), FieldContent::from_json(value.clone()))).collect();
-    state.overlay(&fields).map_err(|source| Error::SuspensionPayload { source })
 }

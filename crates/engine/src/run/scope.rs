@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use singletree_durable::PositionHistory;
+use singletree_graph::{
+    ContainerProgress, Descriptor, GraphCursor, Item, RunProgress, Snapshot, StateUpdate, caught,
+};
 
 use super::ambient::CurrentInvocation;
 use super::container::MemberContainer;
@@ -15,18 +18,13 @@ use super::fault::NodeError;
 use super::graph::{GraphCore, NodeWork};
 use super::level::GraphLevel;
 use super::observe::Subscription;
-use super::port::{ContainerProgress, PersistencePort, RunProgress};
+use super::port::PersistencePort;
 use super::queue::EventQueue;
-use super::signal::{Descriptor, Signal};
+use super::signal::Signal;
 use super::strand::SequentialWalk;
 use super::suspend::{AbortRequest, DriverRequests};
 use crate::error::{Error, NodeLocation};
-use crate::plan::cursor::GraphCursor;
-use crate::plan::guard::caught;
-use crate::plan::item::Item;
 use crate::plan::policy::ErrorPolicy;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 /// The data that all nodes of one run share.
 pub(crate) struct RunContext {

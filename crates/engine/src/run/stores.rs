@@ -10,19 +10,16 @@ use singletree_durable::{
     PausedRecord, PausedStatus, PausedStore, PositionHistory, RecordVersion, SessionId, SessionKey,
     SessionRecord, SessionStore, StateMigrations, TenantId, Timestamp,
 };
+use singletree_graph::{
+    Descriptor, FieldContent, GraphCursor, Identity, Item, PausedRun, RunCheckpoint, RunProgress,
+    SessionState, StoredRun,
+};
 
 use super::graph::GraphCore;
 use super::migrate::migrate_session;
-use super::outcome::Identity;
-use super::port::{
-    PausedRun, PersistencePort, RunCheckpoint, RunEnding, RunEntry, RunProgress, SessionState, StoredRun,
-};
+use super::port::{PersistencePort, RunEnding, RunEntry};
 use super::restore;
-use super::signal::Descriptor;
 use crate::error::{Error, Result};
-use crate::plan::cursor::GraphCursor;
-use crate::plan::item::Item;
-use crate::plan::slot::FieldContent;
 
 /// The stores that a graph was compiled with.
 pub(crate) struct GraphStores {

@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use singletree_durable::{NodePosition, PositionHistory};
-
-use crate::plan::cursor::{CursorFrame, FramePosition};
-use crate::plan::snapshot::Snapshot;
+use singletree_graph::{CursorFrame, FramePosition, Snapshot};
 
 /// One sequential walk: the outermost one, or that of an instance or a branch. Subgraphs are walked on the strand of
 /// the node that contains them.

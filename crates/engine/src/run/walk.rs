@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{CursorFrame, FramePosition, Snapshot, StateUpdate, caught};
 
 use super::ambient;
 use super::checkpoint::EndedExecution;
@@ -20,12 +21,8 @@ use super::panic::caught_future;
 use super::scope::{NodeAttempt, RunContext, merge_into};
 use super::suspend::AbortRequest;
 use crate::error::{Error, NodeLocation, Result};
-use crate::plan::cursor::{CursorFrame, FramePosition};
 use crate::plan::edge::{GraphEdge, Target};
-use crate::plan::guard::caught;
-use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::{TopologyNode, TopologyNodeKind};
-use crate::plan::update::StateUpdate;
 
 /// A graph's frame and state, as a run finds or leaves them.
 pub(crate) struct LevelStandpoint {

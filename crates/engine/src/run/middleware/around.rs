@@ -4,13 +4,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{Snapshot, State, StateUpdate};
 
 use super::super::chain::Next;
 use super::super::fault::{NodeError, NodeResult};
 use super::Middleware;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::state::State;
-use crate::plan::update::StateUpdate;
 
 /// A middleware made of a function; see [`around`].
 pub struct FunctionMiddleware<S, F> {

@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{Snapshot, StateUpdate};
 
 use super::super::chain::Next;
 use super::super::fault::NodeError;
 use super::{Middleware, MiddlewareSite};
 use crate::plan::problem::{GraphProblem, GraphProblemKind};
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 type DegradedUpdateFunction = Arc<dyn Fn(&Snapshot) -> Result<StateUpdate, NodeError> + Send + Sync>;
 type FailurePredicate = Arc<dyn Fn(&NodeError) -> bool + Send + Sync>;

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{Snapshot, StateUpdate};
 
 use super::super::chain::Next;
 use super::super::classify;
 use super::super::fault::NodeError;
 use super::{Middleware, MiddlewareSite};
 use crate::plan::problem::{GraphProblem, GraphProblemKind};
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 /// The categories that may go away by themselves (llm-provider §7).
 const TRANSIENT: [&str; 3] = ["provider_unavailable", "provider_rate_limit", "provider_model_not_loaded"];

@@ -5,14 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 
 use singletree_durable::BoxFuture;
+use singletree_graph::{Snapshot, StateUpdate};
 
 use super::super::chain::Next;
 use super::super::fault::NodeError;
 use super::super::input::{MonotonicClock, SystemMonotonicClock};
 use super::{Middleware, MiddlewareSite};
 use crate::plan::problem::{GraphProblem, GraphProblemKind};
-use crate::plan::snapshot::Snapshot;
-use crate::plan::update::StateUpdate;
 
 /// How a timed dispatch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,10 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 /// Runs a function of the application's; a panic becomes a message.
 ///
+/// # Errors
+/// The message of the panic.
+///
 /// Data that the function touched is not used again after a panic: the run ends, or the value is refused.
-pub(crate) fn caught<T>(function: impl FnOnce() -> T) -> Result<T, String> {
+pub fn caught<T>(function: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(function)).map_err(|error| message(&*error))
 }

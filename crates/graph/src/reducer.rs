@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::guard::caught;
-use super::item::Item;
-use super::list::PersistentList;
-use super::shape::{FieldShape, found};
-use super::slot::FieldContent;
+use crate::guard::caught;
+use crate::item::Item;
+use crate::list::PersistentList;
+use crate::shape::{FieldShape, found};
+use crate::slot::FieldContent;
 
 pub use keyed::KeyExtractor;
 
@@ -109,7 +109,8 @@ impl Reducer {
     }
 
     /// Tells whether merging a value that was merged already is known to change the field (graph-engine §2).
-    pub(crate) fn breaks_round_trip(&self) -> bool {
+    #[must_use]
+    pub fn breaks_round_trip(&self) -> bool {
         match self {
             Self::Append | Self::ConcatFlatten | Self::BoundedAppend(_) | Self::MergeAll => true,
             Self::LastWriteWins | Self::Merge | Self::DedupeAppend(_) | Self::MergeByKey(_) => false,
@@ -118,7 +119,8 @@ impl Reducer {
     }
 
     /// Tells whether the reducer adds the items of an update to a list.
-    pub(crate) fn extends(&self) -> bool {
+    #[must_use]
+    pub fn extends(&self) -> bool {
         match self {
             Self::Append
             | Self::BoundedAppend(_)
@@ -130,7 +132,8 @@ impl Reducer {
     }
 
     /// Returns the shape of the updates that a field of this shape takes.
-    pub(crate) fn takes(&self, field: &FieldShape) -> FieldShape {
+    #[must_use]
+    pub fn takes(&self, field: &FieldShape) -> FieldShape {
         match (self, field.element()) {
             (Self::Custom(_), _) => FieldShape::Any,
             (Self::ConcatFlatten, Some(element)) => element.clone().list().list(),
@@ -149,7 +152,8 @@ impl Reducer {
     }
 
     /// Returns a message when the parameters are not valid.
-    pub(crate) fn misconfigured(&self) -> Option<String> {
+    #[must_use]
+    pub fn misconfigured(&self) -> Option<String> {
         match self {
             Self::BoundedAppend(max) if *max < 1 => Some(format!("max_len must be at least 1, is {max}")),
             Self::MergeByKey(None) => Some("merge_by_key needs a key".into()),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::slot::FieldContent;
+use crate::slot::FieldContent;
 
 /// A partial update: fields with values, in order.
 ///
@@ -55,11 +55,14 @@ impl StateUpdate {
     }
 
     /// Returns the last contribution to a field.
-    pub(crate) fn last(&self, field: &str) -> Option<&FieldContent> {
+    #[must_use]
+    pub fn last(&self, field: &str) -> Option<&FieldContent> {
         self.entries.iter().rev().find(|(name, _)| name == field).map(|(_, slot)| slot)
     }
 
-    pub(crate) fn into_entries(self) -> Vec<(Cow<'static, str>, FieldContent)> {
+    /// Returns the contributions, in order.
+    #[must_use]
+    pub fn into_entries(self) -> Vec<(Cow<'static, str>, FieldContent)> {
         self.entries
     }
 }

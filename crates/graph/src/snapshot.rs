@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::field::FieldFault;
-use super::reducer::ReducerFault;
-use super::schema::StateSchema;
-use super::slot::FieldContent;
-use super::state::State;
-use super::update::StateUpdate;
+use crate::field::FieldFault;
+use crate::reducer::ReducerFault;
+use crate::schema::StateSchema;
+use crate::slot::FieldContent;
+use crate::state::State;
+use crate::update::StateUpdate;
 
 /// The state of a graph at one moment. Cloning and keeping it costs nothing that depends on its size (INV-5).
 #[derive(Clone)]
@@ -26,9 +26,16 @@ struct SnapshotInner {
 
 /// Why an update could not become part of a state.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum MergeFault {
+pub enum MergeFault {
     /// A reducer refused.
-    Reducer { field: String, reducer: String, fault: ReducerFault },
+    Reducer {
+        /// The field.
+        field: String,
+        /// The reducer's name.
+        reducer: String,
+        /// Why.
+        fault: ReducerFault,
+    },
     /// The merged value does not match the schema, or the field is not declared.
     Invalid(FieldFault),
 }
@@ -38,10 +45,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// A field that is neither set nor has a default, or a set one that is not declared or not of its type.
-    pub(crate) fn start(
-        schema: &Arc<StateSchema>,
-        set: Vec<(usize, FieldContent)>,
-    ) -> Result<Self, FieldFault> {
+    pub fn start(schema: &Arc<StateSchema>, set: Vec<(usize, FieldContent)>) -> Result<Self, FieldFault> {
         let mut slots: Vec<Option<FieldContent>> =
             schema.fields().iter().map(|field| field.default().cloned()).collect();
         for (at, slot) in set {
@@ -68,7 +72,12 @@ impl Snapshot {
         self.0.schema.index(field).map(|index| &self.0.slots[index])
     }
 
-    pub(crate) fn slot(&self, index: usize) -> &FieldContent {
+    /// Returns the content of the field at this position of the schema.
+    ///
+    /// # Panics
+    /// If there is no such position.
+    #[must_use]
+    pub fn slot(&self, index: usize) -> &FieldContent {
         &self.0.slots[index]
     }
 
@@ -120,7 +129,10 @@ impl Snapshot {
     }
 
     /// Merges an update by each field's reducer, and checks the changed fields (graph-engine §2, §3).
-    pub(crate) fn merge(&self, update: StateUpdate) -> Result<Self, MergeFault> {
+    ///
+    /// # Errors
+    /// The first field whose reducer refuses, or whose merged value does not match the schema.
+    pub fn merge(&self, update: StateUpdate) -> Result<Self, MergeFault> {
         if update.is_empty() {
             return Ok(self.clone());
         }
@@ -143,7 +155,10 @@ impl Snapshot {
     }
 
     /// Overwrites fields, reducers not consulted (suspension §6), and checks the new values.
-    pub(crate) fn overlay(&self, fields: &[(&str, FieldContent)]) -> Result<Self, FieldFault> {
+    ///
+    /// # Errors
+    /// A field that is not declared, or a value that is not of its type.
+    pub fn overlay(&self, fields: &[(&str, FieldContent)]) -> Result<Self, FieldFault> {
         let mut slots = self.0.slots.clone();
         for (name, value) in fields {
             let at = self.declared(name)?;
@@ -158,12 +173,27 @@ impl Snapshot {
         self.0.schema.index(name).ok_or_else(|| FieldFault::new(name, "is not declared"))
     }
 
+    /// Overwrites the fields that a signal's payload names and this state declares (suspension §6, R17). Others are
+    /// dropped.
+    ///
+    /// # Errors
+    /// A value that is not of its field's type.
+    pub fn overlay_payload(&self, payload: &Map<String, Value>) -> Result<Self, FieldFault> {
+        let declared = payload.iter().filter(|(name, _)| self.schema().index(name).is_some());
+        let fields: Vec<_> =
+            declared.map(|(name, value)| (name.as_str(), FieldContent::from_json(value.clone()))).collect();
+        self.overlay(&fields)
+    }
+
     /// Checks every field against the schema, as the specification asks at entry and exit (graph-engine §2).
     ///
     /// Lists are taken as checked: their items were, where they came from (merge, initial state, load).
-    pub(crate) fn validate(&self) -> Result<(), FieldFault> {
+    ///
+    /// # Errors
+    /// The first field that does not match.
+    pub fn validate(&self) -> Result<(), FieldFault> {
         for (field, slot) in self.0.schema.fields().iter().zip(&self.0.slots) {
-            let known = slot.as_list().map_or(0, super::list::PersistentList::len);
+            let known = slot.as_list().map_or(0, crate::list::PersistentList::len);
             field.check_from(slot, known).map_err(|error| FieldFault::new(field.name(), error))?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
-use super::item::Item;
+use crate::item::Item;
 
 /// Items in a chunk, and children of a branch.
 const WIDTH: usize = 32;

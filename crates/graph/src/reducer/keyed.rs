@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{ReducerFault, items, list};
-use crate::plan::item::Item;
-use crate::plan::slot::FieldContent;
+use crate::FieldContent;
+use crate::Item;
 
 type KeyFunction = dyn Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync;
 

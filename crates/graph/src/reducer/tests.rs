@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{KeyExtractor, Reducer};
-use crate::plan::slot::FieldContent;
+use crate::FieldContent;
 
 fn reduce(reducer: &Reducer, prior: Value, update: Value) -> Result<Value, String> {
     let merged = reducer.reduce(&FieldContent::from_json(prior), FieldContent::from_json(update));

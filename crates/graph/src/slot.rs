@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::item::Item;
-use super::list::PersistentList;
+use crate::item::Item;
+use crate::list::PersistentList;
 
 /// The content of one state field, or of one update to it.
 ///

@@ -69,7 +69,8 @@ impl FieldShape {
     /// Checks whether a value of this shape may be one of another shape, as far as the declarations say: false only
     /// where they contradict each other (graph-engine §2). Whole numbers are numbers. Shapes that allow null or
     /// anything, and maps, whose content is not looked into, are left to the check of the value itself.
-    pub(crate) fn may_be(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn may_be(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any, _) | (_, Self::Any) => true,
             (Self::Optional(inner), other) => inner.may_be(other),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::finite;
+use crate::finite;
 
 /// One immutable, shared value: a field of a state, or an element of a list field.
 ///

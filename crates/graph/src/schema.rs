@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::field::FieldFault;
-use super::guard::caught;
-use super::item::Item;
-use super::reducer::Reducer;
-use super::shape::FieldShape;
-use super::slot::FieldContent;
+use crate::field::FieldFault;
+use crate::guard::caught;
+use crate::item::Item;
+use crate::reducer::Reducer;
+use crate::shape::FieldShape;
+use crate::slot::FieldContent;
 
 /// The schema version of a state that declares none (R27).
 pub const UNVERSIONED: &str = "unversioned";
@@ -80,6 +80,12 @@ impl FieldSpec {
         self.reducers.first().unwrap_or(&Reducer::LastWriteWins)
     }
 
+    /// Returns the reducers as they were declared: a valid field has one at most.
+    #[must_use]
+    pub fn reducers(&self) -> &[Reducer] {
+        &self.reducers
+    }
+
     /// Checks one value, or one element of a list field.
     fn check_item(&self, shape: &FieldShape, item: &Item) -> Result<(), String> {
         if self.rust.is_none() && !shape.is_any() {
@@ -89,7 +95,10 @@ impl FieldSpec {
     }
 
     /// Checks a whole value.
-    pub(crate) fn check_slot(&self, slot: &FieldContent) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Why the value does not match, as text.
+    pub fn check_slot(&self, slot: &FieldContent) -> Result<(), String> {
         self.check_from(slot, 0)
     }
 
@@ -127,7 +136,8 @@ impl FieldSpec {
 
 impl FieldSpec {
     /// Checks whether each value that passed this field's check would also pass the other's.
-    pub(crate) fn vouches_for(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn vouches_for(&self, other: &Self) -> bool {
         let checked = match (&self.check, &other.check) {
             (_, None) => self.rust.is_none() || self.rust == other.rust,
             (Some(ours), Some(theirs)) => {
@@ -200,9 +210,9 @@ impl StateSchema {
         self.index(name).map(|index| &self.fields[index])
     }
 
-    /// Returns where the field of this name stands.
+    /// Returns the position of a field.
     #[must_use]
-    pub(crate) fn index(&self, name: &str) -> Option<usize> {
+    pub fn index(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
@@ -218,7 +228,8 @@ impl StateSchema {
     }
 
     /// Returns the names that were declared more than once.
-    pub(crate) fn repeated(&self) -> &[Arc<str>] {
+    #[must_use]
+    pub fn repeated(&self) -> &[Arc<str>] {
         &self.repeated
     }
 }

@@ -11,14 +11,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::finite;
-use super::item::Item;
-use super::list::PersistentList;
-use super::reducer::Reducer;
-use super::schema::{FieldSpec, ValueCheck};
-use super::shape::FieldShape;
-use super::slot::FieldContent;
-use super::snapshot::Snapshot;
+use crate::finite;
+use crate::item::Item;
+use crate::list::PersistentList;
+use crate::reducer::Reducer;
+use crate::schema::{FieldSpec, ValueCheck};
+use crate::shape::FieldShape;
+use crate::slot::FieldContent;
+use crate::snapshot::Snapshot;
 
 /// An error in one field of a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
