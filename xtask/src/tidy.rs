@@ -12,6 +12,7 @@ mod lock_ceiling;
 mod marks;
 mod modules;
 mod plan;
+mod requirements;
 mod sizes;
 mod unexercised;
 mod wording;
@@ -51,7 +52,7 @@ impl fmt::Display for TidyFinding {
 /// Runs every check and returns their findings, rule by rule.
 #[must_use]
 pub fn tidy(repo: &Repository) -> Vec<TidyFinding> {
-    let checks: [fn(&Repository) -> Vec<TidyFinding>; 15] = [
+    let checks: [fn(&Repository) -> Vec<TidyFinding>; 16] = [
         edges::check,
         external::check,
         inert::check,
@@ -61,6 +62,7 @@ pub fn tidy(repo: &Repository) -> Vec<TidyFinding> {
         sizes::check,
         marks::check,
         invariants::check,
+        requirements::check,
         errors::check,
         lock_ceiling::check,
         unexercised::check,

@@ -39,7 +39,7 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
 }
 
 /// Returns the tests that a cell names, each after its file, and whether they exist.
-fn named(repo: &Repository, cell: &str) -> Vec<(String, bool)> {
+pub(super) fn named(repo: &Repository, cell: &str) -> Vec<(String, bool)> {
     let mut path = "";
     let mut tests = Vec::new();
     for name in cell.split('`').skip(1).step_by(2) {

@@ -113,7 +113,7 @@ async fn a_request_is_made_of_rules_state_and_command_and_each_cycle_sees_the_re
     assert_eq!(third, expected, "the session keeps its policy");
 }
 
-// wire notes §3.4 R4, INV-11: the same requests in one process, and in one process for each turn.
+// INV-11: the same requests in one process, and in one process for each turn.
 #[tokio::test]
 async fn the_command_is_the_same_after_a_restart_and_after_a_resume() {
     let mut seen = Vec::new();

@@ -1,5 +1,5 @@
 //! Directives that only draw decide nothing: if they are removed or scrambled, a shell asks the same, does the same and
-//! sends the same (wire-notes §3.4 R9).
+//! sends the same.
 
 use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;

@@ -1,4 +1,4 @@
-//! Responses changed in one place: the verdict of the schema on each, and the reaction of the shell (wire-notes §2.3).
+//! Responses changed in one place: the verdict of the schema on each, and the reaction of the shell.
 
 use serde_json::{Value, json};
 use singletree_client::{ShellProfile, ShellSession};

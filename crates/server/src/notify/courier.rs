@@ -295,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    // wire-notes §6
+    // docs/notify.md: the name of an endpoint resolves to public addresses unless the operator permits others.
     #[test]
     fn an_endpoint_of_elsewhere_is_called_at_public_addresses_only() {
         let check = |url: &str, private: bool, expected: &str| {

@@ -203,7 +203,7 @@ mod tests {
         check(failed, None, "errored", said);
     }
 
-    // wire-notes: an effect that nobody knows is not safe
+    // An unknown effect is not safe.
     #[test]
     fn what_is_not_known_to_be_harmless_is_dangerous() {
         let check = |approval, effect, expected| assert_eq!(risk(&awaited(approval, effect)), expected);

@@ -1,4 +1,4 @@
-//! The state that a client posts along is only its view: it never changes the request to the model (R8, D16).
+//! The state that a client posts along is only its view: it never changes the request to the model (D16).
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

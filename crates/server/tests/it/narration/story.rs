@@ -22,7 +22,7 @@ use Step::{Artifact, Both, Cancel, Decide, Restart, Say};
 /// A story: its name and its steps.
 pub(crate) type Story = (&'static str, &'static [Step]);
 
-/// All stories (wire notes §3.5).
+/// All stories.
 pub(crate) const STORIES: &[Story] = &[
     ("completed", &[Say("hello"), Say("think"), Say("hello again")]),
     ("tool loop", &[Say("look"), Say("act"), Say("both")]),

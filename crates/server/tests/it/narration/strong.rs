@@ -1,5 +1,5 @@
 //! In sessions of commands the transcript is written and not read: emptying it between turns changes nothing but
-//! itself. In conversations the model is shown the transcript (wire notes §3.4 R4, §3.5).
+//! itself. In conversations the model is shown the transcript (docs/narration.md).
 
 use singletree_harness::TurnPromptPolicy;
 

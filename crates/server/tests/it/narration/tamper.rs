@@ -1,5 +1,5 @@
 //! A page's copy of a conversation is only a picture of it, as narration is: pictures that a page posts along change
-//! nothing that counts (wire notes §3.4 R8, D16).
+//! nothing that counts (D16).
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

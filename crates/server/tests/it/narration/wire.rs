@@ -1,5 +1,5 @@
 //! The same story over the wire: every change of narration between two requests leaves every answer the same, to the
-//! byte (wire notes §3.4 R7, §3.5).
+//! byte (INV-9).
 
 use bytes::Bytes;
 use hyper::Method;

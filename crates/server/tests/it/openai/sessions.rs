@@ -33,7 +33,7 @@ async fn a_request_that_names_a_session_is_a_turn_of_it() {
     assert!(whole["usage"]["total_tokens"].as_u64().unwrap() > 0);
 }
 
-// R8, D16
+// D16
 #[tokio::test]
 async fn of_its_messages_only_the_last_one_is_taken() {
     let rig = Rig::start().await;

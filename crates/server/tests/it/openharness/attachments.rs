@@ -1,4 +1,4 @@
-//! Attachments: the files behind references, and addresses that are forbidden (spec: OpenHarness §9.1; wire-notes §6).
+//! Attachments: the files behind references, and addresses that are forbidden (spec: OpenHarness §9.1).
 
 use std::collections::HashMap;
 use std::net::IpAddr;

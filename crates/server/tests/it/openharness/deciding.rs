@@ -154,7 +154,7 @@ async fn what_fits_nothing_is_no_continuation() {
     rig.stop().await;
 }
 
-// spec: wire-notes §3.1: a typed reply is a new command and never answers a question
+// D1, docs/narration.md: a typed reply is a new command and never answers a question
 #[tokio::test]
 async fn a_typed_yes_decides_nothing() {
     let rig = Rig::start().await;
@@ -245,7 +245,7 @@ async fn no_token_is_in_the_store_and_none_outlives_its_session() {
     rig.stop().await;
 }
 
-// spec: wire-notes §4.3: who cannot ask is told in words where it can be decided
+// A shell that cannot ask gets a text that names the place where the approval can be answered.
 #[tokio::test]
 async fn a_shell_that_cannot_ask_gets_words_and_no_tokens() {
     let rig = Rig::start().await;

@@ -1,5 +1,5 @@
 //! Requests changed in one place: the verdict of the schema on each, and the reaction of the engine. Where the schema
-//! and the text of the protocol differ, the text counts (wire-notes §2.3).
+//! and the text of the protocol differ, the text counts.
 
 use serde_json::{Value, json};
 

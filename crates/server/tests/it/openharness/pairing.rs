@@ -1,4 +1,4 @@
-//! A device gets a key of its own (spec: OpenHarness guide device-pairing-session; wire-notes §2.5).
+//! A device gets a key of its own (spec: OpenHarness guide device-pairing-session).
 
 use std::time::Duration;
 

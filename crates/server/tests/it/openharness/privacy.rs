@@ -1,4 +1,4 @@
-//! The state of a device: where each privacy tier may go, and where it may not (spec: OpenHarness §8; wire-notes §6).
+//! The state of a device: where each privacy tier may go, and where it may not (spec: OpenHarness §8).
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -167,7 +167,7 @@ async fn what_is_secret_is_shown_to_nobody_and_kept_nowhere() {
     check(Some("secret"), true, false).await;
 }
 
-// spec: wire-notes §3.4 R4: a conversation is its own prompt and the transcript
+// docs/narration.md: in a conversation the model sees the agent's prompt and the transcript.
 #[tokio::test]
 async fn in_a_conversation_no_model_is_shown_any_state() {
     for tier in [Some("public"), Some("restricted"), None, Some("secret")] {

@@ -25,7 +25,7 @@ async fn a_reply_is_one_directive_for_each_text_with_the_names_of_turn_and_messa
     rig.stop().await;
 }
 
-// spec: wire-notes §4.2
+// A request without a session id gets a new session.
 #[tokio::test]
 async fn who_names_no_session_gets_one_and_goes_on_with_it() {
     let rig = Rig::start().await;
@@ -118,7 +118,7 @@ async fn a_request_without_an_intent_starts_the_procedure_that_it_names() {
     rig.stop().await;
 }
 
-// spec: wire-notes §6: clients can inject no roles, no history, no state
+// D16: clients can inject no roles, no history, no state
 #[tokio::test]
 async fn what_a_shell_adds_of_history_and_state_changes_nothing() {
     let rig = Rig::start().await;

@@ -12,7 +12,7 @@ use crate::support::Rig;
 use crate::support::agents::CANARY;
 use crate::support::rig::within;
 
-// wire-notes' rules 1 to 7, on one turn with tools
+// docs/steerable.md, the order of the stream, on one turn with tools
 #[tokio::test]
 async fn a_turn_with_tools_is_told_as_it_is_kept() {
     let rig = Rig::start().await;
