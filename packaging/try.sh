@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Debian package in a bare Debian 12 and tells the first story there, as a new user would: nothing but the base
-# system, no Rust, no compiler. Then the container's image and the systemd unit are started as documented. `packaging/try.sh [PACKAGE.deb]`, by default that of `cargo xtask release`.
-# The base system is made once (debootstrap, from the mirror that apt uses here) and kept in target/bare-root.
-# The last line counts the checks. What cannot be tried here says `not run`.
+# Installs the Debian package in a bare Debian 12 (the base system without Rust and without a compiler) and repeats the first
+# examples of the guide there. Then the container's image and the systemd unit are started as documented. `packaging/try.sh [PACKAGE.deb]`, by default that of `cargo xtask release`.
+# The base system is created once (debootstrap, from the mirror that apt uses here) and kept in target/bare-root.
+# The last line counts the checks. A check that is impossible on this machine prints `not run`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -16,7 +16,7 @@ package="${1-${packages[0]-}}"
 [ "$(id -u)" -eq 0 ] || not_run "that needs root"
 command -v apt-get >/dev/null || not_run "there is no apt-get"
 
-# needed PROGRAM..: programs of the host by the Debian packages of their names, fetched when missing.
+# needed PROGRAM..: installs missing programs of the host from the Debian packages of the same names.
 needed() {
   local missing=()
   for program in "$@"; do command -v "$program" >/dev/null || missing+=("$program"); done
@@ -25,7 +25,7 @@ needed() {
 }
 needed debootstrap jq curl || not_run "debootstrap, jq or curl cannot be had"
 
-# The base system. What was broken off is made again.
+# The base system. An interrupted installation is repeated.
 base=target/bare-root
 mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Identifier: Packages' \
   | awk '$1 == "Debian" && $2 == "main" && $3 !~ /-/ { print $4; exit }')
@@ -54,7 +54,7 @@ cp -a --reflink=auto "$base" "$root"
 
 passed=0
 failed=0
-# check NAME COMMAND..: does the command succeed? What it prints is shown only if not.
+# check NAME COMMAND..: does the command succeed? Its output is shown only if it fails.
 check() {
   local name="$1"
   shift
@@ -70,9 +70,9 @@ check() {
 # inside PROGRAM..: runs a program in the bare system, as a user who has just logged in.
 inside() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"; }
 singletree() { inside singletree "$@"; }
-# The same for what is to be killed: to be called with `&`, `$!` is the program itself.
+# The same for a program that will be killed: call it with `&`; then `$!` is the program itself.
 living() { exec chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/bin LANG=C.UTF-8 "$@"; }
-# until_said WORDS FILE: waits until a file says something.
+# until_said WORDS FILE: waits until a file contains a text.
 until_said() {
   for _ in $(seq 200); do
     grep -qF "$1" "$2" && return 0
@@ -84,26 +84,26 @@ until_said() {
 no() { ! "$@"; }
 equal() { [ "$1" = "$2" ] || { printf 'is:     %s\nwanted: %s\n' "$1" "$2"; false; }; }
 
-# What the package is.
+# The content of the package.
 cp "$package" "$root/singletree.deb"
 check "there is no Rust and no compiler" no inside sh -c 'command -v cargo || command -v rustc || command -v cc'
 check "the package installs" inside dpkg -i /singletree.deb
-check "nothing is installed otherwise than it was packed" inside dpkg --verify singletree
+check "the installed files equal the packed ones" inside dpkg --verify singletree
 version=$(dpkg-deb -f "$package" Version)
-check "the program starts and says its version" equal "$(singletree --version)" "singletree $version"
-check "every library is there" no grep -q 'not found' <(inside ldd /usr/bin/singletree)
+check "the program starts and prints its version" equal "$(singletree --version)" "singletree $version"
+check "every library is available" no grep -q 'not found' <(inside ldd /usr/bin/singletree)
 if command -v objdump >/dev/null; then
   wanted=$(objdump -T "$root/usr/bin/singletree" | grep -o 'GLIBC_[0-9.]*' | cut -d_ -f2 | sort -V | tail -1)
   there=$(inside dpkg-query -W -f '${Version}' libc6)
-  check "it asks for glibc $wanted, $there is there" inside dpkg --compare-versions "$there" ge "$wanted"
-  check "the package says so" grep -qF "libc6 (>= $wanted)" <(dpkg-deb -f "$package" Depends)
+  check "it needs glibc $wanted, $there is installed" inside dpkg --compare-versions "$there" ge "$wanted"
+  check "the package declares this dependency" grep -qF "libc6 (>= $wanted)" <(dpkg-deb -f "$package" Depends)
 else
-  echo "not run: which glibc it asks for: there is no objdump"
+  echo "not run: the needed glibc: there is no objdump"
 fi
-check "the manual is there" sh -c "zcat '$root/usr/share/man/man1/singletree.1.gz' | grep -q '^.TH'"
-check "a user has settings to begin with" inside sh -c 'cd /tmp && singletree init && OPENAI_API_KEY=none singletree check'
+check "the manual is installed" sh -c "zcat '$root/usr/share/man/man1/singletree.1.gz' | grep -q '^.TH'"
+check "a user can create and check a first configuration" inside sh -c 'cd /tmp && singletree init && OPENAI_API_KEY=none singletree check'
 check "bash completes its commands" grep -q 'singletree' "$root/usr/share/bash-completion/completions/singletree"
-check "nobody but root may write its files" equal "$(inside sh -c 'dpkg -L singletree | xargs -I{} find {} -maxdepth 0 ! -type l "(" -perm /022 -o ! -user 0 ")"')" ""
+check "only root may write its files" equal "$(inside sh -c 'dpkg -L singletree | xargs -I{} find {} -maxdepth 0 ! -type l "(" -perm /022 -o ! -user 0 ")"')" ""
 if command -v systemd-analyze >/dev/null; then
   sed "s#=/usr/bin/#=$root/usr/bin/#" "$root/usr/lib/systemd/system/singletree.service" >"$scratch/singletree.service"
   check "systemd finds no fault in the unit" systemd-analyze verify --man=no "$scratch/singletree.service"
@@ -111,10 +111,10 @@ else
   echo "not run: the unit: there is no systemd-analyze"
 fi
 
-# An approval: it waits from one process to the next, and what is approved is done once.
+# An approval: it waits from one process to the next, and the approved action is performed once.
 data="$root/root/.local/share/singletree"
 singletree send 'send hello to Bob' --session bob >"$scratch/send" 2>&1
-check "a message that cannot be undone waits for a person" equal "$?" 3
+check "an action that cannot be undone waits for a person" equal "$?" 3
 check "nothing was sent yet" equal "$(singletree outbox list --json | jq -c .messages)" '[]'
 signal=$(singletree pending --json | jq -r '.pending[0].signal')
 check "it is approved" singletree answer "$signal" approve --session bob
@@ -127,19 +127,19 @@ living singletree chat --session tale <"$scratch/keys" >"$scratch/chat" 2>&1 &
 talking=$!
 exec 3>"$scratch/keys"
 echo 'tell me a story' >&3
-check "an answer is on its way" until_said 'lighthouse keeper' "$scratch/chat"
+check "an answer has begun" until_said 'lighthouse keeper' "$scratch/chat"
 { kill -9 $talking; exec 3>&-; wait $talking; } 2>/dev/null
-check "it was cut off" no grep -qF "$story" "$scratch/chat"
+check "the answer was cut off" no grep -qF "$story" "$scratch/chat"
 singletree chat --session tale >"$scratch/again" 2>&1
 check "after kill -9 the answer is finished" grep -qxF "$story" "$scratch/again"
 told() { jq -r '.lists.messages[].body | "\(.role): \(.content)"' "$1"; }
 singletree sessions export tale >"$scratch/tale.json" 2>/dev/null
-check "the conversation is whole, each message once" equal "$(told "$scratch/tale.json")" "$(printf 'user: tell me a story\nassistant: %s' "$story")"
+check "the conversation is complete, each message once" equal "$(told "$scratch/tale.json")" "$(printf 'user: tell me a story\nassistant: %s' "$story")"
 check "the doctor finds nothing" singletree doctor
 
-# The server, as the unit starts it but for address and place, killed in the middle of an answer.
+# The server, started as by the unit except for address and database, killed in the middle of an answer.
 unit() { sed -n "s/^$1=//p" "$root/usr/lib/systemd/system/singletree.service"; }
-# serve LISTEN: starts it; its address is in $at.
+# serve LISTEN: starts the server; its address is in $at.
 serve() {
   local words
   : >"$scratch/served"
@@ -151,7 +151,7 @@ serve() {
 }
 serve 127.0.0.1:0
 check "the server is ready" curl -fsS "$at/readyz"
-check "the page is there" grep '<title>singletree</title>' <(curl -fsS "$at/")
+check "the page is served" grep '<title>singletree</title>' <(curl -fsS "$at/")
 check "the API describes itself" jq -e .openapi <(curl -fsS "$at/openapi.json")
 curl -sN "$at/v1/sessions/tale/messages" -H 'accept: text/event-stream' --json '{"content": "tell me a story"}' >"$scratch/stream" 2>&1 &
 listening=$!
@@ -164,15 +164,15 @@ for _ in $(seq 200); do
   grep -q '^assistant' "$scratch/messages" && break
   sleep 0.1
 done
-check "after kill -9 the answer is whole, once" equal "$(said)" "$(printf 'user: tell me a story\nassistant: %s' "$story")"
+check "after kill -9 the answer is complete, once" equal "$(said)" "$(printf 'user: tell me a story\nassistant: %s' "$story")"
 kill -TERM "$serving"
 wait "$serving"
-check "it ends when it is asked to" equal "$?" 0
+check "it ends after SIGTERM" equal "$?" 0
 serving=
 
-# Away with it.
-check "the package goes" inside dpkg --purge singletree
-check "it leaves nothing but conversations" no sh -c "ls -d '$root'/usr/bin/singletree '$root'/etc/singletree '$root'/usr/share/doc/singletree '$root'/usr/share/man/man1/singletree* 2>/dev/null"
+# Removal.
+check "the package is removed" inside dpkg --purge singletree
+check "only conversations are left" no sh -c "ls -d '$root'/usr/bin/singletree '$root'/etc/singletree '$root'/usr/share/doc/singletree '$root'/usr/share/man/man1/singletree* 2>/dev/null"
 check "the conversations stay" test -s "$data/singletree.db"
 
 try_container

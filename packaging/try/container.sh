@@ -1,8 +1,8 @@
-# Sourced by packaging/try.sh: the image of packaging/Containerfile, started as its first lines say. No container engine is needed:
-# the instructions are carried out on a copy of the bare Debian 12, and the program runs there as the image's user. What the
-# image takes from the network (its certificates) is left out, which is said.
+# Sourced by packaging/try.sh: the image of packaging/Containerfile, started as its first lines describe. No container engine is
+# needed: the instructions are executed on a copy of the bare Debian 12, and the program runs there as the image's user. The
+# download of certificates is omitted and reported as `not run`.
 
-# instruction NAME: the arguments of an instruction of the Containerfile, one line each.
+# instruction NAME: prints the arguments of an instruction of the Containerfile, one line for each.
 instruction() { sed -n "s/^$1 //p" packaging/Containerfile; }
 
 try_container() {
@@ -30,19 +30,19 @@ try_container() {
   mapfile -t probe < <(instruction HEALTHCHECK | sed 's/.*CMD //' | jq -r '.[]')
   check "its health check fails before it runs" no contained "${probe[@]}"
   : >"$scratch/contained"
-  # `exec`, so that the number of the process is the program's own.
+  # `exec`, so that the process id is the program's own.
   (exec chroot --userspec="$user" "$image" /usr/bin/env -i HOME=/data PATH=/usr/bin:/bin sh -c 'cd "$1" && shift && exec "$@"' - "$folder" "${words[@]}") >"$scratch/contained" 2>&1 &
   serving=$!
   check "the container starts as written" until_said 'listens at' "$scratch/contained"
   local at
   at=$(grep -o 'http://[0-9.]*:[0-9]*' "$scratch/contained" | head -1 | sed 's#//0\.0\.0\.0#//127.0.0.1#')
   check "its health check succeeds" contained "${probe[@]}"
-  check "nobody is answered without a key" equal "$(curl -s -o /dev/null -w '%{http_code}' "$at/v1/sessions")" 401
+  check "a request without a key is refused" equal "$(curl -s -o /dev/null -w '%{http_code}' "$at/v1/sessions")" 401
   local key
   key=$(contained singletree keys create --db /data/singletree.db 2>"$scratch/key")
-  check "who has a key is answered" jq -e '.status == "completed"' <(curl -fsS "$at/v1/sessions/hello/messages" -H "Authorization: Bearer $key" --json '{"content": "what time is it?"}')
+  check "a request with a key is answered" jq -e '.status == "completed"' <(curl -fsS "$at/v1/sessions/hello/messages" -H "Authorization: Bearer $key" --json '{"content": "what time is it?"}')
   kill -TERM "$serving"
   wait "$serving"
-  check "the container ends when it is asked to" equal "$?" 0
+  check "the container ends after SIGTERM" equal "$?" 0
   serving=
 }

@@ -1,5 +1,5 @@
 # Sourced by packaging/try.sh: the systemd unit in a Debian 12 that boots with systemd as its first process, in a container of
-# systemd-nspawn with a network of its own. An MCP server in JavaScript shows that the unit lets one compile while it runs.
+# systemd-nspawn with a network of its own. An MCP server in JavaScript shows that the unit permits code generation at run time.
 
 # booted COMMAND..: runs a command of this machine in the network of the booted system.
 booted() { nsenter --target "$leader" --net -- "$@"; }
@@ -21,7 +21,7 @@ write_unit_settings() {
   local etc="$1/etc/singletree"
   cat >"$etc/mcp.js" <<'JS'
 const lines = require("readline").createInterface({ input: process.stdin });
-// Compiles code while it runs, which is refused where memory may not be both written and executed.
+// Compiles code at run time, which fails if memory may not be both writable and executable.
 const double = new Function("x", "for (let i = 0; i < 1e6; i++) x = x | 0; return 2 * x");
 lines.on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
@@ -74,7 +74,7 @@ try_unit() {
   local root="$scratch/booting"
   cp -a --reflink=auto "$base" "$root"
   cp "$package" "$root/singletree.deb"
-  check "the package installs where systemd is" chroot "$root" dpkg -i /singletree.deb
+  check "the package installs in the system with systemd" chroot "$root" dpkg -i /singletree.deb
   write_unit_settings "$root"
   chroot "$root" systemctl enable singletree >/dev/null 2>&1
   systemd-nspawn --quiet --register=no --keep-unit --private-network --directory="$root" --boot >"$scratch/boot" 2>&1 &
@@ -97,7 +97,7 @@ try_unit() {
   check "the unit stays active" unit_is active
   booted curl -fsS "$at/v1/sessions/sums/messages" --json '{"content": "double 21"}' >"$scratch/sum" 2>&1
   check "an MCP server in JavaScript runs under the unit" equal "$(jq -r '.replies[-1].content' "$scratch/sum")" "It is 42."
-  # The unit asks for 65,536; a machine that allows less gives what it has.
+  # The unit demands 65,536 descriptors; a machine with a lower limit gives its maximum.
   local allowed wanted=65536
   allowed=$(awk '/^Max open files/ { print $5 }' "/proc/$leader/limits")
   [ "$allowed" -ge "$wanted" ] || wanted=$allowed
@@ -106,12 +106,12 @@ try_unit() {
   first=$(main_pid)
   in_unit_system sh -c "kill -9 $first"
   another() { local now; now=$(main_pid); [ "$now" != 0 ] && [ "$now" != "$first" ]; }
-  check "after kill -9 systemd starts it again" until_true another
+  check "after kill -9 systemd starts the unit again" until_true another
   check "it is ready again" until_true booted curl -fsS "$at/readyz"
   booted curl -fsS "$at/v1/sessions/sums/messages" >"$scratch/kept" 2>&1
-  check "the conversation is there" equal "$(jq -r '.items[-1].content' "$scratch/kept")" "It is 42."
-  check "keys are made beside it" in_unit_system singletree keys create --db /var/lib/singletree/singletree.db
-  check "it is asked for its health beside its database" in_unit_system singletree health --db /var/lib/singletree/singletree.db
+  check "the conversation is kept" equal "$(jq -r '.items[-1].content' "$scratch/kept")" "It is 42."
+  check "keys can be created while it runs" in_unit_system singletree keys create --db /var/lib/singletree/singletree.db
+  check "the health check finds it by its database" in_unit_system singletree health --db /var/lib/singletree/singletree.db
   first=$(main_pid)
   check "its configuration is read again" in_unit_system systemctl reload singletree
   check "it is ready after that" until_true booted curl -fsS "$at/readyz"
