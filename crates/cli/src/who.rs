@@ -103,13 +103,13 @@ impl AgentSelection {
         if let Some(model) = &who.model {
             let about =
                 format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
-            let config = Config::of_model(bare(model, who)?);
+            let config = Config::from_model(bare(model, who)?);
             return Self::built(config, (about, String::new()));
         }
         let file = who.config.clone().or_else(|| Path::new(FILE).exists().then(|| FILE.into()));
         let Some(file) = file else { return Self::demo() };
         let config = load(&file).await?;
-        let listed = config.listed().join(", ");
+        let listed = config.listed_agent_names().join(", ");
         let again =
             who.config.as_ref().map(|config| format!(" --config {}", quoted(&config.display().to_string())));
         Self::built(config, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
@@ -177,10 +177,10 @@ impl AgentSelection {
             unoffered: None,
         };
         let built = config.build(&means)?;
-        let serving = config.serving().clone();
+        let serving = config.serving_settings().clone();
         let redactor = config.redactor();
         let (agents, listed, limits) = (built.agents, built.listed, built.limits);
-        let notify = config.notify().to_vec();
+        let notify = config.notify_settings().to_vec();
         Ok(Self {
             agents,
             listed,

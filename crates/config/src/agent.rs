@@ -66,7 +66,7 @@ const ON_DISCONNECT: &[(&str, OnDisconnect)] =
 
 impl AgentTable {
     /// Makes an agent of a name and nothing else.
-    pub(crate) fn bare(name: LocatedValue<String>) -> Self {
+    pub(crate) fn with_name_only(name: LocatedValue<String>) -> Self {
         Self {
             name,
             model: None,
@@ -95,72 +95,91 @@ impl AgentTable {
         }
     }
 
-    pub(crate) fn read((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
-        let instructions = section.text("instructions");
-        let prompt = prompt(&mut section);
+    pub(crate) fn from_section((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
+        let instructions = section.read_text("instructions");
+        let prompt = read_named_prompt(&mut section);
         if let (Some(instructions), Some(prompt)) = (&instructions, &prompt) {
             let at = instructions.at.max(prompt.name.at);
-            let what =
-                format!("`{}` has both instructions and a prompt", section.called("").trim_end_matches('.'));
+            let what = format!(
+                "`{}` has both instructions and a prompt",
+                section.qualified_key("").trim_end_matches('.')
+            );
             let hint = "keep one: a prompt is instructions that stand in a file of their own".to_owned();
-            section.faults().add(at, MistakeKind::Contradiction, what, hint);
+            section.mistakes().add_with_hint(at, MistakeKind::Contradiction, what, hint);
         }
-        if section.raw("instructions").is_none() && section.raw("prompt").is_none() {
-            section.missing(
+        if section.take_raw_value("instructions").is_none() && section.take_raw_value("prompt").is_none() {
+            section.report_missing_key(
                 "instructions",
                 "say what the agent is for: `instructions = \"…\"` or `prompt = \"NAME\"`",
             );
         }
-        let (budget, model_calls) = section.section("budget").map(budget).unwrap_or_default();
+        let (budget, model_calls) = section.open_section("budget").map(read_budget).unwrap_or_default();
         let agent = Self {
             name,
-            model: section.text("model"),
+            model: section.read_text("model"),
             instructions: instructions.map(|it| it.value),
-            forbidden: section.text("forbidden").map(|text| text.value),
+            forbidden: section.read_text("forbidden").map(|text| text.value),
             prompt,
-            title: section.text("title").map(|text| text.value),
-            description: section.text("description").map(|text| text.value),
-            icon: section.icon("icon"),
-            color: section.color("color"),
+            title: section.read_text("title").map(|text| text.value),
+            description: section.read_text("description").map(|text| text.value),
+            icon: section.read_icon("icon"),
+            color: section.read_color("color"),
             examples: section
-                .texts("examples")
+                .read_text_list("examples")
                 .unwrap_or_default()
                 .into_iter()
                 .map(|text| text.value)
                 .collect(),
-            tools: once(section.texts("tools").unwrap_or_default(), &section, "tools"),
-            hand_offs: once(section.texts("hand_offs").unwrap_or_default(), &section, "hand_offs"),
-            approval: section.section("approval").map(ApprovalTable::read),
+            tools: remove_duplicate_names(
+                section.read_text_list("tools").unwrap_or_default(),
+                &section,
+                "tools",
+            ),
+            hand_offs: remove_duplicate_names(
+                section.read_text_list("hand_offs").unwrap_or_default(),
+                &section,
+                "hand_offs",
+            ),
+            approval: section.open_section("approval").map(ApprovalTable::from_section),
             budget,
             model_calls,
-            window: section.count("window", 1).map(|count| count.value),
-            compaction: section.section("compaction").map(CompactionTable::read),
-            durability: section.choice("durability", DURABILITIES),
-            while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|choice| choice.value),
-            on_disconnect: section.choice("on_disconnect", ON_DISCONNECT).map(|policy| policy.value),
-            hidden: section.flag("hidden").unwrap_or(false),
-            repairs: section.count("repairs", 0).map(|count| count.value),
-            replies: section.section("replies").map(RepliesTable::read),
-            show_thinking: section.flag("show_thinking").unwrap_or(false),
+            window: section.read_count("window", 1).map(|count| count.value),
+            compaction: section.open_section("compaction").map(CompactionTable::from_section),
+            durability: section.read_choice("durability", DURABILITIES),
+            while_suspended: section
+                .read_choice("while_suspended", WHILE_SUSPENDED)
+                .map(|choice| choice.value),
+            on_disconnect: section.read_choice("on_disconnect", ON_DISCONNECT).map(|policy| policy.value),
+            hidden: section.read_flag("hidden").unwrap_or(false),
+            repairs: section.read_count("repairs", 0).map(|count| count.value),
+            replies: section.open_section("replies").map(RepliesTable::from_section),
+            show_thinking: section.read_flag("show_thinking").unwrap_or(false),
         };
         if let (Some(compaction), Some(_)) = (&agent.compaction, agent.window) {
-            let what = format!("`{}` says nothing beside a compaction", section.called("window"));
+            let what = format!("`{}` says nothing beside a compaction", section.qualified_key("window"));
             let hint = "`compaction.keep` says how many messages the model sees as they are".to_owned();
-            section.faults().add(compaction.at, MistakeKind::Contradiction, what, hint);
+            section.mistakes().add_with_hint(compaction.at, MistakeKind::Contradiction, what, hint);
         }
-        section.end();
+        section.report_unknown_keys();
         agent
     }
 }
 
 /// Reports names that occur twice as mistakes, and keeps each once.
-fn once(names: Vec<LocatedValue<String>>, section: &TableReader<'_>, key: &str) -> Vec<LocatedValue<String>> {
+fn remove_duplicate_names(
+    names: Vec<LocatedValue<String>>,
+    section: &TableReader<'_>,
+    key: &str,
+) -> Vec<LocatedValue<String>> {
     let mut kept: Vec<LocatedValue<String>> = Vec::new();
     for name in names {
         if kept.iter().any(|item| item.value == name.value) {
-            let what =
-                format!("`{}` names `{}` twice", section.called(key), crate::section::shown(&name.value));
-            section.faults().plain(name.at, MistakeKind::Contradiction, what);
+            let what = format!(
+                "`{}` names `{}` twice",
+                section.qualified_key(key),
+                crate::section::printable_name(&name.value)
+            );
+            section.mistakes().add_mistake(name.at, MistakeKind::Contradiction, what);
         } else {
             kept.push(name);
         }
@@ -169,38 +188,38 @@ fn once(names: Vec<LocatedValue<String>>, section: &TableReader<'_>, key: &str) 
 }
 
 /// `prompt = "NAME"`, or `prompt = { name = "NAME", label = "production", variables = { … } }`.
-fn prompt(section: &mut TableReader<'_>) -> Option<NamedPrompt> {
-    let (at, value) = section.raw("prompt")?;
+fn read_named_prompt(section: &mut TableReader<'_>) -> Option<NamedPrompt> {
+    let (at, value) = section.take_raw_value("prompt")?;
     if value.get_ref().is_str() {
-        let name = section.text("prompt")?;
+        let name = section.read_text("prompt")?;
         return Some(NamedPrompt { name, label: None, variables: Map::new() });
     }
     let Some(table) = value.get_ref().as_table() else {
-        section.unfit("prompt", value, "the name of a prompt, or a table with its `name`");
+        section.report_unfit_value("prompt", value, "the name of a prompt, or a table with its `name`");
         return None;
     };
-    let mut inner = TableReader::new(table, at, section.called("prompt"), section.faults());
-    let (name, label) = (inner.text("name"), inner.text("label").map(|text| text.value));
-    let variables = inner.object("variables").unwrap_or_default();
-    if inner.raw("name").is_none() {
-        inner.missing("name", "the name of a file in the folder of prompts, without its ending");
+    let mut inner = TableReader::new(table, at, section.qualified_key("prompt"), section.mistakes());
+    let (name, label) = (inner.read_text("name"), inner.read_text("label").map(|text| text.value));
+    let variables = inner.read_json_object("variables").unwrap_or_default();
+    if inner.take_raw_value("name").is_none() {
+        inner.report_missing_key("name", "the name of a file in the folder of prompts, without its ending");
     }
-    inner.end();
+    inner.report_unknown_keys();
     Some(NamedPrompt { name: name?, label, variables })
 }
 
-fn budget(mut section: TableReader<'_>) -> (Budget, Option<u64>) {
-    let count = |section: &mut TableReader<'_>, key| section.count(key, 1).map(|count| count.value);
-    let time: Option<Duration> = section.duration("turn_time");
+fn read_budget(mut section: TableReader<'_>) -> (Budget, Option<u64>) {
+    let count = |section: &mut TableReader<'_>, key| section.read_count(key, 1).map(|count| count.value);
+    let time: Option<Duration> = section.read_duration("turn_time");
     let budget = Budget {
         steps: count(&mut section, "steps"),
         tool_calls: count(&mut section, "tool_calls"),
         tokens: count(&mut section, "tokens"),
         turn_time: time,
         messages: count(&mut section, "messages"),
-        history_bytes: section.bytes("history_bytes"),
+        history_bytes: section.read_byte_count("history_bytes"),
     };
     let model_calls = count(&mut section, "model_calls");
-    section.end();
+    section.report_unknown_keys();
     (budget, model_calls)
 }

@@ -26,31 +26,31 @@ pub(crate) const EFFECTS: [(&str, Effect); 4] = [
 ];
 
 impl ApprovalTable {
-    pub(crate) fn read(mut section: TableReader<'_>) -> Self {
+    pub(crate) fn from_section(mut section: TableReader<'_>) -> Self {
         let approval = Self {
-            ask: section.texts("ask"),
-            trust: section.texts("trust").unwrap_or_default(),
-            expires: section.duration("expires"),
+            ask: section.read_text_list("ask"),
+            trust: section.read_text_list("trust").unwrap_or_default(),
+            expires: section.read_duration("expires"),
         };
-        section.end();
+        section.report_unknown_keys();
         approval
     }
 
     /// Returns the effects that need an approval: only destructive ones, where the file does not say.
-    pub(crate) fn effects(&self) -> Vec<Effect> {
+    pub(crate) fn effects_to_approve(&self) -> Vec<Effect> {
         match &self.ask {
             None => vec![Effect::Destructive],
-            Some(ask) => ask.iter().filter_map(|it| effect(&it.value)).collect(),
+            Some(ask) => ask.iter().filter_map(|it| parse_effect(&it.value)).collect(),
         }
     }
 
     /// Returns the names in `ask` that are no effects.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = &LocatedValue<String>> {
-        self.ask.iter().flatten().filter(|it| effect(&it.value).is_none())
+    pub(crate) fn asked_tool_names(&self) -> impl Iterator<Item = &LocatedValue<String>> {
+        self.ask.iter().flatten().filter(|it| parse_effect(&it.value).is_none())
     }
 }
 
 /// Reads the word of an effect.
-pub(crate) fn effect(word: &str) -> Option<Effect> {
+pub(crate) fn parse_effect(word: &str) -> Option<Effect> {
     EFFECTS.iter().find(|(it, _)| *it == word).map(|(_, effect)| *effect)
 }

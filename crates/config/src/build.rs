@@ -7,10 +7,10 @@ mod team;
 mod tools;
 mod watched;
 
-pub(crate) use server::made;
-pub(crate) use team::reachable;
-pub(crate) use tools::model_name;
-pub(crate) use watched::unoffered;
+pub(crate) use server::build_mcp_server;
+pub(crate) use team::reachable_agents;
+pub(crate) use tools::model_tool_name;
+pub(crate) use watched::describe_unoffered_server;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use singletree_tools::DefinitionPins;
 
 use crate::agent::AgentTable;
 use crate::approval::ApprovalTable;
-use crate::check::model_of;
+use crate::check::model_of_agent;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::replies::RepliesTable;
@@ -85,15 +85,18 @@ impl Config {
     /// `mcp_configuration_invalid` and their kin. A file without mistakes causes none of them, except for mistakes
     /// that no check can see.
     pub fn build(&self, means: &AgentDependencies) -> Result<BuiltAgents> {
-        let models = model::build(self, means)?;
+        let models = model::build_models(self, means)?;
         let shared = tools::SharedResources::new(self, means)?;
         let mut agents = Vec::new();
-        for name in self.agents() {
+        for name in self.agent_names() {
             let Some(table) = self.file.agents.iter().find(|agent| agent.name.value == name) else {
                 continue;
             };
-            let mut agent = self.chat_agent(table, &models, (&shared, means))?.budget(table.budget);
-            agent = agent.replies(RepliesTable::made(self.file.replies.as_ref(), table.replies.as_ref()));
+            let mut agent = self.build_chat_agent(table, &models, (&shared, means))?.budget(table.budget);
+            agent = agent.replies(RepliesTable::merge_error_replies(
+                self.file.replies.as_ref(),
+                table.replies.as_ref(),
+            ));
             if let Some(policy) = table.while_suspended {
                 agent = agent.while_suspended(policy);
             }
@@ -105,25 +108,25 @@ impl Config {
             }
             agents.push(agent);
         }
-        Ok(BuiltAgents { agents, listed: self.records(), limits: self.file.limits.clone() })
+        Ok(BuiltAgents { agents, listed: self.agent_records(), limits: self.file.limits.clone() })
     }
 
     /// Describes the agents, in the order in which people pick them.
-    fn records(&self) -> Vec<ChatAgent> {
+    fn agent_records(&self) -> Vec<ChatAgent> {
         let tables = |name: &str| self.file.agents.iter().find(|agent| agent.name.value == name);
-        let found = self.agents().into_iter().filter_map(tables);
-        let described = |(order, table)| ChatAgent { sort_order: Some(order), ..team::record(table) };
+        let found = self.agent_names().into_iter().filter_map(tables);
+        let described = |(order, table)| ChatAgent { sort_order: Some(order), ..team::agent_record(table) };
         (0..).zip(found).map(described).collect()
     }
 
-    fn agent_loop(
+    fn agent_loop_builder(
         &self,
         table: &AgentTable,
         models: &model::Models<'_>,
         (shared, means): (&tools::SharedResources<'_>, &AgentDependencies),
     ) -> Result<AgentLoopBuilder> {
         let name = table.name.value.as_str();
-        let model = model_of(&self.file, table).and_then(|named| models.get(named.name.value.as_str()));
+        let model = model_of_agent(&self.file, table).and_then(|named| models.get(named.name.value.as_str()));
         // A sound file has a model for each agent.
         let Some(model) = model else { return Err(Error::NoModel { agent: name.to_owned() }) };
         let prompt = self.resolved.prompts.get(name);
@@ -137,13 +140,13 @@ impl Config {
             means.pace.clone(),
             move || fraction(),
         );
-        if let Some(system) = system(table, prompt.map(|prompt| prompt.text.as_str())) {
+        if let Some(system) = system_message(table, prompt.map(|prompt| prompt.text.as_str())) {
             agent = agent.system(system);
         }
         if let Some(time) = model.answer {
             agent = agent.model_time(time);
         }
-        if let Some(toolbox) = shared.toolbox(table)? {
+        if let Some(toolbox) = shared.build_toolbox(table)? {
             agent = agent.toolbox(toolbox);
         }
         agent = agent.show_thinking(table.show_thinking);
@@ -160,43 +163,43 @@ impl Config {
             agent = agent.artifacts(artifacts.clone());
         }
         let approval = table.approval.as_ref().or(self.file.approval.as_ref());
-        agent = agent.approve(approval.map(|approval| self.approve(approval)).unwrap_or_default());
+        agent = agent.approve(approval.map(|approval| self.approval_policy(approval)).unwrap_or_default());
         if let Some(expires) = approval.and_then(|approval| approval.expires) {
             agent = agent.approval_expires_in(expires);
         }
         Ok(agent)
     }
 
-    fn approve(&self, approval: &ApprovalTable) -> Approve {
-        let approve = Approve::effects(approval.effects());
-        let names = |name: &str| match ToolSelector::find(name, &self.file.servers) {
-            Ok(selector) => tools::names(selector, &self.file.servers),
+    fn approval_policy(&self, approval: &ApprovalTable) -> Approve {
+        let approve = Approve::effects(approval.effects_to_approve());
+        let names = |name: &str| match ToolSelector::from_name(name, &self.file.servers) {
+            Ok(selector) => tools::model_tool_names(selector, &self.file.servers),
             Err(_) => Vec::new(),
         };
-        let asked = approval.asked().flat_map(|it| names(&it.value));
+        let asked = approval.asked_tool_names().flat_map(|it| names(&it.value));
         let approve = asked.fold(approve, Approve::asking);
         approval.trust.iter().flat_map(|it| names(&it.value)).fold(approve, Approve::trusting)
     }
 
     /// Makes the clients of the MCP servers, and drops them again: only the crate that uses a variable or a header
     /// can tell whether it is valid.
-    pub(crate) fn rehearse(&self, faults: &MistakeCollector) {
+    pub(crate) fn check_server_clients(&self, faults: &MistakeCollector) {
         for ready in &self.resolved.servers {
             let name = self.file.servers.get(ready.index).map(|server| &server.name);
-            if let (Some(name), Err(error)) = (name, server::made(self, ready, None)) {
-                faults.plain(name.at, MistakeKind::Value, singletree_engine::chain(&error));
+            if let (Some(name), Err(error)) = (name, server::build_mcp_server(self, ready, None)) {
+                faults.add_mistake(name.at, MistakeKind::Value, singletree_engine::chain(&error));
             }
         }
     }
 
     /// Makes a path of the file whole.
-    pub(crate) fn path(&self, path: &Path) -> PathBuf {
+    pub(crate) fn resolve_path(&self, path: &Path) -> PathBuf {
         self.folder.join(path)
     }
 }
 
 /// Returns the system message of an agent's model.
-fn system(table: &AgentTable, prompt: Option<&str>) -> Option<String> {
+fn system_message(table: &AgentTable, prompt: Option<&str>) -> Option<String> {
     let forbidden = table.forbidden.as_ref().map(|forbidden| format!("You must not do this:\n{forbidden}"));
     let parts: Vec<String> = table
         .instructions

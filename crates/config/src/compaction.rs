@@ -14,19 +14,22 @@ pub(crate) struct CompactionTable {
 }
 
 impl CompactionTable {
-    pub(crate) fn read(mut section: TableReader<'_>) -> Self {
-        let keep = section.count("keep", 1).map(|count| count.value);
-        if section.raw("keep").is_none() {
-            section.missing("keep", "how many messages the model sees as they are, as in `keep = 40`");
+    pub(crate) fn from_section(mut section: TableReader<'_>) -> Self {
+        let keep = section.read_count("keep", 1).map(|count| count.value);
+        if section.take_raw_value("keep").is_none() {
+            section.report_missing_key(
+                "keep",
+                "how many messages the model sees as they are, as in `keep = 40`",
+            );
         }
-        let every = section.count("every", 1).map(|count| count.value);
+        let every = section.read_count("every", 1).map(|count| count.value);
         let at = section.at;
-        section.end();
+        section.report_unknown_keys();
         Self { at, keep: keep.unwrap_or(1), every }
     }
 
     /// Makes the policy.
-    pub(crate) fn made(&self) -> Compaction {
+    pub(crate) fn to_compaction(&self) -> Compaction {
         let compaction = Compaction::keeping(self.keep);
         match self.every {
             Some(every) => compaction.every(every),

@@ -10,11 +10,11 @@ use crate::agent::AgentTable;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::file::ConfigFile;
-use crate::model::{HttpModel, ModelBackend, ModelRetry, ModelTable, ModelTime, sampling_of};
+use crate::model::{HttpModel, ModelBackend, ModelRetry, ModelTable, ModelTime, required_sampling};
 use crate::notify::NotifySettings;
 use crate::prompt;
 use crate::report::{ConfigReport, MistakeCollector};
-use crate::resolve::{ReadyBackend, ReadyModel, ResolvedResources, read_text, resolve};
+use crate::resolve::{ReadyBackend, ReadyModel, ResolvedResources, read_bounded_text, resolve_resources};
 use crate::serving::ServingSettings;
 use crate::spot::LocatedValue;
 use crate::surroundings::Surroundings;
@@ -68,41 +68,41 @@ impl Config {
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
-    pub async fn check(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, ConfigReport> {
-        Self::checked(file, text, around, None).await
+    pub async fn check_text(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, ConfigReport> {
+        Self::check_text_to_depth(file, text, around, None).await
     }
 
-    async fn checked(
+    async fn check_text_to_depth(
         file: &str,
         text: &str,
         around: &Surroundings<'_>,
         depth: Option<InspectionDepth>,
     ) -> Result<Self, ConfigReport> {
         let faults = MistakeCollector::default();
-        let Some(read) = ConfigFile::read(text, around.folder, &faults) else {
-            return Err(faults.report(file, text));
+        let Some(read) = ConfigFile::from_toml_text(text, around.folder, &faults) else {
+            return Err(faults.into_report(file, text));
         };
-        check::check(&read, &faults);
-        let mut resolved = resolve(&read, around, &faults);
-        let (prompts, unfit) = prompt::render(&read, around.folder).await;
+        check::check_consistency(&read, &faults);
+        let mut resolved = resolve_resources(&read, around, &faults);
+        let (prompts, unfit) = prompt::render_prompts(&read, around.folder).await;
         resolved.prompts = prompts;
-        unfit.into_iter().for_each(|it| it.tell(&faults));
+        unfit.into_iter().for_each(|it| it.report_to(&faults));
         let config = Self { file: read, resolved, folder: around.folder.to_owned() };
-        config.rehearse(&faults);
+        config.check_server_clients(&faults);
         if let Some(depth) = depth {
-            let absent = config.seek_programs(&faults);
+            let absent = config.report_missing_programs(&faults);
             if depth == InspectionDepth::Servers {
                 config
                     .reach_servers(&absent)
                     .await
                     .into_iter()
-                    .for_each(|reach_server| reach_server.tell(&faults));
+                    .for_each(|reach_server| reach_server.report_to(&faults));
             }
         }
-        if faults.is_empty() { Ok(config) } else { Err(faults.report(file, text)) }
+        if faults.is_empty() { Ok(config) } else { Err(faults.into_report(file, text)) }
     }
 
-    /// Reads a file and checks it as [`Config::check`] does.
+    /// Reads a file and checks it as [`Config::check_text`] does.
     ///
     /// # Errors
     /// `config_unreadable`, `config_invalid`.
@@ -110,7 +110,7 @@ impl Config {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn load(path: &Path, around: &Surroundings<'_>) -> Result<Self> {
-        Self::loaded(path, around, None).await
+        Self::load_to_depth(path, around, None).await
     }
 
     /// Reads a file and checks it as [`Config::load`] does, and its MCP servers as far as is said: for who looks for
@@ -123,19 +123,25 @@ impl Config {
     /// # Cancellation
     /// Dropping the future stops the servers that were started.
     pub async fn inspect(path: &Path, around: &Surroundings<'_>, depth: InspectionDepth) -> Result<Self> {
-        Self::loaded(path, around, Some(depth)).await
+        Self::load_to_depth(path, around, Some(depth)).await
     }
 
-    async fn loaded(path: &Path, around: &Surroundings<'_>, depth: Option<InspectionDepth>) -> Result<Self> {
+    async fn load_to_depth(
+        path: &Path,
+        around: &Surroundings<'_>,
+        depth: Option<InspectionDepth>,
+    ) -> Result<Self> {
         let name = path.display().to_string();
-        let text =
-            read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
-        Self::checked(&name, &text, around, depth).await.map_err(|error| Error::Invalid(Box::new(error)))
+        let text = read_bounded_text(path, FILE_BYTES_MAX)
+            .map_err(|why| Error::Unreadable { file: name.clone(), why })?;
+        Self::check_text_to_depth(&name, &text, around, depth)
+            .await
+            .map_err(|error| Error::Invalid(Box::new(error)))
     }
 
     /// Makes a configuration of one agent, `assistant`, that is a model and nothing else: no instructions, no tools.
     #[must_use]
-    pub fn of_model(model: BareModel) -> Self {
+    pub fn from_model(model: BareModel) -> Self {
         let BareModel { wire, name, base_url, key } = model;
         let named = LocatedValue::new(BARE_AGENT.to_owned(), 0);
         let http = HttpModel {
@@ -150,14 +156,14 @@ impl Config {
         let table = ModelTable {
             name: named.clone(),
             backend: ModelBackend::Http(http.clone()),
-            sampling: sampling_of(wire),
+            sampling: required_sampling(wire),
             time: ModelTime::default(),
             retry: ModelRetry::default(),
         };
         let ready = ReadyModel { table: table.clone(), source: ReadyBackend::Http { model: http, key } };
         let file = ConfigFile {
             models: vec![table],
-            agents: vec![AgentTable::bare(named)],
+            agents: vec![AgentTable::with_name_only(named)],
             ..ConfigFile::default()
         };
         let resolved = ResolvedResources { models: vec![ready], ..ResolvedResources::default() };
@@ -167,7 +173,7 @@ impl Config {
     /// Returns the names of the agents, the one that answers unless another is asked for first: `default_agent`, else
     /// the first of the file. The others stand in the order of the file.
     #[must_use]
-    pub fn agents(&self) -> Vec<&str> {
+    pub fn agent_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.file.agents.iter().map(|agent| agent.name.value.as_str()).collect();
         if let Some(default) = &self.file.default_agent {
             names.sort_by_key(|name| *name != default.value);
@@ -175,17 +181,17 @@ impl Config {
         names
     }
 
-    /// Returns the names of the agents whom a person picks: [`Config::agents`] without the hidden ones.
+    /// Returns the names of the agents whom a person picks: [`Config::agent_names`] without the hidden ones.
     #[must_use]
-    pub fn listed(&self) -> Vec<&str> {
+    pub fn listed_agent_names(&self) -> Vec<&str> {
         let hidden =
             |name: &str| self.file.agents.iter().any(|agent| agent.hidden && agent.name.value == name);
-        self.agents().into_iter().filter(|agent| !hidden(agent)).collect()
+        self.agent_names().into_iter().filter(|agent| !hidden(agent)).collect()
     }
 
     /// Returns how the agents are served over HTTP.
     #[must_use]
-    pub fn serving(&self) -> &ServingSettings {
+    pub fn serving_settings(&self) -> &ServingSettings {
         &self.file.serving
     }
 
@@ -197,7 +203,7 @@ impl Config {
 
     /// Returns where notices are told, of each tenant that has some told.
     #[must_use]
-    pub fn notify(&self) -> &[NotifySettings] {
+    pub fn notify_settings(&self) -> &[NotifySettings] {
         &self.resolved.notify
     }
 

@@ -45,16 +45,16 @@ pub(crate) struct ConfigFile {
 
 impl ConfigFile {
     /// Reads a text, whose paths start from the folder. None when its syntax is wrong: then it has no meaning.
-    pub(crate) fn read(text: &str, folder: &Path, faults: &MistakeCollector) -> Option<Self> {
+    pub(crate) fn from_toml_text(text: &str, folder: &Path, faults: &MistakeCollector) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             let what = format!("the file is larger than {TEXT_BYTES_MAX} bytes");
-            faults.plain(0, MistakeKind::Unreadable, what);
+            faults.add_mistake(0, MistakeKind::Unreadable, what);
             return None;
         }
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors.iter().take(SYNTAX_MAX) {
             let at = error.span().map_or(text.len(), |span| span.start);
-            faults.add(
+            faults.add_with_hint(
                 at,
                 MistakeKind::Syntax,
                 format!("this is no TOML: {}", error.message()),
@@ -64,27 +64,27 @@ impl ConfigFile {
         if !errors.is_empty() {
             return None;
         }
-        Some(read(&table, folder, faults))
+        Some(read_root_table(&table, folder, faults))
     }
 }
 
-fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &MistakeCollector) -> ConfigFile {
+fn read_root_table(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &MistakeCollector) -> ConfigFile {
     let mut section = TableReader::new(table.get_ref(), 0, "", faults);
     let file = ConfigFile {
-        models: section.named("models").into_iter().map(ModelTable::read).collect(),
-        agents: section.named("agents").into_iter().map(AgentTable::read).collect(),
-        tools: section.section("tools").map(ToolSettings::read).unwrap_or_default(),
-        servers: section.named("mcp").into_iter().map(McpServerTable::read).collect(),
-        approval: section.section("approval").map(ApprovalTable::read),
-        prompts: section.path("prompts"),
-        limits: section.section("limits").map(limits::read).unwrap_or_default(),
-        serving: serving::read(&mut section, folder),
-        replies: section.section("replies").map(RepliesTable::read),
-        retention: section.section("retention").map(retention::read),
-        notify: section.named("notify").into_iter().map(NotifyTable::read).collect(),
-        default_agent: section.text("default_agent"),
+        models: section.open_named_sections("models").into_iter().map(ModelTable::from_section).collect(),
+        agents: section.open_named_sections("agents").into_iter().map(AgentTable::from_section).collect(),
+        tools: section.open_section("tools").map(ToolSettings::from_section).unwrap_or_default(),
+        servers: section.open_named_sections("mcp").into_iter().map(McpServerTable::from_section).collect(),
+        approval: section.open_section("approval").map(ApprovalTable::from_section),
+        prompts: section.read_path("prompts"),
+        limits: section.open_section("limits").map(limits::read_limits).unwrap_or_default(),
+        serving: serving::read_serving_settings(&mut section, folder),
+        replies: section.open_section("replies").map(RepliesTable::from_section),
+        retention: section.open_section("retention").map(retention::read_retention),
+        notify: section.open_named_sections("notify").into_iter().map(NotifyTable::from_section).collect(),
+        default_agent: section.read_text("default_agent"),
     };
-    section.end();
+    section.report_unknown_keys();
     file
 }
 

@@ -28,11 +28,11 @@
 //! "#;
 //! let around =
 //!     Surroundings { folder: Path::new("."), env: &|_| Some("a key".to_owned()) };
-//! let config = Config::check("singletree.toml", text, &around).await.unwrap();
-//! assert_eq!(config.agents(), ["support"]);
+//! let config = Config::check_text("singletree.toml", text, &around).await.unwrap();
+//! assert_eq!(config.agent_names(), ["support"]);
 //!
 //! let text = text.replace("tools", "tool");
-//! let report = Config::check("singletree.toml", &text, &around).await.unwrap_err();
+//! let report = Config::check_text("singletree.toml", &text, &around).await.unwrap_err();
 //! let told = "singletree.toml:9:1: `agents.support` has no key `tool`\n    hint: did you mean `tools`?";
 //! assert_eq!(report.to_string(), told);
 //! # }

@@ -5,14 +5,14 @@ use singletree_harness::Limits;
 use crate::section::TableReader;
 
 /// Reads the bounds; an absent bound is the harness's default.
-pub(crate) fn read(mut section: TableReader<'_>) -> Limits {
+pub(crate) fn read_limits(mut section: TableReader<'_>) -> Limits {
     let mut limits = Limits::default();
     let size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
-    let count = |section: &mut TableReader<'_>, key| section.count(key, 1).map(|count| count.value);
+    let count = |section: &mut TableReader<'_>, key| section.read_count(key, 1).map(|count| count.value);
     if let Some(queue) = count(&mut section, "queue") {
         limits.queue = size(queue);
     }
-    if let Some(bytes) = section.bytes("message_bytes") {
+    if let Some(bytes) = section.read_byte_count("message_bytes") {
         limits.message_bytes = size(bytes);
     }
     for (key, limit) in [
@@ -25,14 +25,14 @@ pub(crate) fn read(mut section: TableReader<'_>) -> Limits {
             *limit = count;
         }
     }
-    if let Some(bytes) = section.bytes("history_bytes") {
+    if let Some(bytes) = section.read_byte_count("history_bytes") {
         limits.history_bytes = bytes;
     }
-    if let Some(bytes) = section.bytes("page_bytes") {
+    if let Some(bytes) = section.read_byte_count("page_bytes") {
         limits.page_bytes = bytes;
     }
     for (key, limit) in [("turn_time", &mut limits.turn_time), ("turn_age", &mut limits.turn_age)] {
-        if let Some(time) = section.duration(key) {
+        if let Some(time) = section.read_duration(key) {
             *limit = time;
         }
     }
@@ -43,9 +43,9 @@ pub(crate) fn read(mut section: TableReader<'_>) -> Limits {
             *limit = size(count);
         }
     }
-    if let Some(bytes) = section.bytes("loaded_bytes") {
+    if let Some(bytes) = section.read_byte_count("loaded_bytes") {
         limits.loaded_bytes = bytes;
     }
-    section.end();
+    section.report_unknown_keys();
     limits
 }

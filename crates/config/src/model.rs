@@ -75,51 +75,56 @@ const WIRES: &[(&str, Option<Wire>)] = &[
 ];
 
 impl ModelTable {
-    pub(crate) fn read((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
-        let wire = section.choice("wire", WIRES);
+    pub(crate) fn from_section((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
+        let wire = section.read_choice("wire", WIRES);
         let spoken = wire.as_ref().and_then(|wire| wire.value);
-        let backend = backend(&mut section, wire);
-        let sampling =
-            section.section("sampling").map(|section| sampling(section, spoken)).unwrap_or_default();
+        let backend = read_backend(&mut section, wire);
+        let sampling = section
+            .open_section("sampling")
+            .map(|section| read_sampling(section, spoken))
+            .unwrap_or_default();
         let model = Self {
             name,
             backend,
-            sampling: spoken.map_or_else(RuntimeConfig::default, sampling_of).overridden_by(&sampling),
-            time: section.section("time").map(time).unwrap_or_default(),
-            retry: section.section("retry").map(retry).unwrap_or_default(),
+            sampling: spoken.map_or_else(RuntimeConfig::default, required_sampling).overridden_by(&sampling),
+            time: section.open_section("time").map(read_model_time).unwrap_or_default(),
+            retry: section.open_section("retry").map(read_model_retry).unwrap_or_default(),
         };
-        section.end();
+        section.report_unknown_keys();
         model
     }
 }
 
-fn backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<Wire>>>) -> ModelBackend {
+fn read_backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<Wire>>>) -> ModelBackend {
     // All of them are read, whatever the wire is: each may be wrong in itself.
-    let (file, model) = (section.path("file"), section.text("name"));
-    let base_url = base_url(section);
-    let has_base_url = section.raw("base_url").is_some();
-    let has_key = section.raw("key");
-    let key = SecretSource::read(section, "key");
-    let (streaming, images) = (section.flag("streaming"), section.flag("images"));
-    let structured_output = section.flag("structured_output");
+    let (file, model) = (section.read_path("file"), section.read_text("name"));
+    let base_url = read_base_url(section);
+    let has_base_url = section.take_raw_value("base_url").is_some();
+    let has_key = section.take_raw_value("key");
+    let key = SecretSource::from_section_key(section, "key");
+    let (streaming, images) = (section.read_flag("streaming"), section.read_flag("images"));
+    let structured_output = section.read_flag("structured_output");
     match wire.map(|wire| wire.value) {
         Some(Some(wire)) => {
             if let Some(file) = file {
                 let what = "`file` is for models of wire \"script\"";
-                section.faults().plain(file.at, MistakeKind::Contradiction, what);
+                section.mistakes().add_mistake(file.at, MistakeKind::Contradiction, what);
             }
-            if section.raw("name").is_none() {
-                section.missing(
+            if section.take_raw_value("name").is_none() {
+                section.report_missing_key(
                     "name",
-                    &format!("what the vendor calls the model, as in `name = \"{}\"`", example(wire)),
+                    &format!(
+                        "what the vendor calls the model, as in `name = \"{}\"`",
+                        example_model_name(wire)
+                    ),
                 );
             }
             if !has_base_url && has_key.is_none() {
                 let hint = format!(
                     "write `key = {{ env = \"{}\" }}`, or the `base_url` of a server that wants none",
-                    variable(wire)
+                    key_variable_name(wire)
                 );
-                section.missing("key", &hint);
+                section.report_missing_key("key", &hint);
             }
             let Some(model) = model else { return ModelBackend::Unknown };
             let model = model.value;
@@ -127,24 +132,28 @@ fn backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<Wire>
         }
         Some(None) => {
             for key in ["name", "base_url", "key", "streaming", "images", "structured_output", "retry"] {
-                if let Some((at, _)) = section.raw(key) {
+                if let Some((at, _)) = section.take_raw_value(key) {
                     let what = format!("`{key}` says nothing to a model of wire \"script\"");
-                    section.faults().plain(at, MistakeKind::Contradiction, what);
+                    section.mistakes().add_mistake(at, MistakeKind::Contradiction, what);
                 }
             }
             match file {
                 Some(file) => ModelBackend::Script(file),
                 None => {
-                    if section.raw("file").is_none() {
-                        section.missing("file", "the file of its rules, as in `file = \"script.json\"`");
+                    if section.take_raw_value("file").is_none() {
+                        section.report_missing_key(
+                            "file",
+                            "the file of its rules, as in `file = \"script.json\"`",
+                        );
                     }
                     ModelBackend::Unknown
                 }
             }
         }
         None => {
-            if section.raw("wire").is_none() {
-                section.missing("wire", "one of \"openai\", \"anthropic\", \"gemini\", \"script\"");
+            if section.take_raw_value("wire").is_none() {
+                section
+                    .report_missing_key("wire", "one of \"openai\", \"anthropic\", \"gemini\", \"script\"");
             }
             ModelBackend::Unknown
         }
@@ -152,15 +161,15 @@ fn backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<Wire>
 }
 
 /// The address of a server: it may hold neither a password nor a query, for it is shown.
-fn base_url(section: &mut TableReader<'_>) -> Option<String> {
-    let url = section.text("base_url")?;
+fn read_base_url(section: &mut TableReader<'_>) -> Option<String> {
+    let url = section.read_text("base_url")?;
     match check_base_url(&url.value) {
         Ok(()) => Some(url.value),
         Err(what) => {
-            section.faults().plain(
+            section.mistakes().add_mistake(
                 url.at,
                 MistakeKind::Value,
-                format!("`{}` {what}", section.called("base_url")),
+                format!("`{}` {what}", section.qualified_key("base_url")),
             );
             None
         }
@@ -185,7 +194,7 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), &'static str> {
 }
 
 /// Returns the default sampling of a model: only the settings that its wire requires.
-pub(crate) fn sampling_of(wire: Wire) -> RuntimeConfig {
+pub(crate) fn required_sampling(wire: Wire) -> RuntimeConfig {
     let max_tokens = match wire {
         Wire::Anthropic => Some(ANTHROPIC_TOKENS),
         Wire::OpenAi | Wire::Gemini => None,
@@ -194,58 +203,59 @@ pub(crate) fn sampling_of(wire: Wire) -> RuntimeConfig {
 }
 
 /// Tells which sampling parameters a wire has no word for: each call would be refused (llm-provider §8.2).
-fn unsayable(section: &mut TableReader<'_>, wire: Option<Wire>) {
+fn report_unsupported_sampling(section: &mut TableReader<'_>, wire: Option<Wire>) {
     let without: &[&'static str] = match wire {
         Some(Wire::Anthropic) => &["seed", "frequency_penalty", "presence_penalty"],
         Some(Wire::OpenAi | Wire::Gemini) | None => &[],
     };
     for key in without {
-        if let Some((at, _)) = section.raw(key) {
-            let what = format!("`{}` says nothing to a model of wire \"anthropic\"", section.called(key));
-            section.faults().plain(at, MistakeKind::Contradiction, what);
+        if let Some((at, _)) = section.take_raw_value(key) {
+            let what =
+                format!("`{}` says nothing to a model of wire \"anthropic\"", section.qualified_key(key));
+            section.mistakes().add_mistake(at, MistakeKind::Contradiction, what);
         }
     }
 }
 
-fn sampling(mut section: TableReader<'_>, wire: Option<Wire>) -> RuntimeConfig {
-    unsayable(&mut section, wire);
-    let stop = section.texts("stop");
+fn read_sampling(mut section: TableReader<'_>, wire: Option<Wire>) -> RuntimeConfig {
+    report_unsupported_sampling(&mut section, wire);
+    let stop = section.read_text_list("stop");
     let config = RuntimeConfig {
-        temperature: section.number("temperature"),
-        max_tokens: section.count("max_tokens", 1).map(|count| count.value),
-        top_p: section.number("top_p"),
-        seed: section.whole("seed"),
-        frequency_penalty: section.number("frequency_penalty"),
-        presence_penalty: section.number("presence_penalty"),
+        temperature: section.read_number("temperature"),
+        max_tokens: section.read_count("max_tokens", 1).map(|count| count.value),
+        top_p: section.read_number("top_p"),
+        seed: section.read_integer("seed"),
+        frequency_penalty: section.read_number("frequency_penalty"),
+        presence_penalty: section.read_number("presence_penalty"),
         stop_sequences: stop.map(|stop| stop.into_iter().map(|it| it.value).collect()),
-        extras: section.object("extras").unwrap_or_default(),
+        extras: section.read_json_object("extras").unwrap_or_default(),
     };
-    section.end();
+    section.report_unknown_keys();
     config
 }
 
-fn time(mut section: TableReader<'_>) -> ModelTime {
+fn read_model_time(mut section: TableReader<'_>) -> ModelTime {
     let time = ModelTime {
-        connect: section.duration("connect"),
-        first: section.duration("first"),
-        idle: section.duration("idle"),
-        answer: section.duration("answer"),
+        connect: section.read_duration("connect"),
+        first: section.read_duration("first"),
+        idle: section.read_duration("idle"),
+        answer: section.read_duration("answer"),
     };
-    section.end();
+    section.report_unknown_keys();
     time
 }
 
-fn retry(mut section: TableReader<'_>) -> ModelRetry {
+fn read_model_retry(mut section: TableReader<'_>) -> ModelRetry {
     let retry = ModelRetry {
-        attempts: section.count("attempts", 1).map(|count| count.value),
-        pause: section.duration("pause"),
-        longest_pause: section.duration("longest_pause"),
+        attempts: section.read_count("attempts", 1).map(|count| count.value),
+        pause: section.read_duration("pause"),
+        longest_pause: section.read_duration("longest_pause"),
     };
-    section.end();
+    section.report_unknown_keys();
     retry
 }
 
-fn example(wire: Wire) -> &'static str {
+fn example_model_name(wire: Wire) -> &'static str {
     match wire {
         Wire::OpenAi => "gpt-5-mini",
         Wire::Anthropic => "claude-sonnet-4-5",
@@ -254,7 +264,7 @@ fn example(wire: Wire) -> &'static str {
 }
 
 /// Returns the environment variable in which a vendor's key usually is.
-pub(crate) fn variable(wire: Wire) -> &'static str {
+pub(crate) fn key_variable_name(wire: Wire) -> &'static str {
     match wire {
         Wire::OpenAi => "OPENAI_API_KEY",
         Wire::Anthropic => "ANTHROPIC_API_KEY",

@@ -63,9 +63,9 @@ pub(crate) struct NotifyTable {
 }
 
 impl NotifyTable {
-    pub(crate) fn read((tenant, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
-        let url = section.text("url");
-        let secret = SecretSource::read(&mut section, "secret");
+    pub(crate) fn from_section((tenant, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
+        let url = section.read_text("url");
+        let secret = SecretSource::from_section_key(&mut section, "secret");
         for (key, hint) in [
             ("url", "an address that takes POST, as in \"https://hooks.example.com/singletree\""),
             (
@@ -73,32 +73,32 @@ impl NotifyTable {
                 "write { env = \"NAME\" } or { file = \"PATH\" }; `echo whsec_$(openssl rand -base64 32)` makes one",
             ),
         ] {
-            if section.raw(key).is_none() {
-                section.missing(key, hint);
+            if section.take_raw_value(key).is_none() {
+                section.report_missing_key(key, hint);
             }
         }
-        let url = url.filter(|url| checked_url(&section, url)).map(|url| url.value);
-        let old_secret = SecretSource::read(&mut section, "old_secret");
-        let events = events(&mut section);
-        let expiring_before = section.duration("expiring_before");
-        let give_up_after = section.duration("give_up_after");
+        let url = url.filter(|url| check_endpoint_url(&section, url)).map(|url| url.value);
+        let old_secret = SecretSource::from_section_key(&mut section, "old_secret");
+        let events = read_notice_types(&mut section);
+        let expiring_before = section.read_duration("expiring_before");
+        let give_up_after = section.read_duration("give_up_after");
         if give_up_after.is_some_and(|give_up_after| give_up_after > GIVE_UP_MAX)
-            && let Some((at, _)) = section.raw("give_up_after")
+            && let Some((at, _)) = section.take_raw_value("give_up_after")
         {
             let what = format!(
                 "`{}` must be 7d or less: notices are not kept longer",
-                section.called("give_up_after")
+                section.qualified_key("give_up_after")
             );
-            section.faults().plain(at, MistakeKind::Value, what);
+            section.mistakes().add_mistake(at, MistakeKind::Value, what);
         }
-        let link = section.text("link");
-        if let Some(link) = link.as_ref().filter(|link| !is_link(&link.value)) {
-            let what = format!("`{}` must begin with http:// or https://", section.called("link"));
+        let link = section.read_text("link");
+        if let Some(link) = link.as_ref().filter(|link| !is_valid_link(&link.value)) {
+            let what = format!("`{}` must begin with http:// or https://", section.qualified_key("link"));
             let hint = "`{tenant}`, `{session}` and `{signal}` stand in it for those of a notice";
-            section.faults().add(link.at, MistakeKind::Value, what, hint.to_owned());
+            section.mistakes().add_with_hint(link.at, MistakeKind::Value, what, hint.to_owned());
         }
-        let private_network = section.flag("private_network").unwrap_or(false);
-        section.end();
+        let private_network = section.read_flag("private_network").unwrap_or(false);
+        section.report_unknown_keys();
         let (tenant, link) = (tenant.value, link.map(|link| link.value));
         Self {
             tenant,
@@ -114,14 +114,14 @@ impl NotifyTable {
     }
 
     /// Fetches the secrets. A secret that cannot be fetched or used is a mistake.
-    pub(crate) fn resolve(
+    pub(crate) fn resolve_settings(
         &self,
         around: &Surroundings<'_>,
         faults: &MistakeCollector,
     ) -> Option<NotifySettings> {
         let fetch = |source: &SecretSource, key: &str| {
-            let secret = source.fetch(around, faults)?;
-            check_secret(&secret, source, &format!("notify.{}.{key}", self.tenant), faults)
+            let secret = source.fetch_secret(around, faults)?;
+            check_secret_length(&secret, source, &format!("notify.{}.{key}", self.tenant), faults)
         };
         let secret = self.secret.as_ref().and_then(|secret| fetch(secret, "secret"));
         let old_secret = self.old_secret.as_ref().map(|old_secret| fetch(old_secret, "old_secret"));
@@ -143,30 +143,30 @@ impl NotifyTable {
 }
 
 /// Reads which notices are told: all of them, where nothing is said.
-fn events(section: &mut TableReader<'_>) -> Vec<NoticeType> {
-    let Some(words) = section.texts("events") else { return NoticeType::ALL.to_vec() };
+fn read_notice_types(section: &mut TableReader<'_>) -> Vec<NoticeType> {
+    let Some(words) = section.read_text_list("events") else { return NoticeType::ALL.to_vec() };
     let mut events = Vec::new();
     for word in &words {
         match TYPES.iter().find(|(it, _)| *it == word.value) {
             Some((_, event)) => events.push(*event),
             None => {
                 let all = TYPES.map(|(it, _)| format!("\"{it}\"")).join(", ");
-                let what = format!("`{}` must be made of {all}", section.called("events"));
-                let near = crate::suggest::nearest(&word.value, TYPES.iter().map(|(it, _)| *it));
+                let what = format!("`{}` must be made of {all}", section.qualified_key("events"));
+                let near = crate::suggest::nearest_word(&word.value, TYPES.iter().map(|(it, _)| *it));
                 let hint = near.map(|near| format!("did you mean `{near}`?"));
-                section.faults().add(word.at, MistakeKind::Value, what, hint);
+                section.mistakes().add_with_hint(word.at, MistakeKind::Value, what, hint);
             }
         }
     }
-    if let ([], Some((at, _))) = (words.as_slice(), section.raw("events")) {
-        let what = format!("`{}` is empty: nothing would be told", section.called("events"));
-        section.faults().plain(at, MistakeKind::Value, what);
+    if let ([], Some((at, _))) = (words.as_slice(), section.take_raw_value("events")) {
+        let what = format!("`{}` is empty: nothing would be told", section.qualified_key("events"));
+        section.mistakes().add_mistake(at, MistakeKind::Value, what);
     }
     events
 }
 
 /// Checks where notices are told. Describes the mistake without repeating the address: a path may be a secret.
-fn checked_url(section: &TableReader<'_>, url: &LocatedValue<String>) -> bool {
+fn check_endpoint_url(section: &TableReader<'_>, url: &LocatedValue<String>) -> bool {
     let what = match is_this_machine(&url.value) {
         Err(_) => "is no address that can be called",
         Ok(here) if !here && !url.value.starts_with("https://") => {
@@ -174,11 +174,15 @@ fn checked_url(section: &TableReader<'_>, url: &LocatedValue<String>) -> bool {
         }
         Ok(_) => return true,
     };
-    section.faults().plain(url.at, MistakeKind::Value, format!("`{}` {what}", section.called("url")));
+    section.mistakes().add_mistake(
+        url.at,
+        MistakeKind::Value,
+        format!("`{}` {what}", section.qualified_key("url")),
+    );
     false
 }
 
-fn check_secret(
+fn check_secret_length(
     secret: &Secret,
     source: &SecretSource,
     key: &str,
@@ -194,10 +198,10 @@ fn check_secret(
     }
     let hint = "`echo whsec_$(openssl rand -base64 32)` makes one".to_owned();
     let what = format!("the secret of `{key}` must have {SECRET_BYTES_MIN} bytes or more");
-    faults.add(source.at(), MistakeKind::Value, what, hint);
+    faults.add_with_hint(source.byte_offset(), MistakeKind::Value, what, hint);
     None
 }
 
-fn is_link(link: &str) -> bool {
+fn is_valid_link(link: &str) -> bool {
     ["http://", "https://"].iter().any(|item| link.strip_prefix(item).is_some_and(|rest| !rest.is_empty()))
 }

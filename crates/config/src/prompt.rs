@@ -9,7 +9,7 @@ use singletree_prompts::{Error as PromptError, FileBackend, PromptInputs, Prompt
 use crate::agent::NamedPrompt;
 use crate::file::ConfigFile;
 use crate::report::{MistakeCollector, MistakeKind};
-use crate::section::shown;
+use crate::section::printable_name;
 
 /// The folder of prompts, where the file names none.
 const FOLDER: &str = "prompts";
@@ -32,13 +32,13 @@ pub(crate) struct PromptMistake {
 }
 
 impl PromptMistake {
-    pub(crate) fn tell(self, faults: &MistakeCollector) {
-        faults.add(self.at, self.kind, self.what, self.hint);
+    pub(crate) fn report_to(self, faults: &MistakeCollector) {
+        faults.add_with_hint(self.at, self.kind, self.what, self.hint);
     }
 }
 
 /// Renders the prompts of a file's agents, by the agents' names.
-pub(crate) async fn render(
+pub(crate) async fn render_prompts(
     file: &ConfigFile,
     folder: &Path,
 ) -> (BTreeMap<String, RenderedPrompt>, Vec<PromptMistake>) {
@@ -47,7 +47,7 @@ pub(crate) async fn render(
     let agents = file.agents.iter().filter_map(|agent| Some((&agent.name.value, agent.prompt.as_ref()?)));
     let prompts = PromptManager::builder(FileBackend::new(folder.join(named))).build();
     for (agent, prompt) in agents {
-        match one(&prompts, prompt, named).await {
+        match render_prompt(&prompts, prompt, named).await {
             Ok(text) => {
                 rendered.insert(agent.clone(), text);
             }
@@ -57,7 +57,7 @@ pub(crate) async fn render(
     (rendered, unfit)
 }
 
-async fn one(
+async fn render_prompt(
     prompts: &PromptManager,
     prompt: &NamedPrompt,
     folder: &Path,
@@ -82,8 +82,11 @@ async fn one(
                 ),
                 _ => None,
             };
-            let what =
-                format!("the prompt `{}` cannot be used: {}", shown(name), singletree_engine::chain(&error));
+            let what = format!(
+                "the prompt `{}` cannot be used: {}",
+                printable_name(name),
+                singletree_engine::chain(&error)
+            );
             return Err(unfit(MistakeKind::Unavailable, what, hint));
         }
     };
@@ -93,8 +96,10 @@ async fn one(
             Ok(RenderedPrompt { text: only.text().into_owned(), sampling })
         }
         _ => {
-            let what =
-                format!("the prompt `{}` is a conversation, and instructions are one text", shown(name));
+            let what = format!(
+                "the prompt `{}` is a conversation, and instructions are one text",
+                printable_name(name)
+            );
             Err(unfit(MistakeKind::Value, what, None))
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 const SECONDS_MAX: u64 = 10 * 365 * 24 * 3600;
 
 /// Reads `250ms`, `30s`, `5m`, `2h`, `7d`: a whole number and a unit, more than nothing.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
-    let (number, unit) = split(text)?;
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = split_number_and_unit(text)?;
     let unit = match unit {
         "ms" => return Some(Duration::from_millis(number)).filter(|value| value.as_secs() <= SECONDS_MAX),
         "s" => 1,
@@ -20,8 +20,8 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Reads `500B`, `64KiB`, `10MiB`, `1GiB`, and the same by thousands: `64kB`, `10MB`, `1GB`.
-pub(crate) fn bytes(text: &str) -> Option<u64> {
-    let (number, unit) = split(text)?;
+pub(crate) fn parse_byte_count(text: &str) -> Option<u64> {
+    let (number, unit) = split_number_and_unit(text)?;
     let unit = match unit {
         "B" => 1,
         "kB" => 1_000,
@@ -35,7 +35,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-fn split(text: &str) -> Option<(u64, &str)> {
+fn split_number_and_unit(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|it: char| !it.is_ascii_digit())?;
     let number: u64 = text[..end].parse().ok().filter(|parsed| *parsed > 0)?;
     Some((number, text[end..].trim_start_matches(' ')))
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_length_of_time_has_a_unit_and_is_more_than_nothing() {
         let check = |text: &str, millis: Option<u128>| {
-            assert_eq!(duration(text).map(|duration| duration.as_millis()), millis, "{text}");
+            assert_eq!(parse_duration(text).map(|duration| duration.as_millis()), millis, "{text}");
         };
         check("250ms", Some(250));
         check("30s", Some(30_000));
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn an_amount_of_bytes_has_a_unit() {
-        let check = |text: &str, count: Option<u64>| assert_eq!(bytes(text), count, "{text}");
+        let check = |text: &str, count: Option<u64>| assert_eq!(parse_byte_count(text), count, "{text}");
         check("500B", Some(500));
         check("64KiB", Some(65_536));
         check("64 kB", Some(64_000));

@@ -33,28 +33,28 @@ pub struct ScopeQuotas {
 }
 
 /// Reads the table.
-pub(crate) fn read(mut section: TableReader<'_>) -> QuotaSettings {
+pub(crate) fn read_quotas(mut section: TableReader<'_>) -> QuotaSettings {
     let mut quotas = QuotaSettings::default();
-    if let Some(mut key) = section.section("key") {
-        quotas.key = scope(&mut key);
-        key.end();
+    if let Some(mut key) = section.open_section("key") {
+        quotas.key = read_scope_quotas(&mut key);
+        key.report_unknown_keys();
     }
-    if let Some(mut tenant) = section.section("tenant") {
-        quotas.tenant = scope(&mut tenant);
-        quotas.sign_ins = tenant.count("sign_ins", 1).map(|count| count.value);
-        quotas.tokens = tenant.count("tokens", 1).map(|count| count.value);
-        tenant.end();
+    if let Some(mut tenant) = section.open_section("tenant") {
+        quotas.tenant = read_scope_quotas(&mut tenant);
+        quotas.sign_ins = tenant.read_count("sign_ins", 1).map(|count| count.value);
+        quotas.tokens = tenant.read_count("tokens", 1).map(|count| count.value);
+        tenant.report_unknown_keys();
     }
-    section.end();
+    section.report_unknown_keys();
     quotas
 }
 
-fn scope(section: &mut TableReader<'_>) -> ScopeQuotas {
+fn read_scope_quotas(section: &mut TableReader<'_>) -> ScopeQuotas {
     ScopeQuotas {
-        requests: section.count("requests", 1).map(|count| count.value),
-        streams: section.count("streams", 1).map(|count| count.value),
-        turns: section.count("turns", 1).map(|count| count.value),
-        sessions: section.count("sessions", 1).map(|count| count.value),
-        blob_bytes: section.bytes("blob_bytes"),
+        requests: section.read_count("requests", 1).map(|count| count.value),
+        streams: section.read_count("streams", 1).map(|count| count.value),
+        turns: section.read_count("turns", 1).map(|count| count.value),
+        sessions: section.read_count("sessions", 1).map(|count| count.value),
+        blob_bytes: section.read_byte_count("blob_bytes"),
     }
 }

@@ -14,23 +14,23 @@ pub(crate) struct RepliesTable {
 }
 
 impl RepliesTable {
-    pub(crate) fn read(mut section: TableReader<'_>) -> Self {
+    pub(crate) fn from_section(mut section: TableReader<'_>) -> Self {
         let languages = Locale::ALL.map(|language| (language.as_str(), language));
-        let language = section.choice("language", &languages).map(|choice| choice.value);
+        let language = section.read_choice("language", &languages).map(|choice| choice.value);
         let buckets = [
             FailureBucket::SessionTerminating,
             FailureBucket::RetryableTransient,
             FailureBucket::UserCorrectable,
         ];
         let keys = buckets.map(FailureBucket::as_str).into_iter().chain(BucketTable::categories());
-        let texts = keys.filter_map(|key| Some((key, section.text(key)?.value))).collect();
-        section.end();
+        let texts = keys.filter_map(|key| Some((key, section.read_text(key)?.value))).collect();
+        section.report_unknown_keys();
         Self { language, texts }
     }
 
     /// Makes the texts of an agent: its own go before those for all agents, and these before the built-in ones of its
     /// language.
-    pub(crate) fn made(of_all: Option<&Self>, own: Option<&Self>) -> ErrorReplies {
+    pub(crate) fn merge_error_replies(of_all: Option<&Self>, own: Option<&Self>) -> ErrorReplies {
         let language = [own, of_all].into_iter().flatten().find_map(|table| table.language);
         let texts = [of_all, own].into_iter().flatten().flat_map(|table| &table.texts);
         let built_in = ErrorReplies::of_language(language.unwrap_or_default());
@@ -55,11 +55,11 @@ mod tests {
                     [agents.a.replies]\nlanguage = \"en\"\nuser_correctable = \"Not so.\"\n\
                     [agents.b]\ninstructions = \"x\"\n";
         let faults = MistakeCollector::default();
-        let file = ConfigFile::read(text, Path::new("."), &faults).expect("it reads");
+        let file = ConfigFile::from_toml_text(text, Path::new("."), &faults).expect("it reads");
         let replies: Vec<ErrorReplies> = file
             .agents
             .iter()
-            .map(|agent| RepliesTable::made(file.replies.as_ref(), agent.replies.as_ref()))
+            .map(|agent| RepliesTable::merge_error_replies(file.replies.as_ref(), agent.replies.as_ref()))
             .collect();
         let told = |replies: &ErrorReplies| {
             let of = |category: &str| replies.by_category[category].clone();
@@ -70,7 +70,7 @@ mod tests {
         });
         assert_eq!(told(&replies[0]), ["Kurz warten.".to_owned(), english, "Not so.".to_owned()]);
         assert_eq!(told(&replies[1]), ["Kurz warten.".to_owned(), german, "So nicht.".to_owned()]);
-        let none = RepliesTable::made(None, None);
+        let none = RepliesTable::merge_error_replies(None, None);
         assert_eq!(none.by_category, ErrorReplies::of_language(Locale::English).by_category);
     }
 }

@@ -67,7 +67,7 @@ pub struct ConfigReport {
 impl ConfigReport {
     /// Makes the report about a file in which nothing is wrong.
     #[must_use]
-    pub fn sound(file: &str) -> Self {
+    pub fn without_mistakes(file: &str) -> Self {
         Self { file: file.to_owned(), mistakes: Vec::new() }
     }
 }
@@ -99,7 +99,7 @@ struct CollectedMistake {
 
 impl MistakeCollector {
     /// Records a mistake, with a hint how to correct it.
-    pub(crate) fn add(
+    pub(crate) fn add_with_hint(
         &self,
         at: usize,
         kind: MistakeKind,
@@ -111,8 +111,8 @@ impl MistakeCollector {
     }
 
     /// Takes down a mistake that explains itself.
-    pub(crate) fn plain(&self, at: usize, kind: MistakeKind, what: impl Into<String>) {
-        self.add(at, kind, what, None);
+    pub(crate) fn add_mistake(&self, at: usize, kind: MistakeKind, what: impl Into<String>) {
+        self.add_with_hint(at, kind, what, None);
     }
 
     /// Says whether nothing is wrong.
@@ -121,7 +121,7 @@ impl MistakeCollector {
     }
 
     /// Makes the report, in the order of the text.
-    pub(crate) fn report(self, file: &str, text: &str) -> ConfigReport {
+    pub(crate) fn into_report(self, file: &str, text: &str) -> ConfigReport {
         let mut faults = self.0.into_inner();
         faults.sort_by_key(|fault| fault.at);
         let mistakes = faults.into_iter().map(|CollectedMistake { at, kind, what, hint }| {

@@ -7,7 +7,7 @@ use std::path::Path;
 use singletree_http::Secret;
 use singletree_llm::Script;
 
-use crate::check::model_of;
+use crate::check::model_of_agent;
 use crate::file::ConfigFile;
 use crate::model::{HttpModel, ModelBackend, ModelTable};
 use crate::notify::NotifySettings;
@@ -57,7 +57,7 @@ pub(crate) struct ResolvedResources {
 }
 
 /// Fetches the things that the agents of a file use. Unused ones are not asked for.
-pub(crate) fn resolve(
+pub(crate) fn resolve_resources(
     file: &ConfigFile,
     around: &Surroundings<'_>,
     faults: &MistakeCollector,
@@ -66,14 +66,14 @@ pub(crate) fn resolve(
     let used = |model: &ModelTable| {
         file.agents
             .iter()
-            .any(|agent| model_of(file, agent).is_some_and(|other| other.name.at == model.name.at))
+            .any(|agent| model_of_agent(file, agent).is_some_and(|other| other.name.at == model.name.at))
     };
     for model in file.models.iter().filter(|model| used(model)) {
         let source = match &model.backend {
             ModelBackend::Unknown => None,
-            ModelBackend::Script(path) => script(path, around, faults).map(ReadyBackend::Script),
+            ModelBackend::Script(path) => load_script(path, around, faults).map(ReadyBackend::Script),
             ModelBackend::Http(http) => {
-                let key = http.key.as_ref().map(|key| key.fetch(around, faults));
+                let key = http.key.as_ref().map(|key| key.fetch_secret(around, faults));
                 match key {
                     Some(None) => None,
                     key => Some(ReadyBackend::Http { model: http.clone(), key: key.flatten() }),
@@ -85,7 +85,7 @@ pub(crate) fn resolve(
     }
     for (index, server) in file.servers.iter().enumerate() {
         let tools = file.agents.iter().flat_map(|agent| &agent.tools);
-        let mut means = tools.filter_map(|tool| ToolSelector::find(&tool.value, &file.servers).ok());
+        let mut means = tools.filter_map(|tool| ToolSelector::from_name(&tool.value, &file.servers).ok());
         let used = means.any(
             |mean| matches!(mean, ToolSelector::Server(at) | ToolSelector::ServerTool(at, _) if at == index),
         );
@@ -96,7 +96,7 @@ pub(crate) fn resolve(
                 ServerTransport::Unknown => continue,
             };
             let ready = settings.iter().filter_map(|(name, it)| {
-                let (value, secret) = setting(it, around, faults)?;
+                let (value, secret) = resolve_setting(it, around, faults)?;
                 Some((name.clone(), value, secret))
             });
             let settings = ready.collect();
@@ -105,11 +105,11 @@ pub(crate) fn resolve(
             resolved.servers.push(ReadyServer { index, settings, inherited });
         }
     }
-    resolved.notify = file.notify.iter().filter_map(|it| it.resolve(around, faults)).collect();
+    resolved.notify = file.notify.iter().filter_map(|it| it.resolve_settings(around, faults)).collect();
     resolved
 }
 
-fn setting(
+fn resolve_setting(
     setting: &ServerSetting,
     around: &Surroundings<'_>,
     faults: &MistakeCollector,
@@ -117,22 +117,27 @@ fn setting(
     match setting {
         ServerSetting::Plain(text) => Some((Secret::new(text.as_str()), false)),
         ServerSetting::Secret(source) => {
-            SecretSource::fetch(source, around, faults).map(|fetch| (fetch, true))
+            SecretSource::fetch_secret(source, around, faults).map(|fetch| (fetch, true))
         }
     }
 }
 
-fn script(
+fn load_script(
     path: &LocatedValue<std::path::PathBuf>,
     around: &Surroundings<'_>,
     faults: &MistakeCollector,
 ) -> Option<Script> {
     let full = around.folder.join(&path.value);
-    let text = match read_text(&full, SCRIPT_BYTES_MAX) {
+    let text = match read_bounded_text(&full, SCRIPT_BYTES_MAX) {
         Ok(text) => text,
         Err(what) => {
             let hint = "the path is relative to the folder of this file".to_owned();
-            faults.add(path.at, MistakeKind::Unavailable, format!("the script cannot be read: {what}"), hint);
+            faults.add_with_hint(
+                path.at,
+                MistakeKind::Unavailable,
+                format!("the script cannot be read: {what}"),
+                hint,
+            );
             return None;
         }
     };
@@ -140,14 +145,14 @@ fn script(
         Ok(script) => Some(script),
         Err(error) => {
             let why = singletree_engine::chain(&error);
-            faults.plain(path.at, MistakeKind::Value, format!("the script cannot be used: {why}"));
+            faults.add_mistake(path.at, MistakeKind::Value, format!("the script cannot be used: {why}"));
             None
         }
     }
 }
 
 /// Reads a text of bounded length.
-pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
+pub(crate) fn read_bounded_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     use std::io::Read;
 
     let read = || {

@@ -5,12 +5,12 @@ use singletree_harness::Retention;
 use crate::section::TableReader;
 
 /// Reads the limits; an absent key sets no limit.
-pub(crate) fn read(mut section: TableReader<'_>) -> Retention {
+pub(crate) fn read_retention(mut section: TableReader<'_>) -> Retention {
     let retention = Retention {
-        turns: section.count("turns", 1).map(|count| count.value),
-        events: section.count("events", 1).map(|count| count.value),
-        age: section.duration("age"),
+        turns: section.read_count("turns", 1).map(|count| count.value),
+        events: section.read_count("events", 1).map(|count| count.value),
+        age: section.read_duration("age"),
     };
-    section.end();
+    section.report_unknown_keys();
     retention
 }

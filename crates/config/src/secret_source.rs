@@ -29,23 +29,23 @@ const HINT: &str =
 
 impl SecretSource {
     /// Reads `{ env = "NAME" }` or `{ file = "PATH" }`. A text is a mistake, and never repeated.
-    pub(crate) fn read<'t>(section: &mut TableReader<'t>, key: &'static str) -> Option<Self> {
-        let (_, value) = section.raw(key)?;
-        Self::of(section, key, value)
+    pub(crate) fn from_section_key<'t>(section: &mut TableReader<'t>, key: &'static str) -> Option<Self> {
+        let (_, value) = section.take_raw_value(key)?;
+        Self::from_table_value(section, key, value)
     }
 
-    /// As [`SecretSource::read`], for a key of free name.
-    pub(crate) fn of<'t>(
+    /// As [`SecretSource::from_section_key`], for a key of free name.
+    pub(crate) fn from_table_value<'t>(
         section: &TableReader<'t>,
         key: &str,
         value: &'t Spanned<DeValue<'t>>,
     ) -> Option<Self> {
-        let (faults, at) = (section.faults(), value.span().start);
+        let (faults, at) = (section.mistakes(), value.span().start);
         let table = match value.get_ref() {
             DeValue::Table(table) => table,
             DeValue::String(_) => {
-                let what = format!("`{}` holds a secret itself", section.called(key));
-                faults.add(at, MistakeKind::SecretByValue, what, HINT.to_owned());
+                let what = format!("`{}` holds a secret itself", section.qualified_key(key));
+                faults.add_with_hint(at, MistakeKind::SecretByValue, what, HINT.to_owned());
                 return None;
             }
             DeValue::Integer(_)
@@ -53,33 +53,35 @@ impl SecretSource {
             | DeValue::Boolean(_)
             | DeValue::Datetime(_)
             | DeValue::Array(_) => {
-                section.unfit(key, value, "{ env = \"NAME\" } or { file = \"PATH\" }");
+                section.report_unfit_value(key, value, "{ env = \"NAME\" } or { file = \"PATH\" }");
                 return None;
             }
         };
-        let mut inner = TableReader::new(table, at, section.called(key), faults);
-        let (env, file) = (inner.text("env"), inner.path("file"));
-        inner.end();
+        let mut inner = TableReader::new(table, at, section.qualified_key(key), faults);
+        let (env, file) = (inner.read_text("env"), inner.read_path("file"));
+        inner.report_unknown_keys();
         match (env, file) {
-            (Some(env), None) if is_variable(&env.value) => Some(Self::Env(env)),
+            (Some(env), None) if is_variable_name(&env.value) => Some(Self::Env(env)),
             (Some(env), None) => {
-                let what = format!("`{}.env` is no name of an environment variable", section.called(key));
+                let what =
+                    format!("`{}.env` is no name of an environment variable", section.qualified_key(key));
                 let hint =
                     "write the name of the variable, as in { env = \"OPENAI_API_KEY\" }, not what it holds";
-                faults.add(env.at, MistakeKind::SecretByValue, what, hint.to_owned());
+                faults.add_with_hint(env.at, MistakeKind::SecretByValue, what, hint.to_owned());
                 None
             }
             (None, Some(file)) => Some(Self::File(file)),
             (Some(_), Some(_)) => {
-                let what = format!("`{}` names both a variable and a file", section.called(key));
-                faults.plain(at, MistakeKind::Contradiction, what);
+                let what = format!("`{}` names both a variable and a file", section.qualified_key(key));
+                faults.add_mistake(at, MistakeKind::Contradiction, what);
                 None
             }
             (None, None) => {
                 if table.iter().all(|(name, _)| !matches!(name.get_ref().as_ref(), "env" | "file")) {
                     let hint = "write { env = \"NAME\" } or { file = \"PATH\" }".to_owned();
-                    let what = format!("`{}` names neither a variable nor a file", section.called(key));
-                    faults.add(at, MistakeKind::Missing, what, hint);
+                    let what =
+                        format!("`{}` names neither a variable nor a file", section.qualified_key(key));
+                    faults.add_with_hint(at, MistakeKind::Missing, what, hint);
                 }
                 None
             }
@@ -87,7 +89,7 @@ impl SecretSource {
     }
 
     /// Returns where it stands.
-    pub(crate) fn at(&self) -> usize {
+    pub(crate) fn byte_offset(&self) -> usize {
         match self {
             Self::Env(name) => name.at,
             Self::File(path) => path.at,
@@ -95,12 +97,16 @@ impl SecretSource {
     }
 
     /// Fetches the secret. A secret that cannot be fetched is a mistake.
-    pub(crate) fn fetch(&self, around: &Surroundings<'_>, faults: &MistakeCollector) -> Option<Secret> {
+    pub(crate) fn fetch_secret(
+        &self,
+        around: &Surroundings<'_>,
+        faults: &MistakeCollector,
+    ) -> Option<Secret> {
         let found = match self {
             Self::Env(name) => match (around.env)(&name.value).filter(|it| !it.trim().is_empty()) {
                 Some(text) => Ok(text),
                 None => {
-                    let what = match is_conventional(&name.value) {
+                    let what = match is_conventional_variable(&name.value) {
                         true => format!("the environment variable {} is not set", name.value),
                         // It may be a key itself.
                         false => "the environment variable is not set".to_owned(),
@@ -109,14 +115,14 @@ impl SecretSource {
                     Err((name.at, what, hint))
                 }
             },
-            Self::File(path) => read_file(&around.folder.join(&path.value))
+            Self::File(path) => read_secret_file(&around.folder.join(&path.value))
                 .map_err(|error| (path.at, error, "the path is relative to the folder of this file")),
         };
         match found {
             // A key that was pasted with a line end is not another key.
             Ok(text) => Some(Secret::new(text.trim())),
             Err((at, what, hint)) => {
-                faults.add(at, MistakeKind::Unavailable, what, hint.to_owned());
+                faults.add_with_hint(at, MistakeKind::Unavailable, what, hint.to_owned());
                 None
             }
         }
@@ -124,7 +130,7 @@ impl SecretSource {
 }
 
 /// Reads a small file of text. Its path is not told: it may be a key that was put into the wrong place.
-fn read_file(path: &std::path::Path) -> Result<String, String> {
+fn read_secret_file(path: &std::path::Path) -> Result<String, String> {
     use std::io::Read;
 
     let read = || {
@@ -140,13 +146,13 @@ fn read_file(path: &std::path::Path) -> Result<String, String> {
     }
 }
 
-fn is_variable(name: &str) -> bool {
+fn is_variable_name(name: &str) -> bool {
     let fits = |it: char| it.is_ascii_alphanumeric() || it == '_';
     name.chars().all(fits) && !name.starts_with(|it: char| it.is_ascii_digit())
 }
 
 /// Says whether a name can be shown: names of variables are upper case, keys are not.
-fn is_conventional(name: &str) -> bool {
+fn is_conventional_variable(name: &str) -> bool {
     name.len() <= 64
         && name.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
 }
@@ -158,7 +164,7 @@ mod tests {
     #[test]
     fn what_may_be_a_key_is_not_shown() {
         let check = |name: &str, variable: bool, shown: bool| {
-            assert_eq!((is_variable(name), is_conventional(name)), (variable, shown), "{name}");
+            assert_eq!((is_variable_name(name), is_conventional_variable(name)), (variable, shown), "{name}");
         };
         check("OPENAI_API_KEY", true, true);
         check("my_key", true, false);

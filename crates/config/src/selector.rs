@@ -6,7 +6,7 @@
 use singletree_tools::Effect;
 
 use crate::server::McpServerTable;
-use crate::suggest::{did_you_mean, nearest};
+use crate::suggest::{did_you_mean, nearest_word};
 use crate::tool::{BUILTINS, BuiltinToolset};
 
 /// The meaning of a name in an agent's `tools`.
@@ -24,7 +24,7 @@ pub(crate) enum ToolSelector<'a> {
 
 impl<'a> ToolSelector<'a> {
     /// Finds the meaning of a name; else returns a suggestion.
-    pub(crate) fn find(name: &'a str, servers: &[McpServerTable]) -> Result<Self, Option<String>> {
+    pub(crate) fn from_name(name: &'a str, servers: &[McpServerTable]) -> Result<Self, Option<String>> {
         if let Some(builtin) = BUILTINS.iter().find(|it| it.name == name) {
             return Ok(Self::Builtin(*builtin));
         }
@@ -39,10 +39,10 @@ impl<'a> ToolSelector<'a> {
         };
         let Some(index) = servers.iter().position(|it| it.name.value == server) else {
             let tools = BUILTINS.iter().flat_map(|it| it.tools).map(|(it, _)| *it);
-            if let Some(near) = nearest(name, names(servers).chain(tools)) {
+            if let Some(near) = nearest_word(name, selector_names(servers).chain(tools)) {
                 return Err(Some(format!("did you mean `{near}`?")));
             }
-            let known: Vec<&str> = names(servers).collect();
+            let known: Vec<&str> = selector_names(servers).collect();
             return Err(did_you_mean(name, known.iter().copied()));
         };
         match tool {
@@ -57,12 +57,12 @@ impl<'a> ToolSelector<'a> {
     }
 
     /// Returns the effects that its tools may have.
-    pub(crate) fn effects(self, servers: &[McpServerTable]) -> Vec<Effect> {
+    pub(crate) fn tool_effects(self, servers: &[McpServerTable]) -> Vec<Effect> {
         match self {
             Self::Builtin(builtin) => builtin.tools.iter().map(|(_, effect)| *effect).collect(),
             Self::Tool { effect, .. } => vec![effect],
-            Self::Server(index) => servers[index].effects(),
-            Self::ServerTool(index, tool) => vec![servers[index].effect(tool)],
+            Self::Server(index) => servers[index].possible_effects(),
+            Self::ServerTool(index, tool) => vec![servers[index].effect_of_tool(tool)],
         }
     }
 
@@ -95,7 +95,7 @@ impl<'a> ToolSelector<'a> {
     }
 
     /// Says whether both mean a tool.
-    pub(crate) fn meets(self, other: ToolSelector<'_>) -> bool {
+    pub(crate) fn overlaps_with(self, other: ToolSelector<'_>) -> bool {
         let narrower = match (self, other) {
             (Self::ServerTool(it, _), ToolSelector::Server(other)) => it == other,
             (Self::Tool { builtin, .. }, ToolSelector::Builtin(other)) => builtin.name == other.name,
@@ -106,6 +106,6 @@ impl<'a> ToolSelector<'a> {
 }
 
 /// Returns the names that stand for all tools of something.
-pub(crate) fn names(servers: &[McpServerTable]) -> impl Iterator<Item = &str> {
+pub(crate) fn selector_names(servers: &[McpServerTable]) -> impl Iterator<Item = &str> {
     BUILTINS.iter().map(|it| it.name).chain(servers.iter().map(|server| server.name.value.as_str()))
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use singletree_tools::Effect;
 
-use crate::approval::{EFFECTS, effect};
+use crate::approval::{EFFECTS, parse_effect};
 use crate::report::MistakeKind;
 use crate::secret_source::SecretSource;
-use crate::section::{TableReader, shown};
+use crate::section::{TableReader, printable_name};
 use crate::spot::LocatedValue;
 use crate::suggest::did_you_mean;
 
@@ -54,73 +54,77 @@ pub(crate) enum ServerSetting {
 const SECRETS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTHORIZATION"];
 
 impl McpServerTable {
-    pub(crate) fn read((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
-        let reach = reach(&mut section);
-        let effects = section.section("effects").map(effects).unwrap_or_default();
+    pub(crate) fn from_section((name, mut section): (LocatedValue<String>, TableReader<'_>)) -> Self {
+        let reach = read_transport(&mut section);
+        let effects = section.open_section("effects").map(read_tool_effects).unwrap_or_default();
         let server = Self {
             name,
             reach,
             effects,
-            trust_hints: section.flag("trust_hints").unwrap_or(false),
-            tools: section.texts("tools"),
-            start_time: section.duration("start_time"),
-            call_time: section.duration("call_time"),
+            trust_hints: section.read_flag("trust_hints").unwrap_or(false),
+            tools: section.read_text_list("tools"),
+            start_time: section.read_duration("start_time"),
+            call_time: section.read_duration("call_time"),
         };
-        section.end();
+        section.report_unknown_keys();
         server
     }
 
     /// Returns the effect of one of its tools. A tool without a declared effect counts as dangerous.
-    pub(crate) fn effect(&self, tool: &str) -> Effect {
+    pub(crate) fn effect_of_tool(&self, tool: &str) -> Effect {
         let declared = |name: &str| self.effects.iter().find(|(it, _)| it.value == name);
         declared(tool).or_else(|| declared("*")).map_or(Effect::Destructive, |(_, effect)| *effect)
     }
 
     /// Returns the worst effect that a tool of it may have that is not named.
-    pub(crate) fn effects(&self) -> Vec<Effect> {
+    pub(crate) fn possible_effects(&self) -> Vec<Effect> {
         match &self.tools {
-            Some(tools) => tools.iter().map(|tool| self.effect(&tool.value)).collect(),
+            Some(tools) => tools.iter().map(|tool| self.effect_of_tool(&tool.value)).collect(),
             None => {
                 let declared = self.effects.iter().map(|(_, effect)| *effect);
-                declared.chain([self.effect("*")]).collect()
+                declared.chain([self.effect_of_tool("*")]).collect()
             }
         }
     }
 }
 
-fn reach(section: &mut TableReader<'_>) -> ServerTransport {
-    let (program, url) = (section.text("command"), section.text("url"));
-    let args = section.texts("args").unwrap_or_default().into_iter().map(|text| text.value).collect();
-    let folder = section.path("folder").map(|path| path.value);
-    let (env, headers) = (settings(section, "env"), settings(section, "headers"));
+fn read_transport(section: &mut TableReader<'_>) -> ServerTransport {
+    let (program, url) = (section.read_text("command"), section.read_text("url"));
+    let args =
+        section.read_text_list("args").unwrap_or_default().into_iter().map(|text| text.value).collect();
+    let folder = section.read_path("folder").map(|path| path.value);
+    let (env, headers) = (read_settings(section, "env"), read_settings(section, "headers"));
     match (program, url) {
         (Some(_), Some(url)) => {
             let what = format!(
                 "`{}` beside `command`: a server is started or addressed, not both",
-                section.called("url")
+                section.qualified_key("url")
             );
-            section.faults().plain(url.at, MistakeKind::Contradiction, what);
+            section.mistakes().add_mistake(url.at, MistakeKind::Contradiction, what);
             ServerTransport::Unknown
         }
         (Some(program), None) => {
-            foreign(section, &["headers"], "url");
+            report_unrelated_keys(section, &["headers"], "url");
             ServerTransport::Command { program, args, folder, env }
         }
         (None, Some(url)) => {
-            foreign(section, &["args", "folder", "env"], "command");
+            report_unrelated_keys(section, &["args", "folder", "env"], "command");
             if let Err(what) = crate::model::check_base_url(&url.value) {
-                section.faults().plain(
+                section.mistakes().add_mistake(
                     url.at,
                     MistakeKind::Value,
-                    format!("`{}` {what}", section.called("url")),
+                    format!("`{}` {what}", section.qualified_key("url")),
                 );
                 return ServerTransport::Unknown;
             }
             ServerTransport::Url { url: url.value, headers }
         }
         (None, None) => {
-            if section.raw("command").is_none() && section.raw("url").is_none() {
-                section.missing("command", "the program to start, or the `url` of a server that runs");
+            if section.take_raw_value("command").is_none() && section.take_raw_value("url").is_none() {
+                section.report_missing_key(
+                    "command",
+                    "the program to start, or the `url` of a server that runs",
+                );
             }
             ServerTransport::Unknown
         }
@@ -128,27 +132,30 @@ fn reach(section: &mut TableReader<'_>) -> ServerTransport {
 }
 
 /// Counts keys that say nothing without another one as mistakes.
-fn foreign(section: &mut TableReader<'_>, keys: &[&'static str], needs: &str) {
+fn report_unrelated_keys(section: &mut TableReader<'_>, keys: &[&'static str], needs: &str) {
     for key in keys {
-        if let Some((at, _)) = section.raw(key) {
-            let what = format!("`{}` says nothing without `{needs}`", section.called(key));
-            section.faults().plain(at, MistakeKind::Contradiction, what);
+        if let Some((at, _)) = section.take_raw_value(key) {
+            let what = format!("`{}` says nothing without `{needs}`", section.qualified_key(key));
+            section.mistakes().add_mistake(at, MistakeKind::Contradiction, what);
         }
     }
 }
 
-fn effects(section: TableReader<'_>) -> Vec<(LocatedValue<String>, Effect)> {
+fn read_tool_effects(section: TableReader<'_>) -> Vec<(LocatedValue<String>, Effect)> {
     let mut effects = Vec::new();
-    for (tool, value) in section.entries() {
+    for (tool, value) in section.ordered_entries() {
         let words = EFFECTS.map(|(word, _)| word);
-        match value.get_ref().as_str().map(|word| (word, effect(word))) {
+        match value.get_ref().as_str().map(|word| (word, parse_effect(word))) {
             Some((_, Some(effect))) => effects.push((tool, effect)),
             Some((word, None)) => {
-                let what = format!("`{}` must be the word of an effect", section.called(&shown(&tool.value)));
+                let what = format!(
+                    "`{}` must be the word of an effect",
+                    section.qualified_key(&printable_name(&tool.value))
+                );
                 let hint = did_you_mean(word, words);
-                section.faults().add(value.span().start, MistakeKind::Value, what, hint);
+                section.mistakes().add_with_hint(value.span().start, MistakeKind::Value, what, hint);
             }
-            None => section.unfit(&shown(&tool.value), value, "the word of an effect"),
+            None => section.report_unfit_value(&printable_name(&tool.value), value, "the word of an effect"),
         }
     }
     effects
@@ -156,15 +163,16 @@ fn effects(section: TableReader<'_>) -> Vec<(LocatedValue<String>, Effect)> {
 
 /// Variables and headers: texts, or where a secret comes from. A value whose name marks it as secret may not stand in
 /// the file.
-fn settings(section: &mut TableReader<'_>, key: &'static str) -> Vec<(String, ServerSetting)> {
-    let Some(inner) = section.section(key) else { return Vec::new() };
+fn read_settings(section: &mut TableReader<'_>, key: &'static str) -> Vec<(String, ServerSetting)> {
+    let Some(inner) = section.open_section(key) else { return Vec::new() };
     let mut settings = Vec::new();
-    for (name, value) in inner.entries() {
+    for (name, value) in inner.ordered_entries() {
         let upper = name.value.to_ascii_uppercase();
         let secret = SECRETS.iter().any(|it| upper.contains(it));
         let setting = match value.get_ref().as_str().filter(|_| !secret) {
             Some(text) => Some(ServerSetting::Plain(text.to_owned())),
-            None => SecretSource::of(&inner, &shown(&name.value), value).map(ServerSetting::Secret),
+            None => SecretSource::from_table_value(&inner, &printable_name(&name.value), value)
+                .map(ServerSetting::Secret),
         };
         settings.extend(setting.map(|setting| (name.value, setting)));
     }

@@ -91,126 +91,135 @@ const HEADER_BYTES_MIN: u64 = 8 << 10;
 const LEEWAY_MAX: Duration = Duration::from_mins(5);
 
 /// Reads both tables of a file.
-pub(crate) fn read(file: &mut TableReader<'_>, folder: &Path) -> ServingSettings {
+pub(crate) fn read_serving_settings(file: &mut TableReader<'_>, folder: &Path) -> ServingSettings {
     let mut serving = ServingSettings::default();
-    let listen = file.section("server").and_then(|section| server(section, &mut serving, folder));
-    if let Some(section) = file.section("auth") {
-        auth(section, &mut serving, folder);
+    let listen =
+        file.open_section("server").and_then(|section| read_server_section(section, &mut serving, folder));
+    if let Some(section) = file.open_section("auth") {
+        read_auth_section(section, &mut serving, folder);
     }
-    if let Some(listen) = listen.filter(|listen| is_open(&listen.value) && !serving.key_required) {
+    if let Some(listen) = listen.filter(|listen| is_open_address(&listen.value) && !serving.key_required) {
         let what = "`server.listen` can be reached by others, and nobody would be asked for a key".to_owned();
         let hint = "write `[auth]` with `required = true`, or listen at 127.0.0.1".to_owned();
-        file.faults().add(listen.at, MistakeKind::Contradiction, what, hint);
+        file.mistakes().add_with_hint(listen.at, MistakeKind::Contradiction, what, hint);
     }
     serving
 }
 
-fn server(
+fn read_server_section(
     mut section: TableReader<'_>,
     serving: &mut ServingSettings,
     folder: &Path,
 ) -> Option<LocatedValue<String>> {
-    let listen = address(&mut section, "listen");
+    let listen = read_socket_address(&mut section, "listen");
     serving.listen = listen.as_ref().map(|listen| listen.value.clone());
-    serving.admin = address(&mut section, "admin").map(|address| address.value);
-    serving.metrics = address(&mut section, "metrics").map(|address| address.value);
-    for origin in section.texts("origins").unwrap_or_default() {
+    serving.admin = read_socket_address(&mut section, "admin").map(|address| address.value);
+    serving.metrics = read_socket_address(&mut section, "metrics").map(|address| address.value);
+    for origin in section.read_text_list("origins").unwrap_or_default() {
         if let Err(why) = check_origin(&origin.value) {
-            let what = format!("`{}` {why}", section.called("origins"));
+            let what = format!("`{}` {why}", section.qualified_key("origins"));
             let hint = "write it as a browser does: \"https://chat.example.com\"".to_owned();
-            section.faults().add(origin.at, MistakeKind::Value, what, hint);
+            section.mistakes().add_with_hint(origin.at, MistakeKind::Value, what, hint);
         } else {
             serving.origins.push(origin.value);
         }
     }
-    serving.log = section.flag("log");
-    narration(&mut section, serving, folder);
-    serving.body_bytes = section.bytes("body_bytes");
-    serving.blob_bytes = section.bytes("blob_bytes");
-    serving.session_blob_bytes = section.bytes("session_blob_bytes");
-    serving.blob_types = blob_types(&mut section);
-    serving.header_bytes = section.bytes("header_bytes");
+    serving.log = section.read_flag("log");
+    read_narration(&mut section, serving, folder);
+    serving.body_bytes = section.read_byte_count("body_bytes");
+    serving.blob_bytes = section.read_byte_count("blob_bytes");
+    serving.session_blob_bytes = section.read_byte_count("session_blob_bytes");
+    serving.blob_types = read_blob_types(&mut section);
+    serving.header_bytes = section.read_byte_count("header_bytes");
     if serving.header_bytes.is_some_and(|header_bytes| header_bytes < HEADER_BYTES_MIN)
-        && let Some((at, _)) = section.raw("header_bytes")
+        && let Some((at, _)) = section.take_raw_value("header_bytes")
     {
-        let what = format!("`{}` must be 8KiB or more", section.called("header_bytes"));
-        section.faults().plain(at, MistakeKind::Value, what);
+        let what = format!("`{}` must be 8KiB or more", section.qualified_key("header_bytes"));
+        section.mistakes().add_mistake(at, MistakeKind::Value, what);
     }
-    serving.connections = section.count("connections", 1).map(|count| count.value);
-    serving.request_time = section.duration("request_time");
-    serving.write_time = section.duration("write_time");
-    serving.heartbeat = section.duration("heartbeat");
-    serving.grace = section.duration("grace");
-    serving.audit_kept = section.duration("audit_kept");
-    serving.quotas = section.section("quotas").map(crate::quota::read).unwrap_or_default();
-    section.end();
+    serving.connections = section.read_count("connections", 1).map(|count| count.value);
+    serving.request_time = section.read_duration("request_time");
+    serving.write_time = section.read_duration("write_time");
+    serving.heartbeat = section.read_duration("heartbeat");
+    serving.grace = section.read_duration("grace");
+    serving.audit_kept = section.read_duration("audit_kept");
+    serving.quotas = section.open_section("quotas").map(crate::quota::read_quotas).unwrap_or_default();
+    section.report_unknown_keys();
     listen
 }
 
 /// Reads whether narration is on, the file it is written to as well, and its language.
-fn narration(section: &mut TableReader<'_>, serving: &mut ServingSettings, folder: &Path) {
-    serving.narration = section.choice("narration", &SWITCH).map(|choice| choice.value);
-    serving.narration_file = section.path("narration_file").map(|path| folder.join(path.value));
+fn read_narration(section: &mut TableReader<'_>, serving: &mut ServingSettings, folder: &Path) {
+    serving.narration = section.read_choice("narration", &SWITCH).map(|choice| choice.value);
+    serving.narration_file = section.read_path("narration_file").map(|path| folder.join(path.value));
     let languages = Locale::ALL.map(|item| (item.as_str(), item));
-    serving.narration_language = section.choice("narration_language", &languages).map(|choice| choice.value);
+    serving.narration_language =
+        section.read_choice("narration_language", &languages).map(|choice| choice.value);
 }
 
 /// Reads which media types are kept, without parameters.
-fn blob_types(section: &mut TableReader<'_>) -> Option<Vec<String>> {
-    let types = section.texts("blob_types")?;
+fn read_blob_types(section: &mut TableReader<'_>) -> Option<Vec<String>> {
+    let types = section.read_text_list("blob_types")?;
     let is_token = |it: &str| {
         let fits = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "+-._".contains(it);
         !it.is_empty() && it.chars().all(fits)
     };
     for it in &types {
         if !it.value.split_once('/').is_some_and(|(kind, rest)| is_token(kind) && is_token(rest)) {
-            let what =
-                format!("`{}` must be made of media types as \"image/png\"", section.called("blob_types"));
-            section.faults().plain(it.at, MistakeKind::Value, what);
+            let what = format!(
+                "`{}` must be made of media types as \"image/png\"",
+                section.qualified_key("blob_types")
+            );
+            section.mistakes().add_mistake(it.at, MistakeKind::Value, what);
         }
     }
     Some(types.into_iter().map(|kind| kind.value).collect())
 }
 
-fn auth(mut section: TableReader<'_>, serving: &mut ServingSettings, folder: &Path) {
-    serving.key_required = section.flag("required").unwrap_or(false);
-    serving.tokens = section.section("tokens").and_then(|section| tokens(section, folder));
-    section.end();
+fn read_auth_section(mut section: TableReader<'_>, serving: &mut ServingSettings, folder: &Path) {
+    serving.key_required = section.read_flag("required").unwrap_or(false);
+    serving.tokens = section.open_section("tokens").and_then(|section| read_token_settings(section, folder));
+    section.report_unknown_keys();
 }
 
-fn tokens(mut section: TableReader<'_>, folder: &Path) -> Option<TokenSettings> {
-    let key_set = section.path("key_set");
-    let issuer = section.text("issuer");
-    let audiences = section.texts("audiences");
+fn read_token_settings(mut section: TableReader<'_>, folder: &Path) -> Option<TokenSettings> {
+    let key_set = section.read_path("key_set");
+    let issuer = section.read_text("issuer");
+    let audiences = section.read_text_list("audiences");
     for (key, hint) in [
         ("key_set", "the file of the issuer's public keys, a JSON Web Key Set"),
         ("issuer", "what stands as `iss` in the tokens"),
         ("audiences", "what stands as `aud` in tokens that are meant for this server"),
     ] {
-        if section.raw(key).is_none() {
-            section.missing(key, hint);
+        if section.take_raw_value(key).is_none() {
+            section.report_missing_key(key, hint);
         }
     }
-    if let (Some([]), Some((at, _))) = (audiences.as_deref(), section.raw("audiences")) {
-        let what =
-            format!("`{}` is empty: no token would be meant for this server", section.called("audiences"));
-        section.faults().plain(at, MistakeKind::Value, what);
+    if let (Some([]), Some((at, _))) = (audiences.as_deref(), section.take_raw_value("audiences")) {
+        let what = format!(
+            "`{}` is empty: no token would be meant for this server",
+            section.qualified_key("audiences")
+        );
+        section.mistakes().add_mistake(at, MistakeKind::Value, what);
     }
     if let Some(path) = &key_set {
-        check_key_set(&folder.join(&path.value), path.at, section.faults());
+        check_key_set(&folder.join(&path.value), path.at, section.mistakes());
     }
-    let tenant_claim = section.text("tenant_claim").map_or_else(|| "tenant".to_owned(), |text| text.value);
-    let scope_claim = section.text("scope_claim").map_or_else(|| "scope".to_owned(), |text| text.value);
-    let scope_prefix = section.text("scope_prefix").map(|text| text.value).unwrap_or_default();
-    let leeway = section.duration("leeway").unwrap_or(Duration::from_secs(30));
+    let tenant_claim =
+        section.read_text("tenant_claim").map_or_else(|| "tenant".to_owned(), |text| text.value);
+    let scope_claim = section.read_text("scope_claim").map_or_else(|| "scope".to_owned(), |text| text.value);
+    let scope_prefix = section.read_text("scope_prefix").map(|text| text.value).unwrap_or_default();
+    let leeway = section.read_duration("leeway").unwrap_or(Duration::from_secs(30));
     if leeway > LEEWAY_MAX
-        && let Some((at, _)) = section.raw("leeway")
+        && let Some((at, _)) = section.take_raw_value("leeway")
     {
-        let what =
-            format!("`{}` must be 5m or less: a token is over when it is over", section.called("leeway"));
-        section.faults().plain(at, MistakeKind::Value, what);
+        let what = format!(
+            "`{}` must be 5m or less: a token is over when it is over",
+            section.qualified_key("leeway")
+        );
+        section.mistakes().add_mistake(at, MistakeKind::Value, what);
     }
-    section.end();
+    section.report_unknown_keys();
     Some(TokenSettings {
         key_set: folder.join(key_set?.value),
         issuer: issuer?.value,
@@ -227,25 +236,25 @@ fn check_key_set(path: &Path, at: usize, faults: &MistakeCollector) {
     if let Err(error) = std::fs::File::open(path) {
         let what = format!("the file of the public keys cannot be read: {}", error.kind());
         let hint = "the path is relative to the folder of this file".to_owned();
-        faults.add(at, MistakeKind::Unavailable, what, hint);
+        faults.add_with_hint(at, MistakeKind::Unavailable, what, hint);
     }
 }
 
 /// Reads a host and a port.
-fn address(section: &mut TableReader<'_>, key: &'static str) -> Option<LocatedValue<String>> {
-    let text = section.text(key)?;
+fn read_socket_address(section: &mut TableReader<'_>, key: &'static str) -> Option<LocatedValue<String>> {
+    let text = section.read_text(key)?;
     let parts = text.value.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     if parts.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
         return Some(text);
     }
-    let what = format!("`{}` must be a host and a port as in \"127.0.0.1:8787\"", section.called(key));
-    section.faults().plain(text.at, MistakeKind::Value, what);
+    let what = format!("`{}` must be a host and a port as in \"127.0.0.1:8787\"", section.qualified_key(key));
+    section.mistakes().add_mistake(text.at, MistakeKind::Value, what);
     None
 }
 
 /// Tells whether an address is one that others reach. Of a name only the system can tell: it is asked when the server
 /// starts.
-fn is_open(address: &str) -> bool {
+fn is_open_address(address: &str) -> bool {
     address.parse::<SocketAddr>().is_ok_and(|parsed| !parsed.ip().is_loopback())
 }
 

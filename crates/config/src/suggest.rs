@@ -1,9 +1,9 @@
 //! Suggestions for misspelt names.
 
 /// Finds the known word that is nearest to this one, if one is near enough to be meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = |it: &&str| {
-        let distance = distance(&plain(word), &plain(it));
+        let distance = edit_distance(&normalized_letters(word), &normalized_letters(it));
         // A third of the letters may be wrong.
         (distance * 3 <= word.chars().count().max(it.chars().count())).then_some(distance)
     };
@@ -16,7 +16,7 @@ pub(crate) fn did_you_mean<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
 ) -> Option<String> {
-    if let Some(it) = nearest(word, known.clone()) {
+    if let Some(it) = nearest_word(word, known.clone()) {
         return Some(format!("did you mean `{it}`?"));
     }
     let known: Vec<String> = known.into_iter().map(|item| format!("`{item}`")).collect();
@@ -24,7 +24,7 @@ pub(crate) fn did_you_mean<'a>(
 }
 
 /// Removes differences of case and of the kind of dash, which never distinguish names.
-fn plain(word: &str) -> Vec<char> {
+fn normalized_letters(word: &str) -> Vec<char> {
     word.chars()
         .take(100)
         .map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() })
@@ -32,7 +32,7 @@ fn plain(word: &str) -> Vec<char> {
 }
 
 /// Counts the letters to insert, to drop, to change or to swap with their neighbour.
-fn distance(one: &[char], other: &[char]) -> usize {
+fn edit_distance(one: &[char], other: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, a) in one.iter().enumerate() {
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn near_words_are_meant_and_far_ones_are_not() {
         let known = ["instructions", "model", "tools", "hand_offs"];
-        let check = |word: &str, meant: Option<&str>| assert_eq!(nearest(word, known), meant, "{word}");
+        let check = |word: &str, meant: Option<&str>| assert_eq!(nearest_word(word, known), meant, "{word}");
         check("modle", Some("model"));
         check("Model", Some("model"));
         check("hand-offs", Some("hand_offs"));

@@ -37,18 +37,18 @@ pub(crate) const BUILTINS: [BuiltinToolset; 5] = [
 ];
 
 impl ToolSettings {
-    pub(crate) fn read(mut section: TableReader<'_>) -> Self {
+    pub(crate) fn from_section(mut section: TableReader<'_>) -> Self {
         let mut settings = Self {
-            call_time: section.duration("call_time"),
-            output_bytes: section.bytes("output_bytes"),
+            call_time: section.read_duration("call_time"),
+            output_bytes: section.read_byte_count("output_bytes"),
             ..Self::default()
         };
-        if let Some(mut http_get) = section.section("http_get") {
-            let hosts = http_get.texts("hosts");
+        if let Some(mut http_get) = section.open_section("http_get") {
+            let hosts = http_get.read_text_list("hosts");
             settings.hosts = hosts.map(|it| it.into_iter().map(|it| it.value).collect());
-            http_get.end();
+            http_get.report_unknown_keys();
         }
-        section.end();
+        section.report_unknown_keys();
         settings
     }
 }

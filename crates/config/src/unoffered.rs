@@ -55,9 +55,9 @@ impl UnofferedReporter {
         Self { to, told: Arc::default() }
     }
 
-    pub(crate) fn tell(&self, unoffered: &UnofferedTools) {
+    pub(crate) fn report_unoffered(&self, unoffered: &UnofferedTools) {
         let Some(to) = &self.to else { return };
-        let mut told = self.told();
+        let mut told = self.lock_told_reasons();
         let is_new = told.len() < REASONS && told.insert((unoffered.tool.clone(), unoffered.why.clone()));
         drop(told);
         if is_new {
@@ -66,11 +66,11 @@ impl UnofferedReporter {
     }
 
     /// Takes down that the server can be had: its next silence is news.
-    pub(crate) fn reached(&self) {
-        self.told().retain(|(tool, _)| tool.is_some());
+    pub(crate) fn clear_server_reasons(&self) {
+        self.lock_told_reasons().retain(|(tool, _)| tool.is_some());
     }
 
-    fn told(&self) -> MutexGuard<'_, BTreeSet<Reason>> {
+    fn lock_told_reasons(&self) -> MutexGuard<'_, BTreeSet<Reason>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,8 +13,22 @@ const PAGE: &str = "docs/configuration.md";
 
 /// Functions that read a key of a table, named first.
 const READERS: &[&str] = &[
-    "raw", "text", "path", "flag", "count", "whole", "number", "duration", "bytes", "choice", "texts",
-    "section", "named", "object",
+    "take_raw_value",
+    "read_text",
+    "read_text_list",
+    "read_icon",
+    "read_color",
+    "read_path",
+    "read_flag",
+    "read_count",
+    "read_integer",
+    "read_number",
+    "read_duration",
+    "read_byte_count",
+    "read_choice",
+    "open_section",
+    "open_named_sections",
+    "read_json_object",
 ];
 
 pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
@@ -56,8 +70,8 @@ fn keys(repo: &Repository) -> BTreeMap<&str, String> {
     found
 }
 
-/// Checks whether a literal is the key in a read of a table: `section.text("title")`, `count(&mut section, "steps")`,
-/// or a row of a list of limits, `("steps", &mut limits.steps)`.
+/// Checks whether a literal is the key in a read of a table: `section.read_text("title")`,
+/// `count(&mut section, "steps")`, or a row of a list of limits, `("steps", &mut limits.steps)`.
 fn is_key(file: &SourceFile, source: &RustSource, literal: &std::ops::Range<usize>) -> bool {
     let before = source.code[..literal.start - 1].trim_end();
     let is_word =
@@ -75,10 +89,10 @@ mod tests {
 
     const READER: &str = r#"//! R.
 fn read(section: &mut Section<'_>) {
-    let title = section.text("title");
+    let title = section.read_text("title");
     let listen = address(section, "listen");
     for (key, limit) in [("steps", &mut limits.steps)] { limit.set(key); }
-    let hint = section.called("nothing");
+    let hint = section.qualified_key("nothing");
 }
 "#;
 

@@ -28,8 +28,8 @@ pub(crate) async fn run(args: &Check) -> Result<u8> {
         Err(Error::Config(config::Error::Invalid(report))) => (None, Some(report)),
         Err(error) => return Err(error),
     };
-    let agents = config.as_ref().map(config::Config::agents).unwrap_or_default();
-    let sound = ConfigReport::sound(&args.file.display().to_string());
+    let agents = config.as_ref().map(config::Config::agent_names).unwrap_or_default();
+    let sound = ConfigReport::without_mistakes(&args.file.display().to_string());
     let found = report.as_deref().unwrap_or(&sound);
     match (args.json, &report) {
         (true, _) => json::print(&mut screen, &PrintedConfigCheck { agents, report: found })?,

@@ -94,7 +94,7 @@ async fn narration_file(config: Option<&Path>) -> Result<NarrationLog> {
     let Some(config) = config.or_else(|| usual.exists().then_some(usual)) else {
         return Ok(NarrationLog::off());
     };
-    let serving = load(config).await?.serving().clone();
+    let serving = load(config).await?.serving_settings().clone();
     narration(Some(Switch::On), &serving, &Redactor::default())
 }
 

@@ -27,37 +27,37 @@ pub(crate) struct BuiltModel {
 pub(crate) type Models<'c> = BTreeMap<&'c str, BuiltModel>;
 
 /// Makes the models that agents use.
-pub(crate) fn build<'c>(config: &'c Config, means: &AgentDependencies) -> Result<Models<'c>> {
-    let model = |it: &'c ReadyModel| Ok((it.table.name.value.as_str(), ready(it, means)?));
+pub(crate) fn build_models<'c>(config: &'c Config, means: &AgentDependencies) -> Result<Models<'c>> {
+    let model = |it: &'c ReadyModel| Ok((it.table.name.value.as_str(), build_model(it, means)?));
     config.resolved.models.iter().map(model).collect()
 }
 
-fn ready(model: &ReadyModel, means: &AgentDependencies) -> Result<BuiltModel> {
+fn build_model(model: &ReadyModel, means: &AgentDependencies) -> Result<BuiltModel> {
     let table = &model.table;
     let provider: Arc<dyn Provider> = match &model.source {
         ReadyBackend::Script(script) => {
             Arc::new(ScriptedProvider::new(script.clone()).with_pace(means.pace.clone()))
         }
         ReadyBackend::Http { model: http, key } => {
-            let provider = http_provider(&table.name.value, http, (&table.time, key.as_ref()));
+            let provider = build_http_provider(&table.name.value, http, (&table.time, key.as_ref()));
             Arc::new(provider?)
         }
     };
     let sampling = table.sampling.clone();
-    Ok(BuiltModel { provider, sampling, answer: table.time.answer, retry: retry(&table.retry) })
+    Ok(BuiltModel { provider, sampling, answer: table.time.answer, retry: retry_policy(&table.retry) })
 }
 
 /// Makes the provider of a model behind a server. Nothing is sent.
-pub(crate) fn http_provider(
+pub(crate) fn build_http_provider(
     name: &str,
     model: &HttpModel,
     (time, key): (&ModelTime, Option<&Secret>),
 ) -> Result<HttpProvider> {
-    let limits = limits(time);
+    let limits = http_limits(time);
     let transport = Arc::new(HttpClient::new(limits)?);
     let mut builder = HttpProvider::builder(model.wire, model.model.as_str(), transport)
         .limits(limits)
-        .capabilities(capabilities(model));
+        .capabilities(model_capabilities(model));
     if let Some(base_url) = &model.base_url {
         builder = builder.base_url(base_url.as_str());
     }
@@ -67,7 +67,7 @@ pub(crate) fn http_provider(
     builder.build().map_err(|error| Error::Model { name: name.to_owned(), source: Box::new(error) })
 }
 
-fn limits(time: &ModelTime) -> HttpLimits {
+fn http_limits(time: &ModelTime) -> HttpLimits {
     let mut limits = HttpLimits::standard();
     limits.connect = time.connect.unwrap_or(limits.connect);
     limits.head = time.first.unwrap_or(limits.head);
@@ -75,7 +75,7 @@ fn limits(time: &ModelTime) -> HttpLimits {
     limits
 }
 
-fn capabilities(model: &HttpModel) -> Capabilities {
+fn model_capabilities(model: &HttpModel) -> Capabilities {
     let mut capabilities = Capabilities::of(model.wire);
     capabilities.streaming = model.streaming.unwrap_or(capabilities.streaming);
     capabilities.images = model.images.unwrap_or(capabilities.images);
@@ -83,7 +83,7 @@ fn capabilities(model: &HttpModel) -> Capabilities {
     capabilities
 }
 
-fn retry(table: &ModelRetry) -> ModelRetryPolicy {
+fn retry_policy(table: &ModelRetry) -> ModelRetryPolicy {
     let mut backoff = ModelRetryBackoff::default();
     if let ModelRetryBackoff::Jittered { base, cap, .. } = &mut backoff {
         *base = table.pause.unwrap_or(*base);

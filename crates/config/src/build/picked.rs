@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use singletree_llm::BoxFuture;
 use singletree_tools::{Offer, Tool, Toolset};
 
-use super::tools::model_name;
+use super::tools::model_tool_name;
 use crate::suggest::did_you_mean;
 use crate::unoffered::{UnofferedReporter, UnofferedTools};
 
@@ -32,7 +32,7 @@ impl SelectedToolset {
         Self { all, names: names.into_iter().collect(), teller, last: Mutex::default() }
     }
 
-    fn pick(&self, all: Tools) -> Tools {
+    fn select_listed_tools(&self, all: Tools) -> Tools {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, picked)) = &*last
             && Arc::ptr_eq(of, &all)
@@ -40,22 +40,22 @@ impl SelectedToolset {
             return picked.clone();
         }
         let server = self.all.name();
-        let wanted: BTreeSet<String> = self.names.iter().map(|name| model_name(server, name)).collect();
+        let wanted: BTreeSet<String> = self.names.iter().map(|name| model_tool_name(server, name)).collect();
         let picked: Tools =
             all.iter().filter(|item| wanted.contains(item.definition().name())).cloned().collect();
-        self.tell_missing(&all);
+        self.report_missing_tools(&all);
         *last = Some((all, picked.clone()));
         picked
     }
 
     /// Tells which tools are listed that the set does not have.
-    fn tell_missing(&self, all: &Tools) {
+    fn report_missing_tools(&self, all: &Tools) {
         let server = self.all.name();
-        let prefix = model_name(server, "");
+        let prefix = model_tool_name(server, "");
         let known: BTreeSet<&str> =
             all.iter().filter_map(|item| item.definition().name().strip_prefix(&prefix)).collect();
         for name in self.names.iter().filter(|name| !known.contains(name.as_str())) {
-            self.teller.tell(&UnofferedTools {
+            self.teller.report_unoffered(&UnofferedTools {
                 server: server.to_owned(),
                 tool: Some(name.clone()),
                 why: "the server has no such tool".to_owned(),
@@ -71,7 +71,7 @@ impl Toolset for SelectedToolset {
     }
 
     fn tools(&self) -> BoxFuture<'_, Offer> {
-        Box::pin(async move { self.all.tools().await.map(|all| self.pick(all)) })
+        Box::pin(async move { self.all.tools().await.map(|all| self.select_listed_tools(all)) })
     }
 }
 

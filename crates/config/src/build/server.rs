@@ -18,10 +18,13 @@ use crate::unoffered::UnofferedReporter;
 
 /// Makes the servers that agents use, by their place in the file. None is started: that happens when its tools are
 /// first asked for. Agents that use one share it. Who is told of tools that are not offered is said by the means.
-pub(crate) fn build(config: &Config, means: &AgentDependencies) -> Result<BTreeMap<usize, BuiltServer>> {
+pub(crate) fn build_servers(
+    config: &Config,
+    means: &AgentDependencies,
+) -> Result<BTreeMap<usize, BuiltServer>> {
     let mut servers = BTreeMap::new();
     for ready in &config.resolved.servers {
-        if let Some(server) = one(config, ready, means)? {
+        if let Some(server) = build_monitored_server(config, ready, means)? {
             servers.insert(ready.index, server);
         }
     }
@@ -35,10 +38,14 @@ pub(crate) struct BuiltServer {
     pub(crate) teller: UnofferedReporter,
 }
 
-fn one(config: &Config, ready: &ReadyServer, means: &AgentDependencies) -> Result<Option<BuiltServer>> {
+fn build_monitored_server(
+    config: &Config,
+    ready: &ReadyServer,
+    means: &AgentDependencies,
+) -> Result<Option<BuiltServer>> {
     let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
     let pins = means.definition_pins.as_ref();
-    let Some(server) = made(config, ready, pins)? else { return Ok(None) };
+    let Some(server) = build_mcp_server(config, ready, pins)? else { return Ok(None) };
     let teller = UnofferedReporter::new(means.unoffered.clone());
     let watched: Arc<dyn Toolset> = Arc::new(MonitoredServer::new(server, teller.clone()));
     let tools = match &table.tools {
@@ -52,7 +59,7 @@ fn one(config: &Config, ready: &ReadyServer, means: &AgentDependencies) -> Resul
 }
 
 /// Makes one server with all of its tools; none where the file does not say how it is reached.
-pub(crate) fn made(
+pub(crate) fn build_mcp_server(
     config: &Config,
     ready: &ReadyServer,
     pins: Option<&Arc<dyn DefinitionPins>>,
@@ -61,8 +68,9 @@ pub(crate) fn made(
     let name = table.name.value.as_str();
     let builder = match &table.reach {
         ServerTransport::Command { program, args, folder, .. } => {
-            let folder = folder.as_ref().map_or_else(|| config.folder.clone(), |folder| config.path(folder));
-            McpServer::program(name, command(&program.value, args, ready).folder(folder))
+            let folder =
+                folder.as_ref().map_or_else(|| config.folder.clone(), |folder| config.resolve_path(folder));
+            McpServer::program(name, server_command(&program.value, args, ready).folder(folder))
         }
         ServerTransport::Url { url, .. } => {
             let client = HttpClient::new(HttpLimits::standard())?;
@@ -74,14 +82,14 @@ pub(crate) fn made(
         }
         ServerTransport::Unknown => return Ok(None),
     };
-    let server = judged(builder.limits(limits(config, table)), table);
+    let server = apply_tool_effects(builder.limits(server_limits(config, table)), table);
     let server = pins.cloned().into_iter().fold(server, McpServerBuilder::pins).build();
     server.map(Some).map_err(|error| Error::Server { name: name.to_owned(), source: Box::new(error) })
 }
 
 /// A program gets the variables of the file, and of our own environment only those that it needs to be found and to
 /// find its files.
-fn command(program: &str, args: &[String], ready: &ReadyServer) -> McpCommand {
+fn server_command(program: &str, args: &[String], ready: &ReadyServer) -> McpCommand {
     let command = McpCommand::new(program, args.iter().map(String::as_str));
     let command =
         ready.inherited.iter().fold(command, |it, (name, value)| it.env(name.as_str(), value.as_str()));
@@ -91,13 +99,13 @@ fn command(program: &str, args: &[String], ready: &ReadyServer) -> McpCommand {
     })
 }
 
-fn judged(builder: McpServerBuilder, table: &McpServerTable) -> McpServerBuilder {
+fn apply_tool_effects(builder: McpServerBuilder, table: &McpServerTable) -> McpServerBuilder {
     // A server does not decide by itself which tools run unasked: the file does.
     let builder = if table.trust_hints { builder } else { builder.ignore_hints() };
     table.effects.iter().fold(builder, |it, (tool, effect)| it.effect(tool.value.as_str(), *effect))
 }
 
-fn limits(config: &Config, table: &McpServerTable) -> McpLimits {
+fn server_limits(config: &Config, table: &McpServerTable) -> McpLimits {
     let mut limits = McpLimits::standard();
     limits.connect = table.start_time.unwrap_or(limits.connect);
     limits.call = table.call_time.unwrap_or(limits.call);

@@ -14,7 +14,7 @@ use crate::file::ConfigFile;
 const MADE_AT: &str = "1970-01-01T00:00:00Z";
 
 /// Returns an agent and all that a conversation with it can come to, each once, it first.
-pub(crate) fn reachable<'f>(file: &'f ConfigFile, first: &'f AgentTable) -> Vec<&'f AgentTable> {
+pub(crate) fn reachable_agents<'f>(file: &'f ConfigFile, first: &'f AgentTable) -> Vec<&'f AgentTable> {
     let mut reached = vec![first];
     let mut next = 0;
     while let Some(agent) = reached.get(next).copied() {
@@ -33,7 +33,7 @@ pub(crate) fn reachable<'f>(file: &'f ConfigFile, first: &'f AgentTable) -> Vec<
 
 impl Config {
     /// Makes one agent of the chat: the loop of one, or a team where it may hand over.
-    pub(super) fn chat_agent(
+    pub(super) fn build_chat_agent(
         &self,
         table: &AgentTable,
         models: &Models<'_>,
@@ -41,36 +41,36 @@ impl Config {
     ) -> Result<Agent> {
         let name = table.name.value.as_str();
         let failed = |it| Error::Agent { name: name.to_owned(), source: Box::new(it) };
-        let members = reachable(&self.file, table);
+        let members = reachable_agents(&self.file, table);
         if members.len() == 1 {
-            let mut agent = self.agent_loop(table, models, (shared, means))?;
+            let mut agent = self.agent_loop_builder(table, models, (shared, means))?;
             if let Some(calls) = table.model_calls {
                 agent = agent.max_model_calls(calls);
             }
             if let Some(compaction) = table.compaction.as_ref() {
-                agent = agent.compaction(compaction.made());
+                agent = agent.compaction(compaction.to_compaction());
             }
             return agent.agent(name).map_err(failed);
         }
         let mut team = Team::builder();
         for member in members {
             let id = member.name.value.as_str();
-            let agent = self.agent_loop(member, models, (shared, means))?;
+            let agent = self.agent_loop_builder(member, models, (shared, means))?;
             let to = member.hand_offs.iter().map(|hand_off| hand_off.value.as_str());
-            team = team.member(record(member), agent).hands_off(id, to);
+            team = team.member(agent_record(member), agent).hands_off(id, to);
         }
         if let Some(calls) = table.model_calls {
             team = team.max_model_calls(calls);
         }
         if let Some(compaction) = table.compaction.as_ref() {
-            team = team.compaction(compaction.made());
+            team = team.compaction(compaction.to_compaction());
         }
         team.agent(name).map_err(failed)
     }
 }
 
 /// Makes the record of an agent. The instructions for its model are in its loop.
-pub(super) fn record(table: &AgentTable) -> ChatAgent {
+pub(super) fn agent_record(table: &AgentTable) -> ChatAgent {
     let id = table.name.value.as_str();
     // Servers read this (D19): without the entry nobody sees thoughts.
     let shown = table.show_thinking.then(|| ("showThinking".to_owned(), Value::Bool(true)));
@@ -108,9 +108,9 @@ mod tests {
             icon: text("\u{1f4da}"),
             color: text("#3366cc"),
             hidden: true,
-            ..AgentTable::bare(LocatedValue::new("support".to_owned(), 0))
+            ..AgentTable::with_name_only(LocatedValue::new("support".to_owned(), 0))
         };
-        let record = record(&table);
+        let record = agent_record(&table);
         assert_eq!((record.id.as_str(), record.name.as_str()), ("support", "Support"));
         assert_eq!((record.icon, record.color), (table.icon, table.color));
         assert_eq!(record.is_builtin, Some(true));

@@ -27,11 +27,11 @@ pub(crate) struct SharedResources<'c> {
 
 impl<'c> SharedResources<'c> {
     pub(crate) fn new(config: &'c Config, means: &'c AgentDependencies) -> Result<Self> {
-        Ok(Self { config, means, servers: server::build(config, means)? })
+        Ok(Self { config, means, servers: server::build_servers(config, means)? })
     }
 
     /// Returns the tools of an agent; none when it lists none.
-    pub(crate) fn toolbox(&self, agent: &AgentTable) -> Result<Option<LiveToolbox>> {
+    pub(crate) fn build_toolbox(&self, agent: &AgentTable) -> Result<Option<LiveToolbox>> {
         if agent.tools.is_empty() {
             return Ok(None);
         }
@@ -40,12 +40,12 @@ impl<'c> SharedResources<'c> {
         let mut sets: Vec<Arc<dyn Toolset>> = Vec::new();
         let mut picked: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for name in &agent.tools {
-            match ToolSelector::find(&name.value, &self.config.file.servers) {
+            match ToolSelector::from_name(&name.value, &self.config.file.servers) {
                 Ok(ToolSelector::Builtin(builtin)) => {
-                    tools.extend(self.builtin(builtin.name).map_err(failed)?)
+                    tools.extend(self.builtin_tools(builtin.name).map_err(failed)?)
                 }
                 Ok(ToolSelector::Tool { builtin, name, .. }) => {
-                    let all = self.builtin(builtin.name).map_err(failed)?;
+                    let all = self.builtin_tools(builtin.name).map_err(failed)?;
                     tools.extend(all.into_iter().filter(|item| item.definition().name() == name));
                 }
                 Ok(ToolSelector::Server(index)) => {
@@ -62,11 +62,11 @@ impl<'c> SharedResources<'c> {
             let pick = |it: &BuiltServer| SelectedToolset::new(it.tools.clone(), names, it.teller.clone());
             sets.extend(self.servers.get(&index).map(pick).map(|it| Arc::new(it) as Arc<dyn Toolset>));
         }
-        let fixed = Toolbox::new(tools, self.limits()).map_err(failed)?;
+        let fixed = Toolbox::new(tools, self.tool_limits()).map_err(failed)?;
         Ok(Some(LiveToolbox::new(fixed, sets)))
     }
 
-    fn limits(&self) -> ToolLimits {
+    fn tool_limits(&self) -> ToolLimits {
         let mut limits = ToolLimits::standard();
         let settings = &self.config.file.tools;
         limits.time = settings.call_time.unwrap_or(limits.time);
@@ -76,7 +76,7 @@ impl<'c> SharedResources<'c> {
         limits
     }
 
-    fn builtin(&self, name: &str) -> singletree_tools::Result<Vec<Arc<dyn Tool>>> {
+    fn builtin_tools(&self, name: &str) -> singletree_tools::Result<Vec<Arc<dyn Tool>>> {
         let settings = &self.config.file.tools;
         let documents = self.means.tool_documents.clone();
         let now = self.means.now.clone();
@@ -102,17 +102,17 @@ impl<'c> SharedResources<'c> {
 }
 
 /// Returns the name under which a model calls the tool of a server.
-pub(crate) fn model_name(server: &str, tool: &str) -> String {
+pub(crate) fn model_tool_name(server: &str, tool: &str) -> String {
     format!("{server}__{tool}")
 }
 
 /// Returns the names by which a model calls the tools of a selector; a name that ends in `*` stands for all names
 /// that begin so.
-pub(crate) fn names(selector: ToolSelector<'_>, servers: &[McpServerTable]) -> Vec<String> {
+pub(crate) fn model_tool_names(selector: ToolSelector<'_>, servers: &[McpServerTable]) -> Vec<String> {
     match selector {
         ToolSelector::Builtin(builtin) => builtin.tools.iter().map(|(name, _)| (*name).to_owned()).collect(),
         ToolSelector::Tool { name, .. } => vec![name.to_owned()],
-        ToolSelector::Server(index) => vec![model_name(&servers[index].name.value, "*")],
-        ToolSelector::ServerTool(index, tool) => vec![model_name(&servers[index].name.value, tool)],
+        ToolSelector::Server(index) => vec![model_tool_name(&servers[index].name.value, "*")],
+        ToolSelector::ServerTool(index, tool) => vec![model_tool_name(&servers[index].name.value, tool)],
     }
 }

@@ -31,8 +31,10 @@ impl Toolset for MonitoredServer {
         Box::pin(async {
             let offer = self.server.tools().await;
             match &offer {
-                Ok(_) => self.teller.reached(),
-                Err(error) => self.teller.tell(&unoffered(self.server.name(), error)),
+                Ok(_) => self.teller.clear_server_reasons(),
+                Err(error) => {
+                    self.teller.report_unoffered(&describe_unoffered_server(self.server.name(), error))
+                }
             }
             offer
         })
@@ -40,7 +42,7 @@ impl Toolset for MonitoredServer {
 }
 
 /// Describes why a server cannot be used: the cause of the error that a model would be told.
-pub(crate) fn unoffered(server: &str, error: &Error) -> UnofferedTools {
+pub(crate) fn describe_unoffered_server(server: &str, error: &Error) -> UnofferedTools {
     let why = error.source().map_or_else(|| error.to_string(), singletree_engine::chain);
     let beneath = error.source().and_then(|source| source.downcast_ref::<singletree_mcp::Error>());
     let said = beneath.and_then(singletree_mcp::Error::said);

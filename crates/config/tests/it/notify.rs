@@ -30,7 +30,7 @@ url = "http://127.0.0.1:9/hook"
 secret = { env = "SINGLETREE_NOTIFY_SECRET" }
 "#;
     let config = read_in(Path::new("nowhere"), &format!("{MODEL}{AGENT}{text}")).unwrap();
-    let [first, second] = config.notify() else { panic!("two tables") };
+    let [first, second] = config.notify_settings() else { panic!("two tables") };
     assert_eq!((first.tenant.as_str(), first.url.as_str()), ("default", "https://hooks.example.com/x?key=1"));
     // Without the line end that it was pasted with.
     assert_eq!(first.secret.expose(), "canary-4711-that-signs-notices");

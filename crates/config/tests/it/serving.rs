@@ -42,7 +42,7 @@ tenant_claim = "org"
 scope_prefix = "chat:"
 "#;
     let config = read_in(folder.path(), &format!("{MODEL}{AGENT}{text}")).unwrap();
-    let serving = config.serving();
+    let serving = config.serving_settings();
     assert_eq!(serving.listen.as_deref(), Some("0.0.0.0:80"));
     assert_eq!(serving.metrics.as_deref(), Some("127.0.0.1:9187"));
     assert_eq!(serving.origins, ["https://chat.example.com", "http://localhost:3000"]);
@@ -66,14 +66,14 @@ scope_prefix = "chat:"
     assert_eq!((tokens.tenant_claim.as_str(), tokens.scope_claim.as_str()), ("org", "scope"));
     assert_eq!((tokens.scope_prefix.as_str(), tokens.leeway), ("chat:", Duration::from_secs(30)));
     let silent = read_in(Path::new("nowhere"), &format!("{MODEL}{AGENT}")).unwrap();
-    assert_eq!(*silent.serving(), singletree_config::ServingSettings::default());
+    assert_eq!(*silent.serving_settings(), singletree_config::ServingSettings::default());
 }
 
 #[test]
 fn quotas_of_keys_and_tenants_are_read() {
     let text = "[server.quotas.key]\nrequests = 5\nblob_bytes = \"1MiB\"\n[server.quotas.tenant]\nstreams = 9\nsign_ins = 3\ntokens = 7\n";
     let config = read_in(Path::new("nowhere"), &format!("{MODEL}{AGENT}{text}")).unwrap();
-    let quotas = &config.serving().quotas;
+    let quotas = &config.serving_settings().quotas;
     assert_eq!(
         (quotas.key.requests, quotas.key.blob_bytes, quotas.key.streams),
         (Some(5), Some(1 << 20), None)

@@ -19,7 +19,7 @@ pub(crate) fn env(name: &str) -> Option<String> {
 pub(crate) fn read_in(folder: &Path, text: &str) -> Result<Config, String> {
     let around = Surroundings { folder, env: &env };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(Config::check("f", text, &around)).map_err(|it| it.to_string())
+    runtime.block_on(Config::check_text("f", text, &around)).map_err(|it| it.to_string())
 }
 
 /// Asserts the whole report of a text; `f:` and the hints' indent are left out in `expect`.
