@@ -4,7 +4,8 @@ use singletree_durable::Timestamp;
 
 use crate::chat::Chat;
 use crate::event::{ChatEvent, ChatEventKind};
-use crate::hot::{LoadedSession, QueuedWork, TurnHandle};
+use crate::hot::LoadedSession;
+use crate::session::QueuedWork;
 use crate::stream::TurnStream;
 use crate::turn_id::TurnId;
 
@@ -117,21 +118,20 @@ impl Chat {
 impl LoadedSession {
     /// Tells how far a turn is that has not ended.
     pub(crate) fn activity(&self, id: &TurnId) -> Option<TurnActivity> {
-        let desk = self.desk();
-        let is_it = |ticket: &TurnHandle| ticket.id().as_ref() == Some(id);
-        if let Some(running) = desk.running.as_ref().filter(|running| is_it(&running.ticket)) {
-            let announced = running.stream.as_ref().and_then(TurnStream::activity);
+        let state = self.state();
+        if let Some(running) = state.running().filter(|running| running.handle.id().as_ref() == Some(id)) {
+            let announced = running.handle.stream().as_ref().and_then(TurnStream::activity);
             let since = running.since.map(|since| TurnActivity { state: TurnActivityState::Running, since });
             return announced.or(since);
         }
         // A message that was handed to the running turn, to steer it, is still one that waits.
-        let waiting = desk.queue.iter().chain(&desk.offered).find(|queued| is_it(&queued.ticket))?;
+        let waiting = state.waiting_turn(id)?;
         let (row, may_be_parked) = match &waiting.work {
             QueuedWork::Message { row, .. } => (row, true),
             QueuedWork::Recover { row, .. } => (row, false),
             QueuedWork::Answer(_) => return None,
         };
-        let is_parked = may_be_parked && desk.wait.is_some();
+        let is_parked = may_be_parked && state.wait().is_some();
         let state = if is_parked { TurnActivityState::Waiting } else { TurnActivityState::Queued };
         Some(TurnActivity { state, since: row.accepted_at })
     }

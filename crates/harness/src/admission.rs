@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use singletree_durable::TenantBlobTotals;
 
+use crate::Result as ChatResult;
+use crate::chat::Chat;
+use crate::submit::not_accepted;
+
 /// A quota that is used up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the quota `{quota}` of this {scope} is used up: {limit} {unit}")]
@@ -62,4 +66,26 @@ pub trait Admission: fmt::Debug + Send + Sync {
     /// # Errors
     /// The quota that is used up; the call is refused as `server_quota_exceeded`.
     fn admit_blob(&self, bytes: u64, kept: TenantBlobTotals) -> Result<(), QuotaExceeded>;
+}
+
+impl Chat {
+    /// Asks whether another turn may run.
+    pub(crate) fn admit_turn(&self) -> ChatResult<Option<TurnPermit>> {
+        Ok(self.admission.as_ref().map(|admission| admission.admit_turn()).transpose()?)
+    }
+
+    /// Asks whether the tenant has tokens left, where they are counted.
+    pub(crate) async fn admit_tokens(&self) -> ChatResult<()> {
+        let Some(admission) = self.admission.as_ref().filter(|admission| admission.counts_tokens()) else {
+            return Ok(());
+        };
+        let used = self.usage_of_tenant().await.map_err(not_accepted)?;
+        let tokens = used.iter().map(|it| it.prompt_tokens.saturating_add(it.completion_tokens));
+        Ok(admission.admit_tokens(tokens.fold(0, u64::saturating_add))?)
+    }
+
+    /// Asks whether another session may be made.
+    pub(crate) fn admit_session(&self) -> ChatResult<()> {
+        Ok(self.admission.as_ref().map_or(Ok(()), |admission| admission.admit_session())?)
+    }
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use singletree_durable::{Batch, BoxFuture, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery};
 
 use crate::Error;
-use crate::hot::{LoadedSession, QueuedTurn, QueuedWork, TurnHandle};
+use crate::hot::{LoadedSession, TurnHandle};
 use crate::house::ChatInner;
 use crate::position::StoredPosition;
 use crate::prepare::TurnPreparation;
 use crate::record::TurnRowExt;
+use crate::session::{QueuedTurn, QueuedWork};
 use crate::steer::SteeredPosition;
 use crate::{transition, turn_id::TurnId};
 
@@ -25,13 +26,8 @@ impl ChatInner {
     /// Makes a session ready for work: known, and former owners' turns taken over.
     pub(crate) async fn ready(self: &Arc<Self>, hot: &Arc<LoadedSession>) -> Result<Vec<AdoptedTurn>, Error> {
         self.know(hot).await?;
-        {
-            let mut desk = hot.desk();
-            // A takeover that is under way has taken the rows that were read ahead, so that `none_open` is false.
-            desk.adopted |= desk.none_open();
-            if desk.adopted {
-                return Ok(Vec::new());
-            }
+        if hot.state().is_taken_over() {
+            return Ok(Vec::new());
         }
         self.run_call(self.clone().adopt(hot.clone())).await
     }
@@ -44,10 +40,10 @@ impl ChatInner {
         Box::pin(async move {
             let hot = &hot;
             let adopting = hot.adopting.lock().await;
-            if hot.desk().adopted {
+            if hot.state().is_taken_over() {
                 return Ok(Vec::new());
             }
-            let ahead = hot.desk().open_ahead();
+            let ahead = hot.state().take_prefetched_turns();
             let mut open = match ahead {
                 Some(open) => open,
                 None => self.read(self.journal.turns(&hot.key, &TurnRowQuery::Open)).await?,
@@ -60,7 +56,7 @@ impl ChatInner {
             let mut adopted = Ok(());
             for (at, row) in open.into_iter().enumerate() {
                 // An earlier try that failed half way has queued it already.
-                if hot.desk().ticket(&row.id()).is_some() {
+                if hot.state().turn(&row.id()).is_some() {
                     continue;
                 }
                 let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
@@ -77,9 +73,9 @@ impl ChatInner {
                 }
             }
             let is_waiting = {
-                let mut desk = hot.desk();
-                desk.adopted = adopted.is_ok();
-                !desk.queue.is_empty()
+                let mut state = hot.state();
+                state.takeover_ended(adopted.is_ok());
+                state.has_queue()
             };
             drop(adopting);
             // Also runs turns that an earlier attempt queued before it failed.
@@ -99,17 +95,10 @@ impl ChatInner {
         first: bool,
     ) -> Result<Option<AdoptedTurn>, Error> {
         let Some(served) = self.agents.get(&row.agent) else { return Ok(None) };
-        let parked = row.kind == StoredTurnKind::Message && hot.desk().wait.is_some();
+        let parked = row.kind == StoredTurnKind::Message && hot.state().wait().is_some();
         let ours = row.fence == self.journal.fence();
         let ran = first && !parked;
-        let commit = {
-            let mut desk = hot.desk();
-            let mut writing = self.write(hot, &desk);
-            let row = transition::take_over::take_over(&mut writing, &row, ran && !ours);
-            (self.send(&mut desk, writing), row)
-        };
-        let (commit, row) = commit;
-        self.land(hot, commit).await?;
+        let row = self.commit_takeover(hot, &row, ran && !ours).await?;
         let id = row.id();
         let ticket = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
         ticket.settle(true);
@@ -129,7 +118,7 @@ impl ChatInner {
             }
             None => QueuedWork::Recover { row, has_run: ran },
         };
-        hot.desk().queue.push_back(QueuedTurn { ticket, work });
+        hot.state().append_turn(QueuedTurn { handle: ticket, work });
         Ok(Some(taken))
     }
 
@@ -165,17 +154,24 @@ impl ChatInner {
             ticket.tell(outcome);
             return Ok(Some(taken));
         }
-        let (commit, row) = {
-            let mut desk = hot.desk();
-            let mut writing = self.write(hot, &desk);
-            let row = transition::take_over::take_over(&mut writing, &row, false);
-            (self.send(&mut desk, writing), row)
-        };
-        self.land(hot, commit).await?;
-        hot.desk()
-            .taken
-            .push((QueuedTurn { ticket, work: QueuedWork::Recover { row, has_run: false } }, position));
+        let row = self.commit_takeover(hot, &row, false).await?;
+        let work = QueuedWork::Recover { row, has_run: false };
+        hot.state().add_taken(QueuedTurn { handle: ticket, work }, position);
         Ok(Some(taken))
+    }
+
+    /// Records that a turn belongs to this process, and returns its row as it is stored then.
+    async fn commit_takeover(
+        &self,
+        hot: &Arc<LoadedSession>,
+        row: &TurnRow,
+        is_death: bool,
+    ) -> Result<TurnRow, Error> {
+        let (row, commit) = self.commit(hot, |_, writing| {
+            Ok::<_, Error>(transition::take_over::take_over(writing, row, is_death))
+        })?;
+        self.land(hot, commit).await?;
+        Ok(row)
     }
 
     /// Says why a turn is not run again, if it is not.
@@ -192,7 +188,7 @@ impl ChatInner {
     /// as a death (D24, D33). Only the first unfinished turn of each session is written, since no other can have been
     /// running. A failed write counts as a death later.
     pub(crate) async fn leave_turns(&self) {
-        let leaving = self.all_hot().into_iter().filter(|hot| hot.desk().leaves_turns());
+        let leaving = self.all_hot().into_iter().filter(|hot| hot.state().leaves_turns());
         for hot in leaving {
             let open = self.read(self.journal.turns(&hot.key, &TurnRowQuery::Open)).await.unwrap_or_default();
             let first = open.into_iter().min_by_key(|row| (row.kind == StoredTurnKind::Message, row.no));

@@ -7,13 +7,13 @@ use singletree_durable::{
     BoxFuture, InvocationId, JsonDocument, SessionKey, StoredWaitStatus, TurnRowQuery, WaitRow, WaitRowQuery,
 };
 use singletree_engine::Descriptor;
-use tokio::sync::oneshot;
 
 use crate::chat::Chat;
-use crate::hot::{LoadedSession, PendingAnswer, QueuedTurn, QueuedWork, TurnHandle};
+use crate::hot::{LoadedSession, TurnHandle};
 use crate::mail::{KeepSignalOutcome, SignalDelivery};
 use crate::outcome::{ErroredTurn, SuspensionTerms};
 use crate::record::{descriptor, terms};
+use crate::session::{PendingAnswer, QueuedTurn, QueuedWork};
 use crate::stored::corrupt;
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
@@ -175,7 +175,7 @@ impl Chat {
     async fn seen(&self, session: &str) -> Result<u64> {
         let hot = self.house.hot(&self.key(session)?)?;
         self.house.ready(&hot).await?;
-        Ok(hot.desk().landed_waits)
+        Ok(hot.state().landed_waits())
     }
 
     /// Answers a wait, pending or ended; returns none when another answer or event ended it in the meantime: then the
@@ -199,18 +199,16 @@ impl Chat {
         }
         payload::check(&answer.payload, &self.house.limits)?;
         payload::fits(&wait, &answer.payload)?;
-        let (taken, told) = oneshot::channel();
-        let ticket = TurnHandle::new(None, None);
+        let (ticket, told) = TurnHandle::of_answer();
         ticket.admitted_by(self.admission.as_ref());
         let answering = PendingAnswer {
             wait: wait.no,
             payload: answer.payload.clone(),
             from: answer.from.clone(),
             expired: false,
-            ticket: ticket.clone(),
-            taken: Some(taken),
         };
-        if let Some(earlier) = waits::enqueue(&hot, answering) {
+        let earlier = hot.state().queue_answer(ticket.clone(), answering);
+        if let Some(earlier) = earlier {
             // Whether it is a duplicate is known once the first one is taken, or is not.
             earlier.settled().await;
             return Ok(None);
@@ -239,7 +237,7 @@ impl Chat {
                 // The answer needs the loaded session anyway, and its state contains the pending wait.
                 let hot = self.house.hot(&key)?;
                 self.house.ready(&hot).await?;
-                let waits = hot.desk().wait.clone().filter(|wait| wait.signal == signal);
+                let waits = hot.state().wait().filter(|wait| wait.signal == signal).cloned();
                 if let Some(wait) = waits {
                     return Ok(Some((key, wait)));
                 }
@@ -319,12 +317,13 @@ impl Chat {
                 self.cancel_queued(&hot, queued).await?;
                 return self.turn(id).await;
             }
-            if let Some(ticket) = hot.desk().carrier(id) {
+            let running = hot.state().cancellable_turn(id);
+            if let Some(ticket) = running {
                 ticket.cancel.notify_one();
                 return Ok(turn);
             }
             let freed = hot.freed.notified();
-            let waits_for_it = hot.desk().wait.as_ref().is_some_and(|wait| wait.invocation == id.invocation);
+            let waits_for_it = hot.state().wait().is_some_and(|wait| wait.invocation == id.invocation);
             if !waits_for_it {
                 return self.turn(id).await;
             }
@@ -347,7 +346,11 @@ impl Chat {
     }
 
     /// Ends a turn that was taken out of the queue; when that cannot be recorded, it goes back there.
-    pub(crate) async fn cancel_queued(&self, hot: &Arc<LoadedSession>, queued: QueuedTurn) -> Result<()> {
+    pub(crate) async fn cancel_queued(
+        &self,
+        hot: &Arc<LoadedSession>,
+        queued: QueuedTurn<Arc<TurnHandle>>,
+    ) -> Result<()> {
         let ended = match &queued.work {
             QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => {
                 self.house.try_end_unrun(hot, row.clone(), &Error::Cancelled).await
@@ -355,15 +358,15 @@ impl Chat {
             QueuedWork::Answer(_) => return Ok(()),
         };
         let ended = {
-            let mut desk = hot.desk();
-            desk.ending.retain(|it| !Arc::ptr_eq(it, &queued.ticket));
+            let (handle, mut state) = (queued.handle.clone(), hot.state());
             match ended {
                 Ok(outcome) => {
-                    queued.ticket.tell(outcome);
+                    state.cancelling_ended(&handle, None);
+                    handle.tell(outcome);
                     Ok(())
                 }
                 Err(error) => {
-                    desk.put_back(queued);
+                    state.cancelling_ended(&handle, Some(queued));
                     Err(error)
                 }
             }
@@ -424,12 +427,11 @@ fn check_approval(wait: &WaitRow, answer: &Answer) -> Result<()> {
 }
 
 /// Takes a turn that waits out of the queue, to be cancelled.
-fn take_queued(hot: &LoadedSession, id: &TurnId) -> Option<QueuedTurn> {
-    let mut desk = hot.desk();
-    let at = desk.queue.iter().position(|item| item.ticket.id().as_ref() == Some(id))?;
+fn take_queued(hot: &LoadedSession, id: &TurnId) -> Option<QueuedTurn<Arc<TurnHandle>>> {
+    let queued = hot.state().take_queued(id)?;
     // Its row was read: it is accepted, whether or not whoever waits for that has been told.
-    if let Some(no) = desk.queue.get(at)?.no() {
-        desk.settle(no, true);
+    if let QueuedWork::Message { .. } = queued.work {
+        queued.handle.settle(true);
     }
-    desk.take_at(at)
+    Some(queued)
 }

@@ -70,7 +70,7 @@ impl Chat {
         options.policy.fits(&served.agent)?;
         let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
-        if hot.desk().head.is_none() {
+        if hot.state().head().is_none() {
             self.admit_session()?;
         }
         match self.create(&hot, &served, options.policy).await {
@@ -89,20 +89,16 @@ impl Chat {
         served: &ServedAgent,
         policy: TurnPromptPolicy,
     ) -> Result<()> {
-        let commit = {
-            let mut desk = hot.desk();
-            if desk.head.is_some() {
+        let ((), commit) = self.house.commit(hot, |state, writing| {
+            if state.head().is_some() {
                 return Err(Error::SessionExists { session: hot.key.session.to_string() });
             }
-            let mut writing = self.house.write(hot, &desk);
             writing.require(BatchPrecondition::SessionAbsent);
-            let head = new_head(&writing, &served.agent, policy, self.subject().cloned());
+            let head = new_head(writing, &served.agent, policy, self.subject().cloned());
             writing.put(RowMutation::Head(head));
-            // Messages accepted from here on are committed after the creation, in an existing session.
-            desk.head = writing.head_put();
-            desk.changed();
-            self.house.send(&mut desk, writing)
-        };
+            state.begin_session(writing.head_put());
+            Ok(())
+        })?;
         self.house.land_apart(hot, commit).await
     }
 }

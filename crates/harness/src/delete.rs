@@ -5,8 +5,9 @@ use std::sync::Arc;
 use singletree_durable::{AuditRow, RowMutation};
 
 use crate::chat::Chat;
-use crate::hot::{HeldTurn, LoadedSession, LoadedState, QueuedTurn, QueuedWork};
+use crate::hot::{HeldTurn, LoadedSession};
 use crate::narrator::forget;
+use crate::session::{QueuedTurn, QueuedWork};
 use crate::{Error, Result, waits};
 
 impl Chat {
@@ -55,9 +56,11 @@ impl Chat {
     async fn cancel_all(&self, hot: &Arc<LoadedSession>) -> Result<HeldTurn> {
         loop {
             let freed = hot.freed.notified();
-            match next_queued(hot) {
-                Some(QueuedTurn { work: QueuedWork::Answer(answering), .. }) => {
-                    waits::refuse(answering, Error::Correlation { why: "the session was deleted".into() });
+            let next = hot.state().take_next_accepted();
+            match next {
+                Some(QueuedTurn { work: QueuedWork::Answer(_), handle }) => {
+                    let why = "the session was deleted".into();
+                    handle.settle_answer(Err(Error::Correlation { why }));
                     continue;
                 }
                 Some(queued) => {
@@ -66,12 +69,12 @@ impl Chat {
                 }
                 None => {}
             }
-            let is_free = nothing_waits(&hot.desk());
+            let is_free = hot.state().is_queue_settled();
             if let Some(held) = is_free.then(|| hot.take_turn()).flatten() {
                 return Ok(held);
             }
-            if let Some(running) = &hot.desk().running {
-                running.ticket.cancel.notify_one();
+            if let Some(running) = hot.state().running() {
+                running.handle.cancel.notify_one();
             }
             // Also waits while a message is being accepted or a queued turn is being cancelled: these decisions come
             // first.
@@ -84,30 +87,26 @@ impl Chat {
         // Callers that wait for the end of the wait are answered before the deletion.
         waits::close(&self.house, hot, waits::WaitEndReason::Cancelled).await?;
         self.house.know(hot).await?;
-        let (commit, began) = {
-            let mut desk = hot.desk();
-            if !desk.known || !nothing_waits(&desk) || desk.wait.is_some() {
-                return Ok(false);
+        let decided = self.house.commit(hot, |state, writing| {
+            if !state.is_known() || !state.is_queue_settled() || state.wait().is_some() {
+                return Err(NotDeleted { is_over: false });
             }
-            let began = desk.head.is_some();
+            let began = state.head().is_some();
             if !began && self.house.blobs.is_none() {
-                return Ok(true);
+                return Err(NotDeleted { is_over: true });
             }
-            let mut writing = self.house.write(hot, &desk);
             // A session that has not begun is deleted as well: blobs may be kept for it.
             writing.put(RowMutation::Delete);
             if began {
                 let (at, key, by) = (writing.now, hot.key.clone(), by.map(str::to_owned));
                 writing.put(RowMutation::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
             }
-            let commit = self.house.send(&mut desk, writing);
-            // Messages accepted from here on are committed after the deletion, in a new session. The counters continue,
-            // so that no event number is used twice. Until the deletion has landed, no call reads the store and
-            // restores the deleted state ([`LoadedState::in_flight`](crate::hot::LoadedState)).
-            desk.changed();
-            (desk.head, desk.wait) = (None, None);
-            desk.hold_fields(None);
-            (commit, began)
+            state.delete_session();
+            Ok(began)
+        });
+        let (began, commit) = match decided {
+            Ok(decided) => decided,
+            Err(NotDeleted { is_over }) => return Ok(is_over),
         };
         self.house.land(hot, commit).await?;
         if began {
@@ -118,13 +117,7 @@ impl Chat {
     }
 }
 
-fn nothing_waits(desk: &LoadedState) -> bool {
-    desk.queue.is_empty() && desk.ending.is_empty()
-}
-
-/// Takes the next of the queue, to be cancelled, unless it is not durable yet.
-fn next_queued(hot: &LoadedSession) -> Option<QueuedTurn> {
-    let mut desk = hot.desk();
-    let is_durable = |it: &QueuedTurn| !matches!(it.work, QueuedWork::Message { committed: false, .. });
-    desk.queue.front().is_some_and(is_durable).then(|| desk.take_at(0)).flatten()
+/// Nothing is to be deleted now. Whether that is the end of it; otherwise a turn is queued in the session again.
+struct NotDeleted {
+    is_over: bool,
 }

@@ -115,7 +115,7 @@ impl ChatInner {
         busy.open.extend(open.iter().map(|item| item.no));
         busy.invocations.extend(open.into_iter().map(|item| item.invocation));
         // In this order: a turn whose end is stored but not told yet is still here (D20).
-        let untold = hot.desk().invocations();
+        let untold = hot.state().invocations();
         let pending = self.read(self.journal.waits(&WaitRowQuery::Pending(hot.key.clone()))).await?;
         busy.invocations.extend(pending.into_iter().map(|(_, it)| it.invocation));
         busy.invocations.extend(untold.iter().cloned());

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use singletree_durable::{Error as StoreError, FieldValue, InvocationId, ItemRange, SessionRow};
 use singletree_engine::{Item, PersistentList};
 use singletree_llm::Role;
-use tokio::sync::oneshot;
 
 use crate::calls::{ClosingAnswer, Records, closings};
 use crate::chat::Chat;
 use crate::history::{HISTORY, Messages};
 use crate::hot::{LoadedSession, LoadedState};
-use crate::house::{ChatInner, PendingCommit};
 use crate::sessions::{SessionInfo, info};
 use crate::transition::fork::{ForkSource, fork, history_of};
 use crate::writing::BatchBuilder;
@@ -107,12 +105,7 @@ impl Chat {
 
     async fn fork_of(&self, hot: &Arc<LoadedSession>, source: &SessionRow, at: Option<u64>) -> Result<()> {
         let forking = self.cut(source, at).await?;
-        let commit = {
-            let mut desk = hot.desk();
-            let mut writing = self.house.write(hot, &desk);
-            begin_fork(&mut desk, &mut writing, forking)?;
-            self.house.send(&mut desk, writing)
-        };
+        let ((), commit) = self.house.commit(hot, |state, writing| begin_fork(state, writing, forking))?;
         self.house.land_apart(hot, commit).await
     }
 
@@ -185,36 +178,16 @@ impl Chat {
     }
 }
 
-/// Writes a fork into the session whose desk is held, which must not be there.
+/// Writes a fork into a session, which must not exist.
 pub(crate) fn begin_fork(
-    desk: &mut LoadedState,
+    state: &mut LoadedState,
     writing: &mut BatchBuilder,
     forking: ForkSource<'_>,
 ) -> Result<()> {
-    if desk.head.is_some() {
+    if state.head().is_some() {
         return Err(Error::SessionExists { session: writing.batch.key.session.to_string() });
     }
     fork(writing, forking)?;
-    // Messages accepted from here on are committed after the fork, in an existing session.
-    desk.head = writing.head_put();
-    desk.changed();
+    state.begin_session(writing.head_put());
     Ok(())
-}
-
-impl ChatInner {
-    /// As [`ChatInner::land`], in a task of the chat, so that dropping the caller leaves nothing half known.
-    pub(crate) async fn land_apart(
-        self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
-        commit: PendingCommit,
-    ) -> Result<()> {
-        let (told, landed) = oneshot::channel();
-        let (house, hot) = (self.clone(), hot.clone());
-        self.tasks.spawn(async move {
-            let landed = house.land(&hot, commit).await;
-            // Who asked for it may have gone.
-            drop(told.send(landed));
-        });
-        Ok(landed.await.map_err(|_| Error::ShuttingDown)??)
-    }
 }

@@ -2,43 +2,34 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use singletree_durable::{
-    Batch, BoxFuture, FencingToken, Journal, JournalMaintenance, RowMutation, SessionKey, TenantId,
-    Timestamp, TurnRowQuery,
-};
+use singletree_durable::{Journal, JournalMaintenance, SessionKey, TenantId, Timestamp};
 use singletree_engine::{Clock, IdGenerator};
-use singletree_narration::{Locale, NarrationMessage, NarrationSink};
+use singletree_narration::{Locale, NarrationSink};
 use tokio::sync::{Notify, watch};
 
+use crate::Error;
 use crate::agent::Agent;
 use crate::blobs::Blobs;
 use crate::budget::EffectiveBudget;
 use crate::deed::AuditSettings;
-use crate::event::ChatEvent;
-use crate::hot::{LoadedSession, LoadedState};
-use crate::in_flight::{CommitInFlight, changes_desk};
+use crate::hot::LoadedSession;
 use crate::limit::Limits;
-use crate::mail::{self, SignalMailbox};
-use crate::narrate::NarrationPiece;
-use crate::narrator::{Narrator, emit};
-use crate::notice::Notice;
+use crate::narrator::Narrator;
 use crate::noticing::{NoticePublisher, NoticeSettings};
 use crate::outcome::ErroredTurn;
 use crate::reply::ErrorReporter;
 use crate::retention::{Retention, RetentionWorker};
 use crate::stored;
 use crate::tasks::BackgroundTasks;
-use crate::tenant_events::{SessionChange, TenantEventHub};
+use crate::tenant_events::TenantEventHub;
 use crate::turn_id::TurnId;
 use crate::turning::FieldNames;
-use crate::watcher::{EndedTurn, TurnWatcher};
-use crate::writing::{BatchBuilder, RowFields};
-use crate::{Error, narrate};
+use crate::watcher::TurnWatcher;
+use crate::writing::RowFields;
 
 /// The shared state of all sessions of one chat.
 pub(crate) struct ChatInner {
@@ -49,19 +40,19 @@ pub(crate) struct ChatInner {
     pub(crate) agents: BTreeMap<String, Arc<ServedAgent>>,
     pub(crate) default_agent: String,
     /// Whether any agent has signals that may come early: without, no mailbox is looked at.
-    keeps_mail: bool,
+    pub(crate) keeps_mail: bool,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) narration: Arc<dyn NarrationSink>,
-    locale: Locale,
+    pub(crate) locale: Locale,
     pub(crate) epoch: Arc<str>,
     pub(crate) retaining: RetentionWorker,
     pub(crate) blobs: Option<Blobs>,
     pub(crate) noticing: NoticePublisher,
     pub(crate) tenant_events: TenantEventHub,
-    auditing: AuditSettings,
-    watcher: Option<Arc<dyn TurnWatcher>>,
+    pub(crate) auditing: AuditSettings,
+    pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: BackgroundTasks,
     pub(crate) closing: AtomicBool,
     /// Becomes true when a shutdown stops waiting for the turns that still run (D33).
@@ -119,43 +110,6 @@ pub(crate) struct ChatInnerParts {
     pub(crate) notices: NoticeSettings,
     pub(crate) auditing: AuditSettings,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
-}
-
-/// A batch in flight, with the events and notices to publish once it has landed.
-pub(crate) struct PendingCommit {
-    landing: BoxFuture<'static, singletree_durable::Result<()>>,
-    events: Vec<ChatEvent>,
-    notices: Vec<Arc<Notice>>,
-    session_change: Option<SessionChange>,
-    /// The turns that it ends; empty without a watcher.
-    ended: Vec<EndedTurn>,
-    trace: Option<CommitMarker>,
-    /// Set when the batch changes the session state in the desk.
-    in_flight: Option<CommitInFlight>,
-}
-
-/// The part of a batch that shows whether it landed when the reply of the store is lost (D20). Numbers are never
-/// reused.
-enum CommitMarker {
-    Event(u64),
-    Version(u64),
-    TakenOver { turn: u64, fence: FencingToken },
-}
-
-impl CommitMarker {
-    fn of(batch: &Batch) -> Option<Self> {
-        let event = batch.puts.iter().find_map(|put| match put {
-            RowMutation::Event(row) => Some(Self::Event(row.seq)),
-            _ => None,
-        });
-        event.or_else(|| {
-            batch.puts.iter().find_map(|put| match put {
-                RowMutation::Head(head) => Some(Self::Version(head.version)),
-                RowMutation::Turn(row) => Some(Self::TakenOver { turn: row.no, fence: row.fence }),
-                _ => None,
-            })
-        })
-    }
 }
 
 impl ChatInner {
@@ -234,7 +188,7 @@ impl ChatInner {
         let max = self.limits.busy_sessions;
         if hots.len() >= self.limits.hot_sessions.min(max) {
             // Unreferenced idle sessions leave memory: their state can be read again.
-            hots.retain(|_, it| Arc::strong_count(it) > 1 || !it.desk().is_idle() || it.feed.has_listeners());
+            hots.retain(|_, hot| Arc::strong_count(hot) > 1 || !hot.is_idle() || hot.feed.has_listeners());
         }
         if hots.len() >= max {
             return Err(Error::SessionsFull { max });
@@ -300,20 +254,17 @@ impl ChatInner {
 
     /// Reads head, counters and pending wait of a session, unless they are known.
     pub(crate) async fn know(&self, hot: &LoadedSession) -> Result<(), Error> {
-        if hot.desk().known {
+        if hot.state().is_known() {
             return Ok(());
         }
         let reading = hot.reading.lock().await;
-        if hot.desk().known {
+        if hot.state().is_known() {
             return Ok(());
         }
         loop {
             let before = self.landed_changes(hot).await?;
             let stored = self.read(self.journal.dossier(&hot.key)).await?;
-            let mut desk = hot.desk();
-            // A commit that was sent or landed in between makes the read stale.
-            if desk.changes == before {
-                desk.learn(stored, self.keeps_mail);
+            if hot.state().load(stored, before, self.keeps_mail) {
                 break;
             }
         }
@@ -325,14 +276,14 @@ impl ChatInner {
     /// number of changes so far: a later read is stale once that number has risen.
     pub(crate) async fn landed_changes(&self, hot: &LoadedSession) -> Result<u64, Error> {
         loop {
-            let in_flight = {
-                let desk = hot.desk();
-                if desk.in_flight.is_empty() {
-                    return Ok(desk.changes);
+            let landed = hot.landed.notified();
+            {
+                let state = hot.state();
+                if !state.has_commits_in_flight() {
+                    return Ok(state.changes());
                 }
-                desk.in_flight.clone()
-            };
-            within(self.limits.read_time, in_flight.landed()).await?;
+            }
+            within(self.limits.read_time, landed).await?;
         }
     }
 
@@ -348,102 +299,9 @@ impl ChatInner {
         self.tasks.run(body).await.unwrap_or(Err(Error::ShuttingDown))
     }
 
-    /// Begins a transition on a session whose desk is held.
-    pub(crate) fn write(&self, hot: &LoadedSession, desk: &LoadedState) -> BatchBuilder {
-        let mailbox = SignalMailbox::of(desk, &self.limits);
-        let fence = self.journal.fence();
-        let writing = BatchBuilder::new(&hot.key, fence, desk.counters, self.now(), &self.epoch);
-        writing.with_mailbox(mailbox).within(&self.limits)
-    }
-
-    /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).
-    pub(crate) fn send(&self, desk: &mut LoadedState, writing: BatchBuilder) -> PendingCommit {
-        let mut writing = writing.finish();
-        let notices = self.noticing.of(&writing.batch.key.tenant, &writing.events);
-        writing.batch.puts.extend(NoticePublisher::puts(&notices));
-        let deeds = self.auditing.puts(&writing.batch, writing.now);
-        writing.batch.puts.extend(deeds);
-        let ended = if self.watcher.is_some() { EndedTurn::all(&writing) } else { Vec::new() };
-        desk.counters = writing.counters;
-        if self.keeps_mail {
-            writing.batch.puts.iter().for_each(|put| mail::apply(&mut desk.mail, put));
-        }
-        let trace = CommitMarker::of(&writing.batch);
-        let in_flight = changes_desk(&writing.batch).then(|| desk.begin_commit());
-        let session_change = SessionChange::of(&writing.batch, writing.now);
-        let landing = self.journal.apply(writing.batch);
-        PendingCommit { landing, events: writing.events, notices, session_change, ended, trace, in_flight }
-    }
-
-    /// Waits until a transition has landed, then tells who listens. Whoever calls this is a task of the chat: a caller
-    /// that went away in between would leave listeners untold.
-    pub(crate) async fn land(
-        &self,
-        hot: &LoadedSession,
-        commit: PendingCommit,
-    ) -> singletree_durable::Result<()> {
-        if let Err(error) = commit.landing.await {
-            hot.desk().doubt();
-            let refused = matches!(error, singletree_durable::Error::Refused { .. });
-            // Unless it was refused, it may have landed all the same: the store knows.
-            if refused || !self.has_landed(hot, commit.trace).await.unwrap_or(false) {
-                return Err(error);
-            }
-        }
-        drop(commit.in_flight);
-        self.tenant_events.publish(&hot.key.tenant, &hot.key.session, commit.session_change, &commit.events);
-        for event in commit.events {
-            self.report(hot, &commit.ended, &event);
-            self.narrate(hot, &event);
-            hot.feed.publish(event);
-        }
-        self.noticing.tell(commit.notices);
-        Ok(())
-    }
-
-    /// Tells who looks on how a turn went.
-    fn report(&self, hot: &LoadedSession, ended: &[EndedTurn], event: &ChatEvent) {
-        let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
-        let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
-        let since = hot
-            .desk()
-            .running
-            .as_ref()
-            .filter(|running| running.no == Some(ended.no()))
-            .and_then(|running| running.since);
-        let report = ended.report(&hot.key, since, outcome);
-        // The turn has ended, whatever becomes of the report.
-        drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
-    }
-
-    async fn has_landed(&self, hot: &LoadedSession, trace: Option<CommitMarker>) -> Result<bool, Error> {
-        let (journal, key) = (&self.journal, &hot.key);
-        Ok(match trace {
-            Some(CommitMarker::Event(seq)) => {
-                self.read(journal.events(key, seq, 1)).await?.first().is_some_and(|it| it.seq == seq)
-            }
-            Some(CommitMarker::Version(version)) => {
-                self.read(journal.session(key)).await?.is_some_and(|it| it.head.version == version)
-            }
-            Some(CommitMarker::TakenOver { turn, fence }) => {
-                let rows = self.read(journal.turns(key, &TurnRowQuery::No(turn))).await?;
-                rows.first().is_some_and(|rows| rows.fence == fence)
-            }
-            None => false,
-        })
-    }
-
     /// Returns the narrator by which the agent of a session explains its proposals.
     pub(crate) fn narrator(&self, hot: &LoadedSession) -> Narrator {
         Narrator::new(self.narration.clone(), self.clock.clone(), hot.key.clone())
-    }
-
-    /// Narrates an event. The result of the narration sink is ignored (INV-9).
-    fn narrate(&self, hot: &LoadedSession, event: &ChatEvent) {
-        if let Some(NarrationPiece { role, kind, content }) = narrate::controller(&event.what, self.locale) {
-            let timestamp = event.at.to_system_time();
-            emit(self.narration.as_ref(), &hot.key, NarrationMessage { timestamp, role, kind, content });
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use futures_util::FutureExt;
 use singletree_durable::{BoxFuture, StoredTurnKind, TurnRow, WaitRow};
 use singletree_engine::{
     Error as RunError, Item, PersistencePort, RunEnding, RunEntry, RunMonitor, RunProgress, SessionState,
@@ -15,19 +16,20 @@ use singletree_engine::{
 use tokio::sync::watch;
 
 use crate::budget::TurnBudget;
-use crate::hot::{LoadedSession, PendingAnswer};
+use crate::hot::{LoadedSession, LoadedState, TurnHandle};
 use crate::house::{ChatInner, ServedAgent};
 use crate::made::CommitProvenance;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
+use crate::session::PendingAnswer;
 use crate::side::SideRecords;
+use crate::steer::SteeredMessage;
 use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::stream::TurnStream;
-use crate::transition::suspend::RemainingWork;
 use crate::turning::TurnState;
 use crate::writing::BatchBuilder;
-use crate::{Durability, Error, stored, transition, waits};
+use crate::{Durability, Error, stored, transition};
 pub(crate) use entry::TurnInput;
 
 /// Keeps one turn.
@@ -61,6 +63,7 @@ pub(crate) struct ClaimedWait {
     pub(crate) suspended: TurnRow,
     pub(crate) wait: WaitRow,
     pub(crate) answering: PendingAnswer,
+    pub(crate) handle: Arc<TurnHandle>,
 }
 
 /// The parts of a keeper.
@@ -166,41 +169,39 @@ impl JournalPort {
         turning.used = self.budget.used();
         turning.making.at = None;
         let taken_before = turning.taken.len();
-        let (commit, result, writes_state) = {
-            let mut desk = self.hot.desk();
-            let mut writing = self.house.write(&self.hot, &desk).with_offered(desk.offers());
-            let result = transition(&mut writing, &mut turning)?;
-            // Decided under one lock of the session state, so that no other call ends a message that this commit takes.
-            desk.taking(&turning.taken);
+        let (result, commit) = self.house.commit(&self.hot, |state, writing| {
+            writing.offered = state.offers();
+            writing.landed.invalidates = true;
+            let result = transition(writing, &mut turning)?;
+            // Decided under one lock of the session's state, so that no other call ends a message that this commit
+            // takes.
+            self.pass_on_cancels(state, &turning.taken);
             self.busy.send_modify(|count| *count += 1);
-            let writes_state = writing.head_put().is_some();
-            (self.house.send(&mut desk, writing), result, writes_state)
-        };
+            Ok::<_, Error>(result)
+        })?;
         let landed = self.house.land(&self.hot, commit).await;
         if landed.is_err() {
             self.doubtful.store(true, Ordering::Release);
-            self.hot.desk().not_taken(turning.taken.get(taken_before..).unwrap_or_default());
+            self.hot.state().return_steering(turning.taken.get(taken_before..).unwrap_or_default());
         }
         self.busy.send_modify(|count| *count -= 1);
         landed?;
         self.stream.recorded(turning.marks.announced);
-        {
-            let mut desk = self.hot.desk();
-            desk.changed();
-            for (no, outcome) in turning.ended.drain(..) {
-                desk.taken_ended(no, &outcome);
-            }
-            // A turn that is ended while another one runs knows the state of before: it has nothing to say about it.
-            if writes_state {
-                desk.head = Some(turning.head.clone());
-                desk.hold_fields((!turning.unread).then(|| turning.stored.clone()));
-            }
-        }
         let mut held = lock(&self.turning);
         *held = turning;
         held.numbers.settle();
         drop(held);
         Ok(result)
+    }
+
+    /// Notes which messages the commit on its way takes. Whoever has cancelled one of them meanwhile has cancelled the
+    /// turn that goes on with it.
+    fn pass_on_cancels(&self, state: &mut LoadedState, taken: &[SteeredMessage]) {
+        let is_cancelled = |handle: &Arc<TurnHandle>| handle.cancel.notified().now_or_never().is_some();
+        let cancelled = state.take_steering(taken).iter().filter(|handle| is_cancelled(handle)).count();
+        if let Some(running) = state.running().filter(|_| cancelled > 0) {
+            running.handle.cancel.notify_one();
+        }
     }
 
     fn recorded(&self, outcome: Arc<ChatTurnOutcome>) {
@@ -309,34 +310,12 @@ impl JournalPort {
             turning.making.at = CommitProvenance::at(&paused.progress.cursor);
             transition::suspend::suspend(writing, turning, paused, session.as_ref())
         });
-        let (outcome, left) = suspended.await?;
-        match left {
-            RemainingWork::Wait(wait) => {
-                let has_deadline = wait.deadline.is_some();
-                self.set_wait(Some(wait));
-                if has_deadline {
-                    self.house.deadlines.notify_one();
-                }
-            }
-            RemainingWork::Resumes(row) => {
-                self.set_wait(None);
-                waits::resume(&self.hot, row);
-            }
-        }
-        self.recorded(outcome);
+        self.recorded(suspended.await?);
         Ok(())
     }
 
-    fn set_wait(&self, wait: Option<WaitRow>) {
-        let mut desk = self.hot.desk();
-        desk.changed();
-        desk.wait = wait;
-        desk.landed_waits = desk.counters.waits;
-    }
-
     async fn take(&self, claim: ClaimedWait) -> Result<(), RunError> {
-        let ClaimedWait { suspended, wait, mut answering } = claim;
-        let taken = answering.taken.take();
+        let ClaimedWait { suspended, wait, answering, handle } = claim;
         let claimed = self.commit(|writing, turning| {
             turning.row = transition::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Resume);
             transition::claim::claim(writing, &turning.row, &wait, &answering)
@@ -345,23 +324,15 @@ impl JournalPort {
         let id = lock(&self.turning).row.id();
         match result {
             Ok(_) => {
-                self.set_wait(None);
-                // The claim has given the turn its row: until then it has the number of the suspended turn.
-                if let Some(running) = self.hot.desk().running.as_mut() {
-                    running.no = Some(self.row().no);
-                }
+                let no = self.row().no;
+                self.hot.state().number_running(no);
                 self.stream.begins();
-                answering.ticket.settle(true);
-                if let Some(taken) = taken {
-                    // Who answered may have gone; the answer counts all the same.
-                    drop(taken.send(Ok(id)));
-                }
+                handle.settle_answer(Ok(id));
                 Ok(())
             }
             Err(error) => {
                 // Put back, for the runner to say why.
-                answering.taken = taken;
-                *lock(&self.claim) = Some(ClaimedWait { suspended, wait, answering });
+                *lock(&self.claim) = Some(ClaimedWait { suspended, wait, answering, handle });
                 let failed = RunError::SuspensionRecord {
                     invocation: self.row().invocation.to_string(),
                     reason: singletree_engine::chain(&error),

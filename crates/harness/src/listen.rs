@@ -222,7 +222,7 @@ impl EventListener {
             return Err(chat.expired(&hot).await?);
         }
         // Who comes late gets the text so far in one piece.
-        let stream = hot.desk().running.as_ref().and_then(|running| running.stream.clone());
+        let stream = hot.running_stream();
         let Some(stream) = stream else { return Ok(()) };
         if let Some(announced) = stream.announced().filter(|event| self.announced.as_ref() != Some(event)) {
             self.take(announced).await?;
@@ -373,7 +373,7 @@ impl Chat {
     async fn follows(&self, hot: &LoadedSession, seq: u64) -> Result<()> {
         let id = |seq| ChatEventId { epoch: self.house.epoch.as_ref().to_owned(), seq };
         self.house.know(hot).await?;
-        if seq >= hot.desk().counters.events {
+        if seq >= hot.state().counters().events {
             return Err(Error::EventUnknown { event: id(seq).to_string() });
         }
         let oldest = self.oldest_event(hot).await?;
@@ -394,7 +394,7 @@ impl Chat {
             Some(row) => row.seq,
             None => {
                 self.house.know(hot).await?;
-                hot.desk().counters.events
+                hot.state().counters().events
             }
         };
         Ok(ChatEventId { epoch: self.house.epoch.as_ref().to_owned(), seq })

@@ -19,8 +19,8 @@ use singletree_engine::{Error as RunError, PausedRun};
 
 use crate::answer::{Answer, SignalAddress, unknown};
 use crate::chat::Chat;
+use crate::commit::PendingCommit;
 use crate::hot::{LoadedSession, LoadedState};
-use crate::house::PendingCommit;
 use crate::limit::Limits;
 use crate::outcome::ErroredTurn;
 use crate::payload;
@@ -77,17 +77,16 @@ pub(crate) struct SignalMailbox {
 }
 
 impl SignalMailbox {
-    pub(crate) fn of(desk: &LoadedState, limits: &Limits) -> Self {
-        if desk.mail.is_empty() {
+    pub(crate) fn of(state: &LoadedState, limits: &Limits) -> Self {
+        if state.early_signals().is_empty() {
             return Self::default();
         }
         Self {
-            mail: desk.mail.clone(),
+            mail: state.early_signals().to_vec(),
             age: limits.mail_age,
-            running: desk.running.as_ref().and_then(|running| running.ticket.id()),
-            waiting: desk.wait.as_ref().map(|wait| wait.no),
-            // Former owners' turns are work, too, taken over or not.
-            queued: !desk.queue.is_empty() || !desk.offered.is_empty() || !desk.adopted,
+            running: state.running().and_then(|running| running.handle.id()),
+            waiting: state.wait().map(|wait| wait.no),
+            queued: state.has_more_work(),
         }
     }
 
@@ -167,6 +166,13 @@ pub(crate) enum KeepSignalOutcome {
     Again,
 }
 
+/// Why a signal is not kept.
+enum NotKept {
+    Again,
+    Later,
+    Refused(Error),
+}
+
 enum SignalPlacement {
     Sent(PendingCommit, Timestamp),
     Again,
@@ -233,13 +239,12 @@ impl Chat {
             }
             SignalPlacement::Sent(commit, until) => {
                 self.house.land_apart(&hot, commit).await?;
-                hot.desk().changed();
                 Ok(KeepSignalOutcome::Kept(until))
             }
         }
     }
 
-    /// Puts a signal into the mailbox, under the same lock of the desk as the check that no wait has the signal.
+    /// Puts a signal into the mailbox, under the same lock as the check that no wait has the signal.
     fn place(
         &self,
         hot: &Arc<LoadedSession>,
@@ -247,21 +252,28 @@ impl Chat {
         answer: &Answer,
         seen: u64,
     ) -> Result<SignalPlacement> {
-        let mut desk = hot.desk();
-        self.check_early(&desk, signal, answer)?;
-        if desk.known && desk.counters.waits != desk.landed_waits {
-            return Ok(SignalPlacement::Later);
+        let placed = self.house.commit(hot, |state, writing| {
+            self.check_early(state, signal, answer).map_err(NotKept::Refused)?;
+            if state.is_suspending() {
+                return Err(NotKept::Later);
+            }
+            let waits = state.wait().is_some_and(|wait| wait.signal == signal);
+            if !state.is_known() || state.counters().waits != seen || waits {
+                return Err(NotKept::Again);
+            }
+            writing.landed.invalidates = true;
+            self.keep_in(writing, state.early_signals(), signal, answer).map_err(NotKept::Refused)
+        });
+        match placed {
+            Ok((until, commit)) => Ok(SignalPlacement::Sent(commit, until)),
+            Err(NotKept::Again) => Ok(SignalPlacement::Again),
+            Err(NotKept::Later) => Ok(SignalPlacement::Later),
+            Err(NotKept::Refused(error)) => Err(error),
         }
-        let waits = desk.wait.as_ref().is_some_and(|wait| wait.signal == signal);
-        if !desk.known || desk.counters.waits != seen || waits {
-            return Ok(SignalPlacement::Again);
-        }
-        let (writing, until) = self.keeping(hot, &desk, signal, answer)?;
-        Ok(SignalPlacement::Sent(self.house.send(&mut desk, writing), until))
     }
 
-    fn check_early(&self, desk: &LoadedState, signal: &str, answer: &Answer) -> Result<()> {
-        let head = desk.head.as_ref().ok_or_else(|| unknown("there is no such session"))?;
+    fn check_early(&self, state: &LoadedState, signal: &str, answer: &Answer) -> Result<()> {
+        let head = state.head().ok_or_else(|| unknown("there is no such session"))?;
         if !self.house.served(&head.agent)?.agent.expects_early(signal) {
             return Err(unknown("nothing has waited for it, and it is not expected early"));
         }
@@ -275,19 +287,17 @@ impl Chat {
         payload::check(&answer.payload, &self.house.limits)
     }
 
-    /// Builds the transition that keeps a signal, and returns the time until which the signal is kept.
-    fn keeping(
+    /// Writes that a signal is kept, and returns the time until which it is.
+    fn keep_in(
         &self,
-        hot: &Arc<LoadedSession>,
-        desk: &LoadedState,
+        writing: &mut BatchBuilder,
+        kept: &[EarlySignalRow],
         signal: &str,
         answer: &Answer,
-    ) -> Result<(BatchBuilder, Timestamp)> {
+    ) -> Result<Timestamp> {
         let limits = &self.house.limits;
-        let mut writing = self.house.write(hot, desk);
         let now = writing.now;
-        let (old, fresh): (Vec<_>, Vec<_>) =
-            desk.mail.iter().partition(|it| is_old(it, now, limits.mail_age));
+        let (old, fresh): (Vec<_>, Vec<_>) = kept.iter().partition(|row| is_old(row, now, limits.mail_age));
         for it in old {
             writing.put(RowMutation::DropMail(it.signal.clone()));
         }
@@ -305,7 +315,7 @@ impl Chat {
                 }
                 // This batch itself drops an expired signal of the same id, after the store has checked the batch's
                 // requirements.
-                if desk.mail.iter().all(|it| it.signal != signal) {
+                if kept.iter().all(|row| row.signal != signal) {
                     writing.require(BatchPrecondition::MailAbsent(signal.to_owned()));
                 }
                 EarlySignalRow { signal: signal.to_owned(), payload, from: answer.from.clone(), at: now }
@@ -314,6 +324,6 @@ impl Chat {
         let until = row.at.after(limits.mail_age);
         // Written again when it is kept already: who sent it again is answered when it is durable, too.
         writing.put(RowMutation::Mail(row));
-        Ok((writing, until))
+        Ok(until)
     }
 }

@@ -16,7 +16,7 @@ use crate::agent::Durability;
 use crate::budget::BudgetUsage;
 use crate::calls::{EffectIntent, Records, have_intent};
 use crate::history::HISTORY;
-use crate::hot::{LoadedSession, PendingAnswer};
+use crate::hot::{LoadedSession, TurnHandle};
 use crate::house::{ChatInner, ServedAgent};
 use crate::keeper::{ClaimedWait, JournalPort, JournalPortParts, TurnInput};
 use crate::made::{self, ProvenanceTracker};
@@ -24,6 +24,7 @@ use crate::outcome::DispatchPath;
 use crate::policy::TurnPromptPolicy;
 use crate::position::{FrameDecoder, HistoryMarks, StoredPosition};
 use crate::record::{self, TurnRowExt};
+use crate::session::PendingAnswer;
 use crate::side::SideRecords;
 use crate::steer::{SteeredMessage, SteeredPosition};
 use crate::stored::{self, StoredFields, corrupt};
@@ -72,8 +73,8 @@ impl TurnPreparation<'_> {
             self.house.know(self.hot).await?;
             let window = self.window();
             let (held, before) = {
-                let desk = self.hot.desk();
-                (desk.fields().cloned(), desk.changes)
+                let state = self.hot.state();
+                (state.fields().cloned(), state.changes())
             };
             let cut = held.map(|held| stored::cut(held, window)).transpose()?.flatten();
             let (fields, before) = match cut {
@@ -84,10 +85,7 @@ impl TurnPreparation<'_> {
                     (self.read_fields(window).await?, before)
                 }
             };
-            let mut desk = self.hot.desk();
-            // A commit that was sent in between has made these fields stale.
-            if desk.changes == before {
-                desk.hold_fields(Some(fields.clone()));
+            if self.hot.state().hold_fields_read(fields.clone(), before) {
                 return Ok(fields);
             }
         }
@@ -95,7 +93,7 @@ impl TurnPreparation<'_> {
 
     async fn read_fields(&self, window: Option<HistoryWindow>) -> Result<StoredFields, Error> {
         let (journal, key) = (self.house.journal.as_ref(), &self.hot.key);
-        let ahead = self.hot.desk().fields_ahead();
+        let ahead = self.hot.state().take_prefetched_fields();
         let rows = match ahead {
             Some(rows) => rows,
             None => {
@@ -108,8 +106,8 @@ impl TurnPreparation<'_> {
     /// Returns the window on the history (D22); a history that is migrated first is needed whole.
     fn window(&self) -> Option<HistoryWindow> {
         let agent = &self.served.agent;
-        let desk = self.hot.desk();
-        let is_old = desk.head.as_ref().is_some_and(|head| version_of(head) != agent.graph.session_version());
+        let state = self.hot.state();
+        let is_old = state.head().is_some_and(|head| version_of(head) != agent.graph.session_version());
         agent.window.filter(|_| !is_old)
     }
 
@@ -121,7 +119,7 @@ impl TurnPreparation<'_> {
 
     pub(crate) fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<TurnState, Error> {
         let unknown = || Error::SessionUnknown { session: self.hot.key.session.to_string() };
-        let head = self.hot.desk().head.clone().ok_or_else(unknown)?;
+        let head = self.hot.state().head().cloned().ok_or_else(unknown)?;
         // Until the run says otherwise, the turn adds nothing: its tail begins at the end of the stored history.
         let len = stored::list(&stored, HISTORY).map_or(0, singletree_engine::PersistentList::len);
         let marks = HistoryMarks { first: len, boundary: len, announced: len };
@@ -148,7 +146,6 @@ impl TurnPreparation<'_> {
             used: TurnModelUsage::default(),
             making: ProvenanceTracker::new(self.served.agent.durability == Durability::Step),
             taken: Vec::new(),
-            ended: Vec::new(),
             sides: SideRecords::default(),
             effects: EffectIntent::None,
         })
@@ -349,12 +346,13 @@ impl TurnPreparation<'_> {
         &self,
         wait: WaitRow,
         paused: PausedInvocation,
-        answering: PendingAnswer,
+        (handle, answering): (&Arc<TurnHandle>, PendingAnswer),
     ) -> Result<PreparedTurn, (Error, PendingAnswer)> {
         let suspended = paused.turn.clone();
         match self.resume(&wait, paused, &answering).await {
             Ok((turning, mut beginning)) => {
-                beginning.claim = Some(ClaimedWait { suspended, wait, answering });
+                let handle = handle.clone();
+                beginning.claim = Some(ClaimedWait { suspended, wait, answering, handle });
                 Ok(self.ready(turning, beginning))
             }
             Err(error) => Err((error, answering)),
@@ -391,7 +389,7 @@ impl TurnPreparation<'_> {
 
     /// Returns the paused invocation of a wait: as it was read with the session, else from the store.
     pub(crate) async fn paused(&self, wait: &WaitRow) -> Result<PausedInvocation, Error> {
-        let ahead = self.hot.desk().paused_ahead(wait.turn);
+        let ahead = self.hot.state().take_prefetched_run(wait.turn);
         if let Some(paused) = ahead {
             return Ok(paused);
         }

@@ -88,15 +88,12 @@ impl ChatInner {
     /// A turn has ended: perhaps an older one need not be kept any more.
     pub(crate) fn note_end(&self, hot: &LoadedSession) {
         let Some(retention) = self.retaining.retention else { return };
-        {
-            let mut desk = hot.desk();
-            let (before, now) = (desk.retained, desk.counters);
-            if !pays(retention.turns, before.turns, now.turns)
-                && !pays(retention.events, before.events, now.events)
-            {
-                return;
-            }
-            desk.retained = now;
+        let is_due = hot.state().begin_retention(|before, now| {
+            pays(retention.turns, before.turns, now.turns)
+                || pays(retention.events, before.events, now.events)
+        });
+        if !is_due {
+            return;
         }
         self.retaining.due.lock().unwrap_or_else(PoisonError::into_inner).insert(hot.key.clone());
         self.retaining.bell.notify_one();

@@ -9,26 +9,16 @@ use crate::Error;
 use crate::agent::WhileSuspended;
 use crate::blobs::TurnPictures;
 use crate::error::describe_cause;
-use crate::hot::{LoadedSession, QueuedTurn, QueuedWork, RunningTurn, TurnHandle};
+use crate::hot::{LoadedSession, TurnHandle};
 use crate::house::ChatInner;
 use crate::keeper::JournalPort;
 use crate::outcome::ChatTurnOutcome;
 use crate::prepare::{PreparedTurn, TurnPreparation};
 use crate::record::{TurnRowExt, read_outcome};
+use crate::session::{QueueDecision, QueuedTurn, QueuedWork};
 use crate::steer::SteeringInbox;
 use crate::unrun::AbandonedTurn;
 use crate::waits;
-
-/// The next step of a session's queue.
-enum QueueDecision {
-    Nothing,
-    Run(Box<QueuedTurn>),
-    /// A message that may not run while the session waits (D1).
-    Refuse(Box<QueuedTurn>),
-    Supersede,
-    /// A commit failed: the stored state has to be read before anything is decided.
-    Learn,
-}
 
 impl ChatInner {
     /// Lets the session go on in the background, if there is something to do.
@@ -52,7 +42,7 @@ impl ChatInner {
                         tokio::time::sleep(self.limits.record_retry).await;
                     }
                 }
-                QueueDecision::Learn => {
+                QueueDecision::Load => {
                     if self.know(hot).await.is_err() {
                         tokio::time::sleep(self.limits.record_retry).await;
                     }
@@ -61,51 +51,26 @@ impl ChatInner {
         }
     }
 
-    fn next(&self, hot: &LoadedSession) -> QueueDecision {
-        let mut desk = hot.desk();
+    fn next(&self, hot: &LoadedSession) -> QueueDecision<Arc<TurnHandle>> {
+        let mut state = hot.state();
         if self.is_closing() {
-            // The next sweep finds them; who waits for them here is told that by their tickets going.
-            let before = desk.queue.len();
-            desk.queue.retain(|item| matches!(item.work, QueuedWork::Message { committed: false, .. }));
-            desk.has_left |= desk.queue.len() < before;
+            // The next sweep finds them; their waiting callers are told by the end of the handles.
+            state.leave_queue();
             return QueueDecision::Nothing;
         }
-        if desk.running.is_some() {
-            return QueueDecision::Nothing;
-        }
-        let Some(front) = desk.queue.front() else { return QueueDecision::Nothing };
-        let blocked = match &front.work {
-            QueuedWork::Message { committed: false, .. } => return QueueDecision::Nothing,
-            _ if !desk.known => return QueueDecision::Learn,
-            QueuedWork::Message { row, .. } if desk.wait.is_some() => {
-                let served = self.agents.get(&row.agent);
-                Some(served.map_or(WhileSuspended::Reject, |served| served.agent.while_suspended))
-            }
-            QueuedWork::Message { .. } | QueuedWork::Answer(_) | QueuedWork::Recover { .. } => None,
-        };
-        if blocked == Some(WhileSuspended::Queue) {
-            return QueueDecision::Nothing;
-        }
-        let ticket = front.ticket.clone();
-        desk.running = Some(RunningTurn { ticket, no: None, stream: None, since: None, answers: None });
-        if blocked == Some(WhileSuspended::Supersede) {
-            return QueueDecision::Supersede;
-        }
-        let Some(queued) = desk.queue.pop_front() else { return QueueDecision::Nothing };
-        if blocked == Some(WhileSuspended::Reject) {
-            QueueDecision::Refuse(queued.into())
-        } else {
-            QueueDecision::Run(queued.into())
-        }
+        state.next_turn(|row| {
+            let served = self.agents.get(&row.agent);
+            served.map_or(WhileSuspended::Reject, |served| served.agent.while_suspended)
+        })
     }
 
     /// Ends a message's turn that may not run while the session waits.
-    async fn refuse(self: &Arc<Self>, hot: &Arc<LoadedSession>, queued: QueuedTurn) {
-        let waits = hot.desk().wait.iter().map(|it| it.signal.clone()).collect();
+    async fn refuse(self: &Arc<Self>, hot: &Arc<LoadedSession>, queued: QueuedTurn<Arc<TurnHandle>>) {
+        let waits = hot.state().wait().iter().map(|wait| wait.signal.clone()).collect();
         if let QueuedWork::Message { row, .. } = queued.work {
             let error = Error::SessionSuspended { waits };
-            let outcome = self.end_unrun(hot, &queued.ticket, row, &error).await;
-            self.over(hot, &queued.ticket, outcome, false);
+            let outcome = self.end_unrun(hot, &queued.handle, row, &error).await;
+            self.over(hot, &queued.handle, outcome, false);
         }
     }
 
@@ -147,8 +112,8 @@ impl ChatInner {
         }
     }
 
-    async fn run(self: &Arc<Self>, hot: &Arc<LoadedSession>, queued: QueuedTurn) {
-        let QueuedTurn { ticket, work } = queued;
+    async fn run(self: &Arc<Self>, hot: &Arc<LoadedSession>, queued: QueuedTurn<Arc<TurnHandle>>) {
+        let QueuedTurn { handle: ticket, work } = queued;
         match work {
             QueuedWork::Answer(answering) => {
                 if let Some(outcome) = waits::run_answer(self, hot, &ticket, answering).await {
@@ -226,7 +191,7 @@ impl ChatInner {
                 RunTermination::Failed(error, _) => error,
                 RunTermination::Cancelled(_) | RunTermination::Ran => Error::Cancelled,
             });
-            waits::unresumable(self, hot, claim.answering, error).await;
+            waits::unresumable(self, hot, (ticket, claim.answering), error).await;
             return None;
         }
         Some(self.conclude(hot, ticket, &keeper, ended).await)
@@ -254,11 +219,9 @@ impl ChatInner {
     ) -> RunTermination {
         let PreparedTurn { keeper, stream, start } = ready;
         let row = keeper.row();
-        if let Some(running) = hot.desk().running.as_mut() {
-            running.no = Some(row.no);
-            running.stream = Some(stream.clone());
-            running.since = Some(self.now());
-        }
+        ticket.set_stream(Some(stream.clone()));
+        let now = self.now();
+        hot.state().graph_begins(row.no, now);
         // A turn that answers a wait does not exist before it has claimed that.
         if !matches!(start, RunStart::Resume { .. }) {
             stream.begins();
@@ -405,10 +368,7 @@ impl ChatInner {
     ) {
         // A resumed turn that suspends again has no answer yet: subscribers are told a later one (harness-chat §8.2).
         let is_end = !matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_));
-        let listeners = {
-            let desk = hot.desk();
-            if resumed && is_end { desk.listeners.clone() } else { Vec::new() }
-        };
+        let listeners = if resumed && is_end { hot.outcome_listeners().all.clone() } else { Vec::new() };
         self.note_use(hot);
         hot.release();
         self.trim_loaded();

@@ -14,7 +14,6 @@ use singletree_llm::ChatMessage;
 use crate::budget::{Budget, EffectiveBudget};
 use crate::chat::Chat;
 use crate::history::HISTORY;
-use crate::hot::LoadedSession;
 use crate::policy::TurnPromptPolicy;
 use crate::record::message;
 use crate::stored::{self, corrupt};
@@ -325,10 +324,12 @@ impl Chat {
         let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
         let exists = || Error::SessionExists { session: key.session.to_string() };
-        if hot.desk().head.is_some() {
+        if hot.state().head().is_some() {
             return Err(exists());
         }
-        let first = reserve(&hot, export.lists.values().map(|list| list.len() as u64).sum());
+        let items = export.lists.values().map(|list| list.len() as u64).sum();
+        // The rows of an import belong to no turn that ran.
+        let first = hot.state().reserve_numbers(items);
         let head = SessionHead {
             agent: export.agent.clone(),
             graph: export.graph.clone(),
@@ -343,21 +344,17 @@ impl Chat {
         // A document is input, too: its parts have the same limits as those of a chat.
         let bounds = EffectiveBudget::of(&self.house.limits, &Budget::default());
         let rows = imported(export, first, &bounds)?;
-        let commit = {
-            let mut desk = hot.desk();
-            if desk.head.is_some() {
+        let ((), commit) = self.house.commit(&hot, |state, writing| {
+            if state.head().is_some() {
                 return Err(exists());
             }
-            let mut writing = self.house.write(&hot, &desk);
             writing.require(BatchPrecondition::SessionAbsent);
             writing.put(RowMutation::Head(head));
             writing.batch.puts.extend(rows);
-            writing.put(RowMutation::Counters(desk.counters));
-            // Messages that are accepted from here on land behind it, in a session that is there.
-            desk.head = writing.head_put();
-            desk.changed();
-            self.house.send(&mut desk, writing)
-        };
+            writing.put(RowMutation::Counters(state.counters()));
+            state.begin_session(writing.head_put());
+            Ok(())
+        })?;
         match self.house.land_apart(&hot, commit).await {
             // Somebody made it in the meantime, or a writer came after us: the store knows.
             Err(Error::Store { source: StoreError::Refused { .. } }) if self.exists(&key).await? => {
@@ -406,14 +403,6 @@ fn imported(export: ExportedSession, first: Counters, bounds: &EffectiveBudget) 
         }));
     }
     Ok(rows)
-}
-
-/// Takes numbers for rows of an import, which belong to no turn that ran, and returns the first of each.
-fn reserve(hot: &LoadedSession, items: u64) -> Counters {
-    let mut desk = hot.desk();
-    let first = desk.counters;
-    desk.counters = Counters { turns: first.turns + 1, items: first.items + items, ..first };
-    first
 }
 
 pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {

@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use singletree_durable::{BatchPrecondition, JsonDocument, RowMutation, StoredTurnStatus, TurnRow};
@@ -20,7 +19,7 @@ use crate::Error;
 use crate::chat::Chat;
 use crate::event::ChatEventKind;
 use crate::history::Messages;
-use crate::hot::{LoadedSession, LoadedState, QueuedTurn, QueuedWork};
+use crate::hot::LoadedSession;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
 use crate::stream::TurnStream;
@@ -78,13 +77,7 @@ impl SteeringInbox {
     /// Messages behind one that does not steer, or that is another agent's, keep their places.
     #[must_use]
     pub fn take(&self, history: &Messages) -> Vec<ChatMessage> {
-        let mut desk = self.hot.desk();
-        while let Some(next) = desk.queue.pop_front_if(|queue| queue.steers(&self.agent)) {
-            desk.offered.push(next);
-        }
-        let after = desk.taken.iter().map(|it| it.1 + 1).max().unwrap_or_default();
-        let offered = desk.offers();
-        drop(desk);
+        let (offered, after) = self.hot.state().offer_steering(&self.agent);
         let places = places(history.list(), self.stream.boundary().max(after), &offered);
         let new = offered.into_iter().zip(places).filter(|(_, place)| place.is_none());
         let new: Vec<_> = new.map(|(it, _)| it.message.as_ref().clone()).collect();
@@ -112,76 +105,6 @@ fn places(history: &PersistentList, from: u64, offered: &[OfferedMessage]) -> Ve
         }
     }
     places
-}
-
-impl QueuedTurn {
-    /// Tells whether a turn of this agent may take it.
-    fn steers(&self, agent: &str) -> bool {
-        matches!(&self.work, QueuedWork::Message { row, committed: true, steers: true, .. } if row.agent == agent)
-    }
-}
-
-impl LoadedState {
-    /// Returns the messages that the turn that runs was handed and has not taken.
-    pub(crate) fn offers(&self) -> Vec<OfferedMessage> {
-        let offer = |it: &QueuedTurn| match &it.work {
-            QueuedWork::Message { row, message, side, .. } => {
-                let message = record::message(message).ok()?;
-                Some(OfferedMessage { row: row.clone(), message, side: side.clone() })
-            }
-            QueuedWork::Answer(_) | QueuedWork::Recover { .. } => None,
-        };
-        self.offered.iter().filter_map(offer).collect()
-    }
-
-    /// Notes which messages the commit on its way takes.
-    pub(crate) fn taking(&mut self, taken: &[SteeredMessage]) {
-        for it in taken {
-            let at = self.offered.iter().position(|queued| queued.no() == Some(it.row.no));
-            if let Some(at) = at {
-                let queued = self.offered.remove(at);
-                // Who has cancelled it meanwhile has cancelled the turn that goes on with it.
-                if queued.ticket.cancel.notified().now_or_never().is_some()
-                    && let Some(running) = &self.running
-                {
-                    running.ticket.cancel.notify_one();
-                }
-                self.taken.push((queued, it.position));
-            }
-        }
-    }
-
-    /// The commit has failed that would have taken these: they are on offer, as before.
-    pub(crate) fn not_taken(&mut self, taken: &[SteeredMessage]) {
-        for it in taken {
-            let at = self.taken.iter().position(|(queued, _)| queued.no() == Some(it.row.no));
-            if let Some(at) = at {
-                let (queued, _) = self.taken.remove(at);
-                self.offered.push(queued);
-            }
-        }
-        self.offered.sort_by_key(QueuedTurn::no);
-    }
-
-    /// A turn whose message was taken has ended: tells who waits for it.
-    pub(crate) fn taken_ended(&mut self, no: u64, outcome: &Arc<ChatTurnOutcome>) {
-        let held = |queued: &QueuedTurn| queued.no() == Some(no);
-        let taken = self.taken.extract_if(.., |(it, _)| held(it)).map(|(it, _)| it).next();
-        let offered = self.offered.extract_if(.., |offered| held(offered)).next();
-        for queued in taken.into_iter().chain(offered) {
-            queued.ticket.tell(outcome.clone());
-        }
-    }
-
-    /// The running turn is over: messages that it was handed and has not taken return to their places in the queue.
-    /// Messages that it has taken have ended with it, unless the chat shuts down; then their waiting callers are told
-    /// so.
-    pub(crate) fn take_back(&mut self) {
-        self.taken.clear();
-        for queued in std::mem::take(&mut self.offered) {
-            self.put_back(queued);
-        }
-    }
 }
 
 impl TurnState {
@@ -266,7 +189,7 @@ impl TurnState {
             (row.key, row.digest) = (None, None);
         }
         let author = TurnIdentity { no: row.no, id: row.id() };
-        self.ended.push((row.no, outcome.clone()));
+        writing.landed.ended.push((row.no, outcome.clone()));
         writing.put(RowMutation::Turn(row));
         let what = match *outcome {
             ChatTurnOutcome::Completed(_) => ChatEventKind::TurnCompleted { outcome },

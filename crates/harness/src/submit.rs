@@ -12,13 +12,14 @@ use crate::admission::TurnPermit;
 use crate::budget::nesting;
 use crate::chat::Chat;
 use crate::fork::begin_fork;
-use crate::hot::{LoadedSession, OutcomeReceiver, QueuedTurn, QueuedWork, TurnHandle};
+use crate::hot::{LoadedSession, LoadedState, OutcomeReceiver, TurnHandle};
 use crate::house::{ChatInner, ServedAgent};
 use crate::outcome::ErroredTurn;
 use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
 use crate::retry::RetriedTurn;
 use crate::runner::{is_transient, load_error};
+use crate::session::{QueuedTurn, QueuedWork};
 use crate::transition::accept::{AcceptedMessage, accept};
 use crate::transition::fork::ForkSource;
 use crate::turn::Turn;
@@ -130,6 +131,12 @@ pub(crate) struct AcceptedTurn {
     pub(crate) told: OutcomeReceiver,
     pub(crate) no: u64,
     pub(crate) from: u64,
+}
+
+/// A turn that may be accepted: the policy of its session, and its place among the turns that run.
+struct AcceptableTurn {
+    policy: TurnPromptPolicy,
+    permit: Option<TurnPermit>,
 }
 
 /// How often a message is tried again to be accepted whose place was taken in the meantime.
@@ -287,7 +294,8 @@ impl Chat {
         let conflict =
             || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
         loop {
-            let Some(ticket) = hot.desk().keyed(key) else { break };
+            let held = hot.state().turn_of_key(key);
+            let Some(ticket) = held else { break };
             let same = ticket.key.as_ref().is_some_and(|(_, held)| held == digest);
             let (id, told) = (ticket.id(), ticket.told());
             if !ticket.settled().await {
@@ -307,7 +315,7 @@ impl Chat {
     }
 
     fn answering(&self, hot: &LoadedSession, asked: Option<&str>) -> Result<Arc<ServedAgent>> {
-        let held = hot.desk().head.as_ref().map(|head| head.agent.clone()).filter(|it| !it.is_empty());
+        let held = hot.state().head().map(|head| head.agent.clone()).filter(|agent| !agent.is_empty());
         let name = held.as_deref().or(asked).unwrap_or(&self.house.default_agent);
         self.house.served(name).cloned()
     }
@@ -324,30 +332,13 @@ impl Chat {
         let invocation =
             invocation.map_err(|error| AcceptanceError::Refused(Error::Accept { source: error.into() }))?;
         let ticket = TurnHandle::new(None, valid.key.clone());
-        let (commit, row, from) = {
-            let mut desk = hot.desk();
-            let max = self.house.limits.queue;
-            let taken = valid.key.as_ref().is_some_and(|(key, _)| desk.keyed(key).is_some());
-            if !desk.known || !desk.adopted || taken {
-                let why = "the session changed in the meantime";
-                return Err(AcceptanceError::Again(Error::Accept { source: why.into() }));
-            }
-            if desk.queue.len() + desk.offered.len() >= max {
-                return Err(AcceptanceError::Refused(Error::QueueFull { max }));
-            }
-            let head = desk.head.as_ref().or(forking.as_ref().map(|forking| &forking.source.head));
-            let policy = head.map_or(Ok(valid.policy), |head| TurnPromptPolicy::stored(&head.prompt_policy));
-            let policy = policy.map_err(AcceptanceError::Refused)?;
-            policy.takes(&served.agent, &valid.message).map_err(AcceptanceError::Refused)?;
-            let permit = self.admit_turn().map_err(AcceptanceError::Refused)?;
-            if desk.head.is_none() {
-                self.admit_session().map_err(AcceptanceError::Refused)?;
-            }
+        let ((row, from), commit) = self.house.commit(hot, |state, writing| {
+            let AcceptableTurn { policy, permit } =
+                self.check_acceptable(state, (served, &valid), forking.as_ref())?;
             ticket.keep_permit(permit);
             ticket.admitted_by(self.admission.as_ref());
-            let mut writing = self.house.write(hot, &desk);
             if let Some(forking) = forking {
-                begin_fork(&mut desk, &mut writing, forking).map_err(AcceptanceError::Refused)?;
+                begin_fork(state, writing, forking).map_err(AcceptanceError::Refused)?;
             }
             let accepted = AcceptedMessage {
                 agent: &served.agent,
@@ -356,17 +347,15 @@ impl Chat {
                 body: valid.body,
                 key: valid.key,
                 side: valid.side.as_ref().map(JsonDocument::from),
-                exists: desk.head.is_some(),
+                exists: state.head().is_some(),
                 policy,
                 retried,
                 subject: self.subject().cloned(),
             };
             let from = writing.counters.events;
-            let row = accept(&mut writing, accepted);
+            let row = accept(writing, accepted);
             ticket.name(row.id());
-            if desk.head.is_none() {
-                desk.head = writing.head_put();
-            }
+            state.begin_session_by_message(writing.head_put());
             let work = QueuedWork::Message {
                 row: row.clone(),
                 message: valid.item,
@@ -374,20 +363,46 @@ impl Chat {
                 steers: valid.steers,
                 side: valid.side,
             };
-            // The place in the queue and the place in the store's order are taken under one hold of the desk (INV-1).
-            desk.queue.push_back(QueuedTurn { ticket: ticket.clone(), work });
-            (self.house.send(&mut desk, writing), row, from)
-        };
+            state.append_turn(QueuedTurn { handle: ticket.clone(), work });
+            Ok::<_, AcceptanceError>((row, from))
+        })?;
         let (no, id) = (row.no, row.id());
         self.land_accept(hot, commit, row).await?;
         Ok(AcceptedTurn { id, told: ticket.told(), no, from })
+    }
+
+    /// Checks that a message may be accepted as the session is now.
+    fn check_acceptable(
+        &self,
+        state: &LoadedState,
+        (served, valid): (&ServedAgent, &ValidatedMessage),
+        forking: Option<&ForkSource<'_>>,
+    ) -> Result<AcceptableTurn, AcceptanceError> {
+        let max = self.house.limits.queue;
+        let taken = valid.key.as_ref().is_some_and(|(key, _)| state.turn_of_key(key).is_some());
+        if !state.is_ready() || taken {
+            let why = "the session changed in the meantime";
+            return Err(AcceptanceError::Again(Error::Accept { source: why.into() }));
+        }
+        if state.queue_len() >= max {
+            return Err(AcceptanceError::Refused(Error::QueueFull { max }));
+        }
+        let head = state.head().or(forking.map(|forking| &forking.source.head));
+        let policy = head.map_or(Ok(valid.policy), |head| TurnPromptPolicy::stored(&head.prompt_policy));
+        let policy = policy.map_err(AcceptanceError::Refused)?;
+        policy.takes(&served.agent, &valid.message).map_err(AcceptanceError::Refused)?;
+        let permit = self.admit_turn().map_err(AcceptanceError::Refused)?;
+        if state.head().is_none() {
+            self.admit_session().map_err(AcceptanceError::Refused)?;
+        }
+        Ok(AcceptableTurn { policy, permit })
     }
 
     /// Waits, in a task of the chat, until the message is durable; then lets it run.
     async fn land_accept(
         &self,
         hot: &Arc<LoadedSession>,
-        commit: crate::house::PendingCommit,
+        commit: crate::commit::PendingCommit,
         row: TurnRow,
     ) -> Result<(), AcceptanceError> {
         let (told, landed) = tokio::sync::oneshot::channel();
@@ -402,7 +417,10 @@ impl Chat {
                 ) => Err(error),
                 Err(error) => house.look_for(&hot, &row, error, &mut told).await,
             };
-            hot.desk().settle(row.no, landed.is_ok());
+            let handle = hot.state().settle_message(row.no, landed.is_ok());
+            if let Some(handle) = handle {
+                handle.settle(landed.is_ok());
+            }
             hot.freed.notify_waiters();
             if let Some(told) = told {
                 let landed = landed.map_err(|error| match error {
@@ -457,28 +475,6 @@ fn unknown(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> Ac
     AcceptanceError::Refused(Error::AcceptUnknown { turn, has_key, source: source.into() })
 }
 
-impl Chat {
-    /// Asks whether another turn may run.
-    pub(crate) fn admit_turn(&self) -> Result<Option<TurnPermit>> {
-        Ok(self.admission.as_ref().map(|admission| admission.admit_turn()).transpose()?)
-    }
-
-    /// Asks whether the tenant has tokens left, where they are counted.
-    async fn admit_tokens(&self) -> Result<()> {
-        let Some(admission) = self.admission.as_ref().filter(|admission| admission.counts_tokens()) else {
-            return Ok(());
-        };
-        let used = self.usage_of_tenant().await.map_err(not_accepted)?;
-        let tokens = used.iter().map(|it| it.prompt_tokens.saturating_add(it.completion_tokens));
-        Ok(admission.admit_tokens(tokens.fold(0, u64::saturating_add))?)
-    }
-
-    /// Asks whether another session may be made.
-    pub(crate) fn admit_session(&self) -> Result<()> {
-        Ok(self.admission.as_ref().map_or(Ok(()), |admission| admission.admit_session())?)
-    }
-}
-
 /// Digests the request that an idempotency key identifies.
 fn digest(body: &JsonDocument, options: &SendOptions) -> String {
     let mut hash = Sha256::new();
@@ -492,7 +488,7 @@ fn digest(body: &JsonDocument, options: &SendOptions) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn not_accepted(error: Error) -> Error {
+pub(crate) fn not_accepted(error: Error) -> Error {
     match error {
         Error::Store { source } => Error::Accept { source: source.into() },
         other => other,

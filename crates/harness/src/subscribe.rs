@@ -27,7 +27,7 @@ impl std::fmt::Debug for OutcomeSubscription {
 
 impl Drop for OutcomeSubscription {
     fn drop(&mut self) {
-        self.hot.desk().listeners.retain(|(id, _)| *id != self.id);
+        self.hot.outcome_listeners().all.retain(|(id, _)| *id != self.id);
     }
 }
 
@@ -48,14 +48,14 @@ impl Chat {
         let hot = self.house.hot(&self.key(session_id)?)?;
         let callback: OutcomeListener = Arc::new(callback);
         let id = {
-            let mut desk = hot.desk();
+            let mut listeners = hot.outcome_listeners();
             let max = self.house.limits.subscriptions;
-            if desk.listeners.len() >= max {
+            if listeners.all.len() >= max {
                 return Err(Error::SubscriptionsFull { max });
             }
-            let id = desk.next_listener;
-            desk.next_listener += 1;
-            desk.listeners.push((id, callback));
+            let id = listeners.next;
+            listeners.next += 1;
+            listeners.all.push((id, callback));
             id
         };
         Ok(OutcomeSubscription { hot, id })

@@ -42,8 +42,8 @@ impl Chat {
         message: &ChatMessage,
     ) -> Result<()> {
         let is_idle = {
-            let desk = hot.desk();
-            desk.running.is_none() && desk.queue.is_empty()
+            let state = hot.state();
+            state.running().is_none() && !state.has_queue()
         };
         if message.role != Role::Tool || !is_idle {
             return Ok(());

@@ -93,12 +93,10 @@ impl Turn {
     #[must_use]
     pub fn is_parked(&self) -> bool {
         let Ok(hot) = self.chat.house.hot(&self.key) else { return false };
-        let desk = hot.desk();
-        let agent = desk.head.as_ref().and_then(|head| self.chat.house.agents.get(&head.agent));
+        let state = hot.state();
+        let agent = state.head().and_then(|head| self.chat.house.agents.get(&head.agent));
         let queues = agent.is_some_and(|agent| agent.agent.while_suspended == WhileSuspended::Queue);
-        queues
-            && !self.is_over()
-            && desk.wait.as_ref().is_some_and(|wait| wait.invocation != self.id.invocation)
+        queues && !self.is_over() && state.wait().is_some_and(|wait| wait.invocation != self.id.invocation)
     }
 
     /// Waits for the outcome. It is recorded before it is told (INV-3).
@@ -240,8 +238,8 @@ impl Chat {
         loop {
             let freed = hot.freed.notified();
             let (ticket, runs) = {
-                let desk = hot.desk();
-                (desk.ticket(&id), desk.running.is_some())
+                let state = hot.state();
+                (state.turn(&id), state.running().is_some())
             };
             if let Some(ticket) = ticket {
                 return Ok(OutcomeSource::Waiting(ticket.told()));

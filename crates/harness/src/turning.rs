@@ -64,8 +64,6 @@ pub(crate) struct TurnState {
     pub(crate) making: ProvenanceTracker,
     /// The messages that the turn has taken, and whose turns end with it.
     pub(crate) taken: Vec<SteeredMessage>,
-    /// The turns of such messages that this commit ends.
-    pub(crate) ended: Vec<(u64, Arc<ChatTurnOutcome>)>,
     /// The side records that its nodes set for the messages that they make.
     pub(crate) sides: SideRecords,
     /// Whether its invocation recorded the intent of a call that changes something (D29).
@@ -166,6 +164,8 @@ impl TurnState {
         self.head.agent.clone_from(&self.row.agent);
         self.head.graph.clone_from(&self.row.graph);
         writing.put(RowMutation::Head(self.head.clone()));
+        let fields = (!self.unread).then(|| self.stored.clone());
+        writing.landed.session = Some((self.head.clone(), fields));
         Ok(())
     }
 

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use singletree_durable::{JsonDocument, StoredTurnKind, StoredWaitStatus, TurnRow, WaitRow};
+use singletree_durable::{JsonDocument, StoredTurnKind, StoredWaitStatus, WaitRow};
 use singletree_engine::Error as RunError;
 
 use crate::calls::EffectIntent;
-use crate::hot::{
-    LoadedSession, LoadedState, OutcomeListener, PendingAnswer, QueuedTurn, QueuedWork, TurnHandle,
-};
+use crate::hot::{LoadedSession, OutcomeListener, TurnHandle};
 use crate::house::ChatInner;
 use crate::made::CommitProvenance;
 use crate::outcome::ChatTurnOutcome;
 use crate::position::StoredPosition;
 use crate::prepare::TurnPreparation;
+use crate::record::TurnRowExt;
+use crate::session::{PendingAnswer, QueuedTurn, QueuedWork};
 use crate::stopped_run::StoppedRun;
 use crate::stored::corrupt;
 use crate::turning::TurnState;
@@ -41,7 +41,7 @@ pub(crate) async fn close(
     hot: &Arc<LoadedSession>,
     end: WaitEndReason,
 ) -> Result<Option<Arc<ChatTurnOutcome>>, Error> {
-    let Some(wait) = hot.desk().wait.clone() else { return Ok(None) };
+    let Some(wait) = hot.state().wait().cloned() else { return Ok(None) };
     let (status, error) = match end {
         WaitEndReason::Cancelled | WaitEndReason::Superseded => {
             (StoredWaitStatus::Cancelled, Error::Cancelled)
@@ -62,25 +62,14 @@ pub(crate) async fn close(
     let mut turning = TurnPreparation { house, hot, served }.turning(suspended.clone()).await?;
     turning.positioned = true;
     let stopped = read_end(house, hot, &mut turning).await?;
-    let (commit, outcome, stored, head) = {
-        let mut desk = hot.desk();
-        let mut writing = house.write(hot, &desk);
-        turning.row = transition::claim::next_row(&mut writing, &suspended, &wait, StoredTurnKind::Close);
-        let id = crate::record::TurnRowExt::id(&turning.row);
-        let errored = served.errored(&house.limits, Some(id), &error);
+    let (outcome, commit) = house.commit(hot, |_, writing| {
+        turning.row = transition::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Close);
+        let errored = served.errored(&house.limits, Some(turning.row.id()), &error);
         let ended = WaitRow { status, ..wait };
-        let outcome = transition::close::close(&mut writing, &mut turning, (ended, &stopped), errored)?;
-        (house.send(&mut desk, writing), outcome, turning.stored, turning.head)
-    };
+        transition::close::close(writing, &mut turning, (ended, &stopped), errored)
+    })?;
     house.land(hot, commit).await?;
-    let listeners = {
-        let mut desk = hot.desk();
-        desk.changed();
-        desk.wait = None;
-        desk.head = Some(head);
-        desk.hold_fields(Some(stored));
-        desk.listeners.clone()
-    };
+    let listeners = hot.outcome_listeners().all.clone();
     tell_listeners(&listeners, &outcome);
     Ok(Some(outcome))
 }
@@ -112,38 +101,35 @@ pub(crate) async fn run_answer(
     ticket: &Arc<TurnHandle>,
     answering: PendingAnswer,
 ) -> Option<Arc<ChatTurnOutcome>> {
-    if let Some(running) = hot.desk().running.as_mut() {
-        running.answers = Some(answering.wait);
-    }
-    let wait = hot.desk().wait.clone().filter(|wait| wait.no == answering.wait);
+    let wait = hot.state().begin_answer(answering.wait).cloned();
     let Some(wait) = wait else {
-        refuse(answering, Error::Correlation { why: "the wait has ended".into() });
+        ticket.settle_answer(Err(Error::Correlation { why: "the wait has ended".into() }));
         return None;
     };
     let preparing = TurnPreparation { house, hot, served: house.any_served() };
     let paused = match preparing.paused(&wait).await {
         Ok(paused) => paused,
         Err(error) => {
-            unresumable(house, hot, answering, error).await;
+            unresumable(house, hot, (ticket, answering), error).await;
             return None;
         }
     };
     let served = match house.served(&paused.turn.agent).cloned() {
         Ok(served) => served,
         Err(error) => {
-            refuse(answering, error);
+            ticket.settle_answer(Err(error));
             return None;
         }
     };
     let preparing = TurnPreparation { house, hot, served: &served };
-    let ready = match preparing.answer(wait, paused, answering).await {
+    let ready = match preparing.answer(wait, paused, (ticket, answering)).await {
         Ok(ready) => ready,
         Err((error, answering)) => {
-            unresumable(house, hot, answering, error).await;
+            unresumable(house, hot, (ticket, answering), error).await;
             return None;
         }
     };
-    ticket.name(crate::record::TurnRowExt::id(&ready.keeper.row()));
+    ticket.name(ready.keeper.row().id());
     house.run_answered(hot, ticket, ready).await
 }
 
@@ -151,14 +137,14 @@ pub(crate) async fn run_answer(
 pub(crate) async fn unresumable(
     house: &Arc<ChatInner>,
     hot: &Arc<LoadedSession>,
-    answering: PendingAnswer,
+    (handle, answering): (&TurnHandle, PendingAnswer),
     error: Error,
 ) {
     let category = error.category();
     if category == "chat_signal_expired" && !answering.expired {
         // If this cannot be recorded, the next answer or look at the deadlines tries again.
         drop(expire_now(house, hot, answering.wait).await);
-        return refuse(answering, error);
+        return handle.settle_answer(Err(error));
     }
     let unfit = matches!(category, "suspension_record_invalid" | "checkpoint_record_invalid");
     // A store that does not work is no reason: it may work again.
@@ -172,66 +158,23 @@ pub(crate) async fn unresumable(
         // If even this cannot be recorded, the next answer or deadline tries again.
         drop(close(house, hot, end).await);
     }
-    refuse(answering, error);
+    handle.settle_answer(Err(error));
 }
 
 /// Ends a wait whose deadline has come. The caller has the session's turn. The wait ends at once, or, where it names
 /// values to go on with, in the turn that runs next.
 async fn expire_now(house: &Arc<ChatInner>, hot: &Arc<LoadedSession>, wait: u64) -> Result<(), Error> {
-    let Some(wait) = hot.desk().wait.clone().filter(|pending| pending.no == wait) else { return Ok(()) };
+    let pending = hot.state().wait().filter(|pending| pending.no == wait).cloned();
+    let Some(wait) = pending else { return Ok(()) };
     match on_deadline(&wait)? {
         None => close(house, hot, WaitEndReason::Expired).await.map(drop),
         Some(payload) => {
-            let ticket = TurnHandle::new(None, None);
-            let expiry = PendingAnswer {
-                wait: wait.no,
-                payload,
-                from: None,
-                expired: true,
-                ticket: ticket.clone(),
-                taken: None,
-            };
-            put_before_messages(&mut hot.desk(), QueuedTurn { ticket, work: QueuedWork::Answer(expiry) });
+            let expiry = PendingAnswer { wait: wait.no, payload, from: None, expired: true };
+            let queued = QueuedTurn { handle: TurnHandle::new(None, None), work: QueuedWork::Answer(expiry) };
+            hot.state().put_before_messages(queued);
             Ok(())
         }
     }
-}
-
-pub(crate) fn refuse(answering: PendingAnswer, error: Error) {
-    answering.ticket.settle(false);
-    if let Some(taken) = answering.taken {
-        // Who answered may have gone.
-        drop(taken.send(Err(error)));
-    }
-}
-
-/// Puts an end of a wait before the messages that wait behind it (INV-1, D1).
-///
-/// Returns who waits for the one that is on its way already, if one is: then this one is not taken.
-pub(crate) fn enqueue(hot: &LoadedSession, answering: PendingAnswer) -> Option<Arc<TurnHandle>> {
-    let mut desk = hot.desk();
-    if let Some(earlier) = desk.answering(answering.wait) {
-        return Some(earlier);
-    }
-    let ticket = answering.ticket.clone();
-    put_before_messages(&mut desk, QueuedTurn { ticket, work: QueuedWork::Answer(answering) });
-    None
-}
-
-/// Puts the turn that an early signal has started before the messages that wait, as a signal that comes now would be.
-pub(crate) fn resume(hot: &LoadedSession, row: TurnRow) {
-    let ticket = TurnHandle::new(Some(crate::record::TurnRowExt::id(&row)), None);
-    ticket.settle(true);
-    put_before_messages(
-        &mut hot.desk(),
-        QueuedTurn { ticket, work: QueuedWork::Recover { row, has_run: false } },
-    );
-}
-
-fn put_before_messages(desk: &mut LoadedState, queued: QueuedTurn) {
-    let before = desk.queue.iter().position(|item| matches!(item.work, QueuedWork::Message { .. }));
-    let at = before.unwrap_or(desk.queue.len());
-    desk.queue.insert(at, queued);
 }
 
 pub(crate) fn tell_listeners(listeners: &[(u64, OutcomeListener)], outcome: &Arc<ChatTurnOutcome>) {
@@ -314,21 +257,19 @@ impl ChatInner {
             let Some(held) = hot.take_turn() else {
                 return Err(RunError::Argument { what: "the session is busy".into() }.into());
             };
-            let still = hot.desk().wait.as_ref().is_some_and(|it| it.no == wait.no);
+            let still = hot.state().wait().is_some_and(|pending| pending.no == wait.no);
             let closed =
                 if still { close(self, hot, WaitEndReason::Expired).await.map(drop) } else { Ok(()) };
             drop(held);
             self.kick(hot);
             return closed;
         };
-        if hot.desk().wait.as_ref().is_none_or(|it| it.no != wait.no) {
+        if hot.state().wait().is_none_or(|pending| pending.no != wait.no) {
             return Ok(());
         }
-        let ticket = TurnHandle::new(None, None);
-        let (wait, payload) = (wait.no, fields);
-        let answering = PendingAnswer { wait, payload, from: None, expired: true, ticket, taken: None };
+        let expiry = PendingAnswer { wait: wait.no, payload: fields, from: None, expired: true };
         // One that came first wins; if it is refused, the next look finds the wait still due.
-        if enqueue(hot, answering).is_none() {
+        if hot.state().queue_answer(TurnHandle::new(None, None), expiry).is_none() {
             self.kick(hot);
         }
         Ok(())

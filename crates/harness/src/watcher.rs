@@ -6,7 +6,6 @@ use std::sync::Arc;
 use singletree_durable::{RowMutation, SessionKey, StoredTurnKind, Timestamp, TurnRow};
 
 use crate::chat::Chat;
-use crate::hot::QueuedWork;
 use crate::outcome::ChatTurnOutcome;
 use crate::record::{StoredOutcome, TurnRowExt};
 use crate::turn_id::TurnId;
@@ -116,13 +115,12 @@ impl Chat {
         let mut load = ChatWorkload::default();
         for hot in self.house.all_hot() {
             let streams = hot.feed.listeners();
-            let desk = hot.desk();
+            let state = hot.state();
             load.sessions += 1;
-            load.running += usize::from(desk.running.is_some());
-            let waits = |it: &QueuedWork| !matches!(it, QueuedWork::Message { committed: false, .. });
-            load.waiting += desk.queue.iter().filter(|item| waits(&item.work)).count();
+            load.running += usize::from(state.running().is_some());
+            load.waiting += state.accepted_waiting();
             load.streams += streams;
-            load.pending_waits += usize::from(desk.wait.is_some());
+            load.pending_waits += usize::from(state.wait().is_some());
         }
         load
     }

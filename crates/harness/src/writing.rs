@@ -13,6 +13,7 @@ use crate::budget::{EffectiveBudget, nesting, within, within_nesting};
 use crate::event::{ChatEvent, ChatEventId, ChatEventKind};
 use crate::limit::Limits;
 use crate::mail::SignalMailbox;
+use crate::session::LandedChange;
 use crate::steer::OfferedMessage;
 use crate::stored::{self, FieldStorage, StoredField, StoredFields};
 use crate::turn_id::TurnId;
@@ -97,6 +98,8 @@ pub(crate) struct BatchBuilder {
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<ChatEvent>,
     pub(crate) mailbox: SignalMailbox,
+    /// The change of the session's state once the batch has landed.
+    pub(crate) landed: LandedChange,
     /// The messages that the turn that runs was handed.
     pub(crate) offered: Vec<OfferedMessage>,
     /// The bytes that an item may have.
@@ -117,21 +120,28 @@ impl BatchBuilder {
     ) -> Self {
         let mut batch = Batch::new(key.clone(), fence);
         batch.puts.reserve(PUTS);
-        let (mailbox, offered) = (SignalMailbox::default(), Vec::new());
+        let (mailbox, landed, offered) = (SignalMailbox::default(), LandedChange::default(), Vec::new());
         let (events, epoch) = (Vec::new(), epoch.clone());
         let (item_bytes, nesting) = (usize::MAX, usize::MAX);
-        Self { batch, counters, now, events, mailbox, offered, item_bytes, nesting, epoch, taken: counters }
+        Self {
+            batch,
+            counters,
+            now,
+            events,
+            mailbox,
+            landed,
+            offered,
+            item_bytes,
+            nesting,
+            epoch,
+            taken: counters,
+        }
     }
 
     /// Sets the limits of an item.
     pub(crate) fn within(mut self, limits: &Limits) -> Self {
         self.item_bytes = limits.item_bytes;
         self.nesting = nesting(limits);
-        self
-    }
-
-    pub(crate) fn with_offered(mut self, offered: Vec<OfferedMessage>) -> Self {
-        self.offered = offered;
         self
     }
 

@@ -48,9 +48,9 @@ impl JournalPort {
     fn tell_unrecorded(&self, error: &Error) {
         let row = self.row();
         let unrecorded = self.house.unrecorded_outcome(&row, error);
-        let desk = self.hot.desk();
-        if let Some(running) = desk.running.as_ref().filter(|running| running.no == Some(row.no)) {
-            running.ticket.tell(unrecorded);
+        let state = self.hot.state();
+        if let Some(running) = state.running().filter(|running| running.no == Some(row.no)) {
+            running.handle.tell(unrecorded);
         }
     }
 }

@@ -7,8 +7,8 @@ use singletree_durable::{
 
 use crate::Error;
 use crate::event::ChatEventKind;
-use crate::hot::PendingAnswer;
 use crate::record::TurnRowExt;
+use crate::session::{PendingAnswer, WaitChange};
 use crate::writing::{BatchBuilder, TurnIdentity};
 
 /// Makes the row of the turn that the end of a wait starts.
@@ -79,6 +79,7 @@ pub(crate) fn consume(
         ..wait.clone()
     };
     writing.put(RowMutation::Wait(consumed.clone()));
+    writing.landed.wait = WaitChange::Ends;
     writing.put(RowMutation::Turn(row.clone()));
     let author = TurnIdentity { no: row.no, id: row.id() };
     signal_event(writing, &author, &consumed);

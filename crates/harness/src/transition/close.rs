@@ -9,6 +9,7 @@ use super::claim::signal_event;
 use crate::Error;
 use crate::calls::{ClosingAnswer, closings};
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::session::WaitChange;
 use crate::stopped_run::StoppedRun;
 use crate::turning::TurnState;
 use crate::writing::BatchBuilder;
@@ -25,6 +26,8 @@ pub(crate) fn close(
     ended.ended_by = Some(turning.row.no);
     ended.ended_at = Some(writing.now);
     writing.put(RowMutation::Wait(ended.clone()));
+    writing.landed.wait = WaitChange::Ends;
+    writing.landed.invalidates = true;
     signal_event(writing, &turning.author(), &ended);
     let committed = turning.committed();
     let (status, reason) = match ended.status {

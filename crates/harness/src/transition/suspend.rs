@@ -3,36 +3,28 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    BatchPrecondition, JsonDocument, RowMutation, StoredTurnKind, StoredTurnStatus, StoredWaitStatus,
-    TurnRow, WaitRow,
+    BatchPrecondition, JsonDocument, RowMutation, StoredTurnKind, StoredTurnStatus, StoredWaitStatus, WaitRow,
 };
 use singletree_engine::{Deadline, PausedRun, SessionState};
 
 use super::claim;
 use super::step::write_position;
 use crate::Error;
-use crate::hot::{PendingAnswer, TurnHandle};
 use crate::mail::{ConsumedSignal, SignalMailbox};
 use crate::outcome::{ChatTurnOutcome, SuspendedTurn};
 use crate::record::{OutcomeRecord, TurnRowExt, terms};
+use crate::session::{PendingAnswer, WaitChange};
 use crate::turning::{TurnState, history, messages_from};
 use crate::writing::BatchBuilder;
 
-/// The work that remains after a suspension.
-pub(crate) enum RemainingWork {
-    /// A wait for a signal.
-    Wait(WaitRow),
-    /// The turn that resumes: the signal had come early (D2).
-    Resumes(TurnRow),
-}
-
-/// Returns the outcome and the remaining work.
+/// Returns the outcome. The session waits for a signal then, or the turn that resumes is next: the signal had come early
+/// (D2).
 pub(crate) fn suspend(
     writing: &mut BatchBuilder,
     turning: &mut TurnState,
     paused: &PausedRun,
     session: Option<&SessionState>,
-) -> Result<(Arc<ChatTurnOutcome>, RemainingWork), Error> {
+) -> Result<Arc<ChatTurnOutcome>, Error> {
     writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     let messages = paused.progress.frames.first().map(history).unwrap_or_default();
     turning.announce(writing, &messages)?;
@@ -61,17 +53,17 @@ pub(crate) fn suspend(
         resumed_by: next.as_ref().map(|(row, _)| row.id()),
     }));
     turning.write_end(writing, &OutcomeRecord::Suspended { tail, wait: wait.no }, outcome.clone())?;
-    let left = match next {
+    match next {
         Some((row, answering)) => {
             claim::consume(writing, &row, &wait, &answering);
-            RemainingWork::Resumes(row)
+            writing.landed.resumes = Some(row);
         }
         None => {
             writing.put(RowMutation::Wait(wait.clone()));
-            RemainingWork::Wait(wait)
+            writing.landed.wait = WaitChange::Begins(wait);
         }
-    };
-    Ok((outcome, left))
+    }
+    Ok(outcome)
 }
 
 /// Takes the signal that has come already, if one has and it fits; tells of one that does not.
@@ -85,11 +77,7 @@ fn early(
         return Ok(None);
     };
     match payload {
-        Ok(payload) => {
-            let ticket = TurnHandle::new(None, None);
-            let wait = wait.no;
-            Ok(Some(PendingAnswer { wait, payload, from, expired: false, ticket, taken: None }))
-        }
+        Ok(payload) => Ok(Some(PendingAnswer { wait: wait.no, payload, from, expired: false })),
         Err(_) => {
             let refused = WaitRow { answered_by: from, ..wait.clone() };
             claim::refusal_event(writing, &turning.author(), &refused);

@@ -1,0 +1,212 @@
+//! The one commit path of a session: decide, send, land, publish.
+//!
+//! Every change of a session goes through here: nine calls of the chat differ in their decision only.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use singletree_durable::{Batch, BoxFuture, FencingToken, RowMutation, TurnRowQuery};
+use singletree_narration::NarrationMessage;
+use tokio::sync::oneshot;
+
+use crate::event::ChatEvent;
+use crate::hot::{CommitInFlight, LoadedSession, LoadedState, TurnHandle};
+use crate::house::ChatInner;
+use crate::mail::SignalMailbox;
+use crate::narrate::NarrationPiece;
+use crate::narrator::emit;
+use crate::notice::Notice;
+use crate::noticing::NoticePublisher;
+use crate::outcome::ChatTurnOutcome;
+use crate::record::TurnRowExt;
+use crate::session::{LandedChange, QueuedTurn, QueuedWork};
+use crate::tenant_events::SessionChange;
+use crate::watcher::EndedTurn;
+use crate::writing::BatchBuilder;
+use crate::{Error, Result, narrate};
+
+/// A batch in flight, with the events and notices to publish once it has landed.
+pub(crate) struct PendingCommit {
+    landing: BoxFuture<'static, singletree_durable::Result<()>>,
+    events: Vec<ChatEvent>,
+    notices: Vec<Arc<Notice>>,
+    session_change: Option<SessionChange>,
+    /// The turns that it ends; empty without a watcher.
+    ended: Vec<EndedTurn>,
+    trace: Option<CommitMarker>,
+    /// The change of the session's state that it makes once it has landed.
+    change: LandedChange,
+    /// Set when the batch changes the session's state.
+    in_flight: Option<CommitInFlight>,
+}
+
+/// The part of a batch that shows whether it landed when the reply of the store is lost (D20). Numbers are never
+/// reused.
+enum CommitMarker {
+    Event(u64),
+    Version(u64),
+    TakenOver { turn: u64, fence: FencingToken },
+}
+
+impl CommitMarker {
+    fn of(batch: &Batch) -> Option<Self> {
+        let event = batch.puts.iter().find_map(|put| match put {
+            RowMutation::Event(row) => Some(Self::Event(row.seq)),
+            _ => None,
+        });
+        event.or_else(|| {
+            batch.puts.iter().find_map(|put| match put {
+                RowMutation::Head(head) => Some(Self::Version(head.version)),
+                RowMutation::Turn(row) => Some(Self::TakenOver { turn: row.no, fence: row.fence }),
+                _ => None,
+            })
+        })
+    }
+}
+
+impl ChatInner {
+    /// Decides about a session, and hands the batch of the decision to the store under the same lock: the order of
+    /// decisions is the order of batches (INV-1). Nothing is sent when the decision fails; a decision changes the state
+    /// only after the last thing that may fail.
+    pub(crate) fn commit<T, E>(
+        &self,
+        hot: &Arc<LoadedSession>,
+        decision: impl FnOnce(&mut LoadedState, &mut BatchBuilder) -> std::result::Result<T, E>,
+    ) -> std::result::Result<(T, PendingCommit), E> {
+        let mut state = hot.state();
+        let fence = self.journal.fence();
+        let writing = BatchBuilder::new(&hot.key, fence, state.counters(), self.now(), &self.epoch);
+        let mailbox = SignalMailbox::of(&state, &self.limits);
+        let mut writing = writing.with_mailbox(mailbox).within(&self.limits);
+        let decided = decision(&mut state, &mut writing)?;
+        let commit = self.send(hot, &mut state, writing);
+        Ok((decided, commit))
+    }
+
+    fn send(
+        &self,
+        hot: &Arc<LoadedSession>,
+        state: &mut LoadedState,
+        writing: BatchBuilder,
+    ) -> PendingCommit {
+        let mut writing = writing.finish();
+        let notices = self.noticing.of(&writing.batch.key.tenant, &writing.events);
+        writing.batch.puts.extend(NoticePublisher::puts(&notices));
+        let deeds = self.auditing.puts(&writing.batch, writing.now);
+        writing.batch.puts.extend(deeds);
+        let ended = if self.watcher.is_some() { EndedTurn::all(&writing) } else { Vec::new() };
+        let changes_state = state.begin_commit(&writing.batch, writing.counters, self.keeps_mail);
+        let in_flight = changes_state.then(|| CommitInFlight(hot.clone()));
+        let trace = CommitMarker::of(&writing.batch);
+        let session_change = SessionChange::of(&writing.batch, writing.now);
+        let landing = self.journal.apply(writing.batch);
+        let BatchBuilder { events, landed: change, .. } = writing;
+        PendingCommit { landing, events, notices, session_change, ended, trace, change, in_flight }
+    }
+
+    /// Waits until a commit has landed, changes the session's state as the commit says, and publishes its events.
+    /// Whoever calls this is a task of the chat: a caller that went away in between would leave listeners untold.
+    pub(crate) async fn land(
+        &self,
+        hot: &LoadedSession,
+        commit: PendingCommit,
+    ) -> singletree_durable::Result<()> {
+        if let Err(error) = commit.landing.await {
+            hot.state().commit_failed();
+            let refused = matches!(error, singletree_durable::Error::Refused { .. });
+            // Unless it was refused, it may have landed all the same: the store knows.
+            if refused || !self.has_landed(hot, commit.trace).await.unwrap_or(false) {
+                return Err(error);
+            }
+        }
+        let ended = self.change_state(hot, commit.change);
+        drop(commit.in_flight);
+        self.tenant_events.publish(&hot.key.tenant, &hot.key.session, commit.session_change, &commit.events);
+        for event in commit.events {
+            self.report(hot, &commit.ended, &event);
+            self.narrate(hot, &event);
+            hot.feed.publish(event);
+        }
+        self.noticing.tell(commit.notices);
+        for (handle, outcome) in ended {
+            handle.tell(outcome);
+        }
+        Ok(())
+    }
+
+    /// Makes the change of a commit that has landed. Returns the turns that it has ended beside its own, to tell their
+    /// callers.
+    fn change_state(
+        &self,
+        hot: &LoadedSession,
+        change: LandedChange,
+    ) -> Vec<(Arc<TurnHandle>, Arc<ChatTurnOutcome>)> {
+        let mut state = hot.state();
+        let effects = state.commit_landed(change);
+        if let Some(row) = effects.resumes {
+            let handle = TurnHandle::new(Some(row.id()), None);
+            handle.settle(true);
+            let work = QueuedWork::Recover { row, has_run: false };
+            state.put_before_messages(QueuedTurn { handle, work });
+        }
+        drop(state);
+        if effects.has_deadline {
+            self.deadlines.notify_one();
+        }
+        effects.ended
+    }
+
+    /// Tells who looks on how a turn went.
+    fn report(&self, hot: &LoadedSession, ended: &[EndedTurn], event: &ChatEvent) {
+        let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
+        let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
+        let state = hot.state();
+        let running = state.running().filter(|running| running.no == Some(ended.no()));
+        let since = running.and_then(|running| running.since);
+        drop(state);
+        let report = ended.report(&hot.key, since, outcome);
+        // The turn has ended, whatever becomes of the report.
+        drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
+    }
+
+    async fn has_landed(&self, hot: &LoadedSession, trace: Option<CommitMarker>) -> Result<bool> {
+        let (journal, key) = (&self.journal, &hot.key);
+        Ok(match trace {
+            Some(CommitMarker::Event(seq)) => {
+                self.read(journal.events(key, seq, 1)).await?.first().is_some_and(|it| it.seq == seq)
+            }
+            Some(CommitMarker::Version(version)) => {
+                self.read(journal.session(key)).await?.is_some_and(|it| it.head.version == version)
+            }
+            Some(CommitMarker::TakenOver { turn, fence }) => {
+                let rows = self.read(journal.turns(key, &TurnRowQuery::No(turn))).await?;
+                rows.first().is_some_and(|rows| rows.fence == fence)
+            }
+            None => false,
+        })
+    }
+
+    /// As [`ChatInner::land`], in a task of the chat, so that dropping the caller leaves nothing half known.
+    pub(crate) async fn land_apart(
+        self: &Arc<Self>,
+        hot: &Arc<LoadedSession>,
+        commit: PendingCommit,
+    ) -> Result<()> {
+        let (told, landed) = oneshot::channel();
+        let (house, hot) = (self.clone(), hot.clone());
+        self.tasks.spawn(async move {
+            let landed = house.land(&hot, commit).await;
+            // Who asked for it may have gone.
+            drop(told.send(landed));
+        });
+        Ok(landed.await.map_err(|_| Error::ShuttingDown)??)
+    }
+
+    /// Narrates an event. The result of the narration sink is ignored (INV-9).
+    fn narrate(&self, hot: &LoadedSession, event: &ChatEvent) {
+        if let Some(NarrationPiece { role, kind, content }) = narrate::controller(&event.what, self.locale) {
+            let timestamp = event.at.to_system_time();
+            emit(self.narration.as_ref(), &hot.key, NarrationMessage { timestamp, role, kind, content });
+        }
+    }
+}

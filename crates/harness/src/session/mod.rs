@@ -1,0 +1,19 @@
+//! The session core: the in-memory state of a session, and the decisions about it.
+//!
+//! Everything here is pure: no tasks, no clock, no I/O (checked by: tidy). The fields of [`SessionState`] are private to
+//! this module; the runtime changes a state by its methods only, under the one lock of the session.
+//!
+//! # The commit path
+//! A decision reads the state and fills a batch. The batch is handed to the journal under the same lock, so that the
+//! order of decisions is the order of batches (INV-1). A change of the state that must not be seen before its commit has
+//! landed is a [`LandedChange`] of the batch; [`SessionState::commit_landed`] makes it, and no caller makes one by itself.
+
+mod held_bytes;
+mod landed;
+mod queue;
+mod state;
+mod steering;
+
+pub(crate) use landed::{LandedChange, WaitChange};
+pub(crate) use queue::{CallerHandle, PendingAnswer, QueueDecision, QueuedTurn, QueuedWork};
+pub(crate) use state::SessionState;

@@ -1,0 +1,340 @@
+//! The queue of a session's turns: the order in which they run (INV-1).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use singletree_durable::{InvocationId, Timestamp, TurnRow};
+use singletree_engine::Item;
+
+use super::state::SessionState;
+use crate::agent::WhileSuspended;
+use crate::turn_id::TurnId;
+
+/// The handle by which the runtime knows the callers of a turn. The core keeps it and gives it back.
+pub(crate) trait CallerHandle: Clone {
+    /// Checks whether both are of the same turn.
+    fn is_same(&self, other: &Self) -> bool;
+
+    /// Returns the id of the turn, once it has one.
+    fn turn_id(&self) -> Option<TurnId>;
+
+    /// Returns the idempotency key and the digest of the request.
+    fn idempotency_key(&self) -> Option<&(String, String)>;
+}
+
+/// A turn that waits its place.
+#[derive(Debug, Clone)]
+pub(crate) struct QueuedTurn<H> {
+    pub(crate) handle: H,
+    pub(crate) work: QueuedWork,
+}
+
+/// The work of a queued turn.
+#[derive(Debug, Clone)]
+pub(crate) enum QueuedWork {
+    /// Answer a message. It may run once its row is committed; one that steers may be taken by the turn that runs.
+    Message { row: TurnRow, message: Item, committed: bool, steers: bool, side: Option<Value> },
+    /// End a wait. Its row is written when it starts.
+    Answer(PendingAnswer),
+    /// Go on with a turn whose process died. It may have run before, unless it is about to for the first time: a signal
+    /// that came early has started it.
+    Recover { row: TurnRow, has_run: bool },
+}
+
+/// An end of a wait that is about to start a turn.
+#[derive(Debug, Clone)]
+pub(crate) struct PendingAnswer {
+    pub(crate) wait: u64,
+    pub(crate) payload: Map<String, Value>,
+    pub(crate) from: Option<String>,
+    /// Whether the deadline ends it.
+    pub(crate) expired: bool,
+}
+
+/// The turn that runs.
+#[derive(Debug)]
+pub(crate) struct RunningTurn<H> {
+    pub(crate) handle: H,
+    pub(crate) no: Option<u64>,
+    /// Since when its graph runs.
+    pub(crate) since: Option<Timestamp>,
+    /// Which wait it ends, until that is settled.
+    pub(crate) answers: Option<u64>,
+}
+
+/// The next step of a session's queue.
+#[derive(Debug)]
+pub(crate) enum QueueDecision<H> {
+    Nothing,
+    Run(Box<QueuedTurn<H>>),
+    /// A message that may not run while the session waits (D1).
+    Refuse(Box<QueuedTurn<H>>),
+    Supersede,
+    /// A commit failed: the stored state has to be read before anything is decided.
+    Load,
+}
+
+impl<H> QueuedTurn<H> {
+    /// Returns the number of the turn's row; none has one that is about to be written.
+    pub(crate) fn no(&self) -> Option<u64> {
+        match &self.work {
+            QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => Some(row.no),
+            QueuedWork::Answer(_) => None,
+        }
+    }
+
+    fn is_uncommitted(&self) -> bool {
+        matches!(self.work, QueuedWork::Message { committed: false, .. })
+    }
+}
+
+impl<H: CallerHandle> SessionState<H> {
+    /// Decides what the session does next, and takes its turn for that. `while_suspended` says how the agent of a
+    /// message treats it while the session waits.
+    pub(crate) fn next_turn(
+        &mut self,
+        while_suspended: impl Fn(&TurnRow) -> WhileSuspended,
+    ) -> QueueDecision<H> {
+        if self.running.is_some() {
+            return QueueDecision::Nothing;
+        }
+        let Some(front) = self.queue.front() else { return QueueDecision::Nothing };
+        let blocked = match &front.work {
+            QueuedWork::Message { committed: false, .. } => return QueueDecision::Nothing,
+            _ if !self.is_known => return QueueDecision::Load,
+            QueuedWork::Message { row, .. } if self.wait.is_some() => Some(while_suspended(row)),
+            QueuedWork::Message { .. } | QueuedWork::Answer(_) | QueuedWork::Recover { .. } => None,
+        };
+        if blocked == Some(WhileSuspended::Queue) {
+            return QueueDecision::Nothing;
+        }
+        let handle = front.handle.clone();
+        self.running = Some(RunningTurn { handle, no: None, since: None, answers: None });
+        if blocked == Some(WhileSuspended::Supersede) {
+            return QueueDecision::Supersede;
+        }
+        let Some(queued) = self.queue.pop_front() else { return QueueDecision::Nothing };
+        if blocked == Some(WhileSuspended::Reject) {
+            QueueDecision::Refuse(queued.into())
+        } else {
+            QueueDecision::Run(queued.into())
+        }
+    }
+
+    /// Leaves the turns that wait to the next process, because this one stops. Messages whose acceptance is on its way
+    /// stay until that is known.
+    pub(crate) fn leave_queue(&mut self) {
+        let before = self.queue.len();
+        self.queue.retain(QueuedTurn::is_uncommitted);
+        self.has_left |= self.queue.len() < before;
+    }
+
+    /// Takes the session's turn to do something between turns; false when one runs.
+    pub(crate) fn hold_turn(&mut self, handle: H) -> bool {
+        if self.running.is_some() {
+            return false;
+        }
+        self.running = Some(RunningTurn { handle, no: None, since: None, answers: None });
+        true
+    }
+
+    /// Notes that nothing runs in the session any more. Messages that the running turn was handed and has not taken
+    /// return to their places in the queue. Those that it has taken have ended with it, unless the chat shuts down.
+    pub(crate) fn release_turn(&mut self) {
+        self.running = None;
+        self.taken.clear();
+        for queued in std::mem::take(&mut self.offered) {
+            self.return_to_queue(queued);
+        }
+    }
+
+    /// Notes that the graph of the running turn begins.
+    pub(crate) fn graph_begins(&mut self, no: u64, since: Timestamp) {
+        if let Some(running) = &mut self.running {
+            running.no = Some(no);
+            running.since = Some(since);
+        }
+    }
+
+    /// Notes the row of the running turn, which has the number of the suspended turn until it has claimed the wait.
+    pub(crate) fn number_running(&mut self, no: u64) {
+        if let Some(running) = &mut self.running {
+            running.no = Some(no);
+        }
+    }
+
+    /// Notes which wait the running turn is about to end, and returns that wait, unless it has ended.
+    pub(crate) fn begin_answer(&mut self, wait: u64) -> Option<&singletree_durable::WaitRow> {
+        if let Some(running) = &mut self.running {
+            running.answers = Some(wait);
+        }
+        self.wait.as_ref().filter(|pending| pending.no == wait)
+    }
+
+    /// Returns the turn that runs.
+    pub(crate) fn running(&self) -> Option<&RunningTurn<H>> {
+        self.running.as_ref()
+    }
+
+    /// Appends a message that is being accepted. Its place in the queue and the place of its row in the store's order
+    /// are taken under one lock (INV-1).
+    pub(crate) fn append_turn(&mut self, queued: QueuedTurn<H>) {
+        self.queue.push_back(queued);
+    }
+
+    /// Returns the number of turns that wait, messages that were handed to the running turn included.
+    pub(crate) fn queue_len(&self) -> usize {
+        self.queue.len() + self.offered.len()
+    }
+
+    /// Checks whether any turn waits in the queue.
+    pub(crate) fn has_queue(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Checks that neither a turn waits nor the cancelling of one is on its way.
+    pub(crate) fn is_queue_settled(&self) -> bool {
+        self.queue.is_empty() && self.ending.is_empty()
+    }
+
+    /// Counts the turns that wait and are accepted.
+    pub(crate) fn accepted_waiting(&self) -> usize {
+        self.queue.iter().filter(|queued| !queued.is_uncommitted()).count()
+    }
+
+    /// Notes whether the message of a turn that waits has become durable; one that has not leaves the queue. Returns the
+    /// handle of the turn, to tell its callers.
+    pub(crate) fn settle_message(&mut self, no: u64, accepted: bool) -> Option<H> {
+        let is_it =
+            |queued: &QueuedTurn<H>| matches!(&queued.work, QueuedWork::Message { row, .. } if row.no == no);
+        let at = self.queue.iter().position(is_it)?;
+        let handle = self.queue.get(at)?.handle.clone();
+        if !accepted {
+            self.queue.remove(at);
+        } else if let Some(QueuedWork::Message { committed, .. }) =
+            self.queue.get_mut(at).map(|queued| &mut queued.work)
+        {
+            *committed = true;
+        }
+        Some(handle)
+    }
+
+    /// Takes a turn out of the queue by its name, to be cancelled. Its row was read, so that it counts as accepted.
+    pub(crate) fn take_queued(&mut self, id: &TurnId) -> Option<QueuedTurn<H>> {
+        let at = self.queue.iter().position(|queued| queued.handle.turn_id().as_ref() == Some(id))?;
+        if let QueuedWork::Message { committed, .. } = &mut self.queue.get_mut(at)?.work {
+            *committed = true;
+        }
+        self.take_from_queue(at)
+    }
+
+    /// Takes the next turn out of the queue, to be cancelled, unless its acceptance is on its way.
+    pub(crate) fn take_next_accepted(&mut self) -> Option<QueuedTurn<H>> {
+        let is_accepted = self.queue.front().is_some_and(|queued| !queued.is_uncommitted());
+        is_accepted.then(|| self.take_from_queue(0)).flatten()
+    }
+
+    /// Until its cancelling is recorded, the turn is found as one that waits is.
+    fn take_from_queue(&mut self, at: usize) -> Option<QueuedTurn<H>> {
+        let queued = self.queue.remove(at)?;
+        if !matches!(queued.work, QueuedWork::Answer(_)) {
+            self.ending.push(queued.handle.clone());
+        }
+        Some(queued)
+    }
+
+    /// Notes that the cancelling of a turn that was taken out of the queue is recorded, or has failed: then the turn
+    /// returns to its place.
+    pub(crate) fn cancelling_ended(&mut self, handle: &H, failed: Option<QueuedTurn<H>>) {
+        self.ending.retain(|ending| !ending.is_same(handle));
+        if let Some(queued) = failed {
+            self.return_to_queue(queued);
+        }
+    }
+
+    /// Puts a turn back to its place in the order of acceptance.
+    pub(super) fn return_to_queue(&mut self, queued: QueuedTurn<H>) {
+        let no = queued.no();
+        let at = self.queue.iter().position(|other| other.no() > no).unwrap_or(self.queue.len());
+        self.queue.insert(at, queued);
+    }
+
+    /// Puts an end of a wait before the messages that wait behind it (INV-1, D1).
+    ///
+    /// Returns the handle of the one that is on its way already, if one is: then this one is not taken.
+    pub(crate) fn queue_answer(&mut self, handle: H, answer: PendingAnswer) -> Option<H> {
+        if let Some(earlier) = self.answering(answer.wait) {
+            return Some(earlier);
+        }
+        self.put_before_messages(QueuedTurn { handle, work: QueuedWork::Answer(answer) });
+        None
+    }
+
+    /// Puts a turn before the messages that wait, as a signal that comes now would be.
+    pub(crate) fn put_before_messages(&mut self, queued: QueuedTurn<H>) {
+        let is_message = |queued: &QueuedTurn<H>| matches!(queued.work, QueuedWork::Message { .. });
+        let at = self.queue.iter().position(is_message).unwrap_or(self.queue.len());
+        self.queue.insert(at, queued);
+    }
+
+    /// Returns the handle of an answer to this wait that is on its way.
+    fn answering(&self, wait: u64) -> Option<H> {
+        let running = self.running.iter().filter(|running| running.answers == Some(wait));
+        let queued = self
+            .queue
+            .iter()
+            .filter(|queued| matches!(&queued.work, QueuedWork::Answer(answer) if answer.wait == wait));
+        let running = running.map(|running| &running.handle);
+        running.chain(queued.map(|queued| &queued.handle)).next().cloned()
+    }
+
+    /// Finds the turn of this name among those that wait in the queue, or were handed to the running turn.
+    pub(crate) fn waiting_turn(&self, id: &TurnId) -> Option<&QueuedTurn<H>> {
+        let mut waiting = self.queue.iter().chain(&self.offered);
+        waiting.find(|queued| queued.handle.turn_id().as_ref() == Some(id))
+    }
+
+    /// Finds the turn of this name, waiting or running.
+    pub(crate) fn turn(&self, id: &TurnId) -> Option<H> {
+        self.handles().find(|handle| handle.turn_id().as_ref() == Some(id)).cloned()
+    }
+
+    /// Finds the turn whose cancelling cancels the one of this name: itself, or the one that runs, where that has taken
+    /// its message. A message that was only handed to it is cancelled when it is not taken, else with the turn that
+    /// takes it.
+    pub(crate) fn cancellable_turn(&self, id: &TurnId) -> Option<H> {
+        let is_taken = self.taken.iter().any(|(queued, _)| queued.handle.turn_id().as_ref() == Some(id));
+        match &self.running {
+            Some(running) if is_taken => Some(running.handle.clone()),
+            _ => self.turn(id),
+        }
+    }
+
+    /// Finds the turn that holds an idempotency key, waiting or running.
+    pub(crate) fn turn_of_key(&self, key: &str) -> Option<H> {
+        let holds = |handle: &&H| handle.idempotency_key().is_some_and(|(held, _)| held == key);
+        self.handles().find(holds).cloned()
+    }
+
+    /// Returns the invocations of the turns that wait or run.
+    pub(crate) fn invocations(&self) -> BTreeSet<InvocationId> {
+        self.handles().filter_map(CallerHandle::turn_id).map(|id| id.invocation).collect()
+    }
+
+    /// Checks whether turns may be without an outcome that are this process's.
+    pub(crate) fn leaves_turns(&self) -> bool {
+        self.has_left || self.has_turns()
+    }
+
+    /// Checks whether any turn waits or runs.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.handles().next().is_some()
+    }
+
+    /// Returns the handles of the turns that wait or run, or were handed to the one that runs.
+    fn handles(&self) -> impl Iterator<Item = &H> {
+        let running = self.running.iter().map(|running| &running.handle).chain(&self.ending);
+        let handed = self.offered.iter().chain(self.taken.iter().map(|(queued, _)| queued));
+        running.chain(self.queue.iter().chain(handed).map(|queued| &queued.handle))
+    }
+}

@@ -1,0 +1,340 @@
+//! The in-memory state of a session.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use singletree_durable::{
+    Batch, Counters, EarlySignalRow, FieldRow, PausedInvocation, RowMutation, SessionHead, SessionSnapshot,
+    TurnRow, WaitRow,
+};
+
+use super::held_bytes::{HeldBytes, fields_bytes, paused_bytes, rows_bytes};
+use super::queue::{CallerHandle, QueuedTurn, RunningTurn};
+use crate::mail;
+use crate::stored::StoredFields;
+
+/// The in-memory state of a session: head, counters and wait as they will be once all commits on their way have landed,
+/// and the turns that wait or run. Everything here can be lost and read again, except the order of the queue, which is
+/// the order of the queued turns' rows (INV-1). `H` is the runtime's handle of the callers of a turn.
+#[derive(Debug)]
+pub(crate) struct SessionState<H> {
+    /// Whether head, counters and wait match the store. False at first, and after a commit that failed.
+    pub(super) is_known: bool,
+    /// The number of changes of this state by commits, counted when one is sent and when it has landed. A read during
+    /// which it rises is stale.
+    changes: u64,
+    /// Commits that change this state, were sent and have not landed: nothing may be read meanwhile.
+    commits_in_flight: usize,
+    /// Whether unfinished turns of former owners were taken over.
+    is_taken_over: bool,
+    head: Option<SessionHead>,
+    counters: Counters,
+    /// The state as of the head's version, once it was read.
+    fields: Option<StoredFields>,
+    /// How much memory `fields` and `prefetched` take.
+    bytes: HeldBytes,
+    /// The wait that the session's last invocation is in.
+    pub(super) wait: Option<WaitRow>,
+    /// How many waits had been made when last all of them had landed; fewer than the counter while a suspension is on
+    /// its way.
+    landed_waits: u64,
+    prefetched: PrefetchedRows,
+    /// The early signals that the session keeps, also those on their way to the store.
+    early_signals: Vec<EarlySignalRow>,
+    /// Turns that wait their place, the next one first.
+    pub(super) queue: VecDeque<QueuedTurn<H>>,
+    /// Turns that were taken out of the queue to be cancelled, until that is recorded.
+    pub(super) ending: Vec<H>,
+    pub(super) running: Option<RunningTurn<H>>,
+    /// Messages that the running turn was handed, and that no commit has said yet to be taken.
+    pub(super) offered: Vec<QueuedTurn<H>>,
+    /// Messages that the running turn has taken, with their positions in the history: they end with it.
+    pub(super) taken: Vec<(QueuedTurn<H>, u64)>,
+    /// The counters at the last retention pass over the session.
+    retained: Counters,
+    /// Whether turns that waited were left to the next process, because this one stops.
+    pub(super) has_left: bool,
+}
+
+/// Rows that are read together with head and wait because most readers of these need them next. Each part is taken once
+/// and dropped at the next change of head or wait; a later caller reads it from the store.
+#[derive(Debug, Default)]
+struct PrefetchedRows {
+    fields: Option<Vec<FieldRow>>,
+    open: Option<Vec<TurnRow>>,
+    paused: Option<PausedInvocation>,
+}
+
+impl<H: CallerHandle> SessionState<H> {
+    /// Makes a state of which nothing is known. Its bytes count as part of the sum.
+    pub(crate) fn new(held_bytes: &Arc<AtomicU64>) -> Self {
+        Self {
+            is_known: false,
+            changes: 0,
+            commits_in_flight: 0,
+            is_taken_over: false,
+            head: None,
+            counters: Counters::default(),
+            fields: None,
+            bytes: HeldBytes::of(held_bytes),
+            wait: None,
+            landed_waits: 0,
+            prefetched: PrefetchedRows::default(),
+            early_signals: Vec::new(),
+            queue: VecDeque::new(),
+            ending: Vec::new(),
+            running: None,
+            offered: Vec::new(),
+            taken: Vec::new(),
+            retained: Counters::default(),
+            has_left: false,
+        }
+    }
+
+    /// Checks whether head, counters and wait match the store.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Returns the head of the session, if the session exists.
+    pub(crate) fn head(&self) -> Option<&SessionHead> {
+        self.head.as_ref()
+    }
+
+    /// Returns the next free numbers.
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Returns the wait that the session's last invocation is in.
+    pub(crate) fn wait(&self) -> Option<&WaitRow> {
+        self.wait.as_ref()
+    }
+
+    /// Returns the early signals that the session keeps.
+    pub(crate) fn early_signals(&self) -> &[EarlySignalRow] {
+        &self.early_signals
+    }
+
+    /// Returns how many waits have landed.
+    pub(crate) fn landed_waits(&self) -> u64 {
+        self.landed_waits
+    }
+
+    /// Checks whether a suspension is on its way: the pending wait is known when it has landed.
+    pub(crate) fn is_suspending(&self) -> bool {
+        self.is_known && self.counters.waits != self.landed_waits
+    }
+
+    /// Returns the number of changes so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Checks whether a commit is on its way that changes this state.
+    pub(crate) fn has_commits_in_flight(&self) -> bool {
+        self.commits_in_flight > 0
+    }
+
+    /// Returns the session's fields, if they are held.
+    pub(crate) fn fields(&self) -> Option<&StoredFields> {
+        self.fields.as_ref()
+    }
+
+    /// Holds the fields that were read, unless a commit was sent or landed since then.
+    pub(crate) fn hold_fields_read(&mut self, fields: StoredFields, changes_before: u64) -> bool {
+        let is_current = self.changes == changes_before;
+        if is_current {
+            self.hold_fields(Some(fields));
+        }
+        is_current
+    }
+
+    fn hold_fields(&mut self, fields: Option<StoredFields>) {
+        self.fields = fields;
+        self.count_bytes();
+    }
+
+    /// Frees the fields and rows that can be read again, unless a turn waits or runs in the session.
+    pub(crate) fn free_memory(&mut self) {
+        if self.bytes.get() > 0 && !self.has_turns() {
+            self.fields = None;
+            // Whoever takes turns over still needs to know that no turn is open.
+            self.prefetched.fields = None;
+            self.prefetched.paused = None;
+            self.count_bytes();
+        }
+    }
+
+    fn count_bytes(&mut self) {
+        let held = self.fields.as_deref().map_or(0, fields_bytes);
+        let ahead = self.prefetched.fields.as_deref().map_or(0, rows_bytes);
+        self.bytes.set(held + ahead + self.prefetched.paused.as_ref().map_or(0, paused_bytes));
+    }
+
+    /// Takes over the stored state, unless a commit was sent or landed since the read began. Numbers that were assigned
+    /// to batches on their way are higher than the stored ones.
+    pub(crate) fn load(&mut self, stored: SessionSnapshot, changes_before: u64, keeps_mail: bool) -> bool {
+        if self.changes != changes_before {
+            return false;
+        }
+        self.counters = self.counters.max(stored.numbers);
+        let (head, fields) = stored.session.map(|session| (session.head, session.fields)).unzip();
+        if self.head.as_ref().map(|head| head.version) != head.as_ref().map(|head| head.version) {
+            self.fields = None;
+        }
+        self.head = head;
+        self.wait = stored.pending.into_iter().next();
+        self.landed_waits = self.counters.waits;
+        self.early_signals = if keeps_mail { stored.mail } else { Vec::new() };
+        self.prefetched = PrefetchedRows {
+            fields: Some(fields.unwrap_or_default()),
+            open: Some(stored.open),
+            paused: stored.paused,
+        };
+        self.is_known = true;
+        self.count_bytes();
+        true
+    }
+
+    /// Takes the rows of the session's fields, if they were read ahead and nothing has changed.
+    pub(crate) fn take_prefetched_fields(&mut self) -> Option<Vec<FieldRow>> {
+        self.prefetched.fields.take()
+    }
+
+    /// Takes the turns without an outcome, if they were read ahead. Nobody adds one before they are taken over.
+    pub(crate) fn take_prefetched_turns(&mut self) -> Option<Vec<TurnRow>> {
+        self.prefetched.open.take()
+    }
+
+    /// Takes the paused run of the turn with this number, if it was read ahead and nothing has changed.
+    pub(crate) fn take_prefetched_run(&mut self, turn: u64) -> Option<PausedInvocation> {
+        self.prefetched.paused.take().filter(|paused| paused.turn.no == turn)
+    }
+
+    /// Checks whether unfinished turns of former owners were taken over. There are none to take over where it was read
+    /// ahead that no turn is open; a takeover that is under way has taken these rows.
+    pub(crate) fn is_taken_over(&mut self) -> bool {
+        self.is_taken_over |= self.prefetched.open.as_ref().is_some_and(Vec::is_empty);
+        self.is_taken_over
+    }
+
+    /// Checks that messages may be accepted: the state is known, and turns of former owners were taken over.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_known && self.is_taken_over
+    }
+
+    /// Notes the end of a takeover.
+    pub(crate) fn takeover_ended(&mut self, is_complete: bool) {
+        self.is_taken_over = is_complete;
+    }
+
+    /// Checks whether work is left beside the running turn: a turn that waits, or one of a former owner.
+    pub(crate) fn has_more_work(&self) -> bool {
+        !self.queue.is_empty() || !self.offered.is_empty() || !self.is_taken_over
+    }
+
+    /// Notes that a batch is sent: its numbers are taken, and its early signals are kept. Returns whether the batch
+    /// changes this state, so that nothing may be read until it has landed.
+    pub(crate) fn begin_commit(&mut self, batch: &Batch, counters: Counters, keeps_mail: bool) -> bool {
+        self.counters = counters;
+        if keeps_mail {
+            batch.puts.iter().for_each(|put| mail::apply(&mut self.early_signals, put));
+        }
+        let changes_state = changes_state(batch);
+        if changes_state {
+            self.changes += 1;
+            self.commits_in_flight += 1;
+        }
+        changes_state
+    }
+
+    /// Notes that a commit that changes this state is no longer on its way.
+    pub(crate) fn commit_settled(&mut self) {
+        self.commits_in_flight = self.commits_in_flight.saturating_sub(1);
+    }
+
+    /// Marks the state as unknown after a failed commit; the next caller that needs it reads it again.
+    pub(crate) fn commit_failed(&mut self) {
+        self.is_known = false;
+        self.fields = None;
+        self.prefetched = PrefetchedRows::default();
+        self.count_bytes();
+    }
+
+    /// Notes that data that was read before is stale.
+    pub(super) fn invalidate_reads(&mut self) {
+        self.changes += 1;
+        self.prefetched = PrefetchedRows::default();
+        self.count_bytes();
+    }
+
+    /// Notes the head with which the session begins. Messages that are accepted from here on are committed behind its
+    /// commit, in a session that exists.
+    pub(crate) fn begin_session(&mut self, head: Option<SessionHead>) {
+        self.head = head;
+        self.invalidate_reads();
+    }
+
+    /// Notes the head that the first message of a session makes.
+    pub(crate) fn begin_session_by_message(&mut self, head: Option<SessionHead>) {
+        if self.head.is_none() {
+            self.head = head;
+        }
+    }
+
+    /// Notes that the session is being deleted. Messages that are accepted from here on are committed behind the
+    /// deletion, in a new session. The counters continue, so that no event number is used twice. Until the deletion has
+    /// landed, nothing is read from the store.
+    pub(crate) fn delete_session(&mut self) {
+        self.invalidate_reads();
+        (self.head, self.wait) = (None, None);
+        self.hold_fields(None);
+    }
+
+    pub(super) fn set_session(&mut self, head: SessionHead, fields: Option<StoredFields>) {
+        self.head = Some(head);
+        self.hold_fields(fields);
+    }
+
+    pub(super) fn set_wait(&mut self, wait: Option<WaitRow>) {
+        self.wait = wait;
+        self.landed_waits = self.counters.waits;
+    }
+
+    /// Takes numbers for one turn and for items that belong to no turn that ran, and returns the first of each.
+    pub(crate) fn reserve_numbers(&mut self, items: u64) -> Counters {
+        let first = self.counters;
+        self.counters = Counters { turns: first.turns + 1, items: first.items + items, ..first };
+        first
+    }
+
+    /// Checks whether enough has been written since the last retention pass to make another one worthwhile; if so, that
+    /// pass counts as made.
+    pub(crate) fn begin_retention(&mut self, is_worthwhile: impl Fn(Counters, Counters) -> bool) -> bool {
+        let is_due = is_worthwhile(self.retained, self.counters);
+        if is_due {
+            self.retained = self.counters;
+        }
+        is_due
+    }
+}
+
+/// Checks whether a batch changes the session data in memory: head, fields, wait or early signals. Turns that are
+/// accepted in an existing session do not, so that reading it never waits for callers that keep sending.
+fn changes_state(batch: &Batch) -> bool {
+    batch.puts.iter().any(|put| {
+        matches!(
+            put,
+            RowMutation::Head(_)
+                | RowMutation::Field(_)
+                | RowMutation::DropField(_)
+                | RowMutation::Inherit { .. }
+                | RowMutation::Wait(_)
+                | RowMutation::Mail(_)
+                | RowMutation::DropMail(_)
+                | RowMutation::Delete
+        )
+    })
+}
