@@ -24,6 +24,10 @@ pub(crate) struct PackageDependency {
     pub(crate) internal: bool,
     /// Whether only tests see it. Build dependencies count as normal ones.
     pub(crate) dev: bool,
+    /// Whether the package is built without it unless a feature asks for it.
+    pub(crate) optional: bool,
+    /// Whether the manifest asks for features of it.
+    pub(crate) features: bool,
 }
 
 impl WorkspacePackage {
@@ -73,6 +77,10 @@ struct RawDependency {
     name: String,
     kind: Option<String>,
     path: Option<String>,
+    #[serde(default)]
+    optional: bool,
+    #[serde(default)]
+    features: Vec<String>,
 }
 
 fn parse(json: &[u8]) -> io::Result<Vec<WorkspacePackage>> {
@@ -88,6 +96,8 @@ fn dependency(raw: RawDependency) -> PackageDependency {
     PackageDependency {
         internal: raw.path.is_some(),
         dev: raw.kind.as_deref() == Some("dev"),
+        optional: raw.optional,
+        features: !raw.features.is_empty(),
         name: raw.path.as_deref().map_or(raw.name, last_part),
     }
 }
@@ -104,8 +114,8 @@ mod tests {
     fn a_dependency_by_path_is_internal_and_named_by_its_folder() {
         let json = br#"{"packages": [{"name": "p-engine", "manifest_path": "/x/crates/engine/Cargo.toml",
             "dependencies": [
-                {"name": "p-durable", "kind": null, "path": "/x/crates/durable"},
-                {"name": "cc", "kind": "build"},
+                {"name": "p-durable", "kind": null, "path": "/x/crates/durable", "features": ["x"]},
+                {"name": "cc", "kind": "build", "optional": true},
                 {"name": "proptest", "kind": "dev"}]}]}"#;
         let packages = parse(json).unwrap();
         let engine = &packages[0];
@@ -113,5 +123,7 @@ mod tests {
         assert_eq!(engine.internal(false).collect::<Vec<_>>(), ["durable"]);
         assert_eq!(engine.external(false).collect::<Vec<_>>(), ["cc"]);
         assert_eq!(engine.external(true).collect::<Vec<_>>(), ["proptest"]);
+        let marks = engine.dependencies.iter().map(|dependency| (dependency.features, dependency.optional));
+        assert_eq!(marks.collect::<Vec<_>>(), [(true, false), (false, true), (false, false)]);
     }
 }

@@ -1,9 +1,8 @@
 //! The errors of a store.
 
-use crate::{ExpectedVersion, FencingToken, RecordVersion, SessionKey};
+use singletree_env::BoxError;
 
-/// The cause of an error, whatever its type.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use crate::{ExpectedVersion, FencingToken, RecordVersion, SessionKey};
 
 /// The result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;

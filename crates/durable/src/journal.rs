@@ -1,8 +1,8 @@
 //! The journal: one write and a handful of reads.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+
+use singletree_env::BoxFuture;
 
 use crate::dossier;
 use crate::{
@@ -10,9 +10,6 @@ use crate::{
     RecordRow, Result, SessionId, SessionKey, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow,
     UsageRow, WaitRow,
 };
-
-/// A boxed future, so that stores can be chosen at run time.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Which items of a session to read.
 #[derive(Debug, Clone, PartialEq, Eq)]

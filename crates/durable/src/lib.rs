@@ -38,7 +38,6 @@ mod positions;
 mod raw;
 mod row;
 mod session;
-mod time;
 
 pub use batch::{Batch, BatchPrecondition, RowMutation};
 pub use batched::BatchedCheckpointer;
@@ -51,11 +50,11 @@ pub use documents::{
     StoredDocument, TenantBlobTotals,
 };
 pub use dossier::{PausedInvocation, SessionSnapshot};
-pub use error::{BoxError, Error, Result};
+pub use error::{Error, Result};
 pub use fault::{FailedWriteEffect, FaultInjectingStore};
 pub use id::{FencingToken, InvalidIdentifier, InvocationId, SessionId, SessionKey, SubjectId, TenantId};
 pub use journal::{
-    BoxFuture, ItemRange, Journal, JournalMaintenance, SessionPage, TurnRowQuery, UsageRowQuery, WaitRowQuery,
+    ItemRange, Journal, JournalMaintenance, SessionPage, TurnRowQuery, UsageRowQuery, WaitRowQuery,
 };
 pub use journal_sessions::JournalSessions;
 pub use json::JsonDocument;
@@ -72,4 +71,4 @@ pub use row::{
 pub use session::{
     ExpectedVersion, RecordVersion, SessionFilter, SessionRecord, SessionStore, SessionSummary,
 };
-pub use time::Timestamp;
+pub use singletree_env::{BoxError, BoxFuture, Timestamp};

@@ -70,10 +70,6 @@ pub use run::extension::Extensions;
 pub use run::fan_out::FanOut;
 pub use run::fault::{NodeError, NodeFault, NodeResult};
 pub use run::graph::Graph;
-pub use run::input::{
-    Clock, IdGenerator, MonotonicClock, RandomIds, RandomSource, RuntimeTimer, SeededRandomSource,
-    SystemClock, SystemMonotonicClock, SystemRandomSource, Timer,
-};
 pub use run::invoke::{EntryHook, InvokeOptions, RunMonitor, RunStart};
 pub use run::limit::Limits;
 pub use run::middleware::around::{FunctionMiddleware, around};
@@ -88,6 +84,10 @@ pub use run::port::{PersistencePort, RequestedIdentity, RunEnding, RunEntry};
 pub use run::scope::chain;
 pub use run::signal::Signal;
 pub use singletree_durable::{MigrationError, StateMigrations};
+pub use singletree_env::{
+    Clock, IdGenerator, MonotonicClock, RandomIds, RandomSource, RuntimeTimer, SeededRandomSource,
+    SystemClock, SystemMonotonicClock, SystemRandomSource, Timer,
+};
 pub use singletree_graph::{
     ContainerProgress, CursorFrame, CustomReducer, Deadline, DeclaredState, Descriptor, FieldContent,
     FieldFault, FieldShape, FieldSpec, Fields, FramePosition, GraphCursor, Identity, Item, JsonField,

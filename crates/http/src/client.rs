@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use singletree_env::{BoxError, BoxFuture};
 use url::Url;
 
 use crate::address::{self, HostAndPort};
 use crate::egress::{EgressPolicy, PublicOnlyResolver, find_egress_refusal};
-use crate::error::{BoxError, Error, Result};
+use crate::error::{Error, Result};
 use crate::limits::HttpLimits;
 use crate::resolver::{Resolver, SystemResolver};
-use crate::transport::{BoxFuture, HttpRequest, HttpResponse, Method, Transport};
+use crate::transport::{HttpRequest, HttpResponse, Method, Transport};
 
 /// The one HTTP client. Cheap to clone; clones share their connections.
 ///

@@ -8,10 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use singletree_env::BoxError;
 use url::{Host as UrlHost, Url};
 
 use crate::address::HostAndPort;
-use crate::error::{BoxError, Error, Result};
+use crate::error::{Error, Result};
 use crate::resolver::Resolver;
 
 pub use reserved::reserved_address_kind;

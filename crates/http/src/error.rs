@@ -1,7 +1,6 @@
 //! The errors of an HTTP call.
 
-/// An error of anyone, kept as the source of ours.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use singletree_env::BoxError;
 
 /// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
-use crate::transport::BoxFuture;
+use singletree_env::BoxFuture;
 
 /// Finds the addresses of a name.
 ///

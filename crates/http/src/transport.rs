@@ -1,17 +1,14 @@
 //! The seam: one request out, one answer back, its body piece by piece.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt;
+use singletree_env::BoxFuture;
 
 use crate::error::{Error, Result};
-
-/// A boxed future, so that transports can be chosen at run time.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A boxed stream.
 pub type BoxStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;

@@ -4,11 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
+use singletree_env::BoxError;
 
 use crate::{ModelFinishReason, Response, TokenUsage};
-
-/// An error of anyone, kept as the source of ours.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -61,16 +61,17 @@ pub use config::RuntimeConfig;
 pub use content::{ContentBlock, ImageContentSource, ImageDetailLevel, MessageContent};
 pub use conversation::{open_calls, validate_messages};
 pub use delta::ResponseDelta;
-pub use error::{BoxError, Error, InvalidOutput, ProviderErrorDetail, Result};
+pub use error::{Error, InvalidOutput, ProviderErrorDetail, Result};
 pub use message::{ChatMessage, Role, ToolCall};
 pub use pace::{AsyncSleep, InstantSleep};
 pub use pictures::{PictureResolver, ResolvedPicture, TOOL_PICTURES_MAX, tool_picture_line};
-pub use provider::{BoxFuture, BoxStream, Provider, complete_streaming};
+pub use provider::{BoxStream, Provider, complete_streaming};
 pub use request::Request;
 pub use response::{ModelFinishReason, Response, TokenUsage, UNREAD_ARGUMENTS_MAX, is_too_deep};
 pub use retry::{ModelRetryPolicy, RetryReason};
 pub use schema::{Schema, SchemaMismatch, count_patterns};
 pub use script::{Script, ScriptedProvider};
+pub use singletree_env::{BoxError, BoxFuture};
 pub use tool::{ToolChoicePolicy, ToolDefinition};
 
 /// A JSON object: argument names to values, field names to values.

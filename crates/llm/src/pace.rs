@@ -4,8 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-
-use crate::provider::BoxFuture;
+use singletree_env::BoxFuture;
 
 /// Lets time pass. This crate has no clock; whoever has one hands it in.
 pub trait AsyncSleep: fmt::Debug + Send + Sync {

@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use singletree_env::BoxFuture;
+
 use crate::content::{ContentBlock, ImageContentSource, MessageContent};
 use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::message::ChatMessage;
-use crate::provider::BoxFuture;
 use crate::request::Request;
 
 use of_tools::ToolPictures;

@@ -1,20 +1,17 @@
 //! The contract of whoever answers for a model.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 
 use futures_core::Stream;
 use futures_util::StreamExt;
+use singletree_env::BoxFuture;
 
 use crate::assemble::{ResponseAssembler, ResponseLimits};
 use crate::delta::ResponseDelta;
 use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::request::Request;
 use crate::response::Response;
-
-/// A boxed future, so that providers and tools can be chosen at run time.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A boxed stream.
 pub type BoxStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;

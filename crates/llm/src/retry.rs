@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use singletree_env::BoxFuture;
+
 use crate::backoff::ModelRetryBackoff;
 use crate::config::RuntimeConfig;
 use crate::error::{Error, InvalidOutput};
-use crate::provider::BoxFuture;
 
 type Classifier = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
 type OnRetry = Arc<dyn for<'a> Fn(&'a Error, u32) -> BoxFuture<'a, ControlFlow<()>> + Send + Sync>;

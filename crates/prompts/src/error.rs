@@ -3,10 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use singletree_env::BoxError;
 use singletree_llm::Map;
-
-/// An error of anyone, kept as the source of ours.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The result of the operations of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -8,12 +8,13 @@ use crate::packages::WorkspacePackage;
 
 /// The permitted dependencies of each crate. An edge that is not here is forbidden.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("durable", &[]),
-    ("http", &[]),
-    ("llm", &[]),
+    ("env", &[]),
     ("narration", &[]),
     ("protocol", &[]),
     ("xtask", &[]),
+    ("durable", &[]),
+    ("http", &[]),
+    ("llm", &[]),
     ("graph", &["durable"]),
     ("engine", &["graph", "durable"]),
     ("macros", &["engine"]),
@@ -33,6 +34,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("server", &["harness", "agent", "draw", "engine", "durable", "http", "llm", "protocol", "narration"]),
 ];
+
+/// The crate below all others: every library may depend on it, except those named here.
+const GROUND: &str = "env";
+
+/// Crates that do not depend on [`GROUND`]: a type and a sink, wire shapes, generated code, and the project's chores.
+const WITHOUT_GROUND: &[&str] = &["env", "narration", "protocol", "macros", "xtask", "draw"];
 
 /// The permitted dependencies of any store.
 const STORES: &[&str] = &["durable"];
@@ -91,7 +98,8 @@ fn row(folder: &str) -> Option<&'static [&'static str]> {
 }
 
 fn allowed(from: &str, to: &str) -> bool {
-    ROOTS.contains(&from) || row(from).is_some_and(|row| row.contains(&to))
+    let ground = to == GROUND && !WITHOUT_GROUND.contains(&from);
+    ROOTS.contains(&from) || row(from).is_some_and(|row| ground || row.contains(&to))
 }
 
 /// A test may use the dependencies of its crate, and every crate that stands no higher than its own.
@@ -151,7 +159,13 @@ mod tests {
 
     fn repo(packages: &[(&str, &[&str], &[&str])]) -> Repository {
         let to = |names: &[&str], dev| {
-            let new = |name: &&str| PackageDependency { name: (*name).into(), internal: true, dev };
+            let new = |name: &&str| PackageDependency {
+                name: (*name).into(),
+                internal: true,
+                dev,
+                optional: false,
+                features: false,
+            };
             names.iter().map(new).collect::<Vec<_>>()
         };
         let packages = packages.iter().map(|(folder, normal, tests)| WorkspacePackage {
@@ -184,6 +198,24 @@ mod tests {
         let llm = ("llm", &[] as &[&str], &[] as &[&str]);
         let repo = repo(&[llm, ("engine", &["llm"], &[]), ("store-x", &["llm"], &[])]);
         let expect = ["engine: may not depend on llm", "store-x: may not depend on llm"];
+        assert_finds(check, &repo, &expect);
+    }
+
+    #[test]
+    fn all_but_a_few_crates_may_depend_on_the_environment() {
+        let env = ("env", &[] as &[&str], &["env"] as &[&str]);
+        let repo = repo(&[
+            env,
+            ("llm", &["env"], &[]),
+            ("store-x", &["env"], &[]),
+            ("narration", &["env"], &[]),
+            ("other", &["env"], &[]),
+        ]);
+        let expect = [
+            "narration: may not depend on env",
+            "other: has no row in the table of edges",
+            "other: may not depend on env",
+        ];
         assert_finds(check, &repo, &expect);
     }
 

@@ -1,12 +1,14 @@
 //! Which foreign packages a crate may see, directly or through its dependencies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::TidyFinding;
 use crate::Repository;
+use crate::packages::PackageDependency;
 
 /// The packages that a crate must never see, however far down. Tests are free.
 const NEVER: &[(&str, &[&str])] = &[
+    ("env", &["rusqlite", "reqwest", "axum"]),
     ("graph", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("durable", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("llm", &["tokio", "rusqlite", "reqwest", "axum"]),
@@ -58,26 +60,34 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
 /// Returns every package that a crate sees, each with a path that leads to it.
 ///
 /// Beyond the crate's manifest the lock file lists the dependencies. It takes the features and platforms of the whole
-/// workspace together, so this may see more than one build does, never less.
+/// workspace together, so this may see more than one build does, never less. An optional dependency of one of our
+/// crates is seen by those who ask for features of that crate, and by the crate itself.
 fn seen<'a>(repo: &'a Repository, folder: &'a str) -> BTreeMap<&'a str, String> {
     let mut seen = BTreeMap::new();
-    let mut next = vec![(folder, true, folder.to_owned())];
-    while let Some((name, internal, path)) = next.pop() {
-        if seen.contains_key(name) {
+    let mut without_features = BTreeSet::new();
+    // Of each package: whether features are asked for; nothing of a foreign one.
+    let mut next = vec![(folder, Some(true), folder.to_owned())];
+    while let Some((name, features, path)) = next.pop() {
+        if seen.contains_key(name) || (features == Some(false) && !without_features.insert(name)) {
             continue;
         }
-        if internal {
+        if let Some(features) = features {
             for package in repo.packages.iter().filter(|package| package.folder == name) {
-                for to in package.dependencies.iter().filter(|to| !to.dev) {
-                    next.push((&to.name, to.internal, format!("{path} -> {}", to.name)));
+                let built = |to: &&PackageDependency| !to.dev && (features || !to.optional);
+                for to in package.dependencies.iter().filter(built) {
+                    let features = to.internal.then_some(to.features);
+                    next.push((&to.name, features, format!("{path} -> {}", to.name)));
                 }
             }
         } else {
             for to in repo.lock.needs(name) {
-                next.push((to, false, format!("{path} -> {to}")));
+                next.push((to, None, format!("{path} -> {to}")));
             }
         }
-        seen.insert(name, path);
+        // A crate that was met without features may be met again with them.
+        if features != Some(false) {
+            seen.insert(name, path);
+        }
     }
     seen
 }
@@ -86,15 +96,22 @@ fn seen<'a>(repo: &'a Repository, folder: &'a str) -> BTreeMap<&'a str, String> 
 mod tests {
     use super::*;
     use crate::lock::CargoLockfile;
-    use crate::packages::{PackageDependency, WorkspacePackage};
+    use crate::packages::WorkspacePackage;
     use crate::tidy::assert_finds;
 
-    /// `to` names foreign packages; `crates/x` is one of ours, `test:x` is for tests.
+    /// `to` names foreign packages; `crates/x` is one of ours, `test:x` is for tests, `x?` is optional, and of `x+`
+    /// features are asked for.
     fn package(folder: &str, to: &[&str]) -> WorkspacePackage {
         let dependency = |text: &&str| PackageDependency {
-            name: text.trim_start_matches("test:").trim_start_matches("crates/").into(),
+            name: text
+                .trim_start_matches("test:")
+                .trim_start_matches("crates/")
+                .trim_end_matches(['?', '+'])
+                .into(),
             internal: text.contains("crates/"),
             dev: text.starts_with("test:"),
+            optional: text.ends_with('?'),
+            features: text.ends_with('+'),
         };
         WorkspacePackage { folder: folder.into(), dependencies: to.iter().map(dependency).collect() }
     }
@@ -124,6 +141,17 @@ mod tests {
             "engine -> durable -> log -> sink -> axum: is a path that must not be",
         ];
         assert_finds(check, &repo(packages, lock), &expect);
+    }
+
+    #[test]
+    fn an_optional_package_is_seen_by_those_who_ask_for_features() {
+        let packages = |llm: &str| {
+            let env = package("env", &["serde", "tokio?"]);
+            vec![env, package("narration", &["crates/env"]), package("llm", &[llm, "crates/narration"])]
+        };
+        assert_finds(check, &repo(packages("crates/env"), ""), &[]);
+        let expect = ["llm -> env -> tokio: is a path that must not be"];
+        assert_finds(check, &repo(packages("crates/env+"), ""), &expect);
     }
 
     #[test]

@@ -76,7 +76,13 @@ mod tests {
     use crate::tidy::assert_finds;
 
     fn packages(edges: &[(&str, &[&str])]) -> Repository {
-        let to = |name: &&str| PackageDependency { name: (*name).into(), internal: true, dev: false };
+        let to = |name: &&str| PackageDependency {
+            name: (*name).into(),
+            internal: true,
+            dev: false,
+            optional: false,
+            features: false,
+        };
         let package = |(folder, names): &(&str, &[&str])| WorkspacePackage {
             folder: (*folder).into(),
             dependencies: names.iter().map(to).collect(),

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use singletree_durable::{
     Checkpointer, MemoryStore, MigrationError, PausedStore, SessionStore, StateMigrations, TenantId,
 };
+use singletree_env::{
+    Clock, IdGenerator, RandomIds, RandomSource, RuntimeTimer, SystemClock, SystemRandomSource, Timer,
+};
 use singletree_graph::{DeclaredState, Snapshot, State, StateSchema};
 
 use super::branches::Branches;
@@ -14,9 +17,6 @@ use super::context::{Ctx, body};
 use super::fan_out::FanOut;
 use super::fault::NodeResult;
 use super::graph::{Graph, GraphCore, GraphCoreParts, NodeWork};
-use super::input::{
-    Clock, IdGenerator, RandomIds, RandomSource, RuntimeTimer, SystemClock, SystemRandomSource, Timer,
-};
 use super::limit::Limits;
 use super::middleware::{self, Middleware, MiddlewareChain, MiddlewareSite};
 use super::queue::OnObserverFailure;

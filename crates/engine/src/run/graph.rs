@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use singletree_durable::{BoxFuture, InvocationId, StateMigrations};
+use singletree_env::{Clock, IdGenerator, RandomSource, Timer};
 use singletree_graph::{Identity, SessionState, Snapshot, StateSchema, StateUpdate, StoredRun};
 
 use super::ambient;
 use super::branches::{BranchBody, BranchesWork};
 use super::fan_out::FanOutWork;
 use super::fault::NodeError;
-use super::input::{Clock, IdGenerator, RandomSource, Timer};
 use super::limit::Limits;
 use super::middleware::MiddlewareChain;
 use super::migrate::migrate_frames;

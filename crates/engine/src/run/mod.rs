@@ -19,7 +19,6 @@ pub(crate) mod fan;
 pub(crate) mod fan_out;
 pub(crate) mod fault;
 pub(crate) mod graph;
-pub(crate) mod input;
 pub(crate) mod invoke;
 pub(crate) mod level;
 pub(crate) mod limit;

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::InvocationId;
+use singletree_env::Clock;
 use singletree_graph::caught;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::ambient::{self, CurrentInvocation};
 use super::event::GraphEvent;
-use super::input::Clock;
 use super::observe::{DrainSummary, Subscription};
 use super::panic::caught_future;
 use crate::error::ObserverFailure;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
+use singletree_env::BoxFuture;
 
 use super::entry::{
     CassetteEntry, RecordedDelta, RecordedFailure, RecordedOutcome, RecordedResponse, VERSION,
@@ -13,7 +14,7 @@ use super::entry::{
 use super::request::{digest, written};
 use crate::delta::ResponseDelta;
 use crate::error::{Error, Result};
-use crate::provider::{BoxFuture, BoxStream, Provider};
+use crate::provider::{BoxStream, Provider};
 use crate::request::Request;
 use crate::response::Response;
 

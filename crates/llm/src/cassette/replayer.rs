@@ -5,13 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
+use singletree_env::BoxFuture;
 
 use super::entry::{CassetteEntry, CassetteHeader, RecordedOutcome, VERSION};
 use super::request::{digest, written};
 use crate::assemble::{ResponseAssembler, ResponseLimits};
 use crate::delta::ResponseDelta;
 use crate::error::{Error, ProviderErrorDetail, Result};
-use crate::provider::{BoxFuture, BoxStream, Provider};
+use crate::provider::{BoxStream, Provider};
 use crate::request::Request;
 use crate::response::Response;
 

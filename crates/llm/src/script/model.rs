@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt, stream};
+use singletree_env::BoxFuture;
 
 use super::Script;
 use super::answer::AnswerPlan;
@@ -12,7 +13,7 @@ use crate::assemble::{ResponseAssembler, ResponseLimits};
 use crate::delta::ResponseDelta;
 use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::pace::{AsyncSleep, InstantSleep};
-use crate::provider::{BoxFuture, BoxStream, Provider};
+use crate::provider::{BoxStream, Provider};
 use crate::request::Request;
 use crate::response::Response;
 

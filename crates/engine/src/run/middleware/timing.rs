@@ -5,11 +5,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use singletree_durable::BoxFuture;
+use singletree_env::{MonotonicClock, SystemMonotonicClock};
 use singletree_graph::{Snapshot, StateUpdate};
 
 use super::super::chain::Next;
 use super::super::fault::NodeError;
-use super::super::input::{MonotonicClock, SystemMonotonicClock};
 use super::{Middleware, MiddlewareSite};
 use crate::plan::problem::{GraphProblem, GraphProblemKind};
 

@@ -1,0 +1,9 @@
+//! Identifiers.
+
+use std::fmt;
+
+/// Makes identifiers.
+pub trait IdGenerator: fmt::Debug + Send + Sync {
+    /// Returns a new UUID of version 4, in its usual text form.
+    fn uuid(&self) -> String;
+}

@@ -1,0 +1,162 @@
+//! The environment of the operating system and of tokio.
+
+use std::time::Duration;
+
+use tokio::task::unconstrained;
+use uuid::Uuid;
+
+use crate::boxed::BoxFuture;
+use crate::clock::{Clock, MonotonicClock};
+use crate::id::IdGenerator;
+use crate::random::RandomSource;
+use crate::spawner::Spawner;
+use crate::timer::Timer;
+use crate::timestamp::Timestamp;
+
+/// The clock of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "every other crate reads this clock")]
+        let now = std::time::SystemTime::now();
+        Timestamp::from(now)
+    }
+}
+
+/// The monotonic clock of the operating system. In tests it follows the paused clock of the tokio runtime.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemMonotonicClock {
+    origin: tokio::time::Instant,
+}
+
+impl Default for SystemMonotonicClock {
+    fn default() -> Self {
+        Self { origin: tokio::time::Instant::now() }
+    }
+}
+
+impl MonotonicClock for SystemMonotonicClock {
+    fn elapsed(&self) -> Duration {
+        self.origin.elapsed()
+    }
+}
+
+/// The timer of the tokio runtime. In tests it follows the runtime's paused clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RuntimeTimer;
+
+impl Timer for RuntimeTimer {
+    fn sleep(&self, span: Duration) -> BoxFuture<'_, ()> {
+        // Without tokio's budget: a future that uses up the budget at each poll must not keep its timeout from ending.
+        Box::pin(unconstrained(tokio::time::sleep(span)))
+    }
+}
+
+/// Identifiers from the operating system's random numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RandomIds;
+
+impl IdGenerator for RandomIds {
+    fn uuid(&self) -> String {
+        Uuid::new_v4().to_string()
+    }
+}
+
+/// The random numbers of the operating system, which nobody can predict.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemRandomSource;
+
+impl RandomSource for SystemRandomSource {
+    /// # Panics
+    /// When the operating system has no random numbers: then no secret could be made.
+    fn fill(&self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the operating system has random numbers");
+    }
+}
+
+/// Runs tasks on the tokio runtime of the caller.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TokioSpawner;
+
+impl Spawner for TokioSpawner {
+    /// # Panics
+    /// Outside of a tokio runtime.
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        drop(tokio::spawn(task));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future;
+    use std::sync::Arc;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::Env;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timeout_ends_also_beside_a_future_that_is_always_busy() {
+        let env = Env::system();
+        let begin = env.monotonic.elapsed();
+        let span = Duration::from_secs(3);
+        let busy = async {
+            for _ in 0..100_000 {
+                tokio::task::consume_budget().await;
+            }
+        };
+        env.spawner.spawn(Box::pin(tokio::time::advance(span)));
+        assert!(env.timer.timeout(span, busy).await.is_err());
+        assert!(env.monotonic.elapsed() - begin >= span);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timeout_counts_from_the_first_wait() {
+        let env = Env::system();
+        let begin = env.monotonic.elapsed();
+        let late = env.timer.timeout(Duration::from_secs(3), future::pending::<()>()).await;
+        assert!(late.is_err());
+        assert_eq!((env.monotonic.elapsed() - begin).as_secs(), 3);
+        assert_eq!(env.timer.timeout(Duration::ZERO, async { 1 }).await, Ok(1));
+    }
+
+    /// Reports when it is dropped.
+    struct DropReport(Option<oneshot::Sender<()>>);
+
+    impl Drop for DropReport {
+        fn drop(&mut self) {
+            if let Some(report) = self.0.take() {
+                report.send(()).expect("the test waits for the report");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_aborted_task_is_dropped_and_others_go_on() {
+        let env = Env::system();
+        let (report, dropped) = oneshot::channel();
+        let held = DropReport(Some(report));
+        let handle = env.spawner.spawn_abortable(async move {
+            future::pending::<()>().await;
+            drop(held);
+        });
+        let (done, ended) = oneshot::channel();
+        drop(env.spawner.spawn_abortable(async move { done.send(7).expect("the test waits") }));
+        assert_eq!(ended.await, Ok(7), "a dropped handle does not stop its task");
+        handle.abort();
+        assert_eq!(dropped.await, Ok(()));
+    }
+
+    #[test]
+    fn the_system_is_random_and_its_clock_is_past_2020() {
+        let env = Env::system();
+        assert_ne!(env.rng.next(), env.rng.next());
+        assert_ne!(env.ids.uuid(), env.ids.uuid());
+        assert!(env.clock.now() > Timestamp::from_millis(1_577_836_800_000));
+        let other = Env { clock: Arc::new(SystemClock), ..env };
+        assert!(!other.faults.hit("any"));
+    }
+}

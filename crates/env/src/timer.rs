@@ -1,0 +1,79 @@
+//! Timers.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+use std::{error, fmt, future};
+
+use crate::boxed::BoxFuture;
+
+/// Lets time pass.
+pub trait Timer: fmt::Debug + Send + Sync {
+    /// Returns after this span.
+    ///
+    /// # Cancellation
+    /// Dropping the future ends the wait and has no other effect.
+    fn sleep(&self, span: Duration) -> BoxFuture<'_, ()>;
+}
+
+impl dyn Timer {
+    /// Waits for a future, but not longer than this span. The span begins when the future is first not ready. A future
+    /// that is ready when the span has passed wins.
+    ///
+    /// # Errors
+    /// [`Elapsed`] when the span has passed; the future is dropped.
+    ///
+    /// # Cancellation
+    /// Dropping the returned future drops the inner one.
+    pub async fn timeout<F: Future>(&self, span: Duration, work: F) -> Result<F::Output, Elapsed> {
+        let mut work = pin!(work);
+        let mut sleep = None;
+        poll_fn(|context| {
+            if let Poll::Ready(output) = work.as_mut().poll(context) {
+                return Poll::Ready(Ok(output));
+            }
+            let sleep = sleep.get_or_insert_with(|| self.sleep(span));
+            sleep.as_mut().poll(context).map(|()| Err(Elapsed(())))
+        })
+        .await
+    }
+}
+
+/// The error of a timeout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elapsed(());
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("deadline has elapsed")
+    }
+}
+
+impl error::Error for Elapsed {}
+
+/// A timer whose waits take no time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InstantTimer;
+
+impl Timer for InstantTimer {
+    fn sleep(&self, _span: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(future::ready(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_future_that_is_ready_wins_against_the_timer() {
+        let timer: &dyn Timer = &InstantTimer;
+        assert_eq!(timer.timeout(Duration::ZERO, async { 7 }).now_or_never(), Some(Ok(7)));
+        let late = timer.timeout(Duration::from_secs(1), future::pending::<u8>()).now_or_never();
+        let late = late.expect("the timer takes no time").unwrap_err();
+        assert_eq!(late.to_string(), "deadline has elapsed");
+    }
+}
