@@ -32,6 +32,7 @@ mod pictures;
 mod problem;
 mod quota;
 mod request_id;
+mod retry_chain;
 mod running;
 mod section;
 mod server;

@@ -7,6 +7,7 @@
 
 mod approvals;
 mod branch;
+mod failed;
 mod messages;
 mod post;
 mod posted;

@@ -53,6 +53,7 @@ pub(super) async fn post(
             chat.submit(&session, said.message, options).await
         }
         UiOperation::Otherwise(place, said) => chat.edit(&session, place, said.message, None).await,
+        UiOperation::Retry(failed) => chat.retry(&failed, SendOptions::new().listen()).await,
         UiOperation::Regenerate(named) => {
             // The reply may belong to a message of another caller.
             telling.caller.may(Scope::Read)?;

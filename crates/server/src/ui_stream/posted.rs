@@ -2,11 +2,12 @@
 //! it are the page's copy of the stored ones (D16).
 
 use serde_json::Value;
-use singletree_harness::{Chat, Error};
+use singletree_harness::{Chat, Error, TurnId};
 use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent, Role};
 use singletree_protocol::ui_stream::{GivenAnswer, GivenMessage, GivenPart, Posted, Trigger};
 
 use super::approvals::APPROVAL_PREFIX;
+use super::failed::newest_failed_turn;
 use super::project::id_of;
 use crate::named_wait::NamedWait;
 use crate::native::HandlerContext;
@@ -27,6 +28,8 @@ pub(super) enum UiOperation {
     Again(UiUserMessage),
     /// Replaces the user's message at this position.
     Otherwise(u64, UiUserMessage),
+    /// Retries the newest turn, which has failed.
+    Retry(TurnId),
     /// Answers the named message again, or the last message without a name.
     Regenerate(Option<UiMessageTarget>),
     /// Answers the pending wait.
@@ -98,21 +101,42 @@ pub(super) async fn asked(
                 (None, None) => UiOperation::Send(said),
             })
         }
-        (Trigger::RegenerateMessage, Some(GivenMessage { id: Some(id), role, parts })) => {
-            match find(&chat, session, &id).await? {
-                Some(place) => Ok(UiOperation::Regenerate(Some(UiMessageTarget::Place(place)))),
-                None => said(telling, session, GivenMessage { id: Some(id), role, parts })
-                    .await
-                    .map(UiOperation::Again),
-            }
+        (Trigger::RegenerateMessage, newest) => {
+            asked_again(telling, session, newest, posted.message_id).await
         }
-        (Trigger::RegenerateMessage, _) => Ok(UiOperation::Regenerate(match posted.message_id {
-            None => None,
-            Some(id) => Some(match find(&chat, session, &id).await? {
-                Some(place) => UiMessageTarget::Place(place),
-                None => UiMessageTarget::Invocation(id),
-            }),
-        })),
+    }
+}
+
+/// Finds out how a message is answered again: the newest turn is retried if it has failed, in its session; an answered
+/// message is answered in a fork.
+async fn asked_again(
+    telling: &HandlerContext,
+    session: &str,
+    newest: Option<GivenMessage>,
+    message_id: Option<String>,
+) -> Result<UiOperation, RequestProblem> {
+    let chat = telling.chat();
+    let newest = newest.and_then(|GivenMessage { id, role, parts }| Some((id?, role, parts)));
+    let id = newest.as_ref().map(|(id, ..)| id.clone()).or(message_id);
+    let place = match &id {
+        Some(id) => find(&chat, session, id).await?,
+        None => None,
+    };
+    // The failed message may be another caller's: only readers learn of it.
+    if telling.caller.may_read()
+        && let Some(failed) = newest_failed_turn(&chat, session, id.as_deref()).await?
+        // A turn that was stopped while it ran has its message in the history: it is answered anew.
+        && (!failed.is_cancelled || (newest.is_some() && place.is_none()))
+    {
+        return Ok(UiOperation::Retry(failed.turn));
+    }
+    match (place, newest, id) {
+        (Some(place), ..) => Ok(UiOperation::Regenerate(Some(UiMessageTarget::Place(place)))),
+        (None, Some((id, role, parts)), _) => {
+            said(telling, session, GivenMessage { id: Some(id), role, parts }).await.map(UiOperation::Again)
+        }
+        (None, None, Some(id)) => Ok(UiOperation::Regenerate(Some(UiMessageTarget::Invocation(id)))),
+        (None, None, None) => Ok(UiOperation::Regenerate(None)),
     }
 }
 

@@ -343,12 +343,12 @@ pub(super) fn error_data(errored: &ErroredTurn, turn: &TurnId) -> Value {
 }
 
 /// Returns the id that a client gave to its message.
-fn client_id(side: Option<&Value>) -> Option<&str> {
+pub(super) fn client_id(side: Option<&Value>) -> Option<&str> {
     side?.get("client_id")?.as_str()
 }
 
 /// Returns the id of a turn's first message.
-fn first_message(turn: &TurnId) -> String {
+pub(super) fn first_message(turn: &TurnId) -> String {
     MessageId { turn: turn.clone(), k: 0 }.to_string()
 }
 

@@ -81,6 +81,12 @@ told.stopped = { status: stopped.status, outcome: (await (await fetch(`${url}/v1
 const failing = new Page({ id: 'failed' });
 await failing.sendMessage({ text: 'fail halfway' });
 told.failed = { status: failing.status, kept: await kept('failed') };
+// Asking for another answer retries the turn: in the page that saw it fail, and in one that is loaded again.
+const turns = async (chat) => (await (await fetch(`${url}/v1/sessions/${chat}/turns`)).json()).items;
+await failing.regenerate();
+const mended = new Page({ id: 'failed', messages: await kept('failed') });
+await mended.regenerate({ messageId: mended.messages.at(-1).id });
+told.retried = { status: mended.status, kept: await kept('failed'), turns: await turns('failed') };
 
 // Approvals by the library's own call, one after the other; the answers are sent by themselves.
 if (major !== '5') {

@@ -5,6 +5,7 @@
 //! | `say TEXT` | the reply is `You said: TEXT` |
 //! | `look` | the tool `look` (reads), then `All done.` |
 //! | `act` | the tool `act` (changes), then `All done.` |
+//! | `act and fail` | the tool `act`, then `provider_unavailable` |
 //! | `both` | `look` and `act` in one message, then `All done.` |
 //! | `send` | the tool `send`, which needs approval; then `All done.`, or `Not done.` when denied |
 //! | `send TEXT` | as `send`, with this as its argument |
@@ -129,6 +130,7 @@ pub(crate) fn script() -> Script {
         rule("think", json!({ "thinking": "Nobody may see this.", "reply": "I have thought." })),
         rule("look", calls(&[("look", "a")])),
         rule("act", calls(&[("act", "a")])),
+        rule("act and fail", calls(&[("act", "and fail")])),
         rule("both", calls(&[("look", "a"), ("act", "b")])),
         rule("send", calls(&[("send", "a")])),
         rule("send {what}", calls(&[("send", "{what}")])),
@@ -145,6 +147,8 @@ pub(crate) fn script() -> Script {
             "category": "provider_invalid_request", "message": format!("the key {CANARY} is wrong") } })),
         { "when": { "results": [denied] }, "then": { "reply": "Not done." } },
         { "when": { "results": [{ "tool": "look" }] }, "then": { "reply": "All done." } },
+        { "when": { "results": [{ "tool": "act", "content": "did and fail" }] },
+          "then": { "error": { "category": "provider_unavailable" } } },
         { "when": { "results": [{ "tool": "act" }] }, "then": { "reply": "All done." } },
         { "when": { "results": [{ "tool": "send" }] }, "then": { "reply": "All done." } },
         { "when": { "results": [{ "tool": "look" }, { "tool": "act" }] }, "then": { "reply": "All done." } },

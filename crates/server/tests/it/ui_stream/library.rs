@@ -147,6 +147,12 @@ async fn is_told_all(package: &str) {
         (2, &json!("data-error"))
     );
 
+    let retried = &told["retried"];
+    let turns = retried["turns"].as_array().unwrap();
+    assert_eq!((turns.len(), &retried["status"]), (3, &json!("error")));
+    assert_eq!((&turns[1]["retries"], &turns[2]["retries"]), (&turns[0]["id"], &turns[1]["id"]));
+    assert_eq!((retried["kept"].as_array().unwrap().len(), &retried["kept"][0]["parts"]), (2, &kept[0]["parts"]));
+
     if package != "ai" {
         assert!(told["asked"]["approval"]["id"].as_str().unwrap().starts_with("apr_"), "{}", told["asked"]);
         let states = |of: &str| {

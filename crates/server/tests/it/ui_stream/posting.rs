@@ -229,23 +229,99 @@ async fn messages_session(client: &crate::support::Client, chat: &str) -> String
     page["sessionId"].as_str().unwrap().to_owned()
 }
 
-// D11: a message whose turn has failed is no part of the history: asking for another answer is to send it again.
+/// Returns the ids of a session's turns, each with the turn that it retries.
+async fn retries(rig: &Rig) -> Vec<(String, Option<String>)> {
+    let turns = rig.chat.turns("s", 0, 9).await.unwrap().items;
+    turns.iter().map(|turn| (turn.id.to_string(), turn.retries.as_ref().map(ToString::to_string))).collect()
+}
+
+// D29: asking for another answer to a failed message retries its turn, however the page names it.
 #[tokio::test]
-async fn what_failed_is_asked_for_again_where_it_was_said() {
+async fn another_answer_to_the_newest_failed_message_retries_its_turn() {
     let rig = Rig::start().await;
     let client = rig.client();
     say(&client, "s", "u1", "say one").await;
     let failed = json!({ "id": "s", "message": user("u2", "fail correctable") });
     post(&client, &failed).await;
+    let named = |name: Value| {
+        let mut body = json!({ "id": "s", "trigger": "regenerate-message" });
+        body.as_object_mut().unwrap().extend(name.as_object().unwrap().clone());
+        body
+    };
+    // The page's copy of the message counts for nothing: the stored one is said again.
+    let told = post(&client, &named(json!({ "message": user("u2", "say other") }))).await;
+    let turn = told[0]["data"]["turnId"].as_str().unwrap().to_owned();
+    post(&client, &named(json!({ "messageId": "u2" }))).await;
+    let shown = messages(&client, "s").await;
+    assert_eq!((shown.len(), &shown[2]["parts"]), (4, &user("u2", "fail correctable")["parts"]));
+    post(&client, &named(json!({ "messageId": shown[3]["id"] }))).await;
+    post(&client, &named(json!({}))).await;
+    let turns = retries(&rig).await;
+    assert_eq!((turns.len(), &turns[2].0), (6, &turn));
+    for pair in turns[1..].windows(2) {
+        assert_eq!(pair[1].1.as_ref(), Some(&pair[0].0));
+    }
+    assert_eq!(messages_session(&client, "s").await, "s", "a retry makes no fork");
+    // The message alone, under its own id, is still the turn that it had.
+    let again = post(&client, &failed).await;
+    assert_eq!(again[0]["data"]["turnId"], json!(turns[1].0));
+    // Once something came after it, the message is said again as a new turn.
+    say(&client, "s", "u3", "say three").await;
+    post(&client, &named(json!({ "message": user("u2", "fail correctable") }))).await;
+    let turns = retries(&rig).await;
+    assert_eq!((turns.len(), &turns[7].1), (8, &None));
+}
+
+// D29: what a failed turn did is in the history, and its retry does not do it again.
+#[tokio::test]
+async fn another_answer_after_an_effect_goes_on_from_it() {
+    let rig = Rig::start().await;
+    let client = rig.client();
+    post(&client, &json!({ "id": "s", "message": user("u1", "act and fail") })).await;
+    assert_eq!(rig.world.done(), ["act and fail"]);
     let body =
-        json!({ "id": "s", "message": user("u2", "fail correctable"), "trigger": "regenerate-message" });
-    let told = post(&client, &body).await;
-    let turn = |told: &[Value]| told[0]["data"]["turnId"].as_str().unwrap().to_owned();
-    // The message alone, under its own id, is the turn that it had; asked for again it has another.
-    let again = turn(&post(&client, &failed).await);
-    assert_ne!(turn(&told), again);
-    assert_eq!(rig.chat.turns("s", 0, 9).await.unwrap().items.len(), 3);
-    // The same for saying it otherwise.
+        json!({ "id": "s", "message": user("u1", "act and fail"), "trigger": "regenerate-message" });
+    for _ in 0..2 {
+        post(&client, &body).await;
+    }
+    assert_eq!(rig.world.done(), ["act and fail"]);
+    let turns = retries(&rig).await;
+    assert_eq!((turns[1].1.as_ref(), turns[2].1.as_ref()), (Some(&turns[0].0), Some(&turns[1].0)));
+    let said = rig.chat.history("s", 0, 9).await.unwrap();
+    assert_eq!(said.iter().filter(|entry| entry.message.text() == "act and fail").count(), 1);
+    assert_eq!(messages_session(&client, "s").await, "s");
+}
+
+// D10: a turn that was stopped while it ran is answered anew, in a fork; the message of one that never ran is retried.
+#[tokio::test]
+async fn another_answer_to_a_message_that_was_stopped_is_made_in_a_fork() {
+    let rig = Rig::start().await;
+    let client = rig.client();
+    let body = json!({ "id": "s", "message": user("u1", "slow one two") });
+    let mut running = client.post_events("/v1/ui", &body).await;
+    rig.pace.pass(1);
+    while within(running.json()).await.unwrap()["type"] != "text-delta" {}
+    let queued = rig.chat.submit("s", ChatMessage::user("say two"), SendOptions::new()).await.unwrap();
+    rig.chat.cancel(queued.id()).await.unwrap();
+    within(client.delete("/v1/ui/s/stream")).await;
+    rig.pace.run_free();
+    let id = format!("{}/0", queued.id());
+    let again = json!({ "id": "s", "message": user(&id, "say two"), "trigger": "regenerate-message" });
+    post(&client, &again).await;
+    assert_eq!(retries(&rig).await[2].1, Some(queued.id().to_string()));
+    let again = json!({ "id": "s", "message": user("u1", "slow one two"), "trigger": "regenerate-message" });
+    assert_eq!(Page::of(&post(&client, &again).await).message["parts"][1]["text"], "You said: one two");
+    assert_ne!(messages_session(&client, "s").await, "s");
+    rig.stop().await;
+}
+
+// D11: a message whose turn has failed is no part of the history: an edit of it is said in the same session.
+#[tokio::test]
+async fn an_edit_of_a_failed_message_stays_in_its_session() {
+    let rig = Rig::start().await;
+    let client = rig.client();
+    say(&client, "s", "u1", "say one").await;
+    post(&client, &json!({ "id": "s", "message": user("u2", "fail correctable") })).await;
     let body = json!({ "id": "s", "message": user("u2", "say two"), "messageId": "u2" });
     let said = Page::of(&post(&client, &body).await).message;
     let kept = messages(&client, "s").await;
