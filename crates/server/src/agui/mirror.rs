@@ -21,6 +21,11 @@ impl ClientMessageList {
         Self { ids: ids.collect() }
     }
 
+    /// Returns the ids.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &String> {
+        self.ids.iter()
+    }
+
     /// Adds a message that the client has made from an event.
     pub(super) fn add(&mut self, id: &str) {
         if !self.ids.iter().any(|it| it == id) {

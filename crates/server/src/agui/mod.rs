@@ -13,6 +13,9 @@
 //! | a message while the session is suspended | `RUN_ERROR`: the interrupt is answered first, or along with it |
 //! | cancelled | `RUN_FINISHED`, cancelled; without an outcome where the client speaks a version before 1.0 |
 //! | errored | the transcript and the unanswered message, `RUN_ERROR` |
+//! | the message of the newest turn, which has failed, in another run | as any run: the turn is retried (D29) |
+//!
+//! Messages of failed turns that a client holds are no part of the transcript; they stay in their place.
 
 mod failed;
 mod interrupt;
@@ -23,6 +26,7 @@ mod said;
 mod telling;
 mod truth;
 mod turns;
+mod unanswered;
 mod view;
 
 use std::sync::Arc;

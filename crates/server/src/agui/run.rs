@@ -18,7 +18,8 @@ use super::ours;
 use super::said::{AguiRunRequest, AguiUserMessage, InterruptAnswer, object};
 use super::telling;
 use super::truth::AguiTranscript;
-use super::turns::TurnStartTiming;
+use super::turns::{TurnStartTiming, followed};
+use super::unanswered::FailedMessages;
 use super::view::{self, CLIENT_ID};
 use crate::caller::{Caller, Scope};
 use crate::disconnect::DisconnectGuard;
@@ -28,7 +29,7 @@ use crate::sse::ServerSentEvent;
 use crate::told::{StreamSender, told};
 
 /// The key, in the side record of a message, of the id of the run that sent the message (D17).
-const RUN_ID: &str = "run_id";
+pub(super) const RUN_ID: &str = "run_id";
 
 /// The number of times that a message can be sent under its id while its turns fail.
 const ATTEMPTS: u32 = 32;
@@ -54,6 +55,7 @@ pub(super) fn frames(
             teller,
             posted,
             mirror,
+            failed: FailedMessages::default(),
             begun_after: None,
             narrated_after: None,
             turn: None,
@@ -74,7 +76,9 @@ pub(super) struct AguiRunHandler {
     /// The messages that the client posted, until they were compared with the transcript.
     posted: Option<Vec<singletree_protocol::agui::Held>>,
     /// The messages that the client holds now.
-    mirror: ClientMessageList,
+    pub(super) mirror: ClientMessageList,
+    /// The messages of failed turns that the client held when the run began.
+    pub(super) failed: FailedMessages,
     /// The last event before the run.
     pub(super) begun_after: Option<ChatEventId>,
     /// The id of the last narration before the run.
@@ -148,6 +152,9 @@ impl AguiRunHandler {
         // Only readers may learn whether the session has a message; a message that is sent again attaches to its turn
         // (D3).
         let is_reader = self.caller.may_read();
+        if is_reader && let Some(ended) = self.retry(&truth).await? {
+            return Ok(ended);
+        }
         let user = self.asked.user.take().filter(|it| !is_reader || !truth.knows(&it.id));
         let answers = std::mem::take(&mut self.asked.answers);
         if !answers.is_empty() {
@@ -223,7 +230,7 @@ impl AguiRunHandler {
     }
 
     /// Sends a message under a key made from its id, so that it is answered once (D3). A message whose turn has
-    /// failed is sent again if another run posts it (D11).
+    /// failed, and after which other turns came, is sent again if another run posts it (D11).
     async fn sent(&self, user: &AguiUserMessage) -> Result<Turn, AguiRunFailure> {
         for attempt in 1..=ATTEMPTS {
             let options = SendOptions::new()
@@ -289,8 +296,8 @@ impl AguiRunHandler {
     /// Makes the client's messages equal the transcript, followed by these messages.
     pub(super) async fn restate(&mut self, behind: &[Message]) -> Result<(), AguiRunFailure> {
         let truth = self.truth().await?;
-        let all = truth.all;
-        self.sync(truth.messages().chain(behind.iter().cloned()).collect(), all).await;
+        let behind: Vec<_> = behind.iter().filter(|message| !truth.knows(message.id())).cloned().collect();
+        self.sync(followed(truth.messages(&self.failed), &behind), truth.all).await;
         Ok(())
     }
 
@@ -332,7 +339,11 @@ fn failed(outcome: &ChatTurnOutcome) -> bool {
 
 /// Makes the idempotency key of a client's message: short, whatever its id.
 fn key(message: &str, attempt: u32) -> String {
-    let digest = Sha256::digest(message.as_bytes());
-    let digest: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
-    format!("agui:{digest}:{attempt}")
+    format!("agui:{}:{attempt}", digest_hex(message))
+}
+
+/// Returns the first half of a text's SHA-256, as hexadecimal digits.
+pub(super) fn digest_hex(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }

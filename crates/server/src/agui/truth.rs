@@ -3,6 +3,7 @@
 use singletree_harness::{Chat, ChatEventId, Error, Result, TurnId};
 use singletree_protocol::agui::Message;
 
+use super::unanswered::FailedMessages;
 use super::view;
 
 /// The largest number of messages that a client is sent: the last ones (INV-12).
@@ -56,16 +57,26 @@ impl AguiTranscript {
         self.entries.iter().any(|entry| entry.message.id() == id)
     }
 
-    /// Returns the messages.
-    pub(super) fn messages(&self) -> impl Iterator<Item = Message> {
-        self.entries.iter().map(|entry| entry.message.clone())
+    /// Returns the position of the first message that clients are shown.
+    pub(super) fn first(&self) -> u64 {
+        self.entries.first().map_or(0, |entry| entry.seq)
     }
 
-    /// Returns the messages before those of a turn, and the number of messages of the session before that turn.
-    pub(super) fn before(&self, turn: &TurnId) -> (Vec<Message>, u64) {
+    /// Returns the messages, and those of failed turns in their places.
+    pub(super) fn messages(&self, failed: &FailedMessages) -> Vec<Message> {
+        self.with_failed(&self.entries, failed)
+    }
+
+    /// Returns the messages before those of a turn, with those of failed turns, and the number of messages of the
+    /// session before that turn.
+    pub(super) fn before(&self, turn: &TurnId, failed: &FailedMessages) -> (Vec<Message>, u64) {
         let own = self.entries.iter().position(|entry| entry.turn.as_ref() == Some(turn));
         let before = own.unwrap_or(self.entries.len());
         let len = self.entries.get(before).map_or(self.len, |entries| entries.seq);
-        (self.entries[..before].iter().map(|entry| entry.message.clone()).collect(), len)
+        (self.with_failed(&self.entries[..before], failed), len)
+    }
+
+    fn with_failed(&self, entries: &[AguiTranscriptEntry], failed: &FailedMessages) -> Vec<Message> {
+        failed.among(entries.iter().map(|entry| (entry.seq, entry.message.clone())), |id| self.knows(id))
     }
 }

@@ -78,8 +78,8 @@ impl AguiRunHandler {
             return self.ended(&outcome, own, true).await;
         }
         let truth = self.truth().await?;
-        let (before, len) = truth.before(turn.id());
-        self.sync(before.into_iter().chain(own.clone()).collect(), truth.all).await;
+        let (before, len) = truth.before(turn.id(), &self.failed);
+        self.sync(followed(before, own.as_slice()), truth.all).await;
         let mut events = self.events(turn, since, &truth).await?;
         let (mut fold, mut telling) = (ChatProjection::default(), AguiTurnProjection::default());
         let shows_thinking = native_view(&self.shared, &self.chat, &self.asked.thread).await?.thinking;
@@ -114,8 +114,9 @@ impl AguiRunHandler {
                 }
                 if let (ProjectionPiece::Begin { .. }, true) = (&piece, telling.stale) {
                     // Removes the void text before the message begins again.
-                    let mut messages = truth.before(turn.id()).0;
-                    messages.extend(own.iter().chain(&telling.told).cloned());
+                    let before = truth.before(turn.id(), &self.failed).0;
+                    let mut messages = followed(before, own.as_slice());
+                    messages.extend(telling.told.iter().cloned());
                     self.sync(messages, truth.all).await;
                     telling.stale = false;
                 }
@@ -208,15 +209,22 @@ impl AguiRunHandler {
             self.restate(&[]).await?;
             return Ok(AguiRunOutcome::Cancelled);
         }
-        // A failed message is no part of the transcript (D11); the client keeps it, to be able to send it again.
+        // The failed message of a turn without effects is no part of the transcript (D29); the client keeps it, to be
+        // able to send it again.
         self.restate(own.as_slice()).await?;
         Err(errored.into())
     }
 }
 
+/// Returns messages followed by others. One that is among the first, since its turn failed before, moves behind them.
+pub(super) fn followed(mut messages: Vec<Message>, behind: &[Message]) -> Vec<Message> {
+    messages.retain(|message| behind.iter().all(|behind| behind.id() != message.id()));
+    messages.extend(behind.iter().cloned());
+    messages
+}
+
 /// Returns the message that a turn answers, as clients have it; `None` for a turn that resumes.
 async fn theirs(turn: &Turn) -> Result<Option<Message>, AguiRunFailure> {
     let Some((message, side)) = turn.message().await? else { return Ok(None) };
-    let id = view::client_id(side.as_ref()).map_or_else(|| format!("{}/0", turn.id()), str::to_owned);
-    Ok(view::message(id, &message, None))
+    Ok(view::message(view::id_of(side.as_ref(), turn.id()), &message, None))
 }

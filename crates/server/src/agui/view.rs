@@ -1,7 +1,7 @@
 //! The transcript as an AG-UI client has it.
 
 use serde_json::Value;
-use singletree_harness::TranscriptEntry;
+use singletree_harness::{TranscriptEntry, TurnId};
 use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, Role};
 use singletree_protocol::agui::{Content, FunctionCall, FunctionType, Message, Part, PartSource, ToolCall};
 
@@ -13,6 +13,11 @@ pub(super) const CLIENT_ID: &str = "client_id";
 /// Returns the id that a client gave to its message, if it gave one.
 pub(super) fn client_id(side: Option<&Value>) -> Option<&str> {
     side?.get(CLIENT_ID)?.as_str()
+}
+
+/// Returns the id of a turn's first message: the client's own, if it gave one.
+pub(super) fn id_of(side: Option<&Value>, turn: &TurnId) -> String {
+    client_id(side).map_or_else(|| format!("{turn}/0"), str::to_owned)
 }
 
 /// Returns a message of the transcript; `None` for a system message, which is for models only.

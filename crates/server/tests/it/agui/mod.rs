@@ -6,6 +6,7 @@ mod kept;
 mod random;
 mod runs;
 mod tamper;
+mod unanswered;
 
 use serde_json::{Value, json};
 use singletree_harness::Chat;
@@ -44,6 +45,24 @@ async fn transcript(chat: &Chat, session: &str) -> Vec<Value> {
         message
     });
     entries.collect()
+}
+
+/// Returns a session's transcript with those messages of failed turns that a front end holds, in their places.
+async fn transcript_with_failed(chat: &Chat, front: &Front) -> Vec<Value> {
+    let mut messages = transcript(chat, &front.thread).await;
+    let failed = chat.failed_turns(&front.thread, 0..u64::MAX, 100).await.unwrap_or_default();
+    for failed in failed.iter().rev() {
+        let Some((message, side)) = &failed.message else { continue };
+        let theirs = side.as_ref().and_then(|side| side["client_id"].as_str().map(str::to_owned));
+        let id = theirs.unwrap_or_else(|| format!("{}/0", failed.turn.id));
+        let is_held = front.messages.iter().any(|message| message["id"] == id);
+        let is_known = messages.iter().any(|message| message["id"] == id);
+        if is_held && !is_known {
+            let message = json!({ "role": "user", "id": id, "content": message.text() });
+            messages.insert(usize::try_from(failed.place).unwrap(), message);
+        }
+    }
+    messages
 }
 
 /// Asserts that the front end has the transcript, and nothing else but messages of its own: its instructions, its

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_llm::ChatMessage;
 
-use super::{Front, Reader, transcript};
+use super::{Front, Reader, transcript_with_failed};
 use crate::support::Rig;
 use crate::support::rig::within;
 
@@ -30,8 +30,8 @@ enum Step {
     Forget(usize),
 }
 
-const TEXTS: [&str; 9] =
-    ["say a b c", "look", "act", "both", "send", "sends", "think", "fail halfway", "fail correctable"];
+const TEXTS: [&str; 10] =
+    ["say a b c", "look", "act", "both", "send", "sends", "think", "fail halfway", "fail correctable", "act and fail"];
 
 fn step() -> impl Strategy<Value = Step> {
     let text = || proptest::sample::select(&TEXTS[..]);
@@ -47,9 +47,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Asserts that the front end has the transcript, followed at most by one user message without an answer.
+/// Asserts that the front end has the transcript, with messages of failed turns in their places, followed at most by one
+/// user message without an answer.
 async fn in_step(front: &Front, rig: &Rig, end: &str) {
-    let truth = transcript(&rig.chat, &front.thread).await;
+    let truth = transcript_with_failed(&rig.chat, front).await;
     let (has, rest) = front.messages.split_at(truth.len().min(front.messages.len()));
     assert_eq!(has, truth, "{end}");
     let unsaid = rest.iter().all(|it| it["role"] == "user");

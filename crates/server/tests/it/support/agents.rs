@@ -26,6 +26,7 @@
 //!
 //! The agent `scripted` comes first; `brief` has no tools.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -210,4 +211,55 @@ pub(crate) fn hasty(name: &str, expires_in: Duration) -> Agent {
         Toolbox::new(vec![tool("send", Effect::Destructive, &World::default())], ToolLimits::standard());
     let hasty = AgentLoop::builder(Arc::new(ScriptedProvider::new(script()))).toolbox(toolbox.unwrap());
     hasty.approval_expires_in(expires_in).agent(name).unwrap()
+}
+
+/// The name of the agent whose model fails once.
+pub(crate) const RECOVERING: &str = "recovering";
+
+/// A model whose first call fails.
+#[derive(Debug)]
+struct FailsOnce {
+    failing: ScriptedProvider,
+    sound: ScriptedProvider,
+    has_failed: AtomicBool,
+}
+
+impl FailsOnce {
+    fn next(&self) -> &ScriptedProvider {
+        if self.has_failed.swap(true, Ordering::SeqCst) { &self.sound } else { &self.failing }
+    }
+}
+
+impl Provider for FailsOnce {
+    fn model(&self) -> &str {
+        self.sound.model()
+    }
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.sound.ready()
+    }
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        self.next().complete(request)
+    }
+    fn streams(&self) -> bool {
+        true
+    }
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
+        self.next().stream(request)
+    }
+}
+
+/// Makes an agent that answers `fail once` with a failure, and then with `Recovered.`.
+pub(crate) fn recovering() -> Agent {
+    let script = |then: Value| {
+        let rules = json!([rule("fail once", then)]);
+        let script = json!({ "model": "scripted-model", "rules": rules }).to_string();
+        ScriptedProvider::new(Script::from_json(&script).unwrap())
+    };
+    let failing = script(failing("provider_unavailable"));
+    let sound = script(json!({ "reply": "Recovered." }));
+    let model = FailsOnce { failing, sound, has_failed: AtomicBool::new(false) };
+    AgentLoop::builder(Arc::new(model)).agent(RECOVERING).unwrap()
 }

@@ -1,0 +1,163 @@
+//! Messages of failed turns, which a client keeps and posts with its others (D29).
+//!
+//! They are no part of the transcript. A client that holds one keeps it in its place; a client that holds none is not
+//! sent any, since AG-UI has no mark that tells it from a message that was answered.
+
+use singletree_durable::StoredTurnStatus;
+use singletree_harness::{Chat, ChatTurnOutcome, Error, SendOptions, Turn, TurnId};
+use singletree_protocol::agui::Message;
+
+use super::failed::AguiRunFailure;
+use super::mirror::ClientMessageList;
+use super::run::{AguiRunHandler, AguiRunOutcome, RUN_ID, digest_hex};
+use super::truth::AguiTranscript;
+use super::turns::TurnStartTiming;
+use super::view;
+use crate::retry_chain::RetryChain;
+
+/// The maximum number of failed turns whose messages are read, the newest ones.
+const FAILED: usize = 100;
+
+/// A message of a failed turn, with the position in the history before which it stands.
+#[derive(Debug)]
+struct FailedMessage {
+    place: u64,
+    message: Message,
+}
+
+/// The messages of failed turns that a client holds, in the order of acceptance.
+#[derive(Debug, Default)]
+pub(super) struct FailedMessages(Vec<FailedMessage>);
+
+impl FailedMessages {
+    /// Reads the messages, if the client holds any that the transcript does not have.
+    pub(super) async fn read(
+        chat: &Chat,
+        session: &str,
+        (truth, held): (&AguiTranscript, &ClientMessageList),
+    ) -> Result<Self, Error> {
+        if held.ids().all(|id| truth.knows(id)) {
+            return Ok(Self::default());
+        }
+        let failed = match chat.failed_turns(session, truth.first()..u64::MAX, FAILED).await {
+            Err(Error::SessionUnknown { .. }) => Vec::new(),
+            failed => failed?,
+        };
+        let mut messages: Vec<FailedMessage> = Vec::new();
+        for failed in failed.iter().filter(|failed| failed.retried_by.is_none()) {
+            let Some((message, side)) = &failed.message else { continue };
+            let id = view::id_of(side.as_ref(), &failed.turn.id);
+            if held.ids().all(|held| *held != id) {
+                continue;
+            }
+            // A message that was sent again under its id stands where it failed last.
+            messages.retain(|earlier| earlier.message.id() != id);
+            if let Some(message) = view::message(id, message, None) {
+                messages.push(FailedMessage { place: failed.place, message });
+            }
+        }
+        Ok(Self(messages))
+    }
+
+    /// Adds the messages to those of a transcript, which come with their positions. Messages that the transcript
+    /// `knows` have been answered since, and are left out.
+    pub(super) fn among(
+        &self,
+        entries: impl Iterator<Item = (u64, Message)>,
+        knows: impl Fn(&str) -> bool,
+    ) -> Vec<Message> {
+        let mut failed = self.0.iter().filter(|failed| !knows(failed.message.id())).peekable();
+        let mut messages = Vec::new();
+        for (seq, message) in entries {
+            while let Some(failed) = failed.next_if(|failed| failed.place <= seq) {
+                messages.push(failed.message.clone());
+            }
+            messages.push(message);
+        }
+        messages.extend(failed.map(|failed| failed.message.clone()));
+        messages
+    }
+}
+
+impl AguiRunHandler {
+    /// Retries the newest turn of the session, if it has failed and answers the last message that the client posted.
+    /// `None` if it does not, or if the run answers an interrupt.
+    pub(super) async fn retry(
+        &mut self,
+        truth: &AguiTranscript,
+    ) -> Result<Option<AguiRunOutcome>, AguiRunFailure> {
+        let held = (truth, &self.mirror);
+        self.failed = FailedMessages::read(&self.chat, &self.asked.thread, held).await?;
+        let Some(user) = self.asked.user.as_ref().filter(|_| self.asked.answers.is_empty()) else {
+            return Ok(None);
+        };
+        let Some((turn, since)) = self.retried(&user.id).await? else { return Ok(None) };
+        if since == TurnStartTiming::Itself {
+            self.disconnect.begin(&turn);
+        }
+        self.follow(turn, since, None).await.map(Some)
+    }
+
+    /// Returns the turn that answers a message whose newest turn has failed: a retry of that turn (D29), begun by this
+    /// run or by an earlier request of it. The run that was told of the failure is told of it again. `None` if the
+    /// newest turn of the session does not belong to this message, or did not fail.
+    async fn retried(&self, message: &str) -> Result<Option<(Turn, TurnStartTiming)>, AguiRunFailure> {
+        let newest = match self.chat.newest_turn(&self.asked.thread).await {
+            Err(Error::SessionUnknown { .. }) => None,
+            newest => newest?,
+        };
+        let Some(newest) = newest else { return Ok(None) };
+        let is_open = newest.status == StoredTurnStatus::Accepted;
+        if !is_open && newest.status != StoredTurnStatus::Errored {
+            return Ok(None);
+        }
+        let Some(chain) = RetryChain::of(&self.chat, &newest).await? else { return Ok(None) };
+        let (_, side) = &chain.message;
+        let is_first_try = chain.turns.len() == 1;
+        if view::id_of(side.as_ref(), &chain.first) != message || (is_open && is_first_try) {
+            return Ok(None);
+        }
+        if !is_open && self.failure(&newest.id).await?.is_none_or(|failure| failure.is_cancelled) {
+            return Ok(None);
+        }
+        let is_of_this_run =
+            side.as_ref().and_then(|side| side.get(RUN_ID)).is_some_and(|run| *run == *self.asked.run);
+        if is_of_this_run
+            && let Some(first) = chain.turns.first()
+            && self.failure(first).await?.is_some_and(|failure| !failure.is_retry_safe)
+        {
+            return Ok(Some((self.chat.turn(first).await?, TurnStartTiming::Before)));
+        }
+        // The oldest comes first: the key of this run finds the turn that an earlier request of it has begun.
+        for failed in &chain.turns {
+            let key = format!("agui:retry:{}", digest_hex(&format!("{failed} {}", self.asked.run)));
+            match self.chat.retry(failed, SendOptions::new().key(key).listen()).await {
+                Ok(turn) if turn.is_new() => return Ok(Some((turn, TurnStartTiming::Itself))),
+                Ok(turn) => return Ok(Some((turn, TurnStartTiming::Before))),
+                Err(refused) if refused.error_category == "chat_retry_superseded" => {}
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+        // Another request retries it already.
+        Ok(Some((self.chat.turn(&newest.id).await?, TurnStartTiming::Before)))
+    }
+
+    /// Returns how a turn failed, if it did.
+    async fn failure(&self, turn: &TurnId) -> Result<Option<TurnFailure>, AguiRunFailure> {
+        let turn = self.chat.turn(turn).await?;
+        Ok(match turn.outcome().await.as_ref() {
+            ChatTurnOutcome::Errored(errored) => Some(TurnFailure {
+                is_cancelled: errored.error_category == "chat_turn_cancelled",
+                is_retry_safe: errored.retry_safe,
+            }),
+            ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => None,
+        })
+    }
+}
+
+/// How a turn failed.
+#[derive(Debug, Clone, Copy)]
+struct TurnFailure {
+    is_cancelled: bool,
+    is_retry_safe: bool,
+}
