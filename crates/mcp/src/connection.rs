@@ -25,9 +25,6 @@ use crate::probe::ProbeTransport;
 use crate::remote::RemoteTransport;
 use crate::words::SecretRedactor;
 
-/// How long to wait for the answer of an endpoint that is asked for the revision without `initialize`, before the
-/// client falls back to `initialize`: the endpoint may have to be woken first.
-const ENDPOINT_PROBE: Duration = Duration::from_secs(10);
 /// How many pages a list of tools may have.
 const PAGES_MAX: usize = 100;
 /// How long a sign of life is waited for: a server may be busy with another call.
@@ -125,7 +122,7 @@ impl McpConnection {
             }
             // There each request is one of its own, and the first one holds up all others.
             McpServerLocation::Endpoint(_) => {
-                match timeout(ENDPOINT_PROBE, Self::greet_as(terms, link, auto)).await {
+                match timeout(terms.limits.endpoint_probe, Self::greet_as(terms, link, auto)).await {
                     Ok(first) => {
                         let is_lost = matches!(&first, Err(GreetingFailure { is_final: false, .. }));
                         (first, is_lost.then_some(ClientLifecycleMode::Initialize))

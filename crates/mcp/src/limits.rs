@@ -9,6 +9,8 @@ pub struct McpLimits {
     pub connect: Duration,
     /// For how long a program is asked whether it speaks a revision without `initialize`, before it is greeted with it.
     pub probe: Duration,
+    /// The same for an endpoint, which may have to be woken first.
+    pub endpoint_probe: Duration,
     /// From asking for the tools to the last page of them.
     pub list: Duration,
     /// From a call of a tool to its result.
@@ -34,13 +36,14 @@ pub struct McpLimits {
 
 impl McpLimits {
     /// Returns limits for servers that may be downloaded before they start: 60 seconds to connect, of them 2 for the
-    /// probe of the revision, 15 to list, 60 for a call, 2 to stop, 5 of rest; 8 MiB a message, 64 KiB an output, 128
+    /// probe of the revision of a program and 10 of that of an endpoint, 15 to list, 60 for a call, 2 to stop, 5 of rest; 8 MiB a message, 64 KiB an output, 128
     /// tools, 256 patterns, 4 KiB a description, 4 KiB of last standard error.
     #[must_use]
     pub fn standard() -> Self {
         Self {
             connect: Duration::from_secs(60),
             probe: Duration::from_secs(2),
+            endpoint_probe: Duration::from_secs(10),
             list: Duration::from_secs(15),
             call: Duration::from_secs(60),
             stop: Duration::from_secs(2),

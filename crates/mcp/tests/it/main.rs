@@ -5,5 +5,6 @@ mod everything;
 mod pins;
 mod program;
 mod remote;
+mod remote_revisions;
 mod revisions;
 mod rig;

@@ -57,36 +57,56 @@ async fn serve(listener: TcpListener, seen: Arc<Mutex<Seen>>) {
     }
 }
 
+/// A request of HTTP with a message of the protocol.
+pub(crate) struct HttpRequest {
+    head: Vec<String>,
+    pub(crate) verb: String,
+    pub(crate) message: Value,
+}
+
+impl HttpRequest {
+    /// Reads a request; `None` if the client has closed the connection.
+    pub(crate) async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
+                return None;
+            }
+            match line.trim_end() {
+                "" => break,
+                line => head.push(line.to_owned()),
+            }
+        }
+        let verb = head[0].split(' ').next().unwrap_or_default().to_owned();
+        let mut request = Self { head, verb, message: Value::Null };
+        let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.expect("the whole body");
+        request.message = serde_json::from_slice(&body).unwrap_or_default();
+        Some(request)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.iter().filter_map(|line| line.split_once(": "));
+        fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        self.message["method"].as_str().unwrap_or_default()
+    }
+}
+
 /// Answers one request, and closes.
 async fn answer(stream: TcpStream, seen: Arc<Mutex<Seen>>) {
     let mut stream = BufReader::new(stream);
-    let mut head = Vec::new();
-    loop {
-        let mut line = String::new();
-        if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
-            return;
-        }
-        match line.trim_end() {
-            "" => break,
-            line => head.push(line.to_owned()),
-        }
-    }
-    let header = |name: &str| {
-        let found =
-            head.iter().find_map(|it| it.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)));
-        found.map(|(_, value)| value.to_owned())
-    };
-    let length = header("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await.expect("the whole body");
-    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let verb = head[0].split(' ').next().unwrap_or_default().to_owned();
+    let Some(request) = HttpRequest::read(&mut stream).await else { return };
     let text = {
         let mut seen = seen.lock().expect("whole");
-        seen.requests
-            .push(format!("{verb} {}", message["method"].as_str().unwrap_or_default()).trim().to_owned());
-        if header("authorization").as_deref() == Some(KEY) {
-            reply(&mut seen, &verb, header("mcp-session-id"), &message)
+        seen.requests.push(format!("{} {}", request.verb, request.method()).trim().to_owned());
+        if request.header("authorization") == Some(KEY) {
+            let session = request.header("mcp-session-id").map(str::to_owned);
+            reply(&mut seen, &request.verb, session, &request.message)
         } else {
             seen.keyless += 1;
             plain("401 Unauthorized", "www-authenticate: Bearer\r\n", "")
@@ -142,7 +162,7 @@ fn reply(seen: &mut Seen, verb: &str, session: Option<String>, message: &Value) 
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "an answer among those of which one is none")]
-fn plain(status: &str, headers: &str, body: &str) -> Option<String> {
+pub(crate) fn plain(status: &str, headers: &str, body: &str) -> Option<String> {
     let length = body.len();
     let fixed =
         format!("content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n");
