@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use singletree_protocol::openharness::{Continuation, RequestMessage};
 
-use super::perform::{ActionExecutor, Performance, PersonInterface};
+use super::perform::{ActionExecutor, Confirmation, Performance, PersonInterface};
 use super::plan::{DirectiveNote, ResponseStep};
 use super::question::EngineQuestion;
 use super::speaker::ShellSession;
@@ -111,14 +111,13 @@ impl<'a> ShellConversation<'a> {
         (requests, ended): (&mut VecDeque<RequestMessage>, &mut ConversationRound),
     ) {
         match step {
-            ResponseStep::Show { text, confirm } => {
-                let shown = match &confirm {
-                    Some(asked) => self.parts.person.confirm(asked).await,
-                    None => true,
-                };
-                if shown {
-                    self.parts.person.show(&text);
+            ResponseStep::Show { text, confirm, deadline } => {
+                if let Some(asked) = &confirm
+                    && !self.is_confirmed(asked, received, deadline).await
+                {
+                    return;
                 }
+                self.parts.person.show(&text);
             }
             ResponseStep::Ask { question, deadline } => {
                 if self.is_late(received, deadline) {
@@ -126,6 +125,11 @@ impl<'a> ShellConversation<'a> {
                     return;
                 }
                 let chosen = self.parts.person.ask(&question).await;
+                // A person may have taken their time.
+                if self.is_late(received, deadline) {
+                    self.parts.person.note(&DirectiveNote::TooLate(question.action));
+                    return;
+                }
                 match chosen.and_then(|chosen| question.options.get(chosen)) {
                     Some(option) => {
                         requests.push_back(self.parts.shell.go_on(&option.continuation, (self.parts.ids)()));
@@ -139,20 +143,36 @@ impl<'a> ShellConversation<'a> {
 
     async fn perform(&mut self, performance: &Performance, received: Duration) {
         let name = plain(&performance.directive.action_type);
-        if let Some(asked) = &performance.confirm
-            && !self.parts.person.confirm(asked).await
-        {
-            self.parts.person.note(&DirectiveNote::Declined(name));
-            return;
-        }
-        // A person may have taken their time.
-        if self.is_late(received, performance.deadline) {
-            self.parts.person.note(&DirectiveNote::TooLate(name));
-            return;
+        match &performance.confirm {
+            Some(asked) if !self.is_confirmed(asked, received, performance.deadline).await => return,
+            None if self.is_late(received, performance.deadline) => {
+                self.parts.person.note(&DirectiveNote::TooLate(name));
+                return;
+            }
+            Some(_) | None => {}
         }
         if let Err(why) = self.parts.hands.perform(&performance.directive).await {
             self.parts.person.note(&DirectiveNote::Failed(plain(&why)));
         }
+    }
+
+    /// Asks a person whether a directive may be carried out; a no, and a yes that comes too late, are noted.
+    async fn is_confirmed(
+        &mut self,
+        asked: &Confirmation,
+        received: Duration,
+        deadline: Option<Duration>,
+    ) -> bool {
+        if !self.parts.person.confirm(asked).await {
+            self.parts.person.note(&DirectiveNote::Declined(asked.action.clone()));
+            return false;
+        }
+        // A person may have taken their time.
+        if self.is_late(received, deadline) {
+            self.parts.person.note(&DirectiveNote::TooLate(asked.action.clone()));
+            return false;
+        }
+        true
     }
 
     fn is_late(&self, received: Duration, deadline: Option<Duration>) -> bool {

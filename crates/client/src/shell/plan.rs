@@ -35,6 +35,8 @@ pub enum ResponseStep {
         text: String,
         /// The confirmation that a person must give first; mostly none.
         confirm: Option<Confirmation>,
+        /// How long after the receipt of the answer a confirmation is too late. A text that needs none is never late.
+        deadline: Option<Duration>,
     },
     /// Ask a person, and send the chosen answer.
     Ask {
@@ -133,7 +135,7 @@ fn shown(directive: &ActionDirective) -> Judged {
     let confirm = (directive.requires_user_approval == Some(true))
         .then(|| confirmation(directive, directive.risk_tier.unwrap_or_default()));
     match text_of(directive, &["text", "message", "fallback_message"]) {
-        Some(text) => (Some(ResponseStep::Show { text, confirm }), None),
+        Some(text) => (Some(ResponseStep::Show { text, confirm, deadline: deadline(directive) }), None),
         None => (None, Some(DirectiveNote::Malformed(plain(&directive.action_type)))),
     }
 }
@@ -153,7 +155,7 @@ fn asked(directive: &ActionDirective) -> Judged {
 /// Shows the text of a directive, if it has one.
 fn words(directive: &ActionDirective) -> Option<ResponseStep> {
     let text = text_of(directive, &["message", "fallback_message"])?;
-    Some(ResponseStep::Show { text, confirm: None })
+    Some(ResponseStep::Show { text, confirm: None, deadline: None })
 }
 
 fn text_of(directive: &ActionDirective, names: &[&str]) -> Option<String> {

@@ -23,8 +23,8 @@ fn answer(directives: Value) -> ResponseMessage {
 /// Describes the steps of a plan, each in a few words.
 fn words(plan: &ResponsePlan) -> Vec<String> {
     let word = |step: &ResponseStep| match step {
-        ResponseStep::Show { text, confirm: None } => format!("show {text}"),
-        ResponseStep::Show { text, confirm: Some(_) } => format!("confirm, show {text}"),
+        ResponseStep::Show { text, confirm: None, .. } => format!("show {text}"),
+        ResponseStep::Show { text, confirm: Some(_), .. } => format!("confirm, show {text}"),
         ResponseStep::Ask { question, .. } => format!("ask {}", question.signal_id),
         ResponseStep::Perform(it) => {
             let confirm = if it.confirm.is_some() { "confirm, " } else { "" };
@@ -136,7 +136,7 @@ fn what_was_denied_is_not_done_also_in_later_answers() {
     let denial = json!([{"capability": "openharness.ui.rich_cards", "code": "not_supported"}]);
     denying.capability_denials = serde_json::from_value(denial).unwrap();
     let denied = ResponsePlan {
-        steps: vec![ResponseStep::Show { text: "f".into(), confirm: None }],
+        steps: vec![ResponseStep::Show { text: "f".into(), confirm: None, deadline: None }],
         notes: vec![DirectiveNote::Denied("render_ui".into())],
         ..ResponsePlan::default()
     };

@@ -75,6 +75,47 @@ async fn hands_do_what_is_confirmed_in_time_and_nothing_else() {
     assert_eq!(happened(&person), expected);
 }
 
+#[tokio::test]
+async fn a_text_that_a_person_declines_is_not_shown_and_said_so() {
+    let text = |text: &str| {
+        json!({"action_type": "render_message", "requires_user_approval": true, "payload": {"text": text}})
+    };
+    let engine = Engine::of([success(json!([text("one"), text("two")]))]);
+    let mut person = Decider { confirms: [false, true].into(), ..Decider::default() };
+    say(&engine, &mut person, 1).await.unwrap();
+    let confirmed = || Happened::Confirmed("render_message".into());
+    let declined = Happened::Noted(DirectiveNote::Declined("render_message".into()));
+    assert_eq!(happened(&person), [confirmed(), declined, confirmed(), Happened::Shown("two".into())]);
+}
+
+// spec: OpenHarness §10, deadline_ms. The clock of the test goes on by a second with each look at it: of a directive with
+// a deadline of two seconds the answer is late, and the question is not.
+#[tokio::test]
+async fn a_decision_that_comes_too_late_does_nothing() {
+    let late = |mut directive: Value| {
+        directive["deadline_ms"] = json!(2_000);
+        directive
+    };
+    let engine = Engine::of([success(json!([late(question("one"))]))]);
+    let mut person = Decider { choices: [Some(0)].into(), ..Decider::default() };
+    let ended = say(&engine, &mut person, 1).await.unwrap();
+    assert_eq!((engine.asked().len(), ended.open.len()), (1, 0));
+    let too_late = |name: &str| Happened::Noted(DirectiveNote::TooLate(name.into()));
+    assert_eq!(happened(&person), [Happened::Asked("one".into()), too_late("send")]);
+
+    let confirmed = |name: &str| Happened::Confirmed(name.into());
+    let text =
+        json!({"action_type": "render_message", "requires_user_approval": true, "payload": {"text": "t"}});
+    let act = json!({"action_type": "com.example.pay", "risk_tier": "dangerous"});
+    let engine = Engine::of([success(json!([late(act), late(text)]))]);
+    let mut person = Decider { confirms: [true, true].into(), ..Decider::default() };
+    say(&engine, &mut person, 1).await.unwrap();
+    let (paid, shown) = ("com.example.pay", "render_message");
+    let expected =
+        [confirmed(paid), Happened::Performed(paid.into()), confirmed(shown), too_late(shown)];
+    assert_eq!(happened(&person), expected);
+}
+
 // spec: OpenHarness §13
 #[tokio::test]
 async fn what_may_go_well_the_next_time_is_asked_again_with_the_same_id() {
