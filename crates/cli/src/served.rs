@@ -1,6 +1,7 @@
 //! Commands beside a server that has the database open, and at a server elsewhere: over its native API, with the
 //! output that they have alone.
 
+mod lists;
 mod turn_event;
 mod turn_stream;
 

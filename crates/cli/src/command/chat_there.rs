@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use singletree_protocol::native::Wait;
 
 use super::chat::{OPEN_QUESTION, QUESTION, TypedDecision, decision};
+use super::slash::NOTHING_SAID;
 use crate::args;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, SUSPENDED};
@@ -67,7 +68,7 @@ impl RemoteConversation<'_> {
         let failed = match self.served.last_failed(&self.session).await {
             Ok(failed) => failed,
             Err(Error::Client(error)) if error.category() == "chat_session_unknown" => {
-                screen.line("nothing was said yet")?;
+                screen.line(NOTHING_SAID)?;
                 return Ok(COMPLETED);
             }
             Err(error) => return Err(error),
@@ -86,9 +87,21 @@ impl RemoteConversation<'_> {
                     self.ask_all(prompt, screen).await?;
                     continue;
                 }
+                "/history" | "/sessions" => {
+                    let shown = match line.as_str() {
+                        "/history" => self.served.show_history(&self.session, screen).await,
+                        _ => self.served.list_sessions(screen).await,
+                    };
+                    match shown {
+                        // The key may not read, or the server is away: the chat goes on.
+                        Err(error @ Error::Client(_)) => error.show(screen)?,
+                        shown => shown?,
+                    }
+                    continue;
+                }
                 "/retry" => {}
                 command if command.starts_with('/') => {
-                    screen.line("beside a server there are /pending, /retry and /quit")?;
+                    screen.line("beside a server there are /sessions, /history, /pending, /retry and /quit")?;
                     continue;
                 }
                 _ => {}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use singletree::Chat;
 use singletree::agent::ConversationSummary;
-use singletree::durable::StoredTurnStatus;
+use singletree::durable::{StoredTurnStatus, Timestamp};
 use singletree::harness::{ExportedSession, FailedTurnEntry, SessionInfo};
 
 use crate::args::Sessions;
@@ -24,6 +24,9 @@ const SUMMARY: &str = "summary";
 
 /// How many failed turns of a session are shown, at most.
 const FAILED_TURNS: usize = 1000;
+
+/// The line instead of a list without sessions.
+pub(crate) const NO_SESSION: &str = "there is no session yet";
 
 /// How many sessions are read at once.
 const PAGE: u64 = 256;
@@ -95,13 +98,17 @@ pub(crate) async fn list(chat: &Chat, as_json: bool, screen: &mut TerminalOutput
         return Ok(());
     }
     for it in &sessions {
-        let messages = count(it.messages);
-        screen.line(&format!("{}  {}  {}  {messages}", it.session, it.agent, json::time(it.updated_at)))?;
+        screen.line(&session_line(&it.session, &it.agent, it.updated_at, it.messages))?;
     }
     if sessions.is_empty() {
-        screen.line("there is no session yet")?;
+        screen.line(NO_SESSION)?;
     }
     Ok(())
+}
+
+/// Writes the line of a session in a list.
+pub(crate) fn session_line(session: &str, agent: &str, updated_at: Timestamp, messages: u64) -> String {
+    format!("{session}  {agent}  {}  {}", json::time(updated_at), count(messages))
 }
 
 /// Writes a number of messages.

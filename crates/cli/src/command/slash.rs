@@ -11,7 +11,10 @@ use crate::prompt::PromptEditor;
 use crate::turn_view::TurnView;
 
 /// How many messages `/history` shows.
-const HISTORY_MAX: u64 = 100;
+pub(crate) const HISTORY_MAX: u64 = 100;
+
+/// The line instead of a history without messages.
+pub(crate) const NOTHING_SAID: &str = "nothing was said yet";
 
 const HELP: &str = "\
 /sessions   lists the conversations in this database
@@ -51,6 +54,11 @@ pub(super) async fn run(
     Ok(SlashOutcome::GoOn)
 }
 
+/// Says how many messages `/history` leaves out.
+pub(crate) fn earlier_messages(count: u64) -> String {
+    format!("  ({count} earlier messages)")
+}
+
 async fn history(talk: &mut TerminalConversation<'_>) -> Result<()> {
     let count = match talk.chat.session(talk.session).await {
         Ok(info) => info.messages,
@@ -59,10 +67,10 @@ async fn history(talk: &mut TerminalConversation<'_>) -> Result<()> {
     };
     let from = count.saturating_sub(HISTORY_MAX);
     if from > 0 {
-        talk.screen.styled(TextStyle::Dim, &format!("  ({from} earlier messages)"))?;
+        talk.screen.styled(TextStyle::Dim, &earlier_messages(from))?;
     }
     if count == 0 {
-        return Ok(talk.screen.line("nothing was said yet")?);
+        return Ok(talk.screen.line(NOTHING_SAID)?);
     }
     let mut view = TurnView::echoing();
     for entry in talk.chat.history(talk.session, from, HISTORY_MAX).await? {
@@ -105,7 +113,7 @@ async fn retry(talk: &mut TerminalConversation<'_>, prompt: &mut PromptEditor) -
         Ok(true) => talk.ask_all(prompt).await,
         Ok(false) => Ok(()),
         Err(Error::Harness(singletree::harness::Error::SessionUnknown { .. })) => {
-            Ok(talk.screen.line("nothing was said yet")?)
+            Ok(talk.screen.line(NOTHING_SAID)?)
         }
         // Refused: nothing happened, and the conversation goes on.
         Err(error @ (Error::Refused(_) | Error::Harness(_) | Error::Usage(_))) => {

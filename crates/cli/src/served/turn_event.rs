@@ -85,7 +85,7 @@ pub(super) fn chat_message(message: &Message) -> Result<ChatMessage> {
     Ok(ChatMessage::from_json(shown).map_err(io::Error::other)?)
 }
 
-fn side_record(side: Option<Side>) -> Result<Option<serde_json::Value>> {
+pub(super) fn side_record(side: Option<Side>) -> Result<Option<serde_json::Value>> {
     Ok(side.map(serde_json::to_value).transpose().map_err(io::Error::other)?)
 }
 
@@ -94,7 +94,8 @@ fn message_name(text: &str) -> Result<MessageId> {
     Ok(MessageId { turn: turn.parse().map_err(strange)?, k: k.parse().map_err(strange)? })
 }
 
-fn time(time: &Time) -> Result<Timestamp> {
+/// Reads a time.
+pub(super) fn time(time: &Time) -> Result<Timestamp> {
     let time = humantime::parse_rfc3339(&time.0).map_err(strange)?;
     let since = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Ok(Timestamp::from_millis(0).after(since))

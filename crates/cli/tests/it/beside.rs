@@ -181,3 +181,35 @@ fn a_chat_beside_a_server_shows_tools_and_questions_as_it_does_alone() {
     }
     server.stop();
 }
+
+#[test]
+fn a_chat_beside_a_server_lists_conversations_and_shows_its_own() {
+    let home = Home::new();
+    let server = Serving::start(&home, &[]);
+    let mut terminal = Terminal::start(&home, &["chat", "--session", "s"], &[]);
+    terminal.say("you> ", "/sessions");
+    terminal.wait_for("there is no session yet");
+    terminal.say("you> ", "/history");
+    terminal.wait_for("nothing was said yet");
+    terminal.say("you> ", "what is 6*7");
+    terminal.wait_for("6*7 = 42");
+    server.ask("POST", "/v1/sessions/other/messages", &json!({ "content": "thanks" }));
+    terminal.say("you> ", "/sessions");
+    terminal.wait_for("other  demo  ");
+    terminal.wait_for("  2 messages");
+    terminal.wait_for("s  demo  ");
+    terminal.say("you> ", "/history");
+    let shown = "you> what is 6*7\n  * calculator {\"expression\":\"6*7\"}\n  = 42\n6*7 = 42\n";
+    terminal.wait_for(shown);
+    // Of a long conversation the newest messages.
+    for _ in 0..49 {
+        server.ask("POST", "/v1/sessions/s/messages", &json!({ "content": "thanks" }));
+    }
+    terminal.say("you> ", "/history");
+    terminal.wait_for("  (2 earlier messages)\n");
+    terminal.say("you> ", "/dance");
+    terminal.wait_for("beside a server there are /sessions, /history, /pending, /retry and /quit");
+    terminal.say("you> ", "/quit");
+    assert!(terminal.end().2.success());
+    server.stop();
+}

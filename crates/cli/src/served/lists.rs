@@ -1,0 +1,70 @@
+//! Conversations of a server, printed as those of a database are.
+
+use singletree_protocol::native::HistoryMessage;
+
+use super::{ServedChat, turn_event};
+use crate::command::sessions::{NO_SESSION, session_line};
+use crate::command::slash::{HISTORY_MAX, NOTHING_SAID, earlier_messages};
+use crate::error::{Error, Result};
+use crate::print::{TerminalOutput, TextStyle};
+use crate::turn_view::TurnView;
+
+/// How many sessions are read at once.
+const PAGE: u64 = 256;
+
+impl ServedChat {
+    /// Shows the newest messages of a session.
+    pub(crate) async fn show_history(&self, session: &str, screen: &mut TerminalOutput) -> Result<()> {
+        let count = match self.client.session(session).await {
+            Ok(session) => session.messages,
+            // It begins with its first message.
+            Err(error) if error.category() == "chat_session_unknown" => 0,
+            Err(error) => return Err(error.into()),
+        };
+        if count == 0 {
+            return Ok(screen.line(NOTHING_SAID)?);
+        }
+        let mut from = count.saturating_sub(HISTORY_MAX);
+        if from > 0 {
+            screen.styled(TextStyle::Dim, &earlier_messages(from))?;
+        }
+        let mut view = TurnView::echoing();
+        // A page may end before its limit. Messages that come meanwhile are left out.
+        while from < count {
+            let page = self.client.messages(session, from, Some(count - from)).await?;
+            for entry in &page.items {
+                show_message(entry, &mut view, screen)?;
+            }
+            let Some(next) = page.next else { break };
+            from = next;
+        }
+        Ok(())
+    }
+
+    /// Lists the sessions, ordered by id.
+    pub(crate) async fn list_sessions(&self, screen: &mut TerminalOutput) -> Result<()> {
+        let (mut from, mut is_empty) = (None, true);
+        loop {
+            let page = self.client.sessions(from.as_deref(), Some(PAGE)).await?;
+            for session in &page.items {
+                let updated = turn_event::time(&session.updated_at)?;
+                screen.line(&session_line(&session.id, &session.agent, updated, session.messages))?;
+            }
+            is_empty &= page.items.is_empty();
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        if is_empty {
+            screen.line(NO_SESSION)?;
+        }
+        Ok(())
+    }
+}
+
+fn show_message(entry: &HistoryMessage, view: &mut TurnView, screen: &mut TerminalOutput) -> Result<()> {
+    let message = turn_event::chat_message(&entry.message)?;
+    let side = turn_event::side_record(entry.side.clone())?;
+    view.message(None, &message, side.as_ref(), screen).map_err(Error::from)
+}
