@@ -3,7 +3,7 @@
 use std::io;
 use std::net::TcpListener as PlainListener;
 
-use singletree_server::Server;
+use singletree_server::{Error as ServerError, Server};
 use tokio::net::TcpListener;
 
 use crate::error::{Error, Result};
@@ -15,6 +15,8 @@ pub(crate) struct ServerPorts {
     main: Option<BoundPort>,
     admin: Option<BoundPort>,
     metrics: Option<BoundPort>,
+    /// Opened for the next server, at addresses that the present one does not have.
+    reserved: Vec<BoundPort>,
 }
 
 /// A port as it was asked for.
@@ -43,12 +45,39 @@ impl ServerPorts {
         *self = Self::default();
     }
 
+    /// Opens the ports of the next server that are not open yet, and keeps them for it. Those of the present one stay.
+    ///
+    /// # Errors
+    /// `server_listen_failed`; `server_open` where others would reach a server that asks nobody for a key.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves the ports as they are.
+    pub(crate) async fn reserve(&mut self, next: &ConfiguredServer) -> Result<()> {
+        let mut addresses = vec![(&self.main, &next.listen), (&self.admin, &next.admin)];
+        addresses.extend(next.metrics.iter().map(|address| (&self.metrics, address)));
+        let mut reserved = Vec::new();
+        for (port, address) in addresses {
+            match port.as_ref().filter(|port| port.address == *address) {
+                Some(kept) => {
+                    let at = kept.listener.local_addr().map_err(unusable)?;
+                    if !next.asks && !at.ip().is_loopback() {
+                        return Err(ServerError::Open { address: at }.into());
+                    }
+                }
+                None => reserved.push(bind(&next.server, address).await?),
+            }
+        }
+        self.reserved = reserved;
+        Ok(())
+    }
+
     /// Opens the ports of a server; those that are open at the same address stay so.
     pub(crate) async fn listen(&mut self, served: &ConfiguredServer) -> Result<ServerListeners> {
-        let main = open(&mut self.main, &served.server, &served.listen).await?;
-        let admin = open(&mut self.admin, &served.server, &served.admin).await?;
+        let mut reserved = std::mem::take(&mut self.reserved);
+        let main = open((&mut self.main, &mut reserved), &served.server, &served.listen).await?;
+        let admin = open((&mut self.admin, &mut reserved), &served.server, &served.admin).await?;
         let metrics = match &served.metrics {
-            Some(address) => Some(open(&mut self.metrics, &served.server, address).await?),
+            Some(address) => Some(open((&mut self.metrics, &mut reserved), &served.server, address).await?),
             None => {
                 // Nobody would answer at it any more.
                 self.metrics = None;
@@ -59,17 +88,24 @@ impl ServerPorts {
     }
 }
 
-async fn open(port: &mut Option<BoundPort>, server: &Server, address: &str) -> Result<TcpListener> {
-    let kept = match port.take().filter(|port| port.address == address) {
+async fn open(
+    (port, reserved): (&mut Option<BoundPort>, &mut Vec<BoundPort>),
+    server: &Server,
+    address: &str,
+) -> Result<TcpListener> {
+    let mut known = port.take().into_iter().chain(reserved.extract_if(.., |port| port.address == address));
+    let kept = match known.find(|port| port.address == address) {
         Some(kept) => kept,
-        None => {
-            let listener = server.listen(address).await?.into_std().map_err(unusable)?;
-            BoundPort { address: address.to_owned(), listener }
-        }
+        None => bind(server, address).await?,
     };
     let listener = kept.listener.try_clone().and_then(TcpListener::from_std).map_err(unusable)?;
     *port = Some(kept);
     Ok(listener)
+}
+
+async fn bind(server: &Server, address: &str) -> Result<BoundPort> {
+    let listener = server.listen(address).await?.into_std().map_err(unusable)?;
+    Ok(BoundPort { address: address.to_owned(), listener })
 }
 
 fn unusable(source: io::Error) -> Error {

@@ -60,6 +60,31 @@ impl ConfiguredServer {
         let descriptor_limit = raise_descriptor_limit();
         let store = open_store(place, "serve").await?;
         let cast = cast.over(&store, unoffered(&telemetry))?;
+        Self::build((place, args), cast, (telemetry, log, descriptor_limit), store)
+    }
+
+    /// Makes the server of another configuration over the same database, to find out whether it can be made. It must
+    /// not serve; dropping it changes nothing.
+    ///
+    /// # Errors
+    /// As [`ConfiguredServer::open`], but for the database.
+    pub(crate) fn try_next(
+        &self,
+        (place, args): (&DatabaseLocation, &Serve),
+        cast: AgentSelection,
+    ) -> Result<Self> {
+        // What it has to tell is told when it is made to serve.
+        let observers = (Telemetry::silent(), None, self.descriptor_limit);
+        let cast = cast.over(&self.store, Arc::new(|_| {}))?;
+        Self::build((place, args), cast, observers, self.store.clone())
+    }
+
+    fn build(
+        (place, args): (&DatabaseLocation, &Serve),
+        cast: AgentSelection,
+        (telemetry, log, descriptor_limit): (Telemetry, Option<Arc<ErrorLog>>, Option<u64>),
+        store: SqliteStore,
+    ) -> Result<Self> {
         let AgentSelection {
             agents,
             listed,

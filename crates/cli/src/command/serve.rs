@@ -125,7 +125,9 @@ async fn serve(
         };
         match asked {
             ServerCommand::End => break ServingOutcome::Graceful,
-            ServerCommand::Reload if is_sound(served, args, at).await => break ServingOutcome::Reload,
+            ServerCommand::Reload if is_sound(served, (place, args), ports).await => {
+                break ServingOutcome::Reload;
+            }
             ServerCommand::Reload => {}
         }
     };
@@ -147,22 +149,29 @@ async fn serve(
     Ok(ended)
 }
 
-/// Reads the configuration again, and tells in the log whether the server begins anew with it.
-async fn is_sound(served: &ConfiguredServer, args: &Serve, at: SocketAddr) -> bool {
-    let refuse = |why: &str| {
-        served.telemetry.configuration_reloaded("refused", Some(why), &SystemClock);
-        false
+/// Reads the configuration again, and tells in the log whether the server begins anew with it: only if a server can be
+/// made of it and its ports can be opened. Otherwise the present one goes on as it is.
+async fn is_sound(
+    served: &ConfiguredServer,
+    (place, args): (&DatabaseLocation, &Serve),
+    ports: &mut ServerPorts,
+) -> bool {
+    let checked = async {
+        let cast = AgentSelection::of(&args.who).await?;
+        if served.about.is_some() && cast.about.is_none() {
+            // The demo is for those who have no agents yet.
+            return Err(Error::Usage("the file of the agents is not there any more".to_owned()));
+        }
+        let redactor = cast.redactor.clone();
+        let ready = async { ports.reserve(&served.try_next((place, args), cast)?).await };
+        ready.await.map_err(|error: Error| error.redacted(&redactor))
     };
-    match AgentSelection::of(&args.who).await {
-        Err(error) => refuse(&error.redacted(&served.redactor).text()),
-        Ok(cast) if !(args.auth || cast.serving.key_required || at.ip().is_loopback()) => {
-            refuse("others reach the server, and nobody would be asked for a key")
-        }
-        Ok(_) => {
-            served.telemetry.configuration_reloaded("accepted", None, &SystemClock);
-            true
-        }
-    }
+    let (state, why) = match checked.await {
+        Ok(()) => ("accepted", None),
+        Err(error) => ("refused", Some(error.redacted(&served.redactor).text())),
+    };
+    served.telemetry.configuration_reloaded(state, why.as_deref(), &SystemClock);
+    why.is_none()
 }
 
 /// Says where the server is, who answers there, and how to talk to them.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -92,6 +92,47 @@ fn a_hangup_reads_the_file_again_and_a_wrong_file_changes_nothing() {
     assert_eq!(server.say("s")["replies"][0]["content"], "Second.");
     let history = ask(&server.url, "GET", "/v1/sessions/s/messages", &Value::Null);
     assert_eq!(history["items"].as_array().unwrap().len(), 6, "{history}");
+    server.signal(Signal::TERM);
+    assert_eq!(ended(server.child), 0);
+}
+
+/// Files that are well formed, and of which no server can be made, are refused as those that cannot be read.
+#[test]
+fn a_hangup_with_a_configuration_that_cannot_be_served_changes_nothing() {
+    let home = Home::new();
+    write_agent(&home, "First.");
+    let mut server = Logged::start(&home);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let right = fs::read_to_string(home.path().join("singletree.toml")).unwrap();
+    let mut refused = |file: Option<String>, why: &str| {
+        let path = home.path().join("singletree.toml");
+        match file {
+            Some(more) => fs::write(path, format!("{right}{more}")).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+        server.signal(Signal::HUP);
+        let told = server.next("reload");
+        assert_eq!(told["state"], "refused", "{told}");
+        assert!(told["why"].as_str().unwrap().contains(why), "{told}");
+        assert_eq!(server.say("s")["replies"][0]["content"], "First.");
+    };
+    let served = |line: &str| Some(format!("\n[server]\n{line}\n"));
+    refused(served(&format!("admin = \"{taken}\"")), &format!("cannot listen at {taken}"));
+    refused(served(&format!("metrics = \"{taken}\"")), &format!("cannot listen at {taken}"));
+    refused(served("admin = \"0.0.0.0:0\""), "nobody would be asked for a key");
+    fs::create_dir(home.path().join("folder")).unwrap();
+    refused(served("narration_file = \"folder\""), "folder");
+    refused(None, "is not there any more");
+    // A new address is open before the old server ends.
+    write_agent(&home, "Second.");
+    let path = home.path().join("singletree.toml");
+    let file = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{file}\n[server]\nadmin = \"localhost:0\"\n")).unwrap();
+    server.signal(Signal::HUP);
+    assert_eq!(server.next("reload")["state"], "accepted");
+    assert_eq!(server.next("reload")["state"], "applied");
+    assert_eq!(server.say("s")["replies"][0]["content"], "Second.");
     server.signal(Signal::TERM);
     assert_eq!(ended(server.child), 0);
 }
