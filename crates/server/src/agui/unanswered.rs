@@ -142,6 +142,12 @@ impl AguiRunHandler {
         Ok(Some((self.chat.turn(&newest.id).await?, TurnStartTiming::Before)))
     }
 
+    /// Checks whether a failed turn had effects.
+    pub(super) async fn had_effects(&self, turn: &Turn) -> Result<bool, AguiRunFailure> {
+        let failed = self.chat.failed_turns(turn.session(), 0..u64::MAX, FAILED).await?;
+        Ok(failed.iter().any(|failed| failed.turn.id == *turn.id() && failed.effects))
+    }
+
     /// Returns how a turn failed, if it did.
     async fn failure(&self, turn: &TurnId) -> Result<Option<TurnFailure>, AguiRunFailure> {
         let turn = self.chat.turn(turn).await?;

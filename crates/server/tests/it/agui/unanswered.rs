@@ -91,6 +91,20 @@ async fn another_run_after_an_effect_goes_on_from_it() {
     rig.stop().await;
 }
 
+// A key that may not read cannot retry, and its message does not repeat an effect either.
+#[tokio::test]
+async fn a_key_that_may_only_write_repeats_no_effect() {
+    let rig = Rig::asking().await;
+    let made = rig.operator().post("/v1/keys", &json!({ "tenant": "a", "scopes": ["write"] })).await;
+    let mut front = Front::new(rig.client().bearer(made.json()["secret"].as_str().unwrap()), "t");
+    for _ in 0..2 {
+        front.messages.clear();
+        assert_eq!(front.send("u1", "act and fail").await.end(), "provider_unavailable");
+    }
+    assert_eq!(rig.world.done(), ["act and fail"]);
+    rig.stop().await;
+}
+
 // D31, D9: the stream of a retry breaks off, and its run comes again while the turn goes on.
 #[tokio::test]
 async fn the_run_of_a_retry_finds_its_turn_again() {
