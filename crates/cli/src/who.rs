@@ -71,6 +71,14 @@ impl FromStr for ModelArgument {
     }
 }
 
+/// A configuration that was read, with the texts about its origin.
+#[derive(Debug)]
+pub(crate) struct LoadedConfiguration {
+    config: Config,
+    about: String,
+    again: String,
+}
+
 /// Those who answer.
 #[derive(Debug)]
 pub(crate) struct AgentSelection {
@@ -113,6 +121,19 @@ impl AgentSelection {
         let again =
             who.config.as_ref().map(|config| format!(" --config {}", quoted(&config.display().to_string())));
         Self::built(config, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
+    }
+
+    /// Returns the configuration that they were built from; none for the demo.
+    pub(crate) fn configuration(&self) -> Option<LoadedConfiguration> {
+        let (config, _) = self.made_of.as_ref()?;
+        let (about, again) = (self.about.clone().unwrap_or_default(), self.again.clone());
+        Some(LoadedConfiguration { config: config.clone(), about, again })
+    }
+
+    /// Builds those of a configuration that was read before.
+    pub(crate) fn of_configuration(loaded: LoadedConfiguration) -> Result<Self> {
+        let LoadedConfiguration { config, about, again } = loaded;
+        Self::built(config, (about, again))
     }
 
     /// The demo: a script that needs no key and no network.

@@ -14,7 +14,7 @@ use crate::place::DatabaseLocation;
 use crate::ports::ServerPorts;
 use crate::print::{TerminalOutput, TextStyle};
 use crate::serving::ConfiguredServer;
-use crate::who::AgentSelection;
+use crate::who::{AgentSelection, LoadedConfiguration};
 
 /// How long work of before may take to let go when the server begins anew.
 const LET_GO: Duration = Duration::from_secs(1);
@@ -35,11 +35,11 @@ pub(crate) async fn run(args: Serve) -> Result<u8> {
 /// Each server has its own runtime. Work that did not end in time ends with the runtime, as with a process, so that
 /// nothing of it runs beside the next server.
 fn serve_again_and_again(args: &Serve) -> Result<u8> {
-    let mut ports = ServerPorts::default();
+    let mut handover = ServerHandover::default();
     loop {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|source| Error::Input { source })?;
-        let end = runtime.block_on(serve_once(args, &mut ports));
+        let end = runtime.block_on(serve_once(args, &mut handover));
         runtime.shutdown_timeout(LET_GO);
         match end? {
             ServingOutcome::Graceful => return Ok(COMPLETED),
@@ -60,16 +60,27 @@ enum ServingOutcome {
     Reload,
 }
 
-async fn serve_once(args: &Serve, ports: &mut ServerPorts) -> Result<ServingOutcome> {
+/// What one server leaves to the next.
+#[derive(Default)]
+struct ServerHandover {
+    ports: ServerPorts,
+    /// The configuration that the next server was accepted with. Its file may be another one by then.
+    configuration: Option<LoadedConfiguration>,
+}
+
+async fn serve_once(args: &Serve, handover: &mut ServerHandover) -> Result<ServingOutcome> {
     // From here on no signal kills without a word.
     let mut signals = ProcessSignals::new()?;
     let place = DatabaseLocation::of(args.db.db.as_deref())?;
     // A wrong file is told before anything is made.
-    let cast = AgentSelection::of(&args.who).await?;
+    let cast = match handover.configuration.take() {
+        Some(loaded) => AgentSelection::of_configuration(loaded)?,
+        None => AgentSelection::of(&args.who).await?,
+    };
     let redactor = cast.redactor.clone();
     let ended = async {
         let served = ConfiguredServer::open(&place, args, cast).await?;
-        let end = serve(&served, (args, &place), ports, &mut signals).await?;
+        let end = serve(&served, (args, &place), handover, &mut signals).await?;
         if end != ServingOutcome::AtOnce {
             served.close().await;
         }
@@ -89,11 +100,11 @@ async fn serve_once(args: &Serve, ports: &mut ServerPorts) -> Result<ServingOutc
 async fn serve(
     served: &ConfiguredServer,
     (args, place): (&Serve, &DatabaseLocation),
-    ports: &mut ServerPorts,
+    handover: &mut ServerHandover,
     signals: &mut ProcessSignals,
 ) -> Result<ServingOutcome> {
-    let is_first = ports.is_empty();
-    let listeners = ports.listen(served).await?;
+    let is_first = handover.ports.is_empty();
+    let listeners = handover.ports.listen(served).await?;
     let at = listeners.main.local_addr().map_err(|source| Error::Input { source })?;
     let admin = listeners.admin.local_addr().map_err(|source| Error::Input { source })?;
     let sign = OperatorFile::put_up(place, (at, admin), &served.server.operator_key())?;
@@ -125,7 +136,7 @@ async fn serve(
         };
         match asked {
             ServerCommand::End => break ServingOutcome::Graceful,
-            ServerCommand::Reload if is_sound(served, (place, args), ports).await => {
+            ServerCommand::Reload if is_sound(served, (place, args), handover).await => {
                 break ServingOutcome::Reload;
             }
             ServerCommand::Reload => {}
@@ -133,7 +144,7 @@ async fn serve(
     };
     if end == ServingOutcome::Graceful {
         // Nobody waits at a port that nobody opens again.
-        ports.close();
+        handover.ports.close();
         say_soon(|| drop(TerminalOutput::err().styled(TextStyle::Dim, "ending; once more ends at once")));
     }
     drop(stop);
@@ -154,7 +165,7 @@ async fn serve(
 async fn is_sound(
     served: &ConfiguredServer,
     (place, args): (&DatabaseLocation, &Serve),
-    ports: &mut ServerPorts,
+    handover: &mut ServerHandover,
 ) -> bool {
     let checked = async {
         let cast = AgentSelection::of(&args.who).await?;
@@ -162,9 +173,11 @@ async fn is_sound(
             // The demo is for those who have no agents yet.
             return Err(Error::Usage("the file of the agents is not there any more".to_owned()));
         }
-        let redactor = cast.redactor.clone();
-        let ready = async { ports.reserve(&served.try_next((place, args), cast)?).await };
-        ready.await.map_err(|error: Error| error.redacted(&redactor))
+        let (redactor, configuration) = (cast.redactor.clone(), cast.configuration());
+        let ready = async { handover.ports.reserve(&served.try_next((place, args), cast)?).await };
+        ready.await.map_err(|error: Error| error.redacted(&redactor))?;
+        handover.configuration = configuration;
+        Ok(())
     };
     let (state, why) = match checked.await {
         Ok(()) => ("accepted", None),

@@ -96,6 +96,36 @@ fn a_hangup_reads_the_file_again_and_a_wrong_file_changes_nothing() {
     assert_eq!(ended(server.child), 0);
 }
 
+/// The file is changed again after it was accepted, while the server that ends still has a turn to finish.
+#[test]
+fn a_server_begins_anew_with_the_configuration_that_was_accepted() {
+    let home = Home::new();
+    write_agent(&home, "First.");
+    let path = home.path().join("script.json");
+    let slow = json!({ "model": "x", "rules": [{ "when": { "user": ["*"] },
+        "then": { "reply": "First. ".repeat(20), "delay_ms": 100 } }] });
+    fs::write(&path, slow.to_string()).unwrap();
+    let mut server = Logged::start(&home);
+    let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
+    let body = json!({ "content": "Hello." }).to_string();
+    let (host, length) = ("host: localhost\r\naccept: text/event-stream", body.len());
+    let head = "POST /v1/sessions/slow/messages HTTP/1.1";
+    let request = format!(
+        "{head}\r\n{host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    (&stream).write_all(request.as_bytes()).unwrap();
+    let mut told = BufReader::new(stream).lines();
+    assert!(told.any(|line| line.unwrap().contains("delta")), "the turn runs");
+    write_agent(&home, "Second.");
+    server.signal(Signal::HUP);
+    assert_eq!(server.next("reload")["state"], "accepted");
+    fs::write(home.path().join("singletree.toml"), "[agents.a]\nno_such_key = 1\n").unwrap();
+    assert_eq!(server.next("reload")["state"], "applied");
+    assert_eq!(server.say("s")["replies"][0]["content"], "Second.");
+    server.signal(Signal::TERM);
+    assert_eq!(ended(server.child), 0);
+}
+
 /// Files that are well formed, and of which no server can be made, are refused as those that cannot be read.
 #[test]
 fn a_hangup_with_a_configuration_that_cannot_be_served_changes_nothing() {
