@@ -117,11 +117,6 @@ impl ConfiguredServer {
             .watcher(telemetry.watcher());
         let chat = retention.into_iter().fold(chat, |chat, retention| chat.retention(retention));
         let chat = chat.open(telemetry.metered(documents.clone()))?;
-        let policy = AccessPolicy {
-            required: asks,
-            origins: serving.origins.clone(),
-            tokens: serving.tokens.as_ref().map(tokens),
-        };
         let server = Server::builder(chat, documents)
             .agents(listed)
             .limits(bounds)
@@ -130,7 +125,7 @@ impl ConfiguredServer {
             .fetching(Arc::new(HttpClient::public_only(HttpLimits::fetching())?))
             .environments(environments)
             .webhooks(notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
-            .access(policy)
+            .access(access_policy(&serving, asks))
             .telemetry(telemetry.clone())
             .revocation_log(Arc::new(ErasureLog(store.clone())))
             .system(Arc::new(ServerUsage::new(place.db(), descriptor_limit, log)))
@@ -230,6 +225,14 @@ fn webhook(settings: &NotifySettings) -> Result<Webhook> {
 
 fn tenant(settings: &NotifySettings) -> Result<TenantId> {
     TenantId::parse(&settings.tenant).map_err(|error| Error::Usage(error.to_string()))
+}
+
+fn access_policy(serving: &ServingSettings, asks: bool) -> AccessPolicy {
+    AccessPolicy {
+        required: asks,
+        origins: serving.origins.clone(),
+        tokens: serving.tokens.as_ref().map(tokens),
+    }
 }
 
 fn tokens(settings: &TokenSettings) -> TokenPolicy {

@@ -101,7 +101,8 @@ impl RemoteConversation<'_> {
                 }
                 "/retry" => {}
                 command if command.starts_with('/') => {
-                    screen.line("beside a server there are /sessions, /history, /pending, /retry and /quit")?;
+                    screen
+                        .line("beside a server there are /sessions, /history, /pending, /retry and /quit")?;
                     continue;
                 }
                 _ => {}

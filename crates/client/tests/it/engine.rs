@@ -77,9 +77,7 @@ async fn hands_do_what_is_confirmed_in_time_and_nothing_else() {
 
 #[tokio::test]
 async fn a_text_that_a_person_declines_is_not_shown_and_said_so() {
-    let text = |text: &str| {
-        json!({"action_type": "render_message", "requires_user_approval": true, "payload": {"text": text}})
-    };
+    let text = |text: &str| json!({"action_type": "render_message", "requires_user_approval": true, "payload": {"text": text}});
     let engine = Engine::of([success(json!([text("one"), text("two")]))]);
     let mut person = Decider { confirms: [false, true].into(), ..Decider::default() };
     say(&engine, &mut person, 1).await.unwrap();
@@ -111,8 +109,7 @@ async fn a_decision_that_comes_too_late_does_nothing() {
     let mut person = Decider { confirms: [true, true].into(), ..Decider::default() };
     say(&engine, &mut person, 1).await.unwrap();
     let (paid, shown) = ("com.example.pay", "render_message");
-    let expected =
-        [confirmed(paid), Happened::Performed(paid.into()), confirmed(shown), too_late(shown)];
+    let expected = [confirmed(paid), Happened::Performed(paid.into()), confirmed(shown), too_late(shown)];
     assert_eq!(happened(&person), expected);
 }
 

@@ -127,9 +127,7 @@ fn reply(speaks: Speaks, request: &HttpRequest) -> Option<String> {
         return plain("400 Bad Request", "", "");
     }
     match method {
-        "tools/list" => {
-            result(json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}))
-        }
+        "tools/list" => result(json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})),
         "tools/call" => {
             let text = &request.message["params"]["arguments"]["text"];
             result(json!({"content": [{"type": "text", "text": text}]}))

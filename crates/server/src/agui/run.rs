@@ -18,7 +18,7 @@ use super::ours;
 use super::said::{AguiRunRequest, AguiUserMessage, InterruptAnswer, object};
 use super::telling;
 use super::truth::AguiTranscript;
-use super::turns::{TurnStartTiming, followed};
+use super::turns::{TurnStartTiming, append_messages};
 use super::unanswered::FailedMessages;
 use super::view::{self, CLIENT_ID};
 use crate::caller::{Caller, Scope};
@@ -302,7 +302,7 @@ impl AguiRunHandler {
     pub(super) async fn restate(&mut self, behind: &[Message]) -> Result<(), AguiRunFailure> {
         let truth = self.truth().await?;
         let behind: Vec<_> = behind.iter().filter(|message| !truth.knows(message.id())).cloned().collect();
-        self.sync(followed(truth.messages(&self.failed), &behind), truth.all).await;
+        self.sync(append_messages(truth.messages(&self.failed), &behind), truth.all).await;
         Ok(())
     }
 

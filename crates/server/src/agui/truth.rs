@@ -64,7 +64,7 @@ impl AguiTranscript {
 
     /// Returns the messages, and those of failed turns in their places.
     pub(super) fn messages(&self, failed: &FailedMessages) -> Vec<Message> {
-        self.with_failed(&self.entries, failed)
+        self.merge_failed(&self.entries, failed)
     }
 
     /// Returns the messages before those of a turn, with those of failed turns, and the number of messages of the
@@ -73,10 +73,10 @@ impl AguiTranscript {
         let own = self.entries.iter().position(|entry| entry.turn.as_ref() == Some(turn));
         let before = own.unwrap_or(self.entries.len());
         let len = self.entries.get(before).map_or(self.len, |entries| entries.seq);
-        (self.with_failed(&self.entries[..before], failed), len)
+        (self.merge_failed(&self.entries[..before], failed), len)
     }
 
-    fn with_failed(&self, entries: &[AguiTranscriptEntry], failed: &FailedMessages) -> Vec<Message> {
-        failed.among(entries.iter().map(|entry| (entry.seq, entry.message.clone())), |id| self.knows(id))
+    fn merge_failed(&self, entries: &[AguiTranscriptEntry], failed: &FailedMessages) -> Vec<Message> {
+        failed.merge_into(entries.iter().map(|entry| (entry.seq, entry.message.clone())), |id| self.knows(id))
     }
 }

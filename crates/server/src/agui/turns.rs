@@ -79,7 +79,7 @@ impl AguiRunHandler {
         }
         let truth = self.truth().await?;
         let (before, len) = truth.before(turn.id(), &self.failed);
-        self.sync(followed(before, own.as_slice()), truth.all).await;
+        self.sync(append_messages(before, own.as_slice()), truth.all).await;
         let mut events = self.events(turn, since, &truth).await?;
         let (mut fold, mut telling) = (ChatProjection::default(), AguiTurnProjection::default());
         let shows_thinking = native_view(&self.shared, &self.chat, &self.asked.thread).await?.thinking;
@@ -115,7 +115,7 @@ impl AguiRunHandler {
                 if let (ProjectionPiece::Begin { .. }, true) = (&piece, telling.stale) {
                     // Removes the void text before the message begins again.
                     let before = truth.before(turn.id(), &self.failed).0;
-                    let mut messages = followed(before, own.as_slice());
+                    let mut messages = append_messages(before, own.as_slice());
                     messages.extend(telling.told.iter().cloned());
                     self.sync(messages, truth.all).await;
                     telling.stale = false;
@@ -216,8 +216,8 @@ impl AguiRunHandler {
     }
 }
 
-/// Returns messages followed by others. One that is among the first, since its turn failed before, moves behind them.
-pub(super) fn followed(mut messages: Vec<Message>, behind: &[Message]) -> Vec<Message> {
+/// Appends messages to others. A message that is already among them, because its turn failed before, moves to the end.
+pub(super) fn append_messages(mut messages: Vec<Message>, behind: &[Message]) -> Vec<Message> {
     messages.retain(|message| behind.iter().all(|behind| behind.id() != message.id()));
     messages.extend(behind.iter().cloned());
     messages

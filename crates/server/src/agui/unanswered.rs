@@ -1,7 +1,7 @@
 //! Messages of failed turns, which a client keeps and posts with its others (D29).
 //!
-//! They are no part of the transcript. A client that holds one keeps it in its place; a client that holds none is not
-//! sent any, since AG-UI has no mark that tells it from a message that was answered.
+//! They are not part of the transcript. A client that holds one keeps it at its position. A client that does not hold
+//! it does not get it, because AG-UI cannot mark it as failed.
 
 use singletree_durable::StoredTurnStatus;
 use singletree_harness::{Chat, ChatTurnOutcome, Error, SendOptions, Turn, TurnId};
@@ -50,7 +50,7 @@ impl FailedMessages {
             if held.ids().all(|held| *held != id) {
                 continue;
             }
-            // A message that was sent again under its id stands where it failed last.
+            // A message that was sent again under its id has the position of its last failure.
             messages.retain(|earlier| earlier.message.id() != id);
             if let Some(message) = view::message(id, message, None) {
                 messages.push(FailedMessage { place: failed.place, message });
@@ -60,8 +60,8 @@ impl FailedMessages {
     }
 
     /// Adds the messages to those of a transcript, which come with their positions. Messages that the transcript
-    /// `knows` have been answered since, and are left out.
-    pub(super) fn among(
+    /// `knows` were answered later, and are omitted.
+    pub(super) fn merge_into(
         &self,
         entries: impl Iterator<Item = (u64, Message)>,
         knows: impl Fn(&str) -> bool,
@@ -91,17 +91,20 @@ impl AguiRunHandler {
         let Some(user) = self.asked.user.as_ref().filter(|_| self.asked.answers.is_empty()) else {
             return Ok(None);
         };
-        let Some((turn, since)) = self.retried(&user.id).await? else { return Ok(None) };
+        let Some((turn, since)) = self.retry_or_follow(&user.id).await? else { return Ok(None) };
         if since == TurnStartTiming::Itself {
             self.disconnect.begin(&turn);
         }
         self.follow(turn, since, None).await.map(Some)
     }
 
-    /// Returns the turn that answers a message whose newest turn has failed: a retry of that turn (D29), begun by this
-    /// run or by an earlier request of it. The run that was told of the failure is told of it again. `None` if the
-    /// newest turn of the session does not belong to this message, or did not fail.
-    async fn retried(&self, message: &str) -> Result<Option<(Turn, TurnStartTiming)>, AguiRunFailure> {
+    /// Returns the turn that answers a message whose newest turn has failed: a retry of that turn (D29), which this
+    /// request or an earlier one of the same run has begun. A repeated request of the run that failed gets the failed
+    /// turn. `None` if the newest turn of the session does not belong to this message, or did not fail.
+    async fn retry_or_follow(
+        &self,
+        message: &str,
+    ) -> Result<Option<(Turn, TurnStartTiming)>, AguiRunFailure> {
         let newest = match self.chat.newest_turn(&self.asked.thread).await {
             Err(Error::SessionUnknown { .. }) => None,
             newest => newest?,
@@ -117,18 +120,18 @@ impl AguiRunHandler {
         if view::id_of(side.as_ref(), &chain.first) != message || (is_open && is_first_try) {
             return Ok(None);
         }
-        if !is_open && self.failure(&newest.id).await?.is_none_or(|failure| failure.is_cancelled) {
+        if !is_open && self.failure_of(&newest.id).await?.is_none_or(|failure| failure.is_cancelled) {
             return Ok(None);
         }
         let is_of_this_run =
             side.as_ref().and_then(|side| side.get(RUN_ID)).is_some_and(|run| *run == *self.asked.run);
         if is_of_this_run
             && let Some(first) = chain.turns.first()
-            && self.failure(first).await?.is_some_and(|failure| !failure.is_retry_safe)
+            && self.failure_of(first).await?.is_some_and(|failure| !failure.is_retry_safe)
         {
             return Ok(Some((self.chat.turn(first).await?, TurnStartTiming::Before)));
         }
-        // The oldest comes first: the key of this run finds the turn that an earlier request of it has begun.
+        // The oldest turn first: with the key of this run, the chat returns the retry that an earlier request has begun.
         for failed in &chain.turns {
             let key = format!("agui:retry:{}", digest_hex(&format!("{failed} {}", self.asked.run)));
             match self.chat.retry(failed, SendOptions::new().key(key).listen()).await {
@@ -149,7 +152,7 @@ impl AguiRunHandler {
     }
 
     /// Returns how a turn failed, if it did.
-    async fn failure(&self, turn: &TurnId) -> Result<Option<TurnFailure>, AguiRunFailure> {
+    async fn failure_of(&self, turn: &TurnId) -> Result<Option<TurnFailure>, AguiRunFailure> {
         let turn = self.chat.turn(turn).await?;
         Ok(match turn.outcome().await.as_ref() {
             ChatTurnOutcome::Errored(errored) => Some(TurnFailure {

@@ -32,7 +32,7 @@ pub(super) async fn newest_failed_turn(
         };
         if let Some(id) = id
             && id != newest.id.invocation.to_string()
-            && !answers(&RetryChain::of(chat, &newest).await?, id)
+            && !is_message_of(&RetryChain::of(chat, &newest).await?, id)
         {
             return Ok(None);
         }
@@ -45,7 +45,7 @@ pub(super) async fn newest_failed_turn(
 }
 
 /// Checks whether the turns of a chain answer the message that a page has under this id.
-fn answers(chain: &Option<RetryChain>, id: &str) -> bool {
+fn is_message_of(chain: &Option<RetryChain>, id: &str) -> bool {
     chain.as_ref().is_some_and(|RetryChain { first, message: (_, side), .. }| {
         client_id(side.as_ref()).map_or_else(|| first_message(first), str::to_owned) == id
     })

@@ -102,14 +102,14 @@ pub(super) async fn asked(
             })
         }
         (Trigger::RegenerateMessage, newest) => {
-            asked_again(telling, session, newest, posted.message_id).await
+            read_regenerate_request(telling, session, newest, posted.message_id).await
         }
     }
 }
 
 /// Finds out how a message is answered again: the newest turn is retried if it has failed, in its session; an answered
 /// message is answered in a fork.
-async fn asked_again(
+async fn read_regenerate_request(
     telling: &HandlerContext,
     session: &str,
     newest: Option<GivenMessage>,

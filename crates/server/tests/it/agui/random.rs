@@ -30,8 +30,18 @@ enum Step {
     Forget(usize),
 }
 
-const TEXTS: [&str; 10] =
-    ["say a b c", "look", "act", "both", "send", "sends", "think", "fail halfway", "fail correctable", "act and fail"];
+const TEXTS: [&str; 10] = [
+    "say a b c",
+    "look",
+    "act",
+    "both",
+    "send",
+    "sends",
+    "think",
+    "fail halfway",
+    "fail correctable",
+    "act and fail",
+];
 
 fn step() -> impl Strategy<Value = Step> {
     let text = || proptest::sample::select(&TEXTS[..]);

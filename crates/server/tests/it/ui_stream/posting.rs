@@ -279,8 +279,7 @@ async fn another_answer_after_an_effect_goes_on_from_it() {
     let client = rig.client();
     post(&client, &json!({ "id": "s", "message": user("u1", "act and fail") })).await;
     assert_eq!(rig.world.done(), ["act and fail"]);
-    let body =
-        json!({ "id": "s", "message": user("u1", "act and fail"), "trigger": "regenerate-message" });
+    let body = json!({ "id": "s", "message": user("u1", "act and fail"), "trigger": "regenerate-message" });
     for _ in 0..2 {
         post(&client, &body).await;
     }
