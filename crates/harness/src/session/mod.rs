@@ -13,6 +13,8 @@ mod landed;
 mod queue;
 mod state;
 mod steering;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use landed::{LandedChange, WaitChange};
 pub(crate) use queue::{CallerHandle, PendingAnswer, QueueDecision, QueuedTurn, QueuedWork};

@@ -101,6 +101,10 @@ impl<H: CallerHandle> SessionState<H> {
         let Some(front) = self.queue.front() else { return QueueDecision::Nothing };
         let blocked = match &front.work {
             QueuedWork::Message { committed: false, .. } => return QueueDecision::Nothing,
+            // If the cancelling of an earlier one fails, that one is next.
+            QueuedWork::Message { row, .. } if self.ending.iter().any(|(no, _)| *no < row.no) => {
+                return QueueDecision::Nothing;
+            }
             _ if !self.is_known => return QueueDecision::Load,
             QueuedWork::Message { row, .. } if self.wait.is_some() => Some(while_suspended(row)),
             QueuedWork::Message { .. } | QueuedWork::Answer(_) | QueuedWork::Recover { .. } => None,
@@ -237,8 +241,8 @@ impl<H: CallerHandle> SessionState<H> {
     /// Until its cancelling is recorded, the turn is found as one that waits is.
     fn take_from_queue(&mut self, at: usize) -> Option<QueuedTurn<H>> {
         let queued = self.queue.remove(at)?;
-        if !matches!(queued.work, QueuedWork::Answer(_)) {
-            self.ending.push(queued.handle.clone());
+        if let Some(no) = queued.no() {
+            self.ending.push((no, queued.handle.clone()));
         }
         Some(queued)
     }
@@ -246,7 +250,7 @@ impl<H: CallerHandle> SessionState<H> {
     /// Notes that the cancelling of a turn that was taken out of the queue is recorded, or has failed: then the turn
     /// returns to its place.
     pub(crate) fn cancelling_ended(&mut self, handle: &H, failed: Option<QueuedTurn<H>>) {
-        self.ending.retain(|ending| !ending.is_same(handle));
+        self.ending.retain(|(_, ending)| !ending.is_same(handle));
         if let Some(queued) = failed {
             self.return_to_queue(queued);
         }
@@ -333,7 +337,8 @@ impl<H: CallerHandle> SessionState<H> {
 
     /// Returns the handles of the turns that wait or run, or were handed to the one that runs.
     fn handles(&self) -> impl Iterator<Item = &H> {
-        let running = self.running.iter().map(|running| &running.handle).chain(&self.ending);
+        let ending = self.ending.iter().map(|(_, handle)| handle);
+        let running = self.running.iter().map(|running| &running.handle).chain(ending);
         let handed = self.offered.iter().chain(self.taken.iter().map(|(queued, _)| queued));
         running.chain(self.queue.iter().chain(handed).map(|queued| &queued.handle))
     }

@@ -44,8 +44,8 @@ pub(crate) struct SessionState<H> {
     early_signals: Vec<EarlySignalRow>,
     /// Turns that wait their place, the next one first.
     pub(super) queue: VecDeque<QueuedTurn<H>>,
-    /// Turns that were taken out of the queue to be cancelled, until that is recorded.
-    pub(super) ending: Vec<H>,
+    /// Turns that were taken out of the queue to be cancelled, until that is recorded, with the numbers of their rows.
+    pub(super) ending: Vec<(u64, H)>,
     pub(super) running: Option<RunningTurn<H>>,
     /// Messages that the running turn was handed, and that no commit has said yet to be taken.
     pub(super) offered: Vec<QueuedTurn<H>>,
