@@ -159,7 +159,7 @@ impl TurnHandle {
 
 impl CallerHandle for Arc<TurnHandle> {
     fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(self, other)
+        Self::ptr_eq(self, other)
     }
 
     fn turn_id(&self) -> Option<TurnId> {

@@ -174,7 +174,7 @@ enum NotKept {
 }
 
 enum SignalPlacement {
-    Sent(PendingCommit, Timestamp),
+    Sent(Box<PendingCommit>, Timestamp),
     Again,
     /// A suspension is being committed; the pending wait is known when the session stops running.
     Later,
@@ -238,7 +238,7 @@ impl Chat {
                 Ok(KeepSignalOutcome::Again)
             }
             SignalPlacement::Sent(commit, until) => {
-                self.house.land_apart(&hot, commit).await?;
+                self.house.land_apart(&hot, *commit).await?;
                 Ok(KeepSignalOutcome::Kept(until))
             }
         }
@@ -265,7 +265,7 @@ impl Chat {
             self.keep_in(writing, state.early_signals(), signal, answer).map_err(NotKept::Refused)
         });
         match placed {
-            Ok((until, commit)) => Ok(SignalPlacement::Sent(commit, until)),
+            Ok((until, commit)) => Ok(SignalPlacement::Sent(commit.into(), until)),
             Err(NotKept::Again) => Ok(SignalPlacement::Again),
             Err(NotKept::Later) => Ok(SignalPlacement::Later),
             Err(NotKept::Refused(error)) => Err(error),

@@ -29,7 +29,7 @@ pub(crate) struct LandedChange {
 pub(crate) enum WaitChange {
     #[default]
     None,
-    Begins(WaitRow),
+    Begins(Box<WaitRow>),
     Ends,
 }
 
@@ -61,7 +61,7 @@ impl<H: CallerHandle> SessionState<H> {
         let has_deadline = matches!(&wait, WaitChange::Begins(wait) if wait.deadline.is_some());
         match wait {
             WaitChange::None => {}
-            WaitChange::Begins(wait) => self.set_wait(Some(wait)),
+            WaitChange::Begins(wait) => self.set_wait(Some(*wait)),
             WaitChange::Ends => self.set_wait(None),
         }
         LandedEffects { ended, resumes, has_deadline }

@@ -60,7 +60,7 @@ pub(crate) fn suspend(
         }
         None => {
             writing.put(RowMutation::Wait(wait.clone()));
-            writing.landed.wait = WaitChange::Begins(wait);
+            writing.landed.wait = WaitChange::Begins(wait.into());
         }
     }
     Ok(outcome)

@@ -197,7 +197,7 @@ fn a_message_that_was_not_accepted_leaves_the_queue_and_frees_its_key() {
 #[test]
 fn the_end_of_a_wait_goes_before_the_messages_behind_it_and_is_taken_once() {
     let mut state = loaded();
-    land(&mut state, WaitChange::Begins(wait(3)));
+    land(&mut state, WaitChange::Begins(wait(3).into()));
     accept_all(&mut state, 0..2);
     assert_eq!(state.queue_answer(caller(8), answer(3)), None);
     assert_eq!(state.queue_answer(caller(9), answer(3)), Some(caller(8)), "the first one wins");
@@ -216,7 +216,7 @@ fn the_end_of_a_wait_goes_before_the_messages_behind_it_and_is_taken_once() {
 fn a_message_behind_a_wait_is_queued_refused_or_supersedes_it_as_its_agent_says() {
     let check = |policy, expect: &str, left: usize| {
         let mut state = loaded();
-        land(&mut state, WaitChange::Begins(wait(0)));
+        land(&mut state, WaitChange::Begins(wait(0).into()));
         accept_all(&mut state, [0]);
         let decided = next(&mut state, policy);
         assert!(format!("{decided:?}").starts_with(expect), "{decided:?}");

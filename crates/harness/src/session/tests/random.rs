@@ -20,7 +20,7 @@ enum Sent {
     Accept(u64),
     /// The running turn suspends, ends its wait, or writes something else.
     OfTurn(WaitChange, bool),
-    Cancel(QueuedTurn<Caller>),
+    Cancel(Box<QueuedTurn<Caller>>),
 }
 
 struct World {
@@ -114,7 +114,7 @@ impl World {
             Sent::OfTurn(change, ends) => self.settle_turn(change, ends, fails),
             Sent::Cancel(queued) => {
                 let no = queued.handle.number;
-                self.state.cancelling_ended(&caller(no), fails.then_some(queued));
+                self.state.cancelling_ended(&caller(no), fails.then_some(*queued));
                 self.places.insert(no, if fails { Place::Accepted } else { Place::Ended });
             }
         }
@@ -189,7 +189,7 @@ impl World {
             let no = self.next_wait;
             self.next_wait += 1;
             self.count("suspended");
-            (WaitChange::Begins(wait(no)), Counters { waits: no + 1, ..self.state.counters() })
+            (WaitChange::Begins(wait(no).into()), Counters { waits: no + 1, ..self.state.counters() })
         } else {
             (WaitChange::None, self.state.counters())
         };
@@ -216,7 +216,7 @@ impl World {
             return;
         }
         if let Some(queued) = self.state.take_queued(&row(no).id()) {
-            self.sent.push(Sent::Cancel(queued));
+            self.sent.push(Sent::Cancel(queued.into()));
             self.count("cancelled");
         }
     }
