@@ -11,9 +11,10 @@ use crate::house::ChatInner;
 use crate::position::StoredPosition;
 use crate::prepare::TurnPreparation;
 use crate::record::TurnRowExt;
+use crate::session::apply;
 use crate::session::{QueuedTurn, QueuedWork};
 use crate::steer::SteeredPosition;
-use crate::{transition, turn_id::TurnId};
+use crate::turn_id::TurnId;
 
 /// A turn that was taken over, with the ticket that receives its outcome.
 pub(crate) struct AdoptedTurn {
@@ -167,9 +168,8 @@ impl ChatInner {
         row: &TurnRow,
         is_death: bool,
     ) -> Result<TurnRow, Error> {
-        let (row, commit) = self.commit(hot, |_, writing| {
-            Ok::<_, Error>(transition::take_over::take_over(writing, row, is_death))
-        })?;
+        let (row, commit) = self
+            .commit(hot, |_, writing| Ok::<_, Error>(apply::take_over::take_over(writing, row, is_death)))?;
         self.land(hot, commit).await?;
         Ok(row)
     }
@@ -194,7 +194,7 @@ impl ChatInner {
             let first = open.into_iter().min_by_key(|row| (row.kind == StoredTurnKind::Message, row.no));
             let Some(row) = first.filter(|row| row.fence == self.journal.fence()) else { continue };
             let mut batch = Batch::new(hot.key.clone(), self.journal.fence());
-            transition::take_over::leave(&mut batch, row);
+            apply::take_over::leave(&mut batch, row);
             // It may have ended just now.
             drop(self.journal.apply(batch).await);
         }

@@ -19,10 +19,10 @@ use crate::notice::Notice;
 use crate::noticing::NoticePublisher;
 use crate::outcome::ChatTurnOutcome;
 use crate::record::TurnRowExt;
+use crate::session::batch::BatchBuilder;
 use crate::session::{LandedChange, QueuedTurn, QueuedWork};
 use crate::tenant_events::SessionChange;
 use crate::watcher::EndedTurn;
-use crate::writing::BatchBuilder;
 use crate::{Error, Result, narrate};
 
 /// A batch in flight, with the events and notices to publish once it has landed.

@@ -8,8 +8,8 @@ use crate::chat::Chat;
 use crate::hot::LoadedSession;
 use crate::house::ServedAgent;
 use crate::policy::TurnPromptPolicy;
+use crate::session::apply::accept::new_head;
 use crate::sessions::SessionInfo;
-use crate::transition::accept::new_head;
 use crate::{Error, Result};
 
 /// How a session is made.

@@ -10,9 +10,9 @@ use crate::calls::{ClosingAnswer, Records, closings};
 use crate::chat::Chat;
 use crate::history::{HISTORY, Messages};
 use crate::hot::{LoadedSession, LoadedState};
+use crate::session::apply::fork::{ForkSource, fork, history_of};
+use crate::session::batch::BatchBuilder;
 use crate::sessions::{SessionInfo, info};
-use crate::transition::fork::{ForkSource, fork, history_of};
-use crate::writing::BatchBuilder;
 use crate::{Error, Result};
 
 /// How a fork is made.

@@ -23,13 +23,13 @@ use crate::noticing::{NoticePublisher, NoticeSettings};
 use crate::outcome::ErroredTurn;
 use crate::reply::ErrorReporter;
 use crate::retention::{Retention, RetentionWorker};
+use crate::session::batch::RowFields;
+use crate::session::turn::FieldNames;
 use crate::stored;
 use crate::tasks::BackgroundTasks;
 use crate::tenant_events::TenantEventHub;
 use crate::turn_id::TurnId;
-use crate::turning::FieldNames;
 use crate::watcher::TurnWatcher;
-use crate::writing::RowFields;
 
 /// The shared state of all sessions of one chat.
 pub(crate) struct ChatInner {

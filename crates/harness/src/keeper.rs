@@ -23,13 +23,14 @@ use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
 use crate::session::PendingAnswer;
+use crate::session::apply;
+use crate::session::batch::BatchBuilder;
+use crate::session::turn::TurnState;
 use crate::side::SideRecords;
 use crate::steer::SteeredMessage;
 use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::stream::TurnStream;
-use crate::turning::TurnState;
-use crate::writing::BatchBuilder;
-use crate::{Durability, Error, stored, transition};
+use crate::{Durability, Error, stored};
 pub(crate) use entry::TurnInput;
 
 /// Keeps one turn.
@@ -226,7 +227,7 @@ impl JournalPort {
         let errored = self.errored(error);
         let transition =
             |writing: &mut BatchBuilder, turning: &mut TurnState, kept: (Option<&StoppedRun>, KeptPart)| {
-                transition::fail::fail(writing, turning, kept, errored.clone())
+                apply::fail::fail(writing, turning, kept, errored.clone())
             };
         self.end_early(stopped, transition).await
     }
@@ -239,9 +240,9 @@ impl JournalPort {
             |writing: &mut BatchBuilder, turning: &mut TurnState, kept: (Option<&StoppedRun>, KeptPart)| {
                 match kept {
                     (Some(stopped), part) if part != KeptPart::Nothing => {
-                        transition::cancel::cancel(writing, turning, (stopped, part), errored.clone())
+                        apply::cancel::cancel(writing, turning, (stopped, part), errored.clone())
                     }
-                    kept => transition::fail::fail(writing, turning, kept, errored.clone()),
+                    kept => apply::fail::fail(writing, turning, kept, errored.clone()),
                 }
             };
         self.end_early(Some(stopped), transition).await
@@ -294,7 +295,7 @@ impl JournalPort {
         let at = progress.and_then(|progress| CommitProvenance::at(&progress.cursor));
         let outcome = self.commit_end(|writing, turning| {
             turning.making.at.clone_from(&at);
-            transition::finish::finish(writing, turning, state, session.as_ref())
+            apply::finish::finish(writing, turning, state, session.as_ref())
         });
         self.recorded(outcome.await?);
         Ok(())
@@ -308,7 +309,7 @@ impl JournalPort {
         self.budget.complete_step()?;
         let suspended = self.commit_end(|writing, turning| {
             turning.making.at = CommitProvenance::at(&paused.progress.cursor);
-            transition::suspend::suspend(writing, turning, paused, session.as_ref())
+            apply::suspend::suspend(writing, turning, paused, session.as_ref())
         });
         self.recorded(suspended.await?);
         Ok(())
@@ -317,8 +318,8 @@ impl JournalPort {
     async fn take(&self, claim: ClaimedWait) -> Result<(), RunError> {
         let ClaimedWait { suspended, wait, answering, handle } = claim;
         let claimed = self.commit(|writing, turning| {
-            turning.row = transition::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Resume);
-            transition::claim::claim(writing, &turning.row, &wait, &answering)
+            turning.row = apply::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Resume);
+            apply::claim::claim(writing, &turning.row, &wait, &answering)
         });
         let result = claimed.await;
         let id = lock(&self.turning).row.id();
@@ -374,7 +375,7 @@ impl PersistencePort for JournalPort {
             let saved = self.commit(|writing, turning| {
                 turning.making.at =
                     progress.as_ref().and_then(|progress| CommitProvenance::at(&progress.cursor));
-                transition::save::save(writing, turning, &session, progress.as_ref())
+                apply::save::save(writing, turning, &session, progress.as_ref())
             });
             saved.await.map_err(|error| RunError::SessionSave { source: error.into(), completed: None })
         })
@@ -389,7 +390,7 @@ impl PersistencePort for JournalPort {
             self.budget.complete_step().map_err(|error| RunError::Exhausted { source: error.into() })?;
             let stepped = self.commit(|writing, turning| {
                 turning.making.at = CommitProvenance::at(&progress.cursor);
-                transition::step::step(writing, turning, &progress)
+                apply::step::step(writing, turning, &progress)
             });
             stepped.await.map_err(|error| RunError::Record { source: error.into() })
         })
@@ -399,7 +400,7 @@ impl PersistencePort for JournalPort {
         Box::pin(async move {
             let progress = self.progress();
             let recorded = self.commit(|writing, turning| {
-                transition::step::record(writing, turning, (name, &fact), progress.as_ref())
+                apply::step::record(writing, turning, (name, &fact), progress.as_ref())
             });
             recorded.await.map_err(|error| RunError::Record { source: error.into() })
         })

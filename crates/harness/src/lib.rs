@@ -12,7 +12,8 @@
 //! the answer to it. An *event* is an entry of a session's durable log.
 //!
 //! # Inside
-//! All decisions are made by transitions (`transition/`), pure functions that fill one batch each. `runner` runs the
+//! All decisions about sessions are made in `session/`, which is pure: the session state, and transitions (`apply/`) that
+//! fill one batch each. `commit` is the only path from a decision to the store and to listeners. `runner` runs the
 //! turns of a session in order, `keeper` implements the engine's port, `adopt` takes over the unfinished turns of a
 //! dead process. `doctor` checks whether stored data keeps the invariants.
 //!
@@ -90,13 +91,10 @@ mod stopped_run;
 mod stored;
 mod tasks;
 mod tool_message;
-mod transition;
-mod turning;
 mod unrun;
 mod waits;
 mod watcher;
 mod window;
-mod writing;
 
 mod base;
 mod doctor;

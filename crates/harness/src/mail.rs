@@ -25,11 +25,11 @@ use crate::limit::Limits;
 use crate::outcome::ErroredTurn;
 use crate::payload;
 use crate::record::TurnRowExt;
+use crate::session::apply::claim::is_due;
+use crate::session::batch::BatchBuilder;
 use crate::stored::corrupt;
-use crate::transition::claim::is_due;
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
-use crate::writing::BatchBuilder;
 use crate::{Error, Result};
 
 /// The result of delivering a signal.

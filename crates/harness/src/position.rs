@@ -16,11 +16,11 @@ use singletree_engine::{Descriptor, FieldContent, Fields, GraphCursor, Item, Per
 
 use crate::Error;
 use crate::budget::BudgetUsage;
+use crate::session::batch::{BatchBuilder, ItemNumbering, TurnIdentity};
 use crate::steer::SteeredPosition;
 use crate::stored::{self, FieldStorage, StoredField, StoredFields};
 use crate::usage::TurnModelUsage;
 use crate::window::HistoryWindow;
-use crate::writing::{BatchBuilder, ItemNumbering, TurnIdentity};
 
 /// The stored form of a position.
 #[derive(Debug, Clone, Serialize, Deserialize)]

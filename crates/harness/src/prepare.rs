@@ -25,15 +25,15 @@ use crate::policy::TurnPromptPolicy;
 use crate::position::{FrameDecoder, HistoryMarks, StoredPosition};
 use crate::record::{self, TurnRowExt};
 use crate::session::PendingAnswer;
+use crate::session::batch::ItemNumbering;
+use crate::session::turn::TurnState;
 use crate::side::SideRecords;
 use crate::steer::{SteeredMessage, SteeredPosition};
 use crate::stored::{self, StoredFields, corrupt};
 use crate::stream::TurnStream;
 use crate::tool_message;
-use crate::turning::TurnState;
 use crate::usage::TurnModelUsage;
 use crate::window::HistoryWindow;
-use crate::writing::ItemNumbering;
 
 /// A turn that is ready to run.
 pub(crate) struct PreparedTurn {

@@ -23,10 +23,10 @@ use crate::house::ServedAgent;
 use crate::listen::LiveEvents;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::position::HistoryMarks;
+use crate::session::turn::{history, messages_from};
 use crate::side::SideRecords;
 use crate::stream::TurnStream;
 use crate::turn_id::{MessageId, TurnId};
-use crate::turning::{history, messages_from};
 use crate::usage::{ModelTokenUsage, TurnModelUsage};
 use crate::{Error, Result};
 

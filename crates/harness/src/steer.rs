@@ -22,11 +22,11 @@ use crate::history::Messages;
 use crate::hot::LoadedSession;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
+use crate::session::batch::{BatchBuilder, TurnIdentity};
+use crate::session::turn::{TurnState, messages_from};
 use crate::stream::TurnStream;
 use crate::submit::SendOptions;
 use crate::turn::Turn;
-use crate::turning::{TurnState, messages_from};
-use crate::writing::{BatchBuilder, TurnIdentity};
 
 /// The name under which the side record of a message says which turn took it (D17).
 pub(crate) const TAKEN_BY: &str = "taken_by";

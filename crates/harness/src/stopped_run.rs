@@ -11,9 +11,9 @@ use crate::house::ChatInner;
 use crate::made::CommitProvenance;
 use crate::outcome::ErroredTurn;
 use crate::record::TurnRowExt;
+use crate::session::batch::BatchBuilder;
+use crate::session::turn::{FieldNames, TurnState, history};
 use crate::stored::{self, FieldStorage};
-use crate::turning::{FieldNames, TurnState, history};
-use crate::writing::BatchBuilder;
 
 /// The name under which the side record of a message says that its turn ended early after it, and why.
 pub(crate) const STOPPED: &str = "stopped";

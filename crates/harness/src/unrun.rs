@@ -10,9 +10,9 @@ use crate::calls::{EffectIntent, Records, have_intent};
 use crate::keeper::JournalPort;
 use crate::position::StoredPosition;
 use crate::prepare::TurnPreparation;
+use crate::session::turn::TurnState;
 use crate::stopped_run::{StoppedRun, project};
 use crate::stored::StoredFields;
-use crate::turning::TurnState;
 use crate::usage::TurnModelUsage;
 
 /// A turn that is ended without being run further.

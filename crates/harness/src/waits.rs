@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use singletree_durable::{JsonDocument, StoredTurnKind, StoredWaitStatus, WaitRow};
 use singletree_engine::Error as RunError;
 
+use crate::Error;
 use crate::calls::EffectIntent;
 use crate::hot::{LoadedSession, OutcomeListener, TurnHandle};
 use crate::house::ChatInner;
@@ -16,11 +17,11 @@ use crate::outcome::ChatTurnOutcome;
 use crate::position::StoredPosition;
 use crate::prepare::TurnPreparation;
 use crate::record::TurnRowExt;
+use crate::session::apply;
+use crate::session::turn::TurnState;
 use crate::session::{PendingAnswer, QueuedTurn, QueuedWork};
 use crate::stopped_run::StoppedRun;
 use crate::stored::corrupt;
-use crate::turning::TurnState;
-use crate::{Error, transition};
 
 /// Why a wait ends without being resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,10 +64,10 @@ pub(crate) async fn close(
     turning.positioned = true;
     let stopped = read_end(house, hot, &mut turning).await?;
     let (outcome, commit) = house.commit(hot, |_, writing| {
-        turning.row = transition::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Close);
+        turning.row = apply::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Close);
         let errored = served.errored(&house.limits, Some(turning.row.id()), &error);
         let ended = WaitRow { status, ..wait };
-        transition::close::close(writing, &mut turning, (ended, &stopped), errored)
+        apply::close::close(writing, &mut turning, (ended, &stopped), errored)
     })?;
     house.land(hot, commit).await?;
     let listeners = hot.outcome_listeners().all.clone();

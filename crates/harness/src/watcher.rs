@@ -8,9 +8,9 @@ use singletree_durable::{RowMutation, SessionKey, StoredTurnKind, Timestamp, Tur
 use crate::chat::Chat;
 use crate::outcome::ChatTurnOutcome;
 use crate::record::{StoredOutcome, TurnRowExt};
+use crate::session::batch::BatchBuilder;
 use crate::turn_id::TurnId;
 use crate::usage::ModelTokenUsage;
-use crate::writing::BatchBuilder;
 
 /// How a turn went: told once it is recorded.
 #[derive(Debug, Clone, PartialEq)]

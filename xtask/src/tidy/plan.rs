@@ -5,14 +5,7 @@ use crate::Repository;
 use crate::std_paths::std_modules;
 
 /// The folders of pure code.
-const PURE: &[&str] = &[
-    "crates/graph/src/",
-    "crates/engine/src/plan/",
-    "crates/harness/src/session/",
-    "crates/harness/src/transition/",
-    "crates/harness/src/turning.rs",
-    "crates/harness/src/writing.rs",
-];
+const PURE: &[&str] = &["crates/graph/src/", "crates/engine/src/plan/", "crates/harness/src/session/"];
 
 /// Names that may not stand in pure code.
 const NAMES: &[&str] = &["tokio", "async", "await", "SystemTime", "Instant"];

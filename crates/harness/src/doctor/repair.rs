@@ -21,10 +21,11 @@ use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::position::StoredPosition;
 use crate::record::{OutcomeRecord, TurnRowExt, message};
 use crate::reply::{ErrorReplies, ErrorReporter};
+use crate::session::apply;
+use crate::session::batch::{BatchBuilder, ItemMetadata, ItemNumbering, TurnIdentity};
 use crate::stored;
 use crate::turn_id::MessageId;
-use crate::writing::{BatchBuilder, ItemMetadata, ItemNumbering, TurnIdentity};
-use crate::{Error, Result, transition};
+use crate::{Error, Result};
 
 /// Carries out one repair.
 pub(super) async fn repair(
@@ -176,7 +177,7 @@ fn end(
     let begins = chart.turn(row.no).is_none();
     if let Some(wait) = row.wait.filter(|_| begins).and_then(|wait| chart.waits.get(&wait)) {
         let ended = WaitRow { status: StoredWaitStatus::Cancelled, ..wait.clone() };
-        transition::claim::signal_event(writing, &author, &ended);
+        apply::claim::signal_event(writing, &author, &ended);
     }
     close(writing, chart, &author, closings)?;
     let errored = errored(&row, error);

@@ -9,8 +9,8 @@ use crate::calls::{ClosingAnswer, Records, closings};
 use crate::history::HISTORY;
 use crate::policy::COMMAND;
 use crate::position::HistoryMarks;
+use crate::session::turn::history as history_of;
 use crate::tool_message;
-use crate::turning::history as history_of;
 
 /// The input of a turn that begins.
 pub(crate) struct TurnInput {

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use super::JournalPort;
 use crate::Error;
-use crate::turning::TurnState;
-use crate::writing::BatchBuilder;
+use crate::session::batch::BatchBuilder;
+use crate::session::turn::TurnState;
 
 impl JournalPort {
     /// As [`JournalPort::commit`], for the commit that ends the turn. The result of the run stays in memory and is recorded

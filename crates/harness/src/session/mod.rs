@@ -8,6 +8,8 @@
 //! order of decisions is the order of batches (INV-1). A change of the state that must not be seen before its commit has
 //! landed is a [`LandedChange`] of the batch; [`SessionState::commit_landed`] makes it, and no caller makes one by itself.
 
+pub(crate) mod apply;
+pub(crate) mod batch;
 mod held_bytes;
 mod landed;
 mod queue;
@@ -15,6 +17,7 @@ mod state;
 mod steering;
 #[cfg(test)]
 mod tests;
+pub(crate) mod turn;
 
 pub(crate) use landed::{LandedChange, WaitChange};
 pub(crate) use queue::{CallerHandle, PendingAnswer, QueueDecision, QueuedTurn, QueuedWork};

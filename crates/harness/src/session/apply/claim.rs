@@ -8,8 +8,8 @@ use singletree_durable::{
 use crate::Error;
 use crate::event::ChatEventKind;
 use crate::record::TurnRowExt;
+use crate::session::batch::{BatchBuilder, TurnIdentity};
 use crate::session::{PendingAnswer, WaitChange};
-use crate::writing::{BatchBuilder, TurnIdentity};
 
 /// Makes the row of the turn that the end of a wait starts.
 pub(crate) fn next_row(

@@ -19,12 +19,14 @@ use crate::outcome::{AnswerEnd, ChatTurnOutcome, DispatchPath, ErroredTurn};
 use crate::policy::TurnPromptPolicy;
 use crate::position::HistoryMarks;
 use crate::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
+use crate::session::batch::{
+    BatchBuilder, ItemMetadata, ItemNumbering, RowFields, TurnIdentity, write_fields,
+};
 use crate::side::SideRecords;
 use crate::steer::SteeredMessage;
 use crate::stored::{self, FieldStorage, StoredFields};
 use crate::turn_id::MessageId;
 use crate::usage::TurnModelUsage;
-use crate::writing::{BatchBuilder, ItemMetadata, ItemNumbering, RowFields, TurnIdentity, write_fields};
 
 /// Pairs of (session field, state field).
 pub(crate) type FieldNames = Arc<[(Arc<str>, Arc<str>)]>;

@@ -10,9 +10,9 @@ use crate::Error;
 use crate::calls::{ClosingAnswer, closings};
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::session::WaitChange;
+use crate::session::batch::BatchBuilder;
+use crate::session::turn::TurnState;
 use crate::stopped_run::StoppedRun;
-use crate::turning::TurnState;
-use crate::writing::BatchBuilder;
 
 /// `turning` is the closing turn, not yet stored, on the session as committed; `ended` the wait as it ends,
 /// `stopped` the session as the wait found it.

@@ -9,11 +9,11 @@ use crate::Error;
 use crate::calls::{EffectIntent, is_intent};
 use crate::made;
 use crate::position::{FrameEncoder, StoredPosition};
+use crate::session::batch::BatchBuilder;
+use crate::session::turn::{TurnState, history};
 use crate::steer::SteeredPosition;
 use crate::stored::corrupt;
-use crate::turning::{TurnState, history};
 use crate::usage::TurnModelUsage;
-use crate::writing::BatchBuilder;
 
 pub(crate) fn step(
     writing: &mut BatchBuilder,

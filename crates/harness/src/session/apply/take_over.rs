@@ -3,7 +3,7 @@
 
 use singletree_durable::{Batch, BatchPrecondition, FencingToken, RowMutation, StoredTurnStatus, TurnRow};
 
-use crate::writing::BatchBuilder;
+use crate::session::batch::BatchBuilder;
 
 /// The fence of a turn without an owner: that of its last process, which has stopped in an orderly way. No process has
 /// it.

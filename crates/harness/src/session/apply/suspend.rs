@@ -13,9 +13,9 @@ use crate::Error;
 use crate::mail::{ConsumedSignal, SignalMailbox};
 use crate::outcome::{ChatTurnOutcome, SuspendedTurn};
 use crate::record::{OutcomeRecord, TurnRowExt, terms};
+use crate::session::batch::BatchBuilder;
+use crate::session::turn::{TurnState, history, messages_from};
 use crate::session::{PendingAnswer, WaitChange};
-use crate::turning::{TurnState, history, messages_from};
-use crate::writing::BatchBuilder;
 
 /// Returns the outcome. The session waits for a signal then, or the turn that resumes is next: the signal had come early
 /// (D2).

@@ -8,8 +8,8 @@ use singletree_engine::{SessionState, Snapshot};
 use crate::Error;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn};
 use crate::record::{OutcomeRecord, ReplyRange, TurnRowExt};
-use crate::turning::{TurnState, history, messages_from};
-use crate::writing::BatchBuilder;
+use crate::session::batch::BatchBuilder;
+use crate::session::turn::{TurnState, history, messages_from};
 
 pub(crate) fn finish(
     writing: &mut BatchBuilder,

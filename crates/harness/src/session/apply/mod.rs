@@ -1,5 +1,5 @@
 //! One transition a file: from the stored state and an event to a batch of writes. Pure: they fill a
-//! [`BatchBuilder`](crate::writing::BatchBuilder).
+//! [`BatchBuilder`](crate::session::batch::BatchBuilder).
 
 pub(crate) mod accept;
 pub(crate) mod cancel;

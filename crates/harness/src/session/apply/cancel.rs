@@ -12,10 +12,10 @@ use crate::event::ChatEventKind;
 use crate::history;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::message;
+use crate::session::batch::{BatchBuilder, ItemMetadata};
+use crate::session::turn::TurnState;
 use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::turn_id::MessageId;
-use crate::turning::TurnState;
-use crate::writing::{BatchBuilder, ItemMetadata};
 
 pub(crate) fn cancel(
     writing: &mut BatchBuilder,

@@ -6,8 +6,8 @@ use singletree_engine::{RunProgress, SessionState};
 use super::step::write_position;
 use crate::Error;
 use crate::history::HISTORY;
-use crate::turning::TurnState;
-use crate::writing::BatchBuilder;
+use crate::session::batch::BatchBuilder;
+use crate::session::turn::TurnState;
 
 pub(crate) fn save(
     writing: &mut BatchBuilder,

@@ -10,8 +10,8 @@ use crate::Error;
 use crate::event::ChatEventKind;
 use crate::history::HISTORY;
 use crate::record::message;
+use crate::session::batch::{BatchBuilder, ItemMetadata, ItemNumbering, TurnIdentity};
 use crate::turn_id::{MessageId, TurnId};
-use crate::writing::{BatchBuilder, ItemMetadata, ItemNumbering, TurnIdentity};
 
 /// The source of a fork, and the part of it that the fork copies.
 pub(crate) struct ForkSource<'a> {

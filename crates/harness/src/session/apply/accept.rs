@@ -13,7 +13,7 @@ use crate::event::ChatEventKind;
 use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
 use crate::retry::RetriedTurn;
-use crate::writing::{BatchBuilder, TurnIdentity};
+use crate::session::batch::{BatchBuilder, TurnIdentity};
 
 /// A message to accept, and the values that its turn is made of.
 pub(crate) struct AcceptedMessage<'a> {

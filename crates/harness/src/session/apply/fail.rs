@@ -10,9 +10,9 @@ use crate::Error;
 use crate::calls::{ClosingAnswer, closings, results};
 use crate::history;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::session::batch::{BatchBuilder, ItemMetadata};
+use crate::session::turn::TurnState;
 use crate::stopped_run::{KeptPart, StoppedRun};
-use crate::turning::TurnState;
-use crate::writing::{BatchBuilder, ItemMetadata};
 
 /// `stopped` says where the run stood, if it had begun and that is known; `part` how much of it fits the limits.
 pub(crate) fn fail(
