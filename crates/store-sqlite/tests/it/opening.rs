@@ -28,12 +28,13 @@ struct Start {
 
 /// Every file that this version opens for writing: none, an empty one, and one of each format that was ever released. A
 /// format that comes to be is put here with its file, and the sweep stops at every write of its upgrade.
-const STARTS: [Start; 5] = [
+const STARTS: [Start; 6] = [
     Start { name: "no file", make: |_| {}, least: 20 },
     Start { name: "an empty file", make: |path| std::fs::write(path, b"").unwrap(), least: 20 },
     Start { name: "format 1", make: |path| copy("v1.db", path), least: 6 },
     Start { name: "format 2", make: |path| copy("v2.db", path), least: 6 },
     Start { name: "format 3", make: |path| copy("v3.db", path), least: 6 },
+    Start { name: "format 4", make: |path| copy("v4.db", path), least: 6 },
 ];
 
 /// Copies a released file.
