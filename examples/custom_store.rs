@@ -1,5 +1,6 @@
 //! Sessions of a graph kept where you want them: here, one JSON file for each. Run it twice.
-//! `cargo run -p singletree --example custom_store -- FOLDER`. A store for production passes `durable::contract`.
+//! `cargo run -p singletree --example custom_store -- FOLDER`. A store for production passes the suite of
+//! `singletree-store-testing`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::{fs, io, path::PathBuf, sync::Arc};

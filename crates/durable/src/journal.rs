@@ -137,7 +137,7 @@ pub struct SessionPage {
 /// - **Tenants apart.** No call with one tenant's key sees or changes a row of another (INV-14).
 ///
 /// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The suite in
-/// [`contract`](crate::contract) checks every clause by name. This trait is not under semantic versioning.
+/// the package `singletree-store-testing` checks every clause by name. This trait is not under semantic versioning.
 pub trait Journal: fmt::Debug + Send + Sync {
     /// Returns the fence under which this handle writes: higher than that of any handle opened before.
     fn fence(&self) -> FencingToken;

@@ -12,7 +12,7 @@
 //! - [`Journal`] is the storage trait of the chat harness: one write, [`Journal::apply`], that commits a whole
 //!   transition or nothing, and a handful of reads. It contains no chat terms.
 //!
-//! [`contract`] holds the public suite that every implementation passes, [`FaultInjectingStore`] the fault injector.
+//! The package `singletree-store-testing` has the public suite that every implementation passes, and a fault injector.
 //!
 //! # Invariants
 //! INV-3, INV-4, INV-13, INV-14 (see ARCHITECTURE.md).
@@ -21,11 +21,9 @@ mod batch;
 mod batched;
 mod checkpoint;
 pub mod checksum;
-pub mod contract;
 mod documents;
 mod dossier;
 mod error;
-mod fault;
 mod id;
 mod journal;
 mod journal_sessions;
@@ -51,7 +49,6 @@ pub use documents::{
 };
 pub use dossier::{PausedInvocation, SessionSnapshot};
 pub use error::{Error, Result};
-pub use fault::{FailedWriteEffect, FaultInjectingStore};
 pub use id::{FencingToken, InvalidIdentifier, InvocationId, SessionId, SessionKey, SubjectId, TenantId};
 pub use journal::{
     ItemRange, Journal, JournalMaintenance, SessionPage, TurnRowQuery, UsageRowQuery, WaitRowQuery,

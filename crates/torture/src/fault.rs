@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use singletree_durable::FailedWriteEffect;
+use singletree_store_testing::FailedWriteEffect;
 
 /// Which commits of a process fail, counted from 0, and whether they land all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_audit::{AuditRule, RuleViolation, StoredSession, audit};
-use singletree_durable::{FailedWriteEffect, Journal, JournalMaintenance, SessionId, SessionKey, TenantId};
+use singletree_durable::{Journal, JournalMaintenance, SessionId, SessionKey, TenantId};
 use singletree_engine::Clock;
 use singletree_harness::{Chat, StoreDoctor};
 use singletree_llm::InstantSleep;
+use singletree_store_testing::FailedWriteEffect;
 
 use crate::aim::{KillTrigger, WorkInProgress};
 use crate::child::{LoggedEffect, load_agents};

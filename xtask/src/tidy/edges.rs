@@ -26,7 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("harness", &["engine", "durable", "llm", "narration"]),
     ("draw", &["harness", "engine", "durable"]),
     ("audit", &["harness", "durable", "llm"]),
-    ("torture", &["audit", "agent", "harness", "engine", "durable", "llm", "tools"]),
+    ("torture", &["audit", "agent", "harness", "engine", "durable", "store-testing", "llm", "tools"]),
     ("agent", &["harness", "engine", "durable", "macros", "llm", "narration", "tools"]),
     (
         "config",
@@ -41,7 +41,7 @@ const GROUND: &str = "env";
 /// Crates that do not depend on [`GROUND`]: a type and a sink, wire shapes, generated code, and the project's chores.
 const WITHOUT_GROUND: &[&str] = &["env", "narration", "protocol", "macros", "xtask", "draw"];
 
-/// The permitted dependencies of any store.
+/// The permitted dependencies of any store, and of the tests for stores.
 const STORES: &[&str] = &["durable"];
 
 /// The roots, where the crates are put together: they may depend on anything.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_harness::SendOptions;
 use singletree_llm::ChatMessage;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use singletree_tools::Recovery;
 
 use crate::probe::World;

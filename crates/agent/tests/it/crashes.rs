@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, Journal, JournalMaintenance, MemoryStore};
+use singletree_durable::{Journal, JournalMaintenance, MemoryStore};
 use singletree_harness::{Chat, SendOptions};
 use singletree_llm::ChatMessage;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use singletree_tools::Recovery;
 
 use crate::probe::World;

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_agent::{AgentLoop, Approve};
-use singletree_durable::{
-    FailedWriteEffect, FaultInjectingStore, ItemRange, Journal, MemoryStore, SessionId, SessionKey, TenantId,
-};
+use singletree_durable::{ItemRange, Journal, MemoryStore, SessionId, SessionKey, TenantId};
 use singletree_harness::{Agent, Chat, ChatBuilder, Limits, SendOptions, Turn};
 use singletree_llm::{ChatMessage, Script, ScriptedProvider};
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use singletree_tools::{CallContext, Effect, Recovery, Tool, TypedTool};
 use tokio::sync::Notify;
 

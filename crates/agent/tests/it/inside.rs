@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 use singletree_agent::{AgentLoop, Approve};
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeResult, Projection};
 use singletree_harness::{Agent, ChatEventKind, Durability, Messages};
 use singletree_llm::{ChatMessage, Provider, Role, Script};
 use singletree_macros::State;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use singletree_tools::{Effect, Recovery};
 
 use crate::plays::{Plays, calls, fails, says};

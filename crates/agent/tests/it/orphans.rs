@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_durable::{
-    Batch, BoxFuture, FailedWriteEffect, FaultInjectingStore, Journal, JournalLayer, JournalMaintenance,
-    MemoryStore, Result, SessionId, SessionKey, TenantId, TurnRowQuery,
+    Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, MemoryStore, Result, SessionId, SessionKey,
+    TenantId, TurnRowQuery,
 };
 use singletree_harness::{Chat, SendOptions, TurnId};
 use singletree_llm::ChatMessage;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use singletree_tools::Recovery;
 use tokio::sync::Notify;
 

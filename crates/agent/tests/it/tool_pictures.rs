@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_agent::AgentLoop;
 use singletree_durable::{
-    DocumentStore, FailedWriteEffect, FaultInjectingStore, Journal, JournalMaintenance, MemoryStore,
-    SessionId, SessionKey, TenantBlobTotals, TenantId,
+    DocumentStore, Journal, JournalMaintenance, MemoryStore, SessionId, SessionKey, TenantBlobTotals,
+    TenantId,
 };
 use singletree_harness::{
     Admission, Agent, BlobLimits, Blobs, Chat, ForkOptions, QuotaExceeded, SendOptions, TurnPermit,
@@ -17,6 +17,7 @@ use singletree_harness::{
 use singletree_llm::{
     BoxFuture, ChatMessage, Role, Script, ScriptedProvider, ToolDefinition, tool_picture_line,
 };
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use singletree_tools::{Effect, Invocation, Output, Recovery, Tool};
 
 use crate::pictures::Wire;

@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
-mod bench;
-mod contract;
-mod fault;
 mod meddler;
 mod memory;
 mod model;

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
 use singletree_durable::{
-    BatchedCheckpointer, Checkpointer, FailedWriteEffect, FaultInjectingStore, JsonDocument, MemoryStore,
-    SessionKey, SessionStore, TenantId,
+    BatchedCheckpointer, Checkpointer, JsonDocument, MemoryStore, SessionKey, SessionStore, TenantId,
 };
 use singletree_engine::{
     Ctx, END, FanOut, Graph, InvokeOptions, NodeError, NodeResult, Projection, Retry, Signal, Snapshot,
 };
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::checkpoint::{Keeper, named, positions, started};
 use crate::checkpoint_resume::Diary;

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    BoxFuture, Error as StoreError, ExpectedVersion, FailedWriteEffect, FaultInjectingStore, JsonDocument,
-    MemoryStore, RecordVersion, Result as StoreResult, SessionFilter, SessionKey, SessionRecord,
-    SessionStore, SessionSummary, TenantId, Timestamp,
+    BoxFuture, Error as StoreError, ExpectedVersion, JsonDocument, MemoryStore, RecordVersion,
+    Result as StoreResult, SessionFilter, SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId,
+    Timestamp,
 };
 use singletree_engine::{
     Ctx, END, Error, FieldShape, Graph, InvokeOptions, NodeError, Projection, Reducer, SessionShape,
     Snapshot, StateMigrations, StateSchema, StateUpdate, chain,
 };
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::rig::{Builder, completed, field, int, log, map, over, session, sets, text, update};
 

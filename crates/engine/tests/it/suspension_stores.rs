@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    FailedWriteEffect, FaultInjectingStore, InvocationId, JsonDocument, MemoryStore, PausedRecord,
-    PausedStatus, PausedStore, StateMigrations, TenantId,
+    InvocationId, JsonDocument, MemoryStore, PausedRecord, PausedStatus, PausedStore, StateMigrations,
+    TenantId,
 };
 use singletree_engine::{Ctx, END, Graph, InvokeOptions, Signal, Snapshot, StateSchema, StateUpdate, chain};
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::rig::{Builder, Recorder, completed, int, log, map, over, session, sets, suspended, update};
 use crate::sessions::Watched;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::Snapshot;
 use singletree_harness::{
     BucketTable, Error, FailureBucket, Harness, HarnessBuilder, InboundIntent, InboundRequest, Limits,
     SignalArrival,
 };
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::base_rig::{Watched, changed, errored, graph, map, message};
 

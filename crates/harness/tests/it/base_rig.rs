@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 use singletree_durable::{
-    BoxFuture, ExpectedVersion, FailedWriteEffect, FaultInjectingStore, JournalSessions, MemoryStore,
-    RecordVersion, Result as StoreResult, SessionFilter, SessionId, SessionKey, SessionRecord, SessionStore,
-    SessionSummary, TenantId,
+    BoxFuture, ExpectedVersion, JournalSessions, MemoryStore, RecordVersion, Result as StoreResult,
+    SessionFilter, SessionId, SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId,
 };
 use singletree_engine::{
     Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder, IdGenerator, NodeError, NodeResult,
     Reducer, Signal, Snapshot, StateSchema, StateUpdate,
 };
 use singletree_harness::{HarnessOutcome, InboundRequest, SignalArrival, TurnFailure, TurnReport};
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 pub(crate) fn map(value: Value) -> Map<String, Value> {
     match value {

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use singletree_durable::{
-    BoxError, BoxFuture, FailedWriteEffect, FaultInjectingStore, InvocationId, MemoryStore, PausedRecord,
-    PausedStatus, PausedStore, TenantId,
+    BoxError, BoxFuture, InvocationId, MemoryStore, PausedRecord, PausedStatus, PausedStore, TenantId,
 };
 use singletree_engine::{Descriptor, Graph, Snapshot};
 use singletree_harness::{
     Error, FailureBucket, Harness, HarnessBuilder, InboundRequest, MemoryCoordinator, SignalCoordinator,
     SignalTarget,
 };
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::base_rig::{Watched, errored, graph, message, session, signal, suspended};
 

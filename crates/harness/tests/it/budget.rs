@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, Signal, Target};
 use singletree_harness::{
     Budget, Chat, ChatTurnOutcome, Durability, FailureBucket, Limits, TurnBudget, WhileSuspended,
 };
 use singletree_llm::ChatMessage;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::bench::{
     Log, Talk, agent, approve, asking, at, chain, chat_of, check_rows, gate, history, key, line, plain, say,

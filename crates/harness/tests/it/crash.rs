@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, Projection, Signal, Target};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SuspendedTurn};
 use singletree_llm::ChatMessage;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::bench::{
     Log, Talk, TokioClock, agent, approve, asking, at, called, chain, check_rows, fields, history, key, line,

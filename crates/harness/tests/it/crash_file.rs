@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore};
 use singletree_engine::{Graph, Signal};
 use singletree_harness::{Chat, Durability, Limits};
 use singletree_store_sqlite::SqliteStore;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::bench::{Log, Talk, agent, approve, asking, at, check_rows, history, key, line, user};
 use crate::doctor::sound;

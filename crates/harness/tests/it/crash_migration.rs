@@ -2,12 +2,13 @@
 //! INV-2, INV-8, INV-13).
 
 use serde_json::{Map, json};
-use singletree_durable::{FailedWriteEffect, StateMigrations};
+use singletree_durable::StateMigrations;
 use singletree_engine::{
     END, FieldContent, FieldShape, FieldSpec, Graph, Reducer, Signal, Snapshot, StateSchema, StateUpdate,
     Target,
 };
 use singletree_harness::{Agent, Answer, Chat, ChatBuilder, Durability, MESSAGE_SHAPE, SendOptions};
+use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{Log, at, user};
 use crate::dying::{Ground, Kind, Round, Sweep, Views, is_swept};

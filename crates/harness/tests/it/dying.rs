@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{
-    FailedWriteEffect, FaultInjectingStore, FieldValue, Journal, JournalMaintenance, MemoryStore,
-    StoredWaitStatus, TurnRowQuery, WaitRowQuery,
+    FieldValue, Journal, JournalMaintenance, MemoryStore, StoredWaitStatus, TurnRowQuery, WaitRowQuery,
 };
 use singletree_harness::{Chat, ChatBuilder, Durability, Limits};
 use singletree_store_sqlite::SqliteStore;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::bench::{Log, check_rows, history, line, name};
 use crate::doctor::sound;

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use singletree_durable::{FailedWriteEffect, Journal, JournalMaintenance};
+use singletree_durable::{Journal, JournalMaintenance};
 use singletree_engine::{Ctx, Graph, NodeError, NodeResult};
 use singletree_harness::{
     Budget, Chat, ChatBuilder, ChatTurnOutcome, Durability, ErroredTurn, Limits, ToolCallLog, TurnBudget,
 };
 use singletree_llm::{ChatMessage, ToolCall};
+use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{Door, Talk, agent, chain, check_rows, history, key, user};
 use crate::dying::{Ground, Kind};

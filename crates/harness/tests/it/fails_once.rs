@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{
-    Batch, BoxFuture, Error, FailedWriteEffect, Journal, JournalLayer, JournalMaintenance, Result,
-};
+use singletree_durable::{Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, Result};
+use singletree_store_testing::FailedWriteEffect;
 
 /// A store whose n-th write fails: before it lands, or with its answer lost.
 #[derive(Debug, Clone)]

@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, json};
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeResult, Signal};
 use singletree_harness::{
     Agent, Answer, Chat, ChatTurnOutcome, Durability, Messages, SendOptions, SignalAddress,
 };
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 #[derive(Debug, State)]
 #[state(engine = singletree_engine)]

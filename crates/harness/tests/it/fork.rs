@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use singletree_durable::{
-    DocumentStore, FailedWriteEffect, FaultInjectingStore, FieldValue, ItemRange, Journal,
-    JournalMaintenance, ListItemRow, MemoryStore, StoredBlob, TenantId, TurnRowQuery,
+    DocumentStore, FieldValue, ItemRange, Journal, JournalMaintenance, ListItemRow, MemoryStore, StoredBlob,
+    TenantId, TurnRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
@@ -13,6 +13,7 @@ use singletree_harness::{
 };
 use singletree_llm::ChatMessage;
 use singletree_store_sqlite::SqliteStore;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::bench::{
     Door, Log, Talk, approve, asking, at, calling, category, chain, chat_of, check_rows, history, key, line,

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{
     Chat, ChatTurnOutcome, Durability, ErroredTurn, FailureBucket, Limits, SendOptions,
 };
 use singletree_llm::ChatMessage;
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::bench::{Door, Log, Talk, agent, category, chain, chat_of, history, key, plain, says, user};
 

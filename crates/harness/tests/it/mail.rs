@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, Journal, JournalRead, MemoryStore};
+use singletree_durable::{Journal, JournalRead, MemoryStore};
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{
     Answer, Chat, ChatBuilder, ChatEventKind, ChatTurnOutcome, Durability, Limits, SignalAddress,
     SignalDelivery, Turn, TurnId, WhileSuspended,
 };
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use tokio::sync::Barrier;
 
 use crate::bench::{

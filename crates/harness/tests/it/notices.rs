@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::{
-    DocumentStore, FailedWriteEffect, FaultInjectingStore, Journal, MemoryStore, StoredDocument, TenantId,
-};
+use singletree_durable::{DocumentStore, Journal, MemoryStore, StoredDocument, TenantId};
 use singletree_engine::Signal;
 use singletree_harness::{
     Chat, ChatBuilder, CreateOptions, Durability, Notice, NoticeDelivery, NoticeSettings, NoticeType,
     Retention, SendOptions,
 };
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::bench::{
     Log, TokioClock, agent, approve, asking, at, calling, category, chat_of, name, plain, user,

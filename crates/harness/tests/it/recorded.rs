@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use singletree_durable::{FailedWriteEffect, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SendOptions};
+use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{
     Log, agent, approve, asking, at, category, chat_of, check_rows, history, line, plain, user,

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use singletree_durable::{
-    Batch, BatchPrecondition, BoxFuture, FailedWriteEffect, FieldRow, FieldValue, Journal, JournalLayer,
-    JournalMaintenance, JournalRead, JsonDocument, MemoryStore, Result, RowMutation, SessionHead, SessionKey,
-    StoredTurnKind, StoredTurnStatus, StoredWaitStatus, WaitRowQuery,
+    Batch, BatchPrecondition, BoxFuture, FieldRow, FieldValue, Journal, JournalLayer, JournalMaintenance,
+    JournalRead, JsonDocument, MemoryStore, Result, RowMutation, SessionHead, SessionKey, StoredTurnKind,
+    StoredTurnStatus, StoredWaitStatus, WaitRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Item, NodeError, Signal};
 use singletree_harness::{Chat, Durability, ForkOptions};
+use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{
     Door, Log, Talk, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, history, key,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, FailedWriteEffect, Journal, JournalLayer, JournalMaintenance, JournalRead,
-    MemoryStore, Result,
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, JournalRead, MemoryStore, Result,
 };
+use singletree_store_testing::FailedWriteEffect;
 use tokio::sync::watch;
 
 /// A memory store under a sky.

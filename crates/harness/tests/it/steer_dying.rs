@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, Durability};
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::bench::{Log, Talk, agent, category, chain, check_rows, history, key, line, says, user};
 use crate::doctor::sound;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{FailedWriteEffect, MemoryStore, TenantId};
+use singletree_durable::{MemoryStore, TenantId};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{Chat, Durability, ForkOptions, ModelTokenUsage, Retention, TurnBudget};
 use singletree_llm::TokenUsage;
+use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{Door, Talk, agent, approve, at, category, chain, chat_of, says, user};
 use crate::dying::{Ground, Kind};

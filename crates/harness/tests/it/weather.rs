@@ -1,8 +1,9 @@
 //! The store fails, and works again (D20).
 
-use singletree_durable::{FailedWriteEffect, MemoryStore};
+use singletree_durable::MemoryStore;
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, Limits, WhileSuspended};
+use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{
     Door, Log, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, gate, history, key,

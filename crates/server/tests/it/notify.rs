@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use singletree_durable::{FailedWriteEffect, FaultInjectingStore, MemoryStore, TenantId};
+use singletree_durable::{MemoryStore, TenantId};
 use singletree_engine::Clock;
 use singletree_harness::{
     Answer, Chat, ChatTurnOutcome, Notice, NoticeSettings, NoticeType, SendOptions, SignalAddress,
@@ -16,6 +16,7 @@ use singletree_harness::{
 use singletree_http::{Redactor, Secret};
 use singletree_llm::ChatMessage;
 use singletree_server::{Telemetry, Webhook};
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::operating::{Lines, metric};
 use crate::support::rig::within;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree::agent::{AgentLoop, Approve};
-use singletree::durable::{FailedWriteEffect, FaultInjectingStore, Journal, JournalMaintenance};
+use singletree::durable::{Journal, JournalMaintenance};
 use singletree::harness::Agent;
 use singletree::llm::{
     BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result as Asked, ToolDefinition,
@@ -23,6 +23,7 @@ use singletree::llm::{
 use singletree::tools::{Effect, Invocation, Output, Recovery, Result as Called, Tool, ToolLimits, Toolbox};
 use singletree::{Chat, ChatMessage, ChatTurnOutcome, MemoryStore, SendOptions};
 use singletree_providers::{HttpProvider, Wire};
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use server::Server;
 

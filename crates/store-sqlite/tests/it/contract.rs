@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::contract::{ContractClause, ContractStores, StoreFactory, check};
 use singletree_durable::{AuditRow, BoxFuture, Result, SessionId, SessionKey, TenantId};
 use singletree_store_sqlite::SqliteStore;
+use singletree_store_testing::{ContractClause, ContractStores, StoreFactory, check};
 
 use crate::made::at;
 

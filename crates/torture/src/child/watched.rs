@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, FailedWriteEffect, Journal, JournalLayer, JournalMaintenance, Result,
-    RowMutation,
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, Result, RowMutation,
 };
+use singletree_store_testing::FailedWriteEffect;
 
 use super::Say;
 use crate::fault::CommitFaults;

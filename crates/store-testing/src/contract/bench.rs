@@ -1,0 +1,85 @@
+//! The interface that the author of a store implements to run the suite.
+
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_durable::{
+    AuditRow, BoxFuture, Checkpointer, DocumentStore, Error, Journal, JournalMaintenance, PausedStore,
+    Result, SessionStore,
+};
+
+use super::ContractClause;
+
+/// Handles to one store, opened together.
+#[derive(Debug, Clone)]
+pub struct ContractStores {
+    /// The journal.
+    pub journal: Arc<dyn Journal>,
+    /// The calls across tenants.
+    pub upkeep: Arc<dyn JournalMaintenance>,
+    /// The session store, over the same sessions as the journal.
+    pub sessions: Arc<dyn SessionStore>,
+    /// The paused records.
+    pub paused: Arc<dyn PausedStore>,
+    /// The checkpoints.
+    pub checkpoints: Arc<dyn Checkpointer>,
+    /// The documents and blobs, beside the sessions of the journal.
+    pub documents: Arc<dyn DocumentStore>,
+}
+
+/// Opens stores for the suite. One bench serves one check at a time.
+pub trait StoreFactory: fmt::Debug + Send + Sync {
+    /// Opens a new, empty store.
+    fn open(&self) -> BoxFuture<'_, Result<ContractStores>>;
+
+    /// Gives `old` up, as when its process dies, and opens the same store again, as the next process would.
+    fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>>;
+
+    /// Reads all audit rows of the store that was opened last, which no trait of a store does.
+    fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>>;
+}
+
+/// A promise that was not kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{clause:?} ({}) is broken: {what}", clause.text())]
+pub struct ContractViolation {
+    /// The broken clause.
+    pub clause: ContractClause,
+    /// The observed behavior.
+    pub what: String,
+}
+
+/// The result of a check.
+pub(super) type Verdict = std::result::Result<(), ObservedBreach>;
+
+/// The observed behavior that breaks the clause.
+#[derive(Debug)]
+pub(super) struct ObservedBreach(pub(super) String);
+
+impl From<Error> for ObservedBreach {
+    fn from(error: Error) -> Self {
+        Self(format!("unexpected error {}: {error} ({error:?})", error.category()))
+    }
+}
+
+/// Asks for a value.
+pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: &T, expected: &T) -> Verdict {
+    ensure(found == expected, || format!("{what}: expected {expected:?}, found {found:?}"))
+}
+
+/// Asks for a condition.
+pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Verdict {
+    if holds { Ok(()) } else { Err(ObservedBreach(what())) }
+}
+
+/// Asks for a refusal.
+pub(super) fn refused<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
+    let is_refused = matches!(answer, Err(Error::Refused { .. }));
+    ensure(is_refused, || format!("{what}: expected store_refused, found {answer:?}"))
+}
+
+/// Asks for a write conflict.
+pub(super) fn conflict<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
+    let is_conflict = matches!(answer, Err(Error::Conflict { .. }));
+    ensure(is_conflict, || format!("{what}: expected session_write_conflict, found {answer:?}"))
+}

@@ -1,0 +1,239 @@
+//! A store that breaks one promise.
+
+mod batches;
+mod checkpoints;
+mod documents;
+mod journal;
+mod paused;
+mod sessions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use singletree_durable::{
+    AuditRow, Batch, BoxFuture, Counters, DocumentChange, DocumentKey, DocumentPrecondition, Error,
+    FencingToken, InvocationId, JournalMaintenance, JsonDocument, ParentSession, PositionRow, RecordVersion,
+    Result, RowMutation, SessionId, SessionKey, SessionRecord, StoredBlob, TenantId, Timestamp, TurnRow,
+    WaitRow,
+};
+
+use super::{ContractClause, ContractStores, StoreFactory};
+
+/// Wraps the stores of a sound bench so that they break exactly one clause, and no other.
+///
+/// It proves that the suite can fail: for each clause, `check` of that clause fails on the saboteur of that clause, and
+/// every other check passes. It is part of the suite's tests and of no use elsewhere.
+#[derive(Debug)]
+pub struct FaultyStoreFactory {
+    bench: Arc<dyn StoreFactory>,
+    broken: Option<ContractClause>,
+    /// Guards the history of calls that the wrapped stores share; held for one look, never across an await.
+    memo: Arc<Mutex<StoreCallHistory>>,
+}
+
+impl FaultyStoreFactory {
+    /// Breaks this clause of the stores that the bench opens; with `None`, breaks nothing.
+    #[must_use]
+    pub fn new(bench: Arc<dyn StoreFactory>, broken: Option<ContractClause>) -> Self {
+        Self { bench, broken, memo: Arc::default() }
+    }
+
+    fn wrap(&self, stores: ContractStores, before: Option<FencingToken>) -> ContractStores {
+        let trick = ClauseFault { broken: self.broken, memo: self.memo.clone() };
+        ContractStores {
+            upkeep: Arc::new(FaultyMaintenance { inner: stores.upkeep, trick: trick.clone() }),
+            sessions: Arc::new(sessions::FaultySessionStore {
+                inner: stores.sessions,
+                journal: stores.journal.clone(),
+                trick: trick.clone(),
+            }),
+            checkpoints: Arc::new(checkpoints::FaultyCheckpointer {
+                inner: stores.checkpoints,
+                trick: trick.clone(),
+            }),
+            paused: Arc::new(paused::FaultyPausedStore { inner: stores.paused, trick: trick.clone() }),
+            documents: Arc::new(documents::FaultyDocumentStore {
+                inner: stores.documents,
+                trick: trick.clone(),
+            }),
+            journal: Arc::new(journal::FaultyJournal::new(stores.journal, trick, before)),
+        }
+    }
+
+    async fn open_again(&self, old: ContractStores) -> Result<ContractStores> {
+        let fence = old.journal.fence();
+        let stores = self.bench.reopen(old).await?;
+        let made = std::mem::take(&mut lock(&self.memo).made);
+        if self.broken == Some(ContractClause::Durable) {
+            for key in made {
+                let mut loss = Batch::new(key, stores.journal.fence());
+                loss.put(RowMutation::Delete);
+                stores.journal.apply(loss).await?;
+            }
+        }
+        if self.broken == Some(ContractClause::DocumentsDurable) {
+            let documents = std::mem::take(&mut lock(&self.memo).documents).into_keys();
+            let lose = |key| DocumentChange::Remove { key, expect: DocumentPrecondition::Any };
+            stores.documents.change(documents.map(lose).collect()).await?;
+        }
+        lock(&self.memo).is_reopened = true;
+        Ok(self.wrap(stores, Some(fence)))
+    }
+}
+
+impl StoreFactory for FaultyStoreFactory {
+    fn open(&self) -> BoxFuture<'_, Result<ContractStores>> {
+        *lock(&self.memo) = StoreCallHistory::default();
+        Box::pin(async { Ok(self.wrap(self.bench.open().await?, None)) })
+    }
+
+    fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>> {
+        Box::pin(self.open_again(old))
+    }
+
+    fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>> {
+        self.bench.audit()
+    }
+}
+
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns an error that no sound store has.
+fn sabotage() -> Error {
+    Error::Unavailable { doing: "work while it is sabotaged", source: "sabotage".into() }
+}
+
+/// The broken clause and the history of calls needed to break it.
+#[derive(Debug, Clone)]
+struct ClauseFault {
+    broken: Option<ContractClause>,
+    memo: Arc<Mutex<StoreCallHistory>>,
+}
+
+impl ClauseFault {
+    /// Counts a call as in flight until the returned guard is dropped.
+    fn enter(&self) -> PendingStoreCall {
+        self.memo().in_flight += 1;
+        PendingStoreCall { trick: self.clone(), is_done: false }
+    }
+
+    fn breaks(&self, clause: ContractClause) -> bool {
+        self.broken == Some(clause)
+    }
+
+    fn memo(&self) -> MutexGuard<'_, StoreCallHistory> {
+        lock(&self.memo)
+    }
+}
+
+/// A call that was made and is not done.
+#[derive(Debug)]
+struct PendingStoreCall {
+    trick: ClauseFault,
+    is_done: bool,
+}
+
+impl PendingStoreCall {
+    fn is_alone(&self) -> bool {
+        self.trick.memo().in_flight == 1
+    }
+}
+
+impl Drop for PendingStoreCall {
+    fn drop(&mut self) {
+        let mut memo = self.trick.memo();
+        memo.in_flight -= 1;
+        memo.is_torn |= !self.is_done;
+    }
+}
+
+/// A history of the calls to the wrapped stores since they were opened.
+#[derive(Debug, Default)]
+struct StoreCallHistory {
+    is_reopened: bool,
+    /// Sessions that have a head, and those that were deleted.
+    made: BTreeSet<SessionKey>,
+    deleted: BTreeSet<SessionKey>,
+    /// The last put of each kind that the saboteur merges instead of replacing.
+    turns: BTreeMap<(SessionKey, u64), TurnRow>,
+    waits: BTreeMap<(SessionKey, u64), WaitRow>,
+    fields: BTreeSet<(SessionKey, String)>,
+    mail: BTreeSet<(SessionKey, String)>,
+    records: BTreeSet<(SessionKey, u64, String)>,
+    used: BTreeSet<(SessionKey, String)>,
+    position_turns: BTreeMap<(SessionKey, String), u64>,
+    parents: BTreeMap<SessionKey, Option<ParentSession>>,
+    /// The last counters put since the session was made.
+    counters: BTreeMap<SessionKey, Counters>,
+    placed: BTreeSet<(SessionKey, u64)>,
+    sided: BTreeSet<(SessionKey, u64)>,
+    with_events: BTreeSet<SessionKey>,
+    heirs: BTreeSet<SessionKey>,
+    /// The position rows of the last read.
+    positions: BTreeMap<(SessionKey, String), Option<PositionRow>>,
+    /// The last record that was saved as a whole.
+    saved: BTreeMap<SessionKey, (SessionRecord, RecordVersion)>,
+    state: BTreeMap<SessionKey, BTreeMap<String, JsonDocument>>,
+    paused: BTreeSet<(TenantId, InvocationId)>,
+    checkpoints: BTreeSet<(TenantId, InvocationId)>,
+    /// The session and the expiry of each written document.
+    documents: BTreeMap<DocumentKey, (Option<SessionId>, Option<Timestamp>)>,
+    /// The documents whose last change removed them.
+    removed: BTreeSet<DocumentKey>,
+    /// The blobs that were kept, in order.
+    blobs: Vec<(SessionKey, StoredBlob)>,
+    /// Whether a call was dropped before it was done.
+    is_torn: bool,
+    /// Whether the last batch deletes an absent session.
+    fails: bool,
+    /// Calls that were made and are not done.
+    in_flight: usize,
+}
+
+/// The calls across tenants, tricked.
+#[derive(Debug)]
+struct FaultyMaintenance {
+    inner: Arc<dyn JournalMaintenance>,
+    trick: ClauseFault,
+}
+
+impl JournalMaintenance for FaultyMaintenance {
+    fn ownerless<'a>(
+        &'a self,
+        past: Option<&'a (SessionKey, u64)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
+        Box::pin(async move {
+            let past = past.filter(|_| !self.trick.breaks(ContractClause::OwnerlessPaged));
+            let mut rows = self.inner.ownerless(past, limit).await?;
+            if self.trick.breaks(ContractClause::OwnerlessFound) && rows.len() > 1 {
+                rows.pop();
+            }
+            Ok(rows)
+        })
+    }
+
+    fn deadlines<'a>(
+        &'a self,
+        until: Option<Timestamp>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        Box::pin(async move {
+            let until = until.filter(|_| !self.trick.breaks(ContractClause::DeadlinesUntil));
+            let mut rows = self.inner.deadlines(until, limit).await?;
+            if self.trick.breaks(ContractClause::DeadlinesOrdered) {
+                rows.reverse();
+            }
+            Ok(rows)
+        })
+    }
+
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        Box::pin(async move {
+            let past = past.filter(|_| !self.trick.breaks(ContractClause::TenantsListed));
+            self.inner.tenants(past, limit).await
+        })
+    }
+}

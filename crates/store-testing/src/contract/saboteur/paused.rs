@@ -1,0 +1,127 @@
+//! A store of paused records that breaks one promise.
+
+use std::sync::Arc;
+
+use singletree_durable::{
+    BoxFuture, InvocationId, JsonDocument, PausedRecord, PausedStatus, PausedStore, Result, TenantId,
+};
+
+use super::{ClauseFault, ContractClause, sabotage};
+
+#[derive(Debug)]
+pub(super) struct FaultyPausedStore {
+    pub(super) inner: Arc<dyn PausedStore>,
+    pub(super) trick: ClauseFault,
+}
+
+impl FaultyPausedStore {
+    /// Returns the record of another tenant's invocation of the same name.
+    async fn other(&self, tenant: &TenantId, of: &InvocationId) -> Result<Option<PausedRecord>> {
+        let other = {
+            let memo = self.trick.memo();
+            memo.paused.iter().find(|(it, name)| it != tenant && name == of).map(|(it, _)| it.clone())
+        };
+        match other {
+            Some(other) => self.inner.load(&other, of).await,
+            None => Ok(None),
+        }
+    }
+}
+
+impl PausedStore for FaultyPausedStore {
+    fn save<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+        record: &'a PausedRecord,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let is_new = self.trick.memo().paused.insert((tenant.clone(), invocation.clone()));
+            if !is_new && self.trick.breaks(ContractClause::PausedOverwrites) {
+                return Ok(());
+            }
+            self.inner.save(tenant, invocation, record).await
+        })
+    }
+
+    fn load<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
+        Box::pin(async move {
+            let mut record = self.inner.load(tenant, invocation).await?;
+            if self.trick.breaks(ContractClause::PausedLoads)
+                && let Some(record) = record.as_mut().filter(|record| record.status == PausedStatus::Errored)
+                && record.body.as_str() == "\"d\""
+            {
+                record.status = PausedStatus::Completed;
+            }
+            if self.trick.breaks(ContractClause::PausedDurable) && self.trick.memo().is_reopened {
+                record = None;
+            }
+            if self.trick.breaks(ContractClause::PausedTenantsApart) && record.is_none() {
+                record = self.other(tenant, invocation).await?;
+            }
+            Ok(record)
+        })
+    }
+
+    fn claim<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
+        let call = self.trick.enter();
+        Box::pin(async move {
+            let is_alone = call.is_alone();
+            let mut claimed = self.inner.claim(tenant, invocation).await?;
+            if claimed.is_none() {
+                let stored = self.inner.load(tenant, invocation).await?;
+                return Ok(stored.filter(|stored| match self.trick.broken {
+                    Some(ContractClause::PausedClaimRefused) => stored.status == PausedStatus::Completed,
+                    Some(ContractClause::PausedClaimedOnce) => !is_alone,
+                    _ => false,
+                }));
+            }
+            if let Some(record) =
+                claimed.as_mut().filter(|_| self.trick.breaks(ContractClause::PausedClaimed))
+            {
+                record.status = PausedStatus::Resuming;
+            }
+            Ok(claimed)
+        })
+    }
+
+    fn close<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+        status: PausedStatus,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let is_absent = self.inner.load(tenant, invocation).await?.is_none();
+            if is_absent && self.trick.breaks(ContractClause::PausedCloseAbsent) {
+                let record = PausedRecord { status, body: JsonDocument::from_text("null") };
+                return self.inner.save(tenant, invocation, &record).await;
+            }
+            if self.trick.breaks(ContractClause::PausedClosed) {
+                return Ok(());
+            }
+            self.inner.close(tenant, invocation, status).await
+        })
+    }
+
+    fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let is_absent = self.inner.load(tenant, invocation).await?.is_none();
+            if is_absent && self.trick.breaks(ContractClause::PausedDeleteIdempotent) {
+                return Err(sabotage());
+            }
+            if !is_absent && self.trick.breaks(ContractClause::PausedDeleted) {
+                return Ok(());
+            }
+            self.inner.delete(tenant, invocation).await
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! The counter of writes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use singletree_durable::{BoxFuture, Error, Result};
+
+use super::FailedWriteEffect;
+
+/// Burns through at the n-th write.
+#[derive(Debug)]
+pub(super) struct WriteCountdown {
+    n: u64,
+    land: FailedWriteEffect,
+    calls: AtomicU64,
+}
+
+impl WriteCountdown {
+    pub(super) fn new(n: u64, land: FailedWriteEffect) -> Self {
+        Self { n, land, calls: AtomicU64::new(0) }
+    }
+
+    pub(super) fn fired(&self) -> bool {
+        self.calls.load(Ordering::SeqCst) >= self.n
+    }
+
+    /// Lets a write through, or not; `write` is called at once if at all, so that the order of calls stays.
+    pub(super) fn guard<'a, T: Send + 'a>(
+        &self,
+        write: impl FnOnce() -> BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        if call < self.n {
+            return write();
+        }
+        let landing = (call == self.n && self.land == FailedWriteEffect::After).then(write);
+        Box::pin(async move {
+            if let Some(landing) = landing {
+                // Whatever the answer is: nobody is left to hear it.
+                drop(landing.await);
+            }
+            Err(dead())
+        })
+    }
+}
+
+/// Returns the error of every write after the failure.
+pub(super) fn dead() -> Error {
+    Error::Unavailable { doing: "write", source: "the process died here".into() }
+}
