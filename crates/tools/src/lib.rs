@@ -8,8 +8,7 @@
 //! come and go; a *live toolbox* asks the sets and gives out the toolbox of the moment. An *invocation* is one call
 //! with its idempotency key. The *output* of a call is the text that the model gets to read.
 //!
-//! Approval is not decided here: the agent asks the effect and decides. Nor does [`grade`] decide anything: it says how
-//! dangerous a shell command looks, to the person who is asked.
+//! Approval is not decided here: the agent asks the effect and decides.
 //!
 //! # Example
 //!
@@ -45,8 +44,6 @@ mod toolbox;
 mod toolset;
 mod typed;
 
-mod grade;
-
 mod calculator;
 mod clock;
 mod http_get;
@@ -59,7 +56,6 @@ pub use clock::ClockTool;
 pub use definition_pins::{DefinitionPins, MemoryDefinitionPins};
 pub use effect::{Effect, Recovery};
 pub use error::{Error, Result};
-pub use grade::{CommandGrade, GradingRule, Platform, Severity, grade, rules};
 pub use http_get::HttpGet;
 pub use key::IdempotencyKey;
 pub use limits::ToolLimits;
