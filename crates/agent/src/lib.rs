@@ -60,7 +60,6 @@ mod repair;
 mod state;
 
 mod agent_loop;
-mod call_retry;
 mod compact;
 mod gate;
 mod graph;
@@ -74,7 +73,6 @@ pub mod demo;
 pub use agent_loop::{AgentLoop, AgentLoopBuilder, agent};
 pub use approve::Approve;
 pub use call_options::CallOptions;
-pub use call_retry::call_retry;
 pub use chat_agent::{ChatAgent, listed};
 pub use client_tools::ClientTools;
 pub use command::{

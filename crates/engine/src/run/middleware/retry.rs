@@ -142,36 +142,6 @@ impl Retry {
         self
     }
 
-    /// Returns how many attempts there are in all.
-    #[must_use]
-    pub fn attempts(&self) -> u32 {
-        self.max_attempts
-    }
-
-    /// Tells whether an error is tried again, given the state that the failed attempt began with. For those who perform
-    /// this record elsewhere than around a node (llm-provider §7.1).
-    #[must_use]
-    pub fn is_retryable(&self, error: &NodeError, state: &Snapshot) -> bool {
-        (self.classifier)(error, state)
-    }
-
-    /// Returns how long it waits.
-    #[must_use]
-    pub fn waits(&self) -> &RetryBackoff {
-        &self.backoff
-    }
-
-    /// Calls the callback of [`Retry::on_retry`], if one is set: an attempt failed and is made again.
-    ///
-    /// # Errors
-    /// The callback's error: it ends the attempts.
-    pub async fn announce(&self, error: &NodeError, attempt: u32) -> Result<(), NodeError> {
-        match &self.on_retry {
-            Some(hear) => hear(error, attempt).await,
-            None => Ok(()),
-        }
-    }
-
     /// Sets a callback that is called before each wait, with the error and the number of the attempt that failed, from
     /// 0. Its own error ends the attempts.
     #[must_use]
@@ -198,10 +168,12 @@ impl Middleware for Retry {
                     Err(error) => error,
                 };
                 next.settle();
-                if attempt.saturating_add(1) >= self.max_attempts || !self.is_retryable(&error, state) {
+                if attempt.saturating_add(1) >= self.max_attempts || !(self.classifier)(&error, state) {
                     return Err(error);
                 }
-                self.announce(&error, attempt).await?;
+                if let Some(hear) = &self.on_retry {
+                    hear(&error, attempt).await?;
+                }
                 let wait = self.backoff.wait(attempt, || next.fraction());
                 // The shortest wait of a timer is longer than none.
                 if !wait.is_zero() {
