@@ -1,8 +1,13 @@
 //! `[tools]`: settings of the built-in tools, and which there are.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use singletree_tools::Effect;
+use singletree_agent::ToolDocuments;
+use singletree_tools::{
+    Calculator, ClockTool, Effect, HttpGet, NoteStore, Notes, OutboxStore, OutboxTool, Result, Tool,
+    UnavailableStore,
+};
 
 use crate::section::TableReader;
 
@@ -17,23 +22,79 @@ pub(crate) struct ToolSettings {
     pub(crate) output_bytes: Option<u64>,
 }
 
-/// A built-in: a name that agents list, and the tools that it stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What built-ins are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct BuiltinDependencies<'a> {
+    pub(crate) settings: &'a ToolSettings,
+    /// Where notes and messages are kept; without it the tools answer that they cannot be used.
+    pub(crate) documents: Option<&'a Arc<ToolDocuments>>,
+    pub(crate) now: &'a Arc<dyn Fn() -> SystemTime + Send + Sync>,
+}
+
+/// A built-in: a name that agents list, the tools that it stands for, and how they are made.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct BuiltinToolset {
     pub(crate) name: &'static str,
     pub(crate) tools: &'static [(&'static str, Effect)],
+    pub(crate) build: fn(BuiltinDependencies<'_>) -> Result<Vec<Arc<dyn Tool>>>,
 }
+
+/// Names are unique, and addresses of functions cannot be compared.
+impl PartialEq for BuiltinToolset {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for BuiltinToolset {}
 
 /// All built-ins.
 pub(crate) const BUILTINS: [BuiltinToolset; 5] = [
-    BuiltinToolset { name: "clock", tools: &[("clock", Effect::Read)] },
-    BuiltinToolset { name: "calculator", tools: &[("calculator", Effect::Read)] },
+    BuiltinToolset {
+        name: "clock",
+        tools: &[("clock", Effect::Read)],
+        build: |with| {
+            let now = with.now.clone();
+            Ok(vec![Arc::new(ClockTool::new(move || now())?)])
+        },
+    },
+    BuiltinToolset {
+        name: "calculator",
+        tools: &[("calculator", Effect::Read)],
+        build: |_| Ok(vec![Arc::new(Calculator::new()?)]),
+    },
     BuiltinToolset {
         name: "notes",
         tools: &[("notes_add", Effect::Local), ("notes_list", Effect::Read), ("notes_search", Effect::Read)],
+        build: |with| {
+            let store: Arc<dyn NoteStore> = match with.documents {
+                Some(documents) => documents.clone(),
+                None => Arc::new(UnavailableStore),
+            };
+            Notes::new(store).tools()
+        },
     },
-    BuiltinToolset { name: "outbox", tools: &[("send_message", Effect::Destructive)] },
-    BuiltinToolset { name: "http_get", tools: &[("http_get", Effect::Read)] },
+    BuiltinToolset {
+        name: "outbox",
+        tools: &[("send_message", Effect::Destructive)],
+        build: |with| {
+            let store: Arc<dyn OutboxStore> = match with.documents {
+                Some(documents) => documents.clone(),
+                None => Arc::new(UnavailableStore),
+            };
+            Ok(vec![Arc::new(OutboxTool::new(store)?)])
+        },
+    },
+    BuiltinToolset {
+        name: "http_get",
+        tools: &[("http_get", Effect::Read)],
+        build: |with| {
+            Ok(vec![Arc::new(match &with.settings.hosts {
+                Some(hosts) => HttpGet::only(hosts.iter().map(String::as_str))?,
+                None => HttpGet::new()?,
+            })])
+        },
+    },
 ];
 
 impl ToolSettings {
@@ -50,5 +111,23 @@ impl ToolSettings {
         }
         section.report_unknown_keys();
         settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_names_and_effects_of_the_tools_that_it_builds() {
+        let now: Arc<dyn Fn() -> SystemTime + Send + Sync> = Arc::new(|| SystemTime::UNIX_EPOCH);
+        let settings = ToolSettings::default();
+        for builtin in BUILTINS {
+            let with = BuiltinDependencies { settings: &settings, documents: None, now: &now };
+            let tools = (builtin.build)(with).unwrap();
+            let built: Vec<(&str, Effect)> =
+                tools.iter().map(|tool| (tool.definition().name(), tool.effect())).collect();
+            assert_eq!(built, builtin.tools, "{}", builtin.name);
+        }
     }
 }

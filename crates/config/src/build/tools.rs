@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use singletree_tools::{
-    Calculator, ClockTool, HttpGet, LiveToolbox, NoteStore, Notes, OutboxStore, OutboxTool, Tool, ToolLimits,
-    Toolbox, Toolset, UnavailableStore,
-};
+use singletree_tools::{LiveToolbox, Tool, ToolLimits, Toolbox, Toolset};
 
 use super::picked::SelectedToolset;
 use super::server::BuiltServer;
@@ -16,6 +13,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::selector::ToolSelector;
 use crate::server::McpServerTable;
+use crate::tool::{BuiltinDependencies, BuiltinToolset};
 
 /// The settings and servers that agents share.
 #[derive(Debug)]
@@ -42,10 +40,10 @@ impl<'c> SharedResources<'c> {
         for name in &agent.tools {
             match ToolSelector::from_name(&name.value, &self.config.file.servers) {
                 Ok(ToolSelector::Builtin(builtin)) => {
-                    tools.extend(self.builtin_tools(builtin.name).map_err(failed)?)
+                    tools.extend(self.builtin_tools(builtin).map_err(failed)?)
                 }
                 Ok(ToolSelector::Tool { builtin, name, .. }) => {
-                    let all = self.builtin_tools(builtin.name).map_err(failed)?;
+                    let all = self.builtin_tools(builtin).map_err(failed)?;
                     tools.extend(all.into_iter().filter(|item| item.definition().name() == name));
                 }
                 Ok(ToolSelector::Server(index)) => {
@@ -76,27 +74,11 @@ impl<'c> SharedResources<'c> {
         limits
     }
 
-    fn builtin_tools(&self, name: &str) -> singletree_tools::Result<Vec<Arc<dyn Tool>>> {
-        let settings = &self.config.file.tools;
-        let documents = self.means.tool_documents.clone();
-        let now = self.means.now.clone();
-        Ok(match name {
-            "clock" => vec![Arc::new(ClockTool::new(move || now())?)],
-            "calculator" => vec![Arc::new(Calculator::new()?)],
-            "notes" => Notes::new(match documents {
-                Some(documents) => documents as Arc<dyn NoteStore>,
-                None => Arc::new(UnavailableStore),
-            })
-            .tools()?,
-            "outbox" => vec![Arc::new(OutboxTool::new(match documents {
-                Some(documents) => documents as Arc<dyn OutboxStore>,
-                None => Arc::new(UnavailableStore),
-            })?)],
-            "http_get" => vec![Arc::new(match &settings.hosts {
-                Some(hosts) => HttpGet::only(hosts.iter().map(String::as_str))?,
-                None => HttpGet::new()?,
-            })],
-            _ => Vec::new(),
+    fn builtin_tools(&self, builtin: BuiltinToolset) -> singletree_tools::Result<Vec<Arc<dyn Tool>>> {
+        (builtin.build)(BuiltinDependencies {
+            settings: &self.config.file.tools,
+            documents: self.means.tool_documents.as_ref(),
+            now: &self.means.now,
         })
     }
 }
