@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use singletree::MemoryStore;
 use singletree::durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, JournalRead, Result,
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer, Result,
 };
 
 use crate::adapt::SessionStoreSpec;
@@ -48,11 +48,9 @@ impl CountingJournal {
 }
 
 impl JournalLayer for CountingJournal {
-    fn journal(&self) -> &dyn Journal {
-        &self.inner
-    }
+    type Journal = MemoryStore;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.inner
     }
 
@@ -90,5 +88,21 @@ impl JournalLayer for CountingJournal {
             self.count();
         }
         if loads && self.spec.load_raises { Self::broken("read a session") } else { answer }
+    }
+}
+
+impl MaintenanceLayer for CountingJournal {
+    type Maintenance = MemoryStore;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        &self.inner
+    }
+
+    fn read_tenants<'a, T: Send + 'a>(
+        &'a self,
+        read: JournalRead,
+        answer: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.read(read, answer)
     }
 }

@@ -1,4 +1,4 @@
-//! A store over another one, of which only some calls differ.
+//! Stores over other ones, of which only some calls differ.
 
 use std::fmt;
 
@@ -50,14 +50,14 @@ pub enum JournalRead {
     Tenants,
 }
 
-/// A store that wraps another one and observes its calls. An implementation gets [`Journal`] and [`JournalMaintenance`] for free.
-/// For tests and measurements; fence and epoch are those of the wrapped store.
+/// A journal over another one, which changes or observes some of its calls: the implementation of [`Journal`] follows
+/// from this one, so that no wrapper lists the calls that it only forwards. Fence and epoch are those of the journal below.
 pub trait JournalLayer: fmt::Debug + Send + Sync {
-    /// Returns the journal below.
-    fn journal(&self) -> &dyn Journal;
+    /// The journal below.
+    type Journal: Journal + ?Sized;
 
-    /// Returns the upkeep below.
-    fn upkeep(&self) -> &dyn JournalMaintenance;
+    /// Returns the journal below.
+    fn journal(&self) -> &Self::Journal;
 
     /// Writes a batch; as it is, unless this is overridden.
     ///
@@ -69,6 +69,24 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
 
     /// Receives every read before it is polled, and returns the future to run instead; by default the same one.
     fn read<'a, T: Send + 'a>(
+        &'a self,
+        _: JournalRead,
+        answer: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        answer
+    }
+}
+
+/// The same for the calls across tenants: the implementation of [`JournalMaintenance`] follows from this one.
+pub trait MaintenanceLayer: fmt::Debug + Send + Sync {
+    /// The store below.
+    type Maintenance: JournalMaintenance + ?Sized;
+
+    /// Returns the store below.
+    fn maintenance(&self) -> &Self::Maintenance;
+
+    /// Receives every read before it is polled, and returns the future to run instead; by default the same one.
+    fn read_tenants<'a, T: Send + 'a>(
         &'a self,
         _: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
@@ -182,13 +200,13 @@ impl<L: JournalLayer> Journal for L {
     }
 }
 
-impl<L: JournalLayer> JournalMaintenance for L {
+impl<L: MaintenanceLayer> JournalMaintenance for L {
     fn ownerless<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        self.read(JournalRead::Ownerless, self.upkeep().ownerless(past, limit))
+        self.read_tenants(JournalRead::Ownerless, self.maintenance().ownerless(past, limit))
     }
 
     fn deadlines<'a>(
@@ -196,10 +214,10 @@ impl<L: JournalLayer> JournalMaintenance for L {
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.read(JournalRead::Deadlines, self.upkeep().deadlines(until, limit))
+        self.read_tenants(JournalRead::Deadlines, self.maintenance().deadlines(until, limit))
     }
 
     fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
-        self.read(JournalRead::Tenants, self.upkeep().tenants(past, limit))
+        self.read_tenants(JournalRead::Tenants, self.maintenance().tenants(past, limit))
     }
 }

@@ -55,7 +55,7 @@ pub use journal::{
 };
 pub use journal_sessions::JournalSessions;
 pub use json::JsonDocument;
-pub use layer::{JournalLayer, JournalRead};
+pub use layer::{JournalLayer, JournalRead, MaintenanceLayer};
 pub use memory::MemoryStore;
 pub use migration::{MigrationError, MigrationErrorKind, StateMigrations};
 pub use paused::{PausedRecord, PausedStatus, PausedStore};

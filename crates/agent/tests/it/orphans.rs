@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_durable::{
-    Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, MemoryStore, Result, SessionId, SessionKey,
+    Batch, BoxFuture, Journal, JournalLayer, MaintenanceLayer, MemoryStore, Result, SessionId, SessionKey,
     TenantId, TurnRowQuery,
 };
 use singletree_harness::{Chat, SendOptions, TurnId};
@@ -39,11 +39,9 @@ struct Stopping {
 }
 
 impl JournalLayer for Stopping {
-    fn journal(&self) -> &dyn Journal {
-        &self.store
-    }
+    type Journal = MemoryStore;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.store
     }
 
@@ -58,6 +56,14 @@ impl JournalLayer for Stopping {
             }
             landed
         })
+    }
+}
+
+impl MaintenanceLayer for Stopping {
+    type Maintenance = MemoryStore;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        &self.store
     }
 }
 

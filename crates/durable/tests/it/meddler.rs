@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, MemoryStore, Result};
+use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, MemoryStore, Result};
 
 /// Lands the next of its own batches right before each batch of the caller.
 #[derive(Debug)]
@@ -19,11 +19,9 @@ impl Meddler {
 }
 
 impl JournalLayer for Meddler {
-    fn journal(&self) -> &dyn Journal {
-        &self.inner
-    }
+    type Journal = MemoryStore;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.inner
     }
 

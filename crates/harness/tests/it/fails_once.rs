@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, Result};
+use singletree_durable::{
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer, Result,
+};
 use singletree_store_testing::FailedWriteEffect;
 
 /// A store whose n-th write fails: before it lands, or with its answer lost.
@@ -32,12 +34,10 @@ impl FailsOnce {
 }
 
 impl JournalLayer for FailsOnce {
-    fn journal(&self) -> &dyn Journal {
-        self.journal.as_ref()
-    }
+    type Journal = dyn Journal;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
-        self.upkeep.as_ref()
+    fn journal(&self) -> &Self::Journal {
+        self.journal.as_ref()
     }
 
     fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
@@ -53,5 +53,13 @@ impl JournalLayer for FailsOnce {
                 false => landed,
             }
         })
+    }
+}
+
+impl MaintenanceLayer for FailsOnce {
+    type Maintenance = dyn JournalMaintenance;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        self.upkeep.as_ref()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MemoryStore, Result, RowMutation,
+    Batch, BoxFuture, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, Result, RowMutation,
 };
 use singletree_harness::{CreateOptions, SendOptions};
 use tokio::sync::oneshot;
@@ -47,11 +47,9 @@ impl HeldStore {
 }
 
 impl JournalLayer for HeldStore {
-    fn journal(&self) -> &dyn Journal {
-        &self.store
-    }
+    type Journal = MemoryStore;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.store
     }
 
@@ -62,6 +60,14 @@ impl JournalLayer for HeldStore {
         let (answer, answered) = oneshot::channel();
         self.held.lock().unwrap().push_back((batch, answer));
         Box::pin(async move { answered.await.unwrap().map_or(Ok(()), Err) })
+    }
+}
+
+impl MaintenanceLayer for HeldStore {
+    type Maintenance = MemoryStore;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        &self.store
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use singletree_durable::{
-    Batch, BatchPrecondition, BoxFuture, FieldRow, FieldValue, Journal, JournalLayer, JournalMaintenance,
-    JournalRead, JsonDocument, MemoryStore, Result, RowMutation, SessionHead, SessionKey, StoredTurnKind,
-    StoredTurnStatus, StoredWaitStatus, WaitRowQuery,
+    Batch, BatchPrecondition, BoxFuture, FieldRow, FieldValue, Journal, JournalLayer, JournalRead,
+    JsonDocument, MaintenanceLayer, MemoryStore, Result, RowMutation, SessionHead, SessionKey,
+    StoredTurnKind, StoredTurnStatus, StoredWaitStatus, WaitRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Item, NodeError, Signal};
 use singletree_harness::{Chat, Durability, ForkOptions};
@@ -59,11 +59,9 @@ impl Checked {
 }
 
 impl JournalLayer for Checked {
-    fn journal(&self) -> &dyn Journal {
-        &self.sky
-    }
+    type Journal = Sky;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.sky
     }
 
@@ -84,6 +82,14 @@ impl JournalLayer for Checked {
         }
         drop(seen);
         self.sky.apply(batch)
+    }
+}
+
+impl MaintenanceLayer for Checked {
+    type Maintenance = Sky;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        &self.sky
     }
 }
 

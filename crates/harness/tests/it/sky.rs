@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, JournalRead, MemoryStore, Result,
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore, Result,
 };
 use singletree_store_testing::FailedWriteEffect;
 use tokio::sync::watch;
@@ -127,11 +127,9 @@ impl Control {
 }
 
 impl JournalLayer for Sky {
-    fn journal(&self) -> &dyn Journal {
-        &self.store
-    }
+    type Journal = MemoryStore;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.store
     }
 
@@ -188,5 +186,21 @@ impl JournalLayer for Sky {
             self.control.arrived.subscribe().wait_for(|it| *it).await.unwrap();
             answer
         })
+    }
+}
+
+impl MaintenanceLayer for Sky {
+    type Maintenance = MemoryStore;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        &self.store
+    }
+
+    fn read_tenants<'a, T: Send + 'a>(
+        &'a self,
+        read: JournalRead,
+        answer: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.read(read, answer)
     }
 }

@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, JournalRead, MemoryStore, Result,
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore, Result,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -43,11 +43,9 @@ impl SlowStore {
 }
 
 impl JournalLayer for SlowStore {
-    fn journal(&self) -> &dyn Journal {
-        &self.store
-    }
+    type Journal = MemoryStore;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.store
     }
 
@@ -72,6 +70,22 @@ impl JournalLayer for SlowStore {
             pause().await;
             answer
         })
+    }
+}
+
+impl MaintenanceLayer for SlowStore {
+    type Maintenance = MemoryStore;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        &self.store
+    }
+
+    fn read_tenants<'a, T: Send + 'a>(
+        &'a self,
+        read: JournalRead,
+        answer: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.read(read, answer)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, Result};
+use singletree_durable::{
+    Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer, Result,
+};
 use tokio::time::Instant;
 
 use super::metrics::ServerMetrics;
@@ -21,11 +23,9 @@ impl<S> MeteredStore<S> {
 }
 
 impl<S: Journal + JournalMaintenance> JournalLayer for MeteredStore<S> {
-    fn journal(&self) -> &dyn Journal {
-        self.store.as_ref()
-    }
+    type Journal = S;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         self.store.as_ref()
     }
 
@@ -38,5 +38,13 @@ impl<S: Journal + JournalMaintenance> JournalLayer for MeteredStore<S> {
             metrics.commit(landed.as_ref().err().map(singletree_durable::Error::category), begun.elapsed());
             landed
         })
+    }
+}
+
+impl<S: Journal + JournalMaintenance> MaintenanceLayer for MeteredStore<S> {
+    type Maintenance = S;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        self.store.as_ref()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use serde_json::{Value, json};
 use singletree_durable::{
     Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, Journal, JournalLayer,
-    JournalMaintenance, MemoryStore, Result, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals,
+    MaintenanceLayer, MemoryStore, Result, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals,
     TenantId, Timestamp,
 };
 
@@ -48,16 +48,22 @@ impl SmallDisk {
 }
 
 impl JournalLayer for SmallDisk {
-    fn journal(&self) -> &dyn Journal {
-        &self.inner
-    }
+    type Journal = MemoryStore;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.inner
     }
 
     fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         self.guard(|| self.inner.apply(batch))
+    }
+}
+
+impl MaintenanceLayer for SmallDisk {
+    type Maintenance = MemoryStore;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        &self.inner
     }
 }
 

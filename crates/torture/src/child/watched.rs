@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, Result, RowMutation,
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer, Result, RowMutation,
 };
 use singletree_store_testing::FailedWriteEffect;
 
@@ -56,12 +56,10 @@ fn turn(batch: &Batch) -> Option<u64> {
 }
 
 impl JournalLayer for ReportingStore {
-    fn journal(&self) -> &dyn Journal {
-        self.journal.as_ref()
-    }
+    type Journal = dyn Journal;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
-        self.upkeep.as_ref()
+    fn journal(&self) -> &Self::Journal {
+        self.journal.as_ref()
     }
 
     fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
@@ -83,5 +81,13 @@ impl JournalLayer for ReportingStore {
                 None => landed,
             }
         })
+    }
+}
+
+impl MaintenanceLayer for ReportingStore {
+    type Maintenance = dyn JournalMaintenance;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        self.upkeep.as_ref()
     }
 }

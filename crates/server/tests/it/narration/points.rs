@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use singletree_durable::{
-    Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, JournalRead, MemoryStore, Result,
+    Batch, BoxFuture, Journal, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore, Result,
 };
 use tokio::sync::Notify;
 
@@ -99,11 +99,9 @@ pub(crate) struct Pointed {
 }
 
 impl JournalLayer for Pointed {
-    fn journal(&self) -> &dyn Journal {
-        &self.store
-    }
+    type Journal = MemoryStore;
 
-    fn upkeep(&self) -> &dyn JournalMaintenance {
+    fn journal(&self) -> &Self::Journal {
         &self.store
     }
 
@@ -126,5 +124,21 @@ impl JournalLayer for Pointed {
             points.live().await;
             answer.await
         })
+    }
+}
+
+impl MaintenanceLayer for Pointed {
+    type Maintenance = MemoryStore;
+
+    fn maintenance(&self) -> &Self::Maintenance {
+        &self.store
+    }
+
+    fn read_tenants<'a, T: Send + 'a>(
+        &'a self,
+        read: JournalRead,
+        answer: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.read(read, answer)
     }
 }
