@@ -209,24 +209,17 @@ impl WriterThread {
             tail::replace(connection, self.durability)?;
             self.tail = EventLogTail::Sound;
         }
-        let group = WriteGroup { connection, names: &self.names, jobs, is_starved: self.is_starved };
-        control(connection, BEGIN)?;
-        let (verdicts, bytes) = match group.run(MemberRollback::None)? {
-            Some(done) => done,
-            None => {
-                // Rare: a member failed half way. The group is undone and runs again, each member under its own
-                // savepoint.
-                group.undo()?;
-                control(connection, BEGIN)?;
-                group.run(MemberRollback::Savepoints)?.expect("with savepoints nothing has to be done again")
-            }
-        };
+        let mut group =
+            WriteGroup { connection, names: &self.names, jobs, is_starved: self.is_starved, unlisted: None };
+        let (mut verdicts, mut bytes) = group.run()?;
         if let Some(list) = &mut self.erasures
             && let Err(error) = list_erasures(list, jobs, &verdicts)
         {
-            // A restored backup would bring back a session whose deletion is in no list.
+            // A restored backup would bring back a session whose deletion is in no list. The other members need no
+            // list: they run again without the deletions.
             group.undo()?;
-            return Err(error.into());
+            group.unlisted = Some(Arc::new(error));
+            (verdicts, bytes) = group.run()?;
         }
         if bytes == 0 {
             group.undo()?;
@@ -304,16 +297,36 @@ struct WriteGroup<'a> {
     names: &'a NameIdCache,
     jobs: &'a [WriteJob],
     is_starved: bool,
+    /// The error with which the members fail whose names could not be added to the list of erasures.
+    unlisted: Option<Arc<Error>>,
 }
 
 impl WriteGroup<'_> {
+    /// Begins a transaction, runs all members in it, and returns their results and the bytes bound by the successful
+    /// ones.
+    fn run(&self) -> rusqlite::Result<(Vec<Verdict>, u64)> {
+        control(self.connection, BEGIN)?;
+        if let Some(done) = self.run_members(MemberRollback::None)? {
+            return Ok(done);
+        }
+        // Rare: a member failed half way. The group is undone and runs again, each member under its own savepoint.
+        self.undo()?;
+        control(self.connection, BEGIN)?;
+        let done = self.run_members(MemberRollback::Savepoints)?;
+        Ok(done.expect("with savepoints nothing has to be done again"))
+    }
+
     /// Runs all members and returns their results and the bytes bound by the successful ones; `None` when a member
     /// without a guard was refused after it had written, so that the whole group must be undone.
-    fn run(&self, guard: MemberRollback) -> rusqlite::Result<Option<(Vec<Verdict>, u64)>> {
+    fn run_members(&self, guard: MemberRollback) -> rusqlite::Result<Option<(Vec<Verdict>, u64)>> {
         let mut verdicts = Vec::with_capacity(self.jobs.len());
         let mut bytes = 0;
         let fence = format::fence(self.connection)?;
         for job in self.jobs {
+            if let Some(error) = self.unlisted.as_ref().filter(|_| !job.work.erased_names().is_empty()) {
+                verdicts.push(Err(share_error(error)));
+                continue;
+            }
             let scribe = WriteTransaction::new(self.connection, self.names, fence);
             let answer = match guard {
                 MemberRollback::None => job.work.run(&scribe, self.is_starved),
@@ -362,6 +375,22 @@ impl WriteOperation {
         done.map(|()| WriteReply::Done)
     }
 
+    /// Returns the names that must be in the list of erasures before this is committed, with the times of their erasure.
+    fn erased_names(&self) -> Vec<(ErasedName, Timestamp)> {
+        match self {
+            Self::List { names, at } => names.iter().map(|name| (name.clone(), *at)).collect(),
+            Self::Apply(batch) if self.deletes() => {
+                // Without an entry in the audit there was no session.
+                let deleted_at = batch.puts.iter().find_map(|put| match put {
+                    RowMutation::Audit(row) => Some(row.at),
+                    _ => None,
+                });
+                deleted_at.map(|at| (ErasedName::Session(batch.key.clone()), at)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn deletes(&self) -> bool {
         match self {
             Self::Apply(batch) => batch.puts.iter().any(|put| matches!(put, RowMutation::Delete)),
@@ -381,21 +410,7 @@ impl WriteOperation {
 /// Lists the sessions that were deleted, and other names that were handed over, before any of it is committed.
 fn list_erasures(list: &mut ErasureListWriter, jobs: &[WriteJob], verdicts: &[Verdict]) -> Result<()> {
     let done = jobs.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());
-    let mut erased = Vec::new();
-    for (job, _) in done {
-        match &job.work {
-            WriteOperation::List { names, at } => erased.extend(names.iter().map(|name| (name.clone(), *at))),
-            WriteOperation::Apply(batch) if job.work.deletes() => {
-                // Without an entry in the audit there was no session.
-                let deleted_at = batch.puts.iter().find_map(|put| match put {
-                    RowMutation::Audit(row) => Some(row.at),
-                    _ => None,
-                });
-                erased.extend(deleted_at.map(|at| (ErasedName::Session(batch.key.clone()), at)));
-            }
-            _ => {}
-        }
-    }
+    let erased: Vec<_> = done.flat_map(|(job, _)| job.work.erased_names()).collect();
     // One sync for all of them.
     if erased.is_empty() { Ok(()) } else { list.add(&erased) }
 }
@@ -420,17 +435,18 @@ impl GroupFailure {
             Self::Unknown(error) => {
                 Error::CommitUnknown { doing: DOING, source: Box::new(Arc::clone(error)) }
             }
-            Self::Reopen(error) => {
-                let source: BoxError = Box::new(Arc::clone(error));
-                match **error {
-                    Error::Corrupt { ref what, .. } => {
-                        Error::Corrupt { what: what.clone(), source: Some(source) }
-                    }
-                    Error::Full { .. } => Error::Full { doing: DOING, source },
-                    _ => Error::Unavailable { doing: DOING, source },
-                }
-            }
+            Self::Reopen(error) => share_error(error),
         }
+    }
+}
+
+/// Returns an error that several members share, for one of them.
+fn share_error(error: &Arc<Error>) -> Error {
+    let source: BoxError = Box::new(Arc::clone(error));
+    match **error {
+        Error::Corrupt { ref what, .. } => Error::Corrupt { what: what.clone(), source: Some(source) },
+        Error::Full { .. } => Error::Full { doing: DOING, source },
+        _ => Error::Unavailable { doing: DOING, source },
     }
 }
 

@@ -1,8 +1,8 @@
 //! Names of deleted sessions are kept as keyed hashes (D25).
 
 use rusqlite::Connection;
-use singletree_durable::{AuditRow, Counters, Journal, RowMutation, TurnRowQuery};
-use singletree_store_sqlite::SqliteStore;
+use singletree_durable::{AuditRow, BatchPrecondition, Counters, Error, Journal, RowMutation, TurnRowQuery};
+use singletree_store_sqlite::{ErasedName, ErasureList, SqliteStore};
 
 use crate::made::{at, batch, counters, head, key, scratch, store};
 
@@ -77,4 +77,49 @@ async fn names_that_an_older_format_kept_are_replaced_by_their_hashes() {
         .unwrap();
     assert_eq!((kept.0.len(), kept.2.len()), (64, 64));
     assert_eq!(kept.0, kept.1, "one name has one hash");
+}
+
+// D25, INV-3: only the deletion needs the list.
+#[tokio::test]
+async fn where_the_list_cannot_be_written_the_deletion_fails_and_the_other_commits_of_its_group_stay() {
+    let scratch = scratch();
+    let store = SqliteStore::options(&scratch.path).list_erasures().open().await.unwrap();
+    let make = |name: &str| batch(&store, name, [RowMutation::Head(head(1))]);
+    let delete = || {
+        let (action, key) = ("session.deleted".into(), key("deleted"));
+        let row = AuditRow { at: at(7), action, key, by: None };
+        batch(&store, "deleted", [RowMutation::Delete, RowMutation::Audit(row)])
+    };
+    store.apply(make("deleted")).await.unwrap();
+    let list = ErasureList::path_beside(&scratch.path);
+    std::fs::create_dir(&list).unwrap();
+
+    // While somebody else writes, the writes that are handed over gather to a group.
+    let commits = store.commits();
+    let other = Connection::open(&scratch.path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let first = store.apply(make("first"));
+    let before = store.apply(make("before"));
+    let deletion = store.apply(delete());
+    let keys = store.list_erased(vec![ErasedName::Session(key("other"))], at(8));
+    let renewal = store.apply(make("deleted").require(BatchPrecondition::SessionAbsent));
+    let after = store.apply(make("after"));
+    other.execute_batch("ROLLBACK").unwrap();
+    assert!(first.await.is_ok() && before.await.is_ok() && after.await.is_ok());
+    for failed in [deletion.await, keys.await] {
+        assert!(matches!(failed, Err(Error::Unavailable { .. })), "{failed:?}");
+    }
+    let refused = renewal.await;
+    assert!(matches!(refused, Err(Error::Refused { .. })), "the session was not deleted: {refused:?}");
+    assert!(store.commits() - commits <= 2, "they share commits");
+    for name in ["deleted", "first", "before", "after"] {
+        assert!(store.session(&key(name)).await.unwrap().is_some(), "{name}");
+    }
+
+    std::fs::remove_dir(&list).unwrap();
+    store.apply(delete()).await.unwrap();
+    assert!(store.session(&key("deleted")).await.unwrap().is_none());
+    let list = ErasureList::read(list).unwrap();
+    assert_eq!(list.erased_at(&ErasedName::Session(key("deleted"))), Some(at(7)));
+    assert_eq!(list.erased_at(&ErasedName::Session(key("other"))), None);
 }
