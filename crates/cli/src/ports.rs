@@ -15,7 +15,7 @@ pub(crate) struct ServerPorts {
     main: Option<BoundPort>,
     admin: Option<BoundPort>,
     metrics: Option<BoundPort>,
-    /// Opened for the next server, at addresses that the present one does not have.
+    /// Ports of the next server at addresses that the running one does not use.
     reserved: Vec<BoundPort>,
 }
 
@@ -45,7 +45,8 @@ impl ServerPorts {
         *self = Self::default();
     }
 
-    /// Opens the ports of the next server that are not open yet, and keeps them for it. Those of the present one stay.
+    /// Opens the ports of the next server that are not open yet, and keeps them for it. Those of the running one stay
+    /// open.
     ///
     /// # Errors
     /// `server_listen_failed`; `server_open` where others would reach a server that asks nobody for a key.

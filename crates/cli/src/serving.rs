@@ -63,8 +63,8 @@ impl ConfiguredServer {
         Self::build((place, args), cast, (telemetry, log, descriptor_limit), store)
     }
 
-    /// Makes the server of another configuration over the same database, to find out whether it can be made. It must
-    /// not serve; dropping it changes nothing.
+    /// Builds the server of another configuration over the same database, to find out whether that is possible. It must
+    /// not serve; dropping it has no effect.
     ///
     /// # Errors
     /// As [`ConfiguredServer::open`], but for the database.
@@ -73,7 +73,7 @@ impl ConfiguredServer {
         (place, args): (&DatabaseLocation, &Serve),
         cast: AgentSelection,
     ) -> Result<Self> {
-        // What it has to tell is told when it is made to serve.
+        // The server that is built for use writes the log.
         let observers = (Telemetry::silent(), None, self.descriptor_limit);
         let cast = cast.over(&self.store, Arc::new(|_| {}))?;
         Self::build((place, args), cast, observers, self.store.clone())

@@ -60,11 +60,11 @@ enum ServingOutcome {
     Reload,
 }
 
-/// What one server leaves to the next.
+/// The state that one server hands over to the next.
 #[derive(Default)]
 struct ServerHandover {
     ports: ServerPorts,
-    /// The configuration that the next server was accepted with. Its file may be another one by then.
+    /// The configuration that was checked for the next server. Its file may have changed since.
     configuration: Option<LoadedConfiguration>,
 }
 
@@ -160,8 +160,8 @@ async fn serve(
     Ok(ended)
 }
 
-/// Reads the configuration again, and tells in the log whether the server begins anew with it: only if a server can be
-/// made of it and its ports can be opened. Otherwise the present one goes on as it is.
+/// Reads the configuration again, and logs whether the server restarts with it: only if a server can be built from it
+/// and its ports can be opened. Otherwise the running server continues unchanged.
 async fn is_sound(
     served: &ConfiguredServer,
     (place, args): (&DatabaseLocation, &Serve),
@@ -170,8 +170,8 @@ async fn is_sound(
     let checked = async {
         let cast = AgentSelection::of(&args.who).await?;
         if served.about.is_some() && cast.about.is_none() {
-            // The demo is for those who have no agents yet.
-            return Err(Error::Usage("the file of the agents is not there any more".to_owned()));
+            // Without a file the demo would replace the agents.
+            return Err(Error::Usage("the configuration file does not exist any more".to_owned()));
         }
         let (redactor, configuration) = (cast.redactor.clone(), cast.configuration());
         let ready = async { handover.ports.reserve(&served.try_next((place, args), cast)?).await };

@@ -126,7 +126,7 @@ fn a_server_begins_anew_with_the_configuration_that_was_accepted() {
     assert_eq!(ended(server.child), 0);
 }
 
-/// Files that are well formed, and of which no server can be made, are refused as those that cannot be read.
+/// A file that is well formed, but from which no server can be started, is refused like one with mistakes.
 #[test]
 fn a_hangup_with_a_configuration_that_cannot_be_served_changes_nothing() {
     let home = Home::new();
@@ -153,7 +153,7 @@ fn a_hangup_with_a_configuration_that_cannot_be_served_changes_nothing() {
     refused(served("admin = \"0.0.0.0:0\""), "nobody would be asked for a key");
     fs::create_dir(home.path().join("folder")).unwrap();
     refused(served("narration_file = \"folder\""), "folder");
-    refused(None, "is not there any more");
+    refused(None, "does not exist any more");
     // A new address is open before the old server ends.
     write_agent(&home, "Second.");
     let path = home.path().join("singletree.toml");
