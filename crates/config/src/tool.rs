@@ -31,12 +31,15 @@ pub(crate) struct BuiltinDependencies<'a> {
     pub(crate) now: &'a Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
+/// Makes the tools of a built-in.
+type BuildTools = fn(BuiltinDependencies<'_>) -> Result<Vec<Arc<dyn Tool>>>;
+
 /// A built-in: a name that agents list, the tools that it stands for, and how they are made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BuiltinToolset {
     pub(crate) name: &'static str,
     pub(crate) tools: &'static [(&'static str, Effect)],
-    pub(crate) build: fn(BuiltinDependencies<'_>) -> Result<Vec<Arc<dyn Tool>>>,
+    pub(crate) build: BuildTools,
 }
 
 /// Names are unique, and addresses of functions cannot be compared.
