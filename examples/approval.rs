@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
 use singletree::tools::{CallContext, Effect, ToolLimits, Toolbox, TypedTool};
-use singletree::{Answer, Chat, ChatMessage, ChatTurnOutcome, MemoryStore, SignalAddress};
+use singletree::{Chat, ChatTurnOutcome, MemoryStore};
 
 #[derive(Deserialize, JsonSchema)]
 struct Refund {
@@ -37,10 +36,6 @@ const SCRIPT: &str = r#"{
   ]
 }"#;
 
-fn approved(yes: bool) -> Answer {
-    Answer::new(Map::from_iter([("approved".to_owned(), Value::Bool(yes))])).from("alice")
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let refund = TypedTool::new("refund", "Pays money back.", Effect::Destructive, refund)?;
@@ -50,17 +45,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
 
     for (session, yes) in [("conv-1", true), ("conv-2", false)] {
-        let outcome = chat.send(session, ChatMessage::user("Please refund 40 euros.")).await;
-        let ChatTurnOutcome::Suspended(turn) = outcome else { panic!("{outcome:?}") };
-        let action = turn.wait.action.expect("an approval is bound to its action");
-        println!("{session} waits: {}", turn.signal_descriptor.metadata.unwrap_or_default());
-
-        let address =
-            SignalAddress::Session { session: session.to_owned(), signal: turn.signal_descriptor.signal_id };
-        let resumed = chat.answer(address, approved(yes).to(turn.wait.no, action)).await;
-        let outcome = resumed?.outcome().await;
-        let ChatTurnOutcome::Completed(turn) = outcome.as_ref() else { panic!("{outcome:?}") };
-        println!("{}", turn.replies.last().map(|reply| reply.text()).unwrap_or_default());
+        let session = chat.session(session);
+        session.send("Please refund 40 euros.").await;
+        for wait in session.pending().await? {
+            let metadata = wait.wait().descriptor.metadata.clone();
+            println!("{} waits: {}", session.id(), metadata.unwrap_or_default());
+            // The answer names the wait and the digest of the exact action.
+            let outcome = if yes { wait.approve().await? } else { wait.reject("too much").await? };
+            let ChatTurnOutcome::Completed(turn) = outcome.as_ref() else { panic!("{outcome:?}") };
+            println!("{}", turn.replies.last().map(|reply| reply.text()).unwrap_or_default());
+        }
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::{Chat, ChatMessage, ChatTurnOutcome, MemoryStore};
+use singletree::{Chat, ChatTurnOutcome, MemoryStore};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
 
     for said in ["Hi!", "Hi again!"] {
-        match chat.send("conv-1", ChatMessage::user(said)).await {
+        match chat.session("conv-1").send(said).await {
             ChatTurnOutcome::Completed(turn) => {
                 turn.replies.iter().for_each(|reply| println!("{}", reply.text()))
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use singletree::agent::{AgentLoop, AgentLoopBuilder, ChatAgent, Team};
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::{Chat, ChatMessage, MemoryStore};
+use singletree::{Chat, MemoryStore};
 
 /// An agent whose model says who it is, and hands over messages about the other agent's topic.
 fn member(
@@ -45,11 +45,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     for said in ["Hello", "I want my money back", "Thanks", "Now about those bugs"] {
         println!("> {said}");
-        let outcome = chat.send("conv-1", ChatMessage::user(said)).await;
+        let outcome = chat.session("conv-1").send(said).await;
         assert_eq!(outcome.as_str(), "completed", "{outcome:?}");
     }
     // The agent of each message is recorded beside the messages, never in them.
-    for entry in chat.history("conv-1", 0, 100).await? {
+    for entry in chat.session("conv-1").history(0..100).await? {
         let owner = entry.side.as_ref().and_then(|side| side["agent"].as_str()).unwrap_or("-");
         println!("{owner:8} {}: {}", entry.message.role.as_str(), entry.message.text());
     }

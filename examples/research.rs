@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .compile()?;
     let chat = Chat::new(graph, MemoryStore::new())?;
 
-    let outcome = chat.send("conv-1", ChatMessage::user("6 times 7?")).await;
+    let outcome = chat.session("conv-1").send("6 times 7?").await;
     let ChatTurnOutcome::Completed(turn) = outcome else { panic!("{outcome:?}") };
     turn.replies.iter().for_each(|reply| println!("{}", reply.text()));
     Ok(())

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A turn that another process left running goes on; a wait that it left open can be answered here.
     let Some(wait) = chat.pending(None, 1).await?.pop() else {
-        let outcome = chat.send("conv-1", ChatMessage::user("Book a flight.")).await;
+        let outcome = chat.session("conv-1").send("Book a flight.").await;
         println!("{}: run me again, today or in a year", outcome.as_str());
         return Ok(());
     };

@@ -12,7 +12,7 @@ use schemars::{JsonSchema, schema_for};
 use serde::Deserialize;
 use singletree::agent::AgentLoop;
 use singletree::llm::{Schema, Script, ScriptedProvider};
-use singletree::{Chat, ChatMessage, ChatTurnOutcome, MemoryStore};
+use singletree::{Chat, ChatTurnOutcome, MemoryStore};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Ticket {
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = AgentLoop::builder(Arc::new(model)).reply_schema(Arc::new(schema)).agent("triage")?;
     let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
 
-    let outcome = chat.send("conv-1", ChatMessage::user("I cannot log in!")).await;
+    let outcome = chat.session("conv-1").send("I cannot log in!").await;
     let ChatTurnOutcome::Completed(turn) = outcome else { panic!("{outcome:?}") };
     let ticket: Ticket = serde_json::from_str(&turn.replies[0].text())?;
     println!("{} (severity {}), in {} message", ticket.title, ticket.severity, turn.replies.len());

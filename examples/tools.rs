@@ -12,7 +12,7 @@ use serde::Deserialize;
 use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
 use singletree::tools::{CallContext, Effect, ToolLimits, Toolbox, TypedTool};
-use singletree::{Chat, ChatMessage, ChatTurnOutcome, MemoryStore};
+use singletree::{Chat, ChatTurnOutcome, MemoryStore};
 
 #[derive(Deserialize, JsonSchema)]
 struct City {
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
 
     for said in ["How is the weather in Paris?", "And the weather in Atlantis?"] {
-        let outcome = chat.send("conv-1", ChatMessage::user(said)).await;
+        let outcome = chat.session("conv-1").send(said).await;
         let ChatTurnOutcome::Completed(turn) = outcome else { panic!("{outcome:?}") };
         // The call, its result, the reply: a turn is all of it.
         for message in &turn.replies {

@@ -92,7 +92,7 @@ pub(crate) async fn show_how(
     here: &AnswerInstructions,
     screen: &mut TerminalOutput,
 ) -> Result<()> {
-    let agent = match chat.session(&wait.session).await {
+    let agent = match chat.session_info(&wait.session).await {
         Ok(info) => info.agent,
         // It was deleted meanwhile: nothing waits any more.
         Err(singletree::harness::Error::SessionUnknown { .. }) => return Ok(()),

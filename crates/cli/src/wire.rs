@@ -100,7 +100,7 @@ impl Workspace {
         let answers = |name: &str| {
             agent.map_or_else(|| self.chat.agents().any(|agent| agent == name), |agent| agent == name)
         };
-        match self.chat.session(&last).await {
+        match self.chat.session_info(&last).await {
             Ok(info) if answers(&info.agent) => Ok(last),
             Ok(_) => Ok(fresh()),
             Err(harness::Error::SessionUnknown { .. }) => Ok(last),

@@ -80,7 +80,7 @@ impl Chat {
             }
             made => made?,
         }
-        self.session(&id).await
+        self.session_info(&id).await
     }
 
     async fn create(

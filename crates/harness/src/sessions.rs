@@ -217,11 +217,11 @@ impl Chat {
         Ok((row.head.updated_at, row.key.session))
     }
 
-    /// Shows one session.
+    /// Describes one session.
     ///
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
-    pub async fn session(&self, session_id: &str) -> Result<SessionInfo> {
+    pub async fn session_info(&self, session_id: &str) -> Result<SessionInfo> {
         info(&self.row(session_id).await?)
     }
 
@@ -234,7 +234,7 @@ impl Chat {
     /// Reads the history of a session, from a place on, at most `limit` messages.
     ///
     /// # Errors
-    /// As [`Chat::session`].
+    /// As [`Chat::session_info`].
     pub async fn history(&self, session_id: &str, from: u64, limit: u64) -> Result<Vec<HistoryEntry>> {
         let row = self.row(session_id).await?;
         let field = row.fields.iter().find(|field| field.name == HISTORY);
@@ -250,7 +250,7 @@ impl Chat {
     /// no such field, or it is a list.
     ///
     /// # Errors
-    /// As [`Chat::session`].
+    /// As [`Chat::session_info`].
     pub async fn value(&self, session_id: &str, field: &str) -> Result<Option<Value>> {
         let row = self.row(session_id).await?;
         match row.fields.iter().find(|it| it.name == field).map(|field| &field.value) {
@@ -265,7 +265,7 @@ impl Chat {
     /// Writes a session out as one document.
     ///
     /// # Errors
-    /// As [`Chat::session`].
+    /// As [`Chat::session_info`].
     pub async fn export_session(&self, session_id: &str) -> Result<ExportedSession> {
         let row = self.row(session_id).await?;
         let unreadable =

@@ -89,6 +89,20 @@ impl ToolCall {
     }
 }
 
+/// A user's message.
+impl From<&str> for ChatMessage {
+    fn from(text: &str) -> Self {
+        Self::user(text)
+    }
+}
+
+/// A user's message.
+impl From<String> for ChatMessage {
+    fn from(text: String) -> Self {
+        Self::user(text)
+    }
+}
+
 impl ChatMessage {
     /// Makes a system message.
     #[must_use]

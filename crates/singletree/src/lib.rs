@@ -24,7 +24,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let graph = Graph::<Echo>::builder().node("reply", reply).edge("reply", END).entry("reply").compile()?;
 //! let chat = Chat::new(graph, MemoryStore::new())?;
-//! let outcome = chat.send("conv-1", ChatMessage::user("Hello")).await;
+//! let outcome = chat.session("conv-1").send("Hello").await;
 //! let ChatTurnOutcome::Completed(turn) = outcome else { panic!("it completes") };
 //! assert_eq!(turn.replies[0].text(), "You said: Hello");
 //! # Ok(())
@@ -92,7 +92,7 @@ pub use singletree_engine::{
 };
 pub use singletree_harness::{
     Agent, Answer, Blobs, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Durability, Messages, SendOptions,
-    SignalAddress, Turn, TurnId,
+    Session, SessionWait, SignalAddress, Turn, TurnId,
 };
 pub use singletree_llm::ChatMessage;
 pub use singletree_macros::{State, tool};

@@ -280,7 +280,7 @@ async fn what_is_no_command_is_refused_before_it_is_accepted() {
         let outcome = chat.send_with(SESSION, message, options()).await;
         assert_eq!(errored(&outcome).error_category, "chat_message_shape_invalid");
     }
-    assert_eq!(chat.session(SESSION).await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(chat.session_info(SESSION).await.unwrap_err().category(), "chat_session_unknown");
     let blocks = vec![ContentBlock::text_of("look "), ContentBlock::text_of("around")];
     completed(&chat.send_with(SESSION, ChatMessage::user(blocks), options()).await);
     assert!(bytes(&model.requests()[0]).contains("# Command\\nlook around\""));

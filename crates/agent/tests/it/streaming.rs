@@ -111,7 +111,7 @@ async fn what_send_streaming_returns_misses_no_piece() {
     let chat = open(small(&world, Recovery::Report), MemoryStore::new());
     let events = chat.send_streaming(SESSION, ChatMessage::user("say one two three")).await.unwrap();
     // The turn is over before anybody looks.
-    while chat.session(SESSION).await.unwrap().messages < 2 {
+    while chat.session_info(SESSION).await.unwrap().messages < 2 {
         tokio::task::yield_now().await;
     }
     let heard: Vec<_> = events.map(|it| it.unwrap().what).collect().await;

@@ -83,7 +83,7 @@ impl TerminalConversation<'_> {
         about: Option<&str>,
         elsewhere: Option<&mut TerminalOutput>,
     ) -> Result<()> {
-        let known = match self.chat.session(self.session).await {
+        let known = match self.chat.session_info(self.session).await {
             Ok(info) => format!("{}, {}", info.agent, sessions::count(info.messages)),
             Err(singletree::harness::Error::SessionUnknown { .. }) => "new".to_owned(),
             Err(error) => return Err(error.into()),

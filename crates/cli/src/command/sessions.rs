@@ -120,7 +120,7 @@ pub(crate) fn count(messages: u64) -> String {
 }
 
 async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut TerminalOutput) -> Result<()> {
-    let info = chat.session(session).await?;
+    let info = chat.session_info(session).await?;
     let history = chat.history(session, 0, info.messages).await?;
     let summary = summary(chat, session).await?;
     let failed = chat.failed_turns(session, 0..u64::MAX, FAILED_TURNS).await?;

@@ -60,7 +60,7 @@ pub(crate) fn earlier_messages(count: u64) -> String {
 }
 
 async fn history(talk: &mut TerminalConversation<'_>) -> Result<()> {
-    let count = match talk.chat.session(talk.session).await {
+    let count = match talk.chat.session_info(talk.session).await {
         Ok(info) => info.messages,
         Err(singletree::harness::Error::SessionUnknown { .. }) => 0,
         Err(error) => return Err(error.into()),

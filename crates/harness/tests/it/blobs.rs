@@ -100,7 +100,7 @@ async fn a_message_that_names_what_the_session_has_not_is_refused() {
         assert_eq!((refused.turn.clone(), refused.recorded), (None, true));
         let steered = chat.steer(session, naming(&other), SendOptions::new()).await.unwrap_err();
         assert_eq!(steered.error_category, "chat_blob_unknown");
-        assert_eq!(chat.session(session).await.unwrap_err().category(), "chat_session_unknown");
+        assert_eq!(chat.session_info(session).await.unwrap_err().category(), "chat_session_unknown");
     }
     // Where nothing is kept, nothing is there.
     let bare = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();

@@ -222,7 +222,7 @@ const CALLS: &[(&str, Call)] = calls! {
     "deadlines": |it| it.chat.deadlines(None, 9);
     "sessions": |it| it.chat.sessions(None, 9);
     "recent_sessions": |it| it.chat.recent_sessions(None, 9);
-    "session": |it| it.chat.session("s");
+    "session_info": |it| it.chat.session_info("s");
     "history": |it| it.chat.history("s", 0, 9);
     "value": |it| it.chat.value("s", "count");
     "events": |it| async {

@@ -261,7 +261,7 @@ async fn a_fork_that_dies_with_its_process_is_whole_or_not_there() {
         drop((dying.shutdown(std::time::Duration::ZERO).await, dying));
         let chat = chat_of(&graph).open(store.reopen()).unwrap();
         chat.sweep().await.unwrap();
-        let there = chat.session("f").await.is_ok();
+        let there = chat.session_info("f").await.is_ok();
         assert!(there || forked.is_err(), "{n} {land:?}: a fork that was answered is there");
         // A lost answer is read back.
         assert_eq!(there, n > 1 || land == FailedWriteEffect::After, "{n} {land:?}");
@@ -355,7 +355,7 @@ async fn a_reply_is_asked_for_again_in_a_session_of_its_own() {
         assert_eq!(category(again.outcome().await), "completed");
         let (old, new) = (history(&chat, "s").await, history(&chat, again.session()).await);
         assert_eq!((new.len(), &new[..=expected]), (expected + 2, &old[..=expected]), "{reply:?}");
-        let parent = chat.session(again.session()).await.unwrap().parent.unwrap();
+        let parent = chat.session_info(again.session()).await.unwrap().parent.unwrap();
         assert_eq!(parent, SessionForkPoint { session: "s".into(), offset: expected as u64 });
     }
     let refused = chat.regenerate("s", Some(MessageAddress::from(6)), None).await.unwrap_err();

@@ -103,6 +103,6 @@ async fn a_session_that_is_being_made_is_not_taken_for_absent() {
     store.open();
     created.await.unwrap().ok();
     deleted.await.unwrap().unwrap();
-    assert_eq!(chat.session("s").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
     assert_eq!(line(&chat.send("s", user("m")).await), "completed 3.1 [a:hello]");
 }

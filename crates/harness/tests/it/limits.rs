@@ -45,7 +45,7 @@ async fn as_many_sessions_are_busy_as_may_be_and_others_are_told_to_come_again()
     }
     refused_for_now(&chat.submit("s3", user("m"), key("k")).await.unwrap_err(), "chat_sessions_full");
     assert_eq!(chat.subscribe("s3", |_| {}).unwrap_err().category(), "chat_sessions_full");
-    assert_eq!(chat.session("s3").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(chat.session_info("s3").await.unwrap_err().category(), "chat_session_unknown");
     // Those that are there go on.
     turns.push(chat.submit("s2", user("n"), SendOptions::new()).await.unwrap());
     door.open();
@@ -112,7 +112,11 @@ async fn a_session_has_as_many_listeners_as_it_may() {
     assert_eq!(chat.events("s", None).await.map(drop).unwrap_err().category(), full);
     let listening = || SendOptions::new().listen();
     refused_for_now(&chat.submit("s", user("m"), listening()).await.unwrap_err(), full);
-    assert_eq!(chat.session("s").await.unwrap_err().category(), "chat_session_unknown", "nothing is stored");
+    assert_eq!(
+        chat.session_info("s").await.unwrap_err().category(),
+        "chat_session_unknown",
+        "nothing is stored"
+    );
     let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
     let told: Vec<_> =
         turn.events().map(|it| it.map(|_| ()).map_err(|it| it.category().to_owned())).collect().await;

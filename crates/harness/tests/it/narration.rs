@@ -212,7 +212,7 @@ async fn an_agent_that_takes_no_commands_refuses_them_and_nothing_is_stored() {
     assert_eq!((refused.error_category.as_str(), refused.turn), ("chat_policy_unsupported", None));
     assert!(refused.diagnostic.contains(COMMAND), "{}", refused.diagnostic);
     assert_eq!(history(&chat, "s").await, Vec::<String>::new());
-    assert_eq!(chat.session("s").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
     assert_eq!(told.lines(), Vec::<String>::new());
 }
 

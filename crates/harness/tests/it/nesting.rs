@@ -111,7 +111,7 @@ async fn a_message_its_notes_and_a_payload_of_too_many_levels_are_refused_before
     for (message, notes) in [(calls(125), json!(1)), (user("m"), deep(125))] {
         let refused = chat.submit("s", message, SendOptions::new().note("n", notes)).await.unwrap_err();
         assert_eq!(refused.error_category, "chat_message_shape_invalid");
-        assert_eq!(chat.session("s").await.unwrap_err().category(), "chat_session_unknown");
+        assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
     }
     assert_eq!(category(chat.send("s", user("m")).await), "suspended");
     let refused = chat.answer(at("s", "go"), Answer::new(object(125))).await.unwrap_err();

@@ -34,7 +34,7 @@ async fn deleting_cancels_what_runs_and_waits_and_removes_everything() {
     for turn in [&running, &queued] {
         assert_eq!(category(turn.outcome().await), "chat_turn_cancelled");
     }
-    assert_eq!(chat.session("s").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
     assert_eq!(store.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
     assert_eq!(store.events(&name("s"), 0, 9).await.unwrap(), []);
     chat.delete_session("s", None).await.unwrap();

@@ -45,7 +45,7 @@ async fn every_call(chat: &Chat, session: &str, turn: &TurnId) -> Vec<String> {
         Err(error) => format!("{error:?}"),
     };
     vec![
-        told(chat.session(session).await, &ids),
+        told(chat.session_info(session).await, &ids),
         told(chat.history(session, 0, 9).await, &ids),
         told(chat.value(session, "count").await, &ids),
         told(chat.export_session(session).await, &ids),

@@ -223,7 +223,7 @@ async fn a_session_is_made_once_and_then_talked_in() {
     let named = || CreateOptions::new().session("s");
     let made = chat.create_session(named()).await.unwrap();
     assert_eq!((made.session.as_str(), made.agent.as_str(), made.messages), ("s", "a", 0));
-    assert_eq!(made, chat.session("s").await.unwrap());
+    assert_eq!(made, chat.session_info("s").await.unwrap());
     assert_eq!(chat.create_session(named()).await.unwrap_err().category(), "chat_session_exists");
     assert_eq!(whole(&chat, "s").await, Transcript { items: Vec::new(), next: None, last_event: None });
     chat.send("s", user("m")).await;

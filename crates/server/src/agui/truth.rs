@@ -31,7 +31,7 @@ struct AguiTranscriptEntry {
 impl AguiTranscript {
     /// Reads the transcript. A session that does not exist has an empty one.
     pub(super) async fn read(chat: &Chat, session: &str) -> Result<Self> {
-        let len = match chat.session(session).await {
+        let len = match chat.session_info(session).await {
             Err(Error::SessionUnknown { .. }) => return Ok(Self { all: true, ..Self::default() }),
             info => info?.messages,
         };

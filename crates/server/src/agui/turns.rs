@@ -165,7 +165,7 @@ impl AguiRunHandler {
     }
 
     async fn truth_len(&self) -> Result<u64, AguiRunFailure> {
-        match self.chat.session(&self.asked.thread).await {
+        match self.chat.session_info(&self.asked.thread).await {
             Err(singletree_harness::Error::SessionUnknown { .. }) => Ok(0),
             info => Ok(info?.messages),
         }

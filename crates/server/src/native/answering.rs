@@ -181,7 +181,7 @@ pub(crate) async fn view(
     if shared.agents.iter().find(shows).is_none() {
         return Ok(ContentVisibility::default());
     }
-    match chat.session(session).await {
+    match chat.session_info(session).await {
         Ok(info) => {
             let thinking = shared.agents.iter().filter(shows).any(|agent| agent.id == info.agent);
             Ok(ContentVisibility { thinking })

@@ -62,7 +62,7 @@ impl SessionArtifacts {
     /// Checks that the session exists: artifacts of a missing session would never be deleted.
     async fn of(telling: &HandlerContext, session: &str) -> Result<Self, RequestProblem> {
         let unknown = |it: &singletree_harness::Error| RequestProblem::of(it);
-        telling.chat().session(session).await.map_err(|error| unknown(&error))?;
+        telling.chat().session_info(session).await.map_err(|error| unknown(&error))?;
         let parsed = SessionId::parse(session);
         let parsed = parsed
             .map_err(|error| unknown(&singletree_harness::Error::SessionId { why: error.to_string() }))?;

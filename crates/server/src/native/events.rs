@@ -43,7 +43,7 @@ async fn follow_session(
 ) -> Result<Response, RequestProblem> {
     let chat = telling.chat();
     // A stream of events of a session that does not exist would wait for ever.
-    chat.session(&session).await.map_err(|error| RequestProblem::of(&error))?;
+    chat.session_info(&session).await.map_err(|error| RequestProblem::of(&error))?;
     let after = telling.last_event_id().or(query.after).filter(|event_id| !event_id.is_empty());
     let after = after
         .map(|after| after.parse::<ChatEventId>())

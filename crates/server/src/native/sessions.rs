@@ -101,7 +101,7 @@ async fn one(
     telling: HandlerContext,
     Path(session): Path<String>,
 ) -> Result<Json<native::Session>, RequestProblem> {
-    let info = telling.chat().session(&session).await.map_err(|error| RequestProblem::of(&error))?;
+    let info = telling.chat().session_info(&session).await.map_err(|error| RequestProblem::of(&error))?;
     Ok(Json(convert::session(&info)))
 }
 

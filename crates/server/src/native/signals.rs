@@ -53,7 +53,7 @@ async fn pending(
     Path(session): Path<String>,
 ) -> Result<Json<native::WaitList>, RequestProblem> {
     let chat = telling.chat();
-    chat.session(&session).await.map_err(|error| RequestProblem::of(&error))?;
+    chat.session_info(&session).await.map_err(|error| RequestProblem::of(&error))?;
     let waits = chat.pending(Some(&session), u64::MAX).await.map_err(|error| RequestProblem::of(&error))?;
     Ok(Json(native::WaitList { items: waits.iter().map(convert::wait).collect() }))
 }

@@ -111,7 +111,7 @@ pub(super) async fn begin(
             };
             // A session keeps its agent, even if a request names another one.
             let model = chat
-                .session(&session)
+                .session_info(&session)
                 .await
                 .map(|session| session.agent)
                 .map_err(|error| RequestProblem::of(&error))?;

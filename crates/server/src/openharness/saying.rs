@@ -76,7 +76,7 @@ async fn check_sop(
     if !asking.chat.agents().any(|agent| agent == sop) {
         return Err(EngineErrorResponse::invalid(FIELD, "names no procedure of this engine"));
     }
-    match asking.chat.session(session).await {
+    match asking.chat.session_info(session).await {
         Ok(info) if info.agent != sop => {
             Err(EngineErrorResponse::invalid(FIELD, "the session follows another procedure"))
         }

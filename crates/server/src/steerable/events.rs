@@ -46,7 +46,7 @@ pub(super) async fn follow(
         }
     };
     // A stream of events of a chat that does not exist would wait for ever.
-    all.session(&chat).await.map_err(|error| RequestProblem::of(&error))?;
+    all.session_info(&chat).await.map_err(|error| RequestProblem::of(&error))?;
     let events = all.events(&chat, from.event.clone()).await.map_err(|error| RequestProblem::of(&error))?;
     let mut wire = SteerableEncoder::new(telling.shared.clone(), chat).spoken_by(from.within.speaker.clone());
     wire.echo = true;

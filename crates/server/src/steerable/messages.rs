@@ -35,7 +35,7 @@ pub(super) async fn page(
     let limit = limit(query.limit)?;
     let from = query.from.unwrap_or_default();
     let all = telling.chat();
-    let session = all.session(&chat).await.map_err(|error| RequestProblem::of(&error))?;
+    let session = all.session_info(&chat).await.map_err(|error| RequestProblem::of(&error))?;
     let part = all.transcript(&chat, from, limit).await.map_err(|error| RequestProblem::of(&error))?;
     let mut projection = SteerableProjection::new(&chat, session.created_at);
     // The message before the page gives the time at which the page begins, at the earliest.

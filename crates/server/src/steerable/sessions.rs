@@ -44,7 +44,7 @@ pub(super) async fn list(
     let limit = usize::try_from(limit(query.limit)?).unwrap_or(usize::MAX);
     let chat = telling.chat();
     if let Some(id) = &query.chat_id {
-        let found = match chat.session(id).await {
+        let found = match chat.session_info(id).await {
             Ok(info) => listed(&telling, &chat, &info, query.active_only).await?,
             Err(Error::SessionUnknown { .. }) => None,
             Err(error) => return Err(RequestProblem::of(&error)),
@@ -89,7 +89,7 @@ pub(super) async fn one(
     Path(session): Path<String>,
 ) -> Result<Json<AgentSession>, RequestProblem> {
     let chat = telling.chat();
-    let info = chat.session(&session).await.map_err(|error| RequestProblem::of(&error))?;
+    let info = chat.session_info(&session).await.map_err(|error| RequestProblem::of(&error))?;
     record(&telling, &chat, &info).await.map(Json).map_err(|error| RequestProblem::of(&error))
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn make(
     let (status, info) = match (chat.create_session(options).await, &wanted.chat_id) {
         (Ok(info), _) => (StatusCode::CREATED, info),
         (Err(Error::SessionExists { .. }), Some(id)) => {
-            (StatusCode::OK, chat.session(id).await.map_err(|error| RequestProblem::of(&error))?)
+            (StatusCode::OK, chat.session_info(id).await.map_err(|error| RequestProblem::of(&error))?)
         }
         (Err(error), _) => return Err(RequestProblem::of(&error)),
     };

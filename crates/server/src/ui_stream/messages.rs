@@ -117,7 +117,7 @@ async fn origins(chat: &Chat, session: &str) -> Result<MessageOrigins, Error> {
     let mut origins = MessageOrigins::of(session);
     let mut at = session.to_owned();
     for _ in 0..GENERATIONS {
-        let parent = match chat.session(&at).await {
+        let parent = match chat.session_info(&at).await {
             Ok(info) => info.parent,
             // The session was deleted; its messages keep its id.
             Err(Error::SessionUnknown { .. }) => None,

@@ -154,7 +154,7 @@ fn approval(part: &GivenPart) -> Option<GivenApproval> {
 
 /// Finds a user's message of the history by its id in the page.
 async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, RequestProblem> {
-    let len = match chat.session(session).await {
+    let len = match chat.session_info(session).await {
         Ok(info) => info.messages,
         Err(Error::SessionUnknown { .. }) => 0,
         Err(error) => return Err(RequestProblem::of(&error)),

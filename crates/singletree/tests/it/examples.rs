@@ -44,7 +44,7 @@ fn a_person_approves_one_refund_and_rejects_the_other() {
         "conv-1 waits: {call}\n\
          refunded 40 euros under a key of 64 digits\n\
          conv-2 waits: {call}\n\
-         {{\"reason\":\"a person said no; nothing was done\",\"status\":\"denied\"}}"
+         {{\"reason\":\"too much\",\"status\":\"denied\"}}"
     );
     check("approval", &[], &wanted);
 }

@@ -37,13 +37,13 @@ fn support() -> Result<Graph<Support>, singletree::engine::Error> {
 
 async fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let chat = Chat::new(support()?, SqliteStore::open(path).await?)?;
-    let outcome = chat.send("conv-1", ChatMessage::user("Send it.")).await;
+    let session = chat.session("conv-1");
+    let outcome = session.send("Send it.").await;
     println!("{}", outcome.as_str()); // suspended
 
     // Now or in a year, here or in another process. The answer names the wait and the exact action.
-    for wait in chat.pending(Some("conv-1"), 1).await? {
-        let turn = chat.answer(wait.address(), wait.answer([("approved", true)])).await?;
-        println!("{}", turn.outcome().await.as_str()); // completed: "Sent."
+    for wait in session.pending().await? {
+        println!("{}", wait.approve().await?.as_str()); // completed: "Sent."
     }
     Ok(())
 }
@@ -56,10 +56,11 @@ async fn the_readme_suspends_is_approved_and_asks_again() {
     let path = folder.path().join("chat.db");
     run(&path).await.unwrap();
     let chat = Chat::new(support().unwrap(), SqliteStore::open(&path).await.unwrap()).unwrap();
-    let history = chat.history("conv-1", 0, 10).await.unwrap();
+    let session = chat.session("conv-1");
+    let history = session.history(0..10).await.unwrap();
     let said: Vec<_> = history.iter().map(|it| it.message.text().into_owned()).collect();
     assert_eq!(said, ["Send it.", "Sent."]);
-    let again = chat.send("conv-1", ChatMessage::user("Send it.")).await;
+    let again = session.send("Send it.").await;
     let ChatTurnOutcome::Suspended(paused) = again else {
         panic!("the approval outlived its turn: {again:?}")
     };
@@ -67,7 +68,8 @@ async fn the_readme_suspends_is_approved_and_asks_again() {
     assert_eq!(paused.signal_descriptor.metadata, Some(serde_json::json!({ "action": "send_email" })));
     assert!(paused.wait.action.is_some(), "it is bound to the action");
     // An answer that names another action, or none, is refused.
-    let wait = chat.pending(Some("conv-1"), 1).await.unwrap().pop().unwrap();
+    let wait = session.pending().await.unwrap().pop().unwrap();
+    let wait = wait.wait();
     let other = wait.answer([("approved", true)]).to(wait.wait.no, "another");
     let refused = chat.answer(wait.address(), other).await.unwrap_err();
     assert_eq!(refused.error_category, "chat_signal_mismatch");

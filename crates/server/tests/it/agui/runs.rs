@@ -56,14 +56,14 @@ async fn the_agent_is_named_by_the_path_or_by_what_is_passed_through() {
     let mut front = Front::new(rig.client(), "by-path");
     front.path = "/v1/agui/brief".into();
     front.send("u1", "say a").await;
-    assert_eq!(rig.chat.session("by-path").await.unwrap().agent, "brief");
+    assert_eq!(rig.chat.session_info("by-path").await.unwrap().agent, "brief");
 
     let mut front = Front::new(rig.client(), "by-props");
     front.says("u1", "say a");
     let mut input = front.input("r");
     input["forwardedProps"] = json!({ "agent": "brief", "other": 1 });
     assert_eq!(front.post(input).await.end(), "success");
-    assert_eq!(rig.chat.session("by-props").await.unwrap().agent, "brief");
+    assert_eq!(rig.chat.session_info("by-props").await.unwrap().agent, "brief");
 
     let mut front = Front::new(rig.client(), "nobody");
     front.path = "/v1/agui/nobody".into();

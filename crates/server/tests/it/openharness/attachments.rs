@@ -143,7 +143,7 @@ async fn where_a_reference_must_not_lead_nobody_goes() {
     missed("https://large.example/").await;
     missed("no address").await;
     check(json!({"ref_id": "x", "size_bytes": 1001}), "attachment_unresolvable").await;
-    assert!(rig.chat.session("s").await.is_err(), "nothing was accepted");
+    assert!(rig.chat.session_info("s").await.is_err(), "nothing was accepted");
     assert!(!net.asked.lock().unwrap().iter().any(|it| it.starts_with("http:")));
     rig.stop().await;
 }

@@ -77,7 +77,7 @@ async fn a_procedure_is_an_agent_and_a_session_keeps_it() {
     let field = |name: &str| ("invalid_request".to_owned(), Some(name.to_owned()));
     assert_eq!(error(&ask("s", "sop_onboard").await), field("context.task_hint.sop_id"));
     ask("s", BRIEF).await;
-    assert_eq!(rig.chat.session("s").await.unwrap().agent, BRIEF);
+    assert_eq!(rig.chat.session_info("s").await.unwrap().agent, BRIEF);
     shell.say("t", "say a").await;
     assert_eq!(error(&ask("t", BRIEF).await), field("context.task_hint.sop_id"));
     rig.stop().await;
