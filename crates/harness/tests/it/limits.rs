@@ -204,6 +204,6 @@ async fn an_import_is_held_to_the_same_bounds() {
         let refused = strict.import_session(export.clone(), None).await.unwrap_err();
         assert_eq!(refused.category(), "chat_budget_exhausted");
         assert!(refused.to_string().contains(told), "{told}: {refused}");
-        assert_eq!(strict.session("s").await.unwrap_err().category(), "chat_session_unknown", "{told}");
+        assert_eq!(strict.session_info("s").await.unwrap_err().category(), "chat_session_unknown", "{told}");
     }
 }

@@ -219,7 +219,7 @@ async fn a_chat_that_is_bound_to_a_tenant_refuses_every_other() {
     assert_eq!(category(other.send("s", user("m")).await), "chat_tenant_foreign");
     assert_eq!(other.sessions(None, 9).await.unwrap_err().category(), "chat_tenant_foreign");
     assert_eq!(other.pending(None, 9).await.unwrap_err().category(), "chat_tenant_foreign");
-    assert_eq!(other.session("s").await.unwrap_err().category(), "chat_tenant_foreign");
+    assert_eq!(other.session_info("s").await.unwrap_err().category(), "chat_tenant_foreign");
     let unbound = chat_of(&graph).open(store).unwrap();
     assert_eq!(unbound.of(tenant("b")).sessions(None, 9).await.unwrap().items, []);
 }
