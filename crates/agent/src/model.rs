@@ -11,7 +11,7 @@ use singletree_llm::{
     AttemptObserver, ChatMessage, Error, ModelFinishReason, ModelStreamUpdate, ProviderCall,
     ProviderCallAttempt, ProviderErrorDetail, Request, Response, ResponseDelta, ToolCall,
 };
-use singletree_narration::claims_memory;
+use singletree_narration::find_memory_claim;
 
 use crate::call_options::CallOptions;
 use crate::client_tools::ClientTools;
@@ -142,7 +142,7 @@ fn explain(cx: &Ctx<AgentState>, verdict: ProposalVerdict, message: &ChatMessage
         narrator.rationale(&message.text());
     }
     let sides = cx.extension::<SideRecords>().filter(|_| is_outermost(cx));
-    if let Some((sides, phrase)) = sides.zip(claims_memory(&message.text())) {
+    if let Some((sides, phrase)) = sides.zip(find_memory_claim(&message.text())) {
         sides.note(position, "claims_memory", phrase);
     }
 }

@@ -79,12 +79,12 @@ impl Narrator {
 
 /// Hands narration to the sink. The sink's result is ignored, even a panic (INV-9).
 pub(crate) fn emit(sink: &dyn NarrationSink, key: &SessionKey, narration: NarrationMessage) {
-    drop(catch_unwind(AssertUnwindSafe(|| sink.emit(whose(key), narration))));
+    drop(catch_unwind(AssertUnwindSafe(|| sink.emit_narration(whose(key), narration))));
 }
 
 /// Has everything dropped that was said about a session.
 pub(crate) fn forget(sink: &dyn NarrationSink, key: &SessionKey) {
-    drop(catch_unwind(AssertUnwindSafe(|| sink.forget(whose(key)))));
+    drop(catch_unwind(AssertUnwindSafe(|| sink.forget_session(whose(key)))));
 }
 
 /// Names whose narration it is.

@@ -5,15 +5,15 @@ use quote::{format_ident, quote};
 
 use crate::parse::{DefaultAttribute, FieldDeclaration, ReducerAttribute, StateDeclaration};
 
-pub(crate) fn state(state: &StateDeclaration) -> TokenStream {
+pub(crate) fn expand_state(state: &StateDeclaration) -> TokenStream {
     let StateDeclaration { name, visibility, engine, version, fields } = state;
     let update = format_ident!("{name}Update");
     let schema_name = name.to_string();
     let version = version.iter();
-    let specs = fields.iter().map(|field| spec(state, field));
-    let setters = fields.iter().map(|field| setter(state, field));
-    let uses = fields.iter().map(|field| uses(state, field));
-    let reads = fields.iter().map(|field| read(state, field));
+    let specs = fields.iter().map(|field| expand_field_declaration(state, field));
+    let setters = fields.iter().map(|field| expand_setter(state, field));
+    let uses = fields.iter().map(|field| expand_setter_use(state, field));
+    let reads = fields.iter().map(|field| expand_field_read(state, field));
     let used = fields.iter().map(|field| &field.name);
     let update_doc = format!("A partial update of [`{name}`]: only what a method sets is changed.");
     let new_doc = format!("Starts an update of [`{name}`] that changes nothing.");
@@ -68,7 +68,7 @@ pub(crate) fn state(state: &StateDeclaration) -> TokenStream {
 }
 
 /// Calls a setter in code that never runs, with a value of the type that its reducer takes.
-fn uses(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
+fn expand_setter_use(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     let engine = &state.engine;
     let update = format_ident!("{}Update", state.name);
     let FieldDeclaration { name, ty, reducer, .. } = field;
@@ -88,14 +88,14 @@ fn uses(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     quote! { ::core::mem::drop(|update: #update, value: #argument| update.#name(value)); }
 }
 
-fn read(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
+fn expand_field_read(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     let engine = &state.engine;
     let FieldDeclaration { name, ty, .. } = field;
     let text = name.to_string();
     quote! { #name: #engine::read_field::<#ty>(snapshot, #text)? }
 }
 
-fn spec(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
+fn expand_field_declaration(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     let engine = &state.engine;
     let FieldDeclaration { name, ty, reducer, default } = field;
     let text = name.to_string();
@@ -129,7 +129,7 @@ fn spec(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
 
 /// One method of the update builder. Its argument has the type that the reducer takes, which need not be the field's
 /// type.
-fn setter(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
+fn expand_setter(state: &StateDeclaration, field: &FieldDeclaration) -> TokenStream {
     let engine = &state.engine;
     let visibility = &state.visibility;
     let FieldDeclaration { name, ty, reducer, .. } = field;

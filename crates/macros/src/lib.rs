@@ -31,7 +31,7 @@ use proc_macro::TokenStream;
 #[proc_macro_derive(State, attributes(state))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
-    let expanded = parse::state(&input).map(|it| expand::state(&it));
+    let expanded = parse::parse_state_declaration(&input).map(|it| expand::expand_state(&it));
     expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
@@ -43,6 +43,6 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn tool(attributes: TokenStream, function: TokenStream) -> TokenStream {
     let function = syn::parse_macro_input!(function as syn::ItemFn);
-    let expanded = tool::tool(attributes.into(), &function);
+    let expanded = tool::expand_tool(attributes.into(), &function);
     expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }

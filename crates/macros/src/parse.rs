@@ -38,7 +38,7 @@ pub(crate) enum DefaultAttribute {
     Required,
 }
 
-pub(crate) fn state(input: &DeriveInput) -> Result<StateDeclaration> {
+pub(crate) fn parse_state_declaration(input: &DeriveInput) -> Result<StateDeclaration> {
     let Data::Struct(data) = &input.data else {
         return Err(Error::new(input.span(), "a state is a struct with named fields"));
     };
@@ -62,11 +62,11 @@ pub(crate) fn state(input: &DeriveInput) -> Result<StateDeclaration> {
             Ok(())
         })?;
     }
-    let fields = named.named.iter().map(field).collect::<Result<_>>()?;
+    let fields = named.named.iter().map(parse_field_declaration).collect::<Result<_>>()?;
     Ok(StateDeclaration { name: input.ident.clone(), visibility: input.vis.clone(), engine, version, fields })
 }
 
-fn field(field: &syn::Field) -> Result<FieldDeclaration> {
+fn parse_field_declaration(field: &syn::Field) -> Result<FieldDeclaration> {
     let name = field.ident.clone().ok_or_else(|| Error::new(field.span(), "a field has a name"))?;
     let (mut reducer, mut default) = (None, None);
     for attribute in field.attrs.iter().filter(|attr| attr.path().is_ident("state")) {
@@ -76,7 +76,7 @@ fn field(field: &syn::Field) -> Result<FieldDeclaration> {
                     default.replace(DefaultAttribute::Value(Box::new(meta.value()?.parse()?))).is_some()
                 }
                 Some("required") => default.replace(DefaultAttribute::Required).is_some(),
-                Some(word) => reducer.replace(self::reducer(word, &meta)?).is_some(),
+                Some(word) => reducer.replace(self::parse_reducer_attribute(word, &meta)?).is_some(),
                 None => return Err(meta.error("expected a word")),
             };
             if twice { Err(meta.error("a field has one reducer and one default")) } else { Ok(()) }
@@ -90,7 +90,7 @@ fn field(field: &syn::Field) -> Result<FieldDeclaration> {
     })
 }
 
-fn reducer(word: &str, meta: &syn::meta::ParseNestedMeta<'_>) -> Result<ReducerAttribute> {
+fn parse_reducer_attribute(word: &str, meta: &syn::meta::ParseNestedMeta<'_>) -> Result<ReducerAttribute> {
     Ok(match word {
         "last_write_wins" => ReducerAttribute::LastWriteWins,
         "append" => ReducerAttribute::Append,

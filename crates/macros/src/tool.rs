@@ -15,14 +15,14 @@ struct ToolAttributes {
 }
 
 /// Writes the function that makes the tool, beside the function that is one.
-pub(crate) fn tool(attributes: TokenStream, function: &ItemFn) -> Result<TokenStream> {
-    let said = said(attributes)?;
-    let inputs = inputs(function)?;
+pub(crate) fn expand_tool(attributes: TokenStream, function: &ItemFn) -> Result<TokenStream> {
+    let said = parse_tool_attributes(attributes)?;
+    let inputs = parameter_types(function)?;
     let (ToolAttributes { effect, tools, .. }, ItemFn { vis, sig, .. }) = (&said, function);
     let called = &sig.ident;
     let maker = format_ident!("{called}_tool");
     let name = said.name.clone().unwrap_or_else(|| called.to_string());
-    let description = description(function)?;
+    let description = doc_comment_text(function)?;
     let arguments = inputs[0];
     let passed = if inputs.len() == 2 { quote!(arguments, context) } else { quote!(arguments) };
     let context = if inputs.len() == 2 { quote!(context) } else { quote!(_) };
@@ -48,7 +48,7 @@ pub(crate) fn tool(attributes: TokenStream, function: &ItemFn) -> Result<TokenSt
     })
 }
 
-fn said(attributes: TokenStream) -> Result<ToolAttributes> {
+fn parse_tool_attributes(attributes: TokenStream) -> Result<ToolAttributes> {
     let mut said = ToolAttributes {
         effect: format_ident!("Destructive"),
         recovery: None,
@@ -81,7 +81,7 @@ fn said(attributes: TokenStream) -> Result<ToolAttributes> {
 }
 
 /// Returns the types of the parameters: the arguments, and the context of the call if the function takes it.
-fn inputs(function: &ItemFn) -> Result<Vec<&Type>> {
+fn parameter_types(function: &ItemFn) -> Result<Vec<&Type>> {
     let sig = &function.sig;
     if sig.asyncness.is_none() {
         return Err(Error::new(sig.fn_token.span(), "a tool is an async function"));
@@ -104,7 +104,7 @@ fn inputs(function: &ItemFn) -> Result<Vec<&Type>> {
 }
 
 /// Returns the doc comment in the lines in which it was written.
-fn description(function: &ItemFn) -> Result<String> {
+fn doc_comment_text(function: &ItemFn) -> Result<String> {
     let line = |it: &syn::Attribute| match &it.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
             Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) => Some(line.value().trim().to_owned()),
@@ -128,7 +128,7 @@ mod tests {
     fn refused(attributes: &str, function: &str) -> String {
         let function: ItemFn = syn::parse_str(function).expect("a function");
         let attributes = attributes.parse().expect("tokens");
-        tool(attributes, &function).expect_err("refused").to_string()
+        expand_tool(attributes, &function).expect_err("refused").to_string()
     }
 
     #[test]

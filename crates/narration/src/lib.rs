@@ -13,5 +13,5 @@ mod sink;
 
 pub use locale::{Locale, UnknownLocale};
 pub use narration::{NarrationMessage, NarrationPurpose, NarrationSpeaker};
-pub use phrase::claims_memory;
+pub use phrase::find_memory_claim;
 pub use sink::{NarrationOwner, NarrationSink, NoNarration};

@@ -83,7 +83,7 @@ impl NarrationPurpose {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NarrationMessage {
     /// When it was said.
-    #[serde(serialize_with = "rfc3339")]
+    #[serde(serialize_with = "serialize_as_rfc3339")]
     pub timestamp: SystemTime,
     /// Who said it.
     pub role: NarrationSpeaker,
@@ -93,7 +93,7 @@ pub struct NarrationMessage {
     pub content: String,
 }
 
-fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_as_rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
     // The text form covers the years 1970 to 9999; a time outside is clamped to the nearest one.
     let last = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(253_402_300_799_999);
     let time = (*time).clamp(SystemTime::UNIX_EPOCH, last);

@@ -30,13 +30,13 @@ const CLAIMS: &[&str] = &[
 /// that a person should check, and decides nothing.
 ///
 /// ```
-/// use singletree_narration::claims_memory;
+/// use singletree_narration::find_memory_claim;
 ///
-/// assert_eq!(claims_memory("As  we\ndiscussed earlier, …"), Some("as we discussed"));
-/// assert_eq!(claims_memory("The file is written."), None);
+/// assert_eq!(find_memory_claim("As  we\ndiscussed earlier, …"), Some("as we discussed"));
+/// assert_eq!(find_memory_claim("The file is written."), None);
 /// ```
 #[must_use]
-pub fn claims_memory(text: &str) -> Option<&'static str> {
+pub fn find_memory_claim(text: &str) -> Option<&'static str> {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
     let plain = words.join(" ");
     CLAIMS.iter().copied().find(|it| plain.contains(it))
@@ -49,17 +49,17 @@ mod tests {
     // spec: agent-chat-output §11
     #[test]
     fn the_three_phrases_of_the_specification_are_found_however_they_are_set() {
-        let check = |text: &str, found: &str| assert_eq!(claims_memory(text), Some(found), "{text}");
+        let check = |text: &str, found: &str| assert_eq!(find_memory_claim(text), Some(found), "{text}");
         check("As we discussed earlier, the file is there.", "as we discussed");
         check("… BASED ON PREVIOUS\n  MESSAGES, I would wait.", "based on previous messages");
         check("(You asked me before to send it.)", "you asked me before");
-        assert_eq!(claims_memory("We discussed nothing; you asked me nothing."), None);
+        assert_eq!(find_memory_claim("We discussed nothing; you asked me nothing."), None);
     }
 
     #[test]
     fn each_phrase_is_written_so_that_it_can_be_found() {
         for phrase in CLAIMS {
-            assert!(claims_memory(&phrase.to_uppercase()).is_some(), "{phrase}");
+            assert!(find_memory_claim(&phrase.to_uppercase()).is_some(), "{phrase}");
             assert_eq!(phrase.split_whitespace().collect::<Vec<_>>().join(" "), *phrase);
         }
     }

@@ -20,10 +20,10 @@ pub struct NarrationOwner<'a> {
 /// that no caller can depend on delivery.
 pub trait NarrationSink: fmt::Debug + Send + Sync {
     /// Takes one piece of narration about a session.
-    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage);
+    fn emit_narration(&self, whose: NarrationOwner<'_>, narration: NarrationMessage);
 
     /// Drops all narration about a session: it is deleted (D25). Later narration is about a new session.
-    fn forget(&self, whose: NarrationOwner<'_>);
+    fn forget_session(&self, whose: NarrationOwner<'_>);
 }
 
 /// A sink that drops everything: narration is off.
@@ -31,9 +31,9 @@ pub trait NarrationSink: fmt::Debug + Send + Sync {
 pub struct NoNarration;
 
 impl NarrationSink for NoNarration {
-    fn emit(&self, _whose: NarrationOwner<'_>, narration: NarrationMessage) {
+    fn emit_narration(&self, _whose: NarrationOwner<'_>, narration: NarrationMessage) {
         drop(narration);
     }
 
-    fn forget(&self, _whose: NarrationOwner<'_>) {}
+    fn forget_session(&self, _whose: NarrationOwner<'_>) {}
 }

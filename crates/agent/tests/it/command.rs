@@ -164,12 +164,12 @@ struct Heard {
 }
 
 impl NarrationSink for Heard {
-    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
+    fn emit_narration(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
         assert_eq!(whose, NarrationOwner { tenant: "default", session: SESSION });
         self.said.lock().unwrap().push((narration, self.world.whats()));
     }
 
-    fn forget(&self, _whose: NarrationOwner<'_>) {}
+    fn forget_session(&self, _whose: NarrationOwner<'_>) {}
 }
 
 impl Heard {

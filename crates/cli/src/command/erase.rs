@@ -71,7 +71,7 @@ async fn erase(
         house.store.list_erased(names, SystemClock.now()).await.map_err(harness::Error::from)?;
         for key in &keys {
             let owner = NarrationOwner { tenant: tenant.as_str(), session: key.session.as_str() };
-            narration.sink().forget(owner);
+            narration.sink().forget_session(owner);
         }
         count += chat.erase(&scope, Some(BY)).await?;
         if scope == ErasureScope::Tenant {

@@ -131,7 +131,7 @@ impl Sentence {
 mod tests {
     use std::collections::BTreeSet;
 
-    use singletree_narration::claims_memory;
+    use singletree_narration::find_memory_claim;
 
     use super::*;
 
@@ -148,7 +148,7 @@ mod tests {
             for locale in Locale::ALL {
                 let template = sentence.template(locale);
                 assert_eq!(names(template), expected, "{sentence:?} in {locale}");
-                assert_eq!(claims_memory(template), None, "{sentence:?} in {locale}");
+                assert_eq!(find_memory_claim(template), None, "{sentence:?} in {locale}");
                 assert!(seen.insert(template), "{sentence:?} in {locale} says what another one says");
                 assert!(!template.trim().is_empty(), "{sentence:?} in {locale}");
             }

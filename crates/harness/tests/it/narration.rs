@@ -26,11 +26,11 @@ fn about(whose: NarrationOwner<'_>) -> String {
 }
 
 impl NarrationSink for Told {
-    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
+    fn emit_narration(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
         self.0.lock().unwrap().push((about(whose), Some(narration)));
     }
 
-    fn forget(&self, whose: NarrationOwner<'_>) {
+    fn forget_session(&self, whose: NarrationOwner<'_>) {
         self.0.lock().unwrap().push((about(whose), None));
     }
 }

@@ -152,7 +152,7 @@ impl NarrationLogInner {
 }
 
 impl NarrationSink for NarrationLogSink {
-    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
+    fn emit_narration(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
         let (log, owner) = (&self.0, NarrationRingOwner::of(whose));
         let content = log.redactor.redact(&narration.content);
         let end = content.floor_char_boundary(log.limits.content_bytes);
@@ -168,7 +168,7 @@ impl NarrationSink for NarrationLogSink {
         log.followers.tell(&owner);
     }
 
-    fn forget(&self, whose: NarrationOwner<'_>) {
+    fn forget_session(&self, whose: NarrationOwner<'_>) {
         self.0.forget(&NarrationRingOwner::of(whose));
     }
 }

@@ -84,11 +84,11 @@ fn answered(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
 struct Told(Mutex<Vec<String>>);
 
 impl NarrationSink for Told {
-    fn emit(&self, _whose: NarrationOwner<'_>, narration: NarrationMessage) {
+    fn emit_narration(&self, _whose: NarrationOwner<'_>, narration: NarrationMessage) {
         self.0.lock().unwrap().push(format!("{narration:?}"));
     }
 
-    fn forget(&self, _whose: NarrationOwner<'_>) {}
+    fn forget_session(&self, _whose: NarrationOwner<'_>) {}
 }
 
 fn chat(store: SqliteStore, address: SocketAddr, told: Arc<Told>) -> Chat {

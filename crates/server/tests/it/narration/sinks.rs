@@ -126,13 +126,13 @@ impl Tap {
 
     fn hold(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
         self.copy.lock().unwrap().push(narration.clone());
-        self.inner.emit(whose, narration);
+        self.inner.emit_narration(whose, narration);
     }
 
     fn take(&self, whose: NarrationOwner<'_>, no: u64, mut narration: NarrationMessage) {
         match &self.fate {
             Fate::Held(_) | Fate::NoFile => self.hold(whose, narration),
-            Fate::Off => self.inner.emit(whose, narration),
+            Fate::Off => self.inner.emit_narration(whose, narration),
             Fate::Panics => panic!("the sink panics"),
             Fate::Gone | Fate::Stuck => {
                 // Full, or nobody there: dropped.
@@ -158,7 +158,7 @@ impl Tap {
 }
 
 impl NarrationSink for Tap {
-    fn emit(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
+    fn emit_narration(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
         if self.points.is_dead() {
             return;
         }
@@ -168,8 +168,8 @@ impl NarrationSink for Tap {
         self.take(whose, no, narration);
     }
 
-    fn forget(&self, whose: NarrationOwner<'_>) {
-        self.inner.forget(whose);
+    fn forget_session(&self, whose: NarrationOwner<'_>) {
+        self.inner.forget_session(whose);
     }
 }
 
