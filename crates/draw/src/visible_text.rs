@@ -15,7 +15,7 @@ const SPACES_MAX: usize = 8;
 ///
 /// Joiners and variation selectors stay between letters or pictographs of which they are a part.
 pub fn visible_text(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unseen) {
+    if !text.chars().any(is_invisible) {
         return Cow::Borrowed(text);
     }
     let text = text.replace("\r\n", "\n");
@@ -23,7 +23,7 @@ pub fn visible_text(text: &str) -> Cow<'_, str> {
     let mut before = None;
     let mut rest = text.chars();
     while let Some(it) = rest.next() {
-        push(&mut visible, before, it, rest.clone().next());
+        push_visible_char(&mut visible, before, it, rest.clone().next());
         before = Some(it);
     }
     Cow::Owned(visible)
@@ -46,7 +46,7 @@ pub fn visible_value(text: &str) -> String {
             (before, rest) = (run.chars().next_back(), after);
         } else {
             rest = &rest[it.len_utf8()..];
-            push(&mut visible, before, it, rest.chars().next());
+            push_visible_char(&mut visible, before, it, rest.chars().next());
             before = Some(it);
         }
     }
@@ -57,12 +57,12 @@ pub fn visible_value(text: &str) -> String {
 ///
 /// Such characters stand only inside of strings, where an escape means the same.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(is_unseen) {
+    if !json.chars().any(is_invisible) {
         return Cow::Borrowed(json);
     }
     let mut visible = String::with_capacity(json.len());
     for it in json.chars() {
-        if is_unseen(it) {
+        if is_invisible(it) {
             for unit in it.encode_utf16(&mut [0; 2]) {
                 write!(visible, "\\u{unit:04x}").expect("text grows");
             }
@@ -73,9 +73,9 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(visible)
 }
 
-fn push(visible: &mut String, before: Option<char>, it: char, after: Option<char>) {
-    if is_unseen(it) && !belongs(before, it, after) {
-        push_escape(visible, it, 1);
+fn push_visible_char(visible: &mut String, before: Option<char>, it: char, after: Option<char>) {
+    if is_invisible(it) && !is_visible_joiner(before, it, after) {
+        push_char_escape(visible, it, 1);
     } else {
         visible.push(it);
     }
@@ -94,11 +94,11 @@ fn push_blanks(visible: &mut String, run: &str, begins_line: bool) {
         while rest.next_if_eq(&blank).is_some() {
             count += 1;
         }
-        push_escape(visible, blank, count);
+        push_char_escape(visible, blank, count);
     }
 }
 
-fn push_escape(visible: &mut String, it: char, count: usize) {
+fn push_char_escape(visible: &mut String, it: char, count: usize) {
     let number = u32::from(it);
     match count {
         1 => write!(visible, "\\u{{{number:x}}}"),
@@ -109,7 +109,7 @@ fn push_escape(visible: &mut String, it: char, count: usize) {
 
 /// Control characters except newline and tab; format, filler and tag characters; line separators; blank letters; no
 /// characters.
-pub(crate) fn is_unseen(it: char) -> bool {
+pub(crate) fn is_invisible(it: char) -> bool {
     match u32::from(it) {
         0x09 | 0x0a => false,
         0x00..=0x1f | 0x7f..=0x9f => true,
@@ -131,10 +131,10 @@ fn is_blank(it: char) -> bool {
 }
 
 /// Joiners and variation selectors are visible parts of text between letters or pictographs.
-fn belongs(before: Option<char>, it: char, after: Option<char>) -> bool {
+fn is_visible_joiner(before: Option<char>, it: char, after: Option<char>) -> bool {
     let is = |it: Option<char>, kind: fn(char) -> bool| it.is_some_and(kind);
     match it {
-        '\u{200c}' | '\u{200d}' if is(before, joins) && is(after, joins) => true,
+        '\u{200c}' | '\u{200d}' if is(before, is_joining_letter) && is(after, is_joining_letter) => true,
         '\u{200d}' => is(before, is_pictograph) && is(after, is_pictograph) && after != Some('\u{fe0f}'),
         '\u{fe0e}' | '\u{fe0f}' => {
             let is_keycap = is(before, |it| matches!(it, '#' | '*' | '0'..='9')) && after == Some('\u{20e3}');
@@ -145,7 +145,7 @@ fn belongs(before: Option<char>, it: char, after: Option<char>) -> bool {
 }
 
 /// Letters of scripts that join, or do not, by U+200C and U+200D.
-fn joins(it: char) -> bool {
+fn is_joining_letter(it: char) -> bool {
     matches!(it, '\u{620}'..='\u{dff}')
 }
 

@@ -17,9 +17,9 @@ pub(crate) async fn run(args: Graph) -> Result<u8> {
     let picture = GraphPicture::new(&agent, &outline);
     let mut screen = TerminalOutput::out();
     match format {
-        GraphFormat::Mermaid => screen.line(&picture.mermaid())?,
-        GraphFormat::Dot => screen.line(&picture.dot())?,
-        GraphFormat::Svg => screen.line(&picture.svg())?,
+        GraphFormat::Mermaid => screen.line(&picture.render_mermaid())?,
+        GraphFormat::Dot => screen.line(&picture.render_dot())?,
+        GraphFormat::Svg => screen.line(&picture.render_svg())?,
         GraphFormat::Json => json::print(&mut screen, &outline)?,
     }
     Ok(COMPLETED)

@@ -26,11 +26,11 @@ pub(crate) async fn run(args: Turn) -> Result<u8> {
     let mut screen = TerminalOutput::out();
     match format {
         TurnFormat::Text => {
-            for TextLine { tone, text } in picture.text(screen.columns()) {
+            for TextLine { tone, text } in picture.render_text_lines(screen.columns()) {
                 screen.styled(style(tone), &text)?;
             }
         }
-        TurnFormat::Svg => screen.line(&picture.svg())?,
+        TurnFormat::Svg => screen.line(&picture.render_svg())?,
         TurnFormat::Json => json::print(&mut screen, &timeline)?,
     }
     Ok(COMPLETED)

@@ -11,9 +11,9 @@ enum VisitState {
 }
 
 /// Layers a graph by longest paths from its first box.
-pub(super) fn layered(flow: &LayoutInput) -> LayeredGraph {
-    let (forward, sorted) = forward(flow);
-    let layer = longest(flow, &forward, &sorted);
+pub(super) fn build_layered_graph(flow: &LayoutInput) -> LayeredGraph {
+    let (forward, sorted) = find_forward_arrows(flow);
+    let layer = longest_path_layers(flow, &forward, &sorted);
     let mut layered = LayeredGraph {
         layers: vec![Vec::new(); layer.iter().max().map_or(0, |layer| layer + 1)],
         ..LayeredGraph::default()
@@ -28,14 +28,14 @@ pub(super) fn layered(flow: &LayoutInput) -> LayeredGraph {
         layered.layers[layer[*at]].push(*at);
     }
     for (at, (from, to)) in flow.arrows.iter().enumerate() {
-        let chain = forward[at].then(|| chain(&mut layered, *from, *to));
+        let chain = forward[at].then(|| insert_chain(&mut layered, *from, *to));
         layered.chains.push(chain);
     }
     layered
 }
 
 /// Returns for each arrow, then for each hint, whether it goes forward; and the boxes, each before its successors.
-fn forward(flow: &LayoutInput) -> (Vec<bool>, Vec<usize>) {
+fn find_forward_arrows(flow: &LayoutInput) -> (Vec<bool>, Vec<usize>) {
     let count = flow.boxes.len();
     let mut out: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
     for (at, (from, to)) in flow.arrows.iter().chain(&flow.hints).enumerate() {
@@ -69,7 +69,7 @@ fn forward(flow: &LayoutInput) -> (Vec<bool>, Vec<usize>) {
     (forward, sorted)
 }
 
-fn longest(flow: &LayoutInput, forward: &[bool], sorted: &[usize]) -> Vec<usize> {
+fn longest_path_layers(flow: &LayoutInput, forward: &[bool], sorted: &[usize]) -> Vec<usize> {
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); flow.boxes.len()];
     for ((from, to), _) in flow.arrows.iter().chain(&flow.hints).zip(forward).filter(|(_, it)| **it) {
         out[*from].push(*to);
@@ -87,7 +87,7 @@ fn longest(flow: &LayoutInput, forward: &[bool], sorted: &[usize]) -> Vec<usize>
 }
 
 /// Leads an arrow through the layers between its ends.
-fn chain(layered: &mut LayeredGraph, from: usize, to: usize) -> Vec<usize> {
+fn insert_chain(layered: &mut LayeredGraph, from: usize, to: usize) -> Vec<usize> {
     let mut chain = vec![from];
     for layer in layered.spots[from].layer + 1..layered.spots[to].layer {
         let at = layered.spots.len();

@@ -83,17 +83,17 @@ struct LayeredGraph {
 
 impl LayoutInput {
     /// Lays it out.
-    pub(crate) fn arrange(&self) -> GraphLayout {
-        let mut layered = layers::layered(self);
-        order::sort(&mut layered);
-        place::place(&mut layered);
-        route::route(self, &layered)
+    pub(crate) fn compute_layout(&self) -> GraphLayout {
+        let mut layered = layers::build_layered_graph(self);
+        order::order_layers(&mut layered);
+        place::place_slots(&mut layered);
+        route::route_arrows(self, &layered)
     }
 }
 
 impl LayeredGraph {
     /// Returns how far apart the centres of two neighbours are at least.
-    fn apart(&self, left: usize, right: usize) -> f64 {
+    fn minimum_distance(&self, left: usize, right: usize) -> f64 {
         let (left, right) = (&self.spots[left], &self.spots[right]);
         let room = match (left.at, right.at) {
             (Some(_), Some(_)) => BESIDE,
@@ -103,7 +103,7 @@ impl LayeredGraph {
     }
 
     /// Returns the neighbours of each spot, above and below.
-    fn neighbours(&self) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
+    fn slot_neighbours(&self) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
         let none = || vec![Vec::new(); self.spots.len()];
         let (mut above, mut below) = (none(), none());
         for (from, to, _) in &self.pieces {

@@ -6,17 +6,17 @@ use super::LayeredGraph;
 const SWEEPS: usize = 16;
 
 /// Orders each layer so that few arrows cross.
-pub(super) fn sort(layered: &mut LayeredGraph) {
-    let (above, below) = layered.neighbours();
-    let mut best = (crossings(layered), layered.layers.clone());
+pub(super) fn order_layers(layered: &mut LayeredGraph) {
+    let (above, below) = layered.slot_neighbours();
+    let mut best = (count_crossings(layered), layered.layers.clone());
     for sweep in 0..SWEEPS {
         let count = layered.layers.len();
         if sweep % 2 == 0 {
-            (1..count).for_each(|layer| by_centre(layered, layer, &above));
+            (1..count).for_each(|layer| sort_by_barycentre(layered, layer, &above));
         } else {
-            (0..count.saturating_sub(1)).rev().for_each(|layer| by_centre(layered, layer, &below));
+            (0..count.saturating_sub(1)).rev().for_each(|layer| sort_by_barycentre(layered, layer, &below));
         }
-        let now = crossings(layered);
+        let now = count_crossings(layered);
         if now < best.0 {
             best = (now, layered.layers.clone());
         }
@@ -25,8 +25,8 @@ pub(super) fn sort(layered: &mut LayeredGraph) {
 }
 
 /// Orders one layer by the mean place of each spot's neighbours; a spot without neighbours keeps its place.
-fn by_centre(layered: &mut LayeredGraph, layer: usize, neighbours: &[Vec<usize>]) {
-    let places = places(layered);
+fn sort_by_barycentre(layered: &mut LayeredGraph, layer: usize, neighbours: &[Vec<usize>]) {
+    let places = slot_positions(layered);
     let mut keyed: Vec<(f64, usize)> = Vec::with_capacity(layered.layers[layer].len());
     for at in &layered.layers[layer] {
         let around = &neighbours[*at];
@@ -38,7 +38,7 @@ fn by_centre(layered: &mut LayeredGraph, layer: usize, neighbours: &[Vec<usize>]
     layered.layers[layer] = keyed.into_iter().map(|(_, at)| at).collect();
 }
 
-fn places(layered: &LayeredGraph) -> Vec<usize> {
+fn slot_positions(layered: &LayeredGraph) -> Vec<usize> {
     let mut places = vec![0; layered.spots.len()];
     for layer in &layered.layers {
         for (place, at) in layer.iter().enumerate() {
@@ -49,17 +49,17 @@ fn places(layered: &LayeredGraph) -> Vec<usize> {
 }
 
 /// Counts how often pieces cross.
-fn crossings(layered: &LayeredGraph) -> usize {
-    let places = places(layered);
+fn count_crossings(layered: &LayeredGraph) -> usize {
+    let places = slot_positions(layered);
     let mut between: Vec<Vec<(usize, usize)>> = vec![Vec::new(); layered.layers.len()];
     for (from, to, _) in &layered.pieces {
         between[layered.spots[*from].layer].push((places[*from], places[*to]));
     }
-    between.into_iter().map(inversions).sum()
+    between.into_iter().map(count_inversions).sum()
 }
 
 /// Counts the pairs of which the ends stand the other way round than the beginnings.
-fn inversions(mut pieces: Vec<(usize, usize)>) -> usize {
+fn count_inversions(mut pieces: Vec<(usize, usize)>) -> usize {
     pieces.sort_unstable();
     let width = pieces.iter().map(|piece| piece.1 + 1).max().unwrap_or(0);
     // A Fenwick tree of how many ends were seen up to each place.

@@ -6,28 +6,29 @@ use super::LayeredGraph;
 const SWEEPS: usize = 32;
 
 /// Gives each spot the centre of its column.
-pub(super) fn place(layered: &mut LayeredGraph) {
+pub(super) fn place_slots(layered: &mut LayeredGraph) {
     for layer in layered.layers.clone() {
         let mut x = 0.0;
         for (place, at) in layer.iter().enumerate() {
             if place > 0 {
-                x += layered.apart(layer[place - 1], *at);
+                x += layered.minimum_distance(layer[place - 1], *at);
             }
             layered.spots[*at].x = x;
         }
         let middle = x / 2.0;
         layer.iter().for_each(|at| layered.spots[*at].x -= middle);
     }
-    let pulls = NeighbourPulls::of(layered);
+    let pulls = NeighbourPulls::from_layered_graph(layered);
     for sweep in 0..SWEEPS {
         // In the end all neighbours count, so that long arrows are straight.
         let last = sweep * 2 >= SWEEPS;
         let count = layered.layers.len();
         if sweep % 2 == 0 {
-            (0..count).for_each(|layer| settle(layered, layer, (&pulls.above, last.then_some(&pulls.below))));
+            (0..count)
+                .for_each(|layer| settle_layer(layered, layer, (&pulls.above, last.then_some(&pulls.below))));
         } else {
             let down = (0..count).rev();
-            down.for_each(|layer| settle(layered, layer, (&pulls.below, last.then_some(&pulls.above))));
+            down.for_each(|layer| settle_layer(layered, layer, (&pulls.below, last.then_some(&pulls.above))));
         }
     }
 }
@@ -42,7 +43,7 @@ struct NeighbourPulls {
 }
 
 impl NeighbourPulls {
-    fn of(layered: &LayeredGraph) -> Self {
+    fn from_layered_graph(layered: &LayeredGraph) -> Self {
         let none = || vec![Vec::new(); layered.spots.len()];
         let (mut above, mut below) = (none(), none());
         for (from, to, weight) in &layered.pieces {
@@ -54,7 +55,7 @@ impl NeighbourPulls {
 }
 
 /// Moves one layer as near to where its spots want to be as the order and the gaps allow, by least squares.
-fn settle(layered: &mut LayeredGraph, layer: usize, (one, other): (&Pull, Option<&Pull>)) {
+fn settle_layer(layered: &mut LayeredGraph, layer: usize, (one, other): (&Pull, Option<&Pull>)) {
     let spots = layered.layers[layer].clone();
     // Blocks of spots that touch: (sum of weighted wishes, weight, how many).
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(spots.len());
@@ -62,7 +63,7 @@ fn settle(layered: &mut LayeredGraph, layer: usize, (one, other): (&Pull, Option
     let mut offset = 0.0;
     for (place, at) in spots.iter().enumerate() {
         if place > 0 {
-            offset += layered.apart(spots[place - 1], *at);
+            offset += layered.minimum_distance(spots[place - 1], *at);
         }
         offsets.push(offset);
         let pulls = one[*at].iter().chain(other.into_iter().flat_map(|it| &it[*at]));

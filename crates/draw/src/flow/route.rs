@@ -47,33 +47,33 @@ struct LayerExtents {
     bottom: Vec<f64>,
 }
 
-pub(super) fn route(flow: &LayoutInput, layered: &LayeredGraph) -> GraphLayout {
-    let mut backs = backs(flow, layered);
-    let is_right = side(layered, &backs);
+pub(super) fn route_arrows(flow: &LayoutInput, layered: &LayeredGraph) -> GraphLayout {
+    let mut backs = find_backward_arrows(flow, layered);
+    let is_right = choose_lane_side(layered, &backs);
     for back in &mut backs {
         back.sides = (is_outermost(layered, back.from, is_right), is_outermost(layered, back.to, is_right));
     }
-    let (rows, tracks) = (rows(flow, layered, &backs), vec![0; layered.layers.len() + 1]);
+    let (rows, tracks) = (measure_layers(flow, layered, &backs), vec![0; layered.layers.len() + 1]);
     let mut router = ArrowRouter { flow, layered, rows, is_right, tracks, beside: Vec::new() };
-    router.lanes(&mut backs);
-    router.beside = beside(flow, &backs);
-    let ports = router.ports(&backs);
+    router.assign_lanes(&mut backs);
+    router.beside = sort_side_arrows(flow, &backs);
+    let ports = router.assign_ports(&backs);
     let mut paths = vec![ArrowPath::default(); flow.arrows.len()];
     for (arrow, chain) in layered.chains.iter().enumerate() {
         let (from, to) = flow.arrows[arrow];
         if let Some(chain) = chain {
-            paths[arrow] = router.forward(chain, ports.of(arrow));
+            paths[arrow] = router.forward_path(chain, ports.port_offsets(arrow));
         } else if from == to {
-            paths[arrow] = router.round(from);
+            paths[arrow] = router.self_loop_path(from);
         }
     }
     for back in &backs {
-        paths[back.arrow] = router.back(back, ports.of(back.arrow));
+        paths[back.arrow] = router.backward_path(back, ports.port_offsets(back.arrow));
     }
-    router.arranged(paths)
+    router.shift_to_origin(paths)
 }
 
-fn backs(flow: &LayoutInput, layered: &LayeredGraph) -> Vec<BackwardArrow> {
+fn find_backward_arrows(flow: &LayoutInput, layered: &LayeredGraph) -> Vec<BackwardArrow> {
     let arrows =
         flow.arrows.iter().enumerate().filter(|(at, (from, to))| layered.chains[*at].is_none() && from != to);
     let mut backs: Vec<BackwardArrow> = arrows
@@ -91,7 +91,7 @@ fn backs(flow: &LayoutInput, layered: &LayeredGraph) -> Vec<BackwardArrow> {
 }
 
 /// Chooses the side of the lanes: where less stands between them and the boxes.
-fn side(layered: &LayeredGraph, backs: &[BackwardArrow]) -> bool {
+fn choose_lane_side(layered: &LayeredGraph, backs: &[BackwardArrow]) -> bool {
     let blocked = |is_right| {
         let ends = backs.iter().flat_map(|back| [back.from, back.to]);
         ends.filter(|end| !is_outermost(layered, *end, is_right)).count()
@@ -110,7 +110,7 @@ fn is_outermost(layered: &LayeredGraph, at: usize, is_right: bool) -> bool {
 }
 
 /// Gives each layer its height, and the room above and below that arrows back need.
-fn rows(flow: &LayoutInput, layered: &LayeredGraph, backs: &[BackwardArrow]) -> LayerExtents {
+fn measure_layers(flow: &LayoutInput, layered: &LayeredGraph, backs: &[BackwardArrow]) -> LayerExtents {
     let count = layered.layers.len();
     let mut tracks = vec![0.0; count + 1];
     for back in backs {
@@ -134,7 +134,7 @@ fn rows(flow: &LayoutInput, layered: &LayeredGraph, backs: &[BackwardArrow]) -> 
 }
 
 /// Sorts the arrows back that meet the sides of boxes.
-fn beside(flow: &LayoutInput, backs: &[BackwardArrow]) -> Vec<Vec<(usize, bool)>> {
+fn sort_side_arrows(flow: &LayoutInput, backs: &[BackwardArrow]) -> Vec<Vec<(usize, bool)>> {
     let mut sorted: Vec<&BackwardArrow> = backs.iter().collect();
     sorted.sort_by(|one, other| one.lane.abs().total_cmp(&other.lane.abs()));
     let mut beside = vec![Vec::new(); flow.boxes.len()];
@@ -154,7 +154,7 @@ struct ArrowPorts {
 }
 
 impl ArrowPorts {
-    fn of(&self, arrow: usize) -> (f64, f64) {
+    fn port_offsets(&self, arrow: usize) -> (f64, f64) {
         (self.out[arrow], self.into[arrow])
     }
 }
@@ -173,26 +173,26 @@ struct ArrowRouter<'a> {
 }
 
 impl ArrowRouter<'_> {
-    fn layer(&self, at: usize) -> usize {
+    fn layer_of_box(&self, at: usize) -> usize {
         self.layered.spots[at].layer
     }
 
-    fn size(&self, at: usize) -> Dimensions {
+    fn box_size(&self, at: usize) -> Dimensions {
         self.flow.boxes[at]
     }
 
     /// Boxes stand in the middle of their layers.
-    fn top(&self, at: usize) -> f64 {
-        let layer = self.layer(at);
-        (self.rows.top[layer] + self.rows.bottom[layer] - self.size(at).height) / 2.0
+    fn box_top(&self, at: usize) -> f64 {
+        let layer = self.layer_of_box(at);
+        (self.rows.top[layer] + self.rows.bottom[layer] - self.box_size(at).height) / 2.0
     }
 
-    fn bottom(&self, at: usize) -> f64 {
-        self.top(at) + self.size(at).height
+    fn box_bottom(&self, at: usize) -> f64 {
+        self.box_top(at) + self.box_size(at).height
     }
 
     /// Returns how far the layers from one to another reach on the side of the lanes, away from the middle.
-    fn reach(&self, layers: std::ops::RangeInclusive<usize>) -> f64 {
+    fn reach_of_layers(&self, layers: std::ops::RangeInclusive<usize>) -> f64 {
         let spots = layers.flat_map(|layer| &self.layered.layers[layer]).map(|it| &self.layered.spots[*it]);
         let reach = spots
             .map(|it| if self.is_right { it.x + it.width / 2.0 } else { -(it.x - it.width / 2.0 - it.left) });
@@ -200,11 +200,11 @@ impl ArrowRouter<'_> {
     }
 
     /// Gives each arrow back a lane, beyond the boxes that it passes and the lanes that it would run into.
-    fn lanes(&self, backs: &mut [BackwardArrow]) {
+    fn assign_lanes(&self, backs: &mut [BackwardArrow]) {
         let mut taken: Vec<(usize, usize, f64)> = Vec::new();
         for back in backs {
-            let (upper, lower) = (self.layer(back.to), self.layer(back.from));
-            let mut lane = self.reach(upper..=lower) + LANE + 4.0;
+            let (upper, lower) = (self.layer_of_box(back.to), self.layer_of_box(back.from));
+            let mut lane = self.reach_of_layers(upper..=lower) + LANE + 4.0;
             let overlapping = taken.iter().filter(|(from, to, _)| *from <= lower && upper <= *to);
             for (_, _, other) in overlapping {
                 lane = lane.max(other + LANE);
@@ -215,7 +215,7 @@ impl ArrowRouter<'_> {
     }
 
     /// Spreads the arrows at each box, in the order of where they go and come from.
-    fn ports(&self, backs: &[BackwardArrow]) -> ArrowPorts {
+    fn assign_ports(&self, backs: &[BackwardArrow]) -> ArrowPorts {
         let mut ends: [Vec<Vec<(f64, usize)>>; 2] =
             std::array::from_fn(|_| vec![Vec::new(); self.flow.boxes.len()]);
         for (arrow, chain) in self.layered.chains.iter().enumerate() {
@@ -237,7 +237,7 @@ impl ArrowRouter<'_> {
         for (ends, ports) in ends.iter_mut().zip([&mut out, &mut into]) {
             for (at, ends) in ends.iter_mut().enumerate() {
                 ends.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
-                let room = (self.size(at).width - 2.0 * CORNER).max(0.0);
+                let room = (self.box_size(at).width - 2.0 * CORNER).max(0.0);
                 let count = ends.len().saturating_sub(1).max(1) as f64;
                 let gap = PORT.min(room / count);
                 let first = -gap * (ends.len() as f64 - 1.0) / 2.0;
@@ -250,33 +250,33 @@ impl ArrowRouter<'_> {
     }
 
     /// Leads an arrow down: within a layer straight, between layers in a curve.
-    fn forward(&self, chain: &[usize], (out, into): (f64, f64)) -> ArrowPath {
+    fn forward_path(&self, chain: &[usize], (out, into): (f64, f64)) -> ArrowPath {
         let (from, to) = (chain[0], chain[chain.len() - 1]);
-        let mut at = Point { x: self.layered.spots[from].x + out, y: self.bottom(from) };
+        let mut at = Point { x: self.layered.spots[from].x + out, y: self.box_bottom(from) };
         let mut steps = vec![PathSegment::To(at)];
         for pair in chain.windows(2) {
-            let (upper, lower) = (self.layer(pair[0]), self.layer(pair[1]));
+            let (upper, lower) = (self.layer_of_box(pair[0]), self.layer_of_box(pair[1]));
             let start = Point { x: at.x, y: self.rows.bottom[upper] };
-            push_line(&mut steps, &mut at, start);
+            push_line_segment(&mut steps, &mut at, start);
             let x = self.layered.spots[pair[1]].x + if pair[1] == to { into } else { 0.0 };
             let end = Point { x, y: self.rows.top[lower] };
             let bend = (end.y - start.y) * 0.5;
             let controls = (Point { y: start.y + bend, ..start }, Point { y: end.y - bend, ..end });
             if (start.x - end.x).abs() < 0.05 {
-                push_line(&mut steps, &mut at, end);
+                push_line_segment(&mut steps, &mut at, end);
             } else {
                 steps.push(PathSegment::Curve(controls.0, controls.1, end));
             }
             at = end;
         }
-        let end = Point { x: at.x, y: self.top(to) };
-        push_line(&mut steps, &mut at, end);
+        let end = Point { x: at.x, y: self.box_top(to) };
+        push_line_segment(&mut steps, &mut at, end);
         ArrowPath { steps, is_back: false }
     }
 
     /// Leads an arrow from a box to itself, on its left.
-    fn round(&self, at: usize) -> ArrowPath {
-        let (size, middle) = (self.size(at), (self.top(at) + self.bottom(at)) / 2.0);
+    fn self_loop_path(&self, at: usize) -> ArrowPath {
+        let (size, middle) = (self.box_size(at), (self.box_top(at) + self.box_bottom(at)) / 2.0);
         let left = self.layered.spots[at].x - size.width / 2.0;
         let reach = (size.height * 0.3).min(11.0);
         let bulge = super::LOOP * 1.15;
@@ -291,7 +291,7 @@ impl ArrowRouter<'_> {
     }
 
     /// Takes a track above a layer, and returns its height.
-    fn track(&mut self, layer: usize) -> f64 {
+    fn allocate_track(&mut self, layer: usize) -> f64 {
         let place = self.tracks[layer] as f64;
         self.tracks[layer] += 1;
         // Near the layer below, above the arrow heads; below the last layer near that.
@@ -302,50 +302,50 @@ impl ArrowRouter<'_> {
     }
 
     /// Returns how high an arrow meets the side of a box.
-    fn beside(&self, at: usize, arrow: (usize, bool)) -> f64 {
+    fn side_port_height(&self, at: usize, arrow: (usize, bool)) -> f64 {
         let meeting = &self.beside[at];
         let place = meeting.iter().position(|it| *it == arrow).unwrap_or(0) as f64;
-        let height = self.size(at).height;
+        let height = self.box_size(at).height;
         let gap = SIDE.min((height - 2.0 * CORNER).max(0.0) / (meeting.len().max(2) - 1) as f64);
-        self.top(at) + height / 2.0 + gap * (place - (meeting.len() as f64 - 1.0) / 2.0)
+        self.box_top(at) + height / 2.0 + gap * (place - (meeting.len() as f64 - 1.0) / 2.0)
     }
 
     /// Leads an arrow back: out to its lane, up, and in again.
-    fn back(&mut self, back: &BackwardArrow, (out, into): (f64, f64)) -> ArrowPath {
+    fn backward_path(&mut self, back: &BackwardArrow, (out, into): (f64, f64)) -> ArrowPath {
         let towards = if self.is_right { 0.5 } else { -0.5 };
         let spots = &self.layered.spots;
         let mut corners = Vec::new();
         let x = spots[back.from].x;
         if back.sides.0 {
-            let y = self.beside(back.from, (back.arrow, false));
-            corners.push(Point { x: x + self.size(back.from).width * towards, y });
+            let y = self.side_port_height(back.from, (back.arrow, false));
+            corners.push(Point { x: x + self.box_size(back.from).width * towards, y });
             corners.push(Point { x: back.lane, y });
         } else {
-            corners.push(Point { x: x + out, y: self.bottom(back.from) });
-            let y = self.track(self.layered.spots[back.from].layer + 1);
+            corners.push(Point { x: x + out, y: self.box_bottom(back.from) });
+            let y = self.allocate_track(self.layered.spots[back.from].layer + 1);
             corners.push(Point { x: x + out, y });
             corners.push(Point { x: back.lane, y });
         }
         let x = self.layered.spots[back.to].x;
         if back.sides.1 {
-            let y = self.beside(back.to, (back.arrow, true));
+            let y = self.side_port_height(back.to, (back.arrow, true));
             corners.push(Point { x: back.lane, y });
-            corners.push(Point { x: x + self.size(back.to).width * towards, y });
+            corners.push(Point { x: x + self.box_size(back.to).width * towards, y });
         } else {
-            let y = self.track(self.layered.spots[back.to].layer);
+            let y = self.allocate_track(self.layered.spots[back.to].layer);
             corners.push(Point { x: back.lane, y });
             corners.push(Point { x: x + into, y });
-            corners.push(Point { x: x + into, y: self.top(back.to) });
+            corners.push(Point { x: x + into, y: self.box_top(back.to) });
         }
-        ArrowPath { steps: rounded(&corners), is_back: true }
+        ArrowPath { steps: round_corners(&corners), is_back: true }
     }
 
     /// Moves everything right of and below the origin.
-    fn arranged(&self, mut paths: Vec<ArrowPath>) -> GraphLayout {
+    fn shift_to_origin(&self, mut paths: Vec<ArrowPath>) -> GraphLayout {
         let spots = &self.layered.spots[..self.flow.boxes.len()];
         let mut corners: Vec<Point> = Vec::with_capacity(spots.len());
         for (at, spot) in spots.iter().enumerate() {
-            corners.push(Point { x: spot.x - spot.width / 2.0, y: self.top(at) });
+            corners.push(Point { x: spot.x - spot.width / 2.0, y: self.box_top(at) });
         }
         let (mut least, mut most) = (Point { x: f64::MAX, y: f64::MAX }, Point { x: f64::MIN, y: f64::MIN });
         let mut see = |x: f64, y: f64| {
@@ -354,7 +354,7 @@ impl ArrowRouter<'_> {
         };
         for (at, corner) in corners.iter().enumerate() {
             see(corner.x - spots[at].left, corner.y);
-            see(corner.x + self.size(at).width, corner.y + self.size(at).height);
+            see(corner.x + self.box_size(at).width, corner.y + self.box_size(at).height);
         }
         for step in paths.iter().flat_map(|path| &path.steps) {
             let (PathSegment::To(end) | PathSegment::Curve(_, _, end)) = step;
@@ -375,7 +375,7 @@ impl ArrowRouter<'_> {
     }
 }
 
-fn push_line(steps: &mut Vec<PathSegment>, at: &mut Point, to: Point) {
+fn push_line_segment(steps: &mut Vec<PathSegment>, at: &mut Point, to: Point) {
     if (at.x - to.x).abs() + (at.y - to.y).abs() > 0.05 {
         steps.push(PathSegment::To(to));
         *at = to;
@@ -383,7 +383,7 @@ fn push_line(steps: &mut Vec<PathSegment>, at: &mut Point, to: Point) {
 }
 
 /// Rounds the corners of a way.
-fn rounded(corners: &[Point]) -> Vec<PathSegment> {
+fn round_corners(corners: &[Point]) -> Vec<PathSegment> {
     let mut steps = vec![PathSegment::To(corners[0])];
     for three in corners.windows(3) {
         let [before, corner, after] = [three[0], three[1], three[2]];

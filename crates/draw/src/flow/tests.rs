@@ -107,9 +107,9 @@ fn check(flow: &LayoutInput, arranged: &GraphLayout) -> Result<(), TestCaseError
 proptest! {
     #[test]
     fn boxes_keep_apart_and_arrows_run_from_box_to_box_around_the_others(flow in flows()) {
-        let arranged = flow.arrange();
+        let arranged = flow.compute_layout();
         check(&flow, &arranged)?;
-        let again = flow.arrange();
+        let again = flow.compute_layout();
         prop_assert_eq!((arranged.corners, arranged.paths), (again.corners, again.paths));
     }
 }
@@ -124,14 +124,14 @@ fn flow(count: usize, arrows: &[(usize, usize)]) -> LayoutInput {
 
 #[test]
 fn a_line_is_a_straight_line() {
-    let arranged = flow(4, &[(0, 1), (1, 2), (2, 3)]).arrange();
+    let arranged = flow(4, &[(0, 1), (1, 2), (2, 3)]).compute_layout();
     assert!(arranged.corners.iter().all(|it| it.x == 0.0), "{:?}", arranged.corners);
     assert!(arranged.paths.iter().all(|it| it.steps.len() == 2 && !it.is_back), "{:?}", arranged.paths);
 }
 
 #[test]
 fn what_closes_a_cycle_goes_back_and_nothing_else_does() {
-    let arranged = flow(4, &[(0, 1), (1, 2), (2, 1), (1, 1), (2, 3), (1, 3)]).arrange();
+    let arranged = flow(4, &[(0, 1), (1, 2), (2, 1), (1, 1), (2, 3), (1, 3)]).compute_layout();
     let back: Vec<bool> = arranged.paths.iter().map(|it| it.is_back).collect();
     assert_eq!(back, [false, false, true, true, false, false]);
     let y: Vec<f64> = arranged.corners.iter().map(|it| it.y).collect();
@@ -141,7 +141,7 @@ fn what_closes_a_cycle_goes_back_and_nothing_else_does() {
 #[test]
 fn arrows_that_need_not_cross_do_not() {
     // Drawn as declared, each would cross the other.
-    let arranged = flow(5, &[(0, 1), (0, 2), (1, 4), (2, 3)]).arrange();
+    let arranged = flow(5, &[(0, 1), (0, 2), (1, 4), (2, 3)]).compute_layout();
     let x = |at: usize| arranged.corners[at].x;
     assert_eq!(x(1) < x(2), x(4) < x(3));
 }

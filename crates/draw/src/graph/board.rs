@@ -5,7 +5,7 @@ use singletree_engine::{BranchOutline, GraphOutline, NodeKind, NodeOutline};
 
 use super::scene::{self, ArrowTarget, GraphArrow, NodeContent};
 use crate::flow::{Dimensions, GraphLayout, LayoutInput, Point};
-use crate::label::{cut, mono, sans, shown};
+use crate::label::{monospace_width, sans_serif_width, to_visible_line, truncate_to_columns};
 
 /// How many columns of a name are shown; pointing at it shows all of it.
 const NAME_MAX: usize = 40;
@@ -72,23 +72,29 @@ pub(super) enum ClusterContent {
 
 impl LabelledBox {
     fn new(name: &str, notes: Vec<String>) -> Self {
-        let title = shown(name).into_owned();
-        let name = cut(&title, NAME_MAX).into_owned();
-        let notes: Vec<String> = notes.iter().map(|note| cut(&shown(note), NOTE_MAX).into_owned()).collect();
-        let widest = notes.iter().map(|note| sans(note, NOTE)).fold(mono(&name, NAME), f64::max);
+        let title = to_visible_line(name).into_owned();
+        let name = truncate_to_columns(&title, NAME_MAX).into_owned();
+        let notes: Vec<String> = notes
+            .iter()
+            .map(|note| truncate_to_columns(&to_visible_line(note), NOTE_MAX).into_owned())
+            .collect();
+        let widest = notes
+            .iter()
+            .map(|note| sans_serif_width(note, NOTE))
+            .fold(monospace_width(&name, NAME), f64::max);
         let height = 36.0 + notes.len() as f64 * NOTE_LINE;
         Self { size: Dimensions { width: (widest + 34.0).max(84.0), height }, name, title, notes }
     }
 
     /// Returns the height of the head of a box.
-    pub(super) fn head(&self) -> f64 {
+    pub(super) fn head_height(&self) -> f64 {
         36.0 + self.notes.len() as f64 * NOTE_LINE
     }
 
     /// Makes room for the content of the box.
-    fn around(mut self, inside: Dimensions, more: f64) -> Self {
+    fn enlarge_around(mut self, inside: Dimensions, more: f64) -> Self {
         let width = inside.width.max(self.size.width - INSET) + 2.0 * INSET;
-        self.size = Dimensions { width, height: self.head() + 4.0 + inside.height + INSET + more };
+        self.size = Dimensions { width, height: self.head_height() + 4.0 + inside.height + INSET + more };
         self
     }
 }
@@ -106,56 +112,57 @@ impl GraphElement {
         match self {
             Self::Start => Dimensions { width: 14.0, height: 14.0 },
             Self::End => Dimensions { width: 46.0, height: 22.0 },
-            Self::Mark(text) => Dimensions { width: sans(text, NOTE) + 20.0, height: 22.0 },
+            Self::Mark(text) => Dimensions { width: sans_serif_width(text, NOTE) + 20.0, height: 22.0 },
             Self::Node(tile) | Self::Cluster(tile, ..) => tile.size,
         }
     }
 
-    fn of_node(node: &NodeOutline) -> Self {
+    fn from_node(node: &NodeOutline) -> Self {
         let tile = LabelledBox::new(
             &node.name,
-            scene::notes([scene::caption(node), scene::around(&node.middleware)]),
+            scene::join_notes([scene::node_caption(node), scene::middleware_note(&node.middleware)]),
         );
         let kind = match &node.kind {
             NodeKind::Function | NodeKind::Subgraph { .. } => ClusterKind::Subgraph,
             NodeKind::FanOut { .. } => ClusterKind::FanOut,
             NodeKind::Branches { .. } => ClusterKind::Branches,
         };
-        match scene::inside(node) {
+        match scene::node_content(node) {
             NodeContent::Nothing => Self::Node(tile),
-            NodeContent::Graph(graph) => Self::around(tile, kind, graph),
+            NodeContent::Graph(graph) => Self::cluster_around(tile, kind, graph),
             NodeContent::Branches(branches) => {
-                let (row, size) = row(branches);
-                Self::Cluster(tile.around(size, 0.0), kind, ClusterContent::Row(row))
+                let (row, size) = arrange_branches(branches);
+                Self::Cluster(tile.enlarge_around(size, 0.0), kind, ClusterContent::Row(row))
             }
         }
     }
 
-    fn of_branch(branch: &BranchOutline) -> Self {
-        let notes = scene::notes([scene::branch_caption(branch), scene::around(&branch.middleware)]);
+    fn from_branch(branch: &BranchOutline) -> Self {
+        let notes =
+            scene::join_notes([scene::branch_caption(branch), scene::middleware_note(&branch.middleware)]);
         let tile = LabelledBox::new(&branch.name, notes);
         let kind = if branch.conditional { ClusterKind::Maybe } else { ClusterKind::Branch };
         match &branch.graph {
-            Some(graph) => Self::around(tile, kind, graph),
+            Some(graph) => Self::cluster_around(tile, kind, graph),
             None if branch.conditional => Self::Cluster(tile, kind, ClusterContent::Row(Vec::new())),
             None => Self::Node(tile),
         }
     }
 
-    fn around(tile: LabelledBox, kind: ClusterKind, graph: &GraphOutline) -> Self {
-        let board = PlacedGraph::of(graph);
+    fn cluster_around(tile: LabelledBox, kind: ClusterKind, graph: &GraphOutline) -> Self {
+        let board = PlacedGraph::from_outline(graph);
         let more = if kind == ClusterKind::FanOut { CARDS } else { 0.0 };
-        let tile = tile.around(board.arranged.size, more);
+        let tile = tile.enlarge_around(board.arranged.size, more);
         Self::Cluster(tile, kind, ClusterContent::Graph(Box::new(board)))
     }
 }
 
 /// Puts branches side by side, in as many rows as they need.
-fn row(branches: &[BranchOutline]) -> (Vec<(Point, GraphElement)>, Dimensions) {
+fn arrange_branches(branches: &[BranchOutline]) -> (Vec<(Point, GraphElement)>, Dimensions) {
     let (mut at, mut size, mut lowest) = (Point::default(), Dimensions::default(), 0.0_f64);
     let mut row = Vec::with_capacity(branches.len());
     for branch in branches {
-        let face = GraphElement::of_branch(branch);
+        let face = GraphElement::from_branch(branch);
         let takes = face.size();
         if at.x > 0.0 && at.x + takes.width > ROW_MAX {
             at = Point { x: 0.0, y: lowest + APART };
@@ -171,12 +178,12 @@ fn row(branches: &[BranchOutline]) -> (Vec<(Point, GraphElement)>, Dimensions) {
 
 impl PlacedGraph {
     /// Lays a graph out.
-    pub(super) fn of(outline: &GraphOutline) -> Self {
-        let arrows = scene::arrows(outline);
+    pub(super) fn from_outline(outline: &GraphOutline) -> Self {
+        let arrows = scene::collect_arrows(outline);
         let mut faces = vec![GraphElement::Start];
-        faces.extend(outline.nodes.iter().map(GraphElement::of_node));
+        faces.extend(outline.nodes.iter().map(GraphElement::from_node));
         let mut flow = LayoutInput::default();
-        if scene::leads_to(&arrows, ArrowTarget::End) {
+        if scene::has_arrow_to(&arrows, ArrowTarget::End) {
             flow.last = Some(faces.len());
             faces.push(GraphElement::End);
         }
@@ -196,14 +203,14 @@ impl PlacedGraph {
             };
             flow.arrows.push((from, to));
         }
-        flow.hints = hints(outline, &arrows);
+        flow.hints = find_layout_hints(outline, &arrows);
         flow.boxes = faces.iter().map(GraphElement::size).collect();
-        Self { arranged: flow.arrange(), faces, arrows }
+        Self { arranged: flow.compute_layout(), faces, arrows }
     }
 }
 
 /// Where nothing is known to lead to a node, a function does: it stands below the first one that chooses freely.
-fn hints(outline: &GraphOutline, arrows: &[GraphArrow]) -> Vec<(usize, usize)> {
+fn find_layout_hints(outline: &GraphOutline, arrows: &[GraphArrow]) -> Vec<(usize, usize)> {
     let Some(free) =
         arrows.iter().find(|arrow| arrow.to == ArrowTarget::Unknown).and_then(|arrow| arrow.from)
     else {

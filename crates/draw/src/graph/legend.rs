@@ -2,7 +2,7 @@
 
 use super::board::{ClusterContent, GraphElement, PlacedGraph};
 use crate::flow::{ArrowPath, PathSegment, Point};
-use crate::label::sans;
+use crate::label::sans_serif_width;
 use crate::svg::{SvgWriter, TextAnchor};
 
 /// The size of its letters.
@@ -20,27 +20,27 @@ pub(super) struct GraphLegend {
 
 impl GraphLegend {
     /// Looks for signs in a picture, however deep.
-    pub(super) fn see(&mut self, board: &PlacedGraph) {
+    pub(super) fn collect_from_graph(&mut self, board: &PlacedGraph) {
         for (arrow, path) in board.arrows.iter().zip(&board.arranged.paths) {
             self.fixed |= !arrow.chosen;
             self.chosen |= arrow.chosen;
             self.back |= path.is_back;
         }
-        board.faces.iter().for_each(|face| self.look_into(face));
+        board.faces.iter().for_each(|face| self.collect_from_element(face));
     }
 
-    fn look_into(&mut self, face: &GraphElement) {
+    fn collect_from_element(&mut self, face: &GraphElement) {
         match face {
-            GraphElement::Cluster(_, _, ClusterContent::Graph(board)) => self.see(board),
+            GraphElement::Cluster(_, _, ClusterContent::Graph(board)) => self.collect_from_graph(board),
             GraphElement::Cluster(_, _, ClusterContent::Row(row)) => {
-                row.iter().for_each(|(_, it)| self.look_into(it))
+                row.iter().for_each(|(_, it)| self.collect_from_element(it))
             }
             GraphElement::Start | GraphElement::End | GraphElement::Mark(_) | GraphElement::Node(_) => {}
         }
     }
 
     /// Returns the signs with their meaning; none when all arrows are fixed and none goes back.
-    fn signs(&self) -> Vec<(&'static str, &'static str)> {
+    fn used_signs(&self) -> Vec<(&'static str, &'static str)> {
         if !(self.chosen || self.back) {
             return Vec::new();
         }
@@ -54,17 +54,17 @@ impl GraphLegend {
 
     /// Returns how wide it is.
     pub(super) fn width(&self) -> f64 {
-        self.signs().iter().map(|(_, text)| ARROW + 8.0 + sans(text, SIZE) + 20.0).sum()
+        self.used_signs().iter().map(|(_, text)| ARROW + 8.0 + sans_serif_width(text, SIZE) + 20.0).sum()
     }
 
     pub(super) fn draw(&self, svg: &mut SvgWriter, at: Point) {
         let mut x = at.x;
-        for (class, text) in self.signs() {
+        for (class, text) in self.used_signs() {
             let ends = [Point { x, y: at.y }, Point { x: x + ARROW, y: at.y }];
             let path = ArrowPath { steps: ends.map(PathSegment::To).to_vec(), is_back: false };
-            svg.arrow(class, &path, Point::default());
-            svg.text("note", Point { x: x + ARROW + 8.0, y: at.y + 3.5 }, TextAnchor::Start, text);
-            x += ARROW + 8.0 + sans(text, SIZE) + 20.0;
+            svg.draw_arrow(class, &path, Point::default());
+            svg.write_text("note", Point { x: x + ARROW + 8.0, y: at.y + 3.5 }, TextAnchor::Start, text);
+            x += ARROW + 8.0 + sans_serif_width(text, SIZE) + 20.0;
         }
     }
 }

@@ -23,8 +23,8 @@ use singletree_engine::GraphOutline;
 /// #     .compile()?;
 /// let outline = graph.outline();
 /// let picture = GraphPicture::new("my agent", &outline);
-/// assert!(picture.mermaid().starts_with("flowchart TD\n"));
-/// assert!(picture.svg().starts_with("<svg "));
+/// assert!(picture.render_mermaid().starts_with("flowchart TD\n"));
+/// assert!(picture.render_svg().starts_with("<svg "));
 /// # Ok::<(), singletree_engine::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
@@ -43,26 +43,26 @@ impl<'a> GraphPicture<'a> {
 
     /// Lights one of the graph's own nodes in the SVG: the one that works now.
     #[must_use]
-    pub fn live(mut self, node: Option<&'a str>) -> Self {
+    pub fn with_live_node(mut self, node: Option<&'a str>) -> Self {
         self.live = node;
         self
     }
 
     /// Draws it as a flowchart for Mermaid.
     #[must_use]
-    pub fn mermaid(&self) -> String {
-        mermaid::draw(self.outline)
+    pub fn render_mermaid(&self) -> String {
+        mermaid::draw_outline(self.outline)
     }
 
     /// Draws it as a directed graph in the language of Graphviz.
     #[must_use]
-    pub fn dot(&self) -> String {
-        dot::draw(self.title, self.outline)
+    pub fn render_dot(&self) -> String {
+        dot::draw_outline(self.title, self.outline)
     }
 
     /// Draws it as an SVG that stands alone.
     #[must_use]
-    pub fn svg(&self) -> String {
-        svg::draw(self.title, self.outline, self.live)
+    pub fn render_svg(&self) -> String {
+        svg::draw_outline(self.title, self.outline, self.live)
     }
 }

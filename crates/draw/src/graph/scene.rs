@@ -29,7 +29,7 @@ pub(super) struct GraphArrow {
 }
 
 /// Returns the arrows of a graph, that of the entry first, each once.
-pub(super) fn arrows(outline: &GraphOutline) -> Vec<GraphArrow> {
+pub(super) fn collect_arrows(outline: &GraphOutline) -> Vec<GraphArrow> {
     let numbers: HashMap<&str, usize> =
         outline.nodes.iter().enumerate().map(|(at, it)| (it.name.as_str(), at)).collect();
     // A dangling name, which no compiled graph has, is drawn as an arrow to nowhere.
@@ -58,12 +58,12 @@ pub(super) fn arrows(outline: &GraphOutline) -> Vec<GraphArrow> {
 }
 
 /// Tells whether a graph has an arrow to this kind of place.
-pub(super) fn leads_to(arrows: &[GraphArrow], goal: ArrowTarget) -> bool {
+pub(super) fn has_arrow_to(arrows: &[GraphArrow], goal: ArrowTarget) -> bool {
     arrows.iter().any(|arrow| arrow.to == goal)
 }
 
 /// Returns the kind of a node, when the node is more than a function.
-pub(super) fn caption(node: &NodeOutline) -> Option<String> {
+pub(super) fn node_caption(node: &NodeOutline) -> Option<String> {
     match &node.kind {
         NodeKind::Function => None,
         NodeKind::FanOut { over, concurrency, error_policy, instance_middleware, .. } => {
@@ -79,19 +79,19 @@ pub(super) fn caption(node: &NodeOutline) -> Option<String> {
                 CountOutline::ByFunction => "as many at once as a function says".into(),
                 CountOutline::Unbounded => "all at once".into(),
             };
-            let each = around(instance_middleware)
+            let each = middleware_note(instance_middleware)
                 .map(|around| format!(" \u{b7} each {around}"))
                 .unwrap_or_default();
-            Some(format!("{count} \u{b7} {limit}{}{each}", policy(*error_policy)))
+            Some(format!("{count} \u{b7} {limit}{}{each}", error_policy_note(*error_policy)))
         }
         NodeKind::Branches { error_policy, .. } => {
-            Some(format!("branches, all at once{}", policy(*error_policy)))
+            Some(format!("branches, all at once{}", error_policy_note(*error_policy)))
         }
         NodeKind::Subgraph { .. } => Some("subgraph".into()),
     }
 }
 
-fn policy(policy: ErrorPolicy) -> &'static str {
+fn error_policy_note(policy: ErrorPolicy) -> &'static str {
     match policy {
         ErrorPolicy::FailFast => "",
         ErrorPolicy::Collect => " \u{b7} failures are collected",
@@ -108,12 +108,12 @@ pub(super) fn branch_caption(branch: &BranchOutline) -> Option<String> {
 }
 
 /// Says which middleware stands around something, outermost first.
-pub(super) fn around(middleware: &[String]) -> Option<String> {
+pub(super) fn middleware_note(middleware: &[String]) -> Option<String> {
     (!middleware.is_empty()).then(|| format!("in {}", middleware.join(" \u{203a} ")))
 }
 
 /// Joins the notes about a node or a branch.
-pub(super) fn notes(parts: [Option<String>; 2]) -> Vec<String> {
+pub(super) fn join_notes(parts: [Option<String>; 2]) -> Vec<String> {
     parts.into_iter().flatten().collect()
 }
 
@@ -125,7 +125,7 @@ pub(super) enum NodeContent<'a> {
 }
 
 /// Returns the content of a node.
-pub(super) fn inside(node: &NodeOutline) -> NodeContent<'_> {
+pub(super) fn node_content(node: &NodeOutline) -> NodeContent<'_> {
     match &node.kind {
         NodeKind::Subgraph { graph } | NodeKind::FanOut { graph, .. } => NodeContent::Graph(graph),
         NodeKind::Branches { branches, .. } => NodeContent::Branches(branches),

@@ -14,14 +14,14 @@ pub(super) struct DiagramText {
 
 impl DiagramText {
     /// Adds a line.
-    pub(super) fn line(&mut self, text: &str) {
+    pub(super) fn push_line(&mut self, text: &str) {
         let indent = self.depth * 2;
         // A text takes everything.
         let _ = writeln!(self.text, "{:indent$}{text}", "");
     }
 
     /// Returns a name that nothing else has.
-    pub(super) fn id(&mut self) -> String {
+    pub(super) fn next_id(&mut self) -> String {
         self.named += 1;
         format!("n{}", self.named)
     }

@@ -26,13 +26,13 @@ impl<'a> TimelinePicture<'a> {
 
     /// Draws it as lines of text of at most so many columns; narrower than 40 is as 40.
     #[must_use]
-    pub fn text(&self, columns: usize) -> Vec<TextLine> {
-        text::draw(self.timeline, self.turn, columns.max(40))
+    pub fn render_text_lines(&self, columns: usize) -> Vec<TextLine> {
+        text::draw_timeline(self.timeline, self.turn, columns.max(40))
     }
 
     /// Draws it as an SVG that stands alone.
     #[must_use]
-    pub fn svg(&self) -> String {
-        svg::draw(self.timeline, self.turn)
+    pub fn render_svg(&self) -> String {
+        svg::draw_timeline(self.timeline, self.turn)
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum TimelineTint {
 }
 
 /// Returns turns and waits in the order of time.
-pub(super) fn bands(timeline: &Timeline) -> Vec<TimelineBand<'_>> {
+pub(super) fn collect_bands(timeline: &Timeline) -> Vec<TimelineBand<'_>> {
     let last = timeline.turns.len().saturating_sub(1);
     let mut bands: Vec<(Timestamp, u8, TimelineBand<'_>)> = Vec::new();
     for (at, turn) in timeline.turns.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<TimelineBand<'_>> {
         let mut rows: Vec<TimelineRow> = Vec::new();
         let mut before = turn.accepted_at;
         for entry in &turn.entries {
-            rows.push(row(turn, entry, before));
+            rows.push(row_of_entry(turn, entry, before));
             before = before.max(entry.at);
         }
         let end = turn.ended_at.unwrap_or(before);
@@ -59,14 +59,14 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<TimelineBand<'_>> {
             let tint =
                 if it.state == OpenCallState::Asked { TimelineTint::Waiting } else { TimelineTint::Tool };
             let from = it.call.asked_at.unwrap_or(before).max(turn.accepted_at);
-            let about = format!("{}: {}", words::open_state(it.state), arguments(&it.call));
+            let about = format!("{}: {}", words::describe_open_call(it.state), format_arguments(&it.call));
             rows.push(TimelineRow { tint, from, to: end.max(from), name: it.call.tool.clone(), about });
         }
         let place = stands.map(|it| {
-            let at: Vec<String> = it.at.iter().map(words::place).collect();
+            let at: Vec<String> = it.at.iter().map(words::format_provenance).collect();
             format!("stands {} {}", it.place, at.join("/"))
         });
-        rows.push(ending(turn, end, place));
+        rows.push(row_of_ending(turn, end, place));
         bands.push((turn.accepted_at, 0, TimelineBand::Turn(turn, rows)));
     }
     for wait in &timeline.waits {
@@ -90,9 +90,9 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<TimelineBand<'_>> {
     bands.into_iter().map(|(_, _, band)| band).collect()
 }
 
-fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> TimelineRow {
+fn row_of_entry(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> TimelineRow {
     let at = entry.at;
-    let by = entry.made_by.as_ref().map(words::place);
+    let by = entry.made_by.as_ref().map(words::format_provenance);
     let row = |tint, from: Timestamp, name: String, about| TimelineRow {
         tint,
         from: from.min(at),
@@ -110,7 +110,7 @@ fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> TimelineRow
         }
         TimelineEntryKind::Message { role, text, calls, interrupted } => {
             let name = by.unwrap_or_else(|| (*role).to_owned());
-            let about = said(text, calls);
+            let about = message_summary(text, calls);
             let about = if *interrupted { format!("{about} (interrupted)") } else { about };
             row(TimelineTint::Message, before, name, about)
         }
@@ -125,20 +125,20 @@ fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> TimelineRow
             let answer = match status {
                 CallStatus::Done => text.clone(),
                 CallStatus::Error => format!("error: {}", text.strip_prefix("error: ").unwrap_or(text)),
-                other => format!("{}: {}", other.as_str(), reason(text)),
+                other => format!("{}: {}", other.as_str(), closing_reason(text)),
             };
-            let about = format!("{} \u{2192} {answer}", arguments(call)).trim_start().to_owned();
+            let about = format!("{} \u{2192} {answer}", format_arguments(call)).trim_start().to_owned();
             row(tint, from, name, about)
         }
         TimelineEntryKind::Discarded { role, text, calls } => {
-            row(TimelineTint::Left, at, format!("{role}, dropped"), said(text, calls))
+            row(TimelineTint::Left, at, format!("{role}, dropped"), message_summary(text, calls))
         }
     }
 }
 
 /// Returns the row that tells how a turn ended, or where it stands.
-fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> TimelineRow {
-    let place = turn.ended_in.as_ref().map(|ended_in| format!("at {}", words::place(ended_in)));
+fn row_of_ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> TimelineRow {
+    let place = turn.ended_in.as_ref().map(|ended_in| format!("at {}", words::format_provenance(ended_in)));
     let (tint, about) = match turn.status {
         SpanStatus::Completed => (TimelineTint::Good, String::new()),
         SpanStatus::Suspended => (TimelineTint::Waiting, place.unwrap_or_default()),
@@ -154,7 +154,7 @@ fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> TimelineRow
     TimelineRow { tint, from: at, to: at, name: turn.status.as_str().to_owned(), about }
 }
 
-fn said(text: &str, calls: &[String]) -> String {
+fn message_summary(text: &str, calls: &[String]) -> String {
     match (text.trim().is_empty(), calls.is_empty()) {
         (_, true) => text.to_owned(),
         (true, false) => format!("calls {}", calls.join(", ")),
@@ -162,7 +162,7 @@ fn said(text: &str, calls: &[String]) -> String {
     }
 }
 
-fn arguments(call: &CallSpan) -> String {
+fn format_arguments(call: &CallSpan) -> String {
     let pairs = call.arguments.iter().map(|(name, value)| match value.as_str() {
         Some(text) => format!("{name}: {text}"),
         None => format!("{name}: {value}"),
@@ -171,7 +171,7 @@ fn arguments(call: &CallSpan) -> String {
 }
 
 /// Takes the reason out of the answer of a call that was closed.
-fn reason(text: &str) -> &str {
+fn closing_reason(text: &str) -> &str {
     let after = text.strip_prefix("{\"reason\":\"").and_then(|text| text.split_once("\",\"status\""));
     after.map_or(text, |after| after.0)
 }

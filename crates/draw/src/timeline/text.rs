@@ -3,9 +3,9 @@
 use singletree_durable::Timestamp;
 use singletree_harness::{Timeline, TurnId, TurnSpan};
 
-use super::rows::{TimelineBand, TimelineRow, TimelineTint, bands};
+use super::rows::{TimelineBand, TimelineRow, TimelineTint, collect_bands};
 use super::words;
-use crate::label::{columns as width_of, cut, shown};
+use crate::label::{count_columns as width_of, to_visible_line, truncate_to_columns};
 
 /// A line of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,37 +36,39 @@ const BAR: usize = 24;
 /// From how many columns on there is.
 const WITH_BARS: usize = 92;
 
-pub(super) fn draw(timeline: &Timeline, asked: &TurnId, columns: usize) -> Vec<TextLine> {
+pub(super) fn draw_timeline(timeline: &Timeline, asked: &TurnId, columns: usize) -> Vec<TextLine> {
     let mut page = TimelineTextPage { lines: Vec::new(), columns };
-    page.push(TextTone::Strong, &format!("turn {asked}"));
-    page.push(TextTone::Quiet, &format!("session {} \u{b7} agent {}", timeline.session, timeline.agent));
-    page.push(TextTone::Plain, &words::summary(timeline));
-    let bands = bands(timeline);
+    page.push_line(TextTone::Strong, &format!("turn {asked}"));
+    page.push_line(TextTone::Quiet, &format!("session {} \u{b7} agent {}", timeline.session, timeline.agent));
+    page.push_line(TextTone::Plain, &words::summarize_timeline(timeline));
+    let bands = collect_bands(timeline);
     let names = bands.iter().flat_map(|band| match band {
         TimelineBand::Turn(_, rows) => rows.as_slice(),
         TimelineBand::Wait(_) => &[],
     });
-    let names = names.map(|it| width_of(&shown(&it.name))).max().unwrap_or(0).clamp(NAMES.0, NAMES.1);
+    let names =
+        names.map(|it| width_of(&to_visible_line(&it.name))).max().unwrap_or(0).clamp(NAMES.0, NAMES.1);
     for band in &bands {
-        page.push(TextTone::Plain, "");
+        page.push_line(TextTone::Plain, "");
         match band {
-            TimelineBand::Turn(turn, rows) => page.turn(timeline, (turn, rows), names),
+            TimelineBand::Turn(turn, rows) => page.push_turn(timeline, (turn, rows), names),
             TimelineBand::Wait(wait) => {
-                let about =
-                    words::purpose(wait).map(|purpose| format!(" \u{b7} {purpose}")).unwrap_or_default();
-                page.push(
+                let about = words::describe_purpose(wait)
+                    .map(|purpose| format!(" \u{b7} {purpose}"))
+                    .unwrap_or_default();
+                page.push_line(
                     TextTone::Strong,
-                    &format!("wait {} \u{b7} {}{about}", wait.signal, words::wait(wait)),
+                    &format!("wait {} \u{b7} {}{about}", wait.signal, words::describe_wait(wait)),
                 );
             }
         }
     }
-    let notes = words::notes(timeline);
+    let notes = words::missing_data_notes(timeline);
     if !notes.is_empty() {
-        page.push(TextTone::Plain, "");
+        page.push_line(TextTone::Plain, "");
     }
     for note in notes {
-        page.fold(TextTone::Quiet, &note);
+        page.push_wrapped(TextTone::Quiet, &note);
     }
     page.lines
 }
@@ -77,18 +79,18 @@ struct TimelineTextPage {
 }
 
 impl TimelineTextPage {
-    fn push(&mut self, tone: TextTone, text: &str) {
-        let shown = if text.is_empty() { text.into() } else { shown(text) };
-        let text = cut(&shown, self.columns).trim_end().to_owned();
+    fn push_line(&mut self, tone: TextTone, text: &str) {
+        let shown = if text.is_empty() { text.into() } else { to_visible_line(text) };
+        let text = truncate_to_columns(&shown, self.columns).trim_end().to_owned();
         self.lines.push(TextLine { tone, text });
     }
 
     /// Adds a text of several lines, broken at spaces.
-    fn fold(&mut self, tone: TextTone, text: &str) {
+    fn push_wrapped(&mut self, tone: TextTone, text: &str) {
         let mut line = String::new();
         for word in text.split(' ') {
             if !line.is_empty() && width_of(&line) + 1 + width_of(word) > self.columns {
-                self.push(tone, &line);
+                self.push_line(tone, &line);
                 line.clear();
             }
             if !line.is_empty() {
@@ -96,24 +98,31 @@ impl TimelineTextPage {
             }
             line.push_str(word);
         }
-        self.push(tone, &line);
+        self.push_line(tone, &line);
     }
 
-    fn turn(&mut self, timeline: &Timeline, (turn, rows): (&TurnSpan, &[TimelineRow]), names: usize) {
-        let since = words::time(turn.accepted_at);
-        self.push(TextTone::Strong, &format!("{} \u{b7} {since}", words::turn(timeline, turn)));
+    fn push_turn(&mut self, timeline: &Timeline, (turn, rows): (&TurnSpan, &[TimelineRow]), names: usize) {
+        let since = words::format_timestamp(turn.accepted_at);
+        self.push_line(TextTone::Strong, &format!("{} \u{b7} {since}", words::describe_turn(timeline, turn)));
         let begin = turn.accepted_at;
         let end = rows.iter().map(|row| row.to).max().unwrap_or(begin);
-        let times: Vec<[String; 2]> = rows.iter().map(|row| [at(row, begin), took(row)]).collect();
+        let times: Vec<[String; 2]> =
+            rows.iter().map(|row| [format_offset(row, begin), format_row_duration(row)]).collect();
         let widest = |which: usize| times.iter().map(|time| width_of(&time[which])).max().unwrap_or(0);
         let (since, long) = (widest(0), widest(1));
         let bars = if self.columns >= WITH_BARS { BAR + 2 } else { 0 };
         let room = self.columns.saturating_sub(since + long + names + bars + 8);
         for (row, [at, took]) in rows.iter().zip(&times) {
-            let (name, about) =
-                (shown(&row.name), if row.about.is_empty() { "".into() } else { shown(&row.about) });
-            let (name, about) = (pad(&cut(&name, names), names), pad(&cut(&about, room), room));
-            let bar = if bars == 0 { String::new() } else { format!("  {}", bar(row, (begin, end))) };
+            let (name, about) = (
+                to_visible_line(&row.name),
+                if row.about.is_empty() { "".into() } else { to_visible_line(&row.about) },
+            );
+            let (name, about) = (
+                pad_to_columns(&truncate_to_columns(&name, names), names),
+                pad_to_columns(&truncate_to_columns(&about, room), room),
+            );
+            let bar =
+                if bars == 0 { String::new() } else { format!("  {}", draw_time_bar(row, (begin, end))) };
             let tone = match row.tint {
                 TimelineTint::Bad => TextTone::Wrong,
                 TimelineTint::Left => TextTone::Quiet,
@@ -124,33 +133,33 @@ impl TimelineTextPage {
                 | TimelineTint::Waiting => TextTone::Plain,
             };
             let text = format!("  {at:>since$}  {took:>long$}  {name}  {about}{bar}");
-            let text = cut(&text, self.columns).trim_end().to_owned();
+            let text = truncate_to_columns(&text, self.columns).trim_end().to_owned();
             self.lines.push(TextLine { tone, text });
         }
         if let Some(error) = &turn.error {
-            self.fold(TextTone::Wrong, &shown(&error.diagnostic));
+            self.push_wrapped(TextTone::Wrong, &to_visible_line(&error.diagnostic));
         }
     }
 }
 
 /// Says when after the beginning of its turn something was recorded.
-fn at(row: &TimelineRow, begin: Timestamp) -> String {
-    words::length(row.to.since(begin))
+fn format_offset(row: &TimelineRow, begin: Timestamp) -> String {
+    words::format_duration(row.to.since(begin))
 }
 
 /// Says how long something took, if it took any time.
-fn took(row: &TimelineRow) -> String {
+fn format_row_duration(row: &TimelineRow) -> String {
     let took = row.to.since(row.from);
-    if took.is_zero() { String::new() } else { words::length(took) }
+    if took.is_zero() { String::new() } else { words::format_duration(took) }
 }
 
-fn pad(text: &str, columns: usize) -> String {
+fn pad_to_columns(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(width_of(text));
     format!("{text}{}", " ".repeat(missing))
 }
 
 /// Draws when in its turn something was.
-fn bar(row: &TimelineRow, (begin, end): (Timestamp, Timestamp)) -> String {
+fn draw_time_bar(row: &TimelineRow, (begin, end): (Timestamp, Timestamp)) -> String {
     let whole = end.since(begin).as_millis().max(1);
     let column = |at: Timestamp| {
         let part = at.since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;

@@ -9,7 +9,7 @@ use singletree_harness::{
 };
 
 /// Writes a length: two units at most.
-pub(super) fn length(span: Duration) -> String {
+pub(super) fn format_duration(span: Duration) -> String {
     let (millis, seconds) = (span.as_millis(), span.as_secs());
     let two = |many: u64, unit: &str, rest: u64, small: &str| match rest {
         0 => format!("{many} {unit}"),
@@ -25,7 +25,7 @@ pub(super) fn length(span: Duration) -> String {
 }
 
 /// Writes a time: UTC, to the second.
-pub(super) fn time(at: Timestamp) -> String {
+pub(super) fn format_timestamp(at: Timestamp) -> String {
     // Beyond these the form ends, and no clock stands there.
     let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
     let at = at.to_system_time().clamp(SystemTime::UNIX_EPOCH, last);
@@ -33,7 +33,7 @@ pub(super) fn time(at: Timestamp) -> String {
 }
 
 /// Writes a place in a graph.
-pub(super) fn place(made: &NodeProvenance) -> String {
+pub(super) fn format_provenance(made: &NodeProvenance) -> String {
     match made.attempt {
         None | Some(0) => made.node.clone(),
         Some(attempt) => format!("{}, attempt {}", made.node, attempt + 1),
@@ -41,7 +41,7 @@ pub(super) fn place(made: &NodeProvenance) -> String {
 }
 
 /// Says how the invocation is, in one line.
-pub(super) fn summary(timeline: &Timeline) -> String {
+pub(super) fn summarize_timeline(timeline: &Timeline) -> String {
     let pending = timeline.waits.iter().find(|wait| wait.status == "pending");
     let state = match (timeline.turns.last().map(|turn| turn.status), pending) {
         (_, Some(wait)) => format!("suspended: waits for {}", wait.signal),
@@ -56,17 +56,17 @@ pub(super) fn summary(timeline: &Timeline) -> String {
     let waited: Vec<Duration> = ended.collect();
     let waits = match waited.len() {
         0 => String::new(),
-        1 => format!(", {} in a wait", length(waited[0])),
-        many => format!(", {} in {many} waits", length(waited.iter().sum())),
+        1 => format!(", {} in a wait", format_duration(waited[0])),
+        many => format!(", {} in {many} waits", format_duration(waited.iter().sum())),
     };
     if worked.is_zero() && timeline.turns.iter().all(|turn| turn.ended_at.is_none()) {
         return format!("{state}{waits}");
     }
-    format!("{state} \u{b7} {} in {turns}{waits}", length(worked))
+    format!("{state} \u{b7} {} in {turns}{waits}", format_duration(worked))
 }
 
 /// Describes the input that a turn answers, and how the turn ended.
-pub(super) fn turn(timeline: &Timeline, span: &TurnSpan) -> String {
+pub(super) fn describe_turn(timeline: &Timeline, span: &TurnSpan) -> String {
     let count = timeline.turns.len();
     let place = timeline.turns.iter().position(|turn| turn.turn == span.turn).unwrap_or(0) + 1;
     let which = if count > 1 { format!("turn {place} of {count} \u{b7} ") } else { String::new() };
@@ -77,25 +77,30 @@ pub(super) fn turn(timeline: &Timeline, span: &TurnSpan) -> String {
     };
     let took = span
         .ended_at
-        .map(|ended_at| format!(" after {}", length(ended_at.since(span.accepted_at))))
+        .map(|ended_at| format!(" after {}", format_duration(ended_at.since(span.accepted_at))))
         .unwrap_or_default();
     format!("{which}{answers} \u{b7} {}{took}", span.status.as_str())
 }
 
 /// Says how a wait is.
-pub(super) fn wait(span: &WaitSpan) -> String {
+pub(super) fn describe_wait(span: &WaitSpan) -> String {
     let by = span.answered_by.as_ref().map(|answered_by| format!(" by {answered_by}")).unwrap_or_default();
     match (span.ended_at, span.deadline) {
-        (Some(ended), _) => format!("{}{by} after {}", span.status, length(ended.since(span.since))),
+        (Some(ended), _) => format!("{}{by} after {}", span.status, format_duration(ended.since(span.since))),
         (None, Some(deadline)) => {
-            format!("{} since {}, until {}", span.status, time(span.since), time(deadline))
+            format!(
+                "{} since {}, until {}",
+                span.status,
+                format_timestamp(span.since),
+                format_timestamp(deadline)
+            )
         }
-        (None, None) => format!("{} since {}", span.status, time(span.since)),
+        (None, None) => format!("{} since {}", span.status, format_timestamp(span.since)),
     }
 }
 
 /// Describes the purpose of a wait, as far as its node declares it.
-pub(super) fn purpose(span: &WaitSpan) -> Option<String> {
+pub(super) fn describe_purpose(span: &WaitSpan) -> Option<String> {
     let metadata = span.metadata.as_ref()?;
     let tool = metadata["tool"].as_str();
     let kind = metadata["kind"].as_str();
@@ -107,7 +112,7 @@ pub(super) fn purpose(span: &WaitSpan) -> Option<String> {
 }
 
 /// Describes the state of a call that has no answer yet.
-pub(super) fn open_state(state: OpenCallState) -> &'static str {
+pub(super) fn describe_open_call(state: OpenCallState) -> &'static str {
     match state {
         OpenCallState::Asked => "asked for",
         OpenCallState::Begun => "has begun",
@@ -116,7 +121,7 @@ pub(super) fn open_state(state: OpenCallState) -> &'static str {
 }
 
 /// Returns the notes about missing data that a reader must know.
-pub(super) fn notes(timeline: &Timeline) -> Vec<String> {
+pub(super) fn missing_data_notes(timeline: &Timeline) -> Vec<String> {
     let mut notes = Vec::new();
     for turn in &timeline.turns {
         match turn.kept {

@@ -22,9 +22,9 @@ pub(crate) fn check(file: &str, picture: &str) {
 fn graphs_look_as_they_did() {
     for (name, outline) in samples::all() {
         let picture = GraphPicture::new(name, &outline);
-        check(&format!("graph-{name}.svg"), &picture.svg());
-        check(&format!("graph-{name}.mmd"), &picture.mermaid());
-        check(&format!("graph-{name}.dot"), &picture.dot());
+        check(&format!("graph-{name}.svg"), &picture.render_svg());
+        check(&format!("graph-{name}.mmd"), &picture.render_mermaid());
+        check(&format!("graph-{name}.dot"), &picture.render_dot());
     }
 }
 
@@ -32,10 +32,10 @@ fn graphs_look_as_they_did() {
 fn timelines_look_as_they_did() {
     for (name, timeline) in turns::all() {
         let picture = TimelinePicture::new(&timeline, &timeline.turns[0].turn);
-        check(&format!("turn-{name}.svg"), &picture.svg());
+        check(&format!("turn-{name}.svg"), &picture.render_svg());
         for columns in [80, 120] {
             let lines = picture
-                .text(columns)
+                .render_text_lines(columns)
                 .into_iter()
                 .map(|it| format!("{}\n", format!("{:?}  {}", it.tone, it.text).trim_end()));
             check(&format!("turn-{name}-{columns}.txt"), &lines.collect::<String>());

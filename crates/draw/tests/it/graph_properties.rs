@@ -125,7 +125,7 @@ proptest! {
         let outline = outline(graph);
         let mut expected = Expected::default();
         expect(&outline, &mut expected);
-        let picture = GraphPicture::new("<&>", &outline).svg();
+        let picture = GraphPicture::new("<&>", &outline).render_svg();
         let events = xml::read(&picture);
         let titles = xml::texts(&events, "title");
         for name in expected.names.iter().filter(|it| is_plain(it) && !it.is_empty()) {
@@ -138,7 +138,7 @@ proptest! {
         prop_assert_eq!(xml::count(&events, "g", "node"), expected.functions);
         prop_assert_eq!(xml::count(&events, "rect", "end"), expected.ends);
         prop_assert_eq!(xml::count(&events, "circle", "start"), expected.graphs);
-        prop_assert_eq!(picture, GraphPicture::new("<&>", &outline).svg());
+        prop_assert_eq!(picture, GraphPicture::new("<&>", &outline).render_svg());
     }
 
     #[test]
@@ -146,7 +146,7 @@ proptest! {
         let outline = outline(graph);
         let mut expected = Expected::default();
         expect(&outline, &mut expected);
-        let chart = GraphPicture::new("", &outline).mermaid();
+        let chart = GraphPicture::new("", &outline).render_mermaid();
         // A box around others that leads to itself does so in two.
         let again = chart.matches("([\"again\"])").count();
         prop_assert_eq!(chart.matches("-->").count() + chart.matches("-.->").count(), expected.arrows + again);
@@ -165,7 +165,7 @@ proptest! {
         let outline = outline(graph);
         let mut expected = Expected::default();
         expect(&outline, &mut expected);
-        let chart = GraphPicture::new("", &outline).dot();
+        let chart = GraphPicture::new("", &outline).render_dot();
         let is_arrow = |it: &&str| it.split('"').next().is_some_and(|it| it.contains(" -> "));
         let again = chart.matches("label=\"again\"").count();
         prop_assert_eq!(chart.lines().filter(is_arrow).count(), expected.arrows + again);

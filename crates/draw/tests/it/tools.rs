@@ -23,7 +23,7 @@ fn graphviz_draws_every_graph_without_a_word() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let picture = GraphPicture::new(name, &outline).dot();
+        let picture = GraphPicture::new(name, &outline).render_dot();
         dot.stdin.take().unwrap().write_all(picture.as_bytes()).unwrap();
         let output = dot.wait_with_output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

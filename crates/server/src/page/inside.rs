@@ -39,7 +39,7 @@ async fn graph(
     StrictQuery(drawn): StrictQuery<GraphPictureOptions>,
 ) -> Result<Response, RequestProblem> {
     let outline = shared.chat.outline(&agent).map_err(|error| RequestProblem::of(&error))?;
-    let picture = GraphPicture::new(&agent, &outline).live(drawn.live.as_deref());
+    let picture = GraphPicture::new(&agent, &outline).with_live_node(drawn.live.as_deref());
     let about = [
         (CONTENT_TYPE, "image/svg+xml"),
         (CACHE_CONTROL, "private, max-age=300"),
@@ -47,7 +47,7 @@ async fn graph(
         (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'; sandbox"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    Ok((about, picture.svg()).into_response())
+    Ok((about, picture.render_svg()).into_response())
 }
 
 async fn timeline(
