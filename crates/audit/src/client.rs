@@ -39,39 +39,44 @@ impl AuditedClient {
     /// # Cancellation
     /// The call of a dropped future stays open in the log, as if it was never answered: note [`HistoryEvent::Gone`]
     /// for it.
-    pub async fn send(&self, session: &str, text: &str, key: Option<&str>) -> Arc<ChatTurnOutcome> {
-        match self.submit(session, text, key).await {
-            (call, Ok(turn)) => self.outcome(call, &turn).await,
+    pub async fn send_message(&self, session: &str, text: &str, key: Option<&str>) -> Arc<ChatTurnOutcome> {
+        match self.submit_message(session, text, key).await {
+            (call, Ok(turn)) => self.await_outcome(call, &turn).await,
             (_, Err(errored)) => Arc::new(ChatTurnOutcome::Errored(*errored)),
         }
     }
 
-    /// Sends a message; returns the number of the call and its turn, whose end [`AuditedClient::outcome`] waits for.
+    /// Sends a message; returns the number of the call and its turn, whose end [`AuditedClient::await_outcome`] waits
+    /// for.
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn submit(
+    /// As [`AuditedClient::send_message`].
+    pub async fn submit_message(
         &self,
         session: &str,
         text: &str,
         key: Option<&str>,
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
         let deed = ClientOperation::Send { text: text.to_owned(), key: key.map(str::to_owned) };
-        let call = self.log.call(session, deed);
+        let call = self.log.record_call(session, deed);
         let options = key.map_or_else(SendOptions::new, |key| SendOptions::new().key(key));
         let submitted = self.chat.submit(session, ChatMessage::user(text), options).await;
-        self.given(session, call, &submitted);
+        self.record_answer(session, call, &submitted);
         (call, submitted)
     }
 
-    /// Sends a message that the running turn may take. Returns the same values as [`AuditedClient::submit`].
+    /// Sends a message that the running turn may take. Returns the same values as [`AuditedClient::submit_message`].
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn steer(&self, session: &str, text: &str) -> (u64, Result<Turn, Box<ErroredTurn>>) {
-        let call = self.log.call(session, ClientOperation::Send { text: text.to_owned(), key: None });
+    /// As [`AuditedClient::send_message`].
+    pub async fn send_steering_message(
+        &self,
+        session: &str,
+        text: &str,
+    ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
+        let call = self.log.record_call(session, ClientOperation::Send { text: text.to_owned(), key: None });
         let steered = self.chat.steer(session, ChatMessage::user(text), SendOptions::new()).await;
-        self.given(session, call, &steered);
+        self.record_answer(session, call, &steered);
         (call, steered)
     }
 
@@ -79,41 +84,41 @@ impl AuditedClient {
     /// call, which is one of the fork, and its turn.
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn edit(
+    /// As [`AuditedClient::send_message`].
+    pub async fn edit_message(
         &self,
         session: &str,
         at: u64,
         (to, text): (&str, &str),
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
-        let call = self.log.call(to, ClientOperation::Send { text: text.to_owned(), key: None });
+        let call = self.log.record_call(to, ClientOperation::Send { text: text.to_owned(), key: None });
         let edited = self.chat.edit(session, at, ChatMessage::user(text), Some(to)).await;
-        self.given(to, call, &edited);
+        self.record_answer(to, call, &edited);
         (call, edited)
     }
 
     /// Asks for another reply, in a fork: `to` is the fork's id and the text of the message to answer again. Returns
-    /// the same values as [`AuditedClient::edit`].
+    /// the same values as [`AuditedClient::edit_message`].
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn regenerate(
+    /// As [`AuditedClient::send_message`].
+    pub async fn regenerate_reply(
         &self,
         session: &str,
         reply: Option<u64>,
         (to, text): (&str, &str),
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
-        let call = self.log.call(to, ClientOperation::Send { text: text.to_owned(), key: None });
+        let call = self.log.record_call(to, ClientOperation::Send { text: text.to_owned(), key: None });
         let again = self.chat.regenerate(session, reply.map(Into::into), Some(to)).await;
-        self.given(to, call, &again);
+        self.record_answer(to, call, &again);
         (call, again)
     }
 
     /// Answers a signal of a session; returns the number of the call and the turn that resumes.
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn answer(
+    /// As [`AuditedClient::send_message`].
+    pub async fn answer_signal(
         &self,
         (session, signal): (&str, &str),
         payload: Map<String, Value>,
@@ -121,13 +126,13 @@ impl AuditedClient {
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
         let deed =
             ClientOperation::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
-        let call = self.log.call(session, deed);
+        let call = self.log.record_call(session, deed);
         let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
         let answer = Answer::new(payload);
         let answer = self.name.iter().fold(answer, |it, name| it.from(name));
         let answer = to.into_iter().fold(answer, |it, (wait, action)| it.to(wait, action));
         let answered = self.chat.answer(address, answer).await;
-        self.given(session, call, &answered);
+        self.record_answer(session, call, &answered);
         (call, answered)
     }
 
@@ -135,22 +140,22 @@ impl AuditedClient {
     /// the delivery. The call ends when the signal is kept for a later wait.
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn signal(
+    /// As [`AuditedClient::send_message`].
+    pub async fn deliver_signal(
         &self,
         (session, signal): (&str, &str),
         payload: Map<String, Value>,
     ) -> (u64, Result<SignalDelivery, Box<ErroredTurn>>) {
         let deed =
             ClientOperation::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
-        let call = self.log.call(session, deed);
+        let call = self.log.record_call(session, deed);
         let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
         let answer = self.name.iter().fold(Answer::new(payload), |it, name| it.from(name));
         let delivered = self.chat.signal(address, answer).await;
         match &delivered {
-            Ok(SignalDelivery::Kept { .. }) => self.log.note(session, HistoryEvent::Done { call }),
-            Ok(SignalDelivery::Resumed(turn)) => self.given(session, call, &Ok(turn.clone())),
-            Err(errored) => self.given(session, call, &Err(errored.clone())),
+            Ok(SignalDelivery::Kept { .. }) => self.log.record_event(session, HistoryEvent::Done { call }),
+            Ok(SignalDelivery::Resumed(turn)) => self.record_answer(session, call, &Ok(turn.clone())),
+            Err(errored) => self.record_answer(session, call, &Err(errored.clone())),
         }
         (call, delivered)
     }
@@ -161,15 +166,15 @@ impl AuditedClient {
     /// As [`Chat::cancel`].
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn cancel(&self, session: &str, turn: &TurnId) -> Result<(TurnId, Arc<ChatTurnOutcome>)> {
-        let call = self.log.call(session, ClientOperation::Cancel { turn: turn.to_string() });
+    /// As [`AuditedClient::send_message`].
+    pub async fn cancel_turn(&self, session: &str, turn: &TurnId) -> Result<(TurnId, Arc<ChatTurnOutcome>)> {
+        let call = self.log.record_call(session, ClientOperation::Cancel { turn: turn.to_string() });
         match self.chat.cancel(turn).await {
-            Ok(turn) => Ok((turn.id().clone(), self.outcome(call, &turn).await)),
+            Ok(turn) => Ok((turn.id().clone(), self.await_outcome(call, &turn).await)),
             Err(error) => {
                 let category = error.category().to_owned();
                 let end = AuditedOutcome::Errored { category, retry_safe: false, recorded: true };
-                self.log.note(session, HistoryEvent::Told { call, turn: None, end });
+                self.log.record_event(session, HistoryEvent::Told { call, turn: None, end });
                 Err(error)
             }
         }
@@ -181,11 +186,11 @@ impl AuditedClient {
     /// As [`Chat::delete_session`].
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn delete(&self, session: &str) -> Result<()> {
-        let call = self.log.call(session, ClientOperation::Delete);
+    /// As [`AuditedClient::send_message`].
+    pub async fn delete_session(&self, session: &str) -> Result<()> {
+        let call = self.log.record_call(session, ClientOperation::Delete);
         let deleted = self.chat.delete_session(session, None).await;
-        self.log.note(
+        self.log.record_event(
             session,
             if deleted.is_ok() { HistoryEvent::Done { call } } else { HistoryEvent::Gone { call } },
         );
@@ -195,12 +200,12 @@ impl AuditedClient {
     /// Waits for the end of a turn that a call was given.
     ///
     /// # Cancellation
-    /// As [`AuditedClient::send`].
-    pub async fn outcome(&self, call: u64, turn: &Turn) -> Arc<ChatTurnOutcome> {
+    /// As [`AuditedClient::send_message`].
+    pub async fn await_outcome(&self, call: u64, turn: &Turn) -> Arc<ChatTurnOutcome> {
         let outcome = turn.outcome().await;
         let told =
             HistoryEvent::Told { call, turn: Some(turn.id().to_string()), end: outcome.as_ref().into() };
-        self.log.note(turn.session(), told);
+        self.log.record_event(turn.session(), told);
         outcome
     }
 
@@ -210,7 +215,7 @@ impl AuditedClient {
         &self.chat
     }
 
-    fn given(&self, session: &str, call: u64, answer: &Result<Turn, Box<ErroredTurn>>) {
+    fn record_answer(&self, session: &str, call: u64, answer: &Result<Turn, Box<ErroredTurn>>) {
         let what = match answer {
             Ok(turn) => HistoryEvent::Given { call, turn: turn.id().to_string() },
             Err(errored) => {
@@ -218,6 +223,6 @@ impl AuditedClient {
                 HistoryEvent::Told { call, turn, end: errored.as_ref().into() }
             }
         };
-        self.log.note(session, what);
+        self.log.record_event(session, what);
     }
 }

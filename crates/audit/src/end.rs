@@ -16,7 +16,7 @@ use singletree_llm::ChatMessage;
 pub enum AuditedOutcome {
     /// It reached the end of its graph.
     Completed {
-        /// Its replies, each as [`AuditedOutcome::brief`] writes it.
+        /// Its replies, each as [`AuditedOutcome::summarize_message`] writes it.
         replies: Vec<String>,
     },
     /// It waits for a signal.
@@ -42,7 +42,7 @@ pub enum AuditedOutcome {
 impl AuditedOutcome {
     /// Writes a message in short: its role, its text, its calls, and the id of the call that it answers.
     #[must_use]
-    pub fn brief(message: &ChatMessage) -> String {
+    pub fn summarize_message(message: &ChatMessage) -> String {
         let mut text = format!("{}:{}", message.role.as_str(), message.text());
         for call in &message.tool_calls {
             text += &format!(" ({})", call.id);
@@ -73,7 +73,7 @@ impl AuditedOutcome {
     }
 
     /// Returns the turn's messages, as far as its end contains them.
-    pub(crate) fn said(&self) -> Option<&[String]> {
+    pub(crate) fn turn_messages(&self) -> Option<&[String]> {
         match self {
             Self::Completed { replies } => Some(replies),
             Self::Suspended { pending, .. } => Some(pending),
@@ -91,7 +91,7 @@ impl From<&ErroredTurn> for AuditedOutcome {
 
 impl From<&ChatTurnOutcome> for AuditedOutcome {
     fn from(outcome: &ChatTurnOutcome) -> Self {
-        let briefs = |it: &[Arc<ChatMessage>]| it.iter().map(|it| Self::brief(it)).collect();
+        let briefs = |it: &[Arc<ChatMessage>]| it.iter().map(|it| Self::summarize_message(it)).collect();
         match outcome {
             ChatTurnOutcome::Completed(it) => Self::Completed { replies: briefs(&it.replies) },
             ChatTurnOutcome::Suspended(it) => Self::Suspended {

@@ -127,17 +127,17 @@ impl HistoryRecorder {
     }
 
     /// Notes that a call is about to be made; returns its number.
-    pub fn call(&self, session: &str, deed: ClientOperation) -> u64 {
+    pub fn record_call(&self, session: &str, deed: ClientOperation) -> u64 {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let call = log.calls;
         log.calls += 1;
-        log.push(session, HistoryEvent::Call { call, deed });
+        log.push_record(session, HistoryEvent::Call { call, deed });
         call
     }
 
     /// Adds an event to the log.
-    pub fn note(&self, session: &str, what: HistoryEvent) {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(session, what);
+    pub fn record_event(&self, session: &str, what: HistoryEvent) {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).push_record(session, what);
     }
 
     /// Returns the log so far.
@@ -148,7 +148,7 @@ impl HistoryRecorder {
 }
 
 impl RecordedHistory {
-    fn push(&mut self, session: &str, what: HistoryEvent) {
+    fn push_record(&mut self, session: &str, what: HistoryEvent) {
         let at = self.records.len() as u64;
         self.records.push(HistoryRecord { at, session: session.to_owned(), what });
     }

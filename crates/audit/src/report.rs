@@ -28,7 +28,7 @@ pub struct AuditReport {
 impl AuditReport {
     /// Returns how many violations there are of a rule.
     #[must_use]
-    pub fn count(&self, rule: AuditRule) -> usize {
+    pub fn count_violations(&self, rule: AuditRule) -> usize {
         self.violations.iter().filter(|violation| violation.rule == rule).count()
     }
 
@@ -39,7 +39,7 @@ impl AuditReport {
     }
 
     /// Adds the result of another audit, of other sessions.
-    pub fn add(&mut self, other: Self) {
+    pub fn merge_report(&mut self, other: Self) {
         self.sessions += other.sessions;
         self.calls += other.calls;
         self.given += other.given;
@@ -56,7 +56,7 @@ impl fmt::Display for AuditReport {
         write!(f, "{sessions} sessions, {calls} calls, {given} turns given, {told} outcomes told, ")?;
         write!(f, "{stored} turns stored, {effects} effects:")?;
         for (at, rule) in AuditRule::ALL.into_iter().enumerate() {
-            write!(f, "{} {} {rule}", if at == 0 { "" } else { "," }, self.count(rule))?;
+            write!(f, "{} {} {rule}", if at == 0 { "" } else { "," }, self.count_violations(rule))?;
         }
         violations.iter().try_for_each(|violation| write!(f, "\n{violation}"))
     }

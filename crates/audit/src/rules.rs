@@ -22,7 +22,7 @@ use view::AuditedSession;
 /// The log may hold many sessions; a session that is not among the stored ones counts as empty. Turns carry the
 /// number of their acceptance: the only order that can explain the stored data is known, and has only to be checked.
 #[must_use]
-pub fn audit(log: &[HistoryRecord], stored: &[StoredSession]) -> AuditReport {
+pub fn audit_sessions(log: &[HistoryRecord], stored: &[StoredSession]) -> AuditReport {
     let mut records: BTreeMap<&str, Vec<&HistoryRecord>> = BTreeMap::new();
     let deaths: Vec<u64> =
         log.iter().filter(|entry| entry.what == HistoryEvent::Died).map(|entry| entry.at).collect();
@@ -41,18 +41,18 @@ pub fn audit(log: &[HistoryRecord], stored: &[StoredSession]) -> AuditReport {
         for rule in RULES {
             rule(&mut view);
         }
-        report.add(view.into_report());
+        report.merge_report(view.into_report());
     }
     report
 }
 
 const RULES: [fn(&mut AuditedSession<'_>); 8] = [
-    sends::check,
-    ends::check,
-    answers::check,
-    order::check,
-    transcript::check,
-    quiet::check,
-    events::check,
-    effects::check,
+    sends::check_sent_messages,
+    ends::check_told_outcomes,
+    answers::check_wait_answers,
+    order::check_turn_order,
+    transcript::check_history,
+    quiet::check_open_work,
+    events::check_event_log,
+    effects::check_effect_counts,
 ];

@@ -73,7 +73,7 @@ pub struct StoredMessage {
     pub taken_by: Option<u64>,
     /// Whose role it has.
     pub role: Role,
-    /// The message, as [`AuditedOutcome::brief`] writes it.
+    /// The message, as [`AuditedOutcome::summarize_message`] writes it.
     pub brief: String,
     /// The tool calls that it makes.
     pub calls: Vec<String>,
@@ -137,18 +137,18 @@ impl StoredSession {
     ///
     /// # Cancellation
     /// Nothing is changed.
-    pub async fn read(chat: &Chat, journal: &dyn Journal, key: &SessionKey) -> Result<Self> {
+    pub async fn read_from_store(chat: &Chat, journal: &dyn Journal, key: &SessionKey) -> Result<Self> {
         let mut read = Self { session: key.session.to_string(), ..Self::default() };
         let rows = journal.turns(key, &TurnRowQuery::From { no: 0, limit: u64::MAX >> 1 }).await?;
         for row in &rows {
-            read.turns.push(turn(chat, journal, key, row).await?);
+            read.turns.push(read_stored_turn(chat, journal, key, row).await?);
             if row.ordinal == 0 {
                 let query = WaitRowQuery::Invocation(key.tenant.clone(), row.invocation.clone());
                 read.waits.extend(journal.waits(&query).await?.into_iter().map(|(_, it)| StoredWait {
                     no: it.no,
                     invocation: it.invocation.to_string(),
                     signal: it.signal,
-                    state: state(it.status),
+                    state: audited_wait_state(it.status),
                     ended_by: it.ended_by,
                     answer: it.answer.and_then(|answer| answer.decode().ok()),
                     by: it.answered_by,
@@ -178,13 +178,14 @@ impl StoredSession {
         let range = ItemRange::List { field, generation, from: 0, limit: *len };
         let own: BTreeMap<u64, Option<u64>> = rows.iter().map(|row| (row.no, row.message)).collect();
         for item in journal.items(key, &range).await? {
-            let message: ChatMessage = item.body.decode().map_err(|error| unreadable("a message", error))?;
+            let message: ChatMessage =
+                item.body.decode().map_err(|error| corrupt_row_error("a message", error))?;
             self.messages.push(StoredMessage {
                 turn: own.contains_key(&item.turn).then_some(item.turn),
                 own: own.get(&item.turn).is_some_and(|own| *own == Some(item.no)),
-                taken_by: taken_by(&item, rows)?,
+                taken_by: taking_turn_number(&item, rows)?,
                 role: message.role,
-                brief: AuditedOutcome::brief(&message),
+                brief: AuditedOutcome::summarize_message(&message),
                 calls: message.tool_calls.iter().map(|tool_call| tool_call.id.clone()).collect(),
                 answers: message.tool_call_id.clone(),
             });
@@ -206,12 +207,17 @@ impl StoredSession {
 
     /// Returns the turn of this number.
     #[must_use]
-    pub fn turn(&self, no: u64) -> Option<&StoredTurn> {
+    pub fn turn_by_number(&self, no: u64) -> Option<&StoredTurn> {
         self.turns.iter().find(|turn| turn.no == no)
     }
 }
 
-async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRow) -> Result<StoredTurn> {
+async fn read_stored_turn(
+    chat: &Chat,
+    journal: &dyn Journal,
+    key: &SessionKey,
+    row: &TurnRow,
+) -> Result<StoredTurn> {
     let id = TurnId::new(row.invocation.clone(), row.ordinal);
     let text = match row.message {
         None => None,
@@ -219,7 +225,7 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
             let items = journal.items(key, &ItemRange::Numbers { from: no, to: no + 1 }).await?;
             let message = items.first().map(|item| item.body.decode::<ChatMessage>()).transpose();
             message
-                .map_err(|error| unreadable("a message", error))?
+                .map_err(|error| corrupt_row_error("a message", error))?
                 .map(|message| message.text().into_owned())
         }
     };
@@ -244,16 +250,16 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
 }
 
 /// Reads off a message's side record which turn took it.
-fn taken_by(item: &ListItemRow, rows: &[TurnRow]) -> Result<Option<u64>> {
+fn taking_turn_number(item: &ListItemRow, rows: &[TurnRow]) -> Result<Option<u64>> {
     let side = item.side.as_ref().map(JsonDocument::decode::<Value>).transpose();
-    let side = side.map_err(|error| unreadable("a side record", error))?.unwrap_or_default();
+    let side = side.map_err(|error| corrupt_row_error("a side record", error))?.unwrap_or_default();
     let Some(name) = side["taken_by"].as_str() else { return Ok(None) };
     // An inherited message may name a turn of another session.
     let taker = rows.iter().find(|row| TurnId::new(row.invocation.clone(), row.ordinal).to_string() == name);
     Ok(taker.map(|taker| taker.no))
 }
 
-fn state(status: StoredWaitStatus) -> AuditedWaitState {
+fn audited_wait_state(status: StoredWaitStatus) -> AuditedWaitState {
     match status {
         StoredWaitStatus::Pending => AuditedWaitState::Pending,
         StoredWaitStatus::Consumed => AuditedWaitState::Consumed,
@@ -262,6 +268,6 @@ fn state(status: StoredWaitStatus) -> AuditedWaitState {
     }
 }
 
-fn unreadable(what: &str, source: serde_json::Error) -> singletree_harness::Error {
+fn corrupt_row_error(what: &str, source: serde_json::Error) -> singletree_harness::Error {
     singletree_durable::Error::Corrupt { what: what.to_owned(), source: Some(source.into()) }.into()
 }

@@ -23,7 +23,7 @@ impl RaceStatistics {
     }
 
     /// Counts a win of the first side, or of the second.
-    pub fn won(&mut self, first: bool) {
+    pub fn count_win(&mut self, first: bool) {
         self.wins[usize::from(!first)] += 1;
     }
 
@@ -35,21 +35,21 @@ impl RaceStatistics {
 
     /// Returns the share of the first side, from 0 to 1; a half before the first round.
     #[must_use]
-    pub fn share(&self) -> f64 {
+    pub fn first_side_share(&self) -> f64 {
         if self.rounds() == 0 { 0.5 } else { self.wins[0] as f64 / self.rounds() as f64 }
     }
 
     /// Returns the share of the side that won less often.
     #[must_use]
     pub fn smaller_share(&self) -> f64 {
-        self.share().min(1.0 - self.share())
+        self.first_side_share().min(1.0 - self.first_side_share())
     }
 }
 
 impl fmt::Display for RaceStatistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, second] = &self.sides;
-        let (share, rounds) = (100.0 * self.share(), self.rounds());
+        let (share, rounds) = (100.0 * self.first_side_share(), self.rounds());
         write!(f, "{}, {rounds} rounds, {first} won {share:.1} %, {second} {:.1} %", self.race, 100.0 - share)
     }
 }

@@ -21,17 +21,17 @@ const PATIENCE: i64 = 3_000;
 
 impl KillTrigger {
     /// Chooses the trigger: alternately a delay, and the phase in which the fewest kills have landed.
-    pub(crate) fn choose(dice: &mut TortureRandom, kills: &KillStatistics) -> Self {
+    pub(crate) fn choose_next(dice: &mut TortureRandom, kills: &KillStatistics) -> Self {
         if kills.total.is_multiple_of(2) {
-            return Self::After(i64::try_from(dice.below(120)).unwrap_or_default() + 5);
+            return Self::After(i64::try_from(dice.draw_below(120)).unwrap_or_default() + 5);
         }
         let rarest =
             BatchPurpose::AIMED.into_iter().min_by_key(|it| kills.landed.get(it).copied().unwrap_or(0));
-        Self::Phase(rarest.unwrap_or(BatchPurpose::Step), dice.below(3))
+        Self::Phase(rarest.unwrap_or(BatchPurpose::Step), dice.draw_below(3))
     }
 
     /// Returns after how many milliseconds to kill in any case.
-    pub(crate) fn at_last(self) -> i64 {
+    pub(crate) fn kill_timeout_millis(self) -> i64 {
         match self {
             Self::After(millis) => millis,
             Self::Phase(..) => PATIENCE,
@@ -39,7 +39,7 @@ impl KillTrigger {
     }
 
     /// Tells whether it is time, now that this line was heard.
-    pub(crate) fn is_met(&mut self, line: &ChildReport) -> bool {
+    pub(crate) fn is_met_by(&mut self, line: &ChildReport) -> bool {
         let Self::Phase(wanted, left) = self else { return false };
         match line {
             ChildReport::Commit { phase, at: CommitSide::Begin, .. } if phase == wanted => {
@@ -52,7 +52,7 @@ impl KillTrigger {
     }
 
     /// Returns the phase that is waited for.
-    pub(crate) fn phase(self) -> Option<BatchPurpose> {
+    pub(crate) fn awaited_phase(self) -> Option<BatchPurpose> {
         match self {
             Self::After(_) => None,
             Self::Phase(phase, _) => Some(phase),
@@ -68,7 +68,7 @@ pub(crate) struct WorkInProgress {
 }
 
 impl WorkInProgress {
-    pub(crate) fn note(&mut self, line: &ChildReport) {
+    pub(crate) fn note_report(&mut self, line: &ChildReport) {
         let ChildReport::Commit { n, phase, session, turn, at } = line else { return };
         match at {
             CommitSide::Begin => {
@@ -76,12 +76,12 @@ impl WorkInProgress {
             }
             CommitSide::End => {
                 self.commits.remove(n);
-                self.landed(*phase, session, *turn);
+                self.note_commit(*phase, session, *turn);
             }
         }
     }
 
-    fn landed(&mut self, phase: BatchPurpose, session: &str, turn: Option<u64>) {
+    fn note_commit(&mut self, phase: BatchPurpose, session: &str, turn: Option<u64>) {
         let of = turn.map(|turn| (session.to_owned(), turn));
         match phase {
             BatchPurpose::Accept | BatchPurpose::Resume | BatchPurpose::Step | BatchPurpose::TakeOver => {
@@ -96,7 +96,7 @@ impl WorkInProgress {
     }
 
     /// Counts a kill that found this under way: in the phase that it was aimed at, if that was hit, else in any other.
-    pub(crate) fn count(self, aimed: Option<BatchPurpose>, kills: &mut KillStatistics) {
+    pub(crate) fn count_kill(self, aimed: Option<BatchPurpose>, kills: &mut KillStatistics) {
         kills.total += 1;
         kills.running += u64::from(!self.turns.is_empty());
         let mut phases = self.commits.into_values();
@@ -124,26 +124,26 @@ mod tests {
     #[test]
     fn a_kill_counts_for_the_commit_that_was_under_way() {
         let mut way = WorkInProgress::default();
-        way.note(&commit(0, BatchPurpose::Accept, CommitSide::Begin));
-        way.note(&commit(0, BatchPurpose::Accept, CommitSide::End));
-        way.note(&commit(1, BatchPurpose::Step, CommitSide::Begin));
+        way.note_report(&commit(0, BatchPurpose::Accept, CommitSide::Begin));
+        way.note_report(&commit(0, BatchPurpose::Accept, CommitSide::End));
+        way.note_report(&commit(1, BatchPurpose::Step, CommitSide::Begin));
         let mut kills = KillStatistics::default();
-        way.count(Some(BatchPurpose::Cancel), &mut kills);
+        way.count_kill(Some(BatchPurpose::Cancel), &mut kills);
         assert_eq!((kills.total, kills.running), (1, 1));
         assert_eq!(kills.landed, BTreeMap::from([(BatchPurpose::Step, 1)]));
         let mut way = WorkInProgress::default();
-        way.note(&commit(0, BatchPurpose::Accept, CommitSide::End));
-        way.note(&commit(1, BatchPurpose::Finish, CommitSide::End));
-        way.count(None, &mut kills);
+        way.note_report(&commit(0, BatchPurpose::Accept, CommitSide::End));
+        way.note_report(&commit(1, BatchPurpose::Finish, CommitSide::End));
+        way.count_kill(None, &mut kills);
         assert_eq!((kills.total, kills.running), (2, 1), "nothing ran any more");
     }
 
     #[test]
     fn an_aim_is_met_by_the_commit_that_it_waits_for() {
         let mut aim = KillTrigger::Phase(BatchPurpose::Cancel, 1);
-        assert!(!aim.is_met(&commit(0, BatchPurpose::Step, CommitSide::Begin)));
-        assert!(!aim.is_met(&commit(1, BatchPurpose::Cancel, CommitSide::Begin)));
-        assert!(!aim.is_met(&commit(1, BatchPurpose::Cancel, CommitSide::End)));
-        assert!(aim.is_met(&commit(2, BatchPurpose::Cancel, CommitSide::Begin)));
+        assert!(!aim.is_met_by(&commit(0, BatchPurpose::Step, CommitSide::Begin)));
+        assert!(!aim.is_met_by(&commit(1, BatchPurpose::Cancel, CommitSide::Begin)));
+        assert!(!aim.is_met_by(&commit(1, BatchPurpose::Cancel, CommitSide::End)));
+        assert!(aim.is_met_by(&commit(2, BatchPurpose::Cancel, CommitSide::Begin)));
     }
 }

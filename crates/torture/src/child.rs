@@ -27,7 +27,7 @@ use crate::fault::CommitFaults;
 use crate::heartbeat::{ChildPhase, Heartbeat};
 use crate::wire::{ChildReport, ChildRequest};
 pub(crate) use effects::LoggedEffect;
-use finish::finish;
+use finish::wait_until_finished;
 use watched::ReportingStore;
 
 /// How long turns may take to end when the parent asks no more.
@@ -68,9 +68,9 @@ impl std::fmt::Debug for ChildParts {
 }
 
 /// Makes the agents of the load, the default one first.
-pub(crate) fn load_agents(effects: PathBuf, pace: Arc<dyn AsyncSleep>, release: u32) -> Result<[Agent; 2]> {
-    let agent = agent::agent(effects, pace).map_err(|source| Error::Agent { source })?;
-    let office = office::agent(release).map_err(|error| Error::Harness(error.into()))?;
+pub(crate) fn build_agents(effects: PathBuf, pace: Arc<dyn AsyncSleep>, release: u32) -> Result<[Agent; 2]> {
+    let agent = agent::build_agent(effects, pace).map_err(|source| Error::Agent { source })?;
+    let office = office::build_agent(release).map_err(|error| Error::Harness(error.into()))?;
     Ok([agent, office])
 }
 
@@ -81,29 +81,31 @@ pub(crate) fn load_agents(effects: PathBuf, pace: Arc<dyn AsyncSleep>, release: 
 ///
 /// # Cancellation
 /// As the end of the process: accepted messages are kept.
-pub async fn serve(parts: ChildParts) -> Result<()> {
+pub async fn serve_requests(parts: ChildParts) -> Result<()> {
     let ChildParts { journal, upkeep, effects, pace, say, mut asks, heartbeat, release, faults } = parts;
     let watched = Arc::new(ReportingStore::new((journal, upkeep), say.clone(), faults));
-    let [agent, office] = load_agents(effects, pace, release)?;
+    let [agent, office] = build_agents(effects, pace, release)?;
     let chat = Chat::builder().agent(agent).agent(office).open_shared(watched.clone(), watched.clone())?;
-    heartbeat.enter(ChildPhase::Sweeping);
+    heartbeat.enter_phase(ChildPhase::Sweeping);
     let taken = chat.sweep().await?.len() as u64;
-    heartbeat.enter(ChildPhase::Serving);
+    heartbeat.enter_phase(ChildPhase::Serving);
     say(&ChildReport::Ready { taken });
     let mut tasks = tokio::task::JoinSet::new();
     while let Some(ask) = asks.recv().await {
         let (chat, say) = (chat.clone(), say.clone());
         tasks.spawn(async move {
             match ask {
-                ChildRequest::Disconnect { after, asked } => answer(&chat, &say, *asked, Some(after)).await,
-                ask => answer(&chat, &say, ask, None).await,
+                ChildRequest::Disconnect { after, asked } => {
+                    answer_request(&chat, &say, *asked, Some(after)).await
+                }
+                ask => answer_request(&chat, &say, ask, None).await,
             }
         });
         while tasks.try_join_next().is_some() {}
     }
     while tasks.join_next().await.is_some() {}
-    heartbeat.enter(ChildPhase::Ending);
-    finish(&watched).await?;
+    heartbeat.enter_phase(ChildPhase::Ending);
+    wait_until_finished(&watched).await?;
     chat.shutdown(GRACE).await;
     Ok(())
 }
@@ -115,7 +117,7 @@ const STEERS: &str = "aside ";
 const DISCONNECTED: &str = "disconnected";
 
 /// Polls a call until it ends, or so many times: then it is dropped, as a server drops it whose client goes away.
-async fn polled<T>(
+async fn poll_with_limit<T>(
     call: impl Future<Output = Result<T, RefusedOperation>>,
     polls: Option<u32>,
 ) -> Result<T, RefusedOperation> {
@@ -132,28 +134,28 @@ async fn polled<T>(
     .await
 }
 
-async fn answer(chat: &Chat, say: &Say, ask: ChildRequest, polls: Option<u32>) {
+async fn answer_request(chat: &Chat, say: &Say, ask: ChildRequest, polls: Option<u32>) {
     let is_new = matches!(
         ask,
         ChildRequest::Branch { .. }
             | ChildRequest::Do { deed: ClientOperation::Send { .. } | ClientOperation::Answer { .. }, .. }
     );
     let (call, asked) = match ask {
-        ChildRequest::Outcome { call, turn } => (call, outcome_of(chat, &turn).await),
+        ChildRequest::Outcome { call, turn } => (call, find_turn(chat, &turn).await),
         ChildRequest::Branch { call, from, to, text, edits } => {
-            (call, polled(branch(chat, (&from, &to), text, edits), polls).await)
+            (call, poll_with_limit(send_in_fork(chat, (&from, &to), text, edits), polls).await)
         }
         ChildRequest::Do { call, session, deed: ClientOperation::Delete, .. } => {
             let deleted = chat.delete_session(&session, Some("torture"));
             let deleted =
                 async { deleted.await.map_err(|error| RefusedOperation::Bare(error.category().to_owned())) };
-            match polled(deleted, polls).await {
+            match poll_with_limit(deleted, polls).await {
                 Ok(()) => return say(&ChildReport::Done { call }),
                 Err(refused) => (call, Err(refused)),
             }
         }
         ChildRequest::Do { call, session, deed, to } => {
-            (call, polled(done(chat, &session, deed, to), polls).await)
+            (call, poll_with_limit(execute_operation(chat, &session, deed, to), polls).await)
         }
         // One client goes away once.
         ChildRequest::Disconnect { .. } => return,
@@ -163,7 +165,7 @@ async fn answer(chat: &Chat, say: &Say, ask: ChildRequest, polls: Option<u32>) {
             if is_new {
                 say(&ChildReport::Given { call, turn: turn.id().to_string() });
             }
-            follow(say, call, &turn).await;
+            report_turn(say, call, &turn).await;
         }
         Err(RefusedOperation::Turn(errored)) => {
             let turn = errored.turn.as_ref().map(ToString::to_string);
@@ -174,7 +176,7 @@ async fn answer(chat: &Chat, say: &Say, ask: ChildRequest, polls: Option<u32>) {
 }
 
 /// Makes the call that leads to a turn.
-async fn done(
+async fn execute_operation(
     chat: &Chat,
     session: &str,
     deed: ClientOperation,
@@ -199,15 +201,15 @@ async fn done(
             chat.answer(address, answer).await.map_err(RefusedOperation::Turn)
         }
         ClientOperation::Cancel { turn } => {
-            let id: TurnId = turn.parse().map_err(bare)?;
-            chat.cancel(&id).await.map_err(bare)
+            let id: TurnId = turn.parse().map_err(refused_without_turn)?;
+            chat.cancel(&id).await.map_err(refused_without_turn)
         }
         ClientOperation::Delete => Err(RefusedOperation::Bare("a deletion has no turn".to_owned())),
     }
 }
 
 /// Says something in a fork: in the place of one of the user's messages, or at the end.
-async fn branch(
+async fn send_in_fork(
     chat: &Chat,
     (from, to): (&str, &str),
     text: String,
@@ -215,10 +217,10 @@ async fn branch(
 ) -> Result<Turn, RefusedOperation> {
     let message = ChatMessage::user(text);
     let Some(edits) = edits else {
-        chat.fork(from, ForkOptions::new().session(to)).await.map_err(bare)?;
+        chat.fork(from, ForkOptions::new().session(to)).await.map_err(refused_without_turn)?;
         return chat.submit(to, message, SendOptions::new()).await.map_err(RefusedOperation::Turn);
     };
-    let history = chat.history(from, 0, HISTORY).await.map_err(bare)?;
+    let history = chat.history(from, 0, HISTORY).await.map_err(refused_without_turn)?;
     let asked = (0_u64..).zip(&history).filter(|(_, it)| it.message.role == Role::User);
     let places: Vec<u64> = asked.map(|(at, _)| at).collect();
     let nothing = || RefusedOperation::Bare("there is nothing to edit".to_owned());
@@ -230,7 +232,7 @@ async fn branch(
 /// How many messages are looked through for one to edit.
 const HISTORY: u64 = 10_000;
 
-fn bare(error: singletree_harness::Error) -> RefusedOperation {
+fn refused_without_turn(error: singletree_harness::Error) -> RefusedOperation {
     RefusedOperation::Bare(error.category().to_owned())
 }
 
@@ -239,13 +241,13 @@ enum RefusedOperation {
     Bare(String),
 }
 
-async fn outcome_of(chat: &Chat, turn: &str) -> Result<Turn, RefusedOperation> {
-    let id: TurnId = turn.parse().map_err(bare)?;
-    chat.turn(&id).await.map_err(bare)
+async fn find_turn(chat: &Chat, turn: &str) -> Result<Turn, RefusedOperation> {
+    let id: TurnId = turn.parse().map_err(refused_without_turn)?;
+    chat.turn(&id).await.map_err(refused_without_turn)
 }
 
 /// Says the turn's durable events and its outcome.
-async fn follow(say: &Say, call: u64, turn: &Turn) {
+async fn report_turn(say: &Say, call: u64, turn: &Turn) {
     let (session, id) = (turn.session().to_owned(), turn.id().to_string());
     let events = async {
         let mut events = turn.events();

@@ -124,7 +124,7 @@ impl LoadClients {
         }
     }
 
-    pub(crate) fn dice(&mut self) -> &mut TortureRandom {
+    pub(crate) fn random_source(&mut self) -> &mut TortureRandom {
         &mut self.dice
     }
 
@@ -133,17 +133,17 @@ impl LoadClients {
     }
 
     /// Returns all sessions that may be there.
-    pub(crate) fn sessions(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn possible_sessions(&self) -> impl Iterator<Item = &String> {
         self.sessions.iter().chain(&self.forks)
     }
 
     /// Asks for nothing new from here on.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn stop_new_calls(&mut self) {
         self.ending = true;
     }
 
     /// Describes the calls that have no answer.
-    pub(crate) fn unanswered(&self) -> Vec<(String, String)> {
+    pub(crate) fn unanswered_calls(&self) -> Vec<(String, String)> {
         let open = self.clients.iter().filter_map(|client| client.open.as_ref());
         open.map(|open| {
             (open.session.clone(), format!("call {} ({:?}, turn {:?})", open.call, open.deed, open.turn))
@@ -152,24 +152,29 @@ impl LoadClients {
     }
 
     /// A process begins.
-    pub(crate) fn begin_life(&mut self) {
+    pub(crate) fn begin_process(&mut self) {
         self.first_call = self.next_call;
         self.keys_of_earlier.extend(self.keyed.iter().map(|(_, _, key)| key.clone()));
         self.unexpected.clear();
     }
 
     /// Returns the answers to calls of this process that a working store must not give.
-    pub(crate) fn take_unexpected(&mut self) -> Vec<(String, String)> {
+    pub(crate) fn take_unexpected_answers(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.unexpected)
     }
 
     /// Returns the next requests of the idle clients, with more of those that lead to a wanted phase. While the
     /// clients settle, they ask only for outcomes of turns that they were given.
-    pub(crate) fn asks(&mut self, wanted: Option<BatchPurpose>, now: i64, settle: bool) -> Vec<ChildRequest> {
-        (0..self.clients.len()).filter_map(|at| self.ask(at, wanted, (now, settle))).collect()
+    pub(crate) fn next_requests(
+        &mut self,
+        wanted: Option<BatchPurpose>,
+        now: i64,
+        settle: bool,
+    ) -> Vec<ChildRequest> {
+        (0..self.clients.len()).filter_map(|at| self.next_client_request(at, wanted, (now, settle))).collect()
     }
 
-    fn ask(
+    fn next_client_request(
         &mut self,
         at: usize,
         wanted: Option<BatchPurpose>,
@@ -186,23 +191,23 @@ impl LoadClients {
             (false, _) if self.ending || settle => None,
             (false, Some(FollowUpStep::New { session, deed, to })) => {
                 self.clients.get_mut(at)?.next = None;
-                Some(self.call(at, ClientChoice::Do { session, deed, to }))
+                Some(self.begin_call(at, ClientChoice::Do { session, deed, to }))
             }
             (false, _) => {
-                let choice = self.choose(at, wanted, now);
-                Some(self.call(at, choice))
+                let choice = self.choose_call(at, wanted, now);
+                Some(self.begin_call(at, choice))
             }
         }
     }
 
-    fn call(&mut self, at: usize, choice: ClientChoice) -> ChildRequest {
+    fn begin_call(&mut self, at: usize, choice: ClientChoice) -> ChildRequest {
         let (session, deed, to) = match &choice {
             ClientChoice::Do { session, deed, to } => (session.clone(), deed.clone(), to.clone()),
             ClientChoice::Branch { to, text, .. } => {
                 (to.clone(), ClientOperation::Send { text: text.clone(), key: None }, None)
             }
         };
-        let call = self.log.call(&session, deed.clone());
+        let call = self.log.record_call(&session, deed.clone());
         self.next_call = call + 1;
         if let ClientOperation::Send { text, key } = &deed {
             self.texts.insert(text.clone(), session.clone());
@@ -216,7 +221,7 @@ impl LoadClients {
                 ChildRequest::Branch { call, from, to, text, edits }
             }
         };
-        let goes = self.goes_away(&session, &deed);
+        let goes = self.draw_disconnect(&session, &deed);
         if let Some(client) = self.clients.get_mut(at) {
             client.open = Some(OpenClientCall { call, session, deed, to, turn: None });
         }
@@ -227,42 +232,42 @@ impl LoadClients {
     }
 
     /// Takes a line down, and lets the client that it is for go on.
-    pub(crate) fn hear(&mut self, line: &ChildReport, now: i64) {
+    pub(crate) fn receive_report(&mut self, line: &ChildReport, now: i64) {
         match line {
             ChildReport::Event { session, seq, turn, kind } => {
                 let what = HistoryEvent::Event { seq: *seq, turn: turn.clone(), kind: kind.clone() };
-                self.log.note(session, what);
+                self.log.record_event(session, what);
             }
             ChildReport::Given { call, turn } => {
-                let Some(open) = self.open(*call) else { return };
+                let Some(open) = self.find_open_call(*call) else { return };
                 open.turn = Some(turn.clone());
                 let session = open.session.clone();
-                self.log.note(&session, HistoryEvent::Given { call: *call, turn: turn.clone() });
+                self.log.record_event(&session, HistoryEvent::Given { call: *call, turn: turn.clone() });
             }
             ChildReport::Told { call, turn, end, action } => {
-                let Some((at, open)) = self.close(*call) else { return };
+                let Some((at, open)) = self.close_call(*call) else { return };
                 let told = HistoryEvent::Told { call: *call, turn: turn.clone(), end: end.clone() };
-                self.log.note(&open.session, told);
-                self.mix.ended(end);
-                self.look_at(&open, end, now);
-                self.follow(at, open, turn.as_deref(), (end, action.as_deref(), now));
+                self.log.record_event(&open.session, told);
+                self.mix.count_outcome(end);
+                self.note_session_wait(&open, end, now);
+                self.choose_next_step(at, open, turn.as_deref(), (end, action.as_deref(), now));
             }
             ChildReport::Done { call } => {
-                let Some((_, open)) = self.close(*call) else { return };
+                let Some((_, open)) = self.close_call(*call) else { return };
                 self.waiting.remove(&open.session);
-                self.log.note(&open.session, HistoryEvent::Done { call: *call });
+                self.log.record_event(&open.session, HistoryEvent::Done { call: *call });
             }
             ChildReport::Failed { call, category } => {
-                let Some((_, open)) = self.close(*call) else { return };
-                self.expect(&open, category);
-                self.log.note(&open.session, HistoryEvent::Gone { call: *call });
+                let Some((_, open)) = self.close_call(*call) else { return };
+                self.note_unexpected(&open, category);
+                self.log.record_event(&open.session, HistoryEvent::Gone { call: *call });
             }
             ChildReport::Ready { .. } | ChildReport::Commit { .. } | ChildReport::Alive { .. } => {}
         }
     }
 
     /// Notes whether a session waits, as far as an outcome says so.
-    fn look_at(&mut self, open: &OpenClientCall, end: &AuditedOutcome, now: i64) {
+    fn note_session_wait(&mut self, open: &OpenClientCall, end: &AuditedOutcome, now: i64) {
         match end {
             AuditedOutcome::Errored { category, .. } if category == SUSPENDED => {
                 self.blocked.insert(open.session.clone(), now + BLOCKED);
@@ -273,11 +278,11 @@ impl LoadClients {
             AuditedOutcome::Suspended { .. } => {}
         }
         if let AuditedOutcome::Errored { category, .. } = end {
-            self.expect(open, category);
+            self.note_unexpected(open, category);
         }
     }
 
-    fn expect(&mut self, open: &OpenClientCall, category: &str) {
+    fn note_unexpected(&mut self, open: &OpenClientCall, category: &str) {
         // A key that an earlier process was given names the turn of then, and that turn may have met a store that
         // failed.
         let is_of_earlier = match &open.deed {
@@ -292,7 +297,7 @@ impl LoadClients {
     }
 
     /// Chooses the next step of a client after this answer.
-    fn follow(
+    fn choose_next_step(
         &mut self,
         at: usize,
         open: OpenClientCall,
@@ -309,22 +314,22 @@ impl LoadClients {
         let session = open.session;
         let to = action.map(|action| (*wait, action.to_owned()));
         self.waiting.insert(session.clone(), AwaitedSignal { signal: signal.clone(), to: to.clone() });
-        if self.dice.percent(8)
+        if self.dice.draw_percent(8)
             && let Some(turn) = turn
         {
             let deed = ClientOperation::Cancel { turn: turn.to_owned() };
-            self.then(at, now, FollowUpStep::New { session, deed, to: None });
+            self.schedule_step(at, now, FollowUpStep::New { session, deed, to: None });
             return;
         }
-        let payload = json!({ "approved": self.dice.percent(75) });
+        let payload = json!({ "approved": self.dice.draw_percent(75) });
         let deed = ClientOperation::Answer { signal: signal.clone(), payload };
         let next = FollowUpStep::New { session, deed, to };
-        let late = self.dice.percent(15);
-        let from = if late { now + self.delay() } else { now };
+        let late = self.dice.draw_percent(15);
+        let from = if late { now + self.draw_delay_millis() } else { now };
         self.mix.late_answers += u64::from(late);
-        if self.dice.percent(20) {
+        if self.dice.draw_percent(20) {
             // Somebody else presses the same button at the same time.
-            let other = self.dice.index(self.clients.len());
+            let other = self.dice.draw_index(self.clients.len());
             if other != at
                 && self
                     .clients
@@ -332,28 +337,28 @@ impl LoadClients {
                     .is_some_and(|clients| clients.open.is_none() && clients.next.is_none())
             {
                 self.mix.double_answers += 1;
-                self.then(other, from, next.clone());
+                self.schedule_step(other, from, next.clone());
             }
         }
-        self.then(at, from, next);
+        self.schedule_step(at, from, next);
     }
 
     /// Draws for how many milliseconds an answer is put off: some come in time, some do not.
-    fn delay(&mut self) -> i64 {
-        i64::try_from(self.dice.below(1_800)).unwrap_or(0)
+    fn draw_delay_millis(&mut self) -> i64 {
+        i64::try_from(self.dice.draw_below(1_800)).unwrap_or(0)
     }
 
-    fn then(&mut self, at: usize, from: i64, next: FollowUpStep) {
+    fn schedule_step(&mut self, at: usize, from: i64, next: FollowUpStep) {
         if let Some(client) = self.clients.get_mut(at) {
             client.next = Some((from, next));
         }
     }
 
-    fn open(&mut self, call: u64) -> Option<&mut OpenClientCall> {
+    fn find_open_call(&mut self, call: u64) -> Option<&mut OpenClientCall> {
         self.clients.iter_mut().filter_map(|client| client.open.as_mut()).find(|client| client.call == call)
     }
 
-    fn close(&mut self, call: u64) -> Option<(usize, OpenClientCall)> {
+    fn close_call(&mut self, call: u64) -> Option<(usize, OpenClientCall)> {
         let at = self
             .clients
             .iter()
@@ -362,20 +367,20 @@ impl LoadClients {
     }
 
     /// Notes effects that were found in their log, by the text of the message that asked for them.
-    pub(crate) fn happened(&mut self, text: &str, key: &str) {
+    pub(crate) fn record_effect(&mut self, text: &str, key: &str) {
         let session = self.texts.get(text).cloned().unwrap_or_default();
-        self.log.note(&session, HistoryEvent::Effect { key: key.to_owned() });
+        self.log.record_event(&session, HistoryEvent::Effect { key: key.to_owned() });
     }
 
     /// Returns in which session a text was sent.
-    pub(crate) fn session_of(&self, text: &str) -> Option<&str> {
+    pub(crate) fn session_of_text(&self, text: &str) -> Option<&str> {
         self.texts.get(text).map(String::as_str)
     }
 
     /// The child has died: no open call will be answered any more. A client that has the name of a turn asks for its
     /// outcome; another client makes the same call again, or gives up.
-    pub(crate) fn died(&mut self) {
-        self.log.note("", HistoryEvent::Died);
+    pub(crate) fn handle_child_death(&mut self) {
+        self.log.record_event("", HistoryEvent::Died);
         for at in 0..self.clients.len() {
             let Some(open) = self.clients.get_mut(at).and_then(|client| client.open.take()) else { continue };
             if let Some(turn) =
@@ -387,14 +392,14 @@ impl LoadClients {
                 }
                 continue;
             }
-            self.log.note(&open.session, HistoryEvent::Gone { call: open.call });
+            self.log.record_event(&open.session, HistoryEvent::Gone { call: open.call });
             let again = match &open.deed {
-                ClientOperation::Send { key, .. } => key.is_some() && self.dice.percent(80),
-                ClientOperation::Answer { .. } | ClientOperation::Delete => self.dice.percent(60),
-                ClientOperation::Cancel { .. } => self.dice.percent(30),
+                ClientOperation::Send { key, .. } => key.is_some() && self.dice.draw_percent(80),
+                ClientOperation::Answer { .. } | ClientOperation::Delete => self.dice.draw_percent(60),
+                ClientOperation::Cancel { .. } => self.dice.draw_percent(30),
             };
             if again {
-                self.then(
+                self.schedule_step(
                     at,
                     i64::MIN,
                     FollowUpStep::New { session: open.session, deed: open.deed, to: open.to },

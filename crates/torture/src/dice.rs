@@ -9,7 +9,7 @@ impl TortureRandom {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,18 +18,18 @@ impl TortureRandom {
     }
 
     /// Draws a number below `end`; 0 when there is none.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next().checked_rem(end).unwrap_or(0)
+    pub(crate) fn draw_below(&mut self, end: u64) -> u64 {
+        self.next_u64().checked_rem(end).unwrap_or(0)
     }
 
     /// Draws an index of something that has `len` parts.
-    pub(crate) fn index(&mut self, len: usize) -> usize {
-        usize::try_from(self.below(len as u64)).unwrap_or(0)
+    pub(crate) fn draw_index(&mut self, len: usize) -> usize {
+        usize::try_from(self.draw_below(len as u64)).unwrap_or(0)
     }
 
     /// Says yes in so many of 100 cases.
-    pub(crate) fn percent(&mut self, yes: u64) -> bool {
-        self.below(100) < yes
+    pub(crate) fn draw_percent(&mut self, yes: u64) -> bool {
+        self.draw_below(100) < yes
     }
 }
 
@@ -42,10 +42,10 @@ mod tests {
     fn a_seed_gives_the_same_numbers_again() {
         let draw = |seed| {
             let mut dice = TortureRandom::new(seed);
-            (0..5).map(|_| dice.below(1000)).collect::<Vec<_>>()
+            (0..5).map(|_| dice.draw_below(1000)).collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
-        assert_eq!(TortureRandom::new(1).below(0), 0);
+        assert_eq!(TortureRandom::new(1).draw_below(0), 0);
     }
 }

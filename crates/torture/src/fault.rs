@@ -19,7 +19,7 @@ pub struct CommitFaults {
 impl CommitFaults {
     /// Tells whether a commit fails.
     #[must_use]
-    pub fn hits(&self, commit: u64) -> bool {
+    pub fn fails_commit(&self, commit: u64) -> bool {
         (self.from..self.from.saturating_add(self.count)).contains(&commit)
     }
 }
@@ -57,7 +57,7 @@ mod tests {
         for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
             let faults = CommitFaults { from: 3, count: 2, land };
             assert_eq!(faults.to_string().parse(), Ok(faults));
-            let hit: Vec<u64> = (0..9).filter(|it| faults.hits(*it)).collect();
+            let hit: Vec<u64> = (0..9).filter(|it| faults.fails_commit(*it)).collect();
             assert_eq!(hit, [3, 4]);
         }
         for text in ["", "1:2", "1:2:later", "1:2:after:3", "a:2:after"] {

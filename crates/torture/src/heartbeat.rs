@@ -58,7 +58,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// Those of the system when it cannot start a thread.
-    pub fn start(say: Say) -> std::io::Result<Self> {
+    pub fn start_thread(say: Say) -> std::io::Result<Self> {
         let phase = Arc::new(AtomicU8::new(0));
         let (running, over) = channel::<()>();
         let shared = phase.clone();
@@ -76,7 +76,7 @@ impl Heartbeat {
     }
 
     /// Sets the child's phase.
-    pub fn enter(&self, phase: ChildPhase) {
+    pub fn enter_phase(&self, phase: ChildPhase) {
         let at = ChildPhase::ALL.iter().position(|item| *item == phase).unwrap_or(0);
         self.phase.store(u8::try_from(at).unwrap_or(0), Ordering::Relaxed);
     }

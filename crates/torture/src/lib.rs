@@ -6,8 +6,8 @@
 //! again, compared with both logs by [`singletree_audit`], and examined by the doctor.
 //!
 //! # Use
-//! The program hands a [`TorturePlan`] and a way to start the child to [`torture`]; the child calls [`serve`]. Which
-//! store and which binary, the program says: this crate knows neither.
+//! The program hands a [`TorturePlan`] and a way to start the child to [`torture_child`]; the child calls
+//! [`serve_requests`]. Which store and which binary, the program says: this crate knows neither.
 //!
 //! # Inside
 //! `wire` is the protocol on the pipes. `child` serves: `phase` and `watched` report the commit that is under way,
@@ -34,11 +34,11 @@ mod process;
 mod verdict;
 mod wire;
 
-pub use child::{ChildParts, Say, serve};
+pub use child::{ChildParts, Say, serve_requests};
 pub use error::{Error, Result};
 pub use fault::CommitFaults;
 pub use heartbeat::{ChildPhase, Heartbeat};
-pub use load::{ReopenedStore, StopCondition, TorturePlan, torture};
+pub use load::{ReopenedStore, StopCondition, TorturePlan, torture_child};
 pub use mix::LoadComposition;
 pub use phase::BatchPurpose;
 pub use verdict::{KillStatistics, TortureVerdict};

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_audit::{AuditRule, RuleViolation, StoredSession, audit};
+use singletree_audit::{AuditRule, RuleViolation, StoredSession, audit_sessions};
 use singletree_durable::{Journal, JournalMaintenance, SessionId, SessionKey, TenantId};
 use singletree_engine::Clock;
 use singletree_harness::{Chat, StoreDoctor};
@@ -13,7 +13,7 @@ use singletree_llm::InstantSleep;
 use singletree_store_testing::FailedWriteEffect;
 
 use crate::aim::{KillTrigger, WorkInProgress};
-use crate::child::{LoggedEffect, load_agents};
+use crate::child::{LoggedEffect, build_agents};
 use crate::clients::LoadClients;
 use crate::error::{Error, Result};
 use crate::fault::CommitFaults;
@@ -67,7 +67,7 @@ pub struct ReopenedStore {
 ///
 /// # Cancellation
 /// The child is killed.
-pub async fn torture<F, O>(
+pub async fn torture_child<F, O>(
     plan: &TorturePlan,
     start: impl Fn() -> Command,
     clock: &dyn Clock,
@@ -94,14 +94,14 @@ where
         StopCondition::Time(time) => clock.now().since(began) < time,
     };
     while goes_on(&run) {
-        run.life(start())?;
+        run.run_process(start())?;
         tell(&run.kills);
         if run.kills.total.is_multiple_of(EXAMINED) {
-            run.examine(open().await?).await?;
+            run.examine_store(open().await?).await?;
         }
     }
-    run.last_life(start())?;
-    run.verdict(open().await?).await
+    run.run_last_process(start())?;
+    run.compute_verdict(open().await?).await
 }
 
 /// After how many kills the doctor looks at the store, between two processes.
@@ -137,24 +137,24 @@ struct ProcessPlan {
 }
 
 impl TortureRun<'_> {
-    fn now(&self) -> i64 {
+    fn now_millis(&self) -> i64 {
         self.clock.now().as_millis()
     }
 
-    fn choose(&mut self, command: &mut Command) -> ProcessPlan {
+    fn choose_process_plan(&mut self, command: &mut Command) -> ProcessPlan {
         if (self.kills.total + 1).is_multiple_of(RELEASED) {
             self.release += 1;
             self.clients.mix.releases += 1;
         }
         command.arg("--release").arg(self.release.to_string());
-        let aim = KillTrigger::choose(self.clients.dice(), &self.kills);
-        let dice = self.clients.dice();
-        let faults = dice.percent(8).then(|| CommitFaults {
-            from: dice.below(60),
-            count: dice.below(6) + 1,
-            land: if dice.percent(50) { FailedWriteEffect::Before } else { FailedWriteEffect::After },
+        let aim = KillTrigger::choose_next(self.clients.random_source(), &self.kills);
+        let dice = self.clients.random_source();
+        let faults = dice.draw_percent(8).then(|| CommitFaults {
+            from: dice.draw_below(60),
+            count: dice.draw_below(6) + 1,
+            land: if dice.draw_percent(50) { FailedWriteEffect::Before } else { FailedWriteEffect::After },
         });
-        let settles = faults.is_none() && dice.percent(25);
+        let settles = faults.is_none() && dice.draw_percent(25);
         if let Some(faults) = &faults {
             command.arg("--fail-commits").arg(faults.to_string());
         }
@@ -163,109 +163,110 @@ impl TortureRun<'_> {
     }
 
     /// One process, from its start to its kill.
-    fn life(&mut self, mut command: Command) -> Result<()> {
-        let ProcessPlan { mut aim, faults, settles } = self.choose(&mut command);
+    fn run_process(&mut self, mut command: Command) -> Result<()> {
+        let ProcessPlan { mut aim, faults, settles } = self.choose_process_plan(&mut command);
         let mut process = ChildProcess::start(command)?;
-        let aimed = aim.phase();
+        let aimed = aim.awaited_phase();
         let mut way = WorkInProgress::default();
-        self.clients.begin_life();
+        self.clients.begin_process();
         // A process whose commits fail may end by itself before it serves: a death like the others.
-        let serves = match self.until_ready(&mut process, &mut way) {
+        let serves = match self.wait_until_ready(&mut process, &mut way) {
             Err(Error::Ended { .. }) if faults.is_some() => false,
             ready => ready.map(|()| true)?,
         };
         if settles {
-            self.warm_up(&mut process, &mut way)?;
-            self.settle(&mut process, &mut way)?;
+            self.warm_up_process(&mut process, &mut way)?;
+            self.wait_for_answers(&mut process, &mut way)?;
         }
         if serves {
-            self.ask_until(&mut aim, &mut process, &mut way, faults.is_some())?;
+            self.send_requests_until(&mut aim, &mut process, &mut way, faults.is_some())?;
         }
         process.kill()?;
         // Lines that the child wrote before it died still count.
-        while let ReceivedLine::Line(line) = process.hear(SILENCE)? {
-            self.take(&line, &mut way);
+        while let ReceivedLine::Line(line) = process.receive_line(SILENCE)? {
+            self.process_report(&line, &mut way);
         }
-        process.wait()?;
-        way.count(aimed, &mut self.kills);
+        process.wait_for_exit()?;
+        way.count_kill(aimed, &mut self.kills);
         self.read_effects()?;
         if faults.is_none() {
-            for (session, why) in self.clients.take_unexpected() {
+            for (session, why) in self.clients.take_unexpected_answers() {
                 self.found.push(RuleViolation { rule: AuditRule::Contradicted, session, why });
             }
         }
-        self.clients.died();
+        self.clients.handle_child_death();
         Ok(())
     }
 
     /// Lets the clients ask until it is time to kill, or a process whose commits fail is gone.
-    fn ask_until(
+    fn send_requests_until(
         &mut self,
         aim: &mut KillTrigger,
         process: &mut ChildProcess,
         way: &mut WorkInProgress,
         may_end: bool,
     ) -> Result<()> {
-        let (aimed, ready_at) = (aim.phase(), self.clock.now());
+        let (aimed, ready_at) = (aim.awaited_phase(), self.clock.now());
         loop {
-            let now = self.now();
-            for ask in self.clients.asks(aimed, now, false) {
-                process.ask(&ask)?;
+            let now = self.now_millis();
+            for ask in self.clients.next_requests(aimed, now, false) {
+                process.send_request(&ask)?;
             }
-            let left = millis(aim.at_last()).saturating_sub(self.clock.now().since(ready_at));
+            let left = duration_of_millis(aim.kill_timeout_millis())
+                .saturating_sub(self.clock.now().since(ready_at));
             if left == Duration::ZERO {
                 return Ok(());
             }
-            match process.hear(left.min(TICK))? {
+            match process.receive_line(left.min(TICK))? {
                 ReceivedLine::Line(line) => {
-                    let is_met = aim.is_met(&line);
+                    let is_met = aim.is_met_by(&line);
                     if is_met {
                         // At once: the commit is under way right now.
                         process.kill()?;
                     }
-                    self.take(&line, way);
+                    self.process_report(&line, way);
                     if is_met {
                         return Ok(());
                     }
                 }
                 ReceivedLine::Nothing => {}
                 ReceivedLine::Closed if may_end => return Ok(()),
-                ReceivedLine::Closed => return Err(ended(process)),
+                ReceivedLine::Closed => return Err(child_ended_error(process)),
             }
         }
     }
 
     /// Lets the clients ask for a moment.
-    fn warm_up(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
+    fn warm_up_process(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
         let began = self.clock.now();
         loop {
-            let now = self.now();
-            for ask in self.clients.asks(None, now, false) {
-                process.ask(&ask)?;
+            let now = self.now_millis();
+            for ask in self.clients.next_requests(None, now, false) {
+                process.send_request(&ask)?;
             }
             let left = WARM.saturating_sub(self.clock.now().since(began));
             if left.is_zero() {
                 return Ok(());
             }
-            match process.hear(left.min(TICK))? {
-                ReceivedLine::Line(line) => self.take(&line, way),
+            match process.receive_line(left.min(TICK))? {
+                ReceivedLine::Line(line) => self.process_report(&line, way),
                 ReceivedLine::Nothing => {}
-                ReceivedLine::Closed => return Err(ended(process)),
+                ReceivedLine::Closed => return Err(child_ended_error(process)),
             }
         }
     }
 
     /// Waits until the child serves. A sign of life is no progress.
-    fn until_ready(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
+    fn wait_until_ready(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
         let (mut since, mut alive) = (self.clock.now(), "starting, as far as it said".to_owned());
         loop {
-            match process.hear(SILENCE.saturating_sub(self.clock.now().since(since)))? {
+            match process.receive_line(SILENCE.saturating_sub(self.clock.now().since(since)))? {
                 ReceivedLine::Line(ChildReport::Alive { phase, beats }) => {
                     alive = format!("{}, and said so {beats} times", phase.as_str());
                 }
                 ReceivedLine::Line(line) => {
                     since = self.clock.now();
-                    self.take(&line, way);
+                    self.process_report(&line, way);
                     if matches!(line, ChildReport::Ready { .. }) {
                         return Ok(());
                     }
@@ -274,34 +275,34 @@ impl TortureRun<'_> {
                     return Err(Error::Silent {
                         seconds: SILENCE.as_secs(),
                         phase: alive,
-                        state: process.state(),
+                        state: process.describe_state(),
                     });
                 }
-                ReceivedLine::Closed => return Err(ended(process)),
+                ReceivedLine::Closed => return Err(child_ended_error(process)),
             }
         }
     }
 
     /// Leaves the child alone until every call is answered. A call without an answer when nothing happens any more is
     /// stuck: no kill may cure it unseen (INV-8).
-    fn settle(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
+    fn wait_for_answers(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
         self.clients.mix.settled += 1;
         let mut since = self.clock.now();
         loop {
-            let now = self.now();
-            for ask in self.clients.asks(None, now, true) {
-                process.ask(&ask)?;
+            let now = self.now_millis();
+            for ask in self.clients.next_requests(None, now, true) {
+                process.send_request(&ask)?;
             }
-            let unanswered = self.clients.unanswered();
+            let unanswered = self.clients.unanswered_calls();
             if unanswered.is_empty() {
                 return Ok(());
             }
-            match process.hear(STUCK.saturating_sub(self.clock.now().since(since)))? {
+            match process.receive_line(STUCK.saturating_sub(self.clock.now().since(since)))? {
                 ReceivedLine::Line(line) => {
                     if !matches!(line, ChildReport::Alive { .. }) {
                         since = self.clock.now();
                     }
-                    self.take(&line, way);
+                    self.process_report(&line, way);
                 }
                 ReceivedLine::Nothing => {
                     for (session, call) in unanswered {
@@ -312,43 +313,43 @@ impl TortureRun<'_> {
                     }
                     return Ok(());
                 }
-                ReceivedLine::Closed => return Err(ended(process)),
+                ReceivedLine::Closed => return Err(child_ended_error(process)),
             }
         }
     }
 
-    fn take(&mut self, line: &ChildReport, way: &mut WorkInProgress) {
-        way.note(line);
-        let now = self.now();
-        self.clients.hear(line, now);
+    fn process_report(&mut self, line: &ChildReport, way: &mut WorkInProgress) {
+        way.note_report(line);
+        let now = self.now_millis();
+        self.clients.receive_report(line, now);
     }
 
     /// The last process: it is not killed, and it answers the open calls.
-    fn last_life(&mut self, mut command: Command) -> Result<()> {
-        self.clients.end();
+    fn run_last_process(&mut self, mut command: Command) -> Result<()> {
+        self.clients.stop_new_calls();
         command.arg("--release").arg(self.release.to_string());
         let mut process = ChildProcess::start(command)?;
         let mut way = WorkInProgress::default();
-        self.clients.begin_life();
-        self.until_ready(&mut process, &mut way)?;
-        self.settle(&mut process, &mut way)?;
-        process.hang_up();
+        self.clients.begin_process();
+        self.wait_until_ready(&mut process, &mut way)?;
+        self.wait_for_answers(&mut process, &mut way)?;
+        process.close_requests();
         let mut since = self.clock.now();
         loop {
-            match process.hear(SILENCE.saturating_sub(self.clock.now().since(since)))? {
+            match process.receive_line(SILENCE.saturating_sub(self.clock.now().since(since)))? {
                 ReceivedLine::Line(ChildReport::Alive { .. }) => {}
                 ReceivedLine::Line(line) => {
                     since = self.clock.now();
-                    self.take(&line, &mut way);
+                    self.process_report(&line, &mut way);
                 }
                 ReceivedLine::Nothing => {
-                    let (seconds, state) = (SILENCE.as_secs(), process.state());
+                    let (seconds, state) = (SILENCE.as_secs(), process.describe_state());
                     return Err(Error::Silent { seconds, phase: "ending".to_owned(), state });
                 }
                 ReceivedLine::Closed => break,
             }
         }
-        let status = process.wait()?;
+        let status = process.wait_for_exit()?;
         if !status.success() {
             return Err(Error::Ended { status: status.to_string() });
         }
@@ -365,8 +366,8 @@ impl TortureRun<'_> {
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')).skip(self.read) {
             let happened: LoggedEffect = serde_json::from_str(line)
                 .map_err(|source| Error::Line { line: line.trim_end().to_owned(), source })?;
-            self.clients.happened(&happened.text, &happened.key);
-            let session = self.clients.session_of(&happened.text).map(str::to_owned);
+            self.clients.record_effect(&happened.text, &happened.key);
+            let session = self.clients.session_of_text(&happened.text).map(str::to_owned);
             self.effects.push((session, happened));
             self.read += 1;
         }
@@ -374,7 +375,7 @@ impl TortureRun<'_> {
     }
 
     /// Runs the doctor on the store of a dead process, so that a fault which a later process repairs is found, too.
-    async fn examine(&mut self, opened: ReopenedStore) -> Result<()> {
+    async fn examine_store(&mut self, opened: ReopenedStore) -> Result<()> {
         self.clients.mix.examinations += 1;
         let examination = StoreDoctor::new(opened.journal, opened.upkeep).examine().await?;
         let kills = self.kills.total;
@@ -386,23 +387,23 @@ impl TortureRun<'_> {
         Ok(())
     }
 
-    async fn verdict(self, opened: ReopenedStore) -> Result<TortureVerdict> {
+    async fn compute_verdict(self, opened: ReopenedStore) -> Result<TortureVerdict> {
         let ReopenedStore { journal, upkeep } = opened;
-        let agents = load_agents(self.plan.effects.clone(), Arc::new(InstantSleep), self.release)?;
+        let agents = build_agents(self.plan.effects.clone(), Arc::new(InstantSleep), self.release)?;
         let chat = Chat::builder();
         let chat = agents.into_iter().fold(chat, singletree_harness::ChatBuilder::agent);
         let chat = chat.open_shared(journal.clone(), upkeep.clone())?;
         let (mut stored, mut late) = (Vec::new(), Vec::new());
-        for session in self.clients.sessions() {
+        for session in self.clients.possible_sessions() {
             let id = SessionId::parse(session).expect("the load's own names are names");
             let key = SessionKey::new(TenantId::single(), id);
-            let read = StoredSession::read(&chat, journal.as_ref(), &key).await?;
+            let read = StoredSession::read_from_store(&chat, journal.as_ref(), &key).await?;
             let found = answered_too_late(journal.as_ref(), &key, &read).await;
             late.extend(found.map_err(singletree_harness::Error::from)?);
             stored.push(read);
         }
         let records = self.clients.records();
-        let mut report = audit(&records, &stored);
+        let mut report = audit_sessions(&records, &stored);
         report.violations.extend(check_effects(&self.effects, &records, &stored));
         report.violations.extend(late);
         report.violations.extend(self.found);
@@ -418,12 +419,12 @@ const WARM: Duration = Duration::from_millis(150);
 /// How long it waits for a line before it looks whether a client has something to ask.
 const TICK: Duration = Duration::from_millis(20);
 
-fn millis(millis: i64) -> Duration {
+fn duration_of_millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-fn ended(process: &mut ChildProcess) -> Error {
-    match process.wait() {
+fn child_ended_error(process: &mut ChildProcess) -> Error {
+    match process.wait_for_exit() {
         Ok(status) => Error::Ended { status: status.to_string() },
         Err(error) => error,
     }

@@ -34,7 +34,7 @@ pub struct LoadComposition {
 
 impl LoadComposition {
     /// Counts an outcome that was told.
-    pub(crate) fn ended(&mut self, end: &AuditedOutcome) {
+    pub(crate) fn count_outcome(&mut self, end: &AuditedOutcome) {
         let name = match end {
             AuditedOutcome::Errored { category, .. } => category.as_str(),
             AuditedOutcome::Completed { .. } | AuditedOutcome::Suspended { .. } => end.as_str(),

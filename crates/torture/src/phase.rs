@@ -36,13 +36,13 @@ impl BatchPurpose {
 
     /// Determines the phase of a batch from its puts.
     #[must_use]
-    pub fn of(batch: &Batch) -> Self {
+    pub fn from_batch(batch: &Batch) -> Self {
         let told = |kind: &str| {
             batch.puts.iter().any(|put| matches!(put, RowMutation::Event(row) if row.kind == kind))
         };
         let has = |put: fn(&RowMutation) -> bool| batch.puts.iter().any(put);
         let cancelled = batch.puts.iter().any(|put| match put {
-            RowMutation::Turn(row) => row.outcome.as_ref().is_some_and(is_cancelled),
+            RowMutation::Turn(row) => row.outcome.as_ref().is_some_and(is_cancelled_outcome),
             _ => false,
         });
         match () {
@@ -82,7 +82,7 @@ impl BatchPurpose {
     }
 }
 
-fn is_cancelled(outcome: &JsonDocument) -> bool {
+fn is_cancelled_outcome(outcome: &JsonDocument) -> bool {
     let outcome: Result<serde_json::Value, _> = outcome.decode();
     outcome.is_ok_and(|outcome| outcome["category"] == "chat_turn_cancelled")
 }

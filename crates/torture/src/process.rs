@@ -24,26 +24,26 @@ pub(crate) enum ReceivedLine {
     Closed,
 }
 
-fn failed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+fn process_error(doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::Child { doing, source }
 }
 
 impl ChildProcess {
     pub(crate) fn start(mut command: Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(failed("start"))?;
+        let mut child = command.spawn().map_err(process_error("start"))?;
         let stdin = child.stdin.take();
         let (tell, lines) = channel();
         if let Some(stdout) = child.stdout.take() {
             let reader = std::thread::Builder::new().name("torture-reader".to_owned());
-            reader.spawn(move || read(stdout, &tell)).map_err(failed("read"))?;
+            reader.spawn(move || read_reports(stdout, &tell)).map_err(process_error("read"))?;
         }
         Ok(Self { child, stdin, lines })
     }
 
     /// Asks for something. A child that is gone hears nothing.
-    pub(crate) fn ask(&mut self, ask: &ChildRequest) -> Result<()> {
-        let mut line = serde_json::to_string(ask).map_err(|error| failed("ask")(error.into()))?;
+    pub(crate) fn send_request(&mut self, ask: &ChildRequest) -> Result<()> {
+        let mut line = serde_json::to_string(ask).map_err(|error| process_error("ask")(error.into()))?;
         line.push('\n');
         if let Some(stdin) = &mut self.stdin
             && stdin.write_all(line.as_bytes()).is_err()
@@ -54,7 +54,7 @@ impl ChildProcess {
     }
 
     /// Waits for the next line.
-    pub(crate) fn hear(&self, within: Duration) -> Result<ReceivedLine> {
+    pub(crate) fn receive_line(&self, within: Duration) -> Result<ReceivedLine> {
         match self.lines.recv_timeout(within) {
             Ok(line) => line.map(ReceivedLine::Line),
             Err(RecvTimeoutError::Timeout) => Ok(ReceivedLine::Nothing),
@@ -63,7 +63,7 @@ impl ChildProcess {
     }
 
     /// Returns the system's data about the child: its state, and where each of its threads waits. For people.
-    pub(crate) fn state(&self) -> String {
+    pub(crate) fn describe_state(&self) -> String {
         let folder = std::path::PathBuf::from("/proc").join(self.child.id().to_string());
         let Ok(threads) = std::fs::read_dir(folder.join("task")) else {
             return "nothing is known of its threads".to_owned();
@@ -84,18 +84,18 @@ impl ChildProcess {
 
     /// Ends the child as a crash would (SIGKILL).
     pub(crate) fn kill(&mut self) -> Result<()> {
-        self.child.kill().map_err(failed("kill"))
+        self.child.kill().map_err(process_error("kill"))
     }
 
     /// Asks no more: the child ends when everything is answered.
-    pub(crate) fn hang_up(&mut self) {
+    pub(crate) fn close_requests(&mut self) {
         self.stdin = None;
     }
 
     /// Waits for the end of the child, and says how it ended.
-    pub(crate) fn wait(&mut self) -> Result<std::process::ExitStatus> {
+    pub(crate) fn wait_for_exit(&mut self) -> Result<std::process::ExitStatus> {
         self.stdin = None;
-        self.child.wait().map_err(failed("wait for"))
+        self.child.wait().map_err(process_error("wait for"))
     }
 }
 
@@ -107,7 +107,7 @@ impl Drop for ChildProcess {
     }
 }
 
-fn read(stdout: ChildStdout, tell: &Sender<Result<ChildReport>>) {
+fn read_reports(stdout: ChildStdout, tell: &Sender<Result<ChildReport>>) {
     let mut stdout = BufReader::new(stdout);
     loop {
         let mut text = String::new();

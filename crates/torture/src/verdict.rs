@@ -43,8 +43,9 @@ pub struct TortureVerdict {
 impl TortureVerdict {
     /// Counts broken promises under the names of the report: lost, doubled, orphaned, contradicted, stuck.
     #[must_use]
-    pub fn counts(&self) -> [(&'static str, usize); 5] {
-        let count = |rules: &[AuditRule]| rules.iter().map(|rule| self.report.count(*rule)).sum::<usize>();
+    pub fn count_broken_promises(&self) -> [(&'static str, usize); 5] {
+        let count =
+            |rules: &[AuditRule]| rules.iter().map(|rule| self.report.count_violations(*rule)).sum::<usize>();
         let findings = |of: fn(u32) -> bool| {
             self.examination.findings.iter().filter(|finding| of(finding.symptom.invariant())).count()
         };
@@ -94,7 +95,7 @@ impl fmt::Display for TortureVerdict {
         write!(f, "{disconnects} disconnects, {} cancels beside ", self.mix.cancels_beside_deletions)?;
         write!(f, "deletions, {releases} releases, {commit_faults} processes with failing commits, ")?;
         write!(f, "{} % of the outcomes say that the session waits", self.mix.suspended_share())?;
-        let counts = self.counts().map(|(name, count)| format!("{count} {name}"));
+        let counts = self.count_broken_promises().map(|(name, count)| format!("{count} {name}"));
         write!(f, "\n{}", counts.join(", "))?;
         self.report.violations.iter().try_for_each(|violation| write!(f, "\n{violation}"))?;
         self.examination.findings.iter().try_for_each(|finding| {

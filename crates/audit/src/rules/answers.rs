@@ -7,7 +7,7 @@ use crate::history::ClientOperation;
 use crate::rule::AuditRule;
 use crate::stored::{AuditedTurnKind, AuditedWaitState};
 
-pub(super) fn check(view: &mut AuditedSession<'_>) {
+pub(super) fn check_wait_answers(view: &mut AuditedSession<'_>) {
     let mut found = Vec::new();
     let mut enders: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for turn in &view.stored.turns {
@@ -20,7 +20,7 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
             .push((AuditRule::Doubled, format!("wait {wait} was ended by {} turns: {turns:?}", turns.len())));
     }
     for wait in &view.stored.waits {
-        let ender = wait.ended_by.and_then(|no| view.stored.turn(no));
+        let ender = wait.ended_by.and_then(|no| view.stored.turn_by_number(no));
         let no = wait.no;
         match (wait.state, ender) {
             (AuditedWaitState::Pending, _) if enders.contains_key(&no) || wait.ended_by.is_some() => {
@@ -56,14 +56,16 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
     }
     answers_took_effect(view, &mut found);
     for (rule, why) in found {
-        view.find(rule, why);
+        view.add_violation(rule, why);
     }
 }
 
 /// An answer that was given a turn is the one that this turn goes on with.
 fn answers_took_effect(view: &AuditedSession<'_>, found: &mut Vec<(AuditRule, String)>) {
     for (number, call) in &view.calls {
-        let (ClientOperation::Answer { payload, .. }, Some(id)) = (call.deed, call.turn()) else { continue };
+        let (ClientOperation::Answer { payload, .. }, Some(id)) = (call.deed, call.accepted_turn()) else {
+            continue;
+        };
         let Some(turn) = view.stored_turn(id) else {
             if call.told.is_none() && !view.may_be_deleted(call.begun) {
                 found.push((

@@ -6,7 +6,7 @@ use super::view::AuditedSession;
 use crate::history::HistoryEvent;
 use crate::rule::AuditRule;
 
-pub(super) fn check(view: &mut AuditedSession<'_>) {
+pub(super) fn check_effect_counts(view: &mut AuditedSession<'_>) {
     let mut times: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for record in view.records {
         if let HistoryEvent::Effect { key } = &record.what {
@@ -19,7 +19,7 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
         let deaths = view.deaths.iter().filter(between).count();
         if at.len() > 1 + deaths {
             let times = at.len();
-            view.find(
+            view.add_violation(
                 AuditRule::Repeated,
                 format!("effect '{key}' happened {times} times, with {deaths} deaths between"),
             );

@@ -5,7 +5,7 @@ use crate::end::AuditedOutcome;
 use crate::history::ClientOperation;
 use crate::rule::AuditRule;
 
-pub(super) fn check(view: &mut AuditedSession<'_>) {
+pub(super) fn check_told_outcomes(view: &mut AuditedSession<'_>) {
     let mut found = Vec::new();
     for (number, call) in &view.calls {
         let Some((Some(turn), told)) = call.told else { continue };
@@ -34,6 +34,6 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
         }
     }
     for (rule, why) in found {
-        view.find(rule, why);
+        view.add_violation(rule, why);
     }
 }

@@ -7,7 +7,7 @@ use crate::end::AuditedOutcome;
 use crate::history::HistoryEvent;
 use crate::rule::AuditRule;
 
-pub(super) fn check(view: &mut AuditedSession<'_>) {
+pub(super) fn check_event_log(view: &mut AuditedSession<'_>) {
     let mut found = Vec::new();
     let stored = view.stored;
     let by_seq: BTreeMap<u64, _> = stored.events.iter().map(|event| (event.seq, event)).collect();
@@ -19,7 +19,7 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
     for record in view.records {
         let HistoryEvent::Event { seq, turn, kind } = &record.what else { continue };
         let same = by_seq.get(seq).map(|it| {
-            let name = stored.turn(it.turn).map(|turn| turn.id.as_str());
+            let name = stored.turn_by_number(it.turn).map(|turn| turn.id.as_str());
             it.kind == *kind && name == Some(turn.as_str())
         });
         match same {
@@ -42,7 +42,7 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
     let known: BTreeSet<u64> = stored.turns.iter().map(|turn| turn.no).collect();
     for turn in &stored.turns {
         let (id, told) = (&turn.id, ends.remove(&turn.no).unwrap_or_default());
-        let kind = turn.end.as_ref().map(kind);
+        let kind = turn.end.as_ref().map(ending_event_kind);
         match (kind, told.as_slice()) {
             (_, [_, _, ..]) => {
                 found.push((AuditRule::Doubled, format!("the log ends turn {id} {} times", told.len())))
@@ -66,13 +66,13 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
         found.push((AuditRule::Orphaned, format!("the log ends turn number {no}, which is not stored")));
     }
     for (rule, why) in found {
-        view.find(rule, why);
+        view.add_violation(rule, why);
     }
 }
 
 const ENDS: [&str; 3] = ["turn.completed", "turn.suspended", "turn.errored"];
 
-fn kind(end: &AuditedOutcome) -> &'static str {
+fn ending_event_kind(end: &AuditedOutcome) -> &'static str {
     match end {
         AuditedOutcome::Completed { .. } => ENDS[0],
         AuditedOutcome::Suspended { .. } => ENDS[1],

@@ -16,7 +16,7 @@ struct AcceptanceWindow<'a> {
     given: u64,
 }
 
-pub(super) fn check(view: &mut AuditedSession<'_>) {
+pub(super) fn check_turn_order(view: &mut AuditedSession<'_>) {
     let mut spans: BTreeMap<&str, AcceptanceWindow<'_>> = BTreeMap::new();
     for call in view.calls.values() {
         // A cancel is told of a turn that others have begun.
@@ -44,7 +44,7 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
         if let Some(high) = highest.filter(|highest| highest.no > span.no) {
             let (first, second) = (high.id, span.id);
             let (before, after) = (high.no, span.no);
-            view.find(
+            view.add_violation(
                 AuditRule::Overtaken,
                 format!(
                     "turn {first} was given before {second} was asked for, and is number {before} of {after}"

@@ -7,9 +7,10 @@ use crate::end::AuditedOutcome;
 use crate::rule::AuditRule;
 use crate::stored::{AuditedTurnKind, AuditedWaitState, StoredTurn};
 
-pub(super) fn check(view: &mut AuditedSession<'_>) {
+pub(super) fn check_open_work(view: &mut AuditedSession<'_>) {
     let mut found = Vec::new();
-    let parked = |it: &StoredTurn| it.end.is_none() && it.sort == AuditedTurnKind::Message && view.waits();
+    let parked =
+        |it: &StoredTurn| it.end.is_none() && it.sort == AuditedTurnKind::Message && view.has_pending_wait();
     let mut last: BTreeMap<&str, &StoredTurn> = BTreeMap::new();
     for turn in &view.stored.turns {
         if turn.end.is_none() && !parked(turn) {
@@ -29,12 +30,12 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
         }
     }
     for (number, call) in view.calls.iter().filter(|(_, it)| it.over.is_none() && !it.gone) {
-        let held = call.turn().and_then(|turn| view.stored_turn(turn)).is_some_and(parked);
+        let held = call.accepted_turn().and_then(|turn| view.stored_turn(turn)).is_some_and(parked);
         if !held {
             found.push(format!("call {number} was never answered"));
         }
     }
     for why in found {
-        view.find(AuditRule::Stuck, why);
+        view.add_violation(AuditRule::Stuck, why);
     }
 }

@@ -16,23 +16,24 @@ struct SendOperation<'a> {
     unknown: bool,
 }
 
-pub(super) fn check(view: &mut AuditedSession<'_>) {
+pub(super) fn check_sent_messages(view: &mut AuditedSession<'_>) {
     for call in view.calls.values().map(|call| (call.deed, call.given, call.begun)).collect::<Vec<_>>() {
         let (ClientOperation::Send { text, .. }, Some((turn, at)), begun) = call else { continue };
         match view.stored_turn(turn) {
             None if view.may_be_deleted(begun) => {}
-            None => {
-                view.find(AuditRule::Lost, format!("turn {turn} of '{text}' was accepted and is not stored"))
-            }
+            None => view.add_violation(
+                AuditRule::Lost,
+                format!("turn {turn} of '{text}' was accepted and is not stored"),
+            ),
             Some(_) if view.is_deleted(at) => {
-                view.find(
+                view.add_violation(
                     AuditRule::Invented,
                     format!("turn {turn} of '{text}' is stored after its deletion"),
                 );
             }
             Some(stored) if stored.text.as_deref() != Some(text) => {
                 let found = stored.text.as_deref().unwrap_or("no message");
-                view.find(
+                view.add_violation(
                     AuditRule::Contradicted,
                     format!("turn {turn} was given for '{text}', and answers '{found}'"),
                 );
@@ -46,7 +47,7 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
         .values()
         .filter_map(|call| match call.deed {
             ClientOperation::Send { text, key } => {
-                let (turn, unknown) = (call.turn(), call.is_unknown());
+                let (turn, unknown) = (call.accepted_turn(), call.is_unknown());
                 Some(SendOperation { text, key: key.as_deref(), turn, unknown })
             }
             ClientOperation::Answer { .. } | ClientOperation::Cancel { .. } | ClientOperation::Delete => None,
@@ -60,7 +61,10 @@ fn turns_are_unique(view: &mut AuditedSession<'_>) {
     let (mut ids, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for turn in &view.stored.turns {
         if !ids.insert(&turn.id) || !numbers.insert(turn.no) {
-            view.find(AuditRule::Doubled, format!("turn {} (number {}) is stored twice", turn.id, turn.no));
+            view.add_violation(
+                AuditRule::Doubled,
+                format!("turn {} (number {}) is stored twice", turn.id, turn.no),
+            );
         }
     }
 }
@@ -96,7 +100,7 @@ fn messages_were_sent(view: &mut AuditedSession<'_>, sends: &[SendOperation<'_>]
         let (times, calls) = (turns.len(), unknown.len());
         let why =
             format!("{times} turns of '{text}' are stored that nobody was given, for {calls} open calls");
-        view.find(rule, why);
+        view.add_violation(rule, why);
     }
 }
 
@@ -114,6 +118,6 @@ fn keys_have_one_turn(view: &mut AuditedSession<'_>, sends: &[SendOperation<'_>]
         }
     }
     for (key, turns) in by_key.into_iter().filter(|(_, turns)| turns.len() > 1) {
-        view.find(AuditRule::Doubled, format!("key '{key}' has {} turns: {turns:?}", turns.len()));
+        view.add_violation(AuditRule::Doubled, format!("key '{key}' has {} turns: {turns:?}", turns.len()));
     }
 }

@@ -9,7 +9,7 @@ use crate::end::AuditedOutcome;
 use crate::rule::AuditRule;
 use crate::stored::{AuditedTurnKind, StoredMessage, StoredTurn};
 
-pub(super) fn check(view: &mut AuditedSession<'_>) {
+pub(super) fn check_history(view: &mut AuditedSession<'_>) {
     let mut found = Vec::new();
     let stored = view.stored;
     let own: BTreeMap<u64, Vec<usize>> = stored.messages.iter().enumerate().filter(|(_, it)| it.own).fold(
@@ -34,19 +34,24 @@ pub(super) fn check(view: &mut AuditedSession<'_>) {
     for (at, message) in
         stored.messages.iter().enumerate().skip(usize::try_from(stored.inherited).unwrap_or(0))
     {
-        let turn = message.turn.and_then(|no| stored.turn(no));
+        let turn = message.turn.and_then(|no| stored.turn_by_number(no));
         if !turn.is_some_and(|turn| over_history.contains(turn.invocation.as_str())) {
             reply_has_its_message(at, message, turn, &begins, &mut found);
         }
     }
     for turn in &stored.turns {
-        said_is_kept(turn, &stored.messages, own.get(&turn.no).and_then(|it| it.first()), &mut found);
+        check_outcome_messages(
+            turn,
+            &stored.messages,
+            own.get(&turn.no).and_then(|it| it.first()),
+            &mut found,
+        );
     }
-    in_order(view, &mut found);
+    check_message_order(view, &mut found);
     ends_with_its_taker(view, &mut found);
-    pairs(view, &mut found);
+    check_tool_results(view, &mut found);
     for (rule, why) in found {
-        view.find(rule, why);
+        view.add_violation(rule, why);
     }
 }
 
@@ -100,13 +105,13 @@ fn reply_has_its_message(
 }
 
 /// The messages that an outcome names are those that the turn added to the history.
-fn said_is_kept(
+fn check_outcome_messages(
     turn: &StoredTurn,
     messages: &[StoredMessage],
     own: Option<&usize>,
     found: &mut FoundViolations,
 ) {
-    let Some(said) = turn.end.as_ref().and_then(AuditedOutcome::said) else { return };
+    let Some(said) = turn.end.as_ref().and_then(AuditedOutcome::turn_messages) else { return };
     // A message that was taken is answered by the turn that took it, with the replies that follow it.
     let taker = own.and_then(|own| messages[*own].taken_by);
     let (by, from) = (Some(taker.unwrap_or(turn.no)), own.map_or(0, |own| own + 1));
@@ -122,11 +127,11 @@ fn said_is_kept(
 }
 
 /// Messages stand in the order of their turns' numbers, and the messages of one invocation stand together.
-fn in_order(view: &AuditedSession<'_>, found: &mut FoundViolations) {
+fn check_message_order(view: &AuditedSession<'_>, found: &mut FoundViolations) {
     let stored = view.stored;
     let (mut last, mut current, mut ended) = (None::<&StoredTurn>, None::<&str>, BTreeSet::new());
     for (at, message) in stored.messages.iter().enumerate() {
-        let Some(turn) = message.turn.and_then(|no| stored.turn(no)) else { continue };
+        let Some(turn) = message.turn.and_then(|no| stored.turn_by_number(no)) else { continue };
         if message.own {
             if let Some(before) = last.filter(|last| last.no > turn.no) {
                 let (after, before) = (&turn.id, &before.id);
@@ -138,7 +143,7 @@ fn in_order(view: &AuditedSession<'_>, found: &mut FoundViolations) {
             last = Some(turn);
         }
         // A message that was taken stands among the messages of the turn that took it.
-        let among = message.taken_by.and_then(|no| stored.turn(no)).unwrap_or(turn);
+        let among = message.taken_by.and_then(|no| stored.turn_by_number(no)).unwrap_or(turn);
         let invocation = among.invocation.as_str();
         if current != Some(invocation) {
             if !ended.insert(invocation) {
@@ -153,7 +158,7 @@ fn in_order(view: &AuditedSession<'_>, found: &mut FoundViolations) {
 /// The turn of a message that was taken ends as the one that took it: completed also where that one waits.
 fn ends_with_its_taker(view: &AuditedSession<'_>, found: &mut FoundViolations) {
     let stored = view.stored;
-    let turn = |no: Option<u64>| no.and_then(|it| stored.turn(it));
+    let turn = |no: Option<u64>| no.and_then(|it| stored.turn_by_number(it));
     for message in stored.messages.iter().filter(|message| message.own) {
         let (Some(taken), Some(taker)) = (turn(message.turn), turn(message.taken_by)) else { continue };
         let same = match (&taken.end, &taker.end) {
@@ -177,7 +182,7 @@ fn ends_with_its_taker(view: &AuditedSession<'_>, found: &mut FoundViolations) {
 }
 
 /// Every tool call is answered once, before any other message; only the calls of a pending wait may be open.
-fn pairs(view: &AuditedSession<'_>, found: &mut FoundViolations) {
+fn check_tool_results(view: &AuditedSession<'_>, found: &mut FoundViolations) {
     let (mut open, mut opened) = (Vec::<&str>::new(), 0);
     for (at, message) in view.stored.messages.iter().enumerate() {
         if let Some(call) = &message.answers {
@@ -200,7 +205,7 @@ fn pairs(view: &AuditedSession<'_>, found: &mut FoundViolations) {
     }
     // The next turn closes calls that were open in an import.
     let came = opened < view.stored.inherited;
-    let still = came || view.waits() || view.stored.turns.iter().any(|turn| turn.end.is_none());
+    let still = came || view.has_pending_wait() || view.stored.turns.iter().any(|turn| turn.end.is_none());
     if !open.is_empty() && !still {
         found.push((AuditRule::Orphaned, format!("tool calls {open:?} are open at the end")));
     }

@@ -24,7 +24,7 @@ pub(super) struct ObservedCall<'a> {
 
 impl<'a> ObservedCall<'a> {
     /// Returns the name of its turn, as far as it was told that it was accepted.
-    pub(super) fn turn(&self) -> Option<&'a str> {
+    pub(super) fn accepted_turn(&self) -> Option<&'a str> {
         self.given.map(|(turn, _)| turn)
     }
 
@@ -57,12 +57,12 @@ impl<'a> AuditedSession<'a> {
         let (calls, violations) = (BTreeMap::new(), Vec::new());
         let mut view = Self { session, stored, calls, records, deaths, by_id, violations };
         for record in records {
-            view.take_in(record);
+            view.apply_record(record);
         }
         view
     }
 
-    fn take_in(&mut self, record: &'a HistoryRecord) {
+    fn apply_record(&mut self, record: &'a HistoryRecord) {
         let (at, call) = match &record.what {
             HistoryEvent::Call { call, deed } => {
                 let (begun, gone) = (record.at, false);
@@ -78,7 +78,7 @@ impl<'a> AuditedSession<'a> {
         };
         let Some(made) = self.calls.get_mut(&call) else {
             let why = format!("the log answers call {call}, which it does not make");
-            return self.find(AuditRule::Contradicted, why);
+            return self.add_violation(AuditRule::Contradicted, why);
         };
         let mut two = None;
         match &record.what {
@@ -100,14 +100,14 @@ impl<'a> AuditedSession<'a> {
         }
         if let Some((given, told)) = two {
             let told = told.unwrap_or("none");
-            self.find(
+            self.add_violation(
                 AuditRule::Contradicted,
                 format!("call {call} was given turn {given} and told of turn {told}"),
             );
         }
     }
 
-    pub(super) fn find(&mut self, rule: AuditRule, why: String) {
+    pub(super) fn add_violation(&mut self, rule: AuditRule, why: String) {
         // One line, whatever the messages are.
         let why = why.replace(['\n', '\r'], " ");
         self.violations.push(RuleViolation { rule, session: self.session.to_owned(), why });
@@ -119,20 +119,20 @@ impl<'a> AuditedSession<'a> {
 
     /// Checks whether the turn of a call that began at this time may have been deleted since.
     pub(super) fn may_be_deleted(&self, begun: u64) -> bool {
-        self.deletes().any(|delete| delete.over.is_none_or(|over| over > begun))
+        self.deletion_calls().any(|delete| delete.over.is_none_or(|over| over > begun))
     }
 
     /// Checks whether a turn that was accepted by this time has been deleted since.
     pub(super) fn is_deleted(&self, given: u64) -> bool {
-        self.deletes().any(|delete| delete.over.is_some() && delete.begun > given)
+        self.deletion_calls().any(|delete| delete.over.is_some() && delete.begun > given)
     }
 
-    fn deletes(&self) -> impl Iterator<Item = &ObservedCall<'a>> {
+    fn deletion_calls(&self) -> impl Iterator<Item = &ObservedCall<'a>> {
         self.calls.values().filter(|call| *call.deed == ClientOperation::Delete)
     }
 
     /// Tells whether a wait is pending.
-    pub(super) fn waits(&self) -> bool {
+    pub(super) fn has_pending_wait(&self) -> bool {
         self.stored.waits.iter().any(|wait| wait.state == AuditedWaitState::Pending)
     }
 

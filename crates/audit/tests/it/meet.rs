@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_audit::{AuditReport, RaceStatistics, StoredSession, audit};
+use singletree_audit::{AuditReport, RaceStatistics, StoredSession, audit_sessions};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::race::{Ground, Race, Said};
@@ -49,13 +49,14 @@ impl<'a> Rounds<'a> {
     ) -> bool {
         let at = format!("{} ({}), {}, seed {:#x}", self.race.name, self.how, ground.session, self.seed);
         assert!(chat.shutdown(PATIENCE).await, "{at}: something runs still");
-        let stored =
-            StoredSession::read(chat, ground.journal.as_ref(), &key_of(&ground.session)).await.unwrap();
-        let report = audit(&ground.log.records(), std::slice::from_ref(&stored));
+        let stored = StoredSession::read_from_store(chat, ground.journal.as_ref(), &key_of(&ground.session))
+            .await
+            .unwrap();
+        let report = audit_sessions(&ground.log.records(), std::slice::from_ref(&stored));
         assert!(report.is_clean(), "{at}: {report}\n{:?}", ground.log.records());
         let first = (self.race.judge)(ground, &said, &stored).unwrap_or_else(|why| panic!("{at}: {why}"));
-        self.report.add(report);
-        self.tally.won(first);
+        self.report.merge_report(report);
+        self.tally.count_win(first);
         first
     }
 

@@ -132,7 +132,7 @@ impl Ground {
     /// Sends a message and returns its result.
     fn send(&self, chat: &Chat, text: &'static str, key: Option<&'static str>) -> Contender {
         let (client, session) = self.client(chat, text);
-        Box::pin(async move { Said::of(client.send(&session, text, key).await.as_ref()) })
+        Box::pin(async move { Said::of(client.send_message(&session, text, key).await.as_ref()) })
     }
 
     /// Answers the pending wait, an approval as one, and returns the result.
@@ -140,8 +140,8 @@ impl Ground {
         let (client, session) = self.client(chat, name);
         Box::pin(async move {
             let to = approval.map(|it| (it, "digest"));
-            match client.answer((&session, "ok"), approve(true), to).await {
-                (call, Ok(turn)) => Said::of(client.outcome(call, &turn).await.as_ref()),
+            match client.answer_signal((&session, "ok"), approve(true), to).await {
+                (call, Ok(turn)) => Said::of(client.await_outcome(call, &turn).await.as_ref()),
                 (_, Err(errored)) => Said { turn: None, end: errored.as_ref().into() },
             }
         })
@@ -150,7 +150,7 @@ impl Ground {
     /// Brings the session to its wait.
     async fn suspend(&self, chat: &Chat) -> u64 {
         let (client, session) = self.client(chat, "setting");
-        let outcome = client.send(&session, "ask me", None).await;
+        let outcome = client.send_message(&session, "ask me", None).await;
         assert_eq!(outcome.as_str(), "suspended");
         chat.pending(Some(&session), 1).await.unwrap()[0].wait.no
     }
@@ -295,18 +295,18 @@ fn cancel(ground: Ground) -> BoxFuture<'static, Pair> {
         });
         let chat = ground.open(&chain(builder, &["wait"]), Durability::Turn, WhileSuspended::Reject);
         let (client, session) = ground.client(&chat, "sender");
-        let (call, turn) = client.submit(&session, "go", None).await;
+        let (call, turn) = client.submit_message(&session, "go", None).await;
         let turn = turn.unwrap();
         came.acquire().await.unwrap().forget();
         let id: TurnId = turn.id().clone();
         let (canceller, at) = (client.clone(), session.clone());
         let cancels: Contender = Box::pin(async move {
-            let (turn, outcome) = canceller.cancel(&at, &id).await.unwrap();
+            let (turn, outcome) = canceller.cancel_turn(&at, &id).await.unwrap();
             Said { turn: Some(turn.to_string()), end: outcome.as_ref().into() }
         });
         let completes: Contender = Box::pin(async move {
             door.add_permits(1);
-            Said::of(client.outcome(call, &turn).await.as_ref())
+            Said::of(client.await_outcome(call, &turn).await.as_ref())
         });
         Pair { chat, contenders: [cancels, completes] }
     })

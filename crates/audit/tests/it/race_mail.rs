@@ -88,7 +88,7 @@ impl Meeting {
         let agent = Agent::new("a", &graph).durability(Durability::Step).early_signals(["ok"]);
         let chat = ground.open_agent(agent);
         let (sender, session) = ground.client(&chat, "sender");
-        let (call, turn) = sender.submit(&session, "go", None).await;
+        let (call, turn) = sender.submit_message(&session, "go", None).await;
         let turn = turn.unwrap();
         came.acquire().await.unwrap().forget();
         Self { ground, chat, door, sender, call, turn }
@@ -98,7 +98,7 @@ impl Meeting {
     async fn with_mail(ground: Ground) -> Self {
         let meeting = Self::new(ground).await;
         let (client, session) = meeting.ground.client(&meeting.chat, "kept");
-        let (_, kept) = client.signal((&session, "ok"), approve(true)).await;
+        let (_, kept) = client.deliver_signal((&session, "ok"), approve(true)).await;
         assert!(matches!(kept, Ok(SignalDelivery::Kept { .. })), "{kept:?}");
         meeting
     }
@@ -109,7 +109,7 @@ impl Meeting {
         let (call, turn) = (self.call, self.turn.clone());
         Box::pin(async move {
             door.add_permits(1);
-            let outcome = sender.outcome(call, &turn).await;
+            let outcome = sender.await_outcome(call, &turn).await;
             resumed(&chat, &outcome).await;
             Said::of(&outcome)
         })
@@ -118,10 +118,10 @@ impl Meeting {
     fn signals(&self, name: &'static str, approved: bool) -> BoxFuture<'static, Said> {
         let (client, session) = self.ground.client(&self.chat, name);
         Box::pin(async move {
-            match client.signal((&session, "ok"), approve(approved)).await {
+            match client.deliver_signal((&session, "ok"), approve(approved)).await {
                 (_, Ok(SignalDelivery::Kept { .. })) => kept(),
                 (call, Ok(SignalDelivery::Resumed(turn))) => {
-                    Said::of(client.outcome(call, &turn).await.as_ref())
+                    Said::of(client.await_outcome(call, &turn).await.as_ref())
                 }
                 (_, Err(errored)) => Said { turn: None, end: errored.as_ref().into() },
             }
@@ -276,7 +276,7 @@ fn cancel(ground: Ground) -> BoxFuture<'static, Pair> {
         let (client, session) = meeting.ground.client(&meeting.chat, "canceller");
         let id = meeting.turn.id().clone();
         let cancels: Contender = Box::pin(async move {
-            let (turn, outcome) = client.cancel(&session, &id).await.unwrap();
+            let (turn, outcome) = client.cancel_turn(&session, &id).await.unwrap();
             Said { turn: Some(turn.to_string()), end: outcome.as_ref().into() }
         });
         let contenders = [cancels, meeting.suspends()];

@@ -73,7 +73,7 @@ pub(crate) struct Effects {
 
 impl Effects {
     pub(crate) fn happen(&self) {
-        self.log.note(&self.session, HistoryEvent::Effect { key: "act".into() });
+        self.log.record_event(&self.session, HistoryEvent::Effect { key: "act".into() });
     }
 
     pub(crate) fn count(&self) -> usize {

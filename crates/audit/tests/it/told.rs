@@ -3,7 +3,7 @@
 use serde_json::json;
 use singletree_audit::{
     AuditReport, AuditedOutcome, AuditedTurnKind, AuditedWaitState, ClientOperation, HistoryEvent,
-    HistoryRecord, StoredEvent, StoredMessage, StoredSession, StoredTurn, StoredWait, audit,
+    HistoryRecord, StoredEvent, StoredMessage, StoredSession, StoredTurn, StoredWait, audit_sessions,
 };
 use singletree_llm::Role;
 
@@ -34,7 +34,7 @@ impl Case {
     }
 
     pub(crate) fn audit(&self) -> AuditReport {
-        audit(&self.log, std::slice::from_ref(&self.stored))
+        audit_sessions(&self.log, std::slice::from_ref(&self.stored))
     }
 
     pub(crate) fn record(&mut self, passes: impl Fn(&HistoryEvent) -> bool) -> &mut HistoryRecord {

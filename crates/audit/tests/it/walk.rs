@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use singletree_audit::{AuditedClient, AuditedOutcome, HistoryRecorder, StoredSession, audit};
+use singletree_audit::{AuditedClient, AuditedOutcome, HistoryRecorder, StoredSession, audit_sessions};
 use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
@@ -163,7 +163,7 @@ impl Walk {
             Op::Cancel { session, back } => self.cancel(session, back).await,
             Op::DeadlinesPass => self.deadlines_pass().await,
             Op::Delete { session } => {
-                self.client.delete(SESSIONS[session]).await.unwrap();
+                self.client.delete_session(SESSIONS[session]).await.unwrap();
                 self.model[session].delete();
                 self.ids[session].clear();
             }
@@ -184,7 +184,7 @@ impl Walk {
             None => (format!("{} {}", kind.word(), self.texts), None),
         };
         let expected = self.model[session].send(&text, key.as_deref(), self.policy);
-        let sent = self.client.submit(SESSIONS[session], &text, key.as_deref()).await;
+        let sent = self.client.submit_message(SESSIONS[session], &text, key.as_deref()).await;
         self.sent(session, expected, sent).await;
     }
 
@@ -192,7 +192,7 @@ impl Walk {
         self.texts += 1;
         let text = format!("{} {}", kind.word(), self.texts);
         let expected = self.model[session].steer(&text, self.policy);
-        let sent = self.client.steer(SESSIONS[session], &text).await;
+        let sent = self.client.send_steering_message(SESSIONS[session], &text).await;
         self.sent(session, expected, sent).await;
     }
 
@@ -208,10 +208,10 @@ impl Walk {
             Ok(turn) if expected.end.is_none() => {
                 self.named(session, expected.turn.unwrap(), turn.id());
                 let client = self.client.clone();
-                self.parked.push(tokio::spawn(async move { drop(client.outcome(call, &turn).await) }));
+                self.parked.push(tokio::spawn(async move { drop(client.await_outcome(call, &turn).await) }));
             }
             Ok(turn) => {
-                let told = self.client.outcome(call, &turn).await;
+                let told = self.client.await_outcome(call, &turn).await;
                 self.told(session, expected, (turn.id().clone(), told.as_ref().into()));
             }
         }
@@ -225,11 +225,12 @@ impl Walk {
             Names::TheWait => Some((no, "")),
             Names::Another => Some((no + 1, "")),
         };
-        let (call, answered) = self.client.answer((SESSIONS[session], "ok"), approve(approved), to).await;
+        let (call, answered) =
+            self.client.answer_signal((SESSIONS[session], "ok"), approve(approved), to).await;
         match answered {
             Err(errored) => assert_eq!((None, Some(errored.as_ref().into())), (expected.turn, expected.end)),
             Ok(turn) => {
-                let told = self.client.outcome(call, &turn).await;
+                let told = self.client.await_outcome(call, &turn).await;
                 self.told(session, expected, (turn.id().clone(), told.as_ref().into()));
             }
         }
@@ -240,7 +241,7 @@ impl Walk {
         let Some(at) = turns.checked_sub(back + 1) else { return };
         let id = self.id(session, at);
         let expected = self.model[session].cancel(at, self.policy);
-        let (id, outcome) = self.client.cancel(SESSIONS[session], &id).await.unwrap();
+        let (id, outcome) = self.client.cancel_turn(SESSIONS[session], &id).await.unwrap();
         self.told(session, expected, (id, outcome.as_ref().into()));
     }
 
@@ -326,7 +327,7 @@ impl Walk {
         let asked = self.model[from].asked_before(at + 1).filter(|(place, _)| *place == at);
         let place = self.place(from, to, asked.map(|(place, _)| place));
         let expected = self.branch((from, to), place, &text);
-        let sent = self.client.edit(SESSIONS[from], at as u64, (SESSIONS[to], &text)).await;
+        let sent = self.client.edit_message(SESSIONS[from], at as u64, (SESSIONS[to], &text)).await;
         self.sent(to, expected, sent).await;
     }
 
@@ -339,7 +340,7 @@ impl Walk {
         let place = self.place(from, to, asked.map(|(place, _)| place));
         let expected = self.branch((from, to), place, &text);
         let reply = reply.map(|it| it as u64);
-        let sent = self.client.regenerate(SESSIONS[from], reply, (SESSIONS[to], &text)).await;
+        let sent = self.client.regenerate_reply(SESSIONS[from], reply, (SESSIONS[to], &text)).await;
         self.sent(to, expected, sent).await;
     }
 
@@ -400,8 +401,9 @@ impl Walk {
                 );
             }
             let history = chat.history(SESSIONS[at], 0, 1_000).await;
-            let history =
-                history.map(|it| it.iter().map(|it| AuditedOutcome::brief(&it.message)).collect::<Vec<_>>());
+            let history = history.map(|it| {
+                it.iter().map(|it| AuditedOutcome::summarize_message(&it.message)).collect::<Vec<_>>()
+            });
             assert_eq!(history.is_ok(), model.exists, "{}", SESSIONS[at]);
             assert_eq!(history.unwrap_or_default(), model.history, "{}", SESSIONS[at]);
             let pending = chat.pending(Some(SESSIONS[at]), 10).await.unwrap();
@@ -421,9 +423,11 @@ impl Walk {
         let mut stored = Vec::new();
         for session in SESSIONS {
             let journal = self.ground.journal();
-            stored.push(StoredSession::read(&chat, journal.as_ref(), &key_of(session)).await.unwrap());
+            stored.push(
+                StoredSession::read_from_store(&chat, journal.as_ref(), &key_of(session)).await.unwrap(),
+            );
         }
-        let report = audit(&self.log.records(), &stored);
+        let report = audit_sessions(&self.log.records(), &stored);
         assert!(report.is_clean(), "{report}");
     }
 }

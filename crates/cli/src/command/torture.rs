@@ -11,7 +11,7 @@ use singletree::SqliteStore;
 use singletree::engine::{IdGenerator, RandomIds, SystemClock};
 use singletree::harness;
 use singletree_torture::{
-    KillStatistics, LoadComposition, ReopenedStore, StopCondition, TorturePlan, TortureVerdict, torture,
+    KillStatistics, LoadComposition, ReopenedStore, StopCondition, TorturePlan, TortureVerdict, torture_child,
 };
 
 use crate::args::Torture;
@@ -78,7 +78,7 @@ async fn tortured(args: &Torture, folder: &Path) -> Result<TortureVerdict> {
         let store = Arc::new(store);
         Ok(ReopenedStore { journal: store.clone(), upkeep: store })
     };
-    Ok(torture(&plan, start, &SystemClock, &mut tell, open).await?)
+    Ok(torture_child(&plan, start, &SystemClock, &mut tell, open).await?)
 }
 
 /// Makes the folder to work in; says whether it is a temporary one.
@@ -123,7 +123,8 @@ struct PrintedTortureVerdict<'a> {
 
 impl<'a> PrintedTortureVerdict<'a> {
     fn of(verdict: &'a TortureVerdict, folder: &Path) -> Self {
-        let [lost, doubled, orphaned, contradicted, stuck] = verdict.counts().map(|(_, count)| count);
+        let [lost, doubled, orphaned, contradicted, stuck] =
+            verdict.count_broken_promises().map(|(_, count)| count);
         let findings = verdict.examination.findings.iter();
         let findings =
             findings.map(|it| format!("{} in {}: {}", it.symptom.code(), it.session.session, it.what));

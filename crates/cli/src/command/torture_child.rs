@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use singletree::SqliteStore;
 use singletree::store_sqlite::CommitDurability;
-use singletree_torture::{ChildParts, ChildPhase, ChildReport, ChildRequest, Heartbeat, Say, serve};
+use singletree_torture::{ChildParts, ChildPhase, ChildReport, ChildRequest, Heartbeat, Say, serve_requests};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::args::TortureChild;
@@ -17,13 +17,13 @@ use crate::wire::TokioSleep;
 /// Runs the command until nobody asks any more.
 pub(crate) async fn run(args: TortureChild) -> Result<u8> {
     let say = say();
-    let heartbeat = Heartbeat::start(say.clone()).map_err(|source| Error::Input { source })?;
-    heartbeat.enter(ChildPhase::Opening);
+    let heartbeat = Heartbeat::start_thread(say.clone()).map_err(|source| Error::Input { source })?;
+    heartbeat.enter_phase(ChildPhase::Opening);
     let durability = if args.relaxed { CommitDurability::Normal } else { CommitDurability::Full };
     let options = SqliteStore::options(&args.db).command("singletree torture").durability(durability);
     let store = options.open().await.map_err(|source| Error::Open { source })?;
     let shared = Arc::new(store.clone());
-    let served = serve(ChildParts {
+    let served = serve_requests(ChildParts {
         journal: shared.clone(),
         upkeep: shared.clone(),
         effects: args.effects,

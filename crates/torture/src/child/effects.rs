@@ -35,7 +35,7 @@ pub(super) enum LoadToolKind {
 impl LoadToolKind {
     pub(super) const ALL: [Self; 4] = [Self::Look, Self::Effect, Self::Risky, Self::Abort];
 
-    fn name(self) -> &'static str {
+    fn tool_name(self) -> &'static str {
         match self {
             Self::Look => "look",
             Self::Effect => "effect",
@@ -55,7 +55,7 @@ pub(super) struct LoadTool {
 
 impl LoadTool {
     pub(super) fn new(deed: LoadToolKind, log: PathBuf) -> Result<Self> {
-        let name = deed.name();
+        let name = deed.tool_name();
         let schema = json!({
             "type": "object",
             "properties": { "text": { "type": "string" } },
@@ -103,7 +103,7 @@ impl Tool for LoadTool {
                 LoadToolKind::Abort => std::process::abort(),
                 LoadToolKind::Effect | LoadToolKind::Risky => {
                     let text = format!("did {}", happened.key);
-                    let written = tokio::task::spawn_blocking(move || append(&log, &happened)).await;
+                    let written = tokio::task::spawn_blocking(move || append_effect(&log, &happened)).await;
                     written
                         .map_err(std::io::Error::other)
                         .and_then(|written| written)
@@ -115,7 +115,7 @@ impl Tool for LoadTool {
     }
 }
 
-fn append(log: &Path, happened: &LoggedEffect) -> std::io::Result<()> {
+fn append_effect(log: &Path, happened: &LoggedEffect) -> std::io::Result<()> {
     let mut line = serde_json::to_string(happened)?;
     line.push('\n');
     let mut file = OpenOptions::new().create(true).append(true).open(log)?;

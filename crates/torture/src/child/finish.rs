@@ -16,11 +16,11 @@ const STILL: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(20);
 
 /// Waits until every turn has its outcome, but for messages that are queued behind a wait.
-pub(super) async fn finish(store: &ReportingStore) -> Result<()> {
-    let (mut committed, mut still) = (store.committed(), Duration::ZERO);
+pub(super) async fn wait_until_finished(store: &ReportingStore) -> Result<()> {
+    let (mut committed, mut still) = (store.commit_count(), Duration::ZERO);
     while still < STILL && is_under_way(store).await.map_err(singletree_harness::Error::from)? {
         tokio::time::sleep(TICK).await;
-        let now = store.committed();
+        let now = store.commit_count();
         still = if now == committed { still + TICK } else { Duration::ZERO };
         committed = now;
     }

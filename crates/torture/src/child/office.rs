@@ -15,7 +15,7 @@ pub(super) const OFFICE: &str = "office";
 /// How long its waits wait.
 const DEADLINE: Duration = Duration::from_millis(400);
 
-fn schema(release: u32) -> StateSchema {
+fn state_schema(release: u32) -> StateSchema {
     let field = |name: &'static str, shape: FieldShape, default: Value| {
         FieldSpec::new(name, shape, FieldContent::from_json(default))
     };
@@ -34,7 +34,7 @@ fn has_notes(release: u32) -> bool {
 }
 
 /// Returns the text of the message that is answered.
-fn asked(state: &Snapshot) -> String {
+fn message_text(state: &Snapshot) -> String {
     let messages = state.get("messages").and_then(FieldContent::as_list).cloned().unwrap_or_default();
     let user = messages
         .iter()
@@ -44,17 +44,17 @@ fn asked(state: &Snapshot) -> String {
     user.and_then(|user| user["content"].as_str()).unwrap_or_default().to_owned()
 }
 
-async fn gate(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
-    if asked(cx.state()).starts_with("later ") {
+async fn run_gate_node(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
+    if message_text(cx.state()).starts_with("later ") {
         return cx.suspend(Signal::new("later").expires_in(DEADLINE)).await;
     }
     Ok(StateUpdate::new())
 }
 
 /// Makes the agent of a release. Each release migrates the state of every earlier release to its own version.
-pub(super) fn agent(release: u32) -> Result<Agent, singletree_engine::Error> {
+pub(super) fn build_agent(release: u32) -> Result<Agent, singletree_engine::Error> {
     let tell = move |cx: Ctx<Snapshot>| async move {
-        let text = asked(cx.state());
+        let text = message_text(cx.state());
         let said = json!([{ "role": "assistant", "content": format!("Noted: {text}.") }]);
         let update = StateUpdate::new().with_json("messages", said);
         NodeResult::<Snapshot>::Ok(match has_notes(release) {
@@ -62,8 +62,8 @@ pub(super) fn agent(release: u32) -> Result<Agent, singletree_engine::Error> {
             false => update,
         })
     };
-    let graph = Graph::<Snapshot>::builder_with(schema(release))
-        .node("gate", gate)
+    let graph = Graph::<Snapshot>::builder_with(state_schema(release))
+        .node("gate", run_gate_node)
         .node("tell", tell)
         .edge("gate", "tell")
         .edge("tell", END)

@@ -34,7 +34,7 @@ impl ReportingStore {
     }
 
     /// Returns how many commits there were.
-    pub(super) fn committed(&self) -> u64 {
+    pub(super) fn commit_count(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 }
@@ -46,7 +46,7 @@ impl fmt::Debug for ReportingStore {
 }
 
 /// Returns the turn that a batch is about.
-fn turn(batch: &Batch) -> Option<u64> {
+fn turn_of_batch(batch: &Batch) -> Option<u64> {
     batch.puts.iter().find_map(|put| match put {
         RowMutation::Turn(row) => Some(row.no),
         RowMutation::Position(row) => Some(row.turn),
@@ -64,10 +64,11 @@ impl JournalLayer for ReportingStore {
 
     fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let n = self.commits.fetch_add(1, Ordering::Relaxed);
-        let (phase, turn, session) = (BatchPurpose::of(&batch), turn(&batch), batch.key.session.to_string());
+        let (phase, turn, session) =
+            (BatchPurpose::from_batch(&batch), turn_of_batch(&batch), batch.key.session.to_string());
         let line = move |at| ChildReport::Commit { n, phase, session: session.clone(), turn, at };
         (self.say)(&line(CommitSide::Begin));
-        let fault = self.faults.filter(|fault| fault.hits(n)).map(|it| it.land);
+        let fault = self.faults.filter(|fault| fault.fails_commit(n)).map(|it| it.land);
         let landing = (fault != Some(FailedWriteEffect::Before)).then(|| self.journal.apply(batch));
         let say = self.say.clone();
         Box::pin(async move {

@@ -10,22 +10,22 @@ use crate::phase::BatchPurpose;
 const FORKS: u64 = 60;
 
 impl LoadClients {
-    pub(super) fn choose(&mut self, at: usize, wanted: Option<BatchPurpose>, now: i64) -> ClientChoice {
+    pub(super) fn choose_call(&mut self, at: usize, wanted: Option<BatchPurpose>, now: i64) -> ClientChoice {
         if self.is_deleting()
-            && self.dice.percent(60)
-            && let Some((session, turn)) = self.somebodys_turn(at, |it| it.session == DELETED)
+            && self.dice.draw_percent(60)
+            && let Some((session, turn)) = self.other_clients_turn(at, |it| it.session == DELETED)
         {
             self.mix.cancels_beside_deletions += 1;
             return ClientChoice::Do { session, deed: ClientOperation::Cancel { turn }, to: None };
         }
         let cancels = if wanted == Some(BatchPurpose::Cancel) { 40 } else { 8 };
-        if self.dice.percent(cancels)
-            && let Some((session, turn)) = self.somebodys_turn(at, |_| true)
+        if self.dice.draw_percent(cancels)
+            && let Some((session, turn)) = self.other_clients_turn(at, |_| true)
         {
             return ClientChoice::Do { session, deed: ClientOperation::Cancel { turn }, to: None };
         }
-        if self.dice.percent(5) && !self.keyed.is_empty() {
-            let past = self.dice.index(self.keyed.len());
+        if self.dice.draw_percent(5) && !self.keyed.is_empty() {
+            let past = self.dice.draw_index(self.keyed.len());
             if let Some((session, text, key)) = self.keyed.get(past).cloned() {
                 return ClientChoice::Do {
                     session,
@@ -34,34 +34,34 @@ impl LoadClients {
                 };
             }
         }
-        if self.dice.percent(30)
+        if self.dice.draw_percent(30)
             && let Some(answer) = self.answer_again()
         {
             return answer;
         }
-        let session = self.session(now);
-        if session == DELETED && self.dice.percent(25) {
+        let session = self.draw_session(now);
+        if session == DELETED && self.dice.draw_percent(25) {
             return ClientChoice::Do { session, deed: ClientOperation::Delete, to: None };
         }
-        let (session, text) = self.message(at, session, wanted);
-        if self.dice.percent(3) && session.starts_with('s') {
-            return self.branch(session, text);
+        let (session, text) = self.draw_message(at, session, wanted);
+        if self.dice.draw_percent(3) && session.starts_with('s') {
+            return self.draw_fork_call(session, text);
         }
-        let key = self.dice.percent(70).then(|| format!("key of {text}"));
+        let key = self.dice.draw_percent(70).then(|| format!("key of {text}"));
         ClientChoice::Do { session, deed: ClientOperation::Send { text, key }, to: None }
     }
 
     /// Draws a session; seldom one that is known to wait, in which nothing would run.
-    fn session(&mut self, now: i64) -> String {
-        if self.dice.percent(10) {
+    fn draw_session(&mut self, now: i64) -> String {
+        if self.dice.draw_percent(10) {
             return DELETED.to_owned();
         }
         for _ in 0..8 {
             let session =
-                self.sessions.get(self.dice.index(self.sessions.len())).cloned().unwrap_or_default();
+                self.sessions.get(self.dice.draw_index(self.sessions.len())).cloned().unwrap_or_default();
             let waits = self.waiting.contains_key(&session)
                 || self.blocked.get(&session).is_some_and(|until| *until > now);
-            if !waits || self.dice.percent(4) {
+            if !waits || self.dice.draw_percent(4) {
                 return session;
             }
         }
@@ -69,8 +69,8 @@ impl LoadClients {
     }
 
     /// Draws a message, and the session to send it to.
-    fn message(&mut self, at: usize, session: String, wanted: Option<BatchPurpose>) -> (String, String) {
-        let word = match (session.chars().next(), wanted, self.dice.below(100)) {
+    fn draw_message(&mut self, at: usize, session: String, wanted: Option<BatchPurpose>) -> (String, String) {
+        let word = match (session.chars().next(), wanted, self.dice.draw_below(100)) {
             (Some('o'), Some(BatchPurpose::Suspend | BatchPurpose::Resume), 0..60)
             | (Some('o'), _, 0..30) => "later",
             (Some('o'), ..) => "note",
@@ -85,7 +85,7 @@ impl LoadClients {
         };
         // A steering message goes to a session in which a turn runs.
         let running = match word {
-            "aside" => self.somebodys_turn(at, |it| !it.session.starts_with('o')),
+            "aside" => self.other_clients_turn(at, |it| !it.session.starts_with('o')),
             _ => None,
         };
         let session = running.map_or(session, |(running, _)| running);
@@ -94,9 +94,9 @@ impl LoadClients {
         (session, text)
     }
 
-    fn branch(&mut self, from: String, text: String) -> ClientChoice {
-        let to = format!("f{}", self.dice.below(FORKS));
-        let edits = self.dice.percent(60).then(|| self.dice.below(1_000));
+    fn draw_fork_call(&mut self, from: String, text: String) -> ClientChoice {
+        let to = format!("f{}", self.dice.draw_below(FORKS));
+        let edits = self.dice.draw_percent(60).then(|| self.dice.draw_below(1_000));
         self.mix.edits += u64::from(edits.is_some());
         self.mix.forks += u64::from(edits.is_none());
         self.forks.insert(to.clone());
@@ -105,12 +105,12 @@ impl LoadClients {
 
     /// Answers a session that is known to wait, whoever was told of it first.
     fn answer_again(&mut self) -> Option<ClientChoice> {
-        let at = self.dice.index(self.waiting.len());
+        let at = self.dice.draw_index(self.waiting.len());
         let (session, awaited) = self.waiting.iter().nth(at).map(|(name, it)| (name.clone(), it.clone()))?;
-        let payload = json!({ "approved": self.dice.percent(75) });
+        let payload = json!({ "approved": self.dice.draw_percent(75) });
         let deed = ClientOperation::Answer { signal: awaited.signal, payload };
         // This wait may have ended long ago. A later call that is refused because of the wait adds it again.
-        if self.dice.percent(50) {
+        if self.dice.draw_percent(50) {
             self.waiting.remove(&session);
         }
         Some(ClientChoice::Do { session, deed, to: awaited.to })
@@ -124,20 +124,20 @@ impl LoadClients {
     }
 
     /// Draws after how many polls the client of a call goes away, if it does.
-    pub(super) fn goes_away(&mut self, session: &str, deed: &ClientOperation) -> Option<u32> {
+    pub(super) fn draw_disconnect(&mut self, session: &str, deed: &ClientOperation) -> Option<u32> {
         let often = match deed {
             ClientOperation::Delete => 25,
             ClientOperation::Cancel { .. } if session == DELETED => 25,
             ClientOperation::Cancel { .. } => 8,
             ClientOperation::Send { .. } | ClientOperation::Answer { .. } => 3,
         };
-        let goes = self.dice.percent(often);
+        let goes = self.dice.draw_percent(often);
         self.mix.disconnects += u64::from(goes);
-        goes.then(|| u32::try_from(self.dice.below(5)).unwrap_or(0) + 1)
+        goes.then(|| u32::try_from(self.dice.draw_below(5)).unwrap_or(0) + 1)
     }
 
     /// Returns a turn that another client waits for.
-    fn somebodys_turn(
+    fn other_clients_turn(
         &mut self,
         not: usize,
         of: impl Fn(&OpenClientCall) -> bool,
@@ -146,6 +146,6 @@ impl LoadClients {
         let open = others.filter_map(|(_, it)| it.open.as_ref()).filter(|other| of(other));
         let running: Vec<_> =
             open.filter_map(|item| Some((item.session.clone(), item.turn.clone()?))).collect();
-        running.get(self.dice.index(running.len())).cloned()
+        running.get(self.dice.draw_index(running.len())).cloned()
     }
 }
