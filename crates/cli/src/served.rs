@@ -133,7 +133,7 @@ impl ServedChat {
         reply: AnswerArgument,
         (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
-        let mut waits = self.client.pending(session.as_deref()).await?.items;
+        let mut waits = self.client.list_pending_waits(session.as_deref()).await?.items;
         waits.retain(|wait| signal.as_ref().is_none_or(|signal| wait.signal == *signal));
         let [wait] = waits.as_slice() else {
             let text = match waits.len() {
@@ -164,7 +164,7 @@ impl ServedChat {
             }
         }
         // An answer that is kept for later begins no turn; repeating the request gives the same result.
-        match self.client.answer(&wait.session, &wait.signal, &answer).await? {
+        match self.client.answer_wait(&wait.session, &wait.signal, &answer).await? {
             // It was kept a moment ago, and has been taken since.
             AnswerOutcome::Ended(_) if !as_json => {
                 self.show_turn(&wait.session, TurnStart::Answer(&wait.signal, &answer), screen).await
@@ -183,7 +183,7 @@ impl ServedChat {
         (session, turn): (&str, &str),
         (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
-        let ended = self.client.cancel(session, turn).await?;
+        let ended = self.client.cancel_turn(session, turn).await?;
         let is_cancelled = matches!(
             &ended.outcome,
             Some(Outcome::Errored(errored)) if errored.category == "chat_turn_cancelled"
@@ -204,7 +204,7 @@ impl ServedChat {
         (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
         if as_json {
-            let outcome = self.client.retry(session, turn, key).await?;
+            let outcome = self.client.retry_turn(session, turn, key).await?;
             return self.tell(session, &outcome, (as_json, screen));
         }
         let start = TurnStart::Retry(turn, key.map_or_else(new_key, str::to_owned));
@@ -231,7 +231,7 @@ impl ServedChat {
     pub(crate) async fn last_failed(&self, session: &str) -> Result<String> {
         let (mut last, mut from) = (None, None);
         loop {
-            let page = self.client.turns(session, from, Some(TURNS)).await?;
+            let page = self.client.list_turns(session, from, Some(TURNS)).await?;
             last = page.items.into_iter().next_back().or(last);
             from = page.next;
             if from.is_none() {
@@ -251,7 +251,7 @@ impl ServedChat {
 
     /// Makes a session with the beginning of another one, and returns its id.
     pub(crate) async fn fork(&self, session: &str, at: Option<u64>, to: Option<String>) -> Result<String> {
-        Ok(self.client.fork(session, &ForkSession { at, id: to }).await?.id)
+        Ok(self.client.fork_session(session, &ForkSession { at, id: to }).await?.id)
     }
 
     /// Deletes a session.
@@ -261,7 +261,7 @@ impl ServedChat {
 
     /// Returns the pending waits of a session.
     pub(crate) async fn waiting(&self, session: &str) -> Result<Vec<Wait>> {
-        Ok(self.client.pending(Some(session)).await?.items)
+        Ok(self.client.list_pending_waits(Some(session)).await?.items)
     }
 
     /// Answers a wait at a terminal.

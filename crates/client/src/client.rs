@@ -43,8 +43,8 @@ impl Client {
     ///
     /// # Errors
     /// As all calls.
-    pub async fn agents(&self) -> Result<AgentList> {
-        self.connection.json(self.get(&["v1", "agents"])).await
+    pub async fn list_agents(&self) -> Result<AgentList> {
+        self.connection.request_json(self.get_request(&["v1", "agents"])).await
     }
 
     /// Makes a session.
@@ -52,25 +52,28 @@ impl Client {
     /// # Errors
     /// As all calls.
     pub async fn create_session(&self, session: &CreateSession) -> Result<Session> {
-        self.connection.json(self.post(&["v1", "sessions"], session)?).await
+        self.connection.request_json(self.post_request(&["v1", "sessions"], session)?).await
     }
 
     /// Lists sessions by id, from the `next` of the page before on.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn sessions(&self, from: Option<&str>, limit: Option<u64>) -> Result<SessionList> {
+    pub async fn list_sessions(&self, from: Option<&str>, limit: Option<u64>) -> Result<SessionList> {
         let limit = limit.map(|limit| limit.to_string());
-        let asked = self.get(&["v1", "sessions"]).query("from", from).query("limit", limit.as_deref());
-        self.connection.json(asked).await
+        let asked = self
+            .get_request(&["v1", "sessions"])
+            .with_query("from", from)
+            .with_query("limit", limit.as_deref());
+        self.connection.request_json(asked).await
     }
 
     /// Shows a session.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn session(&self, session: &str) -> Result<Session> {
-        self.connection.json(self.get(&["v1", "sessions", session])).await
+    pub async fn fetch_session(&self, session: &str) -> Result<Session> {
+        self.connection.request_json(self.get_request(&["v1", "sessions", session])).await
     }
 
     /// Writes a session out as one document.
@@ -78,7 +81,7 @@ impl Client {
     /// # Errors
     /// As all calls.
     pub async fn export_session(&self, session: &str) -> Result<SessionExport> {
-        self.connection.json(self.get(&["v1", "sessions", session, "export"])).await
+        self.connection.request_json(self.get_request(&["v1", "sessions", session, "export"])).await
     }
 
     /// Deletes a session and everything that is known of it. Doing so again succeeds.
@@ -86,116 +89,124 @@ impl Client {
     /// # Errors
     /// As all calls.
     pub async fn delete_session(&self, session: &str) -> Result<()> {
-        let url = self.connection.url(&["v1", "sessions", session]);
-        self.connection.whole(ServerApiRequest::delete(url)).await.map(drop)
+        let url = self.connection.url_below(&["v1", "sessions", session]);
+        self.connection.request_body(ServerApiRequest::delete(url)).await.map(drop)
     }
 
     /// Makes a session with the beginning of another one.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn fork(&self, session: &str, fork: &ForkSession) -> Result<Session> {
-        self.connection.json(self.post(&["v1", "sessions", session, "fork"], fork)?).await
+    pub async fn fork_session(&self, session: &str, fork: &ForkSession) -> Result<Session> {
+        self.connection.request_json(self.post_request(&["v1", "sessions", session, "fork"], fork)?).await
     }
 
     /// Replaces a message by another one, in a fork; waits for the outcome.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn edit(&self, session: &str, edit: &EditMessage) -> Result<Outcome> {
-        self.connection.json(self.post(&["v1", "sessions", session, "edit"], edit)?).await
+    pub async fn edit_message(&self, session: &str, edit: &EditMessage) -> Result<Outcome> {
+        self.connection.request_json(self.post_request(&["v1", "sessions", session, "edit"], edit)?).await
     }
 
     /// Asks for another reply, in a fork; waits for it.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn regenerate(&self, session: &str, reply: &RegenerateReply) -> Result<Outcome> {
-        self.connection.json(self.post(&["v1", "sessions", session, "regenerate"], reply)?).await
+    pub async fn regenerate_reply(&self, session: &str, reply: &RegenerateReply) -> Result<Outcome> {
+        self.connection
+            .request_json(self.post_request(&["v1", "sessions", session, "regenerate"], reply)?)
+            .await
     }
 
     /// Sends a message and waits for the outcome. With a key the server accepts it once, however often it is sent.
     ///
     /// # Errors
     /// As all calls. A turn that failed is an outcome, and no error.
-    pub async fn send(&self, session: &str, text: &str, key: Option<&str>) -> Result<Outcome> {
-        self.send_message(session, &said(text), key).await
+    pub async fn send_text(&self, session: &str, text: &str, key: Option<&str>) -> Result<Outcome> {
+        self.send_message(session, &text_message(text), key).await
     }
 
-    /// As [`Client::send`], with pictures, an agent or a policy.
+    /// As [`Client::send_text`], with pictures, an agent or a policy.
     ///
     /// # Errors
-    /// As [`Client::send`].
+    /// As [`Client::send_text`].
     pub async fn send_message(
         &self,
         session: &str,
         message: &SendMessage,
         key: Option<&str>,
     ) -> Result<Outcome> {
-        let asked = self.post(&["v1", "sessions", session, "messages"], message)?;
-        self.connection.json(keyed(asked, key)).await
+        let asked = self.post_request(&["v1", "sessions", session, "messages"], message)?;
+        self.connection.request_json(with_idempotency_key(asked, key)).await
     }
 
     /// Sends a message and streams the events of its turn. The last event holds the outcome.
     ///
     /// # Errors
     /// As all calls, here or in the stream.
-    pub async fn send_streaming(
+    pub async fn send_message_streaming(
         &self,
         session: &str,
         message: &SendMessage,
         key: Option<&str>,
     ) -> Result<EventStream> {
-        let asked = self.post(&["v1", "sessions", session, "messages"], message)?;
-        EventStream::open(&self.connection, keyed(asked, key)).await
+        let asked = self.post_request(&["v1", "sessions", session, "messages"], message)?;
+        EventStream::open_stream(&self.connection, with_idempotency_key(asked, key)).await
     }
 
     /// Sends a message to the running turn; waits for the outcome.
     ///
     /// # Errors
-    /// As [`Client::send`].
-    pub async fn steer(&self, session: &str, message: &SendMessage, key: Option<&str>) -> Result<Outcome> {
-        let asked = self.post(&["v1", "sessions", session, "steer"], message)?;
-        self.connection.json(keyed(asked, key)).await
+    /// As [`Client::send_text`].
+    pub async fn steer_turn(
+        &self,
+        session: &str,
+        message: &SendMessage,
+        key: Option<&str>,
+    ) -> Result<Outcome> {
+        let asked = self.post_request(&["v1", "sessions", session, "steer"], message)?;
+        self.connection.request_json(with_idempotency_key(asked, key)).await
     }
 
     /// Reads the history, from a place on.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn messages(&self, session: &str, from: u64, limit: Option<u64>) -> Result<MessageList> {
+    pub async fn list_messages(&self, session: &str, from: u64, limit: Option<u64>) -> Result<MessageList> {
         let (from, limit) = (from.to_string(), limit.map(|limit| limit.to_string()));
-        let asked = self.get(&["v1", "sessions", session, "messages"]).query("from", Some(&from));
-        self.connection.json(asked.query("limit", limit.as_deref())).await
+        let asked =
+            self.get_request(&["v1", "sessions", session, "messages"]).with_query("from", Some(&from));
+        self.connection.request_json(asked.with_query("limit", limit.as_deref())).await
     }
 
     /// Lists the turns of a session, from the `next` of the page before on.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn turns(&self, session: &str, from: Option<u64>, limit: Option<u64>) -> Result<TurnList> {
+    pub async fn list_turns(&self, session: &str, from: Option<u64>, limit: Option<u64>) -> Result<TurnList> {
         let [from, limit] = [from, limit].map(|item| item.map(|item| item.to_string()));
-        let asked = self.get(&["v1", "sessions", session, "turns"]);
-        let asked = asked.query("from", from.as_deref()).query("limit", limit.as_deref());
-        self.connection.json(asked).await
+        let asked = self.get_request(&["v1", "sessions", session, "turns"]);
+        let asked = asked.with_query("from", from.as_deref()).with_query("limit", limit.as_deref());
+        self.connection.request_json(asked).await
     }
 
     /// Shows a turn.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn turn(&self, session: &str, turn: &str) -> Result<Turn> {
-        self.connection.json(self.get(&["v1", "sessions", session, "turns", turn])).await
+    pub async fn fetch_turn(&self, session: &str, turn: &str) -> Result<Turn> {
+        self.connection.request_json(self.get_request(&["v1", "sessions", session, "turns", turn])).await
     }
 
     /// Cancels a turn; returns the one that tells the end.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn cancel(&self, session: &str, turn: &str) -> Result<Turn> {
+    pub async fn cancel_turn(&self, session: &str, turn: &str) -> Result<Turn> {
         let nothing = serde_json::Map::new();
-        let asked = self.post(&["v1", "sessions", session, "turns", turn, "cancel"], &nothing)?;
-        self.connection.json(asked).await
+        let asked = self.post_request(&["v1", "sessions", session, "turns", turn, "cancel"], &nothing)?;
+        self.connection.request_json(asked).await
     }
 
     /// Retries a failed turn, and waits for the outcome. With a key the server retries it once, however often this is
@@ -203,103 +214,113 @@ impl Client {
     ///
     /// # Errors
     /// As all calls; `chat_retry_superseded` if the turn did not fail or is no longer the newest one of its session.
-    pub async fn retry(&self, session: &str, turn: &str, key: Option<&str>) -> Result<Outcome> {
+    pub async fn retry_turn(&self, session: &str, turn: &str, key: Option<&str>) -> Result<Outcome> {
         let nothing = serde_json::Map::new();
-        let asked = self.post(&["v1", "sessions", session, "turns", turn, "retry"], &nothing)?;
-        self.connection.json(keyed(asked, key)).await
+        let asked = self.post_request(&["v1", "sessions", session, "turns", turn, "retry"], &nothing)?;
+        self.connection.request_json(with_idempotency_key(asked, key)).await
     }
 
-    /// As [`Client::retry`], but streams the events of the new turn. The last event holds the outcome.
+    /// As [`Client::retry_turn`], but streams the events of the new turn. The last event holds the outcome.
     ///
     /// # Errors
-    /// As [`Client::retry`], here or in the stream.
-    pub async fn retry_streaming(&self, session: &str, turn: &str, key: Option<&str>) -> Result<EventStream> {
+    /// As [`Client::retry_turn`], here or in the stream.
+    pub async fn retry_turn_streaming(
+        &self,
+        session: &str,
+        turn: &str,
+        key: Option<&str>,
+    ) -> Result<EventStream> {
         let nothing = serde_json::Map::new();
-        let asked = self.post(&["v1", "sessions", session, "turns", turn, "retry"], &nothing)?;
-        EventStream::open(&self.connection, keyed(asked, key)).await
+        let asked = self.post_request(&["v1", "sessions", session, "turns", turn, "retry"], &nothing)?;
+        EventStream::open_stream(&self.connection, with_idempotency_key(asked, key)).await
     }
 
     /// Streams the events of a turn up to its end: all of them, or those after the event with the id `after`. A stream
-    /// that is resumed with [`EventStream::last`] misses no event.
+    /// that is resumed with [`EventStream::last_event_id`] misses no event.
     ///
     /// # Errors
     /// As all calls, here or in the stream.
     pub async fn follow_turn(&self, session: &str, turn: &str, after: Option<&str>) -> Result<EventStream> {
-        let asked = self.get(&["v1", "sessions", session, "turns", turn]);
+        let asked = self.get_request(&["v1", "sessions", session, "turns", turn]);
         let asked = match after {
-            Some(after) => asked.header("last-event-id", after),
+            Some(after) => asked.with_header("last-event-id", after),
             None => asked,
         };
-        EventStream::open(&self.connection, asked).await
+        EventStream::open_stream(&self.connection, asked).await
     }
 
     /// Lists the pending waits of one session, or of all.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn pending(&self, session: Option<&str>) -> Result<WaitList> {
+    pub async fn list_pending_waits(&self, session: Option<&str>) -> Result<WaitList> {
         let asked = match session {
-            Some(session) => self.get(&["v1", "sessions", session, "pending"]),
-            None => self.get(&["v1", "pending"]),
+            Some(session) => self.get_request(&["v1", "sessions", session, "pending"]),
+            None => self.get_request(&["v1", "pending"]),
         };
-        self.connection.json(asked).await
+        self.connection.request_json(asked).await
     }
 
     /// Answers a wait; waits for the outcome.
     ///
     /// # Errors
     /// As all calls.
-    pub async fn answer(&self, session: &str, signal: &str, answer: &SignalAnswer) -> Result<AnswerOutcome> {
-        let asked = self.post(&["v1", "sessions", session, "signals", signal], answer)?;
-        self.connection.json(asked).await
+    pub async fn answer_wait(
+        &self,
+        session: &str,
+        signal: &str,
+        answer: &SignalAnswer,
+    ) -> Result<AnswerOutcome> {
+        let asked = self.post_request(&["v1", "sessions", session, "signals", signal], answer)?;
+        self.connection.request_json(asked).await
     }
 
-    /// As [`Client::answer`], but streams the events of the turn that goes on. The stream has no event if nothing waits
-    /// for the answer yet.
+    /// As [`Client::answer_wait`], but streams the events of the turn that goes on. The stream has no event if nothing
+    /// waits for the answer yet.
     ///
     /// # Errors
     /// As all calls, here or in the stream.
-    pub async fn answer_streaming(
+    pub async fn answer_wait_streaming(
         &self,
         session: &str,
         signal: &str,
         answer: &SignalAnswer,
     ) -> Result<EventStream> {
-        let asked = self.post(&["v1", "sessions", session, "signals", signal], answer)?;
-        EventStream::open(&self.connection, asked).await
+        let asked = self.post_request(&["v1", "sessions", session, "signals", signal], answer)?;
+        EventStream::open_stream(&self.connection, asked).await
     }
 
     /// Follows the events of a session after one event, or from the oldest that is kept. The stream ends when the
-    /// server ends it or the connection breaks; resume it with the id of the last event: [`EventStream::last`].
+    /// server ends it or the connection breaks; resume it with the id of the last event: [`EventStream::last_event_id`].
     ///
     /// # Errors
     /// As all calls, here or in the stream.
-    pub async fn events(&self, session: &str, after: Option<&str>) -> Result<EventStream> {
-        let asked = self.get(&["v1", "sessions", session, "events"]);
+    pub async fn follow_session(&self, session: &str, after: Option<&str>) -> Result<EventStream> {
+        let asked = self.get_request(&["v1", "sessions", session, "events"]);
         let asked = match after {
-            Some(after) => asked.header("last-event-id", after),
+            Some(after) => asked.with_header("last-event-id", after),
             None => asked,
         };
-        EventStream::open(&self.connection, asked).await
+        EventStream::open_stream(&self.connection, asked).await
     }
 
-    fn get(&self, parts: &[&str]) -> ServerApiRequest {
-        ServerApiRequest::get(self.connection.url(parts))
+    fn get_request(&self, parts: &[&str]) -> ServerApiRequest {
+        ServerApiRequest::get(self.connection.url_below(parts))
     }
 
-    fn post(&self, parts: &[&str], body: &impl serde::Serialize) -> Result<ServerApiRequest, Error> {
-        ServerApiRequest::post(self.connection.url(parts), body)
+    fn post_request(&self, parts: &[&str], body: &impl serde::Serialize) -> Result<ServerApiRequest, Error> {
+        ServerApiRequest::post(self.connection.url_below(parts), body)
     }
 }
 
-fn said(text: &str) -> SendMessage {
+fn text_message(text: &str) -> SendMessage {
     let content = SendContent::Text(text.to_owned());
     SendMessage { role: SenderRole::User, content, agent: None, prompt_policy: None }
 }
 
-fn keyed(asked: ServerApiRequest, key: Option<&str>) -> ServerApiRequest {
+fn with_idempotency_key(asked: ServerApiRequest, key: Option<&str>) -> ServerApiRequest {
     match key {
-        Some(key) => asked.header("idempotency-key", key),
+        Some(key) => asked.with_header("idempotency-key", key),
         None => asked,
     }
 }

@@ -54,13 +54,13 @@ impl Connection {
 
     /// Returns the address.
     #[must_use]
-    pub fn base(&self) -> &Url {
+    pub fn base_url(&self) -> &Url {
         &self.base
     }
 
     /// Returns the address of a path below this one. In each segment, characters that are not allowed in a URL are
     /// escaped.
-    pub(crate) fn url(&self, parts: &[&str]) -> Url {
+    pub(crate) fn url_below(&self, parts: &[&str]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(parts);
@@ -69,32 +69,36 @@ impl Connection {
     }
 
     /// Asks, and reads the answer as JSON.
-    pub(crate) async fn json<T: DeserializeOwned>(&self, asked: ServerApiRequest) -> Result<T> {
-        let (_, body) = self.whole(asked).await?;
+    pub(crate) async fn request_json<T: DeserializeOwned>(&self, asked: ServerApiRequest) -> Result<T> {
+        let (_, body) = self.request_body(asked).await?;
         serde_json::from_slice(&body).map_err(|error| Error::Answer { what: error.to_string() })
     }
 
     /// Asks, and reads the whole answer; a refusal is an error.
-    pub(crate) async fn whole(&self, asked: ServerApiRequest) -> Result<(u16, Bytes)> {
-        let response = self.open(asked).await?;
+    pub(crate) async fn request_body(&self, asked: ServerApiRequest) -> Result<(u16, Bytes)> {
+        let response = self.open_response(asked).await?;
         let status = response.status;
-        Ok((status, read_body(response.body, ANSWER_BYTES, self.host()).await?))
+        Ok((status, read_body(response.body, ANSWER_BYTES, self.host_name()).await?))
     }
 
     /// Asks, and returns the answer as soon as its head is there; a refusal is an error.
-    pub(crate) async fn open(&self, asked: ServerApiRequest) -> Result<HttpResponse> {
-        let response = self.send(asked).await?;
-        if (200..300).contains(&response.status) { Ok(response) } else { Err(self.refused(response).await?) }
+    pub(crate) async fn open_response(&self, asked: ServerApiRequest) -> Result<HttpResponse> {
+        let response = self.send_request(asked).await?;
+        if (200..300).contains(&response.status) {
+            Ok(response)
+        } else {
+            Err(self.read_refusal(response).await?)
+        }
     }
 
     /// Asks, and reads the whole answer, whatever its status.
-    pub(crate) async fn any(&self, asked: ServerApiRequest) -> Result<(u16, Bytes)> {
-        let response = self.send(asked).await?;
+    pub(crate) async fn request_any_status(&self, asked: ServerApiRequest) -> Result<(u16, Bytes)> {
+        let response = self.send_request(asked).await?;
         let status = response.status;
-        Ok((status, read_body(response.body, ANSWER_BYTES, self.host()).await?))
+        Ok((status, read_body(response.body, ANSWER_BYTES, self.host_name()).await?))
     }
 
-    async fn send(&self, asked: ServerApiRequest) -> Result<HttpResponse> {
+    async fn send_request(&self, asked: ServerApiRequest) -> Result<HttpResponse> {
         let ServerApiRequest { method, url, mut headers, body } = asked;
         if let Some(key) = &self.key {
             headers.push(("authorization".to_owned(), format!("Bearer {}", key.expose())));
@@ -105,9 +109,9 @@ impl Connection {
         Ok(self.transport.send(HttpRequest { method, url: url.into(), headers, body }).await?)
     }
 
-    async fn refused(&self, response: HttpResponse) -> Result<Error> {
+    async fn read_refusal(&self, response: HttpResponse) -> Result<Error> {
         let (status, wait) = (response.status, retry_after(&response));
-        let body = read_body(response.body, ANSWER_BYTES, self.host()).await?;
+        let body = read_body(response.body, ANSWER_BYTES, self.host_name()).await?;
         let refused = match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(ErrorBody { error }) => ServerRefusal {
                 status,
@@ -132,7 +136,7 @@ impl Connection {
         Ok(Error::Refused(Box::new(refused)))
     }
 
-    pub(crate) fn host(&self) -> &str {
+    pub(crate) fn host_name(&self) -> &str {
         self.base.host_str().unwrap_or_default()
     }
 }
@@ -152,13 +156,13 @@ impl ServerApiRequest {
     }
 
     /// Adds a header.
-    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Adds a query parameter, if it has a value.
-    pub(crate) fn query(mut self, name: &str, value: Option<&str>) -> Self {
+    pub(crate) fn with_query(mut self, name: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
             self.url.query_pairs_mut().append_pair(name, value);
         }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use singletree_protocol::openharness::{
     NAMESPACE, PairClaim, PairConfirm, PairCreate, PairCreated, PairRevoke, Paired, RequestMessage,
-    ResponseMessage, TruthTable, read,
+    ResponseMessage, TruthTable, parse_json_object,
 };
 use url::Url;
 
@@ -36,8 +36,8 @@ impl EngineClient {
     /// Makes a client of the engine at a connection's address; of a bare server, at `/v1/openharness` there.
     #[must_use]
     pub fn new(connection: Connection, retry: EngineRetry) -> Self {
-        let bare = matches!(connection.base().path(), "" | "/");
-        let endpoint = if bare { connection.url(&PATH) } else { connection.base().clone() };
+        let bare = matches!(connection.base_url().path(), "" | "/");
+        let endpoint = if bare { connection.url_below(&PATH) } else { connection.base_url().clone() };
         Self { connection, endpoint, retry }
     }
 
@@ -51,10 +51,10 @@ impl EngineClient {
     /// # Cancellation
     /// Dropping the call ends it on this side; the engine may have accepted the request, and the same request returns
     /// its result.
-    pub async fn ask(&self, request: &RequestMessage) -> Result<ResponseMessage> {
+    pub async fn send_request(&self, request: &RequestMessage) -> Result<ResponseMessage> {
         let mut made = 1;
         loop {
-            let answer = self.ask_once(request).await;
+            let answer = self.send_request_once(request).await;
             let again = match &answer {
                 // Without an id it would be another request.
                 _ if request.request_id.is_none() => false,
@@ -64,18 +64,20 @@ impl EngineClient {
                 }
                 Err(_) => false,
             };
-            if !again || !self.retry.again(made).await {
+            if !again || !self.retry.pause_before_retry(made).await {
                 return answer;
             }
             made += 1;
         }
     }
 
-    async fn ask_once(&self, request: &RequestMessage) -> Result<ResponseMessage> {
-        let (status, body) =
-            self.connection.any(ServerApiRequest::post(self.endpoint.clone(), request)?).await?;
+    async fn send_request_once(&self, request: &RequestMessage) -> Result<ResponseMessage> {
+        let (status, body) = self
+            .connection
+            .request_any_status(ServerApiRequest::post(self.endpoint.clone(), request)?)
+            .await?;
         let wrong = |what: String| Error::Answer { what };
-        let answer = ResponseMessage::read(&body);
+        let answer = ResponseMessage::from_json_bytes(&body);
         let answer = answer.map_err(|error| wrong(format!("status {status}, and no message: {error}")))?;
         if !answer.protocol_version.is_supported() {
             return Err(wrong(format!("it is of the version {}", answer.protocol_version)));
@@ -91,11 +93,14 @@ impl EngineClient {
     /// Requests the capabilities of the engine.
     ///
     /// # Errors
-    /// As [`EngineClient::ask`].
-    pub async fn capabilities(&self) -> Result<TruthTable> {
-        let (_, body) = self.connection.any(ServerApiRequest::get(self.below(&["capabilities"]))).await?;
-        let answer =
-            ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
+    /// As [`EngineClient::send_request`].
+    pub async fn request_capabilities(&self) -> Result<TruthTable> {
+        let (_, body) = self
+            .connection
+            .request_any_status(ServerApiRequest::get(self.url_below(&["capabilities"])))
+            .await?;
+        let answer = ResponseMessage::from_json_bytes(&body)
+            .map_err(|error| Error::Answer { what: error.to_string() })?;
         let table = answer.extensions.and_then(|mut it| it.remove(NAMESPACE)).unwrap_or_default();
         serde_json::from_value(table).map_err(|error| Error::Answer { what: format!("its table: {error}") })
     }
@@ -103,9 +108,9 @@ impl EngineClient {
     /// Requests a pairing code to show: the first step of a device that has no key.
     ///
     /// # Errors
-    /// As [`EngineClient::ask`], and the errors with which the engine refuses.
+    /// As [`EngineClient::send_request`], and the errors with which the engine refuses.
     pub async fn pair_create(&self, device: &PairCreate) -> Result<PairCreated> {
-        self.pair("create", device).await
+        self.send_pairing_step("create", device).await
     }
 
     /// Says that a code is that of a device of one's own.
@@ -113,7 +118,7 @@ impl EngineClient {
     /// # Errors
     /// As [`EngineClient::pair_create`].
     pub async fn pair_confirm(&self, confirm: &PairConfirm) -> Result<Paired> {
-        self.pair("confirm", confirm).await
+        self.send_pairing_step("confirm", confirm).await
     }
 
     /// Asks for the key, which is there once somebody has confirmed the code.
@@ -121,7 +126,7 @@ impl EngineClient {
     /// # Errors
     /// As [`EngineClient::pair_create`].
     pub async fn pair_claim(&self, claim: &PairClaim) -> Result<DeviceKeyStatus> {
-        let answer: Value = self.pair("claim", claim).await?;
+        let answer: Value = self.send_pairing_step("claim", claim).await?;
         if answer.get("access_token").is_none() {
             return Ok(DeviceKeyStatus::Waiting);
         }
@@ -135,14 +140,18 @@ impl EngineClient {
     /// # Errors
     /// As [`EngineClient::pair_create`].
     pub async fn pair_revoke(&self, revoke: &PairRevoke) -> Result<()> {
-        self.pair::<Value>("revoke", revoke).await.map(drop)
+        self.send_pairing_step::<Value>("revoke", revoke).await.map(drop)
     }
 
-    async fn pair<T: DeserializeOwned>(&self, step: &str, body: &impl serde::Serialize) -> Result<T> {
-        let asked = ServerApiRequest::post(self.below(&["pair", step]), body)?;
-        let (status, body) = self.connection.any(asked).await?;
-        let answer =
-            ResponseMessage::read(&body).map_err(|error| Error::Answer { what: error.to_string() })?;
+    async fn send_pairing_step<T: DeserializeOwned>(
+        &self,
+        step: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<T> {
+        let asked = ServerApiRequest::post(self.url_below(&["pair", step]), body)?;
+        let (status, body) = self.connection.request_any_status(asked).await?;
+        let answer = ResponseMessage::from_json_bytes(&body)
+            .map_err(|error| Error::Answer { what: error.to_string() })?;
         if let Some(error) = answer.response.error {
             return Err(Error::Refused(Box::new(ServerRefusal {
                 status,
@@ -154,10 +163,10 @@ impl EngineClient {
                 turn: None,
             })));
         }
-        read(&body).map_err(|error| Error::Answer { what: error.to_string() })
+        parse_json_object(&body).map_err(|error| Error::Answer { what: error.to_string() })
     }
 
-    fn below(&self, parts: &[&str]) -> Url {
+    fn url_below(&self, parts: &[&str]) -> Url {
         let mut url = self.endpoint.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(parts);

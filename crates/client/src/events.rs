@@ -20,8 +20,8 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    pub(crate) async fn open(connection: &Connection, asked: ServerApiRequest) -> Result<Self> {
-        let response = connection.open(asked.header("accept", "text/event-stream")).await?;
+    pub(crate) async fn open_stream(connection: &Connection, asked: ServerApiRequest) -> Result<Self> {
+        let response = connection.open_response(asked.with_header("accept", "text/event-stream")).await?;
         let reader = EventReader::new(HttpLimits::standard().line_bytes);
         Ok(Self { body: response.body, reader, ready: VecDeque::new(), last: None })
     }
@@ -33,10 +33,10 @@ impl EventStream {
     ///
     /// # Cancellation
     /// Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Result<Option<Event>> {
+    pub async fn next_event(&mut self) -> Result<Option<Event>> {
         loop {
             if let Some(data) = self.ready.pop_front() {
-                return self.read(&data).map(Some);
+                return self.parse_event(&data).map(Some);
             }
             let Some(piece) = self.body.next().await else { return Ok(None) };
             let mut events = Vec::new();
@@ -47,11 +47,11 @@ impl EventStream {
 
     /// Returns the id of the event that was seen last: from behind it a new stream misses nothing.
     #[must_use]
-    pub fn last(&self) -> Option<&str> {
+    pub fn last_event_id(&self) -> Option<&str> {
         self.last.as_deref()
     }
 
-    fn read(&mut self, data: &str) -> Result<Event> {
+    fn parse_event(&mut self, data: &str) -> Result<Event> {
         let item: StreamItem = serde_json::from_str(data)
             .map_err(|error| Error::Answer { what: format!("an event of the stream: {error}") })?;
         match item {

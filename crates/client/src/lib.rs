@@ -19,7 +19,7 @@
 //! # async fn talk() -> singletree_client::Result<()> {
 //! let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);
 //! let connection = Connection::new(transport, "http://127.0.0.1:8787", Some(Secret::new("st_...")))?;
-//! let outcome = Client::new(connection).send("ann", "What time is it?", None).await?;
+//! let outcome = Client::new(connection).send_text("ann", "What time is it?", None).await?;
 //! println!("{outcome:?}");
 //! # Ok(())
 //! # }
@@ -45,5 +45,5 @@ pub use retry::EngineRetry;
 pub use shell::{
     ActionExecutor, Confirmation, ConversationRound, DirectiveNote, EngineQuestion, NoActionExecutor,
     Performance, PersonInterface, ResponsePlan, ResponseStep, ShellConversation, ShellConversationParts,
-    ShellProfile, ShellSession, plain,
+    ShellProfile, ShellSession, to_plain_text,
 };

@@ -36,7 +36,7 @@ impl EngineRetry {
     }
 
     /// Pauses before the next attempt, if there is one after so many.
-    pub(crate) async fn again(&self, made: u32) -> bool {
+    pub(crate) async fn pause_before_retry(&self, made: u32) -> bool {
         if made >= self.attempts {
             return false;
         }

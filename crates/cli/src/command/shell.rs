@@ -44,7 +44,7 @@ pub(crate) async fn run(args: args::Shell) -> Result<u8> {
     let lines = ShellLineSource::new(typed)?;
     let mut terminal = ShellTerminal { screen: TerminalOutput::out(), lines: lines.clone(), broken: None };
     if typed {
-        let about = format!("talking with {}. /quit leaves.", connection.base());
+        let about = format!("talking with {}. /quit leaves.", connection.base_url());
         terminal.screen.styled(TextStyle::Dim, &about)?;
     }
     let began = tokio::time::Instant::now();
@@ -73,7 +73,7 @@ fn key(name: &str) -> Result<Secret> {
 }
 
 fn shell(args: &args::Shell) -> ShellSession {
-    let profile = ShellProfile::text("dev.singletree.cli", env!("CARGO_PKG_VERSION"));
+    let profile = ShellProfile::for_text_shell("dev.singletree.cli", env!("CARGO_PKG_VERSION"));
     // Without one, an engine may take each line for a conversation of its own.
     let session = args.session.clone().unwrap_or_else(|| format!("shell-{}", RandomIds.uuid()));
     let shell = ShellSession::new(profile, Some(session));
@@ -168,11 +168,11 @@ async fn round(
         _ => None,
     };
     let ended = match decision {
-        None => talk.say(line).await?,
+        None => talk.send_intent(line).await?,
         Some(decision) => {
-            let continuation = open.front().and_then(|item| item.continuation(decision));
+            let continuation = open.front().and_then(|item| item.continuation_for(decision));
             let none = || Error::Usage("no question is open that could be decided so".to_owned());
-            let ended = talk.decide(continuation.ok_or_else(none)?).await?;
+            let ended = talk.send_decision(continuation.ok_or_else(none)?).await?;
             open.pop_front();
             ended
         }
@@ -227,22 +227,22 @@ impl ShellTerminal {
 }
 
 impl PersonInterface for ShellTerminal {
-    fn show(&mut self, text: &str) {
+    fn show_text(&mut self, text: &str) {
         self.line(TextStyle::Plain, text);
     }
 
-    fn note(&mut self, note: &DirectiveNote) {
+    fn report_note(&mut self, note: &DirectiveNote) {
         let told = TerminalOutput::err().styled(TextStyle::Dim, &words(note));
         if let Err(error) = told {
             self.broken.get_or_insert(error);
         }
     }
 
-    fn ask<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
+    fn ask_question<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
         Box::pin(self.decide(question))
     }
 
-    fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
+    fn ask_confirmation<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
         Box::pin(async {
             self.line(TextStyle::Strong, &format!("{} (risk: {})", asked.action, risk(asked.risk)));
             self.line(TextStyle::Plain, &asked.details);

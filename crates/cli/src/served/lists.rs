@@ -15,7 +15,7 @@ const PAGE: u64 = 256;
 impl ServedChat {
     /// Shows the newest messages of a session.
     pub(crate) async fn show_history(&self, session: &str, screen: &mut TerminalOutput) -> Result<()> {
-        let count = match self.client.session(session).await {
+        let count = match self.client.fetch_session(session).await {
             Ok(session) => session.messages,
             // It begins with its first message.
             Err(error) if error.category() == "chat_session_unknown" => 0,
@@ -31,7 +31,7 @@ impl ServedChat {
         let mut view = TurnView::echoing();
         // A page may end before its limit. Messages that come meanwhile are left out.
         while from < count {
-            let page = self.client.messages(session, from, Some(count - from)).await?;
+            let page = self.client.list_messages(session, from, Some(count - from)).await?;
             for entry in &page.items {
                 show_message(entry, &mut view, screen)?;
             }
@@ -45,7 +45,7 @@ impl ServedChat {
     pub(crate) async fn list_sessions(&self, screen: &mut TerminalOutput) -> Result<()> {
         let (mut from, mut is_empty) = (None, true);
         loop {
-            let page = self.client.sessions(from.as_deref(), Some(PAGE)).await?;
+            let page = self.client.list_sessions(from.as_deref(), Some(PAGE)).await?;
             for session in &page.items {
                 let updated = turn_event::time(&session.updated_at)?;
                 screen.line(&session_line(&session.id, &session.agent, updated, session.messages))?;

@@ -79,9 +79,13 @@ impl ServedChat {
             return self.client.follow_turn(session, turn, followed.last.as_deref()).await;
         }
         match start {
-            TurnStart::Message(message, key) => self.client.send_streaming(session, message, Some(key)).await,
-            TurnStart::Retry(turn, key) => self.client.retry_streaming(session, turn, Some(key)).await,
-            TurnStart::Answer(signal, answer) => self.client.answer_streaming(session, signal, answer).await,
+            TurnStart::Message(message, key) => {
+                self.client.send_message_streaming(session, message, Some(key)).await
+            }
+            TurnStart::Retry(turn, key) => self.client.retry_turn_streaming(session, turn, Some(key)).await,
+            TurnStart::Answer(signal, answer) => {
+                self.client.answer_wait_streaming(session, signal, answer).await
+            }
         }
     }
 
@@ -93,7 +97,7 @@ impl ServedChat {
         (view, screen): (&mut TurnView, &mut TerminalOutput),
     ) -> Result<Result<Option<Outcome>, ClientError>> {
         loop {
-            let event = match events.next().await {
+            let event = match events.next_event().await {
                 Ok(Some(event)) => event,
                 Ok(None) => return Ok(Ok(None)),
                 Err(error) => return Ok(Err(error)),

@@ -10,7 +10,7 @@ use super::perform::{ActionExecutor, Confirmation, Performance, PersonInterface}
 use super::plan::{DirectiveNote, ResponseStep};
 use super::question::EngineQuestion;
 use super::speaker::ShellSession;
-use super::text::plain;
+use super::text::to_plain_text;
 use crate::engine::EngineClient;
 use crate::error::Result;
 
@@ -61,50 +61,50 @@ impl<'a> ShellConversation<'a> {
     /// of the person, until nothing is left to do.
     ///
     /// # Errors
-    /// As [`EngineClient::ask`].
+    /// As [`EngineClient::send_request`].
     ///
     /// # Cancellation
     /// Dropping the future ends the round; requests that the engine accepted are kept there.
-    pub async fn say(&mut self, intent: &str) -> Result<ConversationRound> {
-        let request = self.parts.shell.say(intent, (self.parts.ids)());
-        self.round(request).await
+    pub async fn send_intent(&mut self, intent: &str) -> Result<ConversationRound> {
+        let request = self.parts.shell.request_for_intent(intent, (self.parts.ids)());
+        self.run_round(request).await
     }
 
     /// Goes on with an answer to a question that was left open.
     ///
     /// # Errors
-    /// As [`ShellConversation::say`].
+    /// As [`ShellConversation::send_intent`].
     ///
     /// # Cancellation
-    /// As [`ShellConversation::say`].
-    pub async fn decide(&mut self, continuation: &Continuation) -> Result<ConversationRound> {
-        let request = self.parts.shell.go_on(continuation, (self.parts.ids)());
-        self.round(request).await
+    /// As [`ShellConversation::send_intent`].
+    pub async fn send_decision(&mut self, continuation: &Continuation) -> Result<ConversationRound> {
+        let request = self.parts.shell.request_for_decision(continuation, (self.parts.ids)());
+        self.run_round(request).await
     }
 
-    async fn round(&mut self, first: RequestMessage) -> Result<ConversationRound> {
+    async fn run_round(&mut self, first: RequestMessage) -> Result<ConversationRound> {
         let mut ended = ConversationRound::default();
         let mut requests = VecDeque::from([first]);
         while let Some(request) = requests.pop_front() {
-            let answer = self.parts.engine.ask(&request).await?;
+            let answer = self.parts.engine.send_request(&request).await?;
             let received = (self.parts.clock)();
-            self.parts.shell.heed(&answer);
-            let plan = self.parts.shell.plan(&answer);
+            self.parts.shell.apply_response(&answer);
+            let plan = self.parts.shell.plan_response(&answer);
             for note in &plan.notes {
-                self.parts.person.note(note);
+                self.parts.person.report_note(note);
             }
             ended.failed = plan.failed.as_ref().map(|(code, _)| code.clone());
             if let Some((code, words)) = &plan.failed {
-                self.parts.person.show(if words.is_empty() { code } else { words });
+                self.parts.person.show_text(if words.is_empty() { code } else { words });
             }
             for step in plan.steps {
-                self.take(step, received, (&mut requests, &mut ended)).await;
+                self.run_step(step, received, (&mut requests, &mut ended)).await;
             }
         }
         Ok(ended)
     }
 
-    async fn take(
+    async fn run_step(
         &mut self,
         step: ResponseStep,
         received: Duration,
@@ -117,42 +117,44 @@ impl<'a> ShellConversation<'a> {
                 {
                     return;
                 }
-                self.parts.person.show(&text);
+                self.parts.person.show_text(&text);
             }
             ResponseStep::Ask { question, deadline } => {
-                if self.is_late(received, deadline) {
-                    self.parts.person.note(&DirectiveNote::TooLate(question.action));
+                if self.is_past_deadline(received, deadline) {
+                    self.parts.person.report_note(&DirectiveNote::TooLate(question.action));
                     return;
                 }
-                let chosen = self.parts.person.ask(&question).await;
+                let chosen = self.parts.person.ask_question(&question).await;
                 // A person may have taken their time.
-                if self.is_late(received, deadline) {
-                    self.parts.person.note(&DirectiveNote::TooLate(question.action));
+                if self.is_past_deadline(received, deadline) {
+                    self.parts.person.report_note(&DirectiveNote::TooLate(question.action));
                     return;
                 }
                 match chosen.and_then(|chosen| question.options.get(chosen)) {
                     Some(option) => {
-                        requests.push_back(self.parts.shell.go_on(&option.continuation, (self.parts.ids)()));
+                        requests.push_back(
+                            self.parts.shell.request_for_decision(&option.continuation, (self.parts.ids)()),
+                        );
                     }
                     None => ended.open.push(*question),
                 }
             }
-            ResponseStep::Perform(performance) => self.perform(&performance, received).await,
+            ResponseStep::Perform(performance) => self.perform_action(&performance, received).await,
         }
     }
 
-    async fn perform(&mut self, performance: &Performance, received: Duration) {
-        let name = plain(&performance.directive.action_type);
+    async fn perform_action(&mut self, performance: &Performance, received: Duration) {
+        let name = to_plain_text(&performance.directive.action_type);
         match &performance.confirm {
             Some(asked) if !self.is_confirmed(asked, received, performance.deadline).await => return,
-            None if self.is_late(received, performance.deadline) => {
-                self.parts.person.note(&DirectiveNote::TooLate(name));
+            None if self.is_past_deadline(received, performance.deadline) => {
+                self.parts.person.report_note(&DirectiveNote::TooLate(name));
                 return;
             }
             Some(_) | None => {}
         }
-        if let Err(why) = self.parts.hands.perform(&performance.directive).await {
-            self.parts.person.note(&DirectiveNote::Failed(plain(&why)));
+        if let Err(why) = self.parts.hands.perform_action(&performance.directive).await {
+            self.parts.person.report_note(&DirectiveNote::Failed(to_plain_text(&why)));
         }
     }
 
@@ -163,19 +165,19 @@ impl<'a> ShellConversation<'a> {
         received: Duration,
         deadline: Option<Duration>,
     ) -> bool {
-        if !self.parts.person.confirm(asked).await {
-            self.parts.person.note(&DirectiveNote::Declined(asked.action.clone()));
+        if !self.parts.person.ask_confirmation(asked).await {
+            self.parts.person.report_note(&DirectiveNote::Declined(asked.action.clone()));
             return false;
         }
         // A person may have taken their time.
-        if self.is_late(received, deadline) {
-            self.parts.person.note(&DirectiveNote::TooLate(asked.action.clone()));
+        if self.is_past_deadline(received, deadline) {
+            self.parts.person.report_note(&DirectiveNote::TooLate(asked.action.clone()));
             return false;
         }
         true
     }
 
-    fn is_late(&self, received: Duration, deadline: Option<Duration>) -> bool {
+    fn is_past_deadline(&self, received: Duration, deadline: Option<Duration>) -> bool {
         deadline.is_some_and(|deadline| (self.parts.clock)().saturating_sub(received) >= deadline)
     }
 }

@@ -14,7 +14,7 @@ pub use plan::{DirectiveNote, ResponsePlan, ResponseStep};
 pub use profile::ShellProfile;
 pub use question::EngineQuestion;
 pub use speaker::ShellSession;
-pub use text::plain;
+pub use text::to_plain_text;
 
 #[cfg(test)]
 mod tests;

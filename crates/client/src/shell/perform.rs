@@ -33,22 +33,25 @@ pub struct Confirmation {
 /// Somebody who reads and decides.
 pub trait PersonInterface {
     /// Shows a text.
-    fn show(&mut self, text: &str);
+    fn show_text(&mut self, text: &str);
 
     /// Reports a decision or a failure of the shell.
-    fn note(&mut self, note: &DirectiveNote);
+    fn report_note(&mut self, note: &DirectiveNote);
 
     /// Asks a question of the engine; returns which of its options was chosen, nothing when it is left open.
-    fn ask<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>>;
+    fn ask_question<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>>;
 
     /// Asks whether something may be done here. Whatever is not a clear yes is a no.
-    fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool>;
+    fn ask_confirmation<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool>;
 }
 
 /// Carries out actions of the types that the shell's profile lists.
 pub trait ActionExecutor {
     /// Does it, or says why it cannot be done.
-    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>>;
+    fn perform_action<'a>(
+        &'a mut self,
+        directive: &'a ActionDirective,
+    ) -> LocalBoxFuture<'a, Result<(), String>>;
 }
 
 /// An executor that does nothing: for shells that only show and ask.
@@ -56,7 +59,10 @@ pub trait ActionExecutor {
 pub struct NoActionExecutor;
 
 impl ActionExecutor for NoActionExecutor {
-    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>> {
+    fn perform_action<'a>(
+        &'a mut self,
+        directive: &'a ActionDirective,
+    ) -> LocalBoxFuture<'a, Result<(), String>> {
         let why = format!("this shell does nothing of the type {}", directive.action_type);
         Box::pin(std::future::ready(Err(why)))
     }

@@ -13,7 +13,7 @@ use super::perform::{Confirmation, Performance};
 use super::profile::ShellProfile;
 use super::question::EngineQuestion;
 use super::speaker::ShellSession;
-use super::text::plain;
+use super::text::to_plain_text;
 
 /// The steps of a shell for one response, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,7 +31,7 @@ pub struct ResponsePlan {
 pub enum ResponseStep {
     /// Show a text.
     Show {
-        /// The text, [`plain`].
+        /// The text, [`to_plain_text`].
         text: String,
         /// The confirmation that a person must give first; mostly none.
         confirm: Option<Confirmation>,
@@ -74,25 +74,26 @@ type Judged = (Option<ResponseStep>, Option<DirectiveNote>);
 impl ShellSession {
     /// Computes the steps of this shell for a response.
     #[must_use]
-    pub fn plan(&self, answer: &ResponseMessage) -> ResponsePlan {
+    pub fn plan_response(&self, answer: &ResponseMessage) -> ResponsePlan {
         let response = &answer.response;
         if response.status == Status::Error {
             let error = response.error.as_ref();
-            let code = error.map_or_else(|| "unknown".to_owned(), |error| plain(&error.code));
-            let words = error.and_then(|error| error.message.as_deref()).map(plain).unwrap_or_default();
+            let code = error.map_or_else(|| "unknown".to_owned(), |error| to_plain_text(&error.code));
+            let words =
+                error.and_then(|error| error.message.as_deref()).map(to_plain_text).unwrap_or_default();
             return ResponsePlan { failed: Some((code, words)), ..ResponsePlan::default() };
         }
         let mut plan = ResponsePlan::default();
         let (mut drawn, mut acting, mut dropped) = (0, 0, 0);
         for directive in response.action_directives.iter().flatten() {
             // Counted apart, so that directives that draw do not crowd out those that ask or act.
-            let seen = if is_drawn(directive) { &mut drawn } else { &mut acting };
+            let seen = if is_chat_directive(directive) { &mut drawn } else { &mut acting };
             *seen += 1;
             if *seen > self.profile().directives_max {
                 dropped += 1;
                 continue;
             }
-            let (step, note) = self.judge(directive, answer);
+            let (step, note) = self.judge_directive(directive, answer);
             plan.steps.extend(step);
             plan.notes.extend(note);
         }
@@ -100,77 +101,86 @@ impl ShellSession {
         plan
     }
 
-    fn judge(&self, directive: &ActionDirective, answer: &ResponseMessage) -> Judged {
+    fn judge_directive(&self, directive: &ActionDirective, answer: &ResponseMessage) -> Judged {
         let name = directive.action_type.as_str();
-        let denied = ShellProfile::needed(name).is_some_and(|needed| self.is_denied(needed, answer));
+        let denied =
+            ShellProfile::needed_capability(name).is_some_and(|needed| self.is_denied(needed, answer));
         if denied {
-            return (words(directive), Some(DirectiveNote::Denied(plain(name))));
+            return (show_text_step(directive), Some(DirectiveNote::Denied(to_plain_text(name))));
         }
-        match ActionType::of(name) {
+        match ActionType::from_name(name) {
             Some(ActionType::Noop) => (None, None),
-            Some(ActionType::RenderMessage) => shown(directive),
-            Some(ActionType::RequestApproval) => asked(directive),
+            Some(ActionType::RenderMessage) => judge_message(directive),
+            Some(ActionType::RequestApproval) => judge_approval(directive),
             Some(ActionType::RenderUi | ActionType::SimulateAction | ActionType::RequestSignal) | None => {
                 if self.profile().actions.contains(name) {
-                    (Some(ResponseStep::Perform(Box::new(self.performed(directive)))), None)
+                    (Some(ResponseStep::Perform(Box::new(self.plan_performance(directive)))), None)
                 } else {
                     // An unknown action is not carried out; its text can be shown (§11).
-                    (words(directive), Some(DirectiveNote::UnknownActionType(plain(name))))
+                    (show_text_step(directive), Some(DirectiveNote::UnknownActionType(to_plain_text(name))))
                 }
             }
         }
     }
 
     /// Decides whether an action needs a confirmation. An action without a risk tier counts as dangerous.
-    fn performed(&self, directive: &ActionDirective) -> Performance {
+    fn plan_performance(&self, directive: &ActionDirective) -> Performance {
         let risk = directive.risk_tier.unwrap_or(RiskTier::Dangerous);
         let required = directive.requires_user_approval == Some(true);
         let risky = risk > RiskTier::Safe && risk >= self.profile().confirm_from;
-        let confirm = (required || risky).then(|| confirmation(directive, risk));
-        Performance { directive: directive.clone(), confirm, deadline: deadline(directive) }
+        let confirm = (required || risky).then(|| build_confirmation(directive, risk));
+        Performance { directive: directive.clone(), confirm, deadline: action_deadline(directive) }
     }
 }
 
-fn shown(directive: &ActionDirective) -> Judged {
+fn judge_message(directive: &ActionDirective) -> Judged {
     let confirm = (directive.requires_user_approval == Some(true))
-        .then(|| confirmation(directive, directive.risk_tier.unwrap_or_default()));
-    match text_of(directive, &["text", "message", "fallback_message"]) {
-        Some(text) => (Some(ResponseStep::Show { text, confirm, deadline: deadline(directive) }), None),
-        None => (None, Some(DirectiveNote::Malformed(plain(&directive.action_type)))),
+        .then(|| build_confirmation(directive, directive.risk_tier.unwrap_or_default()));
+    match payload_text(directive, &["text", "message", "fallback_message"]) {
+        Some(text) => {
+            (Some(ResponseStep::Show { text, confirm, deadline: action_deadline(directive) }), None)
+        }
+        None => (None, Some(DirectiveNote::Malformed(to_plain_text(&directive.action_type)))),
     }
 }
 
 /// A question to a person. Asking it needs no approval of its own.
-fn asked(directive: &ActionDirective) -> Judged {
+fn judge_approval(directive: &ActionDirective) -> Judged {
     match directive.payload_as::<RequestApproval>() {
         Some(asked) => {
             let risk = directive.risk_tier.unwrap_or(RiskTier::Dangerous);
-            let question = Box::new(EngineQuestion::of(&asked, risk));
-            (Some(ResponseStep::Ask { question, deadline: deadline(directive) }), None)
+            let question = Box::new(EngineQuestion::from_approval(&asked, risk));
+            (Some(ResponseStep::Ask { question, deadline: action_deadline(directive) }), None)
         }
-        None => (words(directive), Some(DirectiveNote::Malformed(plain(&directive.action_type)))),
+        None => {
+            (show_text_step(directive), Some(DirectiveNote::Malformed(to_plain_text(&directive.action_type))))
+        }
     }
 }
 
 /// Shows the text of a directive, if it has one.
-fn words(directive: &ActionDirective) -> Option<ResponseStep> {
-    let text = text_of(directive, &["message", "fallback_message"])?;
+fn show_text_step(directive: &ActionDirective) -> Option<ResponseStep> {
+    let text = payload_text(directive, &["message", "fallback_message"])?;
     Some(ResponseStep::Show { text, confirm: None, deadline: None })
 }
 
-fn text_of(directive: &ActionDirective, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| directive.text(name)).map(plain)
+fn payload_text(directive: &ActionDirective, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| directive.payload_text(name)).map(to_plain_text)
 }
 
-fn confirmation(directive: &ActionDirective, risk: RiskTier) -> Confirmation {
+fn build_confirmation(directive: &ActionDirective, risk: RiskTier) -> Confirmation {
     let payload = directive.payload.clone().map(serde_json::Value::Object).unwrap_or_default();
-    Confirmation { action: plain(&directive.action_type), details: plain(&payload.to_string()), risk }
+    Confirmation {
+        action: to_plain_text(&directive.action_type),
+        details: to_plain_text(&payload.to_string()),
+        risk,
+    }
 }
 
-fn deadline(directive: &ActionDirective) -> Option<Duration> {
+fn action_deadline(directive: &ActionDirective) -> Option<Duration> {
     directive.deadline_ms.map(Duration::from_millis)
 }
 
-fn is_drawn(directive: &ActionDirective) -> bool {
-    ActionType::of(&directive.action_type).is_some_and(|it| it.class() == MessageClass::Chat)
+fn is_chat_directive(directive: &ActionDirective) -> bool {
+    ActionType::from_name(&directive.action_type).is_some_and(|it| it.message_class() == MessageClass::Chat)
 }

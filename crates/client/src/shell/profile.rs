@@ -26,7 +26,7 @@ pub struct ShellProfile {
 impl ShellProfile {
     /// Makes the profile of a shell that shows text and asks questions.
     #[must_use]
-    pub fn text(shell_kind: &str, shell_version: &str) -> Self {
+    pub fn for_text_shell(shell_kind: &str, shell_version: &str) -> Self {
         let identity = ShellIdentity {
             shell_kind: Some(shell_kind.to_owned()),
             shell_version: Some(shell_version.to_owned()),
@@ -45,21 +45,21 @@ impl ShellProfile {
 
     /// Adds a type of action that the shell's hands carry out.
     #[must_use]
-    pub fn action(mut self, action_type: impl Into<String>) -> Self {
+    pub fn with_action(mut self, action_type: impl Into<String>) -> Self {
         self.actions.insert(action_type.into());
         self
     }
 
     /// Adds a feature that is asked for.
     #[must_use]
-    pub fn asking(mut self, capability: Capability) -> Self {
+    pub fn with_capability(mut self, capability: Capability) -> Self {
         self.capabilities.insert(capability.as_str().to_owned(), true.into());
         self
     }
 
     /// Returns the feature that a type of action is part of: without it the action is not done.
-    pub(super) fn needed(action_type: &str) -> Option<Capability> {
-        match ActionType::of(action_type)? {
+    pub(super) fn needed_capability(action_type: &str) -> Option<Capability> {
+        match ActionType::from_name(action_type)? {
             ActionType::RenderUi => Some(Capability::RichCards),
             ActionType::RequestApproval => Some(Capability::Approval),
             ActionType::SimulateAction

@@ -2,9 +2,9 @@
 
 use singletree_protocol::openharness::{ApprovalOption, Continuation, Decision, RequestApproval, RiskTier};
 
-use super::text::plain;
+use super::text::to_plain_text;
 
-/// A question of the engine: whether something may be done there. Everything in it that people read is [`plain`].
+/// A question of the engine: whether something may be done there. Everything in it that people read is [`to_plain_text`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineQuestion {
     /// A few words.
@@ -28,27 +28,27 @@ pub struct EngineQuestion {
 }
 
 impl EngineQuestion {
-    pub(super) fn of(asked: &RequestApproval, risk: RiskTier) -> Self {
+    pub(super) fn from_approval(asked: &RequestApproval, risk: RiskTier) -> Self {
         // An answer that carries nothing is none.
         let usable = |it: &&ApprovalOption| it.continuation.continuation_token.is_some();
         let options = asked.options.iter().filter(usable);
-        let shown = |it: &ApprovalOption| ApprovalOption { label: plain(&it.label), ..it.clone() };
+        let shown = |it: &ApprovalOption| ApprovalOption { label: to_plain_text(&it.label), ..it.clone() };
         Self {
-            title: plain(&asked.title),
-            prompt: plain(&asked.prompt),
-            action: plain(&asked.action.name),
-            arguments: plain(&asked.action.params_summary),
-            params_sha256: plain(&asked.action.params_sha256),
+            title: to_plain_text(&asked.title),
+            prompt: to_plain_text(&asked.prompt),
+            action: to_plain_text(&asked.action.name),
+            arguments: to_plain_text(&asked.action.params_summary),
+            params_sha256: to_plain_text(&asked.action.params_sha256),
             risk,
-            expires_at: asked.expires_at.as_deref().map(plain),
-            signal_id: plain(&asked.signal_id),
+            expires_at: asked.expires_at.as_deref().map(to_plain_text),
+            signal_id: to_plain_text(&asked.signal_id),
             options: options.map(shown).collect(),
         }
     }
 
     /// Returns the continuation that a request with this decision carries.
     #[must_use]
-    pub fn continuation(&self, decision: Decision) -> Option<&Continuation> {
+    pub fn continuation_for(&self, decision: Decision) -> Option<&Continuation> {
         self.options.iter().find(|option| option.id == decision.as_str()).map(|option| &option.continuation)
     }
 }

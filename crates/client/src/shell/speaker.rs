@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use singletree_protocol::openharness::{
     AttachmentRef, Capability, Context, Continuation, EnvironmentState, Malformed, PrivacyTier,
-    RequestMessage, RequestPayload, ResponseMessage, TaskHint, embedded,
+    RequestMessage, RequestPayload, ResponseMessage, TaskHint, find_embedded_bytes,
 };
 
 use super::profile::ShellProfile;
@@ -54,19 +54,19 @@ impl ShellSession {
 
     /// Makes the request for a person's text.
     #[must_use]
-    pub fn say(&self, intent: &str, request_id: String) -> RequestMessage {
-        let context = Context { user_intent: Some(intent.to_owned()), ..self.context() };
-        self.message(context, request_id)
+    pub fn request_for_intent(&self, intent: &str, request_id: String) -> RequestMessage {
+        let context = Context { user_intent: Some(intent.to_owned()), ..self.build_context() };
+        self.build_message(context, request_id)
     }
 
-    /// As [`ShellSession::say`], with references to files, and with the state of the device's environment.
+    /// As [`ShellSession::request_for_intent`], with references to files, and with the state of the device's environment.
     ///
     /// The privacy tier of the state is restricted, unless the state names another.
     ///
     /// # Errors
     /// Where bytes stand instead of references, where a reference refers to nothing, and when the engine takes no
     /// files: no request is made.
-    pub fn say_with(
+    pub fn request_with_attachments(
         &self,
         intent: &str,
         attachments: Vec<AttachmentRef>,
@@ -75,10 +75,10 @@ impl ShellSession {
     ) -> Result<RequestMessage, Malformed> {
         const FIELD: &str = "context.attachments";
         if !attachments.is_empty() && self.denied.contains(Capability::Attachments.as_str()) {
-            return Err(Malformed::at(FIELD, "the engine takes none"));
+            return Err(Malformed::at_field(FIELD, "the engine takes none"));
         }
-        if let Some(at) = attachments.iter().position(|attachment| !attachment.refers()) {
-            return Err(Malformed::at(format!("{FIELD}[{at}]"), "refers to nothing"));
+        if let Some(at) = attachments.iter().position(|attachment| !attachment.has_reference()) {
+            return Err(Malformed::at_field(format!("{FIELD}[{at}]"), "refers to nothing"));
         }
         let labelled = |it: EnvironmentState| EnvironmentState {
             privacy_tier: Some(it.privacy_tier.unwrap_or(PrivacyTier::Restricted)),
@@ -88,13 +88,13 @@ impl ShellSession {
             user_intent: Some(intent.to_owned()),
             attachments: Some(attachments).filter(|value| !value.is_empty()),
             environment_state: environment.map(labelled),
-            ..self.context()
+            ..self.build_context()
         };
-        let message = self.message(context, request_id);
+        let message = self.build_message(context, request_id);
         let written = serde_json::to_value(&message.request);
-        let written = written.map_err(|_| Malformed::at("context", "cannot be written"))?;
-        match embedded(&written) {
-            Some(place) => Err(Malformed::at(place, "holds bytes; send a reference instead")),
+        let written = written.map_err(|_| Malformed::at_field("context", "cannot be written"))?;
+        match find_embedded_bytes(&written) {
+            Some(place) => Err(Malformed::at_field(place, "holds bytes; send a reference instead")),
             None => Ok(message),
         }
     }
@@ -102,7 +102,7 @@ impl ShellSession {
     /// Makes the request for a person's decision: the continuation of the chosen option, as the engine sent it, and no
     /// text of the conversation.
     #[must_use]
-    pub fn go_on(&self, continuation: &Continuation, request_id: String) -> RequestMessage {
+    pub fn request_for_decision(&self, continuation: &Continuation, request_id: String) -> RequestMessage {
         let context = Context {
             continuation: Some(continuation.clone()),
             session_id: self.session_id.clone(),
@@ -110,13 +110,13 @@ impl ShellSession {
             shell: Some(self.profile.identity.clone()),
             ..Context::default()
         };
-        self.message(context, request_id)
+        self.build_message(context, request_id)
     }
 
     /// Stores the session and the denied features that a response names.
-    pub fn heed(&mut self, answer: &ResponseMessage) {
+    pub fn apply_response(&mut self, answer: &ResponseMessage) {
         if self.session_id.is_none() {
-            self.session_id = answer.response.names().and_then(|it| it.session_id);
+            self.session_id = answer.response.issued_names().and_then(|it| it.session_id);
         }
         if let Some(denials) = &answer.capability_denials {
             self.denied = denials.iter().map(|denial| denial.capability.clone()).collect();
@@ -132,7 +132,7 @@ impl ShellSession {
         }
     }
 
-    fn context(&self) -> Context {
+    fn build_context(&self) -> Context {
         Context {
             session_id: self.session_id.clone(),
             conversation_id: self.conversation_id.clone(),
@@ -145,7 +145,7 @@ impl ShellSession {
         }
     }
 
-    fn message(&self, context: Context, request_id: String) -> RequestMessage {
+    fn build_message(&self, context: Context, request_id: String) -> RequestMessage {
         let auth = self.profile.auth.clone();
         let payload = RequestPayload { auth, context: Some(context), extensions: None };
         RequestMessage {

@@ -10,14 +10,15 @@ use singletree_protocol::openharness::{
 use super::*;
 
 fn shell() -> ShellSession {
-    let profile = ShellProfile::text("test", "1").action("com.example.open").action("render_ui");
+    let profile =
+        ShellProfile::for_text_shell("test", "1").with_action("com.example.open").with_action("render_ui");
     ShellSession::new(profile, Some("s".into()))
 }
 
 fn answer(directives: Value) -> ResponseMessage {
     let response = json!({"status": "success", "action_directives": directives});
     let message = json!({"protocol_version": "1.0.0", "response": response});
-    ResponseMessage::read(message.to_string().as_bytes()).unwrap()
+    ResponseMessage::from_json_bytes(message.to_string().as_bytes()).unwrap()
 }
 
 /// Describes the steps of a plan, each in a few words.
@@ -35,7 +36,7 @@ fn words(plan: &ResponsePlan) -> Vec<String> {
 }
 
 fn check(directive: Value, expected: &[&str], note: Option<DirectiveNote>) {
-    let plan = shell().plan(&answer(json!([directive])));
+    let plan = shell().plan_response(&answer(json!([directive])));
     assert_eq!(words(&plan), expected, "{directive}");
     assert_eq!(plan.notes, Vec::from_iter(note), "{directive}");
 }
@@ -78,7 +79,8 @@ fn a_person_is_asked_before_what_the_engine_says_and_what_is_risky() {
         json!({"action_type": "render_message", "requires_user_approval": true, "payload": {"text": "t"}});
     check(text, &["confirm, show t"], None);
     let bold = ShellProfile { confirm_from: RiskTier::Dangerous, ..shell().profile().clone() };
-    let plan = ShellSession::new(bold, None).plan(&answer(json!([act(json!({"risk_tier": "caution"}))])));
+    let plan =
+        ShellSession::new(bold, None).plan_response(&answer(json!([act(json!({"risk_tier": "caution"}))])));
     assert_eq!(words(&plan), DONE);
 }
 
@@ -108,16 +110,16 @@ fn a_question_has_the_answers_that_carry_something_and_words_that_hide_nothing()
         {"id": "approve", "label": "Y", "continuation": {"run_id": "r", "continuation_token": "a"}},
         {"id": "reject", "label": "N", "continuation": {"run_id": "r"}},
     ]);
-    let plan = shell().plan(&answer(json!([question(options)])));
+    let plan = shell().plan_response(&answer(json!([question(options)])));
     let [ResponseStep::Ask { question, deadline }] = plan.steps.as_slice() else { panic!("{plan:?}") };
     assert_eq!(*deadline, Some(Duration::from_secs(1)));
     assert_eq!((question.title.as_str(), question.prompt.as_str()), ("T", "P"));
     assert_eq!((question.arguments.as_str(), question.risk), ("to: Eve", RiskTier::Dangerous));
     assert_eq!(question.options.len(), 1);
-    let continuation = question.continuation(Decision::Approve).unwrap();
-    assert_eq!(question.continuation(Decision::Reject), None);
+    let continuation = question.continuation_for(Decision::Approve).unwrap();
+    assert_eq!(question.continuation_for(Decision::Reject), None);
     // The next request carries the continuation and no text of the response.
-    let sent = serde_json::to_value(shell().go_on(continuation, "id".into())).unwrap();
+    let sent = serde_json::to_value(shell().request_for_decision(continuation, "id".into())).unwrap();
     let context = json!({
         "session_id": "s", "continuation": {"run_id": "r", "continuation_token": "a"},
         "shell": {"shell_kind": "test", "shell_version": "1"},
@@ -131,7 +133,7 @@ fn what_was_denied_is_not_done_also_in_later_answers() {
     let card =
         json!([{"action_type": "render_ui", "risk_tier": "safe", "payload": {"fallback_message": "f"}}]);
     let mut shell = shell();
-    assert_eq!(words(&shell.plan(&answer(card.clone()))), ["perform render_ui"]);
+    assert_eq!(words(&shell.plan_response(&answer(card.clone()))), ["perform render_ui"]);
     let mut denying = answer(card.clone());
     let denial = json!([{"capability": "openharness.ui.rich_cards", "code": "not_supported"}]);
     denying.capability_denials = serde_json::from_value(denial).unwrap();
@@ -140,18 +142,18 @@ fn what_was_denied_is_not_done_also_in_later_answers() {
         notes: vec![DirectiveNote::Denied("render_ui".into())],
         ..ResponsePlan::default()
     };
-    assert_eq!(shell.plan(&denying), denied);
-    shell.heed(&denying);
-    assert_eq!(shell.plan(&answer(card.clone())), denied);
+    assert_eq!(shell.plan_response(&denying), denied);
+    shell.apply_response(&denying);
+    assert_eq!(shell.plan_response(&answer(card.clone())), denied);
     // An answer that speaks of features again counts.
     let mut granting = answer(card.clone());
     granting.capability_denials = Some(Vec::new());
-    assert_eq!(words(&shell.plan(&granting)), ["perform render_ui"]);
+    assert_eq!(words(&shell.plan_response(&granting)), ["perform render_ui"]);
 
     let approvals = json!([{"capability": Capability::Approval.as_str()}]);
     let mut no_questions = answer(json!([question(json!([]))]));
     no_questions.capability_denials = serde_json::from_value(approvals).unwrap();
-    assert_eq!(words(&shell.plan(&no_questions)), ["show f"]);
+    assert_eq!(words(&shell.plan_response(&no_questions)), ["show f"]);
 }
 
 // spec: OpenHarness §13
@@ -160,7 +162,7 @@ fn the_status_says_what_counts() {
     let directive = json!([{"action_type": "com.example.open", "risk_tier": "safe"}]);
     let read = |response: Value| {
         let message = json!({"protocol_version": "1.0.0", "response": response});
-        shell().plan(&ResponseMessage::read(message.to_string().as_bytes()).unwrap())
+        shell().plan_response(&ResponseMessage::from_json_bytes(message.to_string().as_bytes()).unwrap())
     };
     let error = json!({"code": "x", "message": "m\u{1b}c"});
     let failed = ResponsePlan { failed: Some(("x".into(), "m".into())), ..ResponsePlan::default() };
@@ -178,7 +180,7 @@ fn no_answer_is_so_long_that_it_crowds_out_a_question() {
     let texts = (0..300).map(|_| json!({"action_type": "render_message", "payload": {"text": "t"}}));
     let mut directives: Vec<_> = texts.collect();
     directives.push(question(json!([])));
-    let plan = shell().plan(&answer(Value::from(directives)));
+    let plan = shell().plan_response(&answer(Value::from(directives)));
     assert_eq!(plan.steps.len(), 257);
     assert!(matches!(plan.steps.last(), Some(ResponseStep::Ask { .. })));
     assert_eq!(plan.notes, [DirectiveNote::TooMany(44)]);
@@ -190,7 +192,7 @@ fn a_shell_sends_references_and_labels_what_the_device_says() {
     let say = |attachments: Value, environment: Option<Value>| {
         let attachments: Vec<AttachmentRef> = serde_json::from_value(attachments).unwrap();
         let environment: Option<EnvironmentState> = environment.map(|it| serde_json::from_value(it).unwrap());
-        shell().say_with("look", attachments, environment, "id".into())
+        shell().request_with_attachments("look", attachments, environment, "id".into())
     };
     let sent = say(json!([{"ref_id": "a"}]), Some(json!({"os": "x"}))).unwrap();
     let context = sent.request.context.unwrap();
@@ -204,24 +206,27 @@ fn a_shell_sends_references_and_labels_what_the_device_says() {
     let mut answer = answer(json!([]));
     let denial = json!([{"capability": "openharness.attachments.upload"}]);
     answer.capability_denials = serde_json::from_value(denial).unwrap();
-    denied.heed(&answer);
+    denied.apply_response(&answer);
     let attachment = vec![AttachmentRef { ref_id: Some("a".into()), ..AttachmentRef::default() }];
-    assert_eq!(place(denied.say_with("look", attachment, None, "id".into())), "context.attachments");
+    assert_eq!(
+        place(denied.request_with_attachments("look", attachment, None, "id".into())),
+        "context.attachments"
+    );
 }
 
 #[test]
 fn a_shell_without_a_session_goes_on_in_the_one_that_it_was_given() {
     let mut shell =
-        ShellSession::new(ShellProfile::text("test", "1"), None).conversation("tab").sop("onboard");
+        ShellSession::new(ShellProfile::for_text_shell("test", "1"), None).conversation("tab").sop("onboard");
     let mut answer = answer(json!([]));
     answer.response.extensions = json!({"dev.singletree": {"session_id": "new"}}).as_object().cloned();
-    shell.heed(&answer);
-    let context = shell.say("hello", "id".into()).request.context.unwrap();
+    shell.apply_response(&answer);
+    let context = shell.request_for_intent("hello", "id".into()).request.context.unwrap();
     assert_eq!(context.session_id.as_deref(), Some("new"));
     assert_eq!(context.conversation_id.as_deref(), Some("tab"));
     assert_eq!(context.task_hint.unwrap().sop_id.as_deref(), Some("onboard"));
     // The one that it has stays.
     answer.response.extensions = json!({"dev.singletree": {"session_id": "other"}}).as_object().cloned();
-    shell.heed(&answer);
+    shell.apply_response(&answer);
     assert_eq!(shell.session_id(), Some("new"));
 }

@@ -4,7 +4,7 @@
 /// Removes invisible and harmful characters from a text: escape sequences of terminals, control characters other than
 /// line ends and tabs, marks that change the direction of writing, and invisible letters.
 #[must_use]
-pub fn plain(text: &str) -> String {
+pub fn to_plain_text(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(letter) = rest.next() {
@@ -16,7 +16,7 @@ pub fn plain(text: &str) -> String {
             '\n' | '\t' => clean.push(letter),
             '\r' if rest.peek() == Some(&'\n') => {}
             '\r' => clean.push('\n'),
-            letter if letter.is_control() || is_hidden(letter) => {}
+            letter if letter.is_control() || is_hidden_char(letter) => {}
             letter => clean.push(letter),
         }
     }
@@ -60,7 +60,7 @@ fn skip_string(rest: &mut Rest<'_>) {
     }
 }
 
-fn is_hidden(letter: char) -> bool {
+fn is_hidden_char(letter: char) -> bool {
     matches!(letter,
         // Direction: marks, embeddings, overrides, isolates.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn nothing_that_steers_is_left_and_all_that_is_read_is() {
-        let check = |text: &str, clean: &str| assert_eq!(plain(text), clean, "{text:?}");
+        let check = |text: &str, clean: &str| assert_eq!(to_plain_text(text), clean, "{text:?}");
         check("a\u{1b}[31mred\u{1b}[0m b", "ared b");
         check("\u{1b}]0;title\u{7}x\u{1b}]8;;http://a\u{1b}\\link", "xlink");
         check("\u{9b}2Jx\u{9d}0;t\u{9c}y", "xy");
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_is_clean_stays_as_it_is() {
         for text in ["", "Grüße, 世界!\n\t- eins", "a [31m b"] {
-            assert_eq!(plain(text), text);
+            assert_eq!(to_plain_text(text), text);
         }
     }
 }

@@ -96,7 +96,8 @@ fn mutations() -> Vec<(&'static str, Value, bool, Does)> {
 #[test]
 fn each_changed_response_is_refused_whole_or_done_as_safely_as_it_says() {
     let validator = validator("responseMessage");
-    let shell = ShellSession::new(ShellProfile::text("test", "1").action("com.example.open"), None);
+    let shell =
+        ShellSession::new(ShellProfile::for_text_shell("test", "1").with_action("com.example.open"), None);
     for (path, value, valid, does) in mutations() {
         let mut message = full();
         let (parent, name) = path.rsplit_once('/').unwrap();
@@ -107,12 +108,12 @@ fn each_changed_response_is_refused_whole_or_done_as_safely_as_it_says() {
         }
         let told = validator.as_ref().map_or(valid, |it| it.is_valid(&message));
         assert_eq!(told, valid, "{path} {message}");
-        match (ResponseMessage::read(message.to_string().as_bytes()), does) {
+        match (ResponseMessage::from_json_bytes(message.to_string().as_bytes()), does) {
             (Err(malformed), Refuses(field)) => {
                 assert_eq!(malformed.field.as_deref(), Some(field), "{message}")
             }
             (Ok(answer), Takes { acts, asks_first }) => {
-                let plan = shell.plan(&answer);
+                let plan = shell.plan_response(&answer);
                 assert_eq!(plan.steps.len(), acts, "{message}");
                 let asks = plan.steps.iter().any(|it| match it {
                     singletree_client::ResponseStep::Perform(it) => it.confirm.is_some(),

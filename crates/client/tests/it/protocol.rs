@@ -18,10 +18,10 @@ fn messages() -> Option<[String; 2]> {
 #[test]
 fn both_sides_read_the_example() {
     let Some([request, response]) = messages() else { return };
-    let read = RequestMessage::read(request.as_bytes()).unwrap();
+    let read = RequestMessage::from_json_bytes(request.as_bytes()).unwrap();
     let whole: Value = serde_json::from_str(&request).unwrap();
     assert_eq!(serde_json::to_value(read).unwrap(), whole);
-    let read = ResponseMessage::read(response.as_bytes()).unwrap();
+    let read = ResponseMessage::from_json_bytes(response.as_bytes()).unwrap();
     let whole: Value = serde_json::from_str(&response).unwrap();
     assert_eq!(serde_json::to_value(read).unwrap(), whole);
 }
@@ -29,8 +29,8 @@ fn both_sides_read_the_example() {
 #[test]
 fn a_shell_that_knows_neither_does_neither() {
     let Some([_, response]) = messages() else { return };
-    let answer = ResponseMessage::read(response.as_bytes()).unwrap();
-    let plan = ShellSession::new(ShellProfile::text("test", "1"), None).plan(&answer);
+    let answer = ResponseMessage::from_json_bytes(response.as_bytes()).unwrap();
+    let plan = ShellSession::new(ShellProfile::for_text_shell("test", "1"), None).plan_response(&answer);
     assert_eq!(plan.steps, []);
     let unknown = |it: &str| DirectiveNote::UnknownActionType(it.to_owned());
     assert_eq!(plan.notes, [unknown("render_ui"), unknown("simulate_action")]);
@@ -39,10 +39,10 @@ fn a_shell_that_knows_neither_does_neither() {
 #[test]
 fn a_shell_that_knows_both_draws_the_one_and_asks_before_the_other() {
     let Some([_, response]) = messages() else { return };
-    let answer = ResponseMessage::read(response.as_bytes()).unwrap();
-    let profile = ShellProfile::text("test", "1").asking(Capability::RichCards);
-    let profile = profile.action("render_ui").action("simulate_action");
-    let plan = ShellSession::new(profile, None).plan(&answer);
+    let answer = ResponseMessage::from_json_bytes(response.as_bytes()).unwrap();
+    let profile = ShellProfile::for_text_shell("test", "1").with_capability(Capability::RichCards);
+    let profile = profile.with_action("render_ui").with_action("simulate_action");
+    let plan = ShellSession::new(profile, None).plan_response(&answer);
     let performed: Vec<_> = plan
         .steps
         .iter()

@@ -122,20 +122,20 @@ impl Decider {
 }
 
 impl PersonInterface for Decider {
-    fn show(&mut self, text: &str) {
+    fn show_text(&mut self, text: &str) {
         self.record(Happened::Shown(text.to_owned()));
     }
 
-    fn note(&mut self, note: &DirectiveNote) {
+    fn report_note(&mut self, note: &DirectiveNote) {
         self.record(Happened::Noted(note.clone()));
     }
 
-    fn ask<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
+    fn ask_question<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
         self.record(Happened::Asked(question.signal_id.clone()));
         Box::pin(std::future::ready(self.choices.pop_front().flatten()))
     }
 
-    fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
+    fn ask_confirmation<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
         self.record(Happened::Confirmed(asked.action.clone()));
         Box::pin(std::future::ready(self.confirms.pop_front().unwrap_or(false)))
     }
@@ -146,7 +146,10 @@ impl PersonInterface for Decider {
 struct Recording(Arc<Mutex<Vec<Happened>>>);
 
 impl ActionExecutor for Recording {
-    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>> {
+    fn perform_action<'a>(
+        &'a mut self,
+        directive: &'a ActionDirective,
+    ) -> LocalBoxFuture<'a, Result<(), String>> {
         self.0.lock().unwrap().push(Happened::Performed(directive.action_type.clone()));
         let broken = directive.action_type == "com.example.broken";
         Box::pin(std::future::ready(if broken { Err("it is broken".to_owned()) } else { Ok(()) }))
@@ -161,9 +164,10 @@ pub(crate) async fn say(
 ) -> Result<ConversationRound, Error> {
     let connection = Connection::new(engine.clone(), "http://127.0.0.1:1", None).unwrap();
     let retry = EngineRetry::new(attempts, Duration::ZERO, |_| Box::pin(std::future::ready(())));
-    let profile = ShellProfile::text("test", "1");
-    let profile =
-        ["open", "broken", "pay"].iter().fold(profile, |it, name| it.action(format!("com.example.{name}")));
+    let profile = ShellProfile::for_text_shell("test", "1");
+    let profile = ["open", "broken", "pay"]
+        .iter()
+        .fold(profile, |it, name| it.with_action(format!("com.example.{name}")));
     let (ids, seconds) = (Cell::new(0), Cell::new(0));
     let mut hands = Recording(person.happened.clone());
     let parts = ShellConversationParts {
@@ -180,5 +184,5 @@ pub(crate) async fn say(
             Duration::from_secs(seconds.get())
         },
     };
-    ShellConversation::new(parts).say("go").await
+    ShellConversation::new(parts).send_intent("go").await
 }

@@ -36,16 +36,16 @@ impl Held {
     /// Returns its id, if it has one.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
-        self.text("id")
+        self.text_field("id")
     }
 
     /// Returns its role, if it has one.
     #[must_use]
     pub fn role(&self) -> Option<&str> {
-        self.text("role")
+        self.text_field("role")
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
+    fn text_field(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str)
     }
 }

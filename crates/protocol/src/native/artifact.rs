@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Time;
-use super::whole::whole;
+use super::whole::read_whole_number;
 
 /// Who made an artifact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -76,7 +76,7 @@ pub struct ApproveArtifact {
     #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]{1,128}$"))]
     pub key: String,
     /// Its version.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "read_whole_number")]
     #[schemars(range(min = 1, max = u64::MAX))]
     pub version: u64,
     /// The digest of what was read.

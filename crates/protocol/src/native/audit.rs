@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Time;
-use super::whole::of_query;
+use super::whole::read_query_number;
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ pub struct AuditQuery {
     #[serde(default)]
     pub from: Option<String>,
     /// How many at most: 1 to 1000; 100 otherwise.
-    #[serde(default, deserialize_with = "of_query")]
+    #[serde(default, deserialize_with = "read_query_number")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
     /// Whose; the caller's own otherwise. Only the operator names another's.

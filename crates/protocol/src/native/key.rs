@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Time;
-use super::whole::{of_query, whole_or_none};
+use super::whole::{read_optional_whole_number, read_query_number};
 
 /// What a key may do. A wider scope does not contain a narrower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -79,7 +79,7 @@ pub struct KeyQuery {
     #[serde(default)]
     pub from: Option<String>,
     /// How many at most: 1 to 1000; 100 otherwise.
-    #[serde(default, deserialize_with = "of_query")]
+    #[serde(default, deserialize_with = "read_query_number")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
     /// Whose; the caller's own otherwise. Only the operator names another's.
@@ -109,7 +109,11 @@ pub struct CreateKey {
     #[schemars(length(min = 1))]
     pub scopes: Option<Vec<KeyScope>>,
     /// After how many seconds its time is over; never otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole_or_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_optional_whole_number"
+    )]
     #[schemars(range(min = 1, max = 315_360_000))]
     pub expires_in: Option<u64>,
     /// Whose; the caller's own otherwise. Only the operator names another's.
@@ -122,7 +126,11 @@ pub struct CreateKey {
 #[serde(deny_unknown_fields)]
 pub struct RotateKey {
     /// For how many seconds the old secret stays good; 86400, a day, otherwise. 0 ends it at once.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole_or_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_optional_whole_number"
+    )]
     #[schemars(range(min = 0, max = 2_592_000))]
     pub grace: Option<u64>,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::turn::Errored;
-use super::whole::of_query;
+use super::whole::read_query_number;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -226,11 +226,11 @@ pub struct FailedTurn {
 #[serde(deny_unknown_fields)]
 pub struct MessageQuery {
     /// The place of the first one; 0 otherwise.
-    #[serde(default, deserialize_with = "of_query")]
+    #[serde(default, deserialize_with = "read_query_number")]
     #[schemars(range(max = u64::MAX))]
     pub from: Option<u64>,
     /// How many at most: 1 to 1000; 100 otherwise.
-    #[serde(default, deserialize_with = "of_query")]
+    #[serde(default, deserialize_with = "read_query_number")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::message::ImageDetail;
 use super::session::PromptPolicy;
-use super::whole::{whole, whole_or_none};
+use super::whole::{read_optional_whole_number, read_whole_number};
 
 /// A message that is sent. `{"content": "hello"}` is enough.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -100,7 +100,11 @@ pub struct SignalAnswer {
     #[serde(default)]
     pub payload: Map<String, Value>,
     /// The number of the wait. An approval is taken with number and action only.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole_or_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_optional_whole_number"
+    )]
     #[schemars(range(max = u64::MAX))]
     pub wait: Option<u64>,
     /// The digest of the exact action that is approved or rejected, as the wait names it.
@@ -149,7 +153,7 @@ pub struct RegenerateReply {
 pub enum MessageAt {
     /// By its place, from 0.
     Seq(
-        #[serde(deserialize_with = "whole")]
+        #[serde(deserialize_with = "read_whole_number")]
         #[schemars(range(max = u64::MAX))]
         u64,
     ),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Time;
-use super::whole::{of_query, whole_or_none};
+use super::whole::{read_optional_whole_number, read_query_number};
 
 /// Which texts reach the model; fixed when a session is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -89,7 +89,7 @@ pub struct SessionQuery {
     #[serde(default)]
     pub order: SessionOrder,
     /// How many at most: 1 to 1000; 100 otherwise.
-    #[serde(default, deserialize_with = "of_query")]
+    #[serde(default, deserialize_with = "read_query_number")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
 }
@@ -115,7 +115,11 @@ pub struct CreateSession {
 #[serde(deny_unknown_fields)]
 pub struct ForkSession {
     /// How many messages are copied: those before this place. All otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole_or_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_optional_whole_number"
+    )]
     #[schemars(range(max = u64::MAX))]
     pub at: Option<u64>,
     /// The id of the new session; drawn otherwise.

@@ -7,7 +7,7 @@ use super::Time;
 use super::error::ErrorBucket;
 use super::message::Message;
 use super::wait::Wait;
-use super::whole::of_query;
+use super::whole::read_query_number;
 
 /// A turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,11 +111,11 @@ pub struct TurnList {
 #[serde(deny_unknown_fields)]
 pub struct TurnQuery {
     /// Where to begin: the `next` of the page before.
-    #[serde(default, deserialize_with = "of_query")]
+    #[serde(default, deserialize_with = "read_query_number")]
     #[schemars(range(max = u64::MAX))]
     pub from: Option<u64>,
     /// How many at most: 1 to 1000; 100 otherwise.
-    #[serde(default, deserialize_with = "of_query")]
+    #[serde(default, deserialize_with = "read_query_number")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
 }

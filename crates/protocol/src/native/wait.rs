@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Time;
-use super::whole::of_query;
+use super::whole::read_query_number;
 
 /// A wait: a turn suspended, and an answer lets its invocation go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ pub struct WaitList {
 #[serde(deny_unknown_fields)]
 pub struct WaitQuery {
     /// How many at most: 1 to 1000; 100 otherwise.
-    #[serde(default, deserialize_with = "of_query")]
+    #[serde(default, deserialize_with = "read_query_number")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
 }

@@ -60,17 +60,19 @@ impl<'de> Deserialize<'de> for InJson {
 }
 
 /// Reads a whole number.
-pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub(super) fn read_whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     InJson::deserialize(deserializer).map(|number| number.0)
 }
 
 /// Reads a whole number that need not be there.
-pub(super) fn whole_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(super) fn read_optional_whole_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
     Option::<InJson>::deserialize(deserializer).map(|number| number.map(|number| number.0))
 }
 
 /// Reads a whole number of a query.
-pub(super) fn of_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(super) fn read_query_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     deserializer.deserialize_any(Whole { of_text: true }).map(Some)
 }
 
@@ -81,7 +83,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     struct Shape {
-        #[serde(default, deserialize_with = "super::whole_or_none")]
+        #[serde(default, deserialize_with = "super::read_optional_whole_number")]
         n: Option<u64>,
     }
 

@@ -3,34 +3,38 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::given::{given, given_whole, text, words};
+use super::given::{read_optional_field, read_optional_whole_number, read_text, words};
 
 /// One thing that the engine wants shown or done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActionDirective {
     /// What: a name of the protocol or of a vendor.
-    #[serde(deserialize_with = "text")]
+    #[serde(deserialize_with = "read_text")]
     pub action_type: String,
     /// How urgent it is.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
     /// Whether it may be done beside its neighbours.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub execution: Option<Execution>,
     /// How dangerous it is.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub risk_tier: Option<RiskTier>,
     /// Whether the person must agree first.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub requires_user_approval: Option<bool>,
     /// How many milliseconds after its receipt it is too late.
-    #[serde(default, deserialize_with = "given_whole", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "read_optional_whole_number",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub deadline_ms: Option<u64>,
     /// What it is about; its shape goes with the type.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub payload: Option<Map<String, Value>>,
     /// What vendors add.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Map<String, Value>>,
 }
 
@@ -52,7 +56,7 @@ impl ActionDirective {
 
     /// Returns a text of the payload.
     #[must_use]
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub fn payload_text(&self, name: &str) -> Option<&str> {
         self.payload.as_ref()?.get(name)?.as_str()
     }
 }

@@ -12,24 +12,26 @@ const CARRIERS: &[&str] = &["base64", "blob", "bytes", "data"];
 /// Returns where in the payload of a request bytes stand instead of a reference: a `data:` address, a long text of base64,
 /// or a shorter one under a name of an attachment that says so. What the person wrote is left alone.
 #[must_use]
-pub fn embedded(request: &Value) -> Option<String> {
-    search(request, &mut Vec::new())
+pub fn find_embedded_bytes(request: &Value) -> Option<String> {
+    search_value(request, &mut Vec::new())
 }
 
-fn search<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<String> {
+fn search_value<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<String> {
     match value {
-        Value::String(text) => holds_bytes(text, path).then(|| written(path)),
+        Value::String(text) => holds_bytes(text, path).then(|| format_path(path)),
         Value::Array(items) => {
-            items.iter().enumerate().find_map(|(at, item)| below(item, Step::At(at), path))
+            items.iter().enumerate().find_map(|(at, item)| search_below(item, Step::At(at), path))
         }
-        Value::Object(fields) => fields.iter().find_map(|(key, item)| below(item, Step::Key(key), path)),
+        Value::Object(fields) => {
+            fields.iter().find_map(|(key, item)| search_below(item, Step::Key(key), path))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 
-fn below<'a>(value: &'a Value, step: Step<'a>, path: &mut Vec<Step<'a>>) -> Option<String> {
+fn search_below<'a>(value: &'a Value, step: Step<'a>, path: &mut Vec<Step<'a>>) -> Option<String> {
     path.push(step);
-    let found = search(value, path);
+    let found = search_value(value, path);
     path.pop();
     found
 }
@@ -78,13 +80,13 @@ fn is_base64(text: &str) -> bool {
     letters >= 8 && padding <= 2 && (whole || (padding == 0 && letters % 4 != 1))
 }
 
-fn written(path: &[Step<'_>]) -> String {
+fn format_path(path: &[Step<'_>]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
             Step::Key(key) => {
                 text.push_str(if text.is_empty() { "" } else { "." });
-                text.push_str(if is_name(key) { key } else { "?" });
+                text.push_str(if is_tellable_name(key) { key } else { "?" });
             }
             Step::At(at) => text.push_str(&format!("[{at}]")),
         }
@@ -93,7 +95,7 @@ fn written(path: &[Step<'_>]) -> String {
 }
 
 /// Tells whether a key is a name, which may be told; a shell may have put anything there.
-fn is_name(key: &str) -> bool {
+fn is_tellable_name(key: &str) -> bool {
     let fits = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'-' | b'.');
     (1..=64).contains(&key.len()) && key.bytes().all(fits)
 }
@@ -109,7 +111,7 @@ mod tests {
     fn bytes_are_found_wherever_they_stand_and_references_are_none() {
         let long = "QUJD".repeat(128);
         let check = |request: Value, place: Option<&str>| {
-            assert_eq!(embedded(&request).as_deref(), place, "{request}");
+            assert_eq!(find_embedded_bytes(&request).as_deref(), place, "{request}");
         };
         let attachment = |fields: Value| json!({"context": {"attachments": [{"ref_id": "a"}, fields]}});
         check(attachment(json!({"data": "aGVsbG8gd29ybGQ="})), Some("context.attachments[1].data"));

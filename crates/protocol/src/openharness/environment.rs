@@ -51,7 +51,7 @@ pub struct EnvironmentState {
 impl EnvironmentState {
     /// Returns how private it is to be taken: what has no label is restricted.
     #[must_use]
-    pub fn tier(&self) -> PrivacyTier {
+    pub fn privacy_tier(&self) -> PrivacyTier {
         self.privacy_tier.unwrap_or(PrivacyTier::Restricted)
     }
 }

@@ -32,7 +32,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
 }
 
 /// Reads a struct from an object.
-pub(super) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(super) fn read_object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -41,7 +41,7 @@ where
 }
 
 /// Reads a struct that need not be there.
-pub(super) fn given_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(super) fn read_optional_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -50,7 +50,7 @@ where
 }
 
 /// Reads a list of structs.
-pub(super) fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+pub(super) fn read_objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -60,7 +60,7 @@ where
 }
 
 /// Reads a list of structs that need not be there.
-pub(super) fn given_objects<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+pub(super) fn read_optional_objects<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -70,7 +70,7 @@ where
 }
 
 /// Reads a field that need not be there.
-pub(super) fn given<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(super) fn read_optional_field<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -79,7 +79,7 @@ where
 }
 
 /// Reads a text of at least one character.
-pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+pub(super) fn read_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     match String::deserialize(deserializer)? {
         text if text.is_empty() => Err(Error::invalid_length(0, &"a text that is not empty")),
         text => Ok(text),
@@ -87,7 +87,9 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
 }
 
 /// Reads a text of at least one character that need not be there.
-pub(super) fn given_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+pub(super) fn read_optional_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
     match Option::<String>::deserialize(deserializer)? {
         Some(text) if text.is_empty() => Err(Error::invalid_length(0, &"a text that is not empty")),
         found => Ok(found),
@@ -95,14 +97,18 @@ pub(super) fn given_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<O
 }
 
 /// Reads a whole number of at least 0, however it is written: `5000.0` is one.
-pub(super) fn given_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(super) fn read_optional_whole_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(deserializer)? else { return Ok(None) };
     let wrong = || Error::invalid_value(Unexpected::Other("another number"), &"a whole number of at least 0");
-    whole(&number).map(Some).ok_or_else(wrong)
+    whole_from_number(&number).map(Some).ok_or_else(wrong)
 }
 
 /// Reads a number of at least 0.
-pub(super) fn given_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Number>, D::Error> {
+pub(super) fn read_optional_amount<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Number>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(deserializer)? else { return Ok(None) };
     let fits = number.as_f64().is_some_and(|f64| f64 >= 0.0);
     let wrong = || Error::invalid_value(Unexpected::Other("another number"), &"a number of at least 0");
@@ -110,7 +116,7 @@ pub(super) fn given_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result
 }
 
 /// Reads an object; anything else there is ignored, where the protocol says nothing of the field.
-pub(super) fn object_or_nothing<'de, D>(deserializer: D) -> Result<Option<Map<String, Value>>, D::Error>
+pub(super) fn read_object_or_nothing<'de, D>(deserializer: D) -> Result<Option<Map<String, Value>>, D::Error>
 where
     D: Deserializer<'de>,
 {
@@ -125,7 +131,7 @@ where
     clippy::cast_sign_loss,
     reason = "checked to be whole and in range"
 )]
-fn whole(number: &Number) -> Option<u64> {
+fn whole_from_number(number: &Number) -> Option<u64> {
     const ABOVE: f64 = 18_446_744_073_709_551_616.0;
     let float = || {
         number.as_f64().filter(|f64| f64.fract() == 0.0 && (0.0..ABOVE).contains(f64)).map(|f64| f64 as u64)

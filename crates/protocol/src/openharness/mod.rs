@@ -27,11 +27,11 @@ mod version;
 
 pub use attachment::AttachmentRef;
 pub use directive::{ActionDirective, Execution, Priority, RiskTier};
-pub use embedded::embedded;
+pub use embedded::find_embedded_bytes;
 pub use environment::{EnvironmentState, PrivacyTier};
 pub use pairing::{PairClaim, PairConfirm, PairCreate, PairCreated, PairRevoke, Paired};
 pub use payload::{Action, ApprovalOption, Decision, RenderMessage, RequestApproval, SignalRequest};
-pub use read::{Malformed, read};
+pub use read::{Malformed, parse_json_object};
 pub use registry::{ActionType, Capability, DenialCode, ErrorCode, MessageClass, NAMESPACE};
 pub use request::{
     Auth, Capabilities, Context, Continuation, RequestMessage, RequestPayload, ShellIdentity, TaskHint,

@@ -7,16 +7,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::given::given;
+use super::given::read_optional_field;
 
 /// A device asks for a code.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PairCreate {
     /// What it is called, for people.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub device_name: Option<String>,
     /// What tells it from others: an opaque text. If there is one, only who knows it gets the token.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub device_fingerprint: Option<String>,
 }
 
@@ -39,13 +39,13 @@ pub struct PairConfirm {
     /// What the device shows.
     pub code: String,
     /// Whose device it is to be; the caller's own tenant, and no other.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<String>,
     /// In which session the device talks; one of its own otherwise.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// What the device may do; `read` and `write` otherwise.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
 }
 
@@ -55,7 +55,7 @@ pub struct PairClaim {
     /// What it was given with the code.
     pub pairing_id: String,
     /// What tells it from others, as when it asked.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub device_fingerprint: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct PairRevoke {
     /// Which.
     pub device_id: String,
     /// Whose it is; the caller's own tenant, and no other.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<String>,
 }
 

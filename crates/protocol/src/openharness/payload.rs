@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::directive::{ActionDirective, RiskTier};
-use super::given::{object, objects};
+use super::given::{read_object, read_objects};
 use super::registry::ActionType;
 use super::request::Continuation;
 
@@ -39,10 +39,10 @@ pub struct RequestApproval {
     /// The question.
     pub prompt: String,
     /// What would be done.
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "read_object")]
     pub action: Action,
     /// The answers that there are; none where the person has to answer elsewhere.
-    #[serde(default, deserialize_with = "objects")]
+    #[serde(default, deserialize_with = "read_objects")]
     pub options: Vec<ApprovalOption>,
     /// Until when, as RFC 3339 has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub struct ApprovalOption {
     /// What stands on the button.
     pub label: String,
     /// What a request carries that gives this answer.
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "read_object")]
     pub continuation: Continuation,
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for Decision {
 impl RequestApproval {
     /// Returns the answer of a name.
     #[must_use]
-    pub fn option(&self, decision: Decision) -> Option<&ApprovalOption> {
+    pub fn option_for(&self, decision: Decision) -> Option<&ApprovalOption> {
         self.options.iter().find(|option| option.id == decision.as_str())
     }
 }
@@ -137,22 +137,22 @@ impl ActionDirective {
     /// Makes a directive that shows a text.
     #[must_use]
     pub fn render_message(payload: &RenderMessage) -> Self {
-        Self { risk_tier: Some(RiskTier::Safe), ..Self::with(ActionType::RenderMessage, payload) }
+        Self { risk_tier: Some(RiskTier::Safe), ..Self::with_payload(ActionType::RenderMessage, payload) }
     }
 
     /// Makes a directive that asks; `risk` is that of the action.
     #[must_use]
     pub fn request_approval(payload: &RequestApproval, risk: RiskTier) -> Self {
-        Self { risk_tier: Some(risk), ..Self::with(ActionType::RequestApproval, payload) }
+        Self { risk_tier: Some(risk), ..Self::with_payload(ActionType::RequestApproval, payload) }
     }
 
     /// Makes a directive that tells what is waited for.
     #[must_use]
     pub fn request_signal(payload: &SignalRequest) -> Self {
-        Self { risk_tier: Some(RiskTier::Safe), ..Self::with(ActionType::RequestSignal, payload) }
+        Self { risk_tier: Some(RiskTier::Safe), ..Self::with_payload(ActionType::RequestSignal, payload) }
     }
 
-    fn with(action_type: ActionType, payload: &impl Serialize) -> Self {
+    fn with_payload(action_type: ActionType, payload: &impl Serialize) -> Self {
         let payload = match serde_json::to_value(payload) {
             Ok(Value::Object(fields)) => Some(fields),
             _ => None,

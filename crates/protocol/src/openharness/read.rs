@@ -24,7 +24,7 @@ pub struct Malformed {
 impl Malformed {
     /// Puts the parts together.
     #[must_use]
-    pub fn at(field: impl Into<String>, why: impl Into<String>) -> Self {
+    pub fn at_field(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self { field: Some(field.into()), why: why.into() }
     }
 }
@@ -45,8 +45,8 @@ impl RequestMessage {
     ///
     /// # Errors
     /// Where it is none, and what would be expected there.
-    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        read(bytes)
+    pub fn from_json_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
+        parse_json_object(bytes)
     }
 }
 
@@ -54,38 +54,41 @@ impl ResponseMessage {
     /// Reads a response.
     ///
     /// # Errors
-    /// As [`RequestMessage::read`].
-    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        read(bytes)
+    /// As [`RequestMessage::from_json_bytes`].
+    pub fn from_json_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
+        parse_json_object(bytes)
     }
 }
 
 /// Reads a shape of this protocol from an object.
 ///
 /// # Errors
-/// As [`RequestMessage::read`].
-pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
+/// As [`RequestMessage::from_json_bytes`].
+pub fn parse_json_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut reader);
-    let Object(value) = read.map_err(|error| malformed(&error.path().to_string(), error.inner()))?;
+    let Object(value) = read.map_err(|error| malformed_at(&error.path().to_string(), error.inner()))?;
     reader
         .end()
         .map_err(|_| Malformed { field: None, why: "the text goes on behind its JSON".to_owned() })?;
     Ok(value)
 }
 
-fn malformed(path: &str, error: &serde_json::Error) -> Malformed {
+fn malformed_at(path: &str, error: &serde_json::Error) -> Malformed {
     if error.classify() != Category::Data {
         return Malformed { field: None, why: "the text is not JSON".to_owned() };
     }
     let place = if path == "." { "" } else { path };
     let text = error.to_string();
     // What serde says of a value quotes it; what it says of a field that is not there, or of what it expected, is ours.
-    if let Some(name) = quoted(&text, "missing field `") {
-        return Malformed { field: field(&joined(place, name)), why: "is missing".to_owned() };
+    if let Some(name) = quoted_after(&text, "missing field `") {
+        return Malformed { field: shown_field_path(&join_path(place, name)), why: "is missing".to_owned() };
     }
-    if let Some(name) = quoted(&text, "duplicate field `") {
-        return Malformed { field: field(&joined(place, name)), why: "is there twice".to_owned() };
+    if let Some(name) = quoted_after(&text, "duplicate field `") {
+        return Malformed {
+            field: shown_field_path(&join_path(place, name)),
+            why: "is there twice".to_owned(),
+        };
     }
     let why = match text.rsplit_once(", expected ") {
         Some((_, expected)) => {
@@ -94,19 +97,19 @@ fn malformed(path: &str, error: &serde_json::Error) -> Malformed {
         }
         None => "is not what is expected there".to_owned(),
     };
-    Malformed { field: field(place), why }
+    Malformed { field: shown_field_path(place), why }
 }
 
-fn quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
+fn quoted_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     text.strip_prefix(before)?.split_once('`').map(|(name, _)| name)
 }
 
-fn joined(place: &str, name: &str) -> String {
+fn join_path(place: &str, name: &str) -> String {
     if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
 }
 
 /// Names a place below the payload as the protocol's own texts do.
-fn field(path: &str) -> Option<String> {
+fn shown_field_path(path: &str) -> Option<String> {
     let inner = path.strip_prefix("request.").or_else(|| path.strip_prefix("response."));
     Some(inner.unwrap_or(path).to_owned()).filter(|value| !value.is_empty())
 }

@@ -21,7 +21,7 @@ macro_rules! names {
 
             /// Finds the one of this name.
             #[must_use]
-            pub fn of(name: &str) -> Option<Self> {
+            pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|item| item.as_str() == name)
             }
         }
@@ -62,7 +62,7 @@ impl ActionType {
 
     /// Returns its class.
     #[must_use]
-    pub fn class(self) -> MessageClass {
+    pub fn message_class(self) -> MessageClass {
         match self {
             Self::RenderUi | Self::RenderMessage | Self::Noop => MessageClass::Chat,
             Self::SimulateAction | Self::RequestApproval | Self::RequestSignal => MessageClass::Machine,

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 
 use super::attachment::AttachmentRef;
 use super::environment::EnvironmentState;
-use super::given::{given, given_object, given_objects, given_text, object};
+use super::given::{
+    read_object, read_optional_field, read_optional_object, read_optional_objects, read_optional_text,
+};
 use super::version::ProtocolVersion;
 
 /// Features by their names; the values are for who knows the feature (§5.3).
@@ -19,16 +21,16 @@ pub struct RequestMessage {
     /// The version of the wire format.
     pub protocol_version: ProtocolVersion,
     /// What makes the same request the same; comes back with the answer.
-    #[serde(default, deserialize_with = "given_text", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_text", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// What traces and logs go by; comes back with the answer.
-    #[serde(default, deserialize_with = "given_text", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_text", skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// What the shell can do, or asks for.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
     /// What is asked.
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "read_object")]
     pub request: RequestPayload,
 }
 
@@ -45,13 +47,13 @@ impl RequestMessage {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RequestPayload {
     /// References to who asks; never a secret.
-    #[serde(default, deserialize_with = "given_object", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
     /// What it is about.
-    #[serde(default, deserialize_with = "given_object", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// What vendors add.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Map<String, Value>>,
 }
 
@@ -59,13 +61,13 @@ pub struct RequestPayload {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Auth {
     /// The tenant.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<String>,
     /// A name of the credential that the transport carries.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub credential_ref: Option<String>,
     /// The session, as in the context.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
 
@@ -73,31 +75,31 @@ pub struct Auth {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Context {
     /// The long-lived line between a person and the engine.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// A thread of it.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
     /// What the person wants, in their words.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub user_intent: Option<String>,
     /// Hints for routing.
-    #[serde(default, deserialize_with = "given_object", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub task_hint: Option<TaskHint>,
     /// What to go on with.
-    #[serde(default, deserialize_with = "given_object", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
     /// The state of the device.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub environment_state: Option<EnvironmentState>,
     /// References to files and pictures.
-    #[serde(default, deserialize_with = "given_objects", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_objects", skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<AttachmentRef>>,
     /// Who the shell is.
-    #[serde(default, deserialize_with = "given_object", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub shell: Option<ShellIdentity>,
     /// What vendors add.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Map<String, Value>>,
 }
 
@@ -105,13 +107,13 @@ pub struct Context {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskHint {
     /// Which procedure is to be followed.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub sop_id: Option<String>,
     /// Which plugin is meant.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub plugin_id: Option<String>,
     /// What it is about, in the business's own terms.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub business_key: Option<String>,
 }
 
@@ -119,13 +121,13 @@ pub struct TaskHint {
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Continuation {
     /// The run.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The procedure.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub sop_id: Option<String>,
     /// The next step.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub continuation_token: Option<String>,
 }
 
@@ -143,15 +145,15 @@ impl fmt::Debug for Continuation {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ShellIdentity {
     /// Its family.
-    #[serde(default, deserialize_with = "given_text", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_text", skip_serializing_if = "Option::is_none")]
     pub shell_kind: Option<String>,
     /// Its version.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub shell_version: Option<String>,
     /// The person's language, as BCP 47 has it.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub locale: Option<String>,
     /// The person's time zone, by its IANA name.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
 }

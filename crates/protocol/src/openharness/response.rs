@@ -5,7 +5,8 @@ use serde_json::{Map, Number, Value};
 
 use super::directive::ActionDirective;
 use super::given::{
-    given, given_amount, given_object, given_objects, given_text, object, object_or_nothing, text, words,
+    read_object, read_object_or_nothing, read_optional_amount, read_optional_field, read_optional_object,
+    read_optional_objects, read_optional_text, read_text, words,
 };
 use super::registry::{DenialCode, ErrorCode, NAMESPACE};
 use super::request::Capabilities;
@@ -17,25 +18,25 @@ pub struct ResponseMessage {
     /// The version of the wire format.
     pub protocol_version: ProtocolVersion,
     /// That of the request, if it had one.
-    #[serde(default, deserialize_with = "given_text", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_text", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// That of the request, if it had one.
-    #[serde(default, deserialize_with = "given_text", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_text", skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// The versions that the engine takes.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub supported_protocol_versions: Option<Vec<ProtocolVersion>>,
     /// What the shell gets of what it asked for.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub supported_capabilities: Option<Capabilities>,
     /// What the shell does not get.
-    #[serde(default, deserialize_with = "given_objects", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_objects", skip_serializing_if = "Option::is_none")]
     pub capability_denials: Option<Vec<CapabilityDenial>>,
     /// The answer.
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "read_object")]
     pub response: ResponsePayload,
     /// What vendors add; the protocol names no such field here, so what is no object is ignored.
-    #[serde(default, deserialize_with = "object_or_nothing", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_object_or_nothing", skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Map<String, Value>>,
 }
 
@@ -60,13 +61,13 @@ impl ResponseMessage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapabilityDenial {
     /// Which.
-    #[serde(deserialize_with = "text")]
+    #[serde(deserialize_with = "read_text")]
     pub capability: String,
     /// Why, as a word.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Why, for people.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
@@ -97,16 +98,16 @@ pub struct ResponsePayload {
     /// Whether it went well.
     pub status: Status,
     /// How long the engine took, in milliseconds.
-    #[serde(default, deserialize_with = "given_amount", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_amount", skip_serializing_if = "Option::is_none")]
     pub engine_latency_ms: Option<Number>,
     /// What is to be shown and done, in order.
-    #[serde(default, deserialize_with = "given_objects", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_objects", skip_serializing_if = "Option::is_none")]
     pub action_directives: Option<Vec<ActionDirective>>,
     /// What went wrong.
-    #[serde(default, deserialize_with = "given_object", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorObject>,
     /// What vendors add; the protocol names no such field here, so what is no object is ignored.
-    #[serde(default, deserialize_with = "object_or_nothing", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_object_or_nothing", skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Map<String, Value>>,
 }
 
@@ -137,7 +138,7 @@ impl ResponsePayload {
 
     /// Adds the names that the engine gave.
     #[must_use]
-    pub fn issued(mut self, issued: &Issued) -> Self {
+    pub fn with_issued(mut self, issued: &Issued) -> Self {
         if let Ok(names) = serde_json::to_value(issued) {
             self.extensions.get_or_insert_default().insert(NAMESPACE.to_owned(), names);
         }
@@ -146,7 +147,7 @@ impl ResponsePayload {
 
     /// Returns the names that the engine gave, if it is one of ours.
     #[must_use]
-    pub fn names(&self) -> Option<Issued> {
+    pub fn issued_names(&self) -> Option<Issued> {
         let names = self.extensions.as_ref()?.get(NAMESPACE)?;
         serde_json::from_value(names.clone()).ok()
     }
@@ -173,16 +174,16 @@ pub struct Issued {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {
     /// As a word.
-    #[serde(deserialize_with = "text")]
+    #[serde(deserialize_with = "read_text")]
     pub code: String,
     /// For people; no secret, and nothing that anybody wrote.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Whether the same again may go well.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
     /// For logs.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_field", skip_serializing_if = "Option::is_none")]
     pub details: Option<Map<String, Value>>,
 }
 
@@ -200,7 +201,7 @@ impl ErrorObject {
 
     /// Adds a detail.
     #[must_use]
-    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub fn with_detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.get_or_insert_default().insert(name.to_owned(), value.into());
         self
     }

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::*;
 
 fn request(value: &Value) -> Result<RequestMessage, Malformed> {
-    RequestMessage::read(value.to_string().as_bytes())
+    RequestMessage::from_json_bytes(value.to_string().as_bytes())
 }
 
 fn response(value: &Value) -> Result<ResponseMessage, Malformed> {
-    ResponseMessage::read(value.to_string().as_bytes())
+    ResponseMessage::from_json_bytes(value.to_string().as_bytes())
 }
 
 fn asking(context: Value) -> Value {
@@ -67,10 +67,13 @@ fn a_mistake_is_told_with_its_place_and_without_what_stands_there() {
         "expected a string",
     );
     let twice = br#"{"protocol_version":"1.0.0","request":{},"request":{"context":{}}}"#;
-    assert_eq!(RequestMessage::read(twice).unwrap_err(), Malformed::at("request", "is there twice"));
+    assert_eq!(
+        RequestMessage::from_json_bytes(twice).unwrap_err(),
+        Malformed::at_field("request", "is there twice")
+    );
     for broken in [&b"{\"canary"[..], b"", b"{} {}", b"nul", b"\xff"] {
         assert_eq!(
-            RequestMessage::read(broken).unwrap_err().field.filter(|it| it != "protocol_version"),
+            RequestMessage::from_json_bytes(broken).unwrap_err().field.filter(|it| it != "protocol_version"),
             None
         );
     }
@@ -92,7 +95,7 @@ fn a_field_that_need_not_be_there_may_be_null_in_its_place() {
     assert_eq!(context.task_hint, Some(TaskHint::default()));
     assert_eq!(context.shell, Some(ShellIdentity::default()));
     assert_eq!(context.attachments.unwrap()[0].size_bytes, None);
-    assert_eq!(context.environment_state.unwrap().tier(), PrivacyTier::Restricted);
+    assert_eq!(context.environment_state.unwrap().privacy_tier(), PrivacyTier::Restricted);
     let outer = json!({"protocol_version": "1.0.0", "request_id": null, "correlation_id": null, "capabilities": null,
         "request": {"auth": null, "context": null, "extensions": null}});
     assert_eq!(
@@ -157,7 +160,7 @@ fn every_name_is_its_own() {
     let all: Vec<_> = all.chain(Capability::ALL.iter().map(|it| it.as_str())).collect();
     let unique: std::collections::BTreeSet<_> = all.iter().collect();
     assert_eq!(unique.len(), all.len());
-    assert_eq!(ErrorCode::of("rate_limited"), Some(ErrorCode::RateLimited));
-    assert_eq!(ActionType::of("open_door"), None);
-    assert!(ActionType::EMITTED.iter().all(|it| ActionType::of(it.as_str()) == Some(*it)));
+    assert_eq!(ErrorCode::from_name("rate_limited"), Some(ErrorCode::RateLimited));
+    assert_eq!(ActionType::from_name("open_door"), None);
+    assert!(ActionType::EMITTED.iter().all(|it| ActionType::from_name(it.as_str()) == Some(*it)));
 }

@@ -57,12 +57,13 @@ impl FromStr for ProtocolVersion {
     type Err = NoVersion;
 
     fn from_str(text: &str) -> Result<Self, NoVersion> {
-        let (rest, build) = split(text, '+');
-        let (core, pre) = split(rest, '-');
+        let (rest, build) = split_at_separator(text, '+');
+        let (core, pre) = split_at_separator(rest, '-');
         let mut parts = core.split('.');
         let numbers = [parts.next(), parts.next(), parts.next()];
         let numeric = numbers.iter().all(|number| number.is_some_and(is_number)) && parts.next().is_none();
-        let pre_fits = pre.is_none_or(|pre| pre.split('.').all(|id| is_identifier(id) && !padded(id)));
+        let pre_fits =
+            pre.is_none_or(|pre| pre.split('.').all(|id| is_identifier(id) && !has_leading_zeros(id)));
         let build_fits = build.is_none_or(|build| build.split('.').all(is_identifier));
         if !(numeric && pre_fits && build_fits) {
             return Err(NoVersion);
@@ -73,7 +74,7 @@ impl FromStr for ProtocolVersion {
     }
 }
 
-fn split(text: &str, at: char) -> (&str, Option<&str>) {
+fn split_at_separator(text: &str, at: char) -> (&str, Option<&str>) {
     text.split_once(at).map_or((text, None), |(before, after)| (before, Some(after)))
 }
 
@@ -88,7 +89,7 @@ fn is_identifier(text: &str) -> bool {
 }
 
 /// Tells whether it is a number with leading zeros, which a pre-release must not have.
-fn padded(text: &str) -> bool {
+fn has_leading_zeros(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && !is_number(text)
 }
 

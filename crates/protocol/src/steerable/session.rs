@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The scenario of a session of which nothing is said.
-fn scenario() -> String {
+fn default_scenario() -> String {
     "agent-entry".to_owned()
 }
 
@@ -30,7 +30,7 @@ pub struct AgentSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_stage: Option<String>,
     /// What runs in it.
-    #[serde(default = "scenario")]
+    #[serde(default = "default_scenario")]
     pub scenario: String,
     /// What it knows of its stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]

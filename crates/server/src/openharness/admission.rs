@@ -4,7 +4,8 @@ use serde_json::Value;
 use singletree_durable::SessionId;
 use singletree_llm::canonical_json;
 use singletree_protocol::openharness::{
-    AttachmentRef, Context, Continuation, EnvironmentState, Malformed, PrivacyTier, RequestMessage, embedded,
+    AttachmentRef, Context, Continuation, EnvironmentState, Malformed, PrivacyTier, RequestMessage,
+    find_embedded_bytes,
 };
 
 /// The maximum number of attachments of one message (INV-12).
@@ -49,8 +50,8 @@ pub(super) struct PersonMessageContent {
 
 /// Reads a message, and checks that its parts are consistent.
 pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<AdmittedShellRequest, Malformed> {
-    if let Some(place) = raw.get("request").and_then(embedded) {
-        return Err(Malformed::at(place, "holds bytes; send a reference instead"));
+    if let Some(place) = raw.get("request").and_then(find_embedded_bytes) {
+        return Err(Malformed::at_field(place, "holds bytes; send a reference instead"));
     }
     let empty = Context::default();
     let context = message.request.context.as_ref().unwrap_or(&empty);
@@ -76,13 +77,13 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<AdmittedShe
         // The intent is recommended (spec: OpenHarness §9), but the request has to ask for something.
         (_, None, None) => {
             let why = "is missing, and nothing else says what to do";
-            return Err(Malformed::at("context.user_intent", why));
+            return Err(Malformed::at_field("context.user_intent", why));
         }
     };
     let environment = context
         .environment_state
         .clone()
-        .filter(|environment_state| environment_state.tier() != PrivacyTier::Secret);
+        .filter(|environment_state| environment_state.privacy_tier() != PrivacyTier::Secret);
     Ok(AdmittedShellRequest { place, wish, environment, text: kept(raw) })
 }
 
@@ -98,7 +99,7 @@ fn place(message: &RequestMessage, context: &Context) -> Result<ShellThreadRef, 
     let known = message.request.auth.as_ref().and_then(|auth| auth.session_id.clone());
     let session_id = match (context.session_id.clone(), known) {
         (Some(one), Some(other)) if one != other => {
-            return Err(Malformed::at("auth.session_id", "is not the session of the context"));
+            return Err(Malformed::at_field("auth.session_id", "is not the session of the context"));
         }
         (one, other) => one.or(other),
     };
@@ -110,10 +111,10 @@ fn place(message: &RequestMessage, context: &Context) -> Result<ShellThreadRef, 
         part.as_ref()
             .map(SessionId::parse)
             .transpose()
-            .map_err(|error| Malformed::at(field, error.to_string()))?;
+            .map_err(|error| Malformed::at_field(field, error.to_string()))?;
     }
     let whole = place.session().map(SessionId::parse).transpose();
-    whole.map_err(|error| Malformed::at("context.session_id", error.to_string()))?;
+    whole.map_err(|error| Malformed::at_field("context.session_id", error.to_string()))?;
     Ok(place)
 }
 
@@ -154,7 +155,7 @@ fn sop(context: &Context) -> Result<Option<String>, Malformed> {
     let continued = context.continuation.as_ref().and_then(|continuation| continuation.sop_id.clone());
     match (hinted, continued) {
         (Some(one), Some(other)) if one != other => {
-            Err(Malformed::at("context.continuation.sop_id", "is not that of the task hint"))
+            Err(Malformed::at_field("context.continuation.sop_id", "is not that of the task hint"))
         }
         (one, other) => Ok(one.or(other)),
     }
@@ -163,12 +164,12 @@ fn sop(context: &Context) -> Result<Option<String>, Malformed> {
 // spec: OpenHarness §9.1
 fn check_attachments(attachments: &[AttachmentRef]) -> Result<(), Malformed> {
     if attachments.len() > ATTACHMENTS_MAX {
-        return Err(Malformed::at("context.attachments", format!("has more than {ATTACHMENTS_MAX}")));
+        return Err(Malformed::at_field("context.attachments", format!("has more than {ATTACHMENTS_MAX}")));
     }
-    match attachments.iter().position(|attachment| !attachment.refers()) {
+    match attachments.iter().position(|attachment| !attachment.has_reference()) {
         Some(at) => {
             let why = "refers to nothing: it needs a ref_id, a uri or an asset_id";
-            Err(Malformed::at(format!("context.attachments[{at}]"), why))
+            Err(Malformed::at_field(format!("context.attachments[{at}]"), why))
         }
         None => Ok(()),
     }

@@ -65,7 +65,7 @@ impl AttachmentPosition {
 
     fn of(&self, code: ErrorCode, why: &str) -> EngineErrorResponse {
         let error = EngineErrorResponse::of(code, format!("{}: {why}", self.field)).error;
-        error.detail("field", self.field.as_str()).into()
+        error.with_detail("field", self.field.as_str()).into()
     }
 }
 

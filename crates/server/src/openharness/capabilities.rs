@@ -110,7 +110,7 @@ fn action_type(action_type: ActionType) -> ActionTypeEntry {
         // The engine never emits these.
         ActionType::RenderUi | ActionType::SimulateAction | ActionType::Noop => (&[], json!({})),
     };
-    let class = match action_type.class() {
+    let class = match action_type.message_class() {
         MessageClass::Chat => "chat",
         MessageClass::Machine => "machine",
     };

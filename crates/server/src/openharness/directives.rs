@@ -41,7 +41,12 @@ pub(super) fn of_outcome(
         run_id: outcome.turn().map(|turn| turn.invocation.to_string()),
         turn_id: outcome.turn().map(ToString::to_string),
     };
-    ExecutedRequest { payload: payload.issued(&issued), session: Some(session.to_owned()), changes, keep }
+    ExecutedRequest {
+        payload: payload.with_issued(&issued),
+        session: Some(session.to_owned()),
+        changes,
+        keep,
+    }
 }
 
 /// Converts the outcome of a turn that resumed without a request to text (D21).

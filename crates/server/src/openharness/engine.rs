@@ -123,7 +123,7 @@ fn read(
     if let Err(failure) = check_version(message) {
         return (NegotiatedTerms::default(), Err(failure));
     }
-    let request = match RequestMessage::read(body) {
+    let request = match RequestMessage::from_json_bytes(body) {
         Ok(request) => request,
         Err(malformed) => return (NegotiatedTerms::default(), Err(malformed.into())),
     };

@@ -19,7 +19,7 @@ impl EngineErrorResponse {
     /// Returns the failure for a mistake in a field of the request.
     pub(super) fn invalid(field: &str, why: &str) -> Self {
         let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("{field}: {why}"));
-        error.detail("error_category", "server_request_invalid").detail("field", field).into()
+        error.with_detail("error_category", "server_request_invalid").with_detail("field", field).into()
     }
 
     /// Returns a failure with a code.
@@ -31,11 +31,11 @@ impl EngineErrorResponse {
     pub(super) fn of_turn(turn: &ErroredTurn) -> Self {
         let code = code(&turn.error_category, turn.error_bucket);
         let error = ErrorObject::new(code, turn.reply.text())
-            .detail("error_category", turn.error_category.as_str())
-            .detail("error_bucket", turn.error_bucket.as_str())
-            .detail("retry_safe", turn.retry_safe);
+            .with_detail("error_category", turn.error_category.as_str())
+            .with_detail("error_bucket", turn.error_bucket.as_str())
+            .with_detail("retry_safe", turn.retry_safe);
         match &turn.turn {
-            Some(id) => error.detail("turn_id", id.to_string()).into(),
+            Some(id) => error.with_detail("turn_id", id.to_string()).into(),
             None => error.into(),
         }
     }
@@ -84,14 +84,14 @@ pub(super) fn of_problem(problem: &RequestProblem) -> ErrorObject {
         _ => code(&problem.category, problem.bucket),
     };
     let error = ErrorObject::new(code, problem.message.as_str())
-        .detail("error_category", problem.category.as_str())
-        .detail("error_bucket", problem.bucket.as_str());
+        .with_detail("error_category", problem.category.as_str())
+        .with_detail("error_bucket", problem.bucket.as_str());
     let error = match &problem.hint {
-        Some(hint) => error.detail("hint", hint.as_ref()),
+        Some(hint) => error.with_detail("hint", hint.as_ref()),
         None => error,
     };
     match &problem.field {
-        Some(field) => error.detail("field", field.as_ref()),
+        Some(field) => error.with_detail("field", field.as_ref()),
         None => error,
     }
 }

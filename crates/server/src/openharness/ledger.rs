@@ -124,7 +124,7 @@ fn found_entry(
             "the request_id was used for another request",
         )
         .error;
-        return Err(error.detail("field", "request_id").into());
+        return Err(error.with_detail("field", "request_id").into());
     }
     match &stored.sealed {
         Some(answer) => sealed::open(&secret, answer).map(RequestArrival::Answered).ok_or_else(unreadable),

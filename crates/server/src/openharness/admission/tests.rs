@@ -6,7 +6,7 @@ use super::*;
 
 fn admitted(request: Value) -> Result<AdmittedShellRequest, Malformed> {
     let raw = json!({"protocol_version": "1.0.0", "request": request});
-    admit(&RequestMessage::read(raw.to_string().as_bytes()).unwrap(), &raw)
+    admit(&RequestMessage::from_json_bytes(raw.to_string().as_bytes()).unwrap(), &raw)
 }
 
 fn wish(context: Value) -> RequestPurpose {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use singletree_durable::{SessionId, Timestamp};
 use singletree_protocol::native::KeyScope;
 use singletree_protocol::openharness::{
-    Malformed, PairClaim, PairConfirm, PairCreate, PairCreated, PairRevoke, Paired, read,
+    Malformed, PairClaim, PairConfirm, PairCreate, PairCreated, PairRevoke, Paired, parse_json_object,
 };
 
 use super::devices::{ConfirmedPairing, DevicePairingState, PairingStoreError};
@@ -77,8 +77,8 @@ async fn confirm(
     let tenant = caller.acting_for(asked.tenant_id.as_deref())?;
     let scopes = scopes(asked.scopes.as_deref())?;
     let session = asked.session_id.map(SessionId::parse).transpose();
-    let session =
-        session.map_err(|error| PairingRefusal::Field(Malformed::at("session_id", error.to_string())))?;
+    let session = session
+        .map_err(|error| PairingRefusal::Field(Malformed::at_field("session_id", error.to_string())))?;
     if !attempts::may_try(&shared, &caller.tenant).await? {
         return Err(PairingRefusal::Attempts.into());
     }
@@ -159,7 +159,7 @@ fn sent<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, Pai
     if !is_json(headers) {
         return Err(RequestProblem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE).into());
     }
-    read(body).map_err(|malformed| match malformed.field {
+    parse_json_object(body).map_err(|malformed| match malformed.field {
         None => PairingRefusal::Json.into(),
         Some(_) => PairingRefusal::Field(malformed).into(),
     })
@@ -168,7 +168,7 @@ fn sent<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, Pai
 fn scopes(named: Option<&[String]>) -> Result<Vec<KeyScope>, PairingStoreError> {
     let Some(named) = named else { return Ok(vec![KeyScope::Read, KeyScope::Write]) };
     let wrong = || {
-        PairingStoreError::from(PairingRefusal::Field(Malformed::at(
+        PairingStoreError::from(PairingRefusal::Field(Malformed::at_field(
             "scopes",
             "names a scope that there is not",
         )))

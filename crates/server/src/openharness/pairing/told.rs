@@ -38,7 +38,7 @@ impl IntoResponse for PairingRefusal {
             Self::Field(malformed) => {
                 let error = ErrorObject::new(ErrorCode::InvalidRequest, malformed.to_string());
                 let error = match malformed.field {
-                    Some(field) => error.detail("field", field),
+                    Some(field) => error.with_detail("field", field),
                     None => error,
                 };
                 (StatusCode::BAD_REQUEST, "missing_fields", error)

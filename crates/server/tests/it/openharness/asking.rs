@@ -52,20 +52,20 @@ impl Shell {
 pub(super) fn checked(answer: Answer) -> Answer {
     let value = answer.json();
     schema::check_response(&value);
-    let read = ResponseMessage::read(&answer.body).unwrap();
+    let read = ResponseMessage::from_json_bytes(&answer.body).unwrap();
     let directives = read.response.action_directives.unwrap_or_default();
     for directive in &directives {
-        let known = ActionType::of(&directive.action_type);
+        let known = ActionType::from_name(&directive.action_type);
         assert!(known.is_some_and(|it| ActionType::EMITTED.contains(&it)), "{directive:?}");
     }
     for denial in read.capability_denials.iter().flatten() {
-        assert!(denial.code.as_deref().and_then(DenialCode::of).is_some(), "{denial:?}");
+        assert!(denial.code.as_deref().and_then(DenialCode::from_name).is_some(), "{denial:?}");
     }
     let failed = value["response"]["status"] == "error";
     assert_eq!(failed, read.response.error.is_some(), "{value}");
     assert!(!failed || directives.is_empty(), "{value}");
     if let Some(error) = read.response.error {
-        let code = ErrorCode::of(&error.code).unwrap();
+        let code = ErrorCode::from_name(&error.code).unwrap();
         assert_eq!(error.retryable, Some(code.is_retryable()), "{value}");
     }
     answer

@@ -19,13 +19,13 @@ const RESPONSES: [&str; 5] = [
 fn both_sides_read_the_examples_and_write_them_again_as_they_were() {
     for name in ["minimal/request", "im-cli/request"] {
         let Some(golden) = example(name) else { return };
-        let read = RequestMessage::read(golden.to_string().as_bytes()).unwrap();
+        let read = RequestMessage::from_json_bytes(golden.to_string().as_bytes()).unwrap();
         assert_eq!(serde_json::to_value(read).unwrap(), golden, "{name}");
         assert_eq!(takes_request(&golden), Some(true));
     }
     for name in RESPONSES {
         let Some(golden) = example(name) else { return };
-        let read = ResponseMessage::read(golden.to_string().as_bytes()).unwrap();
+        let read = ResponseMessage::from_json_bytes(golden.to_string().as_bytes()).unwrap();
         assert_eq!(serde_json::to_value(read).unwrap(), golden, "{name}");
     }
 }

@@ -48,15 +48,16 @@ async fn answers() -> Vec<Value> {
 
 /// The requests of our own shell.
 fn requests() -> Vec<Value> {
-    let shell = Client::new(ShellProfile::text("test", "1"), Some("s".into())).conversation("c").sop("p");
+    let shell =
+        Client::new(ShellProfile::for_text_shell("test", "1"), Some("s".into())).conversation("c").sop("p");
     let attachment =
         AttachmentRef { ref_id: Some("a".into()), size_bytes: Some(1), ..AttachmentRef::default() };
     let state: EnvironmentState = serde_json::from_value(json!({"os": "x", "more": [1]})).unwrap();
     let continuation = Continuation { continuation_token: Some("t".into()), ..Continuation::default() };
     let said = [
-        shell.say("hello", "r".into()),
-        shell.say_with("look", vec![attachment], Some(state), "r".into()).unwrap(),
-        shell.go_on(&continuation, "r".into()),
+        shell.request_for_intent("hello", "r".into()),
+        shell.request_with_attachments("look", vec![attachment], Some(state), "r".into()).unwrap(),
+        shell.request_for_decision(&continuation, "r".into()),
     ];
     said.iter().map(|it| serde_json::to_value(it).unwrap()).collect()
 }

@@ -25,20 +25,20 @@ struct Decider {
 }
 
 impl PersonInterface for Decider {
-    fn show(&mut self, text: &str) {
+    fn show_text(&mut self, text: &str) {
         self.seen.lock().unwrap().push(text.to_owned());
     }
 
-    fn note(&mut self, note: &DirectiveNote) {
+    fn report_note(&mut self, note: &DirectiveNote) {
         self.seen.lock().unwrap().push(format!("{note:?}"));
     }
 
-    fn ask<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
+    fn ask_question<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
         self.seen.lock().unwrap().push(format!("{}: {}", question.action, question.arguments));
         Box::pin(std::future::ready(self.option))
     }
 
-    fn confirm<'a>(&'a mut self, _asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
+    fn ask_confirmation<'a>(&'a mut self, _asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
         Box::pin(std::future::ready(false))
     }
 }
@@ -59,13 +59,13 @@ async fn say(rig: &Rig, person: &mut Decider, session: &str, intent: &str) -> (O
     let mut hands = NoActionExecutor;
     let mut talk = ShellConversation::new(ShellConversationParts {
         engine: EngineClient::new(connection(rig, None), EngineRetry::never()),
-        shell: ShellSession::new(ShellProfile::text("test", "1"), Some(session.to_owned())),
+        shell: ShellSession::new(ShellProfile::for_text_shell("test", "1"), Some(session.to_owned())),
         person,
         hands: &mut hands,
         ids: &ids,
         clock: &clock,
     });
-    let ended = talk.say(intent).await.unwrap();
+    let ended = talk.send_intent(intent).await.unwrap();
     (ended.failed, ended.open.len())
 }
 
@@ -102,37 +102,40 @@ async fn a_person_is_shown_asked_and_obeyed() {
 async fn the_typed_client_says_asks_decides_and_follows() {
     let rig = Rig::start().await;
     let client = Client::new(connection(&rig, None));
-    assert_eq!(client.agents().await.unwrap().items.len(), 2);
+    assert_eq!(client.list_agents().await.unwrap().items.len(), 2);
     let made = CreateSession { id: Some("a b/ü".into()), ..CreateSession::default() };
     let session = client.create_session(&made).await.unwrap();
-    assert_eq!(client.session("a b/ü").await.unwrap(), session);
-    let Outcome::Completed(said) = client.send("a b/ü", "say x", Some("key")).await.unwrap() else {
+    assert_eq!(client.fetch_session("a b/ü").await.unwrap(), session);
+    let Outcome::Completed(said) = client.send_text("a b/ü", "say x", Some("key")).await.unwrap() else {
         panic!()
     };
-    let Outcome::Completed(again) = client.send("a b/ü", "say x", Some("key")).await.unwrap() else {
+    let Outcome::Completed(again) = client.send_text("a b/ü", "say x", Some("key")).await.unwrap() else {
         panic!()
     };
     assert_eq!(said, again);
-    let conflict = client.send("a b/ü", "say y", Some("key")).await.unwrap_err();
+    let conflict = client.send_text("a b/ü", "say y", Some("key")).await.unwrap_err();
     assert_eq!(conflict.category(), "chat_idempotency_conflict");
-    let Outcome::Suspended(waiting) = client.send("a b/ü", "send", None).await.unwrap() else { panic!() };
-    let pending = client.pending(Some("a b/ü")).await.unwrap().items.remove(0);
+    let Outcome::Suspended(waiting) = client.send_text("a b/ü", "send", None).await.unwrap() else {
+        panic!()
+    };
+    let pending = client.list_pending_waits(Some("a b/ü")).await.unwrap().items.remove(0);
     assert_eq!(pending.signal, waiting.wait.signal);
-    assert_eq!(client.pending(None).await.unwrap().items.len(), 1);
+    assert_eq!(client.list_pending_waits(None).await.unwrap().items.len(), 1);
     let payload: Map<String, Value> = Map::from_iter([("approved".to_owned(), Value::from(true))]);
     let answer = SignalAnswer { payload, wait: Some(pending.number), action: pending.action };
-    let answered = client.answer("a b/ü", &pending.signal, &answer).await.unwrap();
+    let answered = client.answer_wait("a b/ü", &pending.signal, &answer).await.unwrap();
     assert!(matches!(answered, AnswerOutcome::Ended(it) if matches!(*it, Outcome::Completed(_))));
-    assert_eq!(client.messages("a b/ü", 0, Some(2)).await.unwrap().items.len(), 2);
-    let turns = client.turns("a b/ü", None, None).await.unwrap().items;
-    assert_eq!(client.turn("a b/ü", &turns[0].id).await.unwrap().id, said.turn);
-    assert_eq!(client.cancel("a b/ü", &turns[0].id).await.unwrap().id, said.turn);
-    let fork = client.fork("a b/ü", &ForkSession { at: Some(2), id: Some("fork".into()) }).await.unwrap();
+    assert_eq!(client.list_messages("a b/ü", 0, Some(2)).await.unwrap().items.len(), 2);
+    let turns = client.list_turns("a b/ü", None, None).await.unwrap().items;
+    assert_eq!(client.fetch_turn("a b/ü", &turns[0].id).await.unwrap().id, said.turn);
+    assert_eq!(client.cancel_turn("a b/ü", &turns[0].id).await.unwrap().id, said.turn);
+    let fork =
+        client.fork_session("a b/ü", &ForkSession { at: Some(2), id: Some("fork".into()) }).await.unwrap();
     assert_eq!(fork.messages, 2);
     assert_eq!(client.export_session("fork").await.unwrap().session, "fork");
-    assert_eq!(client.sessions(None, Some(1)).await.unwrap().items.len(), 1);
+    assert_eq!(client.list_sessions(None, Some(1)).await.unwrap().items.len(), 1);
     client.delete_session("fork").await.unwrap();
-    assert_eq!(client.session("fork").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(client.fetch_session("fork").await.unwrap_err().category(), "chat_session_unknown");
     rig.stop().await;
 }
 
@@ -140,14 +143,14 @@ async fn the_typed_client_says_asks_decides_and_follows() {
 async fn the_typed_client_takes_a_stream_up_again_where_it_was() {
     let rig = Rig::start().await;
     let client = Client::new(connection(&rig, None));
-    client.send("s", "say a", None).await.unwrap();
-    let mut events = client.events("s", None).await.unwrap();
-    let first = events.next().await.unwrap().unwrap();
+    client.send_text("s", "say a", None).await.unwrap();
+    let mut events = client.follow_session("s", None).await.unwrap();
+    let first = events.next_event().await.unwrap().unwrap();
     assert!(matches!(first.what, EventKind::TurnAccepted { .. }));
-    let last = events.last().unwrap().to_owned();
+    let last = events.last_event_id().unwrap().to_owned();
     drop(events);
-    let mut events = client.events("s", Some(&last)).await.unwrap();
-    let next = events.next().await.unwrap().unwrap();
+    let mut events = client.follow_session("s", Some(&last)).await.unwrap();
+    let next = events.next_event().await.unwrap().unwrap();
     assert!(matches!(next.what, EventKind::MessageAppended { .. }), "{next:?}");
     rig.stop().await;
 }
@@ -168,8 +171,8 @@ async fn a_device_is_paired_with_the_typed_client() {
     admin.pair_confirm(&PairConfirm { code: asked.code, ..PairConfirm::default() }).await.unwrap();
     let DeviceKeyStatus::Paired(paired) = device.pair_claim(&claim).await.unwrap() else { panic!() };
     let own = engine(Some(&paired.access_token));
-    assert_eq!(own.capabilities().await.unwrap().sop_ids, ["brief", "scripted"]);
+    assert_eq!(own.request_capabilities().await.unwrap().sop_ids, ["brief", "scripted"]);
     admin.pair_revoke(&PairRevoke { device_id: paired.device_id, tenant_id: None }).await.unwrap();
-    assert!(own.capabilities().await.is_err());
+    assert!(own.request_capabilities().await.is_err());
     rig.stop().await;
 }
