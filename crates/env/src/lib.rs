@@ -6,8 +6,8 @@
 //! This crate performs no I/O and depends on no other crate of the workspace. The implementations over the operating
 //! system and tokio are behind the feature `system`, so that crates which must not depend on tokio can use the traits.
 //!
-//! It also holds two names that all crates share ([`BoxFuture`], [`BoxError`]) and the retry record that nodes and model
-//! calls share ([`Retry`]).
+//! It also holds two names that all crates share ([`BoxFuture`], [`BoxError`]) and a retry record that fits both nodes and
+//! calls to models ([`Retry`]).
 
 mod boxed;
 mod bundle;
