@@ -4,7 +4,7 @@ use singletree_durable::Timestamp;
 
 use crate::chat::Chat;
 use crate::event::{ChatEvent, ChatEventKind};
-use crate::hot::LoadedSession;
+use crate::loaded_session::LoadedSession;
 use crate::session::QueuedWork;
 use crate::stream::TurnStream;
 use crate::turn_id::TurnId;
@@ -110,8 +110,8 @@ impl Chat {
     #[must_use]
     pub fn activity(&self, id: &TurnId) -> Option<TurnActivity> {
         let tenant = self.tenant().ok()?;
-        let loaded = self.house.all_hot().into_iter().filter(|hot| hot.key.tenant == *tenant);
-        loaded.into_iter().find_map(|hot| hot.activity(id))
+        let loaded = self.inner.loaded_sessions().into_iter().filter(|loaded| loaded.key.tenant == *tenant);
+        loaded.into_iter().find_map(|loaded| loaded.activity(id))
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use singletree_durable::{Batch, BoxFuture, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery};
 
 use crate::Error;
-use crate::hot::{LoadedSession, TurnHandle};
-use crate::house::ChatInner;
+use crate::chat_inner::ChatInner;
+use crate::loaded_session::{LoadedSession, TurnHandle};
 use crate::position::StoredPosition;
 use crate::prepare::TurnPreparation;
 use crate::record::TurnRowExt;
@@ -16,54 +16,57 @@ use crate::session::{QueuedTurn, QueuedWork};
 use crate::steer::SteeredPosition;
 use crate::turn_id::TurnId;
 
-/// A turn that was taken over, with the ticket that receives its outcome.
+/// A turn that was taken over, with the handle that receives its outcome.
 pub(crate) struct AdoptedTurn {
     pub(crate) key: SessionKey,
     pub(crate) id: TurnId,
-    pub(crate) ticket: Arc<TurnHandle>,
+    pub(crate) handle: Arc<TurnHandle>,
 }
 
 impl ChatInner {
     /// Makes a session ready for work: known, and former owners' turns taken over.
-    pub(crate) async fn ready(self: &Arc<Self>, hot: &Arc<LoadedSession>) -> Result<Vec<AdoptedTurn>, Error> {
-        self.know(hot).await?;
-        if hot.state().is_taken_over() {
+    pub(crate) async fn ready(
+        self: &Arc<Self>,
+        loaded: &Arc<LoadedSession>,
+    ) -> Result<Vec<AdoptedTurn>, Error> {
+        self.ensure_loaded(loaded).await?;
+        if loaded.state().is_taken_over() {
             return Ok(Vec::new());
         }
-        self.run_call(self.clone().adopt(hot.clone())).await
+        self.run_call(self.clone().adopt(loaded.clone())).await
     }
 
     /// Takes over the unfinished turns of former owners. The future is large and runs once per session, hence the box.
     fn adopt(
         self: Arc<Self>,
-        hot: Arc<LoadedSession>,
+        loaded: Arc<LoadedSession>,
     ) -> BoxFuture<'static, Result<Vec<AdoptedTurn>, Error>> {
         Box::pin(async move {
-            let hot = &hot;
-            let adopting = hot.adopting.lock().await;
-            if hot.state().is_taken_over() {
+            let loaded = &loaded;
+            let adopting = loaded.adopting.lock().await;
+            if loaded.state().is_taken_over() {
                 return Ok(Vec::new());
             }
-            let ahead = hot.state().take_prefetched_turns();
+            let ahead = loaded.state().take_prefetched_turns();
             let mut open = match ahead {
                 Some(open) => open,
-                None => self.read(self.journal.turns(&hot.key, &TurnRowQuery::Open)).await?,
+                None => self.read(self.journal.turns(&loaded.key, &TurnRowQuery::Open)).await?,
             };
             // A turn that ends a wait comes before the messages that were parked behind the wait, whatever their
             // numbers (INV-1).
             open.sort_by_key(|item| (item.kind == StoredTurnKind::Message, item.no));
-            let carried = self.carried(hot, &open).await?;
+            let carried = self.carried(loaded, &open).await?;
             let mut taken = Vec::new();
             let mut adopted = Ok(());
             for (at, row) in open.into_iter().enumerate() {
                 // An earlier try that failed half way has queued it already.
-                if hot.state().turn(&row.id()).is_some() {
+                if loaded.state().turn(&row.id()).is_some() {
                     continue;
                 }
                 let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
                 let over = match position {
-                    Some(position) => self.take_over_taken(hot, row, position).await,
-                    None => self.take_over(hot, row, at == 0).await,
+                    Some(position) => self.take_over_taken(loaded, row, position).await,
+                    None => self.take_over(loaded, row, at == 0).await,
                 };
                 match over {
                     Ok(it) => taken.extend(it),
@@ -74,14 +77,14 @@ impl ChatInner {
                 }
             }
             let is_waiting = {
-                let mut state = hot.state();
+                let mut state = loaded.state();
                 state.takeover_ended(adopted.is_ok());
                 state.has_queue()
             };
             drop(adopting);
             // Also runs turns that an earlier attempt queued before it failed.
             if is_waiting {
-                self.kick(hot);
+                self.wake_queue(loaded);
             }
             adopted.map(|()| taken)
         })
@@ -91,42 +94,42 @@ impl ChatInner {
     /// a wait was not.
     async fn take_over(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         row: TurnRow,
         first: bool,
     ) -> Result<Option<AdoptedTurn>, Error> {
         let Some(served) = self.agents.get(&row.agent) else { return Ok(None) };
-        let parked = row.kind == StoredTurnKind::Message && hot.state().wait().is_some();
+        let parked = row.kind == StoredTurnKind::Message && loaded.state().wait().is_some();
         let ours = row.fence == self.journal.fence();
         let ran = first && !parked;
-        let row = self.commit_takeover(hot, &row, ran && !ours).await?;
+        let row = self.commit_takeover(loaded, &row, ran && !ours).await?;
         let id = row.id();
-        let ticket = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
-        ticket.settle(true);
-        let taken = AdoptedTurn { key: hot.key.clone(), id, ticket: ticket.clone() };
+        let handle = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        handle.settle(true);
+        let taken = AdoptedTurn { key: loaded.key.clone(), id, handle: handle.clone() };
         if let Some(error) = self.given_up(&row) {
-            ticket.tell(self.try_end_unrun(hot, row, &error).await?);
+            handle.tell(self.try_end_unrun(loaded, row, &error).await?);
             return Ok(Some(taken));
         }
         let message = match row.kind {
-            StoredTurnKind::Message if !ran => self.message_of(&hot.key, &row).await?,
+            StoredTurnKind::Message if !ran => self.message_of(&loaded.key, &row).await?,
             StoredTurnKind::Message | StoredTurnKind::Resume | StoredTurnKind::Close => None,
         };
         let work = match message {
             Some(no) => {
-                let message = TurnPreparation { house: self, hot, served }.item(no).await?;
+                let message = TurnPreparation { inner: self, loaded, served }.item(no).await?;
                 QueuedWork::Message { row, message, committed: true, steers: false, side: None }
             }
             None => QueuedWork::Recover { row, has_run: ran },
         };
-        hot.state().append_turn(QueuedTurn { handle: ticket, work });
+        loaded.state().append_turn(QueuedTurn { handle: handle, work });
         Ok(Some(taken))
     }
 
     /// Returns the messages that the turn which ran has taken: they are part of it, and go where it goes.
-    async fn carried(&self, hot: &LoadedSession, open: &[TurnRow]) -> Result<Vec<SteeredPosition>, Error> {
+    async fn carried(&self, loaded: &LoadedSession, open: &[TurnRow]) -> Result<Vec<SteeredPosition>, Error> {
         let [first, _, ..] = open else { return Ok(Vec::new()) };
-        let position = self.read(self.journal.position(&hot.key, &first.invocation)).await?;
+        let position = self.read(self.journal.position(&loaded.key, &first.invocation)).await?;
         let own = position.filter(|position| position.turn == first.no);
         // One that cannot be read ends its turn, and is told there.
         Ok(own
@@ -138,39 +141,40 @@ impl ChatInner {
     /// Takes over the turn of a message that another turn has taken.
     async fn take_over_taken(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         row: TurnRow,
         position: u64,
     ) -> Result<Option<AdoptedTurn>, Error> {
         if !self.agents.contains_key(&row.agent) {
             return Ok(None);
         }
-        let ended = self.stored_outcome(hot, &row).await?;
+        let ended = self.stored_outcome(loaded, &row).await?;
         let id = row.id();
-        let ticket = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
-        ticket.settle(true);
-        let taken = AdoptedTurn { key: hot.key.clone(), id, ticket: ticket.clone() };
+        let handle = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        handle.settle(true);
+        let taken = AdoptedTurn { key: loaded.key.clone(), id, handle: handle.clone() };
         if let Some(outcome) = ended {
             // The turn that took it was given up just now, and this one with it.
-            ticket.tell(outcome);
+            handle.tell(outcome);
             return Ok(Some(taken));
         }
-        let row = self.commit_takeover(hot, &row, false).await?;
+        let row = self.commit_takeover(loaded, &row, false).await?;
         let work = QueuedWork::Recover { row, has_run: false };
-        hot.state().add_taken(QueuedTurn { handle: ticket, work }, position);
+        loaded.state().add_taken(QueuedTurn { handle: handle, work }, position);
         Ok(Some(taken))
     }
 
     /// Records that a turn belongs to this process, and returns its row as it is stored then.
     async fn commit_takeover(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         row: &TurnRow,
         is_death: bool,
     ) -> Result<TurnRow, Error> {
-        let (row, commit) = self
-            .commit(hot, |_, writing| Ok::<_, Error>(apply::take_over::take_over(writing, row, is_death)))?;
-        self.land(hot, commit).await?;
+        let (row, commit) = self.commit(loaded, |_, writing| {
+            Ok::<_, Error>(apply::take_over::take_over(writing, row, is_death))
+        })?;
+        self.await_commit(loaded, commit).await?;
         Ok(row)
     }
 
@@ -188,12 +192,13 @@ impl ChatInner {
     /// as a death (D24, D33). Only the first unfinished turn of each session is written, since no other can have been
     /// running. A failed write counts as a death later.
     pub(crate) async fn leave_turns(&self) {
-        let leaving = self.all_hot().into_iter().filter(|hot| hot.state().leaves_turns());
-        for hot in leaving {
-            let open = self.read(self.journal.turns(&hot.key, &TurnRowQuery::Open)).await.unwrap_or_default();
+        let leaving = self.loaded_sessions().into_iter().filter(|loaded| loaded.state().leaves_turns());
+        for loaded in leaving {
+            let open =
+                self.read(self.journal.turns(&loaded.key, &TurnRowQuery::Open)).await.unwrap_or_default();
             let first = open.into_iter().min_by_key(|row| (row.kind == StoredTurnKind::Message, row.no));
             let Some(row) = first.filter(|row| row.fence == self.journal.fence()) else { continue };
-            let mut batch = Batch::new(hot.key.clone(), self.journal.fence());
+            let mut batch = Batch::new(loaded.key.clone(), self.journal.fence());
             apply::take_over::leave(&mut batch, row);
             // It may have ended just now.
             drop(self.journal.apply(batch).await);
@@ -214,8 +219,10 @@ impl ChatInner {
             past = page.last().map(|(key, row)| (key.clone(), row.no));
             let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
             for key in keys.into_iter().filter(|key| self.serves(&key.tenant)) {
-                let Some(hot) = self.hot_in_time(&key).await else { return swept.map(|()| taken) };
-                match self.ready(&hot).await {
+                let Some(loaded) = self.load_session_in_time(&key).await else {
+                    return swept.map(|()| taken);
+                };
+                match self.ready(&loaded).await {
                     Ok(it) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),
                     Err(error) => swept = swept.and(Err(error)),
                 }

@@ -9,7 +9,7 @@ use singletree_durable::{
 use singletree_engine::Descriptor;
 
 use crate::chat::Chat;
-use crate::hot::{LoadedSession, TurnHandle};
+use crate::loaded_session::{LoadedSession, TurnHandle};
 use crate::mail::{KeepSignalOutcome, SignalDelivery};
 use crate::outcome::{ErroredTurn, SuspensionTerms};
 use crate::record::{descriptor, terms};
@@ -122,7 +122,7 @@ impl Chat {
     /// A dropped call has answered or has not.
     pub async fn answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn, Box<ErroredTurn>> {
         let answered = self.try_answer(address, answer).await;
-        answered.map_err(|error| Box::new(self.house.any_served().errored(&self.house.limits, None, &error)))
+        answered.map_err(|error| Box::new(self.inner.any_served().errored(&self.inner.limits, None, &error)))
     }
 
     async fn try_answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn> {
@@ -140,10 +140,10 @@ impl Chat {
         may_keep: bool,
     ) -> BoxFuture<'_, Result<SignalDelivery>> {
         Box::pin(async move {
-            if self.house.is_closing() {
+            if self.inner.is_closing() {
                 return Err(Error::ShuttingDown);
             }
-            payload::check_from(answer.from.as_deref(), &self.house.limits)?;
+            payload::check_from(answer.from.as_deref(), &self.inner.limits)?;
             loop {
                 let seen = match &address {
                     SignalAddress::Session { session, .. } if may_keep => self.seen(session).await?,
@@ -163,7 +163,7 @@ impl Chat {
                 };
                 match delivered {
                     Some(delivered) => return Ok(delivered),
-                    None if self.house.is_closing() => return Err(Error::ShuttingDown),
+                    None if self.inner.is_closing() => return Err(Error::ShuttingDown),
                     None => {}
                 }
             }
@@ -173,9 +173,9 @@ impl Chat {
     /// Returns how many waits a session has had that the store knows of: one that is on its way is not found by who
     /// looks for it now, so it does not count as seen.
     async fn seen(&self, session: &str) -> Result<u64> {
-        let hot = self.house.hot(&self.key(session)?)?;
-        self.house.ready(&hot).await?;
-        Ok(hot.state().landed_waits())
+        let loaded = self.inner.load_session(&self.key(session)?)?;
+        self.inner.ready(&loaded).await?;
+        Ok(loaded.state().landed_waits())
     }
 
     /// Answers a wait, pending or ended; returns none when another answer or event ended it in the meantime: then the
@@ -186,8 +186,8 @@ impl Chat {
         wait: WaitRow,
         answer: &Answer,
     ) -> Result<Option<SignalDelivery>> {
-        let hot = self.house.hot(&key)?;
-        self.house.ready(&hot).await?;
+        let loaded = self.inner.load_session(&key)?;
+        self.inner.ready(&loaded).await?;
         if matches!(wait.status, StoredWaitStatus::Pending | StoredWaitStatus::Consumed) {
             check_approval(&wait, answer)?;
         }
@@ -197,27 +197,27 @@ impl Chat {
                 .await
                 .map(|duplicate| Some(SignalDelivery::Resumed(duplicate)));
         }
-        payload::check(&answer.payload, &self.house.limits)?;
+        payload::check(&answer.payload, &self.inner.limits)?;
         payload::fits(&wait, &answer.payload)?;
-        let (ticket, told) = TurnHandle::of_answer();
-        ticket.admitted_by(self.admission.as_ref());
+        let (handle, told) = TurnHandle::of_answer();
+        handle.admitted_by(self.admission.as_ref());
         let answering = PendingAnswer {
             wait: wait.no,
             payload: answer.payload.clone(),
             from: answer.from.clone(),
             expired: false,
         };
-        let earlier = hot.state().queue_answer(ticket.clone(), answering);
+        let earlier = loaded.state().queue_answer(handle.clone(), answering);
         if let Some(earlier) = earlier {
             // Whether it is a duplicate is known once the first one is taken, or is not.
             earlier.settled().await;
             return Ok(None);
         }
-        self.house.kick(&hot);
+        self.inner.wake_queue(&loaded);
         match told.await {
             Ok(Err(Error::Correlation { .. })) => Ok(None),
             Ok(Ok(id)) => {
-                Ok(Some(SignalDelivery::Resumed(Turn::waiting(self.clone(), key, id, ticket.told()))))
+                Ok(Some(SignalDelivery::Resumed(Turn::waiting(self.clone(), key, id, handle.told()))))
             }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::ShuttingDown),
@@ -235,9 +235,9 @@ impl Chat {
             SignalAddress::Session { session, signal } => {
                 let key = self.key(&session)?;
                 // The answer needs the loaded session anyway, and its state contains the pending wait.
-                let hot = self.house.hot(&key)?;
-                self.house.ready(&hot).await?;
-                let waits = hot.state().wait().filter(|wait| wait.signal == signal).cloned();
+                let loaded = self.inner.load_session(&key)?;
+                self.inner.ready(&loaded).await?;
+                let waits = loaded.state().wait().filter(|wait| wait.signal == signal).cloned();
                 if let Some(wait) = waits {
                     return Ok(Some((key, wait)));
                 }
@@ -246,8 +246,8 @@ impl Chat {
             SignalAddress::Invocation(invocation) => WaitRowQuery::Invocation(tenant, invocation),
             SignalAddress::Signal(signal) => {
                 let waits = self
-                    .house
-                    .read(self.house.journal.waits(&WaitRowQuery::SignalOf(tenant, signal, 2)))
+                    .inner
+                    .read(self.inner.journal.waits(&WaitRowQuery::SignalOf(tenant, signal, 2)))
                     .await?;
                 let why = match waits.len() {
                     0 => "nothing waits for it",
@@ -257,7 +257,7 @@ impl Chat {
                 return Err(unknown(why));
             }
         };
-        let mut waits = self.house.read(self.house.journal.waits(&query)).await?;
+        let mut waits = self.inner.read(self.inner.journal.waits(&query)).await?;
         // The pending one; else the last one that this very answer ended, whatever came after it; else the last.
         let pending = waits.iter().position(|(_, it)| it.status == StoredWaitStatus::Pending);
         let answered = |(_, it): &(SessionKey, WaitRow)| {
@@ -285,7 +285,7 @@ impl Chat {
                     .ended_by
                     .filter(|_| stored.as_ref() == Some(&answer.payload))
                     .ok_or_else(conflict)?;
-                let rows = self.house.read(self.house.journal.turns(&key, &TurnRowQuery::No(no))).await?;
+                let rows = self.inner.read(self.inner.journal.turns(&key, &TurnRowQuery::No(no))).await?;
                 let row = rows.into_iter().next().ok_or_else(conflict)?;
                 self.turn_of(key, row).await
             }
@@ -305,37 +305,37 @@ impl Chat {
     /// Dropping the future cancels nothing of it: the turn is cancelled all the same.
     pub async fn cancel(&self, id: &TurnId) -> Result<Turn> {
         let (chat, id) = (self.clone(), id.clone());
-        self.house.run_call(async move { chat.cancel_turn(&id).await }).await
+        self.inner.run_call(async move { chat.cancel_turn(&id).await }).await
     }
 
     async fn cancel_turn(&self, id: &TurnId) -> Result<Turn> {
         let turn = self.turn(id).await?;
-        let hot = self.house.hot(turn.key())?;
-        self.house.ready(&hot).await?;
+        let loaded = self.inner.load_session(turn.key())?;
+        self.inner.ready(&loaded).await?;
         let held = loop {
-            if let Some(queued) = take_queued(&hot, id) {
-                self.cancel_queued(&hot, queued).await?;
+            if let Some(queued) = take_queued(&loaded, id) {
+                self.cancel_queued(&loaded, queued).await?;
                 return self.turn(id).await;
             }
-            let running = hot.state().cancellable_turn(id);
-            if let Some(ticket) = running {
-                ticket.cancel.notify_one();
+            let running = loaded.state().cancellable_turn(id);
+            if let Some(handle) = running {
+                handle.cancel.notify_one();
                 return Ok(turn);
             }
-            let freed = hot.freed.notified();
-            let waits_for_it = hot.state().wait().is_some_and(|wait| wait.invocation == id.invocation);
+            let freed = loaded.freed.notified();
+            let waits_for_it = loaded.state().wait().is_some_and(|wait| wait.invocation == id.invocation);
             if !waits_for_it {
                 return self.turn(id).await;
             }
-            if let Some(held) = hot.take_turn() {
+            if let Some(held) = loaded.take_turn() {
                 break held;
             }
             // Something else ends a wait right now, or is about to resume it: of several, one wins.
             freed.await;
         };
-        let closed = waits::close(&self.house, &hot, waits::WaitEndReason::Cancelled).await;
+        let closed = waits::close(&self.inner, &loaded, waits::WaitEndReason::Cancelled).await;
         drop(held);
-        self.house.kick(&hot);
+        self.inner.wake_queue(&loaded);
         match closed? {
             Some(outcome) => match outcome.turn() {
                 Some(closing) => self.turn(closing).await,
@@ -348,17 +348,17 @@ impl Chat {
     /// Ends a turn that was taken out of the queue; when that cannot be recorded, it goes back there.
     pub(crate) async fn cancel_queued(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         queued: QueuedTurn<Arc<TurnHandle>>,
     ) -> Result<()> {
         let ended = match &queued.work {
             QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => {
-                self.house.try_end_unrun(hot, row.clone(), &Error::Cancelled).await
+                self.inner.try_end_unrun(loaded, row.clone(), &Error::Cancelled).await
             }
             QueuedWork::Answer(_) => return Ok(()),
         };
         let ended = {
-            let (handle, mut state) = (queued.handle.clone(), hot.state());
+            let (handle, mut state) = (queued.handle.clone(), loaded.state());
             match ended {
                 Ok(outcome) => {
                     state.cancelling_ended(&handle, None);
@@ -371,9 +371,9 @@ impl Chat {
                 }
             }
         };
-        hot.freed.notify_waiters();
-        self.house.trim_loaded();
-        self.house.kick(hot);
+        loaded.freed.notify_waiters();
+        self.inner.trim_loaded();
+        self.inner.wake_queue(loaded);
         ended
     }
 
@@ -386,7 +386,7 @@ impl Chat {
             Some(session) => WaitRowQuery::Pending(self.key(session)?),
             None => WaitRowQuery::PendingOf(self.tenant()?.clone(), limit),
         };
-        let waits = self.house.read(self.house.journal.waits(&query)).await?;
+        let waits = self.inner.read(self.inner.journal.waits(&query)).await?;
         waits.iter().map(|(key, wait)| pending(key, wait)).collect()
     }
 }
@@ -427,8 +427,8 @@ fn check_approval(wait: &WaitRow, answer: &Answer) -> Result<()> {
 }
 
 /// Takes a turn that waits out of the queue, to be cancelled.
-fn take_queued(hot: &LoadedSession, id: &TurnId) -> Option<QueuedTurn<Arc<TurnHandle>>> {
-    let queued = hot.state().take_queued(id)?;
+fn take_queued(loaded: &LoadedSession, id: &TurnId) -> Option<QueuedTurn<Arc<TurnHandle>>> {
+    let queued = loaded.state().take_queued(id)?;
     // Its row was read: it is accepted, whether or not whoever waits for that has been told.
     if let QueuedWork::Message { .. } = queued.work {
         queued.handle.settle(true);

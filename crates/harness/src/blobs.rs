@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::admission::Admission;
 use crate::chat::Chat;
-use crate::house::ChatInner;
+use crate::chat_inner::ChatInner;
 use crate::{Error, Result};
 
 pub use turn::TurnPictures;
@@ -158,11 +158,11 @@ impl Chat {
     ) -> Result<BlobReference> {
         let key = self.key(session_id)?;
         let none = || Error::BlobRefused { why: "this chat keeps none".into() };
-        let blobs = self.house.blobs.clone().ok_or_else(none)?;
+        let blobs = self.inner.blobs.clone().ok_or_else(none)?;
         let blob = blobs.checked(bytes, declared)?;
-        let (house, admission) = (self.house.clone(), self.admission.clone());
-        let storing = async move { house.store_blob(&blobs, (&key, blob), admission.as_deref()).await };
-        self.house.run_call(storing).await
+        let (inner, admission) = (self.inner.clone(), self.admission.clone());
+        let storing = async move { inner.store_blob(&blobs, (&key, blob), admission.as_deref()).await };
+        self.inner.run_call(storing).await
     }
 
     /// Returns a blob that a session uses, with its bytes.
@@ -175,8 +175,8 @@ impl Chat {
     pub async fn blob(&self, session_id: &str, digest: &str) -> Result<StoredBlob> {
         let key = self.key(session_id)?;
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
-        let blobs = self.house.blobs.as_ref().ok_or_else(unknown)?;
-        self.house.read(blobs.documents.blob(&key, digest)).await?.ok_or_else(unknown)
+        let blobs = self.inner.blobs.as_ref().ok_or_else(unknown)?;
+        self.inner.read(blobs.documents.blob(&key, digest)).await?.ok_or_else(unknown)
     }
 
     /// Returns the metadata of a blob that a session uses.
@@ -193,13 +193,13 @@ impl Chat {
     /// Returns the bounds of the blobs that it keeps; nothing where it keeps none.
     #[must_use]
     pub fn blob_limits(&self) -> Option<&BlobLimits> {
-        self.house.blobs.as_ref().map(|blobs| blobs.limits.as_ref())
+        self.inner.blobs.as_ref().map(|blobs| blobs.limits.as_ref())
     }
 
     async fn info(&self, key: &SessionKey, digest: &str) -> Result<BlobReference> {
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
-        let blobs = self.house.blobs.as_ref().ok_or_else(unknown)?;
-        self.house.blob_info(blobs, key, digest).await
+        let blobs = self.inner.blobs.as_ref().ok_or_else(unknown)?;
+        self.inner.blob_info(blobs, key, digest).await
     }
 
     /// Checks that the session has the blobs that a message of the user names.

@@ -107,7 +107,7 @@ impl Chat {
 
     async fn branch(&self, session_id: &str, asked: &BranchMessage, to: Option<&str>) -> Result<Turn> {
         self.key(session_id)?;
-        let id = to.map_or_else(|| self.house.ids.uuid(), str::to_owned);
+        let id = to.map_or_else(|| self.inner.ids.uuid(), str::to_owned);
         let key = self.key(&id)?;
         if let BranchMessage::Otherwise(_, message) = asked {
             // Validates before any access to the store, as for a send.
@@ -115,20 +115,20 @@ impl Chat {
             // A fork has the blobs of its source, so the check against the source suffices.
             self.check_blobs(&self.key(session_id)?, message).await?;
         }
-        if self.house.is_closing() {
+        if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }
-        let hot = self.house.hot(&key)?;
+        let loaded = self.inner.load_session(&key)?;
         let mut attempt = 1;
         loop {
-            self.house.ready(&hot).await?;
+            self.inner.ready(&loaded).await?;
             let source = self.row(session_id).await?;
             let (place, message) = self.place_asked(&source, asked).await?;
             let valid = self.validate(message, &self.notes_at(&source, place).await?)?;
             let forking = Some(self.cut(&source, Some(place)).await?);
             let agent = Some(source.head.agent.as_str()).filter(|value| !value.is_empty());
-            let served = self.house.served(agent.unwrap_or(&self.house.default_agent))?;
-            match self.accept(&hot, Acceptance { served, valid, forking, retried: None }).await {
+            let served = self.inner.served(agent.unwrap_or(&self.inner.default_agent))?;
+            match self.accept(&loaded, Acceptance { served, valid, forking, retried: None }).await {
                 Ok(AcceptedTurn { id, told, no, from }) => {
                     let turn = Turn::waiting(self.clone(), key, id, told);
                     return Ok(turn.beginning_at(no, from, None));
@@ -144,7 +144,7 @@ impl Chat {
     async fn notes_at(&self, row: &SessionRow, place: u64) -> Result<SendOptions> {
         let (generation, _) = history_of(row).unwrap_or_default();
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from: place, limit: 1 };
-        let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
+        let items = self.inner.read(self.inner.journal.items(&row.key, &range)).await?;
         let side =
             items.first().and_then(|item| item.side.as_ref()).map(JsonDocument::decode::<Map<String, Value>>);
         let side = side
@@ -213,7 +213,7 @@ impl Chat {
     async fn find(&self, row: &SessionRow, id: &MessageId) -> Result<Option<u64>> {
         let Some((generation, _)) = history_of(row) else { return Ok(None) };
         let Some((turn, inherited)) = self.number_of(row, id).await? else { return Ok(None) };
-        let items = self.house.read(self.house.journal.items(&row.key, &ItemRange::Turn(turn))).await?;
+        let items = self.inner.read(self.inner.journal.items(&row.key, &ItemRange::Turn(turn))).await?;
         let places = items.into_iter().filter_map(|item| item.placement);
         let mut places: Vec<u64> = places
             .filter(|place| place.field == HISTORY && place.generation == generation)
@@ -228,21 +228,21 @@ impl Chat {
     /// Finds the number of a turn, in this session or in one that it was forked from; then also how much was inherited
     /// since: a number means another turn after that.
     async fn number_of(&self, row: &SessionRow, id: &MessageId) -> Result<Option<(u64, Option<u64>)>> {
-        let journal = &self.house.journal;
+        let journal = &self.inner.journal;
         let found = journal.session_of(self.tenant()?, &id.turn.invocation);
-        let Some(home) = self.house.read(found).await? else { return Ok(None) };
+        let Some(home) = self.inner.read(found).await? else { return Ok(None) };
         let (mut at, mut inherited) = (row.clone(), None::<u64>);
         for _ in 0..GENERATIONS {
             if at.key == home {
                 let query = TurnRowQuery::Invocation(id.turn.invocation.clone());
-                let turns = self.house.read(journal.turns(&home, &query)).await?;
+                let turns = self.inner.read(journal.turns(&home, &query)).await?;
                 let turn = turns.into_iter().find(|turn| turn.ordinal == id.turn.ordinal);
                 return Ok(turn.map(|turn| (turn.no, inherited)));
             }
             let Some(parent) = at.head.parent else { return Ok(None) };
             inherited = Some(inherited.map_or(parent.offset, |inherited| inherited.min(parent.offset)));
             let key = singletree_durable::SessionKey::new(self.tenant()?.clone(), parent.session);
-            match self.house.read(journal.session(&key)).await? {
+            match self.inner.read(journal.session(&key)).await? {
                 Some(row) => at = row,
                 None => return Ok(None),
             }

@@ -13,9 +13,9 @@ use singletree_narration::{Locale, NarrationSink, NoNarration};
 use crate::admission::Admission;
 use crate::agent::{Agent, OnDisconnect};
 use crate::blobs::Blobs;
+use crate::chat_inner::{ChatInner, ChatInnerParts};
 use crate::deed::AuditSettings;
 use crate::event::ChatEvent;
-use crate::house::{ChatInner, ChatInnerParts};
 use crate::limit::Limits;
 use crate::noticing::NoticeSettings;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
@@ -33,7 +33,7 @@ use crate::{Error, Result};
 ///
 /// A chat serves the sessions of one tenant; [`Chat::of`] returns the same chat for another tenant (INV-14).
 pub struct Chat {
-    pub(crate) house: Arc<ChatInner>,
+    pub(crate) inner: Arc<ChatInner>,
     /// Whose sessions its calls are about.
     tenant: TenantId,
     /// Who decides whether its calls may begin turns and sessions; nobody where there is none.
@@ -171,7 +171,7 @@ impl ChatBuilder {
             let why = "a chat needs at least one agent".into();
             return Err(Error::Durability { agent: String::new(), why });
         }
-        let house = ChatInner::new(ChatInnerParts {
+        let inner = ChatInner::new(ChatInnerParts {
             journal,
             upkeep,
             bound: self.tenant.clone(),
@@ -188,7 +188,7 @@ impl ChatBuilder {
             watcher: self.watcher,
         })?;
         let tenant = self.tenant.unwrap_or_else(TenantId::single);
-        Ok(Chat { house: Arc::new(house), tenant, admission: None, subject: None })
+        Ok(Chat { inner: Arc::new(inner), tenant, admission: None, subject: None })
     }
 }
 
@@ -226,7 +226,7 @@ impl Chat {
     /// If the chat was bound to one tenant, every call for another tenant fails with `chat_tenant_foreign`.
     #[must_use]
     pub fn of(&self, tenant: TenantId) -> Self {
-        Self { house: self.house.clone(), tenant, admission: None, subject: None }
+        Self { inner: self.inner.clone(), tenant, admission: None, subject: None }
     }
 
     /// Returns a chat whose calls begin turns and sessions only where `admission` admits them; servers implement quotas
@@ -308,12 +308,12 @@ impl Chat {
     /// # Cancellation
     /// Dropping the future cancels nothing: everything is taken over all the same.
     pub async fn sweep(&self) -> Result<Vec<Turn>> {
-        let house = self.house.clone();
-        let taken = self.house.run_call(async move {
-            let taken = house.sweep().await?;
-            house.watch_deadlines();
-            house.watch_retention();
-            house.watch_unclaimed();
+        let inner = self.inner.clone();
+        let taken = self.inner.run_call(async move {
+            let taken = inner.sweep().await?;
+            inner.watch_deadlines();
+            inner.watch_retention();
+            inner.watch_unclaimed();
             Ok(taken)
         });
         let taken = taken.await?;
@@ -321,7 +321,7 @@ impl Chat {
             .into_iter()
             .map(|it| {
                 let chat = self.of(it.key.tenant.clone());
-                Turn::waiting(chat, it.key, it.id, it.ticket.told())
+                Turn::waiting(chat, it.key, it.id, it.handle.told())
             })
             .collect())
     }
@@ -335,16 +335,16 @@ impl Chat {
     /// When the future is dropped, the chat accepts nothing more; turns that still run may be counted as dead with the
     /// process.
     pub async fn shutdown(&self, grace: Duration) -> bool {
-        self.house.closing.store(true, Ordering::Release);
-        self.house.wake_watchers();
-        for hot in self.house.all_hot() {
+        self.inner.closing.store(true, Ordering::Release);
+        self.inner.wake_watchers();
+        for loaded in self.inner.loaded_sessions() {
             // Who waits for a turn that does not run any more is told so.
-            self.house.kick(&hot);
+            self.inner.wake_queue(&loaded);
         }
-        let has_ended = tokio::time::timeout(grace, self.house.tasks.idle()).await.is_ok();
-        drop(tokio::time::timeout(LEAVING, self.house.leave_turns()).await);
+        let has_ended = tokio::time::timeout(grace, self.inner.tasks.idle()).await.is_ok();
+        drop(tokio::time::timeout(LEAVING, self.inner.leave_turns()).await);
         // Callers that wait for an open turn get `chat_shutting_down`: it goes on after the next start (D33).
-        self.house.given_up.send_replace(true);
+        self.inner.given_up.send_replace(true);
         has_ended
     }
 
@@ -360,7 +360,7 @@ impl Chat {
     /// # Errors
     /// `chat_tenant_foreign` when the chat is bound to another.
     pub(crate) fn tenant(&self) -> Result<&TenantId> {
-        if self.house.serves(&self.tenant) {
+        if self.inner.serves(&self.tenant) {
             Ok(&self.tenant)
         } else {
             Err(Error::TenantForeign { tenant: self.tenant.to_string() })
@@ -370,7 +370,7 @@ impl Chat {
     /// Returns the name of the agent that answers in new sessions, unless a send names another.
     #[must_use]
     pub fn default_agent(&self) -> &str {
-        &self.house.default_agent
+        &self.inner.default_agent
     }
 
     /// Returns an agent's policy for turns whose client disconnects, where the request sets none (D31).
@@ -378,7 +378,7 @@ impl Chat {
     /// # Errors
     /// `chat_agent_unknown`.
     pub fn on_disconnect(&self, agent: &str) -> Result<OnDisconnect> {
-        Ok(self.house.served(agent)?.agent.on_disconnect)
+        Ok(self.inner.served(agent)?.agent.on_disconnect)
     }
 
     /// Describes the graph of an agent.
@@ -386,11 +386,11 @@ impl Chat {
     /// # Errors
     /// `chat_agent_unknown`.
     pub fn outline(&self, agent: &str) -> Result<GraphOutline> {
-        Ok(self.house.served(agent)?.agent.graph.outline())
+        Ok(self.inner.served(agent)?.agent.graph.outline())
     }
 
     /// Returns the names of the agents that this chat has.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
-        self.house.agents.keys().map(String::as_str)
+        self.inner.agents.keys().map(String::as_str)
     }
 }

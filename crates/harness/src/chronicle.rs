@@ -42,15 +42,15 @@ impl Chat {
     /// Dropping the future changes nothing.
     pub async fn timeline(&self, turn: &TurnId) -> Result<Timeline> {
         let unknown = || Error::TurnUnknown { turn: turn.to_string() };
-        let house = &self.house;
-        let key = house.read(house.journal.session_of(self.tenant()?, &turn.invocation)).await?;
+        let inner = &self.inner;
+        let key = inner.read(inner.journal.session_of(self.tenant()?, &turn.invocation)).await?;
         let key = key.ok_or_else(unknown)?;
         let mut rows =
-            house.read(house.journal.turns(&key, &TurnRowQuery::Invocation(turn.invocation.clone()))).await?;
+            inner.read(inner.journal.turns(&key, &TurnRowQuery::Invocation(turn.invocation.clone()))).await?;
         rows.sort_by_key(|row| (row.ordinal, row.no));
         let agent = rows.iter().find(|row| row.ordinal == turn.ordinal).ok_or_else(unknown)?.agent.clone();
         let query = WaitRowQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
-        let waits = house.read(house.journal.waits(&query)).await?;
+        let waits = inner.read(inner.journal.waits(&query)).await?;
         let mut waits: Vec<WaitRow> =
             waits.into_iter().filter(|wait| wait.0 == key).map(|wait| wait.1).collect();
         waits.sort_by_key(|wait| wait.no);
@@ -73,7 +73,7 @@ impl Chat {
         let mut ids = Vec::new();
         loop {
             let page = TurnRowQuery::From { no, limit: PAGE };
-            let rows = self.house.read(self.house.journal.turns(&row.key, &page)).await?;
+            let rows = self.inner.read(self.inner.journal.turns(&row.key, &page)).await?;
             ids.extend(rows.iter().map(TurnRowExt::id));
             match rows.last() {
                 Some(last) if rows.len() as u64 == PAGE => no = last.no + 1,
@@ -94,13 +94,13 @@ struct TimelineBuilder<'a> {
 impl TimelineBuilder<'_> {
     /// Reads the log and adds its events to the spans of their turns.
     async fn tell(&mut self, rows: &[TurnRow], turns: &mut [TurnSpan]) -> Result<()> {
-        let house = &self.chat.house;
+        let inner = &self.chat.inner;
         let mut told: BTreeSet<u64> = rows.iter().filter_map(|row| row.message).collect();
         let mut running: BTreeSet<u64> = rows.iter().map(|row| row.no).collect();
         let mut replay = EventReplay::new(self.chat, self.key);
         let mut from = 0;
         while !running.is_empty() {
-            let events = house.read(house.journal.events(self.key, from, PAGE)).await?;
+            let events = inner.read(inner.journal.events(self.key, from, PAGE)).await?;
             let Some(last) = events.last() else { break };
             from = last.seq + 1;
             for event in events {
@@ -189,8 +189,8 @@ impl TimelineBuilder<'_> {
         told: &BTreeSet<u64>,
         (at, turn): (singletree_durable::Timestamp, &mut TurnSpan),
     ) -> Result<()> {
-        let house = &self.chat.house;
-        let items = house.read(house.journal.items(self.key, &ItemRange::Turn(row.no))).await?;
+        let inner = &self.chat.inner;
+        let items = inner.read(inner.journal.items(self.key, &ItemRange::Turn(row.no))).await?;
         for item in items.iter().filter(|item| item.placement.is_none() && !told.contains(&item.no)) {
             // Items of other lists than the history are no messages.
             let Ok(message) = message(&Item::from_text(item.body.as_str())) else { continue };
@@ -203,14 +203,14 @@ impl TimelineBuilder<'_> {
 
     /// Reads where the invocation stands, when it is not over.
     async fn standing(&self, rows: &[TurnRow]) -> Result<Option<InvocationPosition>> {
-        let house = &self.chat.house;
+        let inner = &self.chat.inner;
         let Some(row) = rows.last() else { return Ok(None) };
-        let Some(position) = house.read(house.journal.position(self.key, &row.invocation)).await? else {
+        let Some(position) = inner.read(inner.journal.position(self.key, &row.invocation)).await? else {
             return Ok(None);
         };
         let position: StoredPosition =
             position.body.decode().map_err(|error| corrupt("a position".into(), Some(error.into())))?;
-        let records = house.read(house.journal.records(self.key, row.no)).await?;
+        let records = inner.read(inner.journal.records(self.key, row.no)).await?;
         let records: Records =
             records.into_iter().map(|record| (record.name, Item::from_text(record.body.as_str()))).collect();
         // All calls that are open are of one message, the last one, and so are the records.

@@ -9,9 +9,9 @@ use singletree_durable::{Batch, BoxFuture, FencingToken, RowMutation, TurnRowQue
 use singletree_narration::NarrationMessage;
 use tokio::sync::oneshot;
 
+use crate::chat_inner::ChatInner;
 use crate::event::ChatEvent;
-use crate::hot::{CommitInFlight, LoadedSession, LoadedState, TurnHandle};
-use crate::house::ChatInner;
+use crate::loaded_session::{CommitInFlight, LoadedSession, LoadedState, TurnHandle};
 use crate::mail::SignalMailbox;
 use crate::narrate::NarrationPiece;
 use crate::narrator::emit;
@@ -70,22 +70,22 @@ impl ChatInner {
     /// only after the last thing that may fail.
     pub(crate) fn commit<T, E>(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         decision: impl FnOnce(&mut LoadedState, &mut BatchBuilder) -> std::result::Result<T, E>,
     ) -> std::result::Result<(T, PendingCommit), E> {
-        let mut state = hot.state();
+        let mut state = loaded.state();
         let fence = self.journal.fence();
-        let writing = BatchBuilder::new(&hot.key, fence, state.counters(), self.now(), &self.epoch);
+        let writing = BatchBuilder::new(&loaded.key, fence, state.counters(), self.now(), &self.epoch);
         let mailbox = SignalMailbox::of(&state, &self.limits);
         let mut writing = writing.with_mailbox(mailbox).within(&self.limits);
         let decided = decision(&mut state, &mut writing)?;
-        let commit = self.send(hot, &mut state, writing);
+        let commit = self.send(loaded, &mut state, writing);
         Ok((decided, commit))
     }
 
     fn send(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         state: &mut LoadedState,
         writing: BatchBuilder,
     ) -> PendingCommit {
@@ -96,7 +96,7 @@ impl ChatInner {
         writing.batch.puts.extend(deeds);
         let ended = if self.watcher.is_some() { EndedTurn::all(&writing) } else { Vec::new() };
         let changes_state = state.begin_commit(&writing.batch, writing.counters, self.keeps_mail);
-        let in_flight = changes_state.then(|| CommitInFlight(hot.clone()));
+        let in_flight = changes_state.then(|| CommitInFlight(loaded.clone()));
         let trace = CommitMarker::of(&writing.batch);
         let session_change = SessionChange::of(&writing.batch, writing.now);
         let landing = self.journal.apply(writing.batch);
@@ -106,26 +106,31 @@ impl ChatInner {
 
     /// Waits until a commit has landed, changes the session's state as the commit says, and publishes its events.
     /// Whoever calls this is a task of the chat: a caller that went away in between would leave listeners untold.
-    pub(crate) async fn land(
+    pub(crate) async fn await_commit(
         &self,
-        hot: &LoadedSession,
+        loaded: &LoadedSession,
         commit: PendingCommit,
     ) -> singletree_durable::Result<()> {
         if let Err(error) = commit.landing.await {
-            hot.state().commit_failed();
+            loaded.state().commit_failed();
             let refused = matches!(error, singletree_durable::Error::Refused { .. });
             // Unless it was refused, it may have landed all the same: the store knows.
-            if refused || !self.has_landed(hot, commit.trace).await.unwrap_or(false) {
+            if refused || !self.has_landed(loaded, commit.trace).await.unwrap_or(false) {
                 return Err(error);
             }
         }
-        let ended = self.change_state(hot, commit.change);
+        let ended = self.change_state(loaded, commit.change);
         drop(commit.in_flight);
-        self.tenant_events.publish(&hot.key.tenant, &hot.key.session, commit.session_change, &commit.events);
+        self.tenant_events.publish(
+            &loaded.key.tenant,
+            &loaded.key.session,
+            commit.session_change,
+            &commit.events,
+        );
         for event in commit.events {
-            self.report(hot, &commit.ended, &event);
-            self.narrate(hot, &event);
-            hot.feed.publish(event);
+            self.report(loaded, &commit.ended, &event);
+            self.narrate(loaded, &event);
+            loaded.feed.publish(event);
         }
         self.noticing.tell(commit.notices);
         for (handle, outcome) in ended {
@@ -138,10 +143,10 @@ impl ChatInner {
     /// callers.
     fn change_state(
         &self,
-        hot: &LoadedSession,
+        loaded: &LoadedSession,
         change: LandedChange,
     ) -> Vec<(Arc<TurnHandle>, Arc<ChatTurnOutcome>)> {
-        let mut state = hot.state();
+        let mut state = loaded.state();
         let effects = state.commit_landed(change);
         if let Some(row) = effects.resumes {
             let handle = TurnHandle::new(Some(row.id()), None);
@@ -157,20 +162,20 @@ impl ChatInner {
     }
 
     /// Tells who looks on how a turn went.
-    fn report(&self, hot: &LoadedSession, ended: &[EndedTurn], event: &ChatEvent) {
+    fn report(&self, loaded: &LoadedSession, ended: &[EndedTurn], event: &ChatEvent) {
         let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
         let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
-        let state = hot.state();
+        let state = loaded.state();
         let running = state.running().filter(|running| running.no == Some(ended.no()));
         let since = running.and_then(|running| running.since);
         drop(state);
-        let report = ended.report(&hot.key, since, outcome);
+        let report = ended.report(&loaded.key, since, outcome);
         // The turn has ended, whatever becomes of the report.
         drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
     }
 
-    async fn has_landed(&self, hot: &LoadedSession, trace: Option<CommitMarker>) -> Result<bool> {
-        let (journal, key) = (&self.journal, &hot.key);
+    async fn has_landed(&self, loaded: &LoadedSession, trace: Option<CommitMarker>) -> Result<bool> {
+        let (journal, key) = (&self.journal, &loaded.key);
         Ok(match trace {
             Some(CommitMarker::Event(seq)) => {
                 self.read(journal.events(key, seq, 1)).await?.first().is_some_and(|it| it.seq == seq)
@@ -186,16 +191,16 @@ impl ChatInner {
         })
     }
 
-    /// As [`ChatInner::land`], in a task of the chat, so that dropping the caller leaves nothing half known.
-    pub(crate) async fn land_apart(
+    /// As [`ChatInner::await_commit`], in a task of the chat, so that dropping the caller leaves nothing half known.
+    pub(crate) async fn await_commit_in_task(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         commit: PendingCommit,
     ) -> Result<()> {
         let (told, landed) = oneshot::channel();
-        let (house, hot) = (self.clone(), hot.clone());
+        let (inner, loaded) = (self.clone(), loaded.clone());
         self.tasks.spawn(async move {
-            let landed = house.land(&hot, commit).await;
+            let landed = inner.await_commit(&loaded, commit).await;
             // Who asked for it may have gone.
             drop(told.send(landed));
         });
@@ -203,10 +208,10 @@ impl ChatInner {
     }
 
     /// Narrates an event. The result of the narration sink is ignored (INV-9).
-    fn narrate(&self, hot: &LoadedSession, event: &ChatEvent) {
+    fn narrate(&self, loaded: &LoadedSession, event: &ChatEvent) {
         if let Some(NarrationPiece { role, kind, content }) = narrate::controller(&event.what, self.locale) {
             let timestamp = event.at.to_system_time();
-            emit(self.narration.as_ref(), &hot.key, NarrationMessage { timestamp, role, kind, content });
+            emit(self.narration.as_ref(), &loaded.key, NarrationMessage { timestamp, role, kind, content });
         }
     }
 }

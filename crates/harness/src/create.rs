@@ -5,8 +5,8 @@ use std::sync::Arc;
 use singletree_durable::{BatchPrecondition, Error as StoreError, RowMutation};
 
 use crate::chat::Chat;
-use crate::hot::LoadedSession;
-use crate::house::ServedAgent;
+use crate::chat_inner::ServedAgent;
+use crate::loaded_session::LoadedSession;
 use crate::policy::TurnPromptPolicy;
 use crate::session::apply::accept::new_head;
 use crate::sessions::SessionInfo;
@@ -60,20 +60,20 @@ impl Chat {
     /// # Cancellation
     /// A dropped call has made the session or has not.
     pub async fn create_session(&self, options: CreateOptions) -> Result<SessionInfo> {
-        let id = options.session.unwrap_or_else(|| self.house.ids.uuid());
+        let id = options.session.unwrap_or_else(|| self.inner.ids.uuid());
         let key = self.key(&id)?;
-        if self.house.is_closing() {
+        if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }
-        let agent = options.agent.as_deref().unwrap_or(&self.house.default_agent);
-        let served = self.house.served(agent)?.clone();
+        let agent = options.agent.as_deref().unwrap_or(&self.inner.default_agent);
+        let served = self.inner.served(agent)?.clone();
         options.policy.fits(&served.agent)?;
-        let hot = self.house.hot(&key)?;
-        self.house.ready(&hot).await?;
-        if hot.state().head().is_none() {
+        let loaded = self.inner.load_session(&key)?;
+        self.inner.ready(&loaded).await?;
+        if loaded.state().head().is_none() {
             self.admit_session()?;
         }
-        match self.create(&hot, &served, options.policy).await {
+        match self.create(&loaded, &served, options.policy).await {
             // A message made it in the meantime, or a writer came after us: the store knows.
             Err(Error::Store { source: StoreError::Refused { .. } }) if self.row(&id).await.is_ok() => {
                 return Err(Error::SessionExists { session: id });
@@ -85,13 +85,13 @@ impl Chat {
 
     async fn create(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         served: &ServedAgent,
         policy: TurnPromptPolicy,
     ) -> Result<()> {
-        let ((), commit) = self.house.commit(hot, |state, writing| {
+        let ((), commit) = self.inner.commit(loaded, |state, writing| {
             if state.head().is_some() {
-                return Err(Error::SessionExists { session: hot.key.session.to_string() });
+                return Err(Error::SessionExists { session: loaded.key.session.to_string() });
             }
             writing.require(BatchPrecondition::SessionAbsent);
             let head = new_head(writing, &served.agent, policy, self.subject().cloned());
@@ -99,6 +99,6 @@ impl Chat {
             state.begin_session(writing.head_put());
             Ok(())
         })?;
-        self.house.land_apart(hot, commit).await
+        self.inner.await_commit_in_task(loaded, commit).await
     }
 }

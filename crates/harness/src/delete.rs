@@ -5,7 +5,7 @@ use std::sync::Arc;
 use singletree_durable::{AuditRow, RowMutation};
 
 use crate::chat::Chat;
-use crate::hot::{HeldTurn, LoadedSession};
+use crate::loaded_session::{HeldTurn, LoadedSession};
 use crate::narrator::forget;
 use crate::session::{QueuedTurn, QueuedWork};
 use crate::{Error, Result, waits};
@@ -25,27 +25,27 @@ impl Chat {
     /// # Cancellation
     /// Dropping the future cancels nothing: the session is deleted all the same.
     pub async fn delete_session(&self, session_id: &str, by: Option<&str>) -> Result<()> {
-        let hot = self.house.hot(&self.key(session_id)?)?;
+        let loaded = self.inner.load_session(&self.key(session_id)?)?;
         let (chat, by) = (self.clone(), by.map(str::to_owned));
-        self.house.run_call(async move { chat.delete_all(&hot, by.as_deref()).await }).await
+        self.inner.run_call(async move { chat.delete_all(&loaded, by.as_deref()).await }).await
     }
 
-    async fn delete_all(&self, hot: &Arc<LoadedSession>, by: Option<&str>) -> Result<()> {
-        self.house.ready(hot).await?;
+    async fn delete_all(&self, loaded: &Arc<LoadedSession>, by: Option<&str>) -> Result<()> {
+        self.inner.ready(loaded).await?;
         loop {
-            let held = self.cancel_all(hot).await?;
+            let held = self.cancel_all(loaded).await?;
             // Before as well as after: a crash in between leaves a session without narration, never the narration of a
             // deleted session.
-            forget(self.house.narration.as_ref(), &hot.key);
-            let deleted = self.delete(hot, by).await;
+            forget(self.inner.narration.as_ref(), &loaded.key);
+            let deleted = self.delete(loaded, by).await;
             drop(held);
             match deleted {
                 // A message was accepted before the deletion took its place: it belongs to the session, and goes with
                 // it.
                 Ok(false) => {}
                 other => {
-                    forget(self.house.narration.as_ref(), &hot.key);
-                    self.house.kick(hot);
+                    forget(self.inner.narration.as_ref(), &loaded.key);
+                    self.inner.wake_queue(loaded);
                     return other.map(drop);
                 }
             }
@@ -53,10 +53,10 @@ impl Chat {
     }
 
     /// Cancels queued and running turns, and takes the session's turn.
-    async fn cancel_all(&self, hot: &Arc<LoadedSession>) -> Result<HeldTurn> {
+    async fn cancel_all(&self, loaded: &Arc<LoadedSession>) -> Result<HeldTurn> {
         loop {
-            let freed = hot.freed.notified();
-            let next = hot.state().take_next_accepted();
+            let freed = loaded.freed.notified();
+            let next = loaded.state().take_next_accepted();
             match next {
                 Some(QueuedTurn { work: QueuedWork::Answer(_), handle }) => {
                     let why = "the session was deleted".into();
@@ -64,16 +64,16 @@ impl Chat {
                     continue;
                 }
                 Some(queued) => {
-                    self.cancel_queued(hot, queued).await?;
+                    self.cancel_queued(loaded, queued).await?;
                     continue;
                 }
                 None => {}
             }
-            let is_free = hot.state().is_queue_settled();
-            if let Some(held) = is_free.then(|| hot.take_turn()).flatten() {
+            let is_free = loaded.state().is_queue_settled();
+            if let Some(held) = is_free.then(|| loaded.take_turn()).flatten() {
                 return Ok(held);
             }
-            if let Some(running) = hot.state().running() {
+            if let Some(running) = loaded.state().running() {
                 running.handle.cancel.notify_one();
             }
             // Also waits while a message is being accepted or a queued turn is being cancelled: these decisions come
@@ -83,22 +83,22 @@ impl Chat {
     }
 
     /// Deletes the session, whose turn was taken; returns false when a turn is queued in it again.
-    async fn delete(&self, hot: &Arc<LoadedSession>, by: Option<&str>) -> Result<bool> {
+    async fn delete(&self, loaded: &Arc<LoadedSession>, by: Option<&str>) -> Result<bool> {
         // Callers that wait for the end of the wait are answered before the deletion.
-        waits::close(&self.house, hot, waits::WaitEndReason::Cancelled).await?;
-        self.house.know(hot).await?;
-        let decided = self.house.commit(hot, |state, writing| {
+        waits::close(&self.inner, loaded, waits::WaitEndReason::Cancelled).await?;
+        self.inner.ensure_loaded(loaded).await?;
+        let decided = self.inner.commit(loaded, |state, writing| {
             if !state.is_known() || !state.is_queue_settled() || state.wait().is_some() {
                 return Err(NotDeleted { is_over: false });
             }
             let began = state.head().is_some();
-            if !began && self.house.blobs.is_none() {
+            if !began && self.inner.blobs.is_none() {
                 return Err(NotDeleted { is_over: true });
             }
             // A session that has not begun is deleted as well: blobs may be kept for it.
             writing.put(RowMutation::Delete);
             if began {
-                let (at, key, by) = (writing.now, hot.key.clone(), by.map(str::to_owned));
+                let (at, key, by) = (writing.now, loaded.key.clone(), by.map(str::to_owned));
                 writing.put(RowMutation::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
             }
             state.delete_session();
@@ -108,10 +108,10 @@ impl Chat {
             Ok(decided) => decided,
             Err(NotDeleted { is_over }) => return Ok(is_over),
         };
-        self.house.land(hot, commit).await?;
+        self.inner.await_commit(loaded, commit).await?;
         if began {
             // Ends the streams of listeners, after all earlier events.
-            hot.feed.end();
+            loaded.feed.end();
         }
         Ok(true)
     }

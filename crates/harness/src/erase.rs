@@ -37,8 +37,8 @@ impl Chat {
         let mut forks: HashMap<SessionId, Vec<SessionId>> = HashMap::new();
         let mut from: Option<SessionId> = None;
         loop {
-            let page = self.house.journal.sessions(self.tenant()?, from.as_ref(), PAGE);
-            let page = self.house.read(page).await?;
+            let page = self.inner.journal.sessions(self.tenant()?, from.as_ref(), PAGE);
+            let page = self.inner.read(page).await?;
             for row in page.sessions {
                 let session = row.key.session;
                 let is_meant = match scope {
@@ -93,12 +93,12 @@ impl Chat {
 
     /// Removes names from the entries of the audit; where the tenant is erased, the entries.
     async fn hide_in_audit(&self, scope: &ErasureScope, sessions: &[SessionId]) -> Result<()> {
-        let Some(blobs) = &self.house.blobs else { return Ok(()) };
+        let Some(blobs) = &self.inner.blobs else { return Ok(()) };
         let names: HashSet<&str> = sessions.iter().map(SessionId::as_str).collect();
         let mut past: Option<String> = None;
         loop {
             let page = blobs.documents().documents(self.tenant()?, AuditRecord::KIND, past.as_deref(), PAGE);
-            let page = self.house.read(page).await?;
+            let page = self.inner.read(page).await?;
             let Some(last) = page.last() else { return Ok(()) };
             past = Some(last.key.id.clone());
             let mut changes = Vec::new();
@@ -115,7 +115,7 @@ impl Chat {
                     key: DocumentKey::new(
                         document.key.tenant.clone(),
                         AuditRecord::KIND,
-                        deed.id(&self.house.ids.uuid()),
+                        deed.id(&self.inner.ids.uuid()),
                     ),
                     expect: DocumentPrecondition::Absent,
                     session: None,

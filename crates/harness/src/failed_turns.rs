@@ -68,7 +68,7 @@ impl Chat {
         let mut found: Vec<(TurnRow, u64, bool, Option<TurnId>)> = Vec::new();
         loop {
             let query = TurnRowQuery::From { no, limit: PAGE };
-            let rows = self.house.read(self.house.journal.turns(&session.key, &query)).await?;
+            let rows = self.inner.read(self.inner.journal.turns(&session.key, &query)).await?;
             let is_last = (rows.len() as u64) < PAGE;
             for row in rows {
                 no = row.no + 1;
@@ -93,11 +93,11 @@ impl Chat {
         }
         let (mut failed, mut bytes) = (Vec::new(), 0);
         for (row, place, effects, retried_by) in found.into_iter().rev() {
-            if bytes >= self.house.limits.page_bytes {
+            if bytes >= self.inner.limits.page_bytes {
                 break;
             }
-            let outcome = read_outcome(self.house.journal.as_ref(), &session.key, &row);
-            if let Some(ChatTurnOutcome::Errored(error)) = self.house.limited(outcome).await? {
+            let outcome = read_outcome(self.inner.journal.as_ref(), &session.key, &row);
+            if let Some(ChatTurnOutcome::Errored(error)) = self.inner.limited(outcome).await? {
                 let items = self.beside_history(&session.key, &row).await?;
                 bytes += items.iter().map(|item| item.body.as_str().len() as u64).sum::<u64>();
                 let (own, made): (Vec<_>, Vec<_>) =
@@ -125,13 +125,13 @@ impl Chat {
         }
         let range =
             ItemRange::List { field: HISTORY.to_owned(), generation: *generation, from: place, limit: 1 };
-        let rows = self.house.read(self.house.journal.items(&session.key, &range)).await?;
+        let rows = self.inner.read(self.inner.journal.items(&session.key, &range)).await?;
         Ok(rows.first().map(|row| row.turn))
     }
 
     /// Reads the message of a turn and the messages that it made, as far as they are no part of the history.
     async fn beside_history(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<ListItemRow>> {
-        let mut items = self.house.read(self.house.journal.items(key, &ItemRange::Turn(row.no))).await?;
+        let mut items = self.inner.read(self.inner.journal.items(key, &ItemRange::Turn(row.no))).await?;
         items.retain(|item| item.placement.is_none());
         Ok(items)
     }

@@ -14,8 +14,8 @@ use singletree_durable::{
 };
 
 use crate::Result;
-use crate::hot::LoadedSession;
-use crate::house::ChatInner;
+use crate::chat_inner::ChatInner;
+use crate::loaded_session::LoadedSession;
 use crate::retention::{Retention, RetentionReport};
 
 /// How many events go in one transaction.
@@ -83,13 +83,13 @@ impl ChatInner {
         if !self.is_worth(key, &bounds).await? {
             return Ok(forgotten);
         }
-        let hot = self.hot(key)?;
+        let loaded = self.load_session(key)?;
         // New listeners wait meanwhile, and then see the remaining log.
-        let _alone = hot.forgetting.write().await;
-        let busy = self.busy(&hot).await?;
+        let _alone = loaded.forgetting.write().await;
+        let busy = self.busy(&loaded).await?;
         let done = async {
-            let floor = self.forget_events(&hot, &bounds, &busy, &mut forgotten.events).await?;
-            self.forget_turns(&hot, (&bounds, floor), &busy, &mut forgotten.turns).await
+            let floor = self.forget_events(&loaded, &bounds, &busy, &mut forgotten.events).await?;
+            self.forget_turns(&loaded, (&bounds, floor), &busy, &mut forgotten.turns).await
         };
         match done.await {
             // The session changed under us; the next look goes on.
@@ -109,24 +109,24 @@ impl ChatInner {
         Ok(event.first().is_some_and(|event| event.seq < bounds.events || bounds.is_old(Some(event.at))))
     }
 
-    async fn busy(&self, hot: &LoadedSession) -> Result<RecordsInUse> {
+    async fn busy(&self, loaded: &LoadedSession) -> Result<RecordsInUse> {
         let mut busy = RecordsInUse::default();
-        let open = self.read(self.journal.turns(&hot.key, &TurnRowQuery::Open)).await?;
+        let open = self.read(self.journal.turns(&loaded.key, &TurnRowQuery::Open)).await?;
         busy.open.extend(open.iter().map(|item| item.no));
         busy.invocations.extend(open.into_iter().map(|item| item.invocation));
         // In this order: a turn whose end is stored but not told yet is still here (D20).
-        let untold = hot.state().invocations();
-        let pending = self.read(self.journal.waits(&WaitRowQuery::Pending(hot.key.clone()))).await?;
+        let untold = loaded.state().invocations();
+        let pending = self.read(self.journal.waits(&WaitRowQuery::Pending(loaded.key.clone()))).await?;
         busy.invocations.extend(pending.into_iter().map(|(_, it)| it.invocation));
         busy.invocations.extend(untold.iter().cloned());
         for invocation in &busy.invocations {
             let query = TurnRowQuery::Invocation(invocation.clone());
-            let turns = self.read(self.journal.turns(&hot.key, &query)).await?;
+            let turns = self.read(self.journal.turns(&loaded.key, &query)).await?;
             busy.turns.extend(turns.iter().map(|turn| turn.no));
             if untold.contains(invocation) {
                 busy.open.extend(turns.iter().map(|turn| turn.no));
             }
-            self.keep_retried(hot, turns, &mut busy.turns).await?;
+            self.keep_retried(loaded, turns, &mut busy.turns).await?;
         }
         Ok(busy)
     }
@@ -134,14 +134,14 @@ impl ChatInner {
     /// Adds the failed turns whose messages these turns answer (D29).
     async fn keep_retried(
         &self,
-        hot: &LoadedSession,
+        loaded: &LoadedSession,
         turns: Vec<TurnRow>,
         busy: &mut BTreeSet<u64>,
     ) -> Result<()> {
         let mut retried: Vec<u64> = turns.into_iter().filter_map(|turn| turn.retries).collect();
         while let Some(no) = retried.pop() {
             if busy.insert(no) {
-                let rows = self.read(self.journal.turns(&hot.key, &TurnRowQuery::No(no))).await?;
+                let rows = self.read(self.journal.turns(&loaded.key, &TurnRowQuery::No(no))).await?;
                 retried.extend(rows.into_iter().filter_map(|row| row.retries));
             }
         }
@@ -151,15 +151,15 @@ impl ChatInner {
     /// Removes events from the oldest on, up to the first that stays; returns where the log begins then.
     async fn forget_events(
         &self,
-        hot: &LoadedSession,
+        loaded: &LoadedSession,
         bounds: &RetentionBounds,
         busy: &RecordsInUse,
         forgotten: &mut u64,
     ) -> Result<u64> {
         let mut floor = 0;
         loop {
-            let rows = self.read(self.journal.events(&hot.key, floor, EVENTS)).await?;
-            let unread = hot.readers.lowest().unwrap_or(u64::MAX).min(bounds.now.events);
+            let rows = self.read(self.journal.events(&loaded.key, floor, EVENTS)).await?;
+            let unread = loaded.readers.lowest().unwrap_or(u64::MAX).min(bounds.now.events);
             let goes = |it: &&EventRow| {
                 let is_beyond = it.seq < bounds.events
                     || bounds.is_old(Some(it.at))
@@ -169,7 +169,7 @@ impl ChatInner {
             let going = rows.iter().take_while(goes).count();
             let Some(last) = going.checked_sub(1).and_then(|left| rows.get(left)) else { return Ok(floor) };
             floor = last.seq + 1;
-            self.drop_rows(hot, vec![RowMutation::DropEvents { before: floor }]).await?;
+            self.drop_rows(loaded, vec![RowMutation::DropEvents { before: floor }]).await?;
             *forgotten += going as u64;
             if going as u64 != EVENTS {
                 return Ok(floor);
@@ -180,7 +180,7 @@ impl ChatInner {
     /// Removes the turns that are beyond the bounds, not in use, and have no event left.
     async fn forget_turns(
         &self,
-        hot: &LoadedSession,
+        loaded: &LoadedSession,
         (bounds, floor): (&RetentionBounds, u64),
         busy: &RecordsInUse,
         forgotten: &mut u64,
@@ -188,7 +188,7 @@ impl ChatInner {
         let (mut from, mut told) = (0, None::<BTreeSet<u64>>);
         loop {
             let page = TurnRowQuery::From { no: from, limit: TURNS };
-            let rows = self.read(self.journal.turns(&hot.key, &page)).await?;
+            let rows = self.read(self.journal.turns(&loaded.key, &page)).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             from = last.no + 1;
             let more = rows.len() as u64 == TURNS && bounds.passes(last);
@@ -198,12 +198,12 @@ impl ChatInner {
             if !candidates.is_empty() {
                 let told = match &mut told {
                     Some(told) => told,
-                    unread => unread.insert(self.told_of(hot, floor).await?),
+                    unread => unread.insert(self.told_of(loaded, floor).await?),
                 };
                 let going = candidates.into_iter().filter(|candidate| !told.contains(candidate));
                 let puts: Vec<RowMutation> = going.map(|turn| RowMutation::DropTurn { turn }).collect();
                 let count = puts.len() as u64;
-                self.drop_rows(hot, puts).await?;
+                self.drop_rows(loaded, puts).await?;
                 *forgotten += count;
             }
             if !more {
@@ -213,10 +213,10 @@ impl ChatInner {
     }
 
     /// Returns the numbers of the turns of which events are left.
-    async fn told_of(&self, hot: &LoadedSession, mut from: u64) -> Result<BTreeSet<u64>> {
+    async fn told_of(&self, loaded: &LoadedSession, mut from: u64) -> Result<BTreeSet<u64>> {
         let mut told = BTreeSet::new();
         loop {
-            let rows = self.read(self.journal.events(&hot.key, from, EVENTS)).await?;
+            let rows = self.read(self.journal.events(&loaded.key, from, EVENTS)).await?;
             told.extend(rows.iter().map(|row| row.turn));
             match rows.last() {
                 Some(last) if rows.len() as u64 == EVENTS => from = last.seq + 1,
@@ -225,11 +225,11 @@ impl ChatInner {
         }
     }
 
-    async fn drop_rows(&self, hot: &LoadedSession, puts: Vec<RowMutation>) -> Result<()> {
+    async fn drop_rows(&self, loaded: &LoadedSession, puts: Vec<RowMutation>) -> Result<()> {
         if puts.is_empty() {
             return Ok(());
         }
-        let mut batch = Batch::new(hot.key.clone(), self.journal.fence());
+        let mut batch = Batch::new(loaded.key.clone(), self.journal.fence());
         batch.puts = puts;
         Ok(self.journal.apply(batch).await?)
     }

@@ -9,7 +9,7 @@ use singletree_llm::Role;
 use crate::calls::{ClosingAnswer, Records, closings};
 use crate::chat::Chat;
 use crate::history::{HISTORY, Messages};
-use crate::hot::{LoadedSession, LoadedState};
+use crate::loaded_session::{LoadedSession, LoadedState};
 use crate::session::apply::fork::{ForkSource, fork, history_of};
 use crate::session::batch::BatchBuilder;
 use crate::sessions::{SessionInfo, info};
@@ -78,35 +78,35 @@ impl Chat {
     /// A dropped call has made the fork or has not.
     pub async fn fork(&self, session_id: &str, options: ForkOptions) -> Result<SessionInfo> {
         self.key(session_id)?;
-        let id = options.session.unwrap_or_else(|| self.house.ids.uuid());
-        let hot = self.house.hot(&self.key(&id)?)?;
-        if self.house.is_closing() {
+        let id = options.session.unwrap_or_else(|| self.inner.ids.uuid());
+        let loaded = self.inner.load_session(&self.key(&id)?)?;
+        if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }
         let mut attempt = 1;
         loop {
-            self.house.ready(&hot).await?;
+            self.inner.ready(&loaded).await?;
             let source = self.row(session_id).await?;
             if attempt == 1 {
                 self.admit_session()?;
             }
-            match self.fork_of(&hot, &source, options.at).await {
+            match self.fork_of(&loaded, &source, options.at).await {
                 Err(Error::Store { source: StoreError::Refused { .. } }) if attempt < ATTEMPTS => {
                     attempt += 1
                 }
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    let row = self.house.read(self.house.journal.session(&hot.key)).await?;
+                    let row = self.inner.read(self.inner.journal.session(&loaded.key)).await?;
                     return info(&row.ok_or(Error::SessionUnknown { session: id })?);
                 }
             }
         }
     }
 
-    async fn fork_of(&self, hot: &Arc<LoadedSession>, source: &SessionRow, at: Option<u64>) -> Result<()> {
+    async fn fork_of(&self, loaded: &Arc<LoadedSession>, source: &SessionRow, at: Option<u64>) -> Result<()> {
         let forking = self.cut(source, at).await?;
-        let ((), commit) = self.house.commit(hot, |state, writing| begin_fork(state, writing, forking))?;
-        self.house.land_apart(hot, commit).await
+        let ((), commit) = self.inner.commit(loaded, |state, writing| begin_fork(state, writing, forking))?;
+        self.inner.await_commit_in_task(loaded, commit).await
     }
 
     /// Reads the data for a fork at a position; at the end of the history, when `at` is none.
@@ -119,7 +119,7 @@ impl Chat {
         }
         let closings = self.open_at(source, generation, offset).await?;
         let bytes = self.bytes_at(source, generation, (offset, len)).await?;
-        let name = InvocationId::parse(self.house.ids.uuid());
+        let name = InvocationId::parse(self.inner.ids.uuid());
         let name = name.map_err(|error| Error::SessionId { why: error.to_string() })?;
         Ok(ForkSource { source, offset, bytes, closings, name })
     }
@@ -154,7 +154,7 @@ impl Chat {
         while from < to {
             let limit = (to - from).min(COUNTED);
             let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
-            let rows = self.house.read(self.house.journal.items(&source.key, &range)).await?;
+            let rows = self.inner.read(self.inner.journal.items(&source.key, &range)).await?;
             counted += rows.iter().map(|row| row.body.as_str().len() as u64).sum::<u64>();
             from += limit;
         }
@@ -173,7 +173,7 @@ impl Chat {
             return Ok(PersistentList::default());
         }
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
-        let rows = self.house.read(self.house.journal.items(&source.key, &range)).await?;
+        let rows = self.inner.read(self.inner.journal.items(&source.key, &range)).await?;
         Ok(rows.into_iter().map(|row| Item::from_text(row.body.into_text())).collect())
     }
 }

@@ -14,7 +14,7 @@
 //! # Inside
 //! All decisions about sessions are made in `session/`, which is pure: the session state, and transitions (`apply/`) that
 //! fill one batch each. `commit` is the only path from a decision to the store and to listeners. `runner` runs the
-//! turns of a session in order, `keeper` implements the engine's port, `adopt` takes over the unfinished turns of a
+//! turns of a session in order, `journal_port` implements the engine's port, `adopt` takes over the unfinished turns of a
 //! dead process. `doctor` checks whether stored data keeps the invariants.
 //!
 //! # Invariants
@@ -73,12 +73,12 @@ mod turns;
 mod usage;
 
 mod adopt;
+mod chat_inner;
 mod chronicle;
 mod feed;
 mod forget;
-mod hot;
-mod house;
-mod keeper;
+mod journal_port;
+mod loaded_session;
 mod made;
 mod narrate;
 mod narrator;

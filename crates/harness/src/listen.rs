@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::chat::Chat;
 use crate::event::{ChatEvent, ChatEventId, ChatEventKind, kind};
-use crate::hot::LoadedSession;
+use crate::loaded_session::LoadedSession;
 use crate::readers::ReaderPosition;
 use crate::replay::EventReplay;
 use crate::turn_id::{MessageId, TurnId};
@@ -23,7 +23,7 @@ const PAGE: u64 = 128;
 /// One listener.
 pub(crate) struct EventListener {
     chat: Chat,
-    hot: Arc<LoadedSession>,
+    loaded: Arc<LoadedSession>,
     begin: ListenPosition,
     live: LiveEvents,
     /// The sequence number of the next durable event to look at.
@@ -88,27 +88,27 @@ impl EventListener {
     /// `chat_subscriptions_full`.
     pub(crate) fn open(
         chat: Chat,
-        hot: Arc<LoadedSession>,
+        loaded: Arc<LoadedSession>,
         begin: ListenPosition,
         only: Option<ListenedTurn>,
     ) -> Result<Self> {
-        let live = hot.feed.listen();
-        Self::hearing(chat, hot, (begin, live, true), only)
+        let live = loaded.feed.listen();
+        Self::hearing(chat, loaded, (begin, live, true), only)
     }
 
     /// As [`EventListener::open`], for a listener that has heard everything since `begin`.
     pub(crate) fn resume(
         chat: Chat,
-        hot: Arc<LoadedSession>,
+        loaded: Arc<LoadedSession>,
         (begin, live): (ListenPosition, LiveEvents),
         only: ListenedTurn,
     ) -> Result<Self> {
-        Self::hearing(chat, hot, (begin, live, false), Some(only))
+        Self::hearing(chat, loaded, (begin, live, false), Some(only))
     }
 
     fn hearing(
         chat: Chat,
-        hot: Arc<LoadedSession>,
+        loaded: Arc<LoadedSession>,
         (begin, live, behind): (ListenPosition, LiveEvents, bool),
         only: Option<ListenedTurn>,
     ) -> Result<Self> {
@@ -117,11 +117,11 @@ impl EventListener {
             ListenPosition::After(seq) => seq.saturating_add(1),
             ListenPosition::At(seq) => seq,
         };
-        let max = chat.house.limits.subscriptions;
-        let bookmark = hot.readers.enter(next, max).ok_or(Error::SubscriptionsFull { max })?;
+        let max = chat.inner.limits.subscriptions;
+        let bookmark = loaded.readers.enter(next, max).ok_or(Error::SubscriptionsFull { max })?;
         Ok(Self {
             chat,
-            hot,
+            loaded,
             begin,
             live,
             next,
@@ -168,25 +168,25 @@ impl EventListener {
         if self.settled {
             return Ok(());
         }
-        let hot = self.hot.clone();
+        let loaded = self.loaded.clone();
         // Whatever is being forgotten right now was chosen before this listener came.
-        let _kept = hot.forgetting.read().await;
+        let _kept = loaded.forgetting.read().await;
         match self.seen.map_or(self.begin, ListenPosition::After) {
             ListenPosition::Oldest => {
                 if let Some(no) = self.only.as_ref().and_then(|only| only.no) {
-                    let numbers = self.chat.house.read(self.chat.house.journal.numbers(&hot.key)).await?;
+                    let numbers = self.chat.inner.read(self.chat.inner.journal.numbers(&loaded.key)).await?;
                     self.next =
-                        self.chat.first_event(&hot.key, numbers.events, no).await?.unwrap_or(self.next);
+                        self.chat.first_event(&loaded.key, numbers.events, no).await?.unwrap_or(self.next);
                 }
             }
             ListenPosition::At(seq) => {
-                if !self.chat.has_event(&hot, seq).await? {
-                    return Err(self.chat.expired(&hot).await?);
+                if !self.chat.has_event(&loaded, seq).await? {
+                    return Err(self.chat.expired(&loaded).await?);
                 }
             }
             ListenPosition::After(seq) => {
-                if !self.chat.has_event(&hot, seq).await? {
-                    self.chat.follows(&hot, seq).await?;
+                if !self.chat.has_event(&loaded, seq).await? {
+                    self.chat.follows(&loaded, seq).await?;
                 }
             }
         }
@@ -197,14 +197,14 @@ impl EventListener {
     /// Reads a page of the log.
     async fn catch_up(&mut self) -> Result<()> {
         self.settle().await?;
-        let (chat, hot) = (self.chat.clone(), self.hot.clone());
-        let house = &chat.house;
-        let rows = house.read(house.journal.events(&hot.key, self.next, PAGE)).await?;
+        let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
+        let inner = &chat.inner;
+        let rows = inner.read(inner.journal.events(&loaded.key, self.next, PAGE)).await?;
         self.behind = rows.len() as u64 == PAGE;
-        let mut replay = EventReplay::new(&chat, &hot.key);
+        let mut replay = EventReplay::new(&chat, &loaded.key);
         for row in rows {
             // Ready events stay in memory until they are taken; the rest of the log is read after that.
-            if replay.bytes() >= house.limits.page_bytes {
+            if replay.bytes() >= inner.limits.page_bytes {
                 self.behind = true;
                 break;
             }
@@ -219,10 +219,10 @@ impl EventListener {
             return Ok(());
         }
         if self.only.as_ref().is_some_and(|only| only.over && !only.begun) {
-            return Err(chat.expired(&hot).await?);
+            return Err(chat.expired(&loaded).await?);
         }
         // Who comes late gets the text so far in one piece.
-        let stream = hot.running_stream();
+        let stream = loaded.running_stream();
         let Some(stream) = stream else { return Ok(()) };
         if let Some(announced) = stream.announced().filter(|event| self.announced.as_ref() != Some(event)) {
             self.take(announced).await?;
@@ -256,7 +256,7 @@ impl EventListener {
             let begins = event.what.begins_turn();
             if event.id.is_some() && !begins && !only.begun {
                 // Its beginning is not kept any more.
-                return Err(self.chat.expired(&self.hot).await?);
+                return Err(self.chat.expired(&self.loaded).await?);
             }
             only.begun |= begins;
         }
@@ -314,11 +314,11 @@ impl EventListener {
             (None, ListenPosition::Oldest | ListenPosition::At(_)) => None,
         };
         if let Some(seq) = seen
-            && !self.chat.has_event(&self.hot, seq).await?
+            && !self.chat.has_event(&self.loaded, seq).await?
         {
-            return Err(Error::SessionUnknown { session: self.hot.key.session.to_string() });
+            return Err(Error::SessionUnknown { session: self.loaded.key.session.to_string() });
         }
-        self.live = self.hot.feed.listen();
+        self.live = self.loaded.feed.listen();
         self.behind = true;
         Ok(())
     }
@@ -354,7 +354,7 @@ impl Chat {
         let mut to = before;
         while to > 0 {
             let from = to.saturating_sub(PAGE);
-            let rows = self.house.read(self.house.journal.events(key, from, to - from)).await?;
+            let rows = self.inner.read(self.inner.journal.events(key, from, to - from)).await?;
             if let Some(first) = rows.iter().find(|row| row.turn == turn && begins(row)) {
                 return Ok(Some(first.seq));
             }
@@ -364,39 +364,39 @@ impl Chat {
     }
 
     /// Tells whether the log holds an event.
-    async fn has_event(&self, hot: &LoadedSession, seq: u64) -> Result<bool> {
-        let rows = self.house.read(self.house.journal.events(&hot.key, seq, 1)).await?;
+    async fn has_event(&self, loaded: &LoadedSession, seq: u64) -> Result<bool> {
+        let rows = self.inner.read(self.inner.journal.events(&loaded.key, seq, 1)).await?;
         Ok(rows.first().is_some_and(|rows| rows.seq == seq))
     }
 
     /// Checks that the events after an event, which is itself not kept, are kept.
-    async fn follows(&self, hot: &LoadedSession, seq: u64) -> Result<()> {
-        let id = |seq| ChatEventId { epoch: self.house.epoch.as_ref().to_owned(), seq };
-        self.house.know(hot).await?;
-        if seq >= hot.state().counters().events {
+    async fn follows(&self, loaded: &LoadedSession, seq: u64) -> Result<()> {
+        let id = |seq| ChatEventId { epoch: self.inner.epoch.as_ref().to_owned(), seq };
+        self.inner.ensure_loaded(loaded).await?;
+        if seq >= loaded.state().counters().events {
             return Err(Error::EventUnknown { event: id(seq).to_string() });
         }
-        let oldest = self.oldest_event(hot).await?;
+        let oldest = self.oldest_event(loaded).await?;
         if seq.saturating_add(1) < oldest.seq {
             return Err(Error::EventsExpired { oldest: oldest.to_string() });
         }
         Ok(())
     }
 
-    async fn expired(&self, hot: &LoadedSession) -> Result<Error> {
-        Ok(Error::EventsExpired { oldest: self.oldest_event(hot).await?.to_string() })
+    async fn expired(&self, loaded: &LoadedSession) -> Result<Error> {
+        Ok(Error::EventsExpired { oldest: self.oldest_event(loaded).await?.to_string() })
     }
 
     /// Returns the id of the oldest event that is kept, or of the next one when none is.
-    pub(crate) async fn oldest_event(&self, hot: &LoadedSession) -> Result<ChatEventId> {
-        let rows = self.house.read(self.house.journal.events(&hot.key, 0, 1)).await?;
+    pub(crate) async fn oldest_event(&self, loaded: &LoadedSession) -> Result<ChatEventId> {
+        let rows = self.inner.read(self.inner.journal.events(&loaded.key, 0, 1)).await?;
         let seq = match rows.first() {
             Some(row) => row.seq,
             None => {
-                self.house.know(hot).await?;
-                hot.state().counters().events
+                self.inner.ensure_loaded(loaded).await?;
+                loaded.state().counters().events
             }
         };
-        Ok(ChatEventId { epoch: self.house.epoch.as_ref().to_owned(), seq })
+        Ok(ChatEventId { epoch: self.inner.epoch.as_ref().to_owned(), seq })
     }
 }

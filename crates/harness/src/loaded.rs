@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::chat::Chat;
-use crate::hot::LoadedSession;
-use crate::house::ChatInner;
+use crate::chat_inner::ChatInner;
+use crate::loaded_session::LoadedSession;
 
 /// The number and memory of the loaded sessions of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,21 +24,21 @@ impl ChatInner {
         if self.held_bytes.load(Ordering::Relaxed) <= limit {
             return;
         }
-        let mut loaded = self.all_hot();
-        loaded.sort_unstable_by_key(|hot| hot.last_used.load(Ordering::Relaxed));
+        let mut loaded = self.loaded_sessions();
+        loaded.sort_unstable_by_key(|loaded| loaded.last_used.load(Ordering::Relaxed));
         // Somewhat below the limit, so that not every turn that ends looks at all sessions.
         let goal = limit - limit / 8;
-        for hot in &loaded {
+        for loaded in &loaded {
             if self.held_bytes.load(Ordering::Relaxed) <= goal {
                 return;
             }
-            hot.state().free_memory();
+            loaded.state().free_memory();
         }
     }
 
     /// Notes that a session is used now.
-    pub(crate) fn note_use(&self, hot: &LoadedSession) {
-        hot.last_used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    pub(crate) fn note_use(&self, loaded: &LoadedSession) {
+        loaded.last_used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
@@ -46,7 +46,7 @@ impl Chat {
     /// Returns the number of sessions in memory and the bytes that they hold, of all tenants. Cheap enough for metrics.
     #[must_use]
     pub fn loaded(&self) -> LoadedSessions {
-        let bytes = self.house.held_bytes.load(Ordering::Relaxed);
-        LoadedSessions { sessions: self.house.hot_count(), bytes }
+        let bytes = self.inner.held_bytes.load(Ordering::Relaxed);
+        LoadedSessions { sessions: self.inner.loaded_count(), bytes }
     }
 }

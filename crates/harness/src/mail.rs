@@ -20,8 +20,8 @@ use singletree_engine::{Error as RunError, PausedRun};
 use crate::answer::{Answer, SignalAddress, unknown};
 use crate::chat::Chat;
 use crate::commit::PendingCommit;
-use crate::hot::{LoadedSession, LoadedState};
 use crate::limit::Limits;
+use crate::loaded_session::{LoadedSession, LoadedState};
 use crate::outcome::ErroredTurn;
 use crate::payload;
 use crate::record::TurnRowExt;
@@ -202,7 +202,7 @@ impl Chat {
         answer: Answer,
     ) -> Result<SignalDelivery, Box<ErroredTurn>> {
         let delivered = self.deliver(address, answer, true).await;
-        delivered.map_err(|error| Box::new(self.house.any_served().errored(&self.house.limits, None, &error)))
+        delivered.map_err(|error| Box::new(self.inner.any_served().errored(&self.inner.limits, None, &error)))
     }
 
     /// Lists the early signals that a session keeps, those that are too old left out.
@@ -211,8 +211,8 @@ impl Chat {
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn mailbox(&self, session_id: &str) -> Result<Vec<EarlySignal>> {
         let key = self.key(session_id)?;
-        let rows = self.house.read(self.house.journal.mail(&key)).await?;
-        let (now, age) = (self.house.now(), self.house.limits.mail_age);
+        let rows = self.inner.read(self.inner.journal.mail(&key)).await?;
+        let (now, age) = (self.inner.now(), self.inner.limits.mail_age);
         let kept = rows.into_iter().filter(|row| !is_old(row, now, age)).map(|row| {
             let payload = decode(&row)?;
             Ok(EarlySignal { signal: row.signal, payload, from: row.from, at: row.at })
@@ -228,17 +228,17 @@ impl Chat {
         answer: &Answer,
         seen: u64,
     ) -> Result<KeepSignalOutcome> {
-        let hot = self.house.hot(key)?;
-        self.house.ready(&hot).await?;
-        let freed = hot.freed.notified();
-        match self.place(&hot, signal, answer, seen)? {
+        let loaded = self.inner.load_session(key)?;
+        self.inner.ready(&loaded).await?;
+        let freed = loaded.freed.notified();
+        match self.place(&loaded, signal, answer, seen)? {
             SignalPlacement::Again => Ok(KeepSignalOutcome::Again),
             SignalPlacement::Later => {
                 freed.await;
                 Ok(KeepSignalOutcome::Again)
             }
             SignalPlacement::Sent(commit, until) => {
-                self.house.land_apart(&hot, *commit).await?;
+                self.inner.await_commit_in_task(&loaded, *commit).await?;
                 Ok(KeepSignalOutcome::Kept(until))
             }
         }
@@ -247,12 +247,12 @@ impl Chat {
     /// Puts a signal into the mailbox, under the same lock as the check that no wait has the signal.
     fn place(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         signal: &str,
         answer: &Answer,
         seen: u64,
     ) -> Result<SignalPlacement> {
-        let placed = self.house.commit(hot, |state, writing| {
+        let placed = self.inner.commit(loaded, |state, writing| {
             self.check_early(state, signal, answer).map_err(NotKept::Refused)?;
             if state.is_suspending() {
                 return Err(NotKept::Later);
@@ -274,17 +274,17 @@ impl Chat {
 
     fn check_early(&self, state: &LoadedState, signal: &str, answer: &Answer) -> Result<()> {
         let head = state.head().ok_or_else(|| unknown("there is no such session"))?;
-        if !self.house.served(&head.agent)?.agent.expects_early(signal) {
+        if !self.inner.served(&head.agent)?.agent.expects_early(signal) {
             return Err(unknown("nothing has waited for it, and it is not expected early"));
         }
-        if signal.len() > self.house.limits.key_bytes {
+        if signal.len() > self.inner.limits.key_bytes {
             return Err(unknown("its id is too long to be kept"));
         }
         if answer.names_action() {
             let why = "nothing waits for it yet, and an approval is not given in advance".into();
             return Err(Error::SignalMismatch { why });
         }
-        payload::check(&answer.payload, &self.house.limits)
+        payload::check(&answer.payload, &self.inner.limits)
     }
 
     /// Writes that a signal is kept, and returns the time until which it is.
@@ -295,7 +295,7 @@ impl Chat {
         signal: &str,
         answer: &Answer,
     ) -> Result<Timestamp> {
-        let limits = &self.house.limits;
+        let limits = &self.inner.limits;
         let now = writing.now;
         let (old, fresh): (Vec<_>, Vec<_>) = kept.iter().partition(|row| is_old(row, now, limits.mail_age));
         for it in old {

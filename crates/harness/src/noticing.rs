@@ -118,13 +118,13 @@ impl Chat {
     /// [`Notice::KIND`].
     #[must_use]
     pub fn notices(&self) -> NoticeReceiver {
-        NoticeReceiver(self.house.noticing.heard.subscribe())
+        NoticeReceiver(self.inner.noticing.heard.subscribe())
     }
 
     /// Returns the epoch of the log: two databases that go on from one copy have two.
     #[must_use]
     pub fn log_epoch(&self) -> &str {
-        &self.house.epoch
+        &self.inner.epoch
     }
 
     /// Lists the pending waits of all tenants that the chat serves whose deadline comes by `until` (with none: all that
@@ -140,8 +140,8 @@ impl Chat {
         until: Option<Timestamp>,
         limit: u64,
     ) -> Result<Vec<(TenantId, PendingWait)>> {
-        let waits = self.house.read(self.house.upkeep.deadlines(until, limit)).await?;
-        let served = waits.into_iter().filter(|(key, _)| self.house.serves(&key.tenant));
+        let waits = self.inner.read(self.inner.upkeep.deadlines(until, limit)).await?;
+        let served = waits.into_iter().filter(|(key, _)| self.inner.serves(&key.tenant));
         let listed = served.map(|(key, wait)| {
             let pending = pending(&key, &wait)?;
             Ok((key.tenant, pending))

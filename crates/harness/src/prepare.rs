@@ -15,10 +15,10 @@ use crate::Error;
 use crate::agent::Durability;
 use crate::budget::BudgetUsage;
 use crate::calls::{EffectIntent, Records, have_intent};
+use crate::chat_inner::{ChatInner, ServedAgent};
 use crate::history::HISTORY;
-use crate::hot::{LoadedSession, TurnHandle};
-use crate::house::{ChatInner, ServedAgent};
-use crate::keeper::{ClaimedWait, JournalPort, JournalPortParts, TurnInput};
+use crate::journal_port::{ClaimedWait, JournalPort, JournalPortParts, TurnInput};
+use crate::loaded_session::{LoadedSession, TurnHandle};
 use crate::made::{self, ProvenanceTracker};
 use crate::outcome::DispatchPath;
 use crate::policy::TurnPromptPolicy;
@@ -37,7 +37,7 @@ use crate::window::HistoryWindow;
 
 /// A turn that is ready to run.
 pub(crate) struct PreparedTurn {
-    pub(crate) keeper: Arc<JournalPort>,
+    pub(crate) port: Arc<JournalPort>,
     pub(crate) stream: TurnStream,
     pub(crate) start: RunStart,
 }
@@ -61,8 +61,8 @@ enum RunTrigger {
 }
 
 pub(crate) struct TurnPreparation<'a> {
-    pub(crate) house: &'a Arc<ChatInner>,
-    pub(crate) hot: &'a Arc<LoadedSession>,
+    pub(crate) inner: &'a Arc<ChatInner>,
+    pub(crate) loaded: &'a Arc<LoadedSession>,
     pub(crate) served: &'a Arc<ServedAgent>,
 }
 
@@ -70,10 +70,10 @@ impl TurnPreparation<'_> {
     /// Returns the session's fields: from memory if they are there as this agent needs them, else from the store.
     pub(crate) async fn fields(&self) -> Result<StoredFields, Error> {
         loop {
-            self.house.know(self.hot).await?;
+            self.inner.ensure_loaded(self.loaded).await?;
             let window = self.window();
             let (held, before) = {
-                let state = self.hot.state();
+                let state = self.loaded.state();
                 (state.fields().cloned(), state.changes())
             };
             let cut = held.map(|held| stored::cut(held, window)).transpose()?.flatten();
@@ -81,32 +81,32 @@ impl TurnPreparation<'_> {
                 Some(fields) => (fields, before),
                 None => {
                     // While a deletion is being committed, the store still has the rows that it deletes.
-                    let before = self.house.landed_changes(self.hot).await?;
+                    let before = self.inner.landed_changes(self.loaded).await?;
                     (self.read_fields(window).await?, before)
                 }
             };
-            if self.hot.state().hold_fields_read(fields.clone(), before) {
+            if self.loaded.state().hold_fields_read(fields.clone(), before) {
                 return Ok(fields);
             }
         }
     }
 
     async fn read_fields(&self, window: Option<HistoryWindow>) -> Result<StoredFields, Error> {
-        let (journal, key) = (self.house.journal.as_ref(), &self.hot.key);
-        let ahead = self.hot.state().take_prefetched_fields();
+        let (journal, key) = (self.inner.journal.as_ref(), &self.loaded.key);
+        let ahead = self.loaded.state().take_prefetched_fields();
         let rows = match ahead {
             Some(rows) => rows,
             None => {
-                self.house.read(journal.session(key)).await?.map(|house| house.fields).unwrap_or_default()
+                self.inner.read(journal.session(key)).await?.map(|inner| inner.fields).unwrap_or_default()
             }
         };
-        self.house.limited(stored::read(journal, key, rows, window)).await
+        self.inner.limited(stored::read(journal, key, rows, window)).await
     }
 
     /// Returns the window on the history (D22); a history that is migrated first is needed whole.
     fn window(&self) -> Option<HistoryWindow> {
         let agent = &self.served.agent;
-        let state = self.hot.state();
+        let state = self.loaded.state();
         let is_old = state.head().is_some_and(|head| version_of(head) != agent.graph.session_version());
         agent.window.filter(|_| !is_old)
     }
@@ -118,8 +118,8 @@ impl TurnPreparation<'_> {
     }
 
     pub(crate) fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<TurnState, Error> {
-        let unknown = || Error::SessionUnknown { session: self.hot.key.session.to_string() };
-        let head = self.hot.state().head().cloned().ok_or_else(unknown)?;
+        let unknown = || Error::SessionUnknown { session: self.loaded.key.session.to_string() };
+        let head = self.loaded.state().head().cloned().ok_or_else(unknown)?;
         // Until the run says otherwise, the turn adds nothing: its tail begins at the end of the stored history.
         let len = stored::list(&stored, HISTORY).map_or(0, singletree_engine::PersistentList::len);
         let marks = HistoryMarks { first: len, boundary: len, announced: len };
@@ -212,10 +212,10 @@ impl TurnPreparation<'_> {
 
     /// Gets a turn ready whose process died.
     pub(crate) async fn recovery(&self, row: TurnRow, has_run: bool) -> Result<PreparedTurn, Error> {
-        let journal = &self.house.journal;
+        let journal = &self.inner.journal;
         let mut turning = self.running(row).await?;
         turning.runs_before = turning.row.deaths.max(u32::from(has_run));
-        let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
+        let position = self.inner.read(journal.position(&self.loaded.key, &turning.row.invocation)).await?;
         let beginning = match position {
             Some(position) if position.turn == turning.row.no => {
                 let position = decode(&position.body)?;
@@ -247,7 +247,7 @@ impl TurnPreparation<'_> {
             }
             _ => {
                 let none = || corrupt(format!("turn {} has nothing to answer", turning.row.no), None);
-                let no = self.house.message_of(&self.hot.key, &turning.row).await?.ok_or_else(none)?;
+                let no = self.inner.message_of(&self.loaded.key, &turning.row).await?.ok_or_else(none)?;
                 let message = self.item(no).await?;
                 self.at_entry(&mut turning, message)?
             }
@@ -256,8 +256,8 @@ impl TurnPreparation<'_> {
     }
 
     async fn answered(&self, row: &TurnRow) -> Result<WaitRow, Error> {
-        let query = WaitRowQuery::Invocation(self.hot.key.tenant.clone(), row.invocation.clone());
-        let waits = self.house.read(self.house.journal.waits(&query)).await?;
+        let query = WaitRowQuery::Invocation(self.loaded.key.tenant.clone(), row.invocation.clone());
+        let waits = self.inner.read(self.inner.journal.waits(&query)).await?;
         let wait = waits.into_iter().map(|(_, it)| it).find(|it| Some(it.no) == row.wait);
         wait.ok_or_else(|| corrupt(format!("the wait of turn {} is missing", row.no), None))
     }
@@ -265,7 +265,7 @@ impl TurnPreparation<'_> {
     /// Reads one item.
     pub(crate) async fn item(&self, no: u64) -> Result<Item, Error> {
         let range = ItemRange::Numbers { from: no, to: no + 1 };
-        let rows = self.house.read(self.house.journal.items(&self.hot.key, &range)).await?;
+        let rows = self.inner.read(self.inner.journal.items(&self.loaded.key, &range)).await?;
         let missing = || corrupt(format!("item {no} is missing"), None);
         rows.first().map(|row| Item::from_text(row.body.as_str())).ok_or_else(missing)
     }
@@ -283,7 +283,7 @@ impl TurnPreparation<'_> {
         let identity = Some(Identity {
             invocation_id: invocation.clone(),
             correlation_id: invocation.to_string(),
-            session_id: Some(self.hot.key.session.clone()),
+            session_id: Some(self.loaded.key.session.clone()),
         });
         let (cursor, containers, completed) = (position.cursor.clone(), Vec::new(), PositionHistory::new());
         let standing = StoredRun { identity, cursor, frames, records, containers, completed };
@@ -305,14 +305,14 @@ impl TurnPreparation<'_> {
         }
         let mut numbers = ItemNumbering::default();
         let names = (!is_old).then_some(turning.names.as_ref());
-        let (journal, key, stored) = (self.house.journal.as_ref(), &self.hot.key, &turning.stored);
+        let (journal, key, stored) = (self.inner.journal.as_ref(), &self.loaded.key, &turning.stored);
         let mut decoder = FrameDecoder { journal, key, stored, names, numbers: &mut numbers, window };
-        let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
+        let frames = self.inner.limited(decoder.frames(position.frames.clone())).await?;
         Ok((frames, numbers))
     }
 
     pub(crate) async fn records(&self, turn: u64) -> Result<Records, Error> {
-        Ok(by_name(self.house.read(self.house.journal.records(&self.hot.key, turn)).await?))
+        Ok(by_name(self.inner.read(self.inner.journal.records(&self.loaded.key, turn)).await?))
     }
 
     async fn at_pause(
@@ -389,18 +389,18 @@ impl TurnPreparation<'_> {
 
     /// Returns the paused invocation of a wait: as it was read with the session, else from the store.
     pub(crate) async fn paused(&self, wait: &WaitRow) -> Result<PausedInvocation, Error> {
-        let ahead = self.hot.state().take_prefetched_run(wait.turn);
+        let ahead = self.loaded.state().take_prefetched_run(wait.turn);
         if let Some(paused) = ahead {
             return Ok(paused);
         }
         let turn = self.turn(wait.turn).await?;
-        let (house, journal, key) = (self.house, &self.house.journal, &self.hot.key);
-        let position = house.read(journal.position(key, &wait.invocation)).await?;
+        let (inner, journal, key) = (self.inner, &self.inner.journal, &self.loaded.key);
+        let position = inner.read(journal.position(key, &wait.invocation)).await?;
         let position = position.ok_or_else(|| RunError::SuspensionRecord {
             invocation: wait.invocation.to_string(),
             reason: "where it stands is not known".into(),
         })?;
-        let records = house.read(journal.records(key, turn.no)).await?;
+        let records = inner.read(journal.records(key, turn.no)).await?;
         Ok(PausedInvocation { turn, position, records })
     }
 
@@ -415,7 +415,7 @@ impl TurnPreparation<'_> {
 
     /// Reads the row of a turn.
     pub(crate) async fn turn(&self, no: u64) -> Result<TurnRow, Error> {
-        let rows = self.house.read(self.house.journal.turns(&self.hot.key, &TurnRowQuery::No(no))).await?;
+        let rows = self.inner.read(self.inner.journal.turns(&self.loaded.key, &TurnRowQuery::No(no))).await?;
         rows.into_iter().next().ok_or_else(|| corrupt(format!("turn {no} is missing"), None))
     }
 
@@ -430,17 +430,17 @@ impl TurnPreparation<'_> {
         turning.positioned = beginning.positioned;
         turning.records = beginning.records;
         let marks = turning.marks;
-        let (keeper, stream) = self.keep(turning, beginning.entered, beginning.claim);
+        let (port, stream) = self.keep(turning, beginning.entered, beginning.claim);
         stream.begin_at(marks);
         let start = match beginning.start {
             RunTrigger::Message(message) => RunStart::Fresh {
                 initial: singletree_engine::StateUpdate::new(),
-                hook: Some(Box::new(keeper.entry(message))),
+                hook: Some(Box::new(port.entry(message))),
             },
             RunTrigger::Payload(payload) => RunStart::Resume { payload },
             RunTrigger::Recover => RunStart::Recover,
         };
-        PreparedTurn { keeper, stream, start }
+        PreparedTurn { port, stream, start }
     }
 }
 
@@ -451,20 +451,20 @@ impl TurnPreparation<'_> {
         entered: RunEntry,
         claim: Option<ClaimedWait>,
     ) -> (Arc<JournalPort>, TurnStream) {
-        let session = self.hot.key.session.clone();
-        let (feed, clock) = (self.hot.feed.clone(), self.house.clock.clone());
-        let shown = (feed, self.house.limits.shown_bytes, turning.sides.clone());
+        let session = self.loaded.key.session.clone();
+        let (feed, clock) = (self.loaded.feed.clone(), self.inner.clock.clone());
+        let shown = (feed, self.inner.limits.shown_bytes, turning.sides.clone());
         let stream = TurnStream::new(session, turning.row.id(), turning.runs_before, shown, clock);
-        let keeper = JournalPort::new(JournalPortParts {
-            house: self.house.clone(),
-            hot: self.hot.clone(),
+        let port = JournalPort::new(JournalPortParts {
+            inner: self.inner.clone(),
+            loaded: self.loaded.clone(),
             served: self.served.clone(),
             stream: stream.clone(),
             entered,
             turning,
             claim,
         });
-        (Arc::new(keeper), stream)
+        (Arc::new(port), stream)
     }
 }
 

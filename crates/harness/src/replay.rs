@@ -57,7 +57,7 @@ impl<'a> EventReplay<'a> {
         let what = what.ok_or_else(|| {
             corrupt(format!("event {} is of the unknown kind '{}'", row.seq, row.kind), None)
         })?;
-        let id = Some(ChatEventId { epoch: self.chat.house.epoch.as_ref().to_owned(), seq: row.seq });
+        let id = Some(ChatEventId { epoch: self.chat.inner.epoch.as_ref().to_owned(), seq: row.seq });
         Ok(ChatEvent { id, session: self.key.session.clone(), turn, at: row.at, what })
     }
 
@@ -67,7 +67,7 @@ impl<'a> EventReplay<'a> {
             return Ok(turn.clone());
         }
         let rows =
-            self.chat.house.read(self.chat.house.journal.turns(self.key, &TurnRowQuery::No(no))).await?;
+            self.chat.inner.read(self.chat.inner.journal.turns(self.key, &TurnRowQuery::No(no))).await?;
         let turn = rows.into_iter().next().ok_or_else(|| corrupt(format!("turn {no} is missing"), None))?;
         self.turn = Some(turn.clone());
         Ok(turn)
@@ -127,7 +127,7 @@ impl<'a> EventReplay<'a> {
     /// Reads a message and its side record.
     pub(crate) async fn item(&self, no: u64) -> Result<(Arc<ChatMessage>, Option<Value>)> {
         let range = ItemRange::Numbers { from: no, to: no + 1 };
-        let rows = self.chat.house.read(self.chat.house.journal.items(self.key, &range)).await?;
+        let rows = self.chat.inner.read(self.chat.inner.journal.items(self.key, &range)).await?;
         let row = rows.into_iter().next().ok_or_else(|| corrupt(format!("item {no} is missing"), None))?;
         self.bytes.fetch_add(row.bytes(), Ordering::Relaxed);
         let side = row.side.as_ref().map(JsonDocument::decode).transpose();
@@ -137,8 +137,8 @@ impl<'a> EventReplay<'a> {
     }
 
     async fn outcome(&self, turn: &TurnRow) -> Result<Arc<ChatTurnOutcome>> {
-        let house = &self.chat.house;
-        let outcome = house.limited(read_outcome(house.journal.as_ref(), self.key, turn)).await?;
+        let inner = &self.chat.inner;
+        let outcome = inner.limited(read_outcome(inner.journal.as_ref(), self.key, turn)).await?;
         outcome.map(Arc::new).ok_or_else(|| corrupt(format!("turn {} has no outcome", turn.no), None))
     }
 }

@@ -74,7 +74,7 @@ impl Chat {
         let outcome = turn.outcome().await;
         let resumed = turn.resumed().await.map_err(|error| {
             let id = Some(turn.id().clone());
-            Box::new(self.house.any_served().errored(&self.house.limits, id, &error))
+            Box::new(self.inner.any_served().errored(&self.inner.limits, id, &error))
         })?;
         Ok(CatchUpOutcome { resumed, outcome })
     }
@@ -82,17 +82,17 @@ impl Chat {
     async fn resumed_before(&self, turn: &Turn) -> Result<Vec<Arc<ChatTurnOutcome>>> {
         let (key, id) = (turn.key(), turn.id());
         let of = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.house.read(self.house.journal.turns(key, &of)).await?;
+        let rows = self.inner.read(self.inner.journal.turns(key, &of)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal);
         let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
-        let served = self.house.served(&row.agent)?;
+        let served = self.inner.served(&row.agent)?;
         if row.kind != StoredTurnKind::Message || served.agent.resumed_reply == ResumedReply::Subscription {
             return Ok(Vec::new());
         }
         let mut resumed = Vec::new();
         for row in self.since_message(key, row.no).await? {
-            let reading = read_outcome(self.house.journal.as_ref(), key, &row);
-            match self.house.limited(reading).await? {
+            let reading = read_outcome(self.inner.journal.as_ref(), key, &row);
+            match self.inner.limited(reading).await? {
                 // A turn that has suspended again has no outcome to tell yet; the turn that resumes it will.
                 None | Some(ChatTurnOutcome::Suspended(_)) => {}
                 Some(outcome) => resumed.push(Arc::new(outcome)),
@@ -107,7 +107,7 @@ impl Chat {
         while to > 0 {
             let from = to.saturating_sub(PAGE);
             let query = TurnRowQuery::From { no: from, limit: to - from };
-            let mut rows = self.house.read(self.house.journal.turns(key, &query)).await?;
+            let mut rows = self.inner.read(self.inner.journal.turns(key, &query)).await?;
             rows.retain(|row| row.no < to);
             // Turns may have been forgotten; before them there is nothing.
             let last = rows.is_empty() || rows.iter().any(|row| row.kind == StoredTurnKind::Message);

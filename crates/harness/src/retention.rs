@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::Result;
 use crate::chat::Chat;
-use crate::hot::LoadedSession;
-use crate::house::ChatInner;
+use crate::chat_inner::ChatInner;
+use crate::loaded_session::LoadedSession;
 
 /// How much is kept of a session beside its state and history. `None` keeps everything.
 ///
@@ -86,16 +86,16 @@ fn pays(limit: Option<u64>, before: u64, now: u64) -> bool {
 
 impl ChatInner {
     /// A turn has ended: perhaps an older one need not be kept any more.
-    pub(crate) fn note_end(&self, hot: &LoadedSession) {
+    pub(crate) fn note_end(&self, loaded: &LoadedSession) {
         let Some(retention) = self.retaining.retention else { return };
-        let is_due = hot.state().begin_retention(|before, now| {
+        let is_due = loaded.state().begin_retention(|before, now| {
             pays(retention.turns, before.turns, now.turns)
                 || pays(retention.events, before.events, now.events)
         });
         if !is_due {
             return;
         }
-        self.retaining.due.lock().unwrap_or_else(PoisonError::into_inner).insert(hot.key.clone());
+        self.retaining.due.lock().unwrap_or_else(PoisonError::into_inner).insert(loaded.key.clone());
         self.retaining.bell.notify_one();
     }
 
@@ -108,17 +108,17 @@ impl ChatInner {
         let watched = Arc::downgrade(self);
         self.tasks.spawn(async move {
             let mut round = Instant::now();
-            while let Some(house) = watched.upgrade().filter(|house| !house.is_closing()) {
+            while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
                 // A failed round is left to the next one: nothing depends on it.
                 if Instant::now() >= round {
-                    drop(house.retain_all(&retention).await);
+                    drop(inner.retain_all(&retention).await);
                     round = Instant::now() + ROUND;
                 }
-                for key in house.retaining.take_due() {
-                    drop(house.retain_one(&key, &retention).await);
+                for key in inner.retaining.take_due() {
+                    drop(inner.retain_one(&key, &retention).await);
                 }
-                let bell = house.retaining.bell.clone();
-                drop(house);
+                let bell = inner.retaining.bell.clone();
+                drop(inner);
                 drop(tokio::time::timeout_at(round, bell.notified()).await);
             }
         });
@@ -190,7 +190,7 @@ impl Chat {
     /// # Cancellation
     /// Dropping the future cancels nothing: all of it is forgotten.
     pub async fn retain(&self, retention: &Retention) -> Result<RetentionReport> {
-        let (house, retention) = (self.house.clone(), *retention);
-        self.house.run_call(async move { house.retain_all(&retention).await }).await
+        let (inner, retention) = (self.inner.clone(), *retention);
+        self.inner.run_call(async move { inner.retain_all(&retention).await }).await
     }
 }

@@ -10,9 +10,9 @@ use singletree_engine::Item;
 use singletree_llm::Role;
 
 use crate::chat::Chat;
+use crate::chat_inner::ChatInner;
 use crate::history::{HISTORY, Messages};
-use crate::hot::LoadedSession;
-use crate::house::ChatInner;
+use crate::loaded_session::LoadedSession;
 use crate::outcome::ErroredTurn;
 use crate::prepare::TurnPreparation;
 use crate::record::{OutcomeRecord, StoredOutcome, message};
@@ -60,24 +60,24 @@ impl Chat {
 
     fn try_retry<'a>(&'a self, turn: &'a TurnId, options: SendOptions) -> BoxFuture<'a, Result<Turn>> {
         Box::pin(async move {
-            let house = &self.house;
-            if house.is_closing() {
+            let inner = &self.inner;
+            if inner.is_closing() {
                 return Err(Error::ShuttingDown);
             }
             let unknown = || Error::TurnUnknown { turn: turn.to_string() };
-            let key = house.read(house.journal.session_of(self.tenant()?, &turn.invocation)).await?;
+            let key = inner.read(inner.journal.session_of(self.tenant()?, &turn.invocation)).await?;
             let key = key.ok_or_else(unknown)?;
             let options = options.retrying(turn);
-            let hot = house.hot(&key)?;
-            let max = house.limits.subscriptions;
-            if options.listen && !hot.readers.has_room(max) {
+            let loaded = inner.load_session(&key)?;
+            let max = inner.limits.subscriptions;
+            if options.listen && !loaded.readers.has_room(max) {
                 return Err(Error::SubscriptionsFull { max });
             }
-            let live = options.listen.then(|| hot.feed.listen());
+            let live = options.listen.then(|| loaded.feed.listen());
             let mut attempt = 1;
             loop {
-                house.ready(&hot).await.map_err(load_error)?;
-                if let Some(known) = self.keyed(&hot, &options).await? {
+                inner.ready(&loaded).await.map_err(load_error)?;
+                if let Some(known) = self.keyed(&loaded, &options).await? {
                     return Ok(known);
                 }
                 let failed = self.retryable(&key, turn).await?;
@@ -87,12 +87,12 @@ impl Chat {
                 let side = side.map_err(|error| {
                     corrupt(format!("the side record of item {}", row.no), Some(error.into()))
                 })?;
-                let says_again = self.says_again(&hot, &failed, &row).await?;
+                let says_again = self.says_again(&loaded, &failed, &row).await?;
                 let valid = self.validate(said.as_ref().clone(), &options)?.beside(side);
-                let served = house.served(&failed.agent)?;
+                let served = inner.served(&failed.agent)?;
                 let retried = Some(RetriedTurn { turn: failed.no, says_again });
                 let acceptance = Acceptance { served, valid, forking: None, retried };
-                match self.accept(&hot, acceptance).await {
+                match self.accept(&loaded, acceptance).await {
                     Ok(AcceptedTurn { id, told, no, from }) => {
                         let turn = Turn::waiting(self.clone(), key, id, told);
                         return Ok(turn.beginning_at(no, from, live));
@@ -114,7 +114,7 @@ impl Chat {
             return Err(superseded("it did not end errored"));
         }
         let after = TurnRowQuery::From { no: failed.no + 1, limit: 1 };
-        match self.house.read(self.house.journal.turns(key, &after)).await?.first() {
+        match self.inner.read(self.inner.journal.turns(key, &after)).await?.first() {
             None => Ok(failed),
             Some(later) if later.retries == Some(failed.no) => Err(superseded("it was retried already")),
             Some(_) => Err(superseded("a later turn was accepted in its session")),
@@ -123,21 +123,21 @@ impl Chat {
 
     async fn row_of(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
         let query = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.house.read(self.house.journal.turns(key, &query)).await?;
+        let rows = self.inner.read(self.inner.journal.turns(key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal);
         row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })
     }
 
     async fn message_row(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<ListItemRow>> {
-        let Some(no) = self.house.message_of(key, row).await? else { return Ok(None) };
+        let Some(no) = self.inner.message_of(key, row).await? else { return Ok(None) };
         let range = ItemRange::Numbers { from: no, to: no + 1 };
-        Ok(self.house.read(self.house.journal.items(key, &range)).await?.into_iter().next())
+        Ok(self.inner.read(self.inner.journal.items(key, &range)).await?.into_iter().next())
     }
 
     /// Decides whether the retry says the message again.
     async fn says_again(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         failed: &TurnRow,
         said: &ListItemRow,
     ) -> Result<bool> {
@@ -150,8 +150,8 @@ impl Chat {
             return Ok(true);
         }
         // A suspension, a save or a cancel has made it history: it awaits an answer, unless one follows.
-        let served = self.house.served(&failed.agent)?;
-        let fields = TurnPreparation { house: &self.house, hot, served }.fields().await?;
+        let served = self.inner.served(&failed.agent)?;
+        let fields = TurnPreparation { inner: &self.inner, loaded, served }.fields().await?;
         let history = stored::list(&fields, HISTORY).cloned().unwrap_or_default();
         let last = Messages::of(&history).last();
         Ok(last.is_none_or(|last| last.role == Role::Assistant && last.tool_calls.is_empty()))

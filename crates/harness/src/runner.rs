@@ -8,10 +8,10 @@ use singletree_engine::{Extensions, InvokeOptions, RunMonitor, RunProgress, RunS
 use crate::Error;
 use crate::agent::WhileSuspended;
 use crate::blobs::TurnPictures;
+use crate::chat_inner::ChatInner;
 use crate::error::describe_cause;
-use crate::hot::{LoadedSession, TurnHandle};
-use crate::house::ChatInner;
-use crate::keeper::JournalPort;
+use crate::journal_port::JournalPort;
+use crate::loaded_session::{LoadedSession, TurnHandle};
 use crate::outcome::ChatTurnOutcome;
 use crate::prepare::{PreparedTurn, TurnPreparation};
 use crate::record::{TurnRowExt, read_outcome};
@@ -22,28 +22,28 @@ use crate::waits;
 
 impl ChatInner {
     /// Lets the session go on in the background, if there is something to do.
-    pub(crate) fn kick(self: &Arc<Self>, hot: &Arc<LoadedSession>) {
-        let (house, hot) = (self.clone(), hot.clone());
-        self.tasks.spawn(async move { house.run_queue(&hot).await });
+    pub(crate) fn wake_queue(self: &Arc<Self>, loaded: &Arc<LoadedSession>) {
+        let (inner, loaded) = (self.clone(), loaded.clone());
+        self.tasks.spawn(async move { inner.run_queue(&loaded).await });
     }
 
     /// Runs turns until none may run. Many may call it; one runs.
-    pub(crate) async fn run_queue(self: &Arc<Self>, hot: &Arc<LoadedSession>) {
+    pub(crate) async fn run_queue(self: &Arc<Self>, loaded: &Arc<LoadedSession>) {
         loop {
-            match self.next(hot) {
+            match self.next(loaded) {
                 QueueDecision::Nothing => return,
-                QueueDecision::Run(queued) => self.run(hot, *queued).await,
-                QueueDecision::Refuse(queued) => self.refuse(hot, *queued).await,
+                QueueDecision::Run(queued) => self.run(loaded, *queued).await,
+                QueueDecision::Refuse(queued) => self.refuse(loaded, *queued).await,
                 QueueDecision::Supersede => {
-                    let closed = waits::close(self, hot, waits::WaitEndReason::Superseded).await;
-                    hot.release();
+                    let closed = waits::close(self, loaded, waits::WaitEndReason::Superseded).await;
+                    loaded.release();
                     if closed.is_err() {
                         // The message stays where it is, until the store works again.
                         tokio::time::sleep(self.limits.record_retry).await;
                     }
                 }
                 QueueDecision::Load => {
-                    if self.know(hot).await.is_err() {
+                    if self.ensure_loaded(loaded).await.is_err() {
                         tokio::time::sleep(self.limits.record_retry).await;
                     }
                 }
@@ -51,8 +51,8 @@ impl ChatInner {
         }
     }
 
-    fn next(&self, hot: &LoadedSession) -> QueueDecision<Arc<TurnHandle>> {
-        let mut state = hot.state();
+    fn next(&self, loaded: &LoadedSession) -> QueueDecision<Arc<TurnHandle>> {
+        let mut state = loaded.state();
         if self.is_closing() {
             // The next sweep finds them; their waiting callers are told by the end of the handles.
             state.leave_queue();
@@ -65,12 +65,12 @@ impl ChatInner {
     }
 
     /// Ends a message's turn that may not run while the session waits.
-    async fn refuse(self: &Arc<Self>, hot: &Arc<LoadedSession>, queued: QueuedTurn<Arc<TurnHandle>>) {
-        let waits = hot.state().wait().iter().map(|wait| wait.signal.clone()).collect();
+    async fn refuse(self: &Arc<Self>, loaded: &Arc<LoadedSession>, queued: QueuedTurn<Arc<TurnHandle>>) {
+        let waits = loaded.state().wait().iter().map(|wait| wait.signal.clone()).collect();
         if let QueuedWork::Message { row, .. } = queued.work {
             let error = Error::SessionSuspended { waits };
-            let outcome = self.end_unrun(hot, &queued.handle, row, &error).await;
-            self.over(hot, &queued.handle, outcome, false);
+            let outcome = self.end_unrun(loaded, &queued.handle, row, &error).await;
+            self.finish_turn(loaded, &queued.handle, outcome, false);
         }
     }
 
@@ -80,76 +80,76 @@ impl ChatInner {
     /// Those of the store: then the turn has no outcome yet.
     pub(crate) fn try_end_unrun<'a>(
         self: &'a Arc<Self>,
-        hot: &'a Arc<LoadedSession>,
+        loaded: &'a Arc<LoadedSession>,
         unrun: impl Into<AbandonedTurn>,
         error: &'a Error,
     ) -> BoxFuture<'a, Result<Arc<ChatTurnOutcome>, Error>> {
         let unrun = unrun.into();
         Box::pin(async move {
             // A commit that seemed to fail may have landed all the same (D20).
-            if let Some(outcome) = self.stored_outcome(hot, unrun.row()).await? {
+            if let Some(outcome) = self.stored_outcome(loaded, unrun.row()).await? {
                 return Ok(outcome);
             }
             let served = self.agents.get(&unrun.row().agent).unwrap_or_else(|| self.any_served());
-            let (keeper, stopped) = TurnPreparation { house: self, hot, served }.unrun(unrun).await?;
-            keeper.fail(error, stopped).await?;
-            Ok(self.told(&keeper))
+            let (port, stopped) = TurnPreparation { inner: self, loaded, served }.unrun(unrun).await?;
+            port.fail(error, stopped).await?;
+            Ok(self.told(&port))
         })
     }
 
     /// As [`ChatInner::try_end_unrun`], for the turn whose place it is: tries until it is recorded.
     async fn end_unrun(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
-        ticket: &TurnHandle,
+        loaded: &Arc<LoadedSession>,
+        handle: &TurnHandle,
         unrun: impl Into<AbandonedTurn>,
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
         let unrun = unrun.into();
-        match self.try_end_unrun(hot, unrun.clone(), error).await {
+        match self.try_end_unrun(loaded, unrun.clone(), error).await {
             Ok(outcome) => outcome,
-            Err(_) => self.unrecorded(hot, ticket, unrun, error).await,
+            Err(_) => self.unrecorded(loaded, handle, unrun, error).await,
         }
     }
 
-    async fn run(self: &Arc<Self>, hot: &Arc<LoadedSession>, queued: QueuedTurn<Arc<TurnHandle>>) {
-        let QueuedTurn { handle: ticket, work } = queued;
+    async fn run(self: &Arc<Self>, loaded: &Arc<LoadedSession>, queued: QueuedTurn<Arc<TurnHandle>>) {
+        let QueuedTurn { handle, work } = queued;
         match work {
             QueuedWork::Answer(answering) => {
-                if let Some(outcome) = waits::run_answer(self, hot, &ticket, answering).await {
-                    self.over(hot, &ticket, outcome, true);
+                if let Some(outcome) = waits::run_answer(self, loaded, &handle, answering).await {
+                    self.finish_turn(loaded, &handle, outcome, true);
                 } else {
-                    hot.release();
+                    loaded.release();
                 }
             }
             QueuedWork::Message { row, message, .. } => {
                 let outcome = match self.served(&row.agent) {
                     Ok(served) => {
-                        let preparing = TurnPreparation { house: self, hot, served };
+                        let preparing = TurnPreparation { inner: self, loaded, served };
                         let mut ready = preparing.message(row.clone(), message.clone()).await;
                         if is_transient(&ready) && self.pause_before_load().await {
                             ready = preparing.message(row.clone(), message).await;
                         }
-                        self.run_or_fail(hot, &ticket, row, ready).await
+                        self.run_or_fail(loaded, &handle, row, ready).await
                     }
-                    Err(error) => self.end_unrun(hot, &ticket, row, &error).await,
+                    Err(error) => self.end_unrun(loaded, &handle, row, &error).await,
                 };
-                self.over(hot, &ticket, outcome, false);
+                self.finish_turn(loaded, &handle, outcome, false);
             }
             QueuedWork::Recover { row, has_run } => {
                 let resumed = row.kind != StoredTurnKind::Message;
                 let outcome = match self.served(&row.agent) {
                     Ok(served) => {
-                        let preparing = TurnPreparation { house: self, hot, served };
+                        let preparing = TurnPreparation { inner: self, loaded, served };
                         let mut ready = preparing.recovery(row.clone(), has_run).await;
                         if is_transient(&ready) && self.pause_before_load().await {
                             ready = preparing.recovery(row.clone(), has_run).await;
                         }
-                        self.run_or_fail(hot, &ticket, row, ready).await
+                        self.run_or_fail(loaded, &handle, row, ready).await
                     }
-                    Err(error) => self.end_unrun(hot, &ticket, row, &error).await,
+                    Err(error) => self.end_unrun(loaded, &handle, row, &error).await,
                 };
-                self.over(hot, &ticket, outcome, resumed);
+                self.finish_turn(loaded, &handle, outcome, resumed);
             }
         }
     }
@@ -163,16 +163,16 @@ impl ChatInner {
 
     async fn run_or_fail(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
-        ticket: &Arc<TurnHandle>,
+        loaded: &Arc<LoadedSession>,
+        handle: &Arc<TurnHandle>,
         row: TurnRow,
         ready: Result<PreparedTurn, Error>,
     ) -> Arc<ChatTurnOutcome> {
         match ready {
-            Ok(ready) => self.run_ready(hot, ticket, ready).await,
+            Ok(ready) => self.run_ready(loaded, handle, ready).await,
             Err(error) => {
                 let error = load_error(error);
-                self.end_unrun(hot, ticket, row, &error).await
+                self.end_unrun(loaded, handle, row, &error).await
             }
         }
     }
@@ -180,77 +180,77 @@ impl ChatInner {
     /// Runs the turn that an answer starts; none when the wait could not be claimed: then nothing was consumed.
     pub(crate) async fn run_answered(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
-        ticket: &Arc<TurnHandle>,
+        loaded: &Arc<LoadedSession>,
+        handle: &Arc<TurnHandle>,
         ready: PreparedTurn,
     ) -> Option<Arc<ChatTurnOutcome>> {
-        let keeper = ready.keeper.clone();
-        let ended = self.invoke(hot, ticket, ready).await;
-        if let Some((claim, failed)) = keeper.unclaimed() {
+        let port = ready.port.clone();
+        let ended = self.invoke(loaded, handle, ready).await;
+        if let Some((claim, failed)) = port.unclaimed() {
             let error = failed.unwrap_or(match ended {
                 RunTermination::Failed(error, _) => error,
                 RunTermination::Cancelled(_) | RunTermination::Ran => Error::Cancelled,
             });
-            waits::unresumable(self, hot, (ticket, claim.answering), error).await;
+            waits::unresumable(self, loaded, (handle, claim.answering), error).await;
             return None;
         }
-        Some(self.conclude(hot, ticket, &keeper, ended).await)
+        Some(self.conclude(loaded, handle, &port, ended).await)
     }
 
     /// Runs a turn to its end, which is recorded when this returns, unless the store does not work (D20).
     async fn run_ready(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
-        ticket: &Arc<TurnHandle>,
+        loaded: &Arc<LoadedSession>,
+        handle: &Arc<TurnHandle>,
         ready: PreparedTurn,
     ) -> Arc<ChatTurnOutcome> {
-        let keeper = ready.keeper.clone();
-        let ended = self.invoke(hot, ticket, ready).await;
-        self.conclude(hot, ticket, &keeper, ended).await
+        let port = ready.port.clone();
+        let ended = self.invoke(loaded, handle, ready).await;
+        self.conclude(loaded, handle, &port, ended).await
     }
 
     /// Runs a graph until it ends, is cancelled, or its time is up. A commit that has begun is never given up (D20): a
     /// cancellation and the end of the time wait for it.
     async fn invoke(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
-        ticket: &Arc<TurnHandle>,
+        loaded: &Arc<LoadedSession>,
+        handle: &Arc<TurnHandle>,
         ready: PreparedTurn,
     ) -> RunTermination {
-        let PreparedTurn { keeper, stream, start } = ready;
-        let row = keeper.row();
-        ticket.set_stream(Some(stream.clone()));
+        let PreparedTurn { port, stream, start } = ready;
+        let row = port.row();
+        handle.set_stream(Some(stream.clone()));
         let now = self.now();
-        hot.state().graph_begins(row.no, now);
+        loaded.state().graph_begins(row.no, now);
         // A turn that answers a wait does not exist before it has claimed that.
         if !matches!(start, RunStart::Resume { .. }) {
             stream.begins();
         }
-        let served = keeper.served().clone();
-        let steering = SteeringInbox::new(hot.clone(), row.agent.clone(), stream.clone());
-        let extensions = Extensions::default().with(stream).with(keeper.budget().clone());
-        let extensions = extensions.with(steering).with(keeper.sides()).with(keeper.policy());
-        let extensions = extensions.with(hot.key.clone()).with(self.narrator(hot));
-        let extensions = match TurnPictures::of(self, &hot.key, ticket.admission()) {
+        let served = port.served().clone();
+        let steering = SteeringInbox::new(loaded.clone(), row.agent.clone(), stream.clone());
+        let extensions = Extensions::default().with(stream).with(port.budget().clone());
+        let extensions = extensions.with(steering).with(port.sides()).with(port.policy());
+        let extensions = extensions.with(loaded.key.clone()).with(self.narrator(loaded));
+        let extensions = match TurnPictures::of(self, &loaded.key, handle.admission()) {
             Some(pictures) => extensions.with(pictures),
             None => extensions,
         };
         let options = InvokeOptions::new()
-            .session(hot.key.session.clone())
+            .session(loaded.key.session.clone())
             .invocation(row.invocation.clone())
             .correlation(row.invocation.as_str())
-            .recovering(keeper.has_run())
+            .recovering(port.has_run())
             .extensions(extensions);
         let watch = Arc::new(RunMonitor::default());
-        keeper.watched_by(&watch);
-        let running = served.agent.graph.invoke_kept(keeper.clone(), start, options, &watch);
+        port.watched_by(&watch);
+        let running = served.agent.graph.invoke_kept(port.clone(), start, options, &watch);
         let cancelled = async {
-            ticket.cancel.notified().await;
-            keeper.quiet().await;
+            handle.cancel.notified().await;
+            port.quiet().await;
         };
         let late = async {
-            let error = keeper.budget().run_out().await;
-            keeper.quiet().await;
+            let error = port.budget().run_out().await;
+            port.quiet().await;
             error
         };
         tokio::select! {
@@ -260,7 +260,7 @@ impl ChatInner {
                 Ok(_) => RunTermination::Ran,
                 Err(error) => {
                     // A node may have made something else of it, or nothing.
-                    let error = keeper.budget().standing().err().unwrap_or_else(|| error.into());
+                    let error = port.budget().standing().err().unwrap_or_else(|| error.into());
                     RunTermination::Failed(error, watch.progress())
                 }
             },
@@ -271,57 +271,57 @@ impl ChatInner {
     /// Records how a run ended, as far as the run has not done it itself.
     async fn conclude(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
-        ticket: &TurnHandle,
-        keeper: &Arc<JournalPort>,
+        loaded: &Arc<LoadedSession>,
+        handle: &TurnHandle,
+        port: &Arc<JournalPort>,
         ended: RunTermination,
     ) -> Arc<ChatTurnOutcome> {
         let (recorded, error) = match ended {
-            RunTermination::Ran => match keeper.outcome() {
+            RunTermination::Ran => match port.outcome() {
                 Some(outcome) => return outcome,
                 None => (Err(Error::ShuttingDown), Error::ShuttingDown),
             },
             // The effects of a run are read from the store where the run itself no longer reports them.
-            RunTermination::Cancelled(None) if keeper.had_effects() => {
+            RunTermination::Cancelled(None) if port.had_effects() => {
                 (Err(Error::Cancelled), Error::Cancelled)
             }
-            RunTermination::Failed(error, None) if keeper.had_effects() => (Err(Error::ShuttingDown), error),
-            RunTermination::Cancelled(progress) => (keeper.cancel(progress.as_ref()).await, Error::Cancelled),
-            // After a failed commit, the keeper's state may differ from the stored one.
-            RunTermination::Failed(error, _) if keeper.is_doubtful() => (Err(Error::ShuttingDown), error),
+            RunTermination::Failed(error, None) if port.had_effects() => (Err(Error::ShuttingDown), error),
+            RunTermination::Cancelled(progress) => (port.cancel(progress.as_ref()).await, Error::Cancelled),
+            // After a failed commit, the port's state may differ from the stored one.
+            RunTermination::Failed(error, _) if port.is_doubtful() => (Err(Error::ShuttingDown), error),
             RunTermination::Failed(error, progress) => {
-                (keeper.fail(&error, keeper.stopped(progress.as_ref())).await, error)
+                (port.fail(&error, port.stopped(progress.as_ref())).await, error)
             }
         };
         match recorded {
-            Ok(()) => self.told(keeper),
-            Err(_) => self.end_unrun(hot, ticket, AbandonedTurn::after(keeper), &error).await,
+            Ok(()) => self.told(port),
+            Err(_) => self.end_unrun(loaded, handle, AbandonedTurn::after(port), &error).await,
         }
     }
 
-    fn told(&self, keeper: &JournalPort) -> Arc<ChatTurnOutcome> {
-        let unsaid = || Arc::new(ChatTurnOutcome::Errored(keeper.errored(&Error::ShuttingDown)));
-        keeper.outcome().unwrap_or_else(unsaid)
+    fn told(&self, port: &JournalPort) -> Arc<ChatTurnOutcome> {
+        let unsaid = || Arc::new(ChatTurnOutcome::Errored(port.errored(&Error::ShuttingDown)));
+        port.outcome().unwrap_or_else(unsaid)
     }
 
     /// Tells whether the row of a turn is stored.
-    pub(crate) async fn row(&self, hot: &LoadedSession, row: &TurnRow) -> Result<bool, Error> {
+    pub(crate) async fn row(&self, loaded: &LoadedSession, row: &TurnRow) -> Result<bool, Error> {
         let query = singletree_durable::TurnRowQuery::No(row.no);
-        let rows = self.read(self.journal.turns(&hot.key, &query)).await?;
+        let rows = self.read(self.journal.turns(&loaded.key, &query)).await?;
         Ok(rows.iter().any(|it| it.invocation == row.invocation))
     }
 
     /// Reads the outcome of a turn, if it has one.
     pub(crate) async fn stored_outcome(
         &self,
-        hot: &LoadedSession,
+        loaded: &LoadedSession,
         row: &TurnRow,
     ) -> Result<Option<Arc<ChatTurnOutcome>>, Error> {
         let query = singletree_durable::TurnRowQuery::No(row.no);
-        let rows = self.read(self.journal.turns(&hot.key, &query)).await?;
+        let rows = self.read(self.journal.turns(&loaded.key, &query)).await?;
         match rows.first().filter(|it| it.invocation == row.invocation) {
             Some(row) => {
-                let outcome = self.limited(read_outcome(self.journal.as_ref(), &hot.key, row)).await?;
+                let outcome = self.limited(read_outcome(self.journal.as_ref(), &loaded.key, row)).await?;
                 Ok(outcome.map(Arc::new))
             }
             None => Ok(None),
@@ -332,17 +332,17 @@ impl ChatInner {
     /// works again and the turn is closed. It is not run again (D20).
     async fn unrecorded(
         self: &Arc<Self>,
-        hot: &Arc<LoadedSession>,
-        ticket: &TurnHandle,
+        loaded: &Arc<LoadedSession>,
+        handle: &TurnHandle,
         unrun: AbandonedTurn,
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
         let unrecorded = self.unrecorded_outcome(unrun.row(), error);
         let failed = save_error(error);
-        ticket.tell(unrecorded.clone());
+        handle.tell(unrecorded.clone());
         while !self.is_closing() {
             tokio::time::sleep(self.limits.record_retry).await;
-            if let Ok(outcome) = self.try_end_unrun(hot, unrun.clone(), &failed).await {
+            if let Ok(outcome) = self.try_end_unrun(loaded, unrun.clone(), &failed).await {
                 return outcome;
             }
         }
@@ -359,22 +359,22 @@ impl ChatInner {
     }
 
     /// A turn has ended: tells who waits, and lets the next one begin.
-    pub(crate) fn over(
+    pub(crate) fn finish_turn(
         &self,
-        hot: &LoadedSession,
-        ticket: &TurnHandle,
+        loaded: &LoadedSession,
+        handle: &TurnHandle,
         outcome: Arc<ChatTurnOutcome>,
         resumed: bool,
     ) {
         // A resumed turn that suspends again has no answer yet: subscribers are told a later one (harness-chat §8.2).
         let is_end = !matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_));
-        let listeners = if resumed && is_end { hot.outcome_listeners().all.clone() } else { Vec::new() };
-        self.note_use(hot);
-        hot.release();
+        let listeners = if resumed && is_end { loaded.outcome_listeners().all.clone() } else { Vec::new() };
+        self.note_use(loaded);
+        loaded.release();
         self.trim_loaded();
-        ticket.tell(outcome.clone());
+        handle.tell(outcome.clone());
         waits::tell_listeners(&listeners, &outcome);
-        self.note_end(hot);
+        self.note_end(loaded);
     }
 }
 

@@ -156,8 +156,8 @@ impl Chat {
         let (mut items, mut chunk) = (Vec::new(), RowChunk::default());
         loop {
             let left = limit.saturating_sub(items.len() as u64);
-            let page = self.house.journal.sessions(self.tenant()?, next.as_ref(), chunk.size(left));
-            let page = self.house.read(page).await?;
+            let page = self.inner.journal.sessions(self.tenant()?, next.as_ref(), chunk.size(left));
+            let page = self.inner.read(page).await?;
             chunk.learn(&page.sessions);
             let is_empty = page.sessions.is_empty();
             next = page.next;
@@ -190,7 +190,7 @@ impl Chat {
             // One more than there may be says whether there are more.
             let left = limit.saturating_sub(items.len() as u64).saturating_add(1);
             let size = chunk.size(left);
-            let rows = self.house.read(self.house.journal.recent(tenant, past.as_ref(), size)).await?;
+            let rows = self.inner.read(self.inner.journal.recent(tenant, past.as_ref(), size)).await?;
             chunk.learn(&rows);
             let is_last = (rows.len() as u64) < size;
             for row in rows {
@@ -227,7 +227,7 @@ impl Chat {
 
     pub(crate) async fn row(&self, session_id: &str) -> Result<SessionRow> {
         let key = self.key(session_id)?;
-        let row = self.house.read(self.house.journal.session(&key)).await?;
+        let row = self.inner.read(self.inner.journal.session(&key)).await?;
         row.ok_or_else(|| Error::SessionUnknown { session: session_id.to_owned() })
     }
 
@@ -242,7 +242,7 @@ impl Chat {
             return Ok(Vec::new());
         };
         let range = ItemRange::List { field: HISTORY.to_owned(), generation: *generation, from, limit };
-        let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
+        let items = self.inner.read(self.inner.journal.items(&row.key, &range)).await?;
         (from..).zip(items).map(|(seq, item)| entry(seq, &item)).collect()
     }
 
@@ -279,10 +279,10 @@ impl Chat {
                 FieldValue::List { generation, len, .. } => {
                     let mut items = Vec::new();
                     while (items.len() as u64) < *len {
-                        let (from, bytes) = (items.len() as u64, self.house.limits.page_bytes);
+                        let (from, bytes) = (items.len() as u64, self.inner.limits.page_bytes);
                         let (field, generation, limit) = (name.clone(), *generation, *len - from);
                         let range = ItemRange::Page { field, generation, from, limit, bytes };
-                        let page = self.house.read(self.house.journal.items(&row.key, &range)).await?;
+                        let page = self.inner.read(self.inner.journal.items(&row.key, &range)).await?;
                         if page.is_empty() {
                             break;
                         }
@@ -321,15 +321,15 @@ impl Chat {
             return Err(singletree_engine::Error::SessionLoad { source: what.into() }.into());
         }
         let key = self.key(session_id.unwrap_or(&export.session))?;
-        let hot = self.house.hot(&key)?;
-        self.house.ready(&hot).await?;
+        let loaded = self.inner.load_session(&key)?;
+        self.inner.ready(&loaded).await?;
         let exists = || Error::SessionExists { session: key.session.to_string() };
-        if hot.state().head().is_some() {
+        if loaded.state().head().is_some() {
             return Err(exists());
         }
         let items = export.lists.values().map(|list| list.len() as u64).sum();
         // The rows of an import belong to no turn that ran.
-        let first = hot.state().reserve_numbers(items);
+        let first = loaded.state().reserve_numbers(items);
         let head = SessionHead {
             agent: export.agent.clone(),
             graph: export.graph.clone(),
@@ -339,12 +339,12 @@ impl Chat {
             parent: None,
             subject: self.subject().cloned(),
             created_at: export.created_at,
-            updated_at: self.house.now(),
+            updated_at: self.inner.now(),
         };
         // A document is input, too: its parts have the same limits as those of a chat.
-        let bounds = EffectiveBudget::of(&self.house.limits, &Budget::default());
+        let bounds = EffectiveBudget::of(&self.inner.limits, &Budget::default());
         let rows = imported(export, first, &bounds)?;
-        let ((), commit) = self.house.commit(&hot, |state, writing| {
+        let ((), commit) = self.inner.commit(&loaded, |state, writing| {
             if state.head().is_some() {
                 return Err(exists());
             }
@@ -355,7 +355,7 @@ impl Chat {
             state.begin_session(writing.head_put());
             Ok(())
         })?;
-        match self.house.land_apart(&hot, commit).await {
+        match self.inner.await_commit_in_task(&loaded, commit).await {
             // Somebody made it in the meantime, or a writer came after us: the store knows.
             Err(Error::Store { source: StoreError::Refused { .. } }) if self.exists(&key).await? => {
                 Err(exists())
@@ -365,7 +365,7 @@ impl Chat {
     }
 
     async fn exists(&self, key: &SessionKey) -> Result<bool> {
-        Ok(self.house.read(self.house.journal.session(key)).await?.is_some())
+        Ok(self.inner.read(self.inner.journal.session(key)).await?.is_some())
     }
 }
 

@@ -16,10 +16,10 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::base::{Harness, HarnessOutcome, InboundRequest, TurnReport};
 use crate::budget::{BudgetUsage, TurnBudget};
 use crate::chat::Chat;
+use crate::chat_inner::ServedAgent;
 use crate::event::{ChatEvent, ChatEventKind};
 use crate::feed::EventBroadcast;
 use crate::history::HISTORY;
-use crate::house::ServedAgent;
 use crate::listen::LiveEvents;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::position::HistoryMarks;
@@ -88,12 +88,12 @@ impl Chat {
     fn begin_stateless(&self, request: StatelessRequest) -> Result<(StatelessRunState, TurnBudget)> {
         let StatelessRequest { messages, agent, extensions } = request;
         self.tenant()?;
-        if self.house.is_closing() {
+        if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }
         let served = match &agent {
-            Some(agent) => self.house.served(agent)?,
-            None => self.house.any_served(),
+            Some(agent) => self.inner.served(agent)?,
+            None => self.inner.any_served(),
         };
         let graph = served.agent.stateless.clone().ok_or_else(|| Error::SessionRequired {
             agent: served.agent.name.clone(),
@@ -113,8 +113,8 @@ impl Chat {
             .state_builder(move |_| StateUpdate::new().with(HISTORY, FieldContent::Many(list.clone())))
             .buckets(agent.buckets.clone())
             .redact(move |text| redact(text))
-            .limits(self.house.limits.clone())
-            .ids(self.house.ids.clone())
+            .limits(self.inner.limits.clone())
+            .ids(self.inner.ids.clone())
             .extensions(extensions)
             .build();
         let run = Box::pin(async move {
@@ -215,20 +215,20 @@ struct RunEventBuilder {
 
 impl RunEventBuilder {
     fn new(chat: &Chat, served: Arc<ServedAgent>, given: u64) -> Result<Self> {
-        let (house, name) = (&chat.house, chat.house.ids.uuid());
+        let (inner, name) = (&chat.inner, chat.inner.ids.uuid());
         let unfit = |it: singletree_durable::InvalidIdentifier| Error::SessionId { why: it.to_string() };
         let session = SessionId::parse(&name).map_err(unfit)?;
         let turn = TurnId::new(InvocationId::parse(&name).map_err(unfit)?, 0);
-        let feed = EventBroadcast::new(house.limits.feed_backlog);
+        let feed = EventBroadcast::new(inner.limits.feed_backlog);
         let sides = SideRecords::default();
-        let shown = (feed.clone(), house.limits.shown_bytes, sides.clone());
-        let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, house.clock.clone());
+        let shown = (feed.clone(), inner.limits.shown_bytes, sides.clone());
+        let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, inner.clock.clone());
         stream.begin_at(HistoryMarks { first: given, boundary: given, announced: given });
         Ok(Self { served, chat: chat.clone(), session, turn, feed, stream, sides, given })
     }
 
     fn event(&self, what: ChatEventKind) -> ChatEvent {
-        let at = self.chat.house.now();
+        let at = self.chat.inner.now();
         ChatEvent { id: None, session: self.session.clone(), turn: self.turn.clone(), at, what }
     }
 
@@ -280,7 +280,7 @@ impl RunEventBuilder {
     }
 
     fn errored(&self, error: &Error) -> ErroredTurn {
-        let errored = self.served.errored(&self.chat.house.limits, Some(self.turn.clone()), error);
+        let errored = self.served.errored(&self.chat.inner.limits, Some(self.turn.clone()), error);
         ErroredTurn { recorded: false, ..errored }
     }
 }

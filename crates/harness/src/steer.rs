@@ -19,7 +19,7 @@ use crate::Error;
 use crate::chat::Chat;
 use crate::event::ChatEventKind;
 use crate::history::Messages;
-use crate::hot::LoadedSession;
+use crate::loaded_session::LoadedSession;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
 use crate::session::batch::{BatchBuilder, TurnIdentity};
@@ -35,7 +35,7 @@ pub(crate) const TAKEN_BY: &str = "taken_by";
 /// `cx.extension::<SteeringInbox>()`; outside of chat there is none.
 #[derive(Debug, Clone)]
 pub struct SteeringInbox {
-    hot: Arc<LoadedSession>,
+    loaded: Arc<LoadedSession>,
     agent: String,
     stream: TurnStream,
 }
@@ -66,8 +66,8 @@ pub(crate) struct SteeredPosition {
 }
 
 impl SteeringInbox {
-    pub(crate) fn new(hot: Arc<LoadedSession>, agent: String, stream: TurnStream) -> Self {
-        Self { hot, agent, stream }
+    pub(crate) fn new(loaded: Arc<LoadedSession>, agent: String, stream: TurnStream) -> Self {
+        Self { loaded, agent, stream }
     }
 
     /// Returns the messages that have come to steer this turn, in the order of acceptance, and are not part of this
@@ -77,7 +77,7 @@ impl SteeringInbox {
     /// Messages behind one that does not steer, or that is another agent's, keep their places.
     #[must_use]
     pub fn take(&self, history: &Messages) -> Vec<ChatMessage> {
-        let (offered, after) = self.hot.state().offer_steering(&self.agent);
+        let (offered, after) = self.loaded.state().offer_steering(&self.agent);
         let places = places(history.list(), self.stream.boundary().max(after), &offered);
         let new = offered.into_iter().zip(places).filter(|(_, place)| place.is_none());
         let new: Vec<_> = new.map(|(it, _)| it.message.as_ref().clone()).collect();

@@ -5,9 +5,9 @@ use singletree_durable::{ItemRange, JsonDocument, RowMutation};
 use singletree_engine::{FieldContent, Fields, GraphCursor, PersistentList, RunProgress, SessionState};
 
 use crate::Error;
+use crate::chat_inner::ChatInner;
 use crate::history::HISTORY;
-use crate::hot::LoadedSession;
-use crate::house::ChatInner;
+use crate::loaded_session::LoadedSession;
 use crate::made::CommitProvenance;
 use crate::outcome::ErroredTurn;
 use crate::record::TurnRowExt;
@@ -83,8 +83,12 @@ pub(crate) fn project(fields: &Fields, names: &FieldNames, version: &str) -> Opt
 
 impl ChatInner {
     /// Reads the number and the side record of one item; none when they cannot be read.
-    pub(crate) async fn item_beside(&self, hot: &LoadedSession, range: &ItemRange) -> Option<(u64, Value)> {
-        let row = self.read(self.journal.items(&hot.key, range)).await.ok()?.into_iter().next()?;
+    pub(crate) async fn item_beside(
+        &self,
+        loaded: &LoadedSession,
+        range: &ItemRange,
+    ) -> Option<(u64, Value)> {
+        let row = self.read(self.journal.items(&loaded.key, range)).await.ok()?.into_iter().next()?;
         let side = row.side.as_ref().map(JsonDocument::decode).transpose().ok()?;
         Some((row.no, side.unwrap_or_else(|| json!({}))))
     }

@@ -11,9 +11,9 @@ use singletree_llm::ChatMessage;
 use crate::admission::TurnPermit;
 use crate::budget::nesting;
 use crate::chat::Chat;
+use crate::chat_inner::{ChatInner, ServedAgent};
 use crate::fork::begin_fork;
-use crate::hot::{LoadedSession, LoadedState, OutcomeReceiver, TurnHandle};
-use crate::house::{ChatInner, ServedAgent};
+use crate::loaded_session::{LoadedSession, LoadedState, OutcomeReceiver, TurnHandle};
 use crate::outcome::ErroredTurn;
 use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
@@ -179,7 +179,7 @@ impl Chat {
             _ => (None, false),
         };
         let is_known = turn.is_none();
-        let errored = self.house.any_served().errored(&self.house.limits, turn, error);
+        let errored = self.inner.any_served().errored(&self.inner.limits, turn, error);
         let retry_safe = if is_known { errored.retry_safe } else { has_key };
         Box::new(ErroredTurn { recorded: is_known, retry_safe, ..errored })
     }
@@ -194,36 +194,36 @@ impl Chat {
             // No store is touched before the input is known to be valid (harness-chat §3.1).
             let key = self.key(session_id)?;
             let valid = self.validate(message, &options)?;
-            if self.house.is_closing() {
+            if self.inner.is_closing() {
                 return Err(Error::ShuttingDown);
             }
             if let Some(agent) = &options.agent {
-                self.house.served(agent)?;
+                self.inner.served(agent)?;
             }
             self.check_blobs(&key, &valid.message).await.map_err(not_accepted)?;
-            let hot = self.house.hot(&key)?;
-            let max = self.house.limits.subscriptions;
-            if options.listen && !hot.readers.has_room(max) {
+            let loaded = self.inner.load_session(&key)?;
+            let max = self.inner.limits.subscriptions;
+            if options.listen && !loaded.readers.has_room(max) {
                 return Err(Error::SubscriptionsFull { max });
             }
-            let live = options.listen.then(|| hot.feed.listen());
+            let live = options.listen.then(|| loaded.feed.listen());
             let mut attempt = 1;
             loop {
                 // A failure here has stored nothing. A session that cannot be read is a failed load (harness-chat
                 // §10.1), also before its turn is accepted; a turn that cannot be written is `chat_accept_failed` (D3).
-                let mut ready = self.house.ready(&hot).await;
-                if is_transient(&ready) && self.house.pause_before_load().await {
-                    ready = self.house.ready(&hot).await;
+                let mut ready = self.inner.ready(&loaded).await;
+                if is_transient(&ready) && self.inner.pause_before_load().await {
+                    ready = self.inner.ready(&loaded).await;
                 }
                 ready.map_err(load_error)?;
-                if let Some(turn) = self.known(&hot, valid.key.as_ref()).await? {
+                if let Some(turn) = self.known(&loaded, valid.key.as_ref()).await? {
                     return Ok(turn);
                 }
-                let served = self.answering(&hot, options.agent.as_deref())?;
-                self.check_tool_message(&hot, &served, &valid.message).await?;
+                let served = self.answering(&loaded, options.agent.as_deref())?;
+                self.check_tool_message(&loaded, &served, &valid.message).await?;
                 match self
                     .accept(
-                        &hot,
+                        &loaded,
                         Acceptance { served: &served, valid: valid.clone(), forking: None, retried: None },
                     )
                     .await
@@ -243,7 +243,7 @@ impl Chat {
 
     /// Checks a message before anything is done for it.
     pub(crate) fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<ValidatedMessage> {
-        let limits = &self.house.limits;
+        let limits = &self.inner.limits;
         message.validate().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let item = Item::from_typed(message);
         let text = item.text().map_err(|error| Error::MessageShape { why: error.to_string() })?;
@@ -267,7 +267,7 @@ impl Chat {
 
     /// Checks the idempotency key, and digests the request: for a retry the turn, for a message its body and options.
     fn key_of(&self, body: &JsonDocument, options: &SendOptions) -> Result<Option<(String, String)>> {
-        let max = self.house.limits.key_bytes;
+        let max = self.inner.limits.key_bytes;
         match (&options.key, &options.retries) {
             (None, _) => Ok(None),
             (Some(key), _) if key.is_empty() || key.len() > max => {
@@ -283,60 +283,61 @@ impl Chat {
     }
 
     /// Finds the turn that an earlier call with the key of these options began, for a retry.
-    pub(crate) async fn keyed(&self, hot: &LoadedSession, options: &SendOptions) -> Result<Option<Turn>> {
+    pub(crate) async fn keyed(&self, loaded: &LoadedSession, options: &SendOptions) -> Result<Option<Turn>> {
         let key = self.key_of(&JsonDocument::from_text("null"), options)?;
-        self.known(hot, key.as_ref()).await
+        self.known(loaded, key.as_ref()).await
     }
 
     /// Finds the turn that holds the idempotency key (D3).
-    async fn known(&self, hot: &LoadedSession, keyed: Option<&(String, String)>) -> Result<Option<Turn>> {
+    async fn known(&self, loaded: &LoadedSession, keyed: Option<&(String, String)>) -> Result<Option<Turn>> {
         let Some((key, digest)) = keyed else { return Ok(None) };
         let conflict =
             || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
         loop {
-            let held = hot.state().turn_of_key(key);
-            let Some(ticket) = held else { break };
-            let same = ticket.key.as_ref().is_some_and(|(_, held)| held == digest);
-            let (id, told) = (ticket.id(), ticket.told());
-            if !ticket.settled().await {
+            let held = loaded.state().turn_of_key(key);
+            let Some(handle) = held else { break };
+            let same = handle.key.as_ref().is_some_and(|(_, held)| held == digest);
+            let (id, told) = (handle.id(), handle.told());
+            if !handle.settled().await {
                 // It was not accepted: the key is free.
                 continue;
             }
             let id = id.filter(|_| same).ok_or_else(conflict)?;
-            return Ok(Some(Turn::waiting(self.clone(), hot.key.clone(), id, told)));
+            return Ok(Some(Turn::waiting(self.clone(), loaded.key.clone(), id, told)));
         }
         let query = TurnRowQuery::Key(key.clone());
-        let rows = self.house.read(self.house.journal.turns(&hot.key, &query)).await.map_err(not_accepted)?;
+        let rows =
+            self.inner.read(self.inner.journal.turns(&loaded.key, &query)).await.map_err(not_accepted)?;
         match rows.into_iter().next() {
             None => Ok(None),
             Some(row) if row.digest.as_ref() != Some(digest) => Err(conflict()),
-            Some(row) => self.turn_of(hot.key.clone(), row).await.map(Some).map_err(not_accepted),
+            Some(row) => self.turn_of(loaded.key.clone(), row).await.map(Some).map_err(not_accepted),
         }
     }
 
-    fn answering(&self, hot: &LoadedSession, asked: Option<&str>) -> Result<Arc<ServedAgent>> {
-        let held = hot.state().head().map(|head| head.agent.clone()).filter(|agent| !agent.is_empty());
-        let name = held.as_deref().or(asked).unwrap_or(&self.house.default_agent);
-        self.house.served(name).cloned()
+    fn answering(&self, loaded: &LoadedSession, asked: Option<&str>) -> Result<Arc<ServedAgent>> {
+        let held = loaded.state().head().map(|head| head.agent.clone()).filter(|agent| !agent.is_empty());
+        let name = held.as_deref().or(asked).unwrap_or(&self.inner.default_agent);
+        self.inner.served(name).cloned()
     }
 
     /// Takes a place in the queue and makes it durable, in the commit that makes the session where it is a fork.
     pub(crate) async fn accept(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         acceptance: Acceptance<'_>,
     ) -> Result<AcceptedTurn, AcceptanceError> {
         let Acceptance { served, valid, forking, retried } = acceptance;
         self.admit_tokens().await.map_err(AcceptanceError::Refused)?;
-        let invocation = InvocationId::parse(self.house.ids.uuid());
+        let invocation = InvocationId::parse(self.inner.ids.uuid());
         let invocation =
             invocation.map_err(|error| AcceptanceError::Refused(Error::Accept { source: error.into() }))?;
-        let ticket = TurnHandle::new(None, valid.key.clone());
-        let ((row, from), commit) = self.house.commit(hot, |state, writing| {
+        let handle = TurnHandle::new(None, valid.key.clone());
+        let ((row, from), commit) = self.inner.commit(loaded, |state, writing| {
             let AcceptableTurn { policy, permit } =
                 self.check_acceptable(state, (served, &valid), forking.as_ref())?;
-            ticket.keep_permit(permit);
-            ticket.admitted_by(self.admission.as_ref());
+            handle.keep_permit(permit);
+            handle.admitted_by(self.admission.as_ref());
             if let Some(forking) = forking {
                 begin_fork(state, writing, forking).map_err(AcceptanceError::Refused)?;
             }
@@ -354,7 +355,7 @@ impl Chat {
             };
             let from = writing.counters.events;
             let row = accept(writing, accepted);
-            ticket.name(row.id());
+            handle.name(row.id());
             state.begin_session_by_message(writing.head_put());
             let work = QueuedWork::Message {
                 row: row.clone(),
@@ -363,12 +364,12 @@ impl Chat {
                 steers: valid.steers,
                 side: valid.side,
             };
-            state.append_turn(QueuedTurn { handle: ticket.clone(), work });
+            state.append_turn(QueuedTurn { handle: handle.clone(), work });
             Ok::<_, AcceptanceError>((row, from))
         })?;
         let (no, id) = (row.no, row.id());
-        self.land_accept(hot, commit, row).await?;
-        Ok(AcceptedTurn { id, told: ticket.told(), no, from })
+        self.land_accept(loaded, commit, row).await?;
+        Ok(AcceptedTurn { id, told: handle.told(), no, from })
     }
 
     /// Checks that a message may be accepted as the session is now.
@@ -378,7 +379,7 @@ impl Chat {
         (served, valid): (&ServedAgent, &ValidatedMessage),
         forking: Option<&ForkSource<'_>>,
     ) -> Result<AcceptableTurn, AcceptanceError> {
-        let max = self.house.limits.queue;
+        let max = self.inner.limits.queue;
         let taken = valid.key.as_ref().is_some_and(|(key, _)| state.turn_of_key(key).is_some());
         if !state.is_ready() || taken {
             let why = "the session changed in the meantime";
@@ -401,27 +402,27 @@ impl Chat {
     /// Waits, in a task of the chat, until the message is durable; then lets it run.
     async fn land_accept(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         commit: crate::commit::PendingCommit,
         row: TurnRow,
     ) -> Result<(), AcceptanceError> {
         let (told, landed) = tokio::sync::oneshot::channel();
-        let (house, hot) = (self.house.clone(), hot.clone());
-        self.house.tasks.spawn(async move {
+        let (inner, loaded) = (self.inner.clone(), loaded.clone());
+        self.inner.tasks.spawn(async move {
             let mut told = Some(told);
-            let landed = match house.land(&hot, commit).await {
+            let landed = match inner.await_commit(&loaded, commit).await {
                 Ok(()) => Ok(()),
                 Err(
                     error @ (singletree_durable::Error::Refused { .. }
                     | singletree_durable::Error::CommitUnknown { .. }),
                 ) => Err(error),
-                Err(error) => house.look_for(&hot, &row, error, &mut told).await,
+                Err(error) => inner.look_for(&loaded, &row, error, &mut told).await,
             };
-            let handle = hot.state().settle_message(row.no, landed.is_ok());
+            let handle = loaded.state().settle_message(row.no, landed.is_ok());
             if let Some(handle) = handle {
                 handle.settle(landed.is_ok());
             }
-            hot.freed.notify_waiters();
+            loaded.freed.notify_waiters();
             if let Some(told) = told {
                 let landed = landed.map_err(|error| match error {
                     it @ singletree_durable::Error::Refused { .. } => {
@@ -434,7 +435,7 @@ impl Chat {
                 // Who sent it may have gone; the message is kept.
                 drop(told.send(landed));
             }
-            house.run_queue(&hot).await;
+            inner.run_queue(&loaded).await;
         });
         landed.await.unwrap_or(Err(AcceptanceError::Refused(Error::ShuttingDown)))
     }
@@ -446,13 +447,13 @@ impl ChatInner {
     /// Settles a commit whose result is unknown: reads until the store answers. The first failed read tells the sender (D20).
     async fn look_for(
         &self,
-        hot: &LoadedSession,
+        loaded: &LoadedSession,
         row: &TurnRow,
         error: singletree_durable::Error,
         told: &mut Option<AcceptanceSender>,
     ) -> singletree_durable::Result<()> {
         loop {
-            match self.row(hot, row).await {
+            match self.row(loaded, row).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(error),
                 Err(source) => {

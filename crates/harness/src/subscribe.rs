@@ -7,27 +7,27 @@ use futures_util::StreamExt;
 
 use crate::chat::Chat;
 use crate::event::{ChatEvent, ChatEventId, ChatEventKind};
-use crate::hot::{LoadedSession, OutcomeListener};
 use crate::listen::{EventListener, ListenPosition};
+use crate::loaded_session::{LoadedSession, OutcomeListener};
 use crate::outcome::ChatTurnOutcome;
 use crate::{Error, Result};
 
 /// A subscription to the outcomes of resumed turns; ends when it is dropped.
 #[must_use]
 pub struct OutcomeSubscription {
-    hot: Arc<LoadedSession>,
+    loaded: Arc<LoadedSession>,
     id: u64,
 }
 
 impl std::fmt::Debug for OutcomeSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "OutcomeSubscription({})", self.hot.key.session)
+        write!(f, "OutcomeSubscription({})", self.loaded.key.session)
     }
 }
 
 impl Drop for OutcomeSubscription {
     fn drop(&mut self) {
-        self.hot.outcome_listeners().all.retain(|(id, _)| *id != self.id);
+        self.loaded.outcome_listeners().all.retain(|(id, _)| *id != self.id);
     }
 }
 
@@ -45,11 +45,11 @@ impl Chat {
         session_id: &str,
         callback: impl Fn(Arc<ChatTurnOutcome>) + Send + Sync + 'static,
     ) -> Result<OutcomeSubscription> {
-        let hot = self.house.hot(&self.key(session_id)?)?;
+        let loaded = self.inner.load_session(&self.key(session_id)?)?;
         let callback: OutcomeListener = Arc::new(callback);
         let id = {
-            let mut listeners = hot.outcome_listeners();
-            let max = self.house.limits.subscriptions;
+            let mut listeners = loaded.outcome_listeners();
+            let max = self.inner.limits.subscriptions;
             if listeners.all.len() >= max {
                 return Err(Error::SubscriptionsFull { max });
             }
@@ -58,7 +58,7 @@ impl Chat {
             listeners.all.push((id, callback));
             id
         };
-        Ok(OutcomeSubscription { hot, id })
+        Ok(OutcomeSubscription { loaded, id })
     }
 
     /// Returns the events of a session, first the stored ones and then new ones (D9): all after the event that was seen
@@ -81,13 +81,13 @@ impl Chat {
         session_id: &str,
         after: Option<ChatEventId>,
     ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>> {
-        let hot = self.house.hot(&self.key(session_id)?)?;
-        if after.as_ref().is_some_and(|after| *after.epoch != *self.house.epoch) {
-            let oldest = self.oldest_event(&hot).await?;
+        let loaded = self.inner.load_session(&self.key(session_id)?)?;
+        if after.as_ref().is_some_and(|after| *after.epoch != *self.inner.epoch) {
+            let oldest = self.oldest_event(&loaded).await?;
             return Err(Error::EventsExpired { oldest: oldest.to_string() });
         }
         let begin = after.map_or(ListenPosition::Oldest, |after| ListenPosition::After(after.seq));
-        let mut events = EventListener::open(self.clone(), hot, begin, None)?;
+        let mut events = EventListener::open(self.clone(), loaded, begin, None)?;
         events.settle().await?;
         Ok(events.stream())
     }
@@ -98,8 +98,8 @@ impl Chat {
     /// # Errors
     /// `harness_session_id_unresolved`, `chat_tenant_foreign`.
     pub fn followers(&self, session_id: &str) -> Result<usize> {
-        let Some(hot) = self.house.loaded(&self.key(session_id)?) else { return Ok(0) };
-        Ok(hot.readers.count() + Arc::strong_count(&hot.waiting).saturating_sub(1))
+        let Some(loaded) = self.inner.find_loaded(&self.key(session_id)?) else { return Ok(0) };
+        Ok(loaded.readers.count() + Arc::strong_count(&loaded.waiting).saturating_sub(1))
     }
 
     /// Returns the outcomes, completed or errored, of the turns that resume or close a suspended one, each with the id

@@ -362,10 +362,10 @@ impl Chat {
     /// # Errors
     /// `chat_tenant_foreign`.
     pub fn tenant_events(&self, after: Option<&TenantEventId>) -> Result<TenantEvents> {
-        let (tenant, house) = (self.tenant()?, &self.house);
+        let (tenant, inner) = (self.tenant()?, &self.inner);
         // A process that writes has a fence of its own, so that no two starts share a series.
-        let prefix = format!("{}.{}", house.epoch, house.journal.fence().0);
-        Ok(house.tenant_events.open(tenant, &prefix, after, house.now()))
+        let prefix = format!("{}.{}", inner.epoch, inner.journal.fence().0);
+        Ok(inner.tenant_events.open(tenant, &prefix, after, inner.now()))
     }
 }
 

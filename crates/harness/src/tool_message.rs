@@ -6,9 +6,9 @@ use singletree_engine::{Item, PersistentList};
 use singletree_llm::{ChatMessage, Role};
 
 use crate::chat::Chat;
+use crate::chat_inner::ServedAgent;
 use crate::history::{HISTORY, Messages};
-use crate::hot::LoadedSession;
-use crate::house::ServedAgent;
+use crate::loaded_session::LoadedSession;
 use crate::prepare::TurnPreparation;
 use crate::runner::load_error;
 use crate::{Error, Result, record, stored};
@@ -37,19 +37,19 @@ impl Chat {
     /// message is looked at when its turn comes.
     pub(crate) async fn check_tool_message(
         &self,
-        hot: &Arc<LoadedSession>,
+        loaded: &Arc<LoadedSession>,
         served: &Arc<ServedAgent>,
         message: &ChatMessage,
     ) -> Result<()> {
         let is_idle = {
-            let state = hot.state();
+            let state = loaded.state();
             state.running().is_none() && !state.has_queue()
         };
         if message.role != Role::Tool || !is_idle {
             return Ok(());
         }
         let stored =
-            TurnPreparation { house: &self.house, hot, served }.fields().await.map_err(load_error)?;
+            TurnPreparation { inner: &self.inner, loaded, served }.fields().await.map_err(load_error)?;
         let history = stored::list(&stored, HISTORY).cloned().unwrap_or_default();
         check(&history, message)
     }

@@ -107,7 +107,7 @@ impl Chat {
     ) -> Result<Transcript> {
         // In this order: messages and ends of turns that come in between are told again, and not missed.
         let key = self.key(session_id)?;
-        let before = self.house.read(self.house.journal.numbers(&key)).await?.events;
+        let before = self.inner.read(self.inner.journal.numbers(&key)).await?.events;
         let last_event = self.before_open(&key, before).await?;
         let session = self.row(session_id).await?;
         let field = session.fields.iter().find(|field| field.name == HISTORY);
@@ -118,7 +118,7 @@ impl Chat {
         let read = match span {
             TranscriptSpan::From(from) => reader.messages(from, limit.min(len.saturating_sub(from))).await?,
             TranscriptSpan::Before(before) => {
-                reader.messages_before(before.min(*len), limit, self.house.limits.page_bytes).await?
+                reader.messages_before(before.min(*len), limit, self.inner.limits.page_bytes).await?
             }
         };
         let from = match span {
@@ -144,13 +144,13 @@ impl Chat {
 
     /// Finds the last event before a number, and before the first turn that has not ended.
     async fn before_open(&self, key: &SessionKey, before: u64) -> Result<Option<ChatEventId>> {
-        let house = &self.house;
-        let open = house.read(house.journal.turns(key, &TurnRowQuery::Open)).await?;
+        let inner = &self.inner;
+        let open = inner.read(inner.journal.turns(key, &TurnRowQuery::Open)).await?;
         let begins = match open.first() {
             Some(first) => self.first_event(key, before, first.no).await?.unwrap_or(before),
             None => before,
         };
-        let epoch = house.epoch.as_ref().to_owned();
+        let epoch = inner.epoch.as_ref().to_owned();
         Ok(begins.checked_sub(1).map(|seq| ChatEventId { epoch, seq }))
     }
 }
@@ -196,10 +196,10 @@ impl<'a> TranscriptReader<'a> {
             return Ok(Vec::new());
         }
         let (field, generation, bytes) =
-            (HISTORY.to_owned(), self.generation, self.chat.house.limits.page_bytes);
+            (HISTORY.to_owned(), self.generation, self.chat.inner.limits.page_bytes);
         let range = ItemRange::Page { field, generation, from, limit, bytes };
-        let house = &self.chat.house;
-        let rows = house.read(house.journal.items(&self.line[0].key, &range)).await?;
+        let inner = &self.chat.inner;
+        let rows = inner.read(inner.journal.items(&self.line[0].key, &range)).await?;
         self.with_turns(from, rows).await
     }
 
@@ -210,8 +210,8 @@ impl<'a> TranscriptReader<'a> {
         }
         let (field, generation) = (HISTORY.to_owned(), self.generation);
         let range = ItemRange::PageBefore { field, generation, before, limit, bytes };
-        let house = &self.chat.house;
-        let rows = house.read(house.journal.items(&self.line[0].key, &range)).await?;
+        let inner = &self.chat.inner;
+        let rows = inner.read(inner.journal.items(&self.line[0].key, &range)).await?;
         let from = before.saturating_sub(rows.len() as u64);
         self.with_turns(from, rows).await
     }
@@ -270,9 +270,9 @@ impl<'a> TranscriptReader<'a> {
         let last = self.line.last().expect("a line begins with its session");
         let parent = last.head.parent.as_ref().filter(|_| !self.is_whole);
         let key = parent.map(|parent| SessionKey::new(last.key.tenant.clone(), parent.session.clone()));
-        let house = &self.chat.house;
+        let inner = &self.chat.inner;
         let row = match key {
-            Some(key) => house.read(house.journal.session(&key)).await?,
+            Some(key) => inner.read(inner.journal.session(&key)).await?,
             None => None,
         };
         self.is_whole = row.is_none();
@@ -282,14 +282,14 @@ impl<'a> TranscriptReader<'a> {
 
     /// Reads the turns that are not known yet.
     async fn learn(&mut self, wanted: BTreeSet<(usize, u64)>) -> Result<()> {
-        let house = &self.chat.house;
+        let inner = &self.chat.inner;
         for (back, no) in wanted {
             if self.turns.contains_key(&(back, no)) {
                 continue;
             }
             self.turns.insert((back, no), None);
             let query = TurnRowQuery::From { no, limit: WINDOW };
-            let rows = house.read(house.journal.turns(&self.line[back].key, &query)).await?;
+            let rows = inner.read(inner.journal.turns(&self.line[back].key, &query)).await?;
             self.turns.extend(rows.into_iter().map(|row| ((back, row.no), Some(row))));
         }
         Ok(())

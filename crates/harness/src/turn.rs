@@ -12,8 +12,8 @@ use singletree_llm::ChatMessage;
 use crate::agent::WhileSuspended;
 use crate::chat::Chat;
 use crate::event::ChatEvent;
-use crate::hot::{LoadedSession, OutcomeReceiver};
 use crate::listen::{EventListener, ListenPosition, ListenedTurn, LiveEvents};
+use crate::loaded_session::{LoadedSession, OutcomeReceiver};
 use crate::outcome::ChatTurnOutcome;
 use crate::record::{StoredOutcome, TurnRowExt, read_outcome};
 use crate::replay::EventReplay;
@@ -92,9 +92,9 @@ impl Turn {
     /// answer that first.
     #[must_use]
     pub fn is_parked(&self) -> bool {
-        let Ok(hot) = self.chat.house.hot(&self.key) else { return false };
-        let state = hot.state();
-        let agent = state.head().and_then(|head| self.chat.house.agents.get(&head.agent));
+        let Ok(loaded) = self.chat.inner.load_session(&self.key) else { return false };
+        let state = loaded.state();
+        let agent = state.head().and_then(|head| self.chat.inner.agents.get(&head.agent));
         let queues = agent.is_some_and(|agent| agent.agent.while_suspended == WhileSuspended::Queue);
         queues && !self.is_over() && state.wait().is_some_and(|wait| wait.invocation != self.id.invocation)
     }
@@ -107,8 +107,8 @@ impl Turn {
         match &self.end {
             OutcomeSource::Known(outcome) => outcome.clone(),
             OutcomeSource::Waiting(told) => {
-                let _counted = self.chat.house.hot(&self.key).map(|hot| hot.waiting.clone());
-                let (mut told, mut given_up) = (told.clone(), self.chat.house.given_up.subscribe());
+                let _counted = self.chat.inner.load_session(&self.key).map(|loaded| loaded.waiting.clone());
+                let (mut told, mut given_up) = (told.clone(), self.chat.inner.given_up.subscribe());
                 let known = tokio::select! {
                     biased;
                     outcome = told.wait_for(Option::is_some) => outcome.ok().and_then(|outcome| outcome.clone()),
@@ -147,9 +147,9 @@ impl Turn {
     }
 
     async fn row(&self) -> Result<TurnRow> {
-        let house = &self.chat.house;
+        let inner = &self.chat.inner;
         let query = TurnRowQuery::Invocation(self.id.invocation.clone());
-        let rows = house.read(house.journal.turns(&self.key, &query)).await?;
+        let rows = inner.read(inner.journal.turns(&self.key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == self.id.ordinal);
         row.ok_or_else(|| Error::TurnUnknown { turn: self.id.to_string() })
     }
@@ -175,9 +175,9 @@ impl Turn {
             self.live.as_ref().and_then(|live| live.lock().unwrap_or_else(PoisonError::into_inner).take());
         let only = ListenedTurn::new(self.id.clone(), self.no, self.is_over());
         let chat = self.chat.clone();
-        let ours = self.chat.house.hot(&self.key).and_then(|hot| match live {
-            Some(live) => EventListener::resume(chat, hot, (self.from, live), only),
-            None => EventListener::open(chat, hot, self.from, Some(only)),
+        let ours = self.chat.inner.load_session(&self.key).and_then(|loaded| match live {
+            Some(live) => EventListener::resume(chat, loaded, (self.from, live), only),
+            None => EventListener::open(chat, loaded, self.from, Some(only)),
         });
         let ours = match ours {
             Ok(events) => events.stream().left_stream(),
@@ -200,25 +200,25 @@ impl Chat {
     /// `chat_turn_unknown`, `store_unavailable` and its kin.
     pub async fn turn(&self, id: &TurnId) -> Result<Turn> {
         let unknown = || Error::TurnUnknown { turn: id.to_string() };
-        let journal = &self.house.journal;
-        let key = self.house.read(journal.session_of(self.tenant()?, &id.invocation)).await?;
+        let journal = &self.inner.journal;
+        let key = self.inner.read(journal.session_of(self.tenant()?, &id.invocation)).await?;
         let key = key.ok_or_else(unknown)?;
         let query = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.house.read(journal.turns(&key, &query)).await?;
+        let rows = self.inner.read(journal.turns(&key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal).ok_or_else(unknown)?;
         self.turn_of(key, row).await
     }
 
     pub(crate) async fn turn_of(&self, key: SessionKey, row: TurnRow) -> Result<Turn> {
         let id = row.id();
-        let reading = read_outcome(self.house.journal.as_ref(), &key, &row);
-        let outcome = self.house.limited(reading).await?;
+        let reading = read_outcome(self.inner.journal.as_ref(), &key, &row);
+        let outcome = self.inner.limited(reading).await?;
         let end = match outcome {
             Some(outcome) => OutcomeSource::Known(Arc::new(outcome)),
             None => {
-                let hot = self.house.hot(&key)?;
-                self.house.ready(&hot).await?;
-                self.end_of(&hot, &row).await?
+                let loaded = self.inner.load_session(&key)?;
+                self.inner.ready(&loaded).await?;
+                self.end_of(&loaded, &row).await?
             }
         };
         Ok(Turn {
@@ -233,22 +233,22 @@ impl Chat {
     }
 
     /// Finds out how a turn ends that had no outcome just now.
-    async fn end_of(&self, hot: &LoadedSession, row: &TurnRow) -> Result<OutcomeSource> {
+    async fn end_of(&self, loaded: &LoadedSession, row: &TurnRow) -> Result<OutcomeSource> {
         let id = row.id();
         loop {
-            let freed = hot.freed.notified();
-            let (ticket, runs) = {
-                let state = hot.state();
+            let freed = loaded.freed.notified();
+            let (handle, runs) = {
+                let state = loaded.state();
                 (state.turn(&id), state.running().is_some())
             };
-            if let Some(ticket) = ticket {
-                return Ok(OutcomeSource::Waiting(ticket.told()));
+            if let Some(handle) = handle {
+                return Ok(OutcomeSource::Waiting(handle.told()));
             }
             // It ended between the two looks.
-            if let Some(outcome) = self.ended(&hot.key, row).await? {
+            if let Some(outcome) = self.ended(&loaded.key, row).await? {
                 return Ok(OutcomeSource::Known(outcome));
             }
-            if !runs || self.house.is_closing() {
+            if !runs || self.inner.is_closing() {
                 return Ok(OutcomeSource::Known(self.unfinished(&id)));
             }
             // A turn that suspends where its signal has come already has started this one in its commit, and queues it
@@ -258,12 +258,12 @@ impl Chat {
     }
 
     async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<Arc<ChatTurnOutcome>>> {
-        let rows = self.house.read(self.house.journal.turns(key, &TurnRowQuery::No(row.no))).await?;
+        let rows = self.inner.read(self.inner.journal.turns(key, &TurnRowQuery::No(row.no))).await?;
         let row = rows.into_iter().next().unwrap_or_else(|| row.clone());
-        let reading = read_outcome(self.house.journal.as_ref(), key, &row);
-        match self.house.limited(reading).await? {
+        let reading = read_outcome(self.inner.journal.as_ref(), key, &row);
+        match self.inner.limited(reading).await? {
             // It waits for a process that has its agent (D28).
-            None if !self.house.agents.contains_key(&row.agent) => {
+            None if !self.inner.agents.contains_key(&row.agent) => {
                 Err(Error::AgentUnknown { agent: row.agent })
             }
             outcome => Ok(outcome.map(Arc::new)),
@@ -272,7 +272,7 @@ impl Chat {
 
     fn unfinished(&self, id: &TurnId) -> Arc<ChatTurnOutcome> {
         let error = Error::ShuttingDown;
-        let mut errored = self.house.any_served().errored(&self.house.limits, Some(id.clone()), &error);
+        let mut errored = self.inner.any_served().errored(&self.inner.limits, Some(id.clone()), &error);
         errored.recorded = false;
         Arc::new(ChatTurnOutcome::Errored(errored))
     }

@@ -56,7 +56,7 @@ impl Chat {
     pub async fn turns(&self, session_id: &str, from: u64, limit: u64) -> Result<TurnPage> {
         let key = self.row(session_id).await?.key;
         let query = TurnRowQuery::From { no: from, limit: limit.saturating_add(1) };
-        let mut rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
+        let mut rows = self.inner.read(self.inner.journal.turns(&key, &query)).await?;
         let fits = usize::try_from(limit).unwrap_or(usize::MAX);
         let next = rows.get(fits).map(|row| row.no);
         rows.truncate(fits);
@@ -70,7 +70,7 @@ impl Chat {
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn open_turns(&self, session_id: &str) -> Result<Vec<TurnInfo>> {
         let key = self.row(session_id).await?.key;
-        let rows = self.house.read(self.house.journal.turns(&key, &TurnRowQuery::Open)).await?;
+        let rows = self.inner.read(self.inner.journal.turns(&key, &TurnRowQuery::Open)).await?;
         self.turn_infos(&key, &rows).await
     }
 
@@ -83,7 +83,7 @@ impl Chat {
         // Numbers that a fork or an import took belong to no turn.
         let no = row.counters.turns.saturating_sub(NEWEST);
         let query = TurnRowQuery::From { no, limit: NEWEST };
-        let rows = self.house.read(self.house.journal.turns(&row.key, &query)).await?;
+        let rows = self.inner.read(self.inner.journal.turns(&row.key, &query)).await?;
         let last = rows.last().map(std::slice::from_ref).unwrap_or_default();
         Ok(self.turn_infos(&row.key, last).await?.pop())
     }
@@ -96,7 +96,7 @@ impl Chat {
     pub async fn turn_info(&self, session_id: &str, id: &TurnId) -> Result<TurnInfo> {
         let key = self.key(session_id)?;
         let query = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
+        let rows = self.inner.read(self.inner.journal.turns(&key, &query)).await?;
         let row = rows.iter().find(|row| row.ordinal == id.ordinal);
         let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
         self.turn_info_of(&key, row).await
@@ -112,11 +112,11 @@ impl Chat {
 
     pub(crate) async fn turn_info_of(&self, key: &SessionKey, row: &TurnRow) -> Result<TurnInfo> {
         let retries = match row.retries {
-            Some(no) => self.house.read(self.house.journal.turns(key, &TurnRowQuery::No(no))).await?,
+            Some(no) => self.inner.read(self.inner.journal.turns(key, &TurnRowQuery::No(no))).await?,
             None => Vec::new(),
         };
-        let loaded = self.house.loaded(key).filter(|_| row.status == StoredTurnStatus::Accepted);
-        let activity = loaded.and_then(|hot| hot.activity(&row.id()));
+        let loaded = self.inner.find_loaded(key).filter(|_| row.status == StoredTurnStatus::Accepted);
+        let activity = loaded.and_then(|loaded| loaded.activity(&row.id()));
         Ok(TurnInfo { activity, ..turn_info(key, row, retries.first().map(TurnRowExt::id))? })
     }
 }

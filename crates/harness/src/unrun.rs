@@ -7,7 +7,7 @@ use singletree_engine::RunEntry;
 
 use crate::Error;
 use crate::calls::{EffectIntent, Records, have_intent};
-use crate::keeper::JournalPort;
+use crate::journal_port::JournalPort;
 use crate::position::StoredPosition;
 use crate::prepare::TurnPreparation;
 use crate::session::turn::TurnState;
@@ -24,8 +24,8 @@ pub(crate) struct AbandonedTurn {
 }
 
 impl AbandonedTurn {
-    pub(crate) fn after(keeper: &JournalPort) -> Self {
-        Self { row: keeper.row(), used: keeper.budget().used() }
+    pub(crate) fn after(port: &JournalPort) -> Self {
+        Self { row: port.row(), used: port.budget().used() }
     }
 
     pub(crate) fn row(&self) -> &TurnRow {
@@ -40,7 +40,7 @@ impl From<TurnRow> for AbandonedTurn {
 }
 
 impl TurnPreparation<'_> {
-    /// Makes a keeper for a turn that is ended without being run, or without being run further, and says where its run
+    /// Makes a port for a turn that is ended without being run, or without being run further, and says where its run
     /// stood if it had effects (D29).
     pub(crate) async fn unrun(
         &self,
@@ -55,8 +55,8 @@ impl TurnPreparation<'_> {
             }
             Err(error) => return Err(error),
         };
-        let journal = &self.house.journal;
-        let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
+        let journal = &self.inner.journal;
+        let position = self.inner.read(journal.position(&self.loaded.key, &turning.row.invocation)).await?;
         turning.positioned = position.is_some();
         if turning.positioned {
             turning.records = self.records(turning.row.no).await?;

@@ -144,7 +144,7 @@ impl Chat {
     }
 
     async fn used(&self, of: UsageRowQuery) -> Result<Vec<ModelTokenUsage>> {
-        let rows = self.house.read(self.house.journal.usage(&of)).await?;
+        let rows = self.inner.read(self.inner.journal.usage(&of)).await?;
         Ok(rows.into_iter().map(ModelTokenUsage::from).collect())
     }
 }

@@ -10,8 +10,8 @@ use singletree_engine::Error as RunError;
 
 use crate::Error;
 use crate::calls::EffectIntent;
-use crate::hot::{LoadedSession, OutcomeListener, TurnHandle};
-use crate::house::ChatInner;
+use crate::chat_inner::ChatInner;
+use crate::loaded_session::{LoadedSession, OutcomeListener, TurnHandle};
 use crate::made::CommitProvenance;
 use crate::outcome::ChatTurnOutcome;
 use crate::position::StoredPosition;
@@ -38,11 +38,11 @@ pub(crate) enum WaitEndReason {
 
 /// Ends the session's wait: its invocation ends errored, in a turn of its own. Nothing happens when there is none.
 pub(crate) async fn close(
-    house: &Arc<ChatInner>,
-    hot: &Arc<LoadedSession>,
+    inner: &Arc<ChatInner>,
+    loaded: &Arc<LoadedSession>,
     end: WaitEndReason,
 ) -> Result<Option<Arc<ChatTurnOutcome>>, Error> {
-    let Some(wait) = hot.state().wait().cloned() else { return Ok(None) };
+    let Some(wait) = loaded.state().wait().cloned() else { return Ok(None) };
     let (status, error) = match end {
         WaitEndReason::Cancelled | WaitEndReason::Superseded => {
             (StoredWaitStatus::Cancelled, Error::Cancelled)
@@ -56,39 +56,39 @@ pub(crate) async fn close(
             (StoredWaitStatus::Cancelled, RunError::SuspensionRecord { invocation, reason }.into())
         }
     };
-    let any = house.any_served();
-    let preparing = TurnPreparation { house, hot, served: any };
+    let any = inner.any_served();
+    let preparing = TurnPreparation { inner, loaded, served: any };
     let suspended = preparing.turn(wait.turn).await?;
-    let served = house.agents.get(&suspended.agent).unwrap_or(any);
-    let mut turning = TurnPreparation { house, hot, served }.turning(suspended.clone()).await?;
+    let served = inner.agents.get(&suspended.agent).unwrap_or(any);
+    let mut turning = TurnPreparation { inner, loaded, served }.turning(suspended.clone()).await?;
     turning.positioned = true;
-    let stopped = read_end(house, hot, &mut turning).await?;
-    let (outcome, commit) = house.commit(hot, |_, writing| {
+    let stopped = read_end(inner, loaded, &mut turning).await?;
+    let (outcome, commit) = inner.commit(loaded, |_, writing| {
         turning.row = apply::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Close);
-        let errored = served.errored(&house.limits, Some(turning.row.id()), &error);
+        let errored = served.errored(&inner.limits, Some(turning.row.id()), &error);
         let ended = WaitRow { status, ..wait };
         apply::close::close(writing, &mut turning, (ended, &stopped), errored)
     })?;
-    house.land(hot, commit).await?;
-    let listeners = hot.outcome_listeners().all.clone();
+    inner.await_commit(loaded, commit).await?;
+    let listeners = loaded.outcome_listeners().all.clone();
     tell_listeners(&listeners, &outcome);
     Ok(Some(outcome))
 }
 
 /// Reads whether the invocation that ends had effects, and where its history ends (D29).
 async fn read_end(
-    house: &ChatInner,
-    hot: &LoadedSession,
+    inner: &ChatInner,
+    loaded: &LoadedSession,
     turning: &mut TurnState,
 ) -> Result<StoppedRun, Error> {
-    let row = house.read(house.journal.position(&hot.key, &turning.row.invocation)).await?;
+    let row = inner.read(inner.journal.position(&loaded.key, &turning.row.invocation)).await?;
     // One that cannot be read says nothing of that.
     let position = row.and_then(|row| row.body.decode::<StoredPosition>().ok());
     turning.effects = EffectIntent::of(position.as_ref().is_some_and(|position| position.effects));
     let history = turning.committed();
     let range = turning.last_stored(&history).filter(|_| turning.effects.any());
     let last = match range {
-        Some(range) => house.item_beside(hot, &range).await,
+        Some(range) => inner.item_beside(loaded, &range).await,
         None => None,
     };
     let made = position.and_then(|position| CommitProvenance::at(&position.cursor));
@@ -97,59 +97,59 @@ async fn read_end(
 
 /// Runs the turn that an answer starts; none when the answer was not taken: then nothing was consumed.
 pub(crate) async fn run_answer(
-    house: &Arc<ChatInner>,
-    hot: &Arc<LoadedSession>,
-    ticket: &Arc<TurnHandle>,
+    inner: &Arc<ChatInner>,
+    loaded: &Arc<LoadedSession>,
+    handle: &Arc<TurnHandle>,
     answering: PendingAnswer,
 ) -> Option<Arc<ChatTurnOutcome>> {
-    let wait = hot.state().begin_answer(answering.wait).cloned();
+    let wait = loaded.state().begin_answer(answering.wait).cloned();
     let Some(wait) = wait else {
-        ticket.settle_answer(Err(Error::Correlation { why: "the wait has ended".into() }));
+        handle.settle_answer(Err(Error::Correlation { why: "the wait has ended".into() }));
         return None;
     };
-    let preparing = TurnPreparation { house, hot, served: house.any_served() };
+    let preparing = TurnPreparation { inner, loaded, served: inner.any_served() };
     let paused = match preparing.paused(&wait).await {
         Ok(paused) => paused,
         Err(error) => {
-            unresumable(house, hot, (ticket, answering), error).await;
+            unresumable(inner, loaded, (handle, answering), error).await;
             return None;
         }
     };
-    let served = match house.served(&paused.turn.agent).cloned() {
+    let served = match inner.served(&paused.turn.agent).cloned() {
         Ok(served) => served,
         Err(error) => {
-            ticket.settle_answer(Err(error));
+            handle.settle_answer(Err(error));
             return None;
         }
     };
-    let preparing = TurnPreparation { house, hot, served: &served };
-    let ready = match preparing.answer(wait, paused, (ticket, answering)).await {
+    let preparing = TurnPreparation { inner, loaded, served: &served };
+    let ready = match preparing.answer(wait, paused, (handle, answering)).await {
         Ok(ready) => ready,
         Err((error, answering)) => {
-            unresumable(house, hot, (ticket, answering), error).await;
+            unresumable(inner, loaded, (handle, answering), error).await;
             return None;
         }
     };
-    ticket.name(ready.keeper.row().id());
-    house.run_answered(hot, ticket, ready).await
+    handle.name(ready.port.row().id());
+    inner.run_answered(loaded, handle, ready).await
 }
 
 /// An answer could not start its turn, and nothing was consumed. A wait that no answer can ever end is ended here.
 pub(crate) async fn unresumable(
-    house: &Arc<ChatInner>,
-    hot: &Arc<LoadedSession>,
+    inner: &Arc<ChatInner>,
+    loaded: &Arc<LoadedSession>,
     (handle, answering): (&TurnHandle, PendingAnswer),
     error: Error,
 ) {
     let category = error.category();
     if category == "chat_signal_expired" && !answering.expired {
         // If this cannot be recorded, the next answer or look at the deadlines tries again.
-        drop(expire_now(house, hot, answering.wait).await);
+        drop(expire_now(inner, loaded, answering.wait).await);
         return handle.settle_answer(Err(error));
     }
     let unfit = matches!(category, "suspension_record_invalid" | "checkpoint_record_invalid");
     // A store that does not work is no reason: it may work again.
-    let store = matches!(error, Error::Store { .. }) || house.is_closing();
+    let store = matches!(error, Error::Store { .. }) || inner.is_closing();
     let end = match (unfit, answering.expired && !store) {
         (true, _) => Some(WaitEndReason::Unfit),
         (false, true) => Some(WaitEndReason::Expired),
@@ -157,22 +157,22 @@ pub(crate) async fn unresumable(
     };
     if let Some(end) = end {
         // If even this cannot be recorded, the next answer or deadline tries again.
-        drop(close(house, hot, end).await);
+        drop(close(inner, loaded, end).await);
     }
     handle.settle_answer(Err(error));
 }
 
 /// Ends a wait whose deadline has come. The caller has the session's turn. The wait ends at once, or, where it names
 /// values to go on with, in the turn that runs next.
-async fn expire_now(house: &Arc<ChatInner>, hot: &Arc<LoadedSession>, wait: u64) -> Result<(), Error> {
-    let pending = hot.state().wait().filter(|pending| pending.no == wait).cloned();
+async fn expire_now(inner: &Arc<ChatInner>, loaded: &Arc<LoadedSession>, wait: u64) -> Result<(), Error> {
+    let pending = loaded.state().wait().filter(|pending| pending.no == wait).cloned();
     let Some(wait) = pending else { return Ok(()) };
     match on_deadline(&wait)? {
-        None => close(house, hot, WaitEndReason::Expired).await.map(drop),
+        None => close(inner, loaded, WaitEndReason::Expired).await.map(drop),
         Some(payload) => {
             let expiry = PendingAnswer { wait: wait.no, payload, from: None, expired: true };
             let queued = QueuedTurn { handle: TurnHandle::new(None, None), work: QueuedWork::Answer(expiry) };
-            hot.state().put_before_messages(queued);
+            loaded.state().put_before_messages(queued);
             Ok(())
         }
     }
@@ -198,10 +198,10 @@ impl ChatInner {
         }
         let watched = Arc::downgrade(self);
         self.tasks.spawn(async move {
-            while let Some(house) = watched.upgrade().filter(|house| !house.is_closing()) {
-                let next = house.expire_due().await;
-                let bell = house.deadlines.clone();
-                drop(house);
+            while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
+                let next = inner.expire_due().await;
+                let bell = inner.deadlines.clone();
+                drop(inner);
                 drop(tokio::time::timeout(next.min(LONGEST_SLEEP), bell.notified()).await);
             }
         });
@@ -225,8 +225,8 @@ impl ChatInner {
         let due_count = due.len() as u64;
         let mut left = due_count == limit;
         for (key, wait) in due.into_iter().filter(|(key, _)| self.serves(&key.tenant)) {
-            left |= match self.hot(&key) {
-                Ok(hot) => self.expire(&hot, wait).await.is_err(),
+            left |= match self.load_session(&key) {
+                Ok(loaded) => self.expire(&loaded, wait).await.is_err(),
                 Err(_) => true,
             };
         }
@@ -246,32 +246,32 @@ impl ChatInner {
         }
     }
 
-    async fn expire(self: &Arc<Self>, hot: &Arc<LoadedSession>, wait: WaitRow) -> Result<(), Error> {
-        self.ready(hot).await?;
-        let preparing = TurnPreparation { house: self, hot, served: self.any_served() };
+    async fn expire(self: &Arc<Self>, loaded: &Arc<LoadedSession>, wait: WaitRow) -> Result<(), Error> {
+        self.ready(loaded).await?;
+        let preparing = TurnPreparation { inner: self, loaded, served: self.any_served() };
         if !self.agents.contains_key(&preparing.turn(wait.turn).await?.agent) {
             // Another process has the agent (D28).
             return Ok(());
         }
         let Some(fields) = on_deadline(&wait)? else {
             // Behind whatever runs in the session now: an answer that came first wins.
-            let Some(held) = hot.take_turn() else {
+            let Some(held) = loaded.take_turn() else {
                 return Err(RunError::Argument { what: "the session is busy".into() }.into());
             };
-            let still = hot.state().wait().is_some_and(|pending| pending.no == wait.no);
+            let still = loaded.state().wait().is_some_and(|pending| pending.no == wait.no);
             let closed =
-                if still { close(self, hot, WaitEndReason::Expired).await.map(drop) } else { Ok(()) };
+                if still { close(self, loaded, WaitEndReason::Expired).await.map(drop) } else { Ok(()) };
             drop(held);
-            self.kick(hot);
+            self.wake_queue(loaded);
             return closed;
         };
-        if hot.state().wait().is_none_or(|pending| pending.no != wait.no) {
+        if loaded.state().wait().is_none_or(|pending| pending.no != wait.no) {
             return Ok(());
         }
         let expiry = PendingAnswer { wait: wait.no, payload: fields, from: None, expired: true };
         // One that came first wins; if it is refused, the next look finds the wait still due.
-        if hot.state().queue_answer(TurnHandle::new(None, None), expiry).is_none() {
-            self.kick(hot);
+        if loaded.state().queue_answer(TurnHandle::new(None, None), expiry).is_none() {
+            self.wake_queue(loaded);
         }
         Ok(())
     }

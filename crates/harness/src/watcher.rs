@@ -113,9 +113,9 @@ impl Chat {
     #[must_use]
     pub fn load(&self) -> ChatWorkload {
         let mut load = ChatWorkload::default();
-        for hot in self.house.all_hot() {
-            let streams = hot.feed.listeners();
-            let state = hot.state();
+        for loaded in self.inner.loaded_sessions() {
+            let streams = loaded.feed.listeners();
+            let state = loaded.state();
             load.sessions += 1;
             load.running += usize::from(state.running().is_some());
             load.waiting += state.accepted_waiting();

@@ -12,7 +12,7 @@ use singletree_durable::{
 
 use super::Blobs;
 use crate::chat::Chat;
-use crate::house::ChatInner;
+use crate::chat_inner::ChatInner;
 use crate::stored::corrupt;
 use crate::{Error, Result};
 
@@ -49,8 +49,8 @@ impl Chat {
     /// # Cancellation
     /// Dropping the future cancels nothing: the removal is completed.
     pub async fn remove_unclaimed(&self) -> Result<u64> {
-        let house = self.house.clone();
-        self.house.run_call(async move { house.remove_unclaimed().await }).await
+        let inner = self.inner.clone();
+        self.inner.run_call(async move { inner.remove_unclaimed().await }).await
     }
 }
 
@@ -127,10 +127,10 @@ impl ChatInner {
         let Some(bell) = blobs.map(|it| it.bell.clone()) else { return };
         let watched = Arc::downgrade(self);
         self.tasks.spawn(async move {
-            while let Some(house) = watched.upgrade().filter(|house| !house.is_closing()) {
+            while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
                 // A failure is left to the next round: nothing depends on it.
-                drop(house.remove_unclaimed().await);
-                drop(house);
+                drop(inner.remove_unclaimed().await);
+                drop(inner);
                 drop(tokio::time::timeout(ROUND, bell.notified()).await);
             }
         });

@@ -9,14 +9,14 @@ use singletree_llm::{BoxFuture, Error, PictureResolver, ProviderErrorDetail, Res
 
 use crate::admission::Admission;
 use crate::blobs::{BlobReference, Blobs};
-use crate::house::ChatInner;
+use crate::chat_inner::ChatInner;
 
 /// The pictures of the session whose turn runs. Nodes get them by `cx.extension::<TurnPictures>()` and pass them on
 /// with their requests to models ([`Request::with_pictures`](singletree_llm::Request::with_pictures)). Outside of chat,
 /// and where the chat keeps no blobs, there are none. Nodes also store here the pictures that tools returned
 /// ([`TurnPictures::keep`]).
 pub struct TurnPictures {
-    house: Arc<ChatInner>,
+    inner: Arc<ChatInner>,
     key: SessionKey,
     blobs: Blobs,
     /// Who admitted the turn; none in one that another process had begun.
@@ -26,12 +26,12 @@ pub struct TurnPictures {
 impl TurnPictures {
     /// Returns those of a session, where blobs are kept at all.
     pub(crate) fn of(
-        house: &Arc<ChatInner>,
+        inner: &Arc<ChatInner>,
         key: &SessionKey,
         admission: Option<Arc<dyn Admission>>,
     ) -> Option<Self> {
-        let blobs = house.blobs.clone()?;
-        Some(Self { house: house.clone(), key: key.clone(), blobs, admission })
+        let blobs = inner.blobs.clone()?;
+        Some(Self { inner: inner.clone(), key: key.clone(), blobs, admission })
     }
 
     /// Keeps a picture that a tool returned for the session of the turn, as [`Chat::keep_blob`](crate::Chat::keep_blob)
@@ -51,11 +51,11 @@ impl TurnPictures {
             let why = format!("it is {}, and a tool shows pictures only", blob.media_type);
             return Err(crate::Error::BlobRefused { why });
         }
-        self.house.store_blob(&self.blobs, (&self.key, blob), self.admission.as_deref()).await
+        self.inner.store_blob(&self.blobs, (&self.key, blob), self.admission.as_deref()).await
     }
 
     async fn read(&self, digest: &str) -> Result<Option<ResolvedPicture>, Error> {
-        let read = self.house.read(self.blobs.documents.blob(&self.key, digest)).await;
+        let read = self.inner.read(self.blobs.documents.blob(&self.key, digest)).await;
         // As a provider that is away: the same again may succeed.
         let unread = |it: crate::Error| {
             let category = it.category().to_owned();

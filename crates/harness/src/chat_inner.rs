@@ -16,8 +16,8 @@ use crate::agent::Agent;
 use crate::blobs::Blobs;
 use crate::budget::EffectiveBudget;
 use crate::deed::AuditSettings;
-use crate::hot::LoadedSession;
 use crate::limit::Limits;
+use crate::loaded_session::LoadedSession;
 use crate::narrator::Narrator;
 use crate::noticing::{NoticePublisher, NoticeSettings};
 use crate::outcome::ErroredTurn;
@@ -65,7 +65,7 @@ pub(crate) struct ChatInner {
     /// How often a session was asked for.
     pub(crate) uses: AtomicU64,
     /// Guards which sessions are in memory; held for a moment.
-    hots: Mutex<HashMap<SessionKey, Arc<LoadedSession>>>,
+    sessions: Mutex<HashMap<SessionKey, Arc<LoadedSession>>>,
 }
 
 /// An agent with the data that is derived from its graph once.
@@ -94,7 +94,7 @@ impl ServedAgent {
     }
 }
 
-/// The parts of a house.
+/// The parts of a chat.
 pub(crate) struct ChatInnerParts {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) upkeep: Arc<dyn JournalMaintenance>,
@@ -149,11 +149,11 @@ impl ChatInner {
             watching: AtomicBool::new(false),
             held_bytes: Arc::default(),
             uses: AtomicU64::new(0),
-            hots: Mutex::default(),
+            sessions: Mutex::default(),
         })
     }
 
-    /// Tells whether a tenant's sessions are this house's to work on (INV-14).
+    /// Tells whether a tenant's sessions are this chat's to work on (INV-14).
     pub(crate) fn serves(&self, tenant: &TenantId) -> bool {
         self.bound.as_ref().is_none_or(|bound| bound == tenant)
     }
@@ -179,35 +179,37 @@ impl ChatInner {
     ///
     /// # Errors
     /// `chat_sessions_full` when too many are not.
-    pub(crate) fn hot(&self, key: &SessionKey) -> Result<Arc<LoadedSession>, Error> {
-        let mut hots = self.hots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hot) = hots.get(key) {
-            self.note_use(hot);
-            return Ok(hot.clone());
+    pub(crate) fn load_session(&self, key: &SessionKey) -> Result<Arc<LoadedSession>, Error> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = sessions.get(key) {
+            self.note_use(loaded);
+            return Ok(loaded.clone());
         }
         let max = self.limits.busy_sessions;
-        if hots.len() >= self.limits.hot_sessions.min(max) {
+        if sessions.len() >= self.limits.hot_sessions.min(max) {
             // Unreferenced idle sessions leave memory: their state can be read again.
-            hots.retain(|_, hot| Arc::strong_count(hot) > 1 || !hot.is_idle() || hot.feed.has_listeners());
+            sessions.retain(|_, loaded| {
+                Arc::strong_count(loaded) > 1 || !loaded.is_idle() || loaded.feed.has_listeners()
+            });
         }
-        if hots.len() >= max {
+        if sessions.len() >= max {
             return Err(Error::SessionsFull { max });
         }
-        let hot = LoadedSession::new(key.clone(), self.limits.feed_backlog, &self.held_bytes);
-        self.note_use(&hot);
-        hots.insert(key.clone(), hot.clone());
-        drop(hots);
+        let loaded = LoadedSession::new(key.clone(), self.limits.feed_backlog, &self.held_bytes);
+        self.note_use(&loaded);
+        sessions.insert(key.clone(), loaded.clone());
+        drop(sessions);
         // Sessions that are only read count as well.
         self.trim_loaded();
-        Ok(hot)
+        Ok(loaded)
     }
 
-    /// As [`ChatInner::hot`], when there is room; none once the harness shuts down.
-    pub(crate) async fn hot_in_time(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
+    /// As [`ChatInner::load_session`], when there is room; none once the harness shuts down.
+    pub(crate) async fn load_session_in_time(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
         const AGAIN: Duration = Duration::from_millis(20);
         loop {
-            match self.hot(key) {
-                Ok(hot) => return Some(hot),
+            match self.load_session(key) {
+                Ok(loaded) => return Some(loaded),
                 Err(_) if self.is_closing() => return None,
                 Err(_) => tokio::time::sleep(AGAIN).await,
             }
@@ -222,18 +224,18 @@ impl ChatInner {
     }
 
     /// Returns the session, if it is in memory.
-    pub(crate) fn loaded(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
-        self.hots.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    pub(crate) fn find_loaded(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     /// Returns how many sessions are in memory.
-    pub(crate) fn hot_count(&self) -> usize {
-        self.hots.lock().unwrap_or_else(PoisonError::into_inner).len()
+    pub(crate) fn loaded_count(&self) -> usize {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Returns all sessions in memory.
-    pub(crate) fn all_hot(&self) -> Vec<Arc<LoadedSession>> {
-        self.hots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    pub(crate) fn loaded_sessions(&self) -> Vec<Arc<LoadedSession>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Waits for a read of the store, within the limit (D20).
@@ -253,18 +255,18 @@ impl ChatInner {
     }
 
     /// Reads head, counters and pending wait of a session, unless they are known.
-    pub(crate) async fn know(&self, hot: &LoadedSession) -> Result<(), Error> {
-        if hot.state().is_known() {
+    pub(crate) async fn ensure_loaded(&self, loaded: &LoadedSession) -> Result<(), Error> {
+        if loaded.state().is_known() {
             return Ok(());
         }
-        let reading = hot.reading.lock().await;
-        if hot.state().is_known() {
+        let reading = loaded.reading.lock().await;
+        if loaded.state().is_known() {
             return Ok(());
         }
         loop {
-            let before = self.landed_changes(hot).await?;
-            let stored = self.read(self.journal.dossier(&hot.key)).await?;
-            if hot.state().load(stored, before, self.keeps_mail) {
+            let before = self.landed_changes(loaded).await?;
+            let stored = self.read(self.journal.dossier(&loaded.key)).await?;
+            if loaded.state().load(stored, before, self.keeps_mail) {
                 break;
             }
         }
@@ -274,11 +276,11 @@ impl ChatInner {
 
     /// Waits until no commit that changes the session state is in flight, within the limit of a read. Returns the
     /// number of changes so far: a later read is stale once that number has risen.
-    pub(crate) async fn landed_changes(&self, hot: &LoadedSession) -> Result<u64, Error> {
+    pub(crate) async fn landed_changes(&self, loaded: &LoadedSession) -> Result<u64, Error> {
         loop {
-            let landed = hot.landed.notified();
+            let landed = loaded.landed.notified();
             {
-                let state = hot.state();
+                let state = loaded.state();
                 if !state.has_commits_in_flight() {
                     return Ok(state.changes());
                 }
@@ -300,12 +302,12 @@ impl ChatInner {
     }
 
     /// Returns the narrator by which the agent of a session explains its proposals.
-    pub(crate) fn narrator(&self, hot: &LoadedSession) -> Narrator {
-        Narrator::new(self.narration.clone(), self.clock.clone(), hot.key.clone())
+    pub(crate) fn narrator(&self, loaded: &LoadedSession) -> Narrator {
+        Narrator::new(self.narration.clone(), self.clock.clone(), loaded.key.clone())
     }
 }
 
-/// The tasks that watch deadlines, retention and unclaimed blobs hold the house while they work only, so that a chat
+/// The tasks that watch deadlines, retention and unclaimed blobs hold the chat while they work only, so that a chat
 /// which is dropped lets its store go; those that sleep end now.
 impl Drop for ChatInner {
     fn drop(&mut self) {

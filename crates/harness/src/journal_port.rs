@@ -16,8 +16,8 @@ use singletree_engine::{
 use tokio::sync::watch;
 
 use crate::budget::TurnBudget;
-use crate::hot::{LoadedSession, LoadedState, TurnHandle};
-use crate::house::{ChatInner, ServedAgent};
+use crate::chat_inner::{ChatInner, ServedAgent};
+use crate::loaded_session::{LoadedSession, LoadedState, TurnHandle};
 use crate::made::CommitProvenance;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::policy::TurnPromptPolicy;
@@ -35,8 +35,8 @@ pub(crate) use entry::TurnInput;
 
 /// Keeps one turn.
 pub(crate) struct JournalPort {
-    house: Arc<ChatInner>,
-    hot: Arc<LoadedSession>,
+    inner: Arc<ChatInner>,
+    loaded: Arc<LoadedSession>,
     served: Arc<ServedAgent>,
     stream: TurnStream,
     /// Counts the usage of the run (D13).
@@ -51,7 +51,7 @@ pub(crate) struct JournalPort {
     unclaimed: Mutex<Option<Error>>,
     /// The outcome, once it is recorded.
     outcome: Mutex<Option<Arc<ChatTurnOutcome>>>,
-    /// Tells where the run stands. The run holds its keeper: held strongly, neither would ever go.
+    /// Tells where the run stands. The run holds its port: held strongly, neither would ever go.
     watch: OnceLock<Weak<RunMonitor>>,
     /// How many commits are on their way, or are tried again until they land.
     busy: watch::Sender<usize>,
@@ -67,10 +67,10 @@ pub(crate) struct ClaimedWait {
     pub(crate) handle: Arc<TurnHandle>,
 }
 
-/// The parts of a keeper.
+/// The parts of a port.
 pub(crate) struct JournalPortParts {
-    pub(crate) house: Arc<ChatInner>,
-    pub(crate) hot: Arc<LoadedSession>,
+    pub(crate) inner: Arc<ChatInner>,
+    pub(crate) loaded: Arc<LoadedSession>,
     pub(crate) served: Arc<ServedAgent>,
     pub(crate) stream: TurnStream,
     pub(crate) entered: RunEntry,
@@ -86,8 +86,8 @@ impl JournalPort {
     pub(crate) fn new(parts: JournalPortParts) -> Self {
         Self {
             budget: TurnBudget::new(parts.turning.bounds, parts.turning.spent, parts.turning.used.clone()),
-            house: parts.house,
-            hot: parts.hot,
+            inner: parts.inner,
+            loaded: parts.loaded,
             served: parts.served,
             stream: parts.stream,
             entered: Mutex::new(Some(parts.entered)),
@@ -170,7 +170,7 @@ impl JournalPort {
         turning.used = self.budget.used();
         turning.making.at = None;
         let taken_before = turning.taken.len();
-        let (result, commit) = self.house.commit(&self.hot, |state, writing| {
+        let (result, commit) = self.inner.commit(&self.loaded, |state, writing| {
             writing.offered = state.offers();
             writing.landed.invalidates = true;
             let result = transition(writing, &mut turning)?;
@@ -180,10 +180,10 @@ impl JournalPort {
             self.busy.send_modify(|count| *count += 1);
             Ok::<_, Error>(result)
         })?;
-        let landed = self.house.land(&self.hot, commit).await;
+        let landed = self.inner.await_commit(&self.loaded, commit).await;
         if landed.is_err() {
             self.doubtful.store(true, Ordering::Release);
-            self.hot.state().return_steering(turning.taken.get(taken_before..).unwrap_or_default());
+            self.loaded.state().return_steering(turning.taken.get(taken_before..).unwrap_or_default());
         }
         self.busy.send_modify(|count| *count -= 1);
         landed?;
@@ -262,7 +262,7 @@ impl JournalPort {
         if let Some(stopped) = stopped.as_mut().filter(|_| self.had_effects()) {
             let range = lock(&self.turning).last_stored(&stopped.history);
             if let Some(range) = range {
-                stopped.last = self.house.item_beside(&self.hot, &range).await;
+                stopped.last = self.inner.item_beside(&self.loaded, &range).await;
             }
         }
         let mut parts = KeptPart::MOST_FIRST.into_iter();
@@ -285,7 +285,7 @@ impl JournalPort {
 
     pub(crate) fn errored(&self, error: &Error) -> ErroredTurn {
         let id = lock(&self.turning).row.id();
-        self.served.errored(&self.house.limits, Some(id), error)
+        self.served.errored(&self.inner.limits, Some(id), error)
     }
 
     async fn complete(&self, state: &Snapshot, session: Option<SessionState>) -> Result<(), Error> {
@@ -326,7 +326,7 @@ impl JournalPort {
         match result {
             Ok(_) => {
                 let no = self.row().no;
-                self.hot.state().number_running(no);
+                self.loaded.state().number_running(no);
                 self.stream.begins();
                 handle.settle_answer(Ok(id));
                 Ok(())
@@ -415,8 +415,8 @@ impl PersistencePort for JournalPort {
             let generation = lock(&self.turning).generation(field);
             let what = || RunError::Argument { what: format!("'{field}' is not kept as rows") };
             let list = (field, generation.ok_or_else(what)?);
-            let place = (self.house.journal.as_ref(), &self.hot.key);
-            let read = self.house.limited(stored::read_items(place, list, positions)).await;
+            let place = (self.inner.journal.as_ref(), &self.loaded.key);
+            let read = self.inner.limited(stored::read_items(place, list, positions)).await;
             read.map_err(|error| RunError::SessionLoad { source: error.into() })
         })
     }

@@ -27,7 +27,7 @@ impl JournalPort {
                 }
                 Err(error) => error,
             };
-            if !is_run || !error.is_transient() || self.house.is_closing() {
+            if !is_run || !error.is_transient() || self.inner.is_closing() {
                 break Err(error);
             }
             failures += 1;
@@ -35,10 +35,10 @@ impl JournalPort {
                 if failures == 2 {
                     self.tell_unrecorded(&error);
                 }
-                tokio::time::sleep(self.house.limits.record_retry).await;
+                tokio::time::sleep(self.inner.limits.record_retry).await;
             }
             // The next attempt is built from the stored state; if that cannot be read, the attempt fails as well.
-            drop(self.house.know(&self.hot).await);
+            drop(self.inner.ensure_loaded(&self.loaded).await);
         };
         self.busy.send_modify(|count| *count -= 1);
         ended
@@ -47,8 +47,8 @@ impl JournalPort {
     /// Tells whoever waits for the turn that its end is not recorded.
     fn tell_unrecorded(&self, error: &Error) {
         let row = self.row();
-        let unrecorded = self.house.unrecorded_outcome(&row, error);
-        let state = self.hot.state();
+        let unrecorded = self.inner.unrecorded_outcome(&row, error);
+        let state = self.loaded.state();
         if let Some(running) = state.running().filter(|running| running.no == Some(row.no)) {
             running.handle.tell(unrecorded);
         }

@@ -26,7 +26,7 @@ impl JournalPort {
         self: &Arc<Self>,
         entering: TurnInput,
     ) -> impl FnOnce(&Snapshot) -> StateUpdate + Send + use<> {
-        let keeper = self.clone();
+        let port = self.clone();
         let TurnInput { message, command } = entering;
         move |state| {
             let loaded = history_of(state);
@@ -36,9 +36,9 @@ impl JournalPort {
             tool_message::leave_out_answered(&mut closed, message.as_ref());
             let first = loaded.len();
             let boundary = first + closed.len() as u64 + u64::from(message.is_some());
-            let mut turning = lock(&keeper.turning);
+            let mut turning = lock(&port.turning);
             turning.marks = HistoryMarks { first, boundary, announced: first };
-            keeper.stream.begin_at(turning.marks);
+            port.stream.begin_at(turning.marks);
             let messages = closed.into_iter().chain(message).collect();
             let update = StateUpdate::new().with(HISTORY, FieldContent::Many(messages));
             match command {
