@@ -7,32 +7,35 @@ use singletree::llm::ChatMessage;
 
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
-use crate::nodes::pairs;
+use crate::nodes::parse_name_pairs;
 use crate::yaml::{YamlNode, YamlValue};
 
 /// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names
 /// are declared in its place; any other undeclared name is the engine's to refuse.
 #[must_use]
-pub(crate) fn field_of_an_edge(name: &str) -> FieldSpec {
+pub(crate) fn edge_field_spec(name: &str) -> FieldSpec {
     FieldSpec::new(name, FieldShape::Any, FieldContent::from_json(Value::Null))
 }
 
 /// R21: pipeline-utilities 023 puts items into a field that the subgraph does not declare. Only fields that a fan-out
 /// names for its items are declared in its place.
 #[must_use]
-pub(crate) fn field_of_items(name: &str) -> FieldSpec {
-    field_of_an_edge(name)
+pub(crate) fn item_field_spec(name: &str) -> FieldSpec {
+    edge_field_spec(name)
 }
 
 /// R21: suspension 007 names where a fan-out collects to, and nothing to collect: then nothing is collected.
 #[must_use]
-pub(crate) fn collected<'a>(from: Option<&'a String>, to: Option<&'a String>) -> Option<(&'a str, &'a str)> {
+pub(crate) fn collection_fields<'a>(
+    from: Option<&'a String>,
+    to: Option<&'a String>,
+) -> Option<(&'a str, &'a str)> {
     Some((from?, to?))
 }
 
 /// A body in a fan-out instance or a branch gives way once before it works: nothing would ever run at once if nothing
 /// ever waited (pipeline-utilities 022).
-pub(crate) async fn give_way() {
+pub(crate) async fn yield_before_work() {
     tokio::task::yield_now().await;
 }
 
@@ -41,28 +44,29 @@ pub(crate) async fn give_way() {
 ///
 /// # Errors
 /// When there is no type.
-pub(crate) fn typed(mut block: YamlMapReader) -> Outcome<(LocatedNode, YamlMapReader)> {
-    if let Some(kind) = block.take("type") {
+pub(crate) fn split_middleware_type(mut block: YamlMapReader) -> Outcome<(LocatedNode, YamlMapReader)> {
+    if let Some(kind) = block.take_value("type") {
         return Ok((kind, block));
     }
     let path = block.path().to_owned();
-    let (kind, inner) =
-        block.next().ok_or_else(|| CaseFailure::reader(path, "a middleware without a type"))?;
-    block.finish()?;
+    let (kind, inner) = block
+        .take_next_entry()
+        .ok_or_else(|| CaseFailure::reader_error(path, "a middleware without a type"))?;
+    block.reject_remaining_keys()?;
     let name = YamlNode { line: inner.node.line, value: YamlValue::Str(kind) };
-    Ok((LocatedNode::new(name, &inner.path), inner.fields()?))
+    Ok((LocatedNode::new(name, &inner.path), inner.into_map_reader()?))
 }
 
 /// R35: a checkpointer is named by a text, or by a map with `kind`. Returns its name and the rest of the map.
 ///
 /// # Errors
 /// When it has no name.
-pub(crate) fn kind(spot: LocatedNode) -> Outcome<(LocatedNode, Option<YamlMapReader>)> {
-    if spot.text().is_ok() {
+pub(crate) fn split_checkpointer_kind(spot: LocatedNode) -> Outcome<(LocatedNode, Option<YamlMapReader>)> {
+    if spot.as_text().is_ok() {
         return Ok((spot, None));
     }
-    let mut block = spot.fields()?;
-    Ok((block.need("kind")?, Some(block)))
+    let mut block = spot.into_map_reader()?;
+    Ok((block.take_required("kind")?, Some(block)))
 }
 
 /// R35: the work of the instances that do not suspend is declared inside `conditional_suspend` or beside it
@@ -70,21 +74,21 @@ pub(crate) fn kind(spot: LocatedNode) -> Outcome<(LocatedNode, Option<YamlMapRea
 ///
 /// # Errors
 /// When it stands nowhere.
-pub(crate) fn other_indices(
+pub(crate) fn take_other_indices(
     inside: &mut YamlMapReader,
     beside: Option<LocatedNode>,
 ) -> Outcome<YamlMapReader> {
     let path = inside.path().to_owned();
-    let others = inside.take("on_other_indices").or(beside);
-    others.ok_or_else(|| CaseFailure::reader(path, "says nothing of other indices"))?.fields()
+    let others = inside.take_value("on_other_indices").or(beside);
+    others.ok_or_else(|| CaseFailure::reader_error(path, "says nothing of other indices"))?.into_map_reader()
 }
 
 /// pipeline-utilities 013 names the category of an error beside its message.
 ///
 /// # Errors
 /// When it is no text.
-pub(crate) fn category_beside(block: &mut YamlMapReader) -> Outcome<Option<String>> {
-    block.text("error_category")
+pub(crate) fn take_error_category(block: &mut YamlMapReader) -> Outcome<Option<String>> {
+    block.take_text("error_category")
 }
 
 /// A projection in which `<fan_out_item>` stands for the item.
@@ -103,12 +107,13 @@ pub(crate) struct ItemMapping {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn item_mapping(block: &mut YamlMapReader) -> Outcome<ItemMapping> {
-    let Some(spot) = block.take("mapping") else { return Ok(ItemMapping::default()) };
-    let mut maps = spot.fields()?;
-    let mut map = |key: &str| maps.take(key).map(pairs).transpose().map(Option::unwrap_or_default);
+pub(crate) fn take_item_mapping(block: &mut YamlMapReader) -> Outcome<ItemMapping> {
+    let Some(spot) = block.take_value("mapping") else { return Ok(ItemMapping::default()) };
+    let mut maps = spot.into_map_reader()?;
+    let mut map =
+        |key: &str| maps.take_value(key).map(parse_name_pairs).transpose().map(Option::unwrap_or_default);
     let (inputs, outputs) = (map("inputs")?, map("outputs")?);
-    maps.finish()?;
+    maps.reject_remaining_keys()?;
     let (items, inputs) = inputs.into_iter().partition::<Vec<_>, _>(|(_, from)| from == "<fan_out_item>");
     let item = items.into_iter().next().map(|(child, _)| child);
     Ok(ItemMapping { item, inputs, outputs })
@@ -116,7 +121,7 @@ pub(crate) fn item_mapping(block: &mut YamlMapReader) -> Outcome<ItemMapping> {
 
 /// R12: a text that names a declared field of the same graph is a read of that field, in `update` and `update_pure`.
 #[must_use]
-pub(crate) fn is_read(value: &Value, declares: impl Fn(&str) -> bool) -> Option<String> {
+pub(crate) fn referenced_field(value: &Value, declares: impl Fn(&str) -> bool) -> Option<String> {
     value.as_str().filter(|text| declares(text)).map(str::to_owned)
 }
 
@@ -137,7 +142,7 @@ const OUR_OWN: &[&str] = &["message", "cause"];
 /// here. Failure records have keys besides those of the fixtures (R26). `FIELD_list_length` without a field of that
 /// name (pipeline-utilities 052) stands for the list.
 #[must_use]
-pub(crate) fn final_state(wanted: &LocatedNode, state: Value, beside: RunnerAnnotations<'_>) -> Value {
+pub(crate) fn align_final_state(wanted: &LocatedNode, state: Value, beside: RunnerAnnotations<'_>) -> Value {
     let (Value::Object(mut state), YamlValue::Map(entries)) = (state.clone(), &wanted.node.value) else {
         return state;
     };
@@ -147,7 +152,7 @@ pub(crate) fn final_state(wanted: &LocatedNode, state: Value, beside: RunnerAnno
         }
     }
     for field in beside.errors {
-        let named = wanted.node.get(field).map(YamlNode::to_json).unwrap_or_default();
+        let named = wanted.node.get_entry(field).map(YamlNode::to_json).unwrap_or_default();
         let records = state.get_mut(field).and_then(Value::as_array_mut);
         for (record, named) in records.into_iter().flatten().zip(named.as_array().into_iter().flatten()) {
             if let (Some(record), Some(named)) = (record.as_object_mut(), named.as_object()) {
@@ -168,7 +173,7 @@ pub(crate) fn final_state(wanted: &LocatedNode, state: Value, beside: RunnerAnno
 
 /// Types are written `list<T>`; harness-chat writes `list[T]`.
 #[must_use]
-pub(crate) fn container(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_container_type(text: &str) -> Option<(&str, &str)> {
     [('<', '>'), ('[', ']')].into_iter().find_map(|(open, close)| {
         let (outer, rest) = text.split_once(open)?;
         Some((outer, rest.strip_suffix(close)?)).filter(|_| !outer.contains(['<', '[']))
@@ -179,28 +184,29 @@ pub(crate) fn container(text: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// For another store, or another fault.
-pub(crate) fn store(spot: LocatedNode) -> Outcome<SessionStoreSpec> {
-    if let Ok(name) = spot.text() {
-        return in_memory(name, &spot).map(|()| SessionStoreSpec::default());
+pub(crate) fn parse_session_store(spot: LocatedNode) -> Outcome<SessionStoreSpec> {
+    if let Ok(name) = spot.as_text() {
+        return require_in_memory_store(name, &spot).map(|()| SessionStoreSpec::default());
     }
-    let mut block = spot.fields()?;
-    let kind = match block.take("type") {
+    let mut block = spot.into_map_reader()?;
+    let kind = match block.take_value("type") {
         Some(kind) => kind,
-        None => block.need("kind")?,
+        None => block.take_required("kind")?,
     };
-    in_memory(kind.text()?, &kind)?;
+    require_in_memory_store(kind.as_text()?, &kind)?;
     let mut spec = SessionStoreSpec::default();
-    if let Some(behavior) = block.take("behavior") {
-        let mut behavior = behavior.fields()?;
-        spec.load_raises = fault(&mut behavior, "load_raises", &[("session_load_failed", ())])?.is_some();
+    if let Some(behavior) = block.take_value("behavior") {
+        let mut behavior = behavior.into_map_reader()?;
+        spec.load_raises =
+            take_fault_kind(&mut behavior, "load_raises", &[("session_load_failed", ())])?.is_some();
         let saves = [
             ("session_save_failed", SaveFaultKind::Broken),
             ("session_write_conflict", SaveFaultKind::Conflict),
         ];
-        spec.save_raises = fault(&mut behavior, "save_raises", &saves)?;
-        behavior.finish()?;
+        spec.save_raises = take_fault_kind(&mut behavior, "save_raises", &saves)?;
+        behavior.reject_remaining_keys()?;
     }
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(spec)
 }
 
@@ -227,30 +233,30 @@ pub(crate) enum SaveFaultKind {
 ///
 /// # Errors
 /// For another store, or another fault.
-pub(crate) fn paused_store(spot: LocatedNode) -> Outcome<bool> {
-    let mut block = spot.fields()?;
-    let kind = block.need("type")?;
-    in_memory(kind.text()?, &kind)?;
-    let mut behavior = block.need("behavior")?.fields()?;
-    let raises = fault(&mut behavior, "save_raises", &[("suspension_persistence_failed", ())])?;
-    behavior.finish()?;
-    block.finish()?;
+pub(crate) fn parse_paused_store(spot: LocatedNode) -> Outcome<bool> {
+    let mut block = spot.into_map_reader()?;
+    let kind = block.take_required("type")?;
+    require_in_memory_store(kind.as_text()?, &kind)?;
+    let mut behavior = block.take_required("behavior")?.into_map_reader()?;
+    let raises = take_fault_kind(&mut behavior, "save_raises", &[("suspension_persistence_failed", ())])?;
+    behavior.reject_remaining_keys()?;
+    block.reject_remaining_keys()?;
     Ok(raises.is_some())
 }
 
-fn in_memory(name: &str, spot: &LocatedNode) -> Outcome<()> {
+fn require_in_memory_store(name: &str, spot: &LocatedNode) -> Outcome<()> {
     match name {
         "in_memory" => Ok(()),
-        other => Err(CaseFailure::reader(&spot.path, format!("unknown store '{other}'"))),
+        other => Err(CaseFailure::reader_error(&spot.path, format!("unknown store '{other}'"))),
     }
 }
 
-fn fault<T: Copy>(block: &mut YamlMapReader, key: &str, known: &[(&str, T)]) -> Outcome<Option<T>> {
-    let Some(it) = block.take(key) else { return Ok(None) };
-    let name = it.text()?;
+fn take_fault_kind<T: Copy>(block: &mut YamlMapReader, key: &str, known: &[(&str, T)]) -> Outcome<Option<T>> {
+    let Some(it) = block.take_value(key) else { return Ok(None) };
+    let name = it.as_text()?;
     match known.iter().find(|(known, _)| *known == name) {
         Some((_, fault)) => Ok(Some(*fault)),
-        None => Err(CaseFailure::reader(&it.path, format!("unknown fault '{name}'"))),
+        None => Err(CaseFailure::reader_error(&it.path, format!("unknown fault '{name}'"))),
     }
 }
 
@@ -258,11 +264,13 @@ fn fault<T: Copy>(block: &mut YamlMapReader, key: &str, known: &[(&str, T)]) -> 
 ///
 /// # Errors
 /// For another one than that in memory.
-pub(crate) fn coordinator(harness: &mut YamlMapReader) -> Outcome<()> {
-    match harness.take("signal_coordinator") {
+pub(crate) fn take_signal_coordinator(harness: &mut YamlMapReader) -> Outcome<()> {
+    match harness.take_value("signal_coordinator") {
         None => Ok(()),
-        Some(it) if it.text()? == "in_memory" => Ok(()),
-        Some(it) => Err(CaseFailure::reader(&it.path, format!("unknown coordinator '{}'", it.text()?))),
+        Some(it) if it.as_text()? == "in_memory" => Ok(()),
+        Some(it) => {
+            Err(CaseFailure::reader_error(&it.path, format!("unknown coordinator '{}'", it.as_text()?)))
+        }
     }
 }
 
@@ -270,9 +278,9 @@ pub(crate) fn coordinator(harness: &mut YamlMapReader) -> Outcome<()> {
 ///
 /// # Errors
 /// For another fault.
-pub(crate) fn subscribe_raises(harness: &mut YamlMapReader) -> Outcome<bool> {
+pub(crate) fn take_subscribe_raises(harness: &mut YamlMapReader) -> Outcome<bool> {
     let known = [("harness_signal_subscription_failed", ())];
-    Ok(fault(harness, "dev.singletree.subscribe_raises", &known)?.is_some())
+    Ok(take_fault_kind(harness, "dev.singletree.subscribe_raises", &known)?.is_some())
 }
 
 /// R16: the harness suite names a checkpointer only for the paused record, which the paused store keeps. Elsewhere
@@ -280,10 +288,10 @@ pub(crate) fn subscribe_raises(harness: &mut YamlMapReader) -> Outcome<bool> {
 ///
 /// # Errors
 /// For another one than that in memory.
-pub(crate) fn checkpointer_for_pauses(block: &mut YamlMapReader) -> Outcome<()> {
-    match block.take("checkpointer") {
+pub(crate) fn take_checkpointer_for_pauses(block: &mut YamlMapReader) -> Outcome<()> {
+    match block.take_value("checkpointer") {
         None => Ok(()),
-        Some(it) => in_memory(it.text()?, &it),
+        Some(it) => require_in_memory_store(it.as_text()?, &it),
     }
 }
 
@@ -293,17 +301,17 @@ pub(crate) fn checkpointer_for_pauses(block: &mut YamlMapReader) -> Outcome<()> 
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn claimed_version(block: &mut YamlMapReader) -> Outcome<()> {
-    let Some(it) = block.take("runtime_state_subclass") else { return Ok(()) };
-    let mut it = it.fields()?;
-    it.need("schema_version")?.text()?;
-    it.finish()
+pub(crate) fn take_claimed_version(block: &mut YamlMapReader) -> Outcome<()> {
+    let Some(it) = block.take_value("runtime_state_subclass") else { return Ok(()) };
+    let mut it = it.into_map_reader()?;
+    it.take_required("schema_version")?.as_text()?;
+    it.reject_remaining_keys()
 }
 
 /// Returns the fields of a payload that a transport takes as the message: those that the graph declares. harness 011
 /// sends a field that its graph does not declare; the engine would refuse it.
 #[must_use]
-pub(crate) fn message_fields(
+pub(crate) fn select_message_fields(
     payload: Map<String, Value>,
     declares: impl Fn(&str) -> bool,
 ) -> Map<String, Value> {
@@ -315,7 +323,7 @@ pub(crate) fn message_fields(
 ///
 /// # Errors
 /// When there is no such type of message at all.
-pub(crate) fn message(spot: &LocatedNode) -> Outcome<ChatMessage> {
+pub(crate) fn parse_chat_message(spot: &LocatedNode) -> Outcome<ChatMessage> {
     serde_json::from_value(spot.node.to_json())
-        .map_err(|error| CaseFailure::build(&spot.path, error.to_string()))
+        .map_err(|error| CaseFailure::build_error(&spot.path, error.to_string()))
 }

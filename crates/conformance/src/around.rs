@@ -19,15 +19,15 @@ use crate::tape::{CaseRecorder, MiddlewareTrace};
 
 /// Makes a middleware. `tick` is how far the clock of timings goes each time that it is read.
 #[must_use]
-pub(crate) fn build(
+pub(crate) fn build_middleware(
     spec: &MiddlewareSpec,
     tape: &CaseRecorder,
     tick: Option<Duration>,
 ) -> Arc<dyn Middleware> {
     match spec {
-        MiddlewareSpec::Retry(spec) => Arc::new(retry(spec)),
-        MiddlewareSpec::Timing { node } => Arc::new(timing(node.as_deref(), tape, tick)),
-        MiddlewareSpec::Isolation(spec) => Arc::new(isolation(spec, tape)),
+        MiddlewareSpec::Retry(spec) => Arc::new(build_retry(spec)),
+        MiddlewareSpec::Timing { node } => Arc::new(build_timing(node.as_deref(), tape, tick)),
+        MiddlewareSpec::Isolation(spec) => Arc::new(build_isolation(spec, tape)),
         MiddlewareSpec::Recorder { name, pre, post } => Arc::new(RecordingMiddleware {
             name: name.clone(),
             pre: pre.clone(),
@@ -49,7 +49,7 @@ pub(crate) fn build(
     }
 }
 
-fn retry(spec: &RetryMiddlewareSpec) -> Retry {
+fn build_retry(spec: &RetryMiddlewareSpec) -> Retry {
     let mut retry = Retry::new();
     if let Some(attempts) = spec.max_attempts {
         retry = retry.max_attempts(attempts);
@@ -85,10 +85,10 @@ impl MonotonicClock for TickingClock {
     }
 }
 
-fn timing(node: Option<&str>, tape: &CaseRecorder, tick: Option<Duration>) -> Timing {
+fn build_timing(node: Option<&str>, tape: &CaseRecorder, tick: Option<Duration>) -> Timing {
     let tape = tape.clone();
     let complete = move |it: singletree::engine::TimingRecord| {
-        tape.write().timings.push(json!({
+        tape.lock_recording().timings.push(json!({
             "node_name": it.node_name,
             "duration_ms": it.duration_ms,
             "outcome": it.outcome.as_str(),
@@ -106,12 +106,13 @@ fn timing(node: Option<&str>, tape: &CaseRecorder, tick: Option<Duration>) -> Ti
     }
 }
 
-fn isolation(spec: &IsolationSpec, tape: &CaseRecorder) -> FailureIsolation {
+fn build_isolation(spec: &IsolationSpec, tape: &CaseRecorder) -> FailureIsolation {
     let mut isolation = match spec.degraded.clone() {
         DegradedResultSpec::Update(update) => FailureIsolation::new(&spec.event_name, update),
         DegradedResultSpec::Template { template, target } => {
             FailureIsolation::by(&spec.event_name, move |state| {
-                Ok(StateUpdate::new().with_json(target.clone(), Value::String(filled(&template, state)?)))
+                Ok(StateUpdate::new()
+                    .with_json(target.clone(), Value::String(fill_template(&template, state)?)))
             })
         }
     };
@@ -124,7 +125,7 @@ fn isolation(spec: &IsolationSpec, tape: &CaseRecorder) -> FailureIsolation {
     if let Some(channel) = spec.on_caught.clone() {
         let tape = tape.clone();
         isolation = isolation.on_caught(move |error| {
-            let mut reel = tape.write();
+            let mut reel = tape.lock_recording();
             reel.caught_messages.push(error.to_string());
             let calls = reel.caught_messages.len();
             reel.beside.insert(channel.count.clone(), calls.into());
@@ -136,7 +137,7 @@ fn isolation(spec: &IsolationSpec, tape: &CaseRecorder) -> FailureIsolation {
 }
 
 /// Puts values of fields where a template says `{{ state.field }}`.
-fn filled(template: &str, state: &Snapshot) -> Result<String, NodeError> {
+fn fill_template(template: &str, state: &Snapshot) -> Result<String, NodeError> {
     let mut text = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -168,14 +169,14 @@ impl Middleware for RecordingMiddleware {
     fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(async move {
             let at = {
-                let mut reel = self.tape.write();
+                let mut reel = self.tape.lock_recording();
                 let traces = reel.traces.entry(self.name.clone()).or_default();
                 traces.push(MiddlewareTrace { state_in: state.to_json()?, ..MiddlewareTrace::default() });
                 traces.len() - 1
             };
-            let update = marked(next.run(state).await?, self.pre.as_ref(), self.post.as_ref())?;
-            let (seen, returned) = (state.to_json()?, update_json(&update)?);
-            let mut reel = self.tape.write();
+            let update = add_trace_markers(next.run(state).await?, self.pre.as_ref(), self.post.as_ref())?;
+            let (seen, returned) = (state.to_json()?, update_to_json(&update)?);
+            let mut reel = self.tape.lock_recording();
             if let Some(trace) = reel.traces.get_mut(&self.name).and_then(|trace| trace.get_mut(at)) {
                 trace.after = Some((seen, returned));
             }
@@ -185,13 +186,13 @@ impl Middleware for RecordingMiddleware {
     }
 }
 
-fn update_json(update: &StateUpdate) -> Result<Map<String, Value>, NodeError> {
+fn update_to_json(update: &StateUpdate) -> Result<Map<String, Value>, NodeError> {
     let fields = update.entries().map(|(field, slot)| Ok((field.to_owned(), slot.to_json()?)));
     fields.collect()
 }
 
 /// Puts the markers around the update's list `trace`.
-fn marked(
+fn add_trace_markers(
     update: StateUpdate,
     pre: Option<&String>,
     post: Option<&String>,
@@ -199,7 +200,7 @@ fn marked(
     if pre.is_none() && post.is_none() {
         return Ok(update);
     }
-    let mut fields = update_json(&update)?;
+    let mut fields = update_to_json(&update)?;
     let inside = fields.remove("trace").unwrap_or_else(|| json!([]));
     let Value::Array(inside) = inside else { return Err(NodeError::new("'trace' is no list")) };
     let marker = |it: Option<&String>| it.cloned().map(Value::String);
@@ -258,9 +259,9 @@ struct LoggingMiddleware {
 impl Middleware for LoggingMiddleware {
     fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(async move {
-            self.tape.write().log.extend(self.pre.clone());
+            self.tape.lock_recording().log.extend(self.pre.clone());
             let returned = next.run(state).await;
-            self.tape.write().log.extend(self.post.clone());
+            self.tape.lock_recording().log.extend(self.post.clone());
             returned
         })
     }

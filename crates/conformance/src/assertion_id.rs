@@ -9,23 +9,24 @@ pub(crate) struct AssertionId(pub(crate) &'static str);
 impl AssertionId {
     /// Tells whether the assertion of this path is one of those that the id names.
     #[must_use]
-    pub(crate) fn names(self, path: &str) -> bool {
+    pub(crate) fn matches_path(self, path: &str) -> bool {
         let path: Vec<&str> = path.split('.').collect();
         self.0.split('|').any(|keys| {
             let keys: Vec<&str> = keys.split('.').collect();
-            path.windows(keys.len()).any(|window| window.iter().zip(&keys).all(|(step, key)| is(step, key)))
+            path.windows(keys.len())
+                .any(|window| window.iter().zip(&keys).all(|(step, key)| step_matches_key(step, key)))
         })
     }
 }
 
 /// Checks whether a step of a path, as `list[1]`, matches a key.
-fn is(step: &str, key: &str) -> bool {
+fn step_matches_key(step: &str, key: &str) -> bool {
     step == key || step.split('[').next() == Some(key)
 }
 
 /// Tells whether a place lies at or below an assertion's path, so that the assertion reads it.
 #[must_use]
-pub(crate) fn is_within(place: &str, assertion: &str) -> bool {
+pub(crate) fn is_within_assertion(place: &str, assertion: &str) -> bool {
     place.strip_prefix(assertion).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
@@ -47,15 +48,15 @@ mod tests {
             ("t", "invocations[1].expected.it", false),
             ("final_state", "invocations[1].expected.it", false),
         ] {
-            assert_eq!(AssertionId(id).names(path), names, "{id} {path}");
+            assert_eq!(AssertionId(id).matches_path(path), names, "{id} {path}");
         }
     }
 
     #[test]
     fn an_assertion_reads_what_lies_below_it() {
-        assert!(is_within("a.b", "a.b"));
-        assert!(is_within("a.b[0].c", "a.b"));
-        assert!(!is_within("a.bc", "a.b"));
-        assert!(!is_within("a", "a.b"));
+        assert!(is_within_assertion("a.b", "a.b"));
+        assert!(is_within_assertion("a.b[0].c", "a.b"));
+        assert!(!is_within_assertion("a.bc", "a.b"));
+        assert!(!is_within_assertion("a", "a.b"));
     }
 }

@@ -15,13 +15,13 @@ use tokio::time::Instant;
 
 use crate::adapt;
 use crate::check::{AssertionChecker, ensure};
-use crate::expect::signal_descriptor;
+use crate::expect::check_signal_descriptor;
 use crate::failure::{CaseFailure, Outcome};
-use crate::fields::{LocatedNode, YamlMapReader, unknown};
+use crate::fields::{LocatedNode, YamlMapReader, unknown_key};
 use crate::graph::FixtureGraphSpec;
 use crate::matcher::ExtraKeyPolicy;
 use crate::paused::CasePausedStore;
-use crate::schema::literals;
+use crate::schema::parse_literals;
 use crate::tape::{CaseRecorder, CaseRecording};
 
 /// The program of a case of the harness suite.
@@ -63,44 +63,45 @@ impl HarnessCaseSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
-        let mut harness = block.need("harness")?.fields()?;
-        let mode = harness.need("mode")?;
-        let stateless = match mode.text()? {
+    pub(crate) fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
+        let mut harness = block.take_required("harness")?.into_map_reader()?;
+        let mode = harness.take_required("mode")?;
+        let stateless = match mode.as_text()? {
             "sessioned" => false,
             "stateless" => true,
-            other => return Err(CaseFailure::reader(&mode.path, format!("unknown mode '{other}'"))),
+            other => return Err(CaseFailure::reader_error(&mode.path, format!("unknown mode '{other}'"))),
         };
-        adapt::coordinator(&mut harness)?;
-        let subscribe_raises = adapt::subscribe_raises(&mut harness)?;
-        harness.finish()?;
-        adapt::checkpointer_for_pauses(block)?;
-        let transmissions = block.need("transmissions")?.items()?.into_iter().map(transmission);
+        adapt::take_signal_coordinator(&mut harness)?;
+        let subscribe_raises = adapt::take_subscribe_raises(&mut harness)?;
+        harness.reject_remaining_keys()?;
+        adapt::take_checkpointer_for_pauses(block)?;
+        let transmissions =
+            block.take_required("transmissions")?.into_items()?.into_iter().map(parse_transmission);
         Ok(Self { stateless, subscribe_raises, transmissions: transmissions.collect::<Outcome<_>>()? })
     }
 }
 
-fn transmission(spot: LocatedNode) -> Outcome<TransmissionSpec> {
-    let mut block = spot.fields()?;
-    let intent = block.take("dispatch_intent");
-    let intent = intent.map(|intent| match intent.text()? {
+fn parse_transmission(spot: LocatedNode) -> Outcome<TransmissionSpec> {
+    let mut block = spot.into_map_reader()?;
+    let intent = block.take_value("dispatch_intent");
+    let intent = intent.map(|intent| match intent.as_text()? {
         "new_session" => Ok(InboundIntent::NewSession),
         "existing_session" => Ok(InboundIntent::ExistingSession),
         "signal_resume" => Ok(InboundIntent::SignalResume),
-        other => Err(CaseFailure::reader(&intent.path, format!("unknown intent '{other}'"))),
+        other => Err(CaseFailure::reader_error(&intent.path, format!("unknown intent '{other}'"))),
     });
     let mut transmission = TransmissionSpec {
-        name: block.need("name")?.text()?.to_owned(),
-        payload: literals(block.need("payload")?)?,
-        signal: block.take("signal_payload").map(literals).transpose()?,
+        name: block.take_required("name")?.as_text()?.to_owned(),
+        payload: parse_literals(block.take_required("payload")?)?,
+        signal: block.take_value("signal_payload").map(parse_literals).transpose()?,
         intent: intent.transpose()?,
         expected: Vec::new(),
     };
-    let mut expected = block.need("expected")?.fields()?;
-    while let Some(entry) = expected.next() {
+    let mut expected = block.take_required("expected")?.into_map_reader()?;
+    while let Some(entry) = expected.take_next_entry() {
         transmission.expected.push(entry);
     }
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(transmission)
 }
 
@@ -108,7 +109,7 @@ fn transmission(spot: LocatedNode) -> Outcome<TransmissionSpec> {
 ///
 /// # Errors
 /// When a transmission cannot be made.
-pub(crate) async fn run(
+pub(crate) async fn run_transmissions(
     spec: HarnessCaseSpec,
     graph: Graph<Snapshot>,
     (declared, tape, paused): (&FixtureGraphSpec, &CaseRecorder, &Arc<CasePausedStore>),
@@ -121,29 +122,29 @@ pub(crate) async fn run(
     let harness = harness.build();
     let mut handled = Vec::new();
     for transmission in spec.transmissions {
-        let inbound = inbound(&transmission, declared, checker)?;
+        let inbound = build_inbound_request(&transmission, declared, checker)?;
         let began = Instant::now();
         let report = harness.handle(inbound).await;
         let took = began.elapsed();
-        let (subscribed, resolved) = coordinator.cut();
-        let reel = tape.cut();
+        let (subscribed, resolved) = coordinator.take_calls();
+        let reel = tape.take_recording();
         let kept = match reel.visits.first() {
-            Some(visit) => paused.record(&visit.invocation).await.map(|record| record.is_some()),
+            Some(visit) => paused.load_record(&visit.invocation).await.map(|record| record.is_some()),
             None => Err("nothing was invoked".into()),
         };
         let one = TransmissionResult { report, reel, subscribed, resolved, kept, took };
         if let HarnessOutcome::Suspended(it) = &one.report.outcome {
             let id = Value::String(it.identity.invocation_id.to_string());
-            checker.bindings.refer("<from previous suspended outcome>", id.clone());
-            checker.bindings.refer(format!("<from {} suspended outcome>", transmission.name), id);
+            checker.bindings.bind_reference("<from previous suspended outcome>", id.clone());
+            checker.bindings.bind_reference(format!("<from {} suspended outcome>", transmission.name), id);
         }
         if let (HarnessOutcome::Errored(_), Some(visit)) = (&one.report.outcome, one.reel.visits.first()) {
             let id = Value::String(visit.invocation.clone());
-            checker.bindings.refer("<invocation_id from previous errored invoke>", id);
+            checker.bindings.bind_reference("<invocation_id from previous errored invoke>", id);
         }
         for (key, spot) in transmission.expected {
-            let checked = expect(checker, &key, spot, &one);
-            checker.take(checked);
+            let checked = check_expectation(checker, &key, spot, &one);
+            checker.unwrap_or_record(checked);
         }
         handled.push(one);
     }
@@ -151,7 +152,7 @@ pub(crate) async fn run(
 }
 
 /// Converts a payload as a transport would: into names, message, signal.
-fn inbound(
+fn build_inbound_request(
     from: &TransmissionSpec,
     declared: &FixtureGraphSpec,
     checker: &AssertionChecker,
@@ -161,16 +162,17 @@ fn inbound(
         match payload.remove(key) {
             None => Ok(None),
             Some(Value::String(text)) => {
-                let referred = checker.bindings.referred(&text).and_then(Value::as_str);
+                let referred = checker.bindings.resolve_reference(&text).and_then(Value::as_str);
                 Ok(Some(referred.unwrap_or(&text).to_owned()))
             }
-            Some(_) => Err(CaseFailure::reader(format!("payload.{key}"), "is no text")),
+            Some(_) => Err(CaseFailure::reader_error(format!("payload.{key}"), "is no text")),
         }
     };
     let (session, signal_id, invocation) = (name("session_id")?, name("signal_id")?, name("invocation_id")?);
     name("kind")?;
-    let mut inbound =
-        InboundRequest::message(adapt::message_fields(payload, |it| declared.state.declares(it)));
+    let mut inbound = InboundRequest::message(adapt::select_message_fields(payload, |it| {
+        declared.state.declares_field(it)
+    }));
     inbound.session_id = session;
     inbound.intent = from.intent;
     inbound.signal = match (signal_id, invocation, from.signal.clone()) {
@@ -178,7 +180,7 @@ fn inbound(
         (Some(id), None, signal) => Some(SignalArrival::of_signal(id, signal.unwrap_or_default())),
         (None, Some(id), signal) => Some(SignalArrival::of_invocation(id, signal.unwrap_or_default())),
         _ => {
-            return Err(CaseFailure::reader(
+            return Err(CaseFailure::reader_error(
                 "payload",
                 "names a signal and an invocation, or none for its signal_payload",
             ));
@@ -187,7 +189,7 @@ fn inbound(
     Ok(inbound)
 }
 
-fn expect(
+fn check_expectation(
     checker: &mut AssertionChecker,
     key: &str,
     spot: LocatedNode,
@@ -195,59 +197,64 @@ fn expect(
 ) -> Outcome<()> {
     let report = &handled.report;
     match key {
-        "dispatch_path" => checker.exactly(&spot, report.path.map(DispatchPath::as_str)),
-        "invoke_outcome" => checker.exactly(&spot, report.outcome.as_str()),
-        "final_state" => checker.exactly(&spot, final_state(report)),
-        "descriptor" => match paused(report) {
-            Ok(it) => return signal_descriptor(checker, spot, it),
-            Err(what) => checker.holds(&spot.path, Err(what)),
+        "dispatch_path" => checker.check_exact(&spot, report.path.map(DispatchPath::as_str)),
+        "invoke_outcome" => checker.check_exact(&spot, report.outcome.as_str()),
+        "final_state" => checker.check_exact(&spot, final_state_json(report)),
+        "descriptor" => match paused_descriptor(report) {
+            Ok(it) => return check_signal_descriptor(checker, spot, it),
+            Err(what) => checker.check_result(&spot.path, Err(what)),
         },
-        "error_category" => checker.exactly(&spot, failed(report).map(|failed| failed.category.clone())),
-        "error_bucket" => checker.exactly(&spot, failed(report).map(|failed| failed.bucket.as_str())),
-        "invoke_args" => return invoke_args(checker, spot, handled),
+        "error_category" => {
+            checker.check_exact(&spot, failed_turn(report).map(|failed| failed.category.clone()))
+        }
+        "error_bucket" => {
+            checker.check_exact(&spot, failed_turn(report).map(|failed| failed.bucket.as_str()))
+        }
+        "invoke_args" => return check_invoke_arguments(checker, spot, handled),
         "signal_subscription_registered" | "harness_signal_subscription_registered" => {
-            checker.truth(&spot, subscribed(handled));
+            checker.check_truth(&spot, ensure_subscribed(handled));
         }
-        "descriptor_read_from_outcome" => checker.truth(&spot, paused(report).map(drop)),
-        "harness_did_not_block" => checker.truth(&spot, did_not_block(handled)),
+        "descriptor_read_from_outcome" => checker.check_truth(&spot, paused_descriptor(report).map(drop)),
+        "harness_did_not_block" => checker.check_truth(&spot, ensure_not_blocked(handled)),
         "signal_correlation_resolved" => {
-            checker.truth(&spot, ensure(!handled.resolved.is_empty(), || "the signal led nowhere".into()));
+            checker
+                .check_truth(&spot, ensure(!handled.resolved.is_empty(), || "the signal led nowhere".into()));
         }
-        "resolved_to_invocation_id" => checker.exactly(&spot, handled.resolved.last().cloned()),
-        "outbound_shape" => checker.exactly(&spot, outbound_shape(report)),
+        "resolved_to_invocation_id" => checker.check_exact(&spot, handled.resolved.last().cloned()),
+        "outbound_shape" => checker.check_exact(&spot, outbound_shape(report)),
         "outbound_payload_includes" => {
-            let payload = failed(report).map_or_else(|| completion(report), outbound);
-            checker.value(&spot, &payload, ExtraKeyPolicy::Allowed);
+            let payload = failed_turn(report).map_or_else(|| completion_json(report), failure_json);
+            checker.check_value(&spot, &payload, ExtraKeyPolicy::Allowed);
         }
         "dev.singletree.paused_record_kept" => match &handled.kept {
-            Ok(kept) => checker.exactly(&spot, *kept),
-            Err(what) => checker.holds(&spot.path, Err(what.clone())),
+            Ok(kept) => checker.check_exact(&spot, *kept),
+            Err(what) => checker.check_result(&spot.path, Err(what.clone())),
         },
-        "session_store_load_calls" => checker.exactly(&spot, handled.reel.loads()),
-        "session_store_save_calls" => checker.exactly(&spot, handled.reel.saves().count()),
+        "session_store_load_calls" => checker.check_exact(&spot, handled.reel.load_count()),
+        "session_store_save_calls" => checker.check_exact(&spot, handled.reel.saved_records().count()),
         "harness_auto_retried" => {
-            checker.truth(&spot, ensure(retried(handled), || "nothing was tried twice".into()));
+            checker.check_truth(&spot, ensure(was_retried(handled), || "nothing was tried twice".into()));
         }
-        other => return Err(unknown("expected", other, spot.node.line)),
+        other => return Err(unknown_key("expected", other, spot.node.line)),
     }
     Ok(())
 }
 
-fn final_state(report: &TurnReport<Snapshot>) -> Value {
+fn final_state_json(report: &TurnReport<Snapshot>) -> Value {
     match &report.outcome {
         HarnessOutcome::Completed(it) => it.state.to_json().map(Value::Object).unwrap_or_default(),
         other => json!({"ended": other.as_str()}),
     }
 }
 
-fn failed(report: &TurnReport<Snapshot>) -> Option<&Failed> {
+fn failed_turn(report: &TurnReport<Snapshot>) -> Option<&Failed> {
     match &report.outcome {
         HarnessOutcome::Errored(it) => Some(it),
         HarnessOutcome::Completed(_) | HarnessOutcome::Suspended(_) => None,
     }
 }
 
-fn paused(report: &TurnReport<Snapshot>) -> Result<&Descriptor, String> {
+fn paused_descriptor(report: &TurnReport<Snapshot>) -> Result<&Descriptor, String> {
     match &report.outcome {
         HarnessOutcome::Suspended(it) => Ok(&it.descriptor),
         other => Err(format!("the turn {}", other.as_str())),
@@ -258,7 +265,7 @@ fn paused(report: &TurnReport<Snapshot>) -> Result<&Descriptor, String> {
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn subscribed(handled: &TransmissionResult) -> Result<(), String> {
+pub(crate) fn ensure_subscribed(handled: &TransmissionResult) -> Result<(), String> {
     let HarnessOutcome::Suspended(it) = &handled.report.outcome else {
         return Err(format!("the turn {}", handled.report.outcome.as_str()));
     };
@@ -267,18 +274,18 @@ pub(crate) fn subscribed(handled: &TransmissionResult) -> Result<(), String> {
 }
 
 /// Tells whether the harness tried a transmission again by itself: its session was loaded, or its entry ran, twice.
-pub(crate) fn retried(handled: &TransmissionResult) -> bool {
+pub(crate) fn was_retried(handled: &TransmissionResult) -> bool {
     let visits = &handled.reel.visits;
     let entry = visits.first().map(|visit| &visit.namespace);
-    handled.reel.loads() > 1 || visits.iter().skip(1).any(|visit| Some(&visit.namespace) == entry)
+    handled.reel.load_count() > 1 || visits.iter().skip(1).any(|visit| Some(&visit.namespace) == entry)
 }
 
 /// Tells whether the harness handed the turn back at once: with time paused, whoever waits lets it pass.
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn did_not_block(handled: &TransmissionResult) -> Result<(), String> {
-    paused(&handled.report)?;
+pub(crate) fn ensure_not_blocked(handled: &TransmissionResult) -> Result<(), String> {
+    paused_descriptor(&handled.report)?;
     ensure(handled.took.is_zero(), || format!("it took {:?}", handled.took))
 }
 
@@ -292,15 +299,15 @@ fn outbound_shape(report: &TurnReport<Snapshot>) -> &'static str {
 
 /// Returns the state that a transport sends of a completed turn: the fields of the final state. Of a pause it sends
 /// no state.
-fn completion(report: &TurnReport<Snapshot>) -> Value {
+fn completion_json(report: &TurnReport<Snapshot>) -> Value {
     match &report.outcome {
-        HarnessOutcome::Completed(_) => final_state(report),
+        HarnessOutcome::Completed(_) => final_state_json(report),
         HarnessOutcome::Suspended(_) | HarnessOutcome::Errored(_) => Value::Null,
     }
 }
 
 /// Returns the JSON that a transport sends of a failure.
-fn outbound(failed: &Failed) -> Value {
+fn failure_json(failed: &Failed) -> Value {
     json!({
         "category": failed.category,
         "bucket": failed.bucket.as_str(),
@@ -311,13 +318,13 @@ fn outbound(failed: &Failed) -> Value {
     })
 }
 
-fn invoke_args(
+fn check_invoke_arguments(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     handled: &TransmissionResult,
 ) -> Outcome<()> {
     let Some(invoked) = &handled.report.invoked else {
-        checker.holds(&spot.path, Err("the graph was not invoked".into()));
+        checker.check_result(&spot.path, Err("the graph was not invoked".into()));
         return Ok(());
     };
     let (session, assigned, resumed) = match invoked {
@@ -332,29 +339,33 @@ fn invoke_args(
     if let (EngineInvocation::Start { .. }, Some(visit)) = (invoked, handled.reel.visits.first()) {
         let agree =
             ensure(visit.session == session, || format!("the engine has session {:?}", visit.session));
-        checker.holds(&spot.path, agree);
+        checker.check_result(&spot.path, agree);
     }
     let none = || "no session was passed".to_owned();
-    let mut wanted = spot.fields()?;
-    while let Some((key, it)) = wanted.next() {
+    let mut wanted = spot.into_map_reader()?;
+    while let Some((key, it)) = wanted.take_next_entry() {
         match key.as_str() {
-            "session_id" => checker.exactly(&it, session.clone()),
-            "session_id_present" => checker.truth(&it, ensure(session.is_some(), none)),
+            "session_id" => checker.check_exact(&it, session.clone()),
+            "session_id_present" => checker.check_truth(&it, ensure(session.is_some(), none)),
             "session_id_auto_generated" => {
-                checker.truth(&it, ensure(assigned && session.is_some(), || "the caller named it".into()));
+                checker
+                    .check_truth(&it, ensure(assigned && session.is_some(), || "the caller named it".into()));
             }
             "session_id_caller_supplied" => {
-                checker.truth(&it, ensure(!assigned && session.is_some(), || "the harness named it".into()));
+                checker.check_truth(
+                    &it,
+                    ensure(!assigned && session.is_some(), || "the harness named it".into()),
+                );
             }
             "session_id_absent_verified" => {
-                checker.truth(&it, ensure(session.is_none(), || "a session was passed".into()));
+                checker.check_truth(&it, ensure(session.is_none(), || "a session was passed".into()));
             }
-            "resume_invocation" => checker.exactly(&it, resumed.as_ref().map(|(id, _)| id.clone())),
+            "resume_invocation" => checker.check_exact(&it, resumed.as_ref().map(|(id, _)| id.clone())),
             "signal_payload" => {
                 let payload = resumed.as_ref().map(|(_, it)| Value::Object(it.clone()));
-                checker.exactly(&it, payload);
+                checker.check_exact(&it, payload);
             }
-            other => return Err(unknown("invoke_args", other, it.node.line)),
+            other => return Err(unknown_key("invoke_args", other, it.node.line)),
         }
     }
     Ok(())
@@ -373,7 +384,7 @@ struct RecordingCoordinator {
 type CoordinatorCalls = (Vec<(String, String)>, Vec<String>);
 
 impl RecordingCoordinator {
-    fn cut(&self) -> CoordinatorCalls {
+    fn take_calls(&self) -> CoordinatorCalls {
         std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct NodeBodyContext {
 ///
 /// # Errors
 /// The error that the fixture makes the body raise, or the reason why the body cannot do its work.
-pub(crate) async fn run(part: Arc<NodeBodyContext>, cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
+pub(crate) async fn run_node_body(part: Arc<NodeBodyContext>, cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
     let visit = NodeVisit {
         namespace: cx.namespace().iter().map(|it| it.as_ref().to_owned()).collect(),
         pre_state: cx.snapshot().to_json()?,
@@ -46,20 +46,20 @@ pub(crate) async fn run(part: Arc<NodeBodyContext>, cx: Ctx<Snapshot>) -> NodeRe
         attempt: cx.attempt_index(),
         ended: false,
     };
-    let in_instance = visit.index().is_some();
+    let in_instance = visit.fan_out_index().is_some();
     let has_siblings = in_instance || visit.branch.is_some();
     let at = {
-        let mut reel = part.tape.write();
+        let mut reel = part.tape.lock_recording();
         reel.visits.push(visit);
         reel.visits.len() - 1
     };
-    let counted = in_instance.then(|| RunningInstanceGuard::begin(&part.tape));
+    let counted = in_instance.then(|| RunningInstanceGuard::count_instance(&part.tape));
     if has_siblings {
-        adapt::give_way().await;
+        adapt::yield_before_work().await;
     }
-    let returned = work(&part, &cx).await;
+    let returned = execute_directives(&part, &cx).await;
     drop(counted);
-    if let Some(visit) = part.tape.write().visits.get_mut(at) {
+    if let Some(visit) = part.tape.lock_recording().visits.get_mut(at) {
         visit.ended = true;
     }
     returned
@@ -69,8 +69,8 @@ pub(crate) async fn run(part: Arc<NodeBodyContext>, cx: Ctx<Snapshot>) -> NodeRe
 struct RunningInstanceGuard(CaseRecorder);
 
 impl RunningInstanceGuard {
-    fn begin(tape: &CaseRecorder) -> Self {
-        let mut reel = tape.write();
+    fn count_instance(tape: &CaseRecorder) -> Self {
+        let mut reel = tape.lock_recording();
         reel.in_flight.now += 1;
         reel.in_flight.max = reel.in_flight.max.max(reel.in_flight.now);
         drop(reel);
@@ -80,34 +80,38 @@ impl RunningInstanceGuard {
 
 impl Drop for RunningInstanceGuard {
     fn drop(&mut self) {
-        let mut reel = self.0.write();
+        let mut reel = self.0.lock_recording();
         reel.in_flight.now = reel.in_flight.now.saturating_sub(1);
     }
 }
 
-async fn work(part: &NodeBodyContext, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
+async fn execute_directives(part: &NodeBodyContext, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
     if let Some(sleep) = part.spec.sleep {
         tokio::time::sleep(sleep).await;
     }
     if let Some(drain) = &part.spec.drain {
-        run_drain(part, drain, cx).await?;
+        drain_in_node(part, drain, cx).await?;
     }
-    let update = end(part, &part.spec.end, cx).await?;
+    let update = compute_update(part, &part.spec.end, cx).await?;
     if part.spec.save {
         // R10: the saved state includes the node's own update.
         cx.save_session_with(update.clone()).await?;
-        part.tape.write().explicit_saves += 1;
+        part.tape.lock_recording().explicit_saves += 1;
     }
     Ok(update)
 }
 
-async fn end(part: &NodeBodyContext, end: &BodyResultSpec, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
+async fn compute_update(
+    part: &NodeBodyContext,
+    end: &BodyResultSpec,
+    cx: &Ctx<Snapshot>,
+) -> NodeResult<Snapshot> {
     match end {
-        BodyResultSpec::Update(values) => read(values, cx),
+        BodyResultSpec::Update(values) => update_from_values(values, cx),
         BodyResultSpec::FromField { target, source, multiplier } => {
-            from_field(cx, target, source, *multiplier)
+            update_from_field(cx, target, source, *multiplier)
         }
-        BodyResultSpec::Raises(raised) => Err(mocks::error_of(raised)),
+        BodyResultSpec::Raises(raised) => Err(mocks::build_node_error(raised)),
         BodyResultSpec::Mock(mock) => {
             let state = cx.snapshot().to_json()?;
             let caller = MockCallSite {
@@ -115,16 +119,16 @@ async fn end(part: &NodeBodyContext, end: &BodyResultSpec, cx: &Ctx<Snapshot>) -
                 instance: cx.lineage().fan_out_index_chain().collect(),
                 state: &state,
             };
-            part.tape.write().mock_calls += 1;
-            match (part.mocks.raises(mock, &caller), &mock.success) {
-                (Some(raised), _) => Err(mocks::error_of(&raised)),
-                (None, Some(values)) => read(values, cx),
+            part.tape.lock_recording().mock_calls += 1;
+            match (part.mocks.error_for_call(mock, &caller), &mock.success) {
+                (Some(raised), _) => Err(mocks::build_node_error(&raised)),
+                (None, Some(values)) => update_from_values(values, cx),
                 (None, None) => Err(NodeError::new("the fixture does not say what this node returns")),
             }
         }
         BodyResultSpec::Suspend { signal, unless } => {
             let answered = match unless {
-                Some(field) => field_of(cx, field)? == Value::Bool(true),
+                Some(field) => read_state_field(cx, field)? == Value::Bool(true),
                 None => false,
             };
             if answered { Ok(StateUpdate::new()) } else { cx.suspend(signal.as_ref().clone()).await }
@@ -133,29 +137,34 @@ async fn end(part: &NodeBodyContext, end: &BodyResultSpec, cx: &Ctx<Snapshot>) -
             let BodyResultSpec::FromField { target, source, multiplier } = otherwise.as_ref() else {
                 return Err(NodeError::new("the fixture does not say what other instances do"));
             };
-            if field_of(cx, source)?.as_i64() == Some(*item) {
+            if read_state_field(cx, source)?.as_i64() == Some(*item) {
                 return cx.suspend(signal.as_ref().clone()).await;
             }
-            from_field(cx, target, source, *multiplier)
+            update_from_field(cx, target, source, *multiplier)
         }
     }
 }
 
 /// An update of literal values, and of fields that are named and read (R12).
-fn read(values: &Map<String, Value>, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
+fn update_from_values(values: &Map<String, Value>, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
     values.iter().try_fold(StateUpdate::new(), |update, (field, value)| {
-        let read = adapt::is_read(value, |it| cx.snapshot().get(it).is_some());
-        let value = read.map_or_else(|| Ok(value.clone()), |read| field_of(cx, &read))?;
+        let read = adapt::referenced_field(value, |it| cx.snapshot().get(it).is_some());
+        let value = read.map_or_else(|| Ok(value.clone()), |read| read_state_field(cx, &read))?;
         Ok(update.with_json(field.clone(), value))
     })
 }
 
-fn from_field(cx: &Ctx<Snapshot>, target: &str, source: &str, multiplier: i64) -> NodeResult<Snapshot> {
-    let product = multiply(&field_of(cx, source)?, multiplier)?;
+fn update_from_field(
+    cx: &Ctx<Snapshot>,
+    target: &str,
+    source: &str,
+    multiplier: i64,
+) -> NodeResult<Snapshot> {
+    let product = multiply_value(&read_state_field(cx, source)?, multiplier)?;
     Ok(StateUpdate::new().with_json(target.to_owned(), product))
 }
 
-async fn run_drain(
+async fn drain_in_node(
     part: &NodeBodyContext,
     drain: &NodeDrainSpec,
     cx: &Ctx<Snapshot>,
@@ -165,9 +174,10 @@ async fn run_drain(
     let began = Instant::now();
     let summary = whole.drain_events_for(invocation, drain.timeout).await;
     let took = began.elapsed();
-    let mut tape = part.tape.write();
+    let mut tape = part.tape.lock_recording();
     let snapshot = drain.snapshot.as_ref().map(|observer| {
-        let taken = tape.taken_by(observer).filter(|taken_by| taken_by.identity.invocation_id == *invocation);
+        let taken =
+            tape.events_taken_by(observer).filter(|taken_by| taken_by.identity.invocation_id == *invocation);
         (observer.clone(), taken.cloned().collect())
     });
     tape.drains.push(NodeDrainResult {
@@ -180,7 +190,7 @@ async fn run_drain(
     Ok(())
 }
 
-fn field_of(cx: &Ctx<Snapshot>, field: &str) -> Result<Value, NodeError> {
+fn read_state_field(cx: &Ctx<Snapshot>, field: &str) -> Result<Value, NodeError> {
     match cx.snapshot().get(field) {
         Some(slot) => Ok(slot.to_json()?),
         None => Err(NodeError::new(format!("the fixture reads field '{field}', which is not declared"))),
@@ -188,7 +198,7 @@ fn field_of(cx: &Ctx<Snapshot>, field: &str) -> Result<Value, NodeError> {
 }
 
 /// A product; a multiplier of one passes on whatever it is.
-fn multiply(value: &Value, multiplier: i64) -> Result<Value, NodeError> {
+fn multiply_value(value: &Value, multiplier: i64) -> Result<Value, NodeError> {
     let whole = || Some(Value::from(value.as_i64()?.checked_mul(multiplier)?));
     #[expect(clippy::cast_precision_loss, reason = "fixtures count in small numbers")]
     let fraction = || Some(Value::from(value.as_f64()? * multiplier as f64));

@@ -21,10 +21,10 @@ pub(crate) struct BuiltBranch {
 
 /// Makes parallel branches of their parts, which come in the same order.
 #[must_use]
-pub(crate) fn build(spec: &ParallelBranchesSpec, parts: Vec<BuiltBranch>) -> Branches<Snapshot> {
+pub(crate) fn build_branches(spec: &ParallelBranchesSpec, parts: Vec<BuiltBranch>) -> Branches<Snapshot> {
     let mut branches = Branches::new();
     for (of, parts) in spec.branches.iter().zip(parts) {
-        branches = branches.branch(of.name.clone(), branch(of, parts));
+        branches = branches.branch(of.name.clone(), build_branch(of, parts));
     }
     if let Some(collects) = spec.collects_errors {
         branches = branches.error_policy(if collects { ErrorPolicy::Collect } else { ErrorPolicy::FailFast });
@@ -35,13 +35,13 @@ pub(crate) fn build(spec: &ParallelBranchesSpec, parts: Vec<BuiltBranch>) -> Bra
     }
 }
 
-fn branch(spec: &BranchSpec, parts: BuiltBranch) -> Branch<Snapshot> {
+fn build_branch(spec: &BranchSpec, parts: BuiltBranch) -> Branch<Snapshot> {
     let mut branch = Branch::new();
     if let Some(graph) = &parts.subgraph {
         branch = branch.subgraph(graph);
     }
     if let Some(part) = parts.call {
-        branch = branch.call(move |cx| body::run(part.clone(), cx));
+        branch = branch.call(move |cx| body::run_node_body(part.clone(), cx));
     }
     for (child, parent) in spec.inputs.iter().flatten() {
         branch = branch.input(child, parent);
@@ -50,13 +50,13 @@ fn branch(spec: &BranchSpec, parts: BuiltBranch) -> Branch<Snapshot> {
         branch = branch.output(parent, child);
     }
     if let Some(field) = spec.when.clone() {
-        branch = branch.when(move |state: &Snapshot| holds(state, &field));
+        branch = branch.when(move |state: &Snapshot| is_field_truthy(state, &field));
     }
     parts.middleware.into_iter().fold(branch, Branch::middleware)
 }
 
 /// Tells whether a field holds something: not nothing, false, zero, or empty (pipeline-utilities 074).
-fn holds(state: &Snapshot, field: &str) -> bool {
+fn is_field_truthy(state: &Snapshot, field: &str) -> bool {
     match state.get(field).and_then(|it| it.to_json().ok()) {
         None | Some(Value::Null) => false,
         Some(Value::Bool(it)) => it,

@@ -10,12 +10,12 @@ use crate::chat::ChatCaseSpec;
 use crate::checkpoints::{self, CheckpointBackend, CheckpointCaseSpec};
 use crate::dialect::FixtureDialect;
 use crate::failure::{CaseFailure, Outcome};
-use crate::fields::{LocatedNode, YamlMapReader, unknown};
+use crate::fields::{LocatedNode, YamlMapReader, unknown_key};
 use crate::graph::{FixtureGraphSpec, Subgraphs, take_subgraphs};
-use crate::nodes::millis;
+use crate::nodes::parse_milliseconds;
 use crate::observers::ObserverSpec;
 use crate::run::InvocationSpec;
-use crate::schema::literals;
+use crate::schema::parse_literals;
 use crate::yaml::{YamlNode, YamlValue};
 
 /// A case that was read.
@@ -88,27 +88,28 @@ const VERSION: [u64; 3] = [0, 48, 0];
 ///
 /// # Errors
 /// When the file is no map, or a case has no name.
-pub(crate) fn split(
+pub(crate) fn split_cases(
     document: YamlNode,
     fixture: &str,
     dialect: FixtureDialect,
 ) -> Outcome<Vec<UnparsedCase>> {
     let YamlValue::Map(entries) = &document.value else {
-        return Err(CaseFailure::reader("", "the document is no map"));
+        return Err(CaseFailure::reader_error("", "the document is no map"));
     };
-    let Some(cases) = document.get("cases").cloned() else {
+    let Some(cases) = document.get_entry("cases").cloned() else {
         return Ok(vec![UnparsedCase { name: fixture.to_owned(), dialect, own: document, shared: None }]);
     };
-    let known = |key: &str| dialect.shares(key) || ["cases", "description"].contains(&key);
+    let known = |key: &str| dialect.is_shared_key(key) || ["cases", "description"].contains(&key);
     if let Some((key, node)) = entries.iter().find(|(key, _)| !known(key)) {
-        return Err(unknown("the file", key, node.line));
+        return Err(unknown_key("the file", key, node.line));
     }
-    let shared = entries.iter().filter(|(key, _)| dialect.shares(key)).cloned().collect();
+    let shared = entries.iter().filter(|(key, _)| dialect.is_shared_key(key)).cloned().collect();
     let shared = YamlNode { line: document.line, value: YamlValue::Map(shared) };
-    let cases = LocatedNode::new(cases, "cases").items()?.into_iter().map(|case| {
-        let name = case.node.get("name").map(YamlNode::to_json);
+    let cases = LocatedNode::new(cases, "cases").into_items()?.into_iter().map(|case| {
+        let name = case.node.get_entry("name").map(YamlNode::to_json);
         let name = name.as_ref().and_then(serde_json::Value::as_str);
-        let name = name.ok_or_else(|| CaseFailure::reader(&case.path, "the case has no name"))?.to_owned();
+        let name =
+            name.ok_or_else(|| CaseFailure::reader_error(&case.path, "the case has no name"))?.to_owned();
         Ok(UnparsedCase { name, dialect, own: case.node, shared: Some(shared.clone()) })
     });
     cases.collect()
@@ -117,7 +118,7 @@ pub(crate) fn split(
 impl FixtureCaseSpec {
     /// Checks whether the runner needs its own observer: for the work around nodes, and for nodes that have no body.
     #[must_use]
-    pub(crate) fn listens(&self) -> bool {
+    pub(crate) fn needs_runner_observer(&self) -> bool {
         self.graph.is_composed() || self.subgraphs.values().any(FixtureGraphSpec::is_composed)
     }
 }
@@ -126,22 +127,22 @@ impl UnparsedCase {
     /// Returns all parts of the case as one map, so that a caller can change a part: the case's own part under
     /// `case`, the part shared with the other cases of its file under `file`.
     #[must_use]
-    pub(crate) fn whole(&self) -> YamlNode {
+    pub(crate) fn to_whole_document(&self) -> YamlNode {
         let mut parts = vec![("case".to_owned(), self.own.clone())];
         parts.extend(self.shared.clone().map(|shared| ("file".to_owned(), shared)));
         YamlNode { line: self.own.line, value: YamlValue::Map(parts) }
     }
 
-    /// Returns the same case of other parts, as [`whole`](Self::whole) gave them.
+    /// Returns the same case of other parts, as [`to_whole_document`](Self::to_whole_document) gave them.
     #[must_use]
-    pub(crate) fn with(&self, whole: &YamlNode) -> Self {
-        let own = whole.get("case").unwrap_or(&self.own).clone();
-        Self { name: self.name.clone(), dialect: self.dialect, own, shared: whole.get("file").cloned() }
+    pub(crate) fn with_document(&self, whole: &YamlNode) -> Self {
+        let own = whole.get_entry("case").unwrap_or(&self.own).clone();
+        Self { name: self.name.clone(), dialect: self.dialect, own, shared: whole.get_entry("file").cloned() }
     }
 
     /// Returns the case's own part, and the part that it shares with the other cases of its file.
     #[must_use]
-    pub(crate) fn parts(self) -> (YamlNode, Option<YamlNode>) {
+    pub(crate) fn into_parts(self) -> (YamlNode, Option<YamlNode>) {
         (self.own, self.shared)
     }
 
@@ -149,119 +150,126 @@ impl UnparsedCase {
     ///
     /// # Errors
     /// For the first thing that is unknown in it.
-    pub(crate) fn read(self) -> Outcome<FixtureCaseSpec> {
-        let mut block = LocatedNode::new(self.own, "").fields()?;
+    pub(crate) fn parse_case(self) -> Outcome<FixtureCaseSpec> {
+        let mut block = LocatedNode::new(self.own, "").into_map_reader()?;
         let mut subgraphs = Subgraphs::new();
         let mut invariants = Vec::new();
         if let Some(shared) = self.shared {
-            let mut shared = LocatedNode::new(shared, "").fields()?;
+            let mut shared = LocatedNode::new(shared, "").into_map_reader()?;
             take_subgraphs(&mut shared, &mut subgraphs)?;
-            invariants.extend(shared.take("invariants"));
+            invariants.extend(shared.take_value("invariants"));
             check_version(&mut shared)?;
         }
         check_version(&mut block)?;
-        invariants.extend(block.take("invariants"));
-        block.text("description")?;
+        invariants.extend(block.take_value("invariants"));
+        block.take_text("description")?;
         let program = take_program(&mut block)?;
-        block.text("name")?;
-        let store = block.take("session_store").map(adapt::store).transpose()?;
-        let paused = block.take("dev.singletree.paused_store").map(adapt::paused_store).transpose()?;
+        block.take_text("name")?;
+        let store = block.take_value("session_store").map(adapt::parse_session_store).transpose()?;
+        let paused =
+            block.take_value("dev.singletree.paused_store").map(adapt::parse_paused_store).transpose()?;
         let spec = FixtureCaseSpec {
             graph: take_graph(&mut block, &mut subgraphs)?,
-            observers: match block.take("observers") {
-                Some(list) => list.items()?.into_iter().map(ObserverSpec::read).collect::<Outcome<_>>()?,
+            observers: match block.take_value("observers") {
+                Some(list) => list
+                    .into_items()?
+                    .into_iter()
+                    .map(ObserverSpec::from_yaml_node)
+                    .collect::<Outcome<_>>()?,
                 None => Vec::new(),
             },
             store,
             paused_raises: paused.unwrap_or(false),
-            shape: block.take("session_state").map(shape).transpose()?,
-            auto_save: block.take("auto_save").map(|value| value.truth()).transpose()?,
-            checkpointer: block.take("checkpointer").map(checkpoints::backend).transpose()?,
-            seeded: block.take("seeded_session"),
-            migrations: block.take("session_migrations"),
-            checkpoint_migrations: block.take("migrations"),
-            tick: block.take("clock_stub").map(tick).transpose()?,
-            compile_error: block.take("expected_compile_error"),
-            compile_warning: block.take("expected_compile_warning"),
+            shape: block.take_value("session_state").map(parse_session_shape).transpose()?,
+            auto_save: block.take_value("auto_save").map(|value| value.as_bool()).transpose()?,
+            checkpointer: block.take_value("checkpointer").map(checkpoints::parse_backend).transpose()?,
+            seeded: block.take_value("seeded_session"),
+            migrations: block.take_value("session_migrations"),
+            checkpoint_migrations: block.take_value("migrations"),
+            tick: block.take_value("clock_stub").map(parse_clock_tick).transpose()?,
+            compile_error: block.take_value("expected_compile_error"),
+            compile_warning: block.take_value("expected_compile_warning"),
             subgraphs,
             program,
             invariants,
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(spec)
     }
 }
 
 /// Refuses fixtures of a later version (conformance-adapter §4.4).
 pub(crate) fn check_version(block: &mut YamlMapReader) -> Outcome<()> {
-    let Some(spot) = block.take("conformance_version") else { return Ok(()) };
-    let parts: Result<Vec<u64>, _> = spot.text()?.split('.').map(str::parse).collect();
+    let Some(spot) = block.take_value("conformance_version") else { return Ok(()) };
+    let parts: Result<Vec<u64>, _> = spot.as_text()?.split('.').map(str::parse).collect();
     match parts {
         Ok(parts) if parts.len() == 3 && parts.as_slice() <= VERSION.as_slice() => Ok(()),
-        Ok(parts) if parts.len() == 3 => Err(CaseFailure::reader(&spot.path, "fixture_version_unsupported")),
-        Ok(_) | Err(_) => Err(spot.wrong("a version of three numbers")),
+        Ok(parts) if parts.len() == 3 => {
+            Err(CaseFailure::reader_error(&spot.path, "fixture_version_unsupported"))
+        }
+        Ok(_) | Err(_) => Err(spot.unexpected_kind("a version of three numbers")),
     }
 }
 
 fn take_graph(block: &mut YamlMapReader, subgraphs: &mut Subgraphs) -> Outcome<FixtureGraphSpec> {
-    let Some(nested) = block.take("graph") else {
+    let Some(nested) = block.take_value("graph") else {
         take_subgraphs(block, subgraphs)?;
-        return FixtureGraphSpec::take(block);
+        return FixtureGraphSpec::take_from_block(block);
     };
-    let mut nested = nested.fields()?;
+    let mut nested = nested.into_map_reader()?;
     take_subgraphs(&mut nested, subgraphs)?;
-    let graph = FixtureGraphSpec::take(&mut nested)?;
-    nested.finish()?;
+    let graph = FixtureGraphSpec::take_from_block(&mut nested)?;
+    nested.reject_remaining_keys()?;
     Ok(graph)
 }
 
-fn shape(spot: LocatedNode) -> Outcome<SessionShape> {
-    let mut block = spot.fields()?;
-    let fields = block.need("fields")?.texts()?;
-    block.finish()?;
+fn parse_session_shape(spot: LocatedNode) -> Outcome<SessionShape> {
+    let mut block = spot.into_map_reader()?;
+    let fields = block.take_required("fields")?.into_texts()?;
+    block.reject_remaining_keys()?;
     Ok(SessionShape::fields(fields.iter().map(String::as_str)))
 }
 
-fn tick(spot: LocatedNode) -> Outcome<Duration> {
-    let mut block = spot.fields()?;
-    let kind = block.need("type")?;
-    if kind.text()? != "deterministic_monotonic" {
-        return Err(CaseFailure::reader(&kind.path, format!("unknown clock '{}'", kind.text()?)));
+fn parse_clock_tick(spot: LocatedNode) -> Outcome<Duration> {
+    let mut block = spot.into_map_reader()?;
+    let kind = block.take_required("type")?;
+    if kind.as_text()? != "deterministic_monotonic" {
+        return Err(CaseFailure::reader_error(&kind.path, format!("unknown clock '{}'", kind.as_text()?)));
     }
-    let tick = millis(&block.need("advance_ms_per_call")?)?;
-    block.finish()?;
+    let tick = parse_milliseconds(&block.take_required("advance_ms_per_call")?)?;
+    block.reject_remaining_keys()?;
     Ok(tick)
 }
 
 fn take_program(block: &mut YamlMapReader) -> Outcome<CaseProgram> {
-    let has = |block: &YamlMapReader, key: &str| block.keys().any(|it| it == key);
+    let has = |block: &YamlMapReader, key: &str| block.remaining_keys().any(|it| it == key);
     if has(block, "transmissions") {
-        return HarnessCaseSpec::take(block).map(CaseProgram::Base);
+        return HarnessCaseSpec::take_from_block(block).map(CaseProgram::Base);
     }
     if has(block, "chat_turns") {
-        return ChatCaseSpec::take(block).map(CaseProgram::Chat);
+        return ChatCaseSpec::take_from_block(block).map(CaseProgram::Chat);
     }
     if has(block, "checkpointer") && !has(block, "invocations") {
-        return CheckpointCaseSpec::take(block).map(|it| CaseProgram::Checkpointed(Box::new(it)));
+        return CheckpointCaseSpec::take_from_block(block).map(|it| CaseProgram::Checkpointed(Box::new(it)));
     }
-    let times = block.take("run_count").map(|value| value.whole()).transpose()?.unwrap_or(1);
+    let times = block.take_value("run_count").map(|value| value.as_integer()).transpose()?.unwrap_or(1);
     let times = usize::try_from(times).ok().filter(|it| *it > 0);
-    let times = times.ok_or_else(|| CaseFailure::reader("run_count", "is no number of runs"))?;
-    if let Some(list) = block.take("invocations") {
-        let shared = block.take("initial_state").map(literals).transpose()?;
+    let times = times.ok_or_else(|| CaseFailure::reader_error("run_count", "is no number of runs"))?;
+    if let Some(list) = block.take_value("invocations") {
+        let shared = block.take_value("initial_state").map(parse_literals).transpose()?;
         let one = |it: LocatedNode| {
-            let mut it = it.fields()?;
-            let spec = InvocationSpec::take(&mut it)?.beginning_with(shared.as_ref());
-            it.finish()?;
+            let mut it = it.into_map_reader()?;
+            let spec = InvocationSpec::take_from_block(&mut it)?.with_default_initial_state(shared.as_ref());
+            it.reject_remaining_keys()?;
             Ok(spec)
         };
-        let invocations = list.items()?.into_iter().map(one).collect::<Outcome<_>>()?;
+        let invocations = list.into_items()?.into_iter().map(one).collect::<Outcome<_>>()?;
         return Ok(CaseProgram::Invoke(invocations, times));
     }
     let runs = has(block, "expected") || has(block, "expected_error");
     if !runs && (has(block, "expected_compile_error") || has(block, "expected_compile_warning")) {
-        block.take("initial_state");
+        block.take_value("initial_state");
         return Ok(CaseProgram::Compile);
     }
-    Ok(CaseProgram::Invoke(vec![InvocationSpec::take(block)?], times))
+    Ok(CaseProgram::Invoke(vec![InvocationSpec::take_from_block(block)?], times))
 }

@@ -12,12 +12,12 @@ use singletree::{Agent, Graph};
 use tokio::time::Instant;
 
 use crate::adapt;
-use crate::chat_expect::{StoredHistory, expect};
+use crate::chat_expect::{StoredHistory, check_turn_outcome};
 use crate::check::{AssertionChecker, ensure};
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::journal::CountingJournal;
-use crate::schema::literals;
+use crate::schema::parse_literals;
 use crate::tape::{CaseRecorder, CaseRecording};
 
 /// The program of a case of the harness-chat suite.
@@ -85,52 +85,57 @@ impl ChatCaseSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
-        let mut harness = block.need("harness")?.fields()?;
-        let mode = harness.need("mode")?;
-        if mode.text()? != "sessioned" {
-            return Err(CaseFailure::reader(&mode.path, "a chat harness has sessions"));
+    pub(crate) fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
+        let mut harness = block.take_required("harness")?.into_map_reader()?;
+        let mode = harness.take_required("mode")?;
+        if mode.as_text()? != "sessioned" {
+            return Err(CaseFailure::reader_error(&mode.path, "a chat harness has sessions"));
         }
-        adapt::coordinator(&mut harness)?;
-        harness.finish()?;
-        let turns = block.need("chat_turns")?.items()?.into_iter().map(turn).collect::<Outcome<Vec<_>>>()?;
+        adapt::take_signal_coordinator(&mut harness)?;
+        harness.reject_remaining_keys()?;
+        let turns = block
+            .take_required("chat_turns")?
+            .into_items()?
+            .into_iter()
+            .map(parse_chat_turn)
+            .collect::<Outcome<Vec<_>>>()?;
         if turns.first().is_some_and(|turns| turns.with_previous) {
-            return Err(CaseFailure::reader("chat_turns[0]", "there is no turn before the first"));
+            return Err(CaseFailure::reader_error("chat_turns[0]", "there is no turn before the first"));
         }
-        let arrivals = match block.take("signal_arrivals") {
-            Some(list) => list.items()?.into_iter().map(arrival).collect::<Outcome<_>>()?,
+        let arrivals = match block.take_value("signal_arrivals") {
+            Some(list) => list.into_items()?.into_iter().map(parse_signal_arrival).collect::<Outcome<_>>()?,
             None => Vec::new(),
         };
         Ok(Self { turns, arrivals })
     }
 }
 
-fn turn(spot: LocatedNode) -> Outcome<ChatTurnSpec> {
-    let mut block = spot.fields()?;
-    block.text("name")?;
+fn parse_chat_turn(spot: LocatedNode) -> Outcome<ChatTurnSpec> {
+    let mut block = spot.into_map_reader()?;
+    block.take_text("name")?;
     let turn = ChatTurnSpec {
-        session: block.need("session_id")?.text()?.to_owned(),
-        message: block.need("user_message")?,
-        listener: block.text("subscribe_listener")?,
+        session: block.take_required("session_id")?.as_text()?.to_owned(),
+        message: block.take_required("user_message")?,
+        listener: block.take_text("subscribe_listener")?,
         with_previous: block
-            .take("dev.singletree.with_previous")
-            .map(|value| value.truth())
+            .take_value("dev.singletree.with_previous")
+            .map(|value| value.as_bool())
             .transpose()?
             .unwrap_or(false),
-        expected: block.need("expected")?,
+        expected: block.take_required("expected")?,
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(turn)
 }
 
-fn arrival(spot: LocatedNode) -> Outcome<SignalArrivalSpec> {
-    let mut block = spot.fields()?;
+fn parse_signal_arrival(spot: LocatedNode) -> Outcome<SignalArrivalSpec> {
+    let mut block = spot.into_map_reader()?;
     let arrival = SignalArrivalSpec {
-        signal: block.need("signal_id")?.text()?.to_owned(),
-        payload: literals(block.need("signal_payload")?)?,
-        expected: block.need("expected_listener_callback")?,
+        signal: block.take_required("signal_id")?.as_text()?.to_owned(),
+        payload: parse_literals(block.take_required("signal_payload")?)?,
+        expected: block.take_required("expected_listener_callback")?,
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(arrival)
 }
 
@@ -151,17 +156,17 @@ struct ChatCaseRunner<'a> {
 ///
 /// # Errors
 /// When the harness cannot be made.
-pub(crate) async fn run(
+pub(crate) async fn run_chat_case(
     spec: ChatCaseSpec,
     graph: Graph<Snapshot>,
     (journal, tape): (CountingJournal, &CaseRecorder),
     ask_again: bool,
     checker: &mut AssertionChecker,
 ) -> Outcome<ChatCaseResult> {
-    let refused = |it: singletree::harness::Error| CaseFailure::build("harness", it.to_string());
+    let refused = |it: singletree::harness::Error| CaseFailure::build_error("harness", it.to_string());
     let agent = Agent::new("conformance", &graph);
     let chat = Chat::builder().agent(agent.clone()).open(journal.clone()).map_err(refused)?;
-    let reader = Chat::builder().agent(agent).open(journal.inner().clone()).map_err(refused)?;
+    let reader = Chat::builder().agent(agent).open(journal.inner_store().clone()).map_err(refused)?;
     let mut room = ChatCaseRunner {
         chat,
         journal,
@@ -179,10 +184,10 @@ pub(crate) async fn run(
         while let Some(next) = turns.next_if(|turns| turns.with_previous) {
             together.push(next);
         }
-        talked.turns.extend(room.turns(together, checker).await?);
+        talked.turns.extend(room.run_turns(together, checker).await?);
     }
     for arrival in spec.arrivals {
-        room.arrival(arrival, checker).await?;
+        room.deliver_signal(arrival, checker).await?;
         talked.arrivals += 1;
     }
     if let (true, Some(session)) = (ask_again, last) {
@@ -194,7 +199,7 @@ pub(crate) async fn run(
 }
 
 impl ChatCaseRunner<'_> {
-    fn listen(&mut self, name: String, session: &str) -> Outcome<()> {
+    fn subscribe_listener(&mut self, name: String, session: &str) -> Outcome<()> {
         let heard = self.heard.clone();
         heard.lock().unwrap_or_else(PoisonError::into_inner).entry(name.clone()).or_default();
         self.sessions.insert(name.clone(), session.to_owned());
@@ -207,14 +212,14 @@ impl ChatCaseRunner<'_> {
                 .push(outcome);
         });
         let listening =
-            listening.map_err(|error| CaseFailure::build("subscribe_listener", error.to_string()))?;
+            listening.map_err(|error| CaseFailure::build_error("subscribe_listener", error.to_string()))?;
         self.listeners.push(listening);
         Ok(())
     }
 
     /// Sends the messages of these turns, each without waiting for the turn before, and asserts the expectations of
     /// each when all turns have ended.
-    async fn turns(
+    async fn run_turns(
         &mut self,
         specs: Vec<ChatTurnSpec>,
         checker: &mut AssertionChecker,
@@ -223,69 +228,75 @@ impl ChatCaseRunner<'_> {
         let mut befores = Vec::new();
         for spec in &specs {
             if let Some(name) = &spec.listener {
-                self.listen(name.clone(), &spec.session)?;
+                self.subscribe_listener(name.clone(), &spec.session)?;
             }
-            sends.push((&spec.session, adapt::message(&spec.message)?));
-            befores.push(self.history(&spec.session).await);
+            sends.push((&spec.session, adapt::parse_chat_message(&spec.message)?));
+            befores.push(self.load_history(&spec.session).await);
         }
-        let (calls, began) = (self.journal.calls(), Instant::now());
+        let (calls, began) = (self.journal.session_call_count(), Instant::now());
         let chat = &self.chat;
         let sends = sends.into_iter().map(|(session, message)| async move {
             let outcome = chat.send(session, message).await;
             (Arc::new(outcome), began.elapsed())
         });
         let ended = futures_util::future::join_all(sends).await;
-        let (calls, reel) = (self.journal.calls() - calls, self.tape.cut());
+        let (calls, reel) = (self.journal.session_call_count() - calls, self.tape.take_recording());
         let mut turned = Vec::new();
         for ((spec, before), (outcome, took)) in specs.into_iter().zip(befores).zip(ended) {
-            let after = self.history(&spec.session).await;
-            let mut wanted = spec.expected.fields()?;
-            if let Some(it) = wanted.take("dev.singletree.took_ms") {
-                checker.exactly(&it, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+            let after = self.load_history(&spec.session).await;
+            let mut wanted = spec.expected.into_map_reader()?;
+            if let Some(it) = wanted.take_value("dev.singletree.took_ms") {
+                checker.check_exact(&it, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
             }
-            let checked = expect(checker, wanted, &outcome, &after);
-            checker.take(checked);
+            let checked = check_turn_outcome(checker, wanted, &outcome, &after);
+            checker.unwrap_or_record(checked);
             let sent = spec.message.node.to_json();
             turned.push(ChatTurnResult { sent, outcome, reel: reel.clone(), before, after, calls, took });
         }
         Ok(turned)
     }
 
-    async fn arrival(&mut self, spec: SignalArrivalSpec, checker: &mut AssertionChecker) -> Outcome<()> {
+    async fn deliver_signal(
+        &mut self,
+        spec: SignalArrivalSpec,
+        checker: &mut AssertionChecker,
+    ) -> Outcome<()> {
         let path = spec.expected.path.clone();
-        let before = self.count();
+        let before = self.listener_call_count();
         let answer = Answer::new(spec.payload);
         match self.chat.answer(SignalAddress::Signal(spec.signal), answer).await {
             Ok(turn) => drop(turn.outcome().await),
             Err(errored) => {
-                checker.holds(&path, Err(format!("the signal was refused: {}", errored.error_category)));
+                checker
+                    .check_result(&path, Err(format!("the signal was refused: {}", errored.error_category)));
                 return Ok(());
             }
         }
-        let mut wanted = spec.expected.fields()?;
-        let listener = wanted.need("listener")?;
-        let name = listener.text()?.to_owned();
+        let mut wanted = spec.expected.into_map_reader()?;
+        let listener = wanted.take_required("listener")?;
+        let name = listener.as_text()?.to_owned();
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let calls = heard.get(&name);
-        checker.holds(&listener.path, ensure(calls.is_some(), || format!("nobody listens as '{name}'")));
-        let told = self.count() - before;
-        checker.holds(&path, ensure(told == 1, || format!("listeners were called {told} times")));
+        checker
+            .check_result(&listener.path, ensure(calls.is_some(), || format!("nobody listens as '{name}'")));
+        let told = self.listener_call_count() - before;
+        checker.check_result(&path, ensure(told == 1, || format!("listeners were called {told} times")));
         if let Some(outcome) = calls.and_then(|it| it.last()) {
             let after = match self.sessions.get(&name) {
-                Some(session) => self.history(session).await,
+                Some(session) => self.load_history(session).await,
                 None => StoredHistory::default(),
             };
-            expect(checker, wanted, outcome, &after)?;
+            check_turn_outcome(checker, wanted, outcome, &after)?;
         }
         Ok(())
     }
 
-    fn count(&self) -> usize {
+    fn listener_call_count(&self) -> usize {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).values().map(Vec::len).sum()
     }
 
     /// Reads a session's history as another process would.
-    async fn history(&self, session: &str) -> StoredHistory {
+    async fn load_history(&self, session: &str) -> StoredHistory {
         let entries = self.reader.history(session, 0, HISTORY_MAX).await.unwrap_or_default();
         StoredHistory(
             entries

@@ -25,51 +25,51 @@ pub(crate) struct AssertionChecker {
 
 impl AssertionChecker {
     /// Adds the failure of something that gave none of its values.
-    pub(crate) fn take<T>(&mut self, outcome: Outcome<T>) -> Option<T> {
+    pub(crate) fn unwrap_or_record<T>(&mut self, outcome: Outcome<T>) -> Option<T> {
         outcome.map_err(|error| self.failures.push(error)).ok()
     }
 
     /// Asserts that a value matches the fixture's value.
-    pub(crate) fn value(&mut self, spot: &LocatedNode, actual: &Value, extra: ExtraKeyPolicy) {
-        if let Some(matcher) = self.take(ValueMatcher::read(spot)) {
-            let checked = matcher.check(actual, extra, &mut self.bindings);
-            self.holds(&spot.path, checked);
+    pub(crate) fn check_value(&mut self, spot: &LocatedNode, actual: &Value, extra: ExtraKeyPolicy) {
+        if let Some(matcher) = self.unwrap_or_record(ValueMatcher::from_yaml_node(spot)) {
+            let checked = matcher.match_value(actual, extra, &mut self.bindings);
+            self.check_result(&spot.path, checked);
         }
     }
 
     /// Asserts that a value is exactly the fixture's value.
-    pub(crate) fn exactly(&mut self, spot: &LocatedNode, actual: impl Into<Value>) {
-        self.value(spot, &actual.into(), ExtraKeyPolicy::Refused);
+    pub(crate) fn check_exact(&mut self, spot: &LocatedNode, actual: impl Into<Value>) {
+        self.check_value(spot, &actual.into(), ExtraKeyPolicy::Refused);
     }
 
     /// Asserts that something holds, and counts it under a path.
-    pub(crate) fn holds(&mut self, path: &str, checked: Result<(), String>) {
+    pub(crate) fn check_result(&mut self, path: &str, checked: Result<(), String>) {
         self.asserted.insert(path.to_owned());
         if let Err(what) = checked {
-            self.failures.push(CaseFailure::assertion(path, what));
+            self.failures.push(CaseFailure::assertion_error(path, what));
         }
     }
 
     /// Asserts that a truth value is the fixture's truth value.
-    pub(crate) fn truth(&mut self, spot: &LocatedNode, actual: Result<(), String>) {
-        let Some(wanted) = self.take(spot.truth()) else { return };
+    pub(crate) fn check_truth(&mut self, spot: &LocatedNode, actual: Result<(), String>) {
+        let Some(wanted) = self.unwrap_or_record(spot.as_bool()) else { return };
         let checked = match (wanted, actual) {
             (true, Err(what)) => Err(what),
             (false, Ok(())) => Err("the fixture says that this is not so, and it is".into()),
             (true, Ok(())) | (false, Err(_)) => Ok(()),
         };
-        self.holds(&spot.path, checked);
+        self.check_result(&spot.path, checked);
     }
 
     /// Tells whether an assertion with this id was made.
     #[must_use]
-    pub(crate) fn made(&self, id: &AssertionId) -> bool {
-        self.asserted.iter().any(|path| id.names(path))
+    pub(crate) fn has_asserted(&self, id: &AssertionId) -> bool {
+        self.asserted.iter().any(|path| id.matches_path(path))
     }
 
     /// Returns how many assertions were made.
     #[must_use]
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn assertion_count(&self) -> usize {
         self.asserted.len()
     }
 }
@@ -85,10 +85,10 @@ pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::parse;
+    use crate::yaml::parse_document;
 
     fn spot(text: &str) -> LocatedNode {
-        LocatedNode::new(parse(text).unwrap(), "invocations[1].expected.it")
+        LocatedNode::new(parse_document(text).unwrap(), "invocations[1].expected.it")
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             ("7", Ok(()), true),
         ] {
             let mut checker = AssertionChecker::default();
-            checker.truth(&spot(said), is.clone());
+            checker.check_truth(&spot(said), is.clone());
             assert_eq!(!checker.failures.is_empty(), fails, "{said} {is:?}");
         }
     }

@@ -8,10 +8,10 @@ mod resumed;
 mod spec;
 mod store;
 
-pub(crate) use play::play;
-pub(crate) use resumed::of_resume;
-pub(crate) use spec::{CheckpointBackend, CheckpointCaseSpec, backend};
-pub(crate) use store::{CheckpointSave, RecordingCheckpointer, resume};
+pub(crate) use play::run_checkpoint_case;
+pub(crate) use resumed::check_resumption_key;
+pub(crate) use spec::{CheckpointBackend, CheckpointCaseSpec, parse_backend};
+pub(crate) use store::{CheckpointSave, RecordingCheckpointer, resume_invocation};
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ pub(crate) enum FixtureDialect {
 impl FixtureDialect {
     /// Returns the dialect of a capability.
     #[must_use]
-    pub(crate) fn of(capability: &str) -> Self {
+    pub(crate) fn from_capability(capability: &str) -> Self {
         match capability {
             "llm-provider" => Self::Llm,
             "prompt-management" => Self::Prompts,
@@ -26,11 +26,11 @@ impl FixtureDialect {
 
     /// Tells whether the cases of a file may share this key.
     #[must_use]
-    pub(crate) fn shares(self, key: &str) -> bool {
+    pub(crate) fn is_shared_key(self, key: &str) -> bool {
         let own: &[&str] = match self {
             Self::Graph => &["subgraph", "subgraph_with_idx", "subgraphs", "invariants"],
             Self::Llm => &["mapping", "mock_provider", "invariants"],
-            Self::Prompts if prompts::is_shared(key) => return true,
+            Self::Prompts if prompts::is_shared_key(key) => return true,
             Self::Prompts => &[],
         };
         key == "conformance_version" || own.contains(&key)

@@ -21,7 +21,7 @@ const SPECIFICATION: &str = "openarmature";
 ///
 /// # Errors
 /// When a folder cannot be read, or there is no fixture at all.
-pub(crate) fn discover(dir: &Path) -> io::Result<Vec<FixtureFile>> {
+pub(crate) fn discover_fixtures(dir: &Path) -> io::Result<Vec<FixtureFile>> {
     let within = dir.join(SPECIFICATION);
     let dir = if within.is_dir() { within.as_path() } else { dir };
     let mut found = Vec::new();
@@ -33,7 +33,11 @@ pub(crate) fn discover(dir: &Path) -> io::Result<Vec<FixtureFile>> {
         for file in std::fs::read_dir(&folder)? {
             let path = file?.path();
             if path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
-                found.push(FixtureFile { capability: name(folder.parent()), fixture: stem(&path), path });
+                found.push(FixtureFile {
+                    capability: file_name(folder.parent()),
+                    fixture: file_stem(&path),
+                    path,
+                });
             }
         }
     }
@@ -45,10 +49,10 @@ pub(crate) fn discover(dir: &Path) -> io::Result<Vec<FixtureFile>> {
     Ok(found)
 }
 
-fn name(path: Option<&Path>) -> String {
+fn file_name(path: Option<&Path>) -> String {
     path.and_then(Path::file_name).map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn stem(path: &Path) -> String {
+fn file_stem(path: &Path) -> String {
     path.file_stem().map(|file_stem| file_stem.to_string_lossy().into_owned()).unwrap_or_default()
 }

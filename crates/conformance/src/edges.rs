@@ -21,8 +21,8 @@ enum EdgeTargetSpec {
     Raises(String),
 }
 
-fn target(spot: &LocatedNode) -> Outcome<Target> {
-    Ok(match spot.text()? {
+fn parse_edge_target(spot: &LocatedNode) -> Outcome<Target> {
+    Ok(match spot.as_text()? {
         "END" => END.into(),
         name => name.into(),
     })
@@ -33,48 +33,48 @@ impl GraphEdgeSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
-        let from = block.need("from")?.text()?.to_owned();
-        let way = match block.take("condition") {
-            None => EdgeTargetSpec::To(target(&block.need("to")?)?),
+    pub(crate) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
+        let from = block.take_required("from")?.as_text()?.to_owned();
+        let way = match block.take_value("condition") {
+            None => EdgeTargetSpec::To(parse_edge_target(&block.take_required("to")?)?),
             Some(condition) => {
-                let mut condition = condition.fields()?;
-                let way = match condition.text("callable")?.as_deref() {
+                let mut condition = condition.into_map_reader()?;
+                let way = match condition.take_text("callable")?.as_deref() {
                     None => EdgeTargetSpec::IfField {
-                        field: condition.need("if_field")?.text()?.to_owned(),
-                        equals: condition.need("equals")?.node.to_json(),
-                        then: target(&condition.need("then")?)?,
-                        otherwise: target(&condition.need("else")?)?,
+                        field: condition.take_required("if_field")?.as_text()?.to_owned(),
+                        equals: condition.take_required("equals")?.node.to_json(),
+                        then: parse_edge_target(&condition.take_required("then")?)?,
+                        otherwise: parse_edge_target(&condition.take_required("else")?)?,
                     },
                     // R20: beside a callable, `to` is a hint; the callable decides.
                     Some(callable) => {
-                        block.take("to").map(|value| target(&value)).transpose()?;
+                        block.take_value("to").map(|value| parse_edge_target(&value)).transpose()?;
                         match callable {
-                            "state_field_read" => {
-                                EdgeTargetSpec::ReadField(condition.need("field")?.text()?.to_owned())
-                            }
-                            "edge_raises" => {
-                                EdgeTargetSpec::Raises(condition.need("message")?.text()?.to_owned())
-                            }
+                            "state_field_read" => EdgeTargetSpec::ReadField(
+                                condition.take_required("field")?.as_text()?.to_owned(),
+                            ),
+                            "edge_raises" => EdgeTargetSpec::Raises(
+                                condition.take_required("message")?.as_text()?.to_owned(),
+                            ),
                             other => {
                                 let what = format!("unknown callable '{other}'");
-                                return Err(CaseFailure::reader(condition.path(), what));
+                                return Err(CaseFailure::reader_error(condition.path(), what));
                             }
                         }
                     }
                 };
-                condition.finish()?;
+                condition.reject_remaining_keys()?;
                 way
             }
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(Self { from, way })
     }
 
     /// Returns the field whose content names the next node, for the edges that work so.
     #[must_use]
-    pub(crate) fn reads(&self) -> Option<&str> {
+    pub(crate) fn target_field(&self) -> Option<&str> {
         match &self.way {
             EdgeTargetSpec::ReadField(field) => Some(field),
             EdgeTargetSpec::To(_) | EdgeTargetSpec::IfField { .. } | EdgeTargetSpec::Raises(_) => None,
@@ -83,22 +83,22 @@ impl GraphEdgeSpec {
 
     /// Adds the edge to a graph.
     #[must_use]
-    pub(crate) fn add(&self, builder: GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot> {
+    pub(crate) fn add_to_graph(&self, builder: GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot> {
         let from = self.from.clone();
         match self.way.clone() {
             EdgeTargetSpec::To(target) => builder.edge(from, target),
             EdgeTargetSpec::Raises(message) => {
                 builder.conditional_edge(from, move |_: &Snapshot| Err::<Target, _>(message.clone()))
             }
-            EdgeTargetSpec::ReadField(field) => {
-                builder.conditional_edge(from, move |state: &Snapshot| match read(state, &field)? {
+            EdgeTargetSpec::ReadField(field) => builder.conditional_edge(from, move |state: &Snapshot| {
+                match read_state_field(state, &field)? {
                     Value::String(name) => Ok(Target::Node(name)),
                     other => Err(format!("field '{field}' names no node: {other}")),
-                })
-            }
+                }
+            }),
             EdgeTargetSpec::IfField { field, equals, then, otherwise } => {
                 builder.conditional_edge(from, move |state: &Snapshot| {
-                    let holds = read(state, &field)? == equals;
+                    let holds = read_state_field(state, &field)? == equals;
                     Ok::<_, String>(if holds { then.clone() } else { otherwise.clone() })
                 })
             }
@@ -106,7 +106,7 @@ impl GraphEdgeSpec {
     }
 }
 
-fn read(state: &Snapshot, field: &str) -> Result<Value, String> {
+fn read_state_field(state: &Snapshot, field: &str) -> Result<Value, String> {
     let slot = state.get(field).ok_or_else(|| format!("field '{field}' is not declared"))?;
     slot.to_json().map_err(|error| error.to_string())
 }

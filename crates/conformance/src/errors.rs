@@ -15,7 +15,7 @@ use crate::sessions::MissingKeyError;
 
 /// Tells an error in one line.
 #[must_use]
-pub(crate) fn told(error: &Error) -> String {
+pub(crate) fn describe_error(error: &Error) -> String {
     format!("{} ({})", chain(error), error.category())
 }
 
@@ -24,79 +24,79 @@ pub(crate) fn told(error: &Error) -> String {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn expect(
+pub(crate) fn check_error(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     run: &InvocationResult,
     surface: bool,
 ) -> Outcome<()> {
     let Err(error) = &run.ended else {
-        checker.holds(&spot.path, Err(format!("it did not fail: it {}", run.word())));
+        checker.check_result(&spot.path, Err(format!("it did not fail: it {}", run.outcome_word())));
         return Ok(());
     };
-    let mut wanted = spot.fields()?;
-    let category = wanted.need("category")?;
-    let is_derived = !surface && category.text()? == error.derived_category();
+    let mut wanted = spot.into_map_reader()?;
+    let category = wanted.take_required("category")?;
+    let is_derived = !surface && category.as_text()? == error.derived_category();
     let actual = if is_derived { error.derived_category() } else { error.category() };
-    checker.exactly(&category, actual.to_owned());
-    if let Some(it) = wanted.take("raised_from") {
-        checker.exactly(&it, error.place().map(|place| place.node.as_ref().to_owned()));
+    checker.check_exact(&category, actual.to_owned());
+    if let Some(it) = wanted.take_value("raised_from") {
+        checker.check_exact(&it, error.place().map(|place| place.node.as_ref().to_owned()));
     }
-    if let Some(it) = wanted.take("message") {
-        checker.exactly(&it, message(error));
+    if let Some(it) = wanted.take_value("message") {
+        checker.check_exact(&it, error_message(error));
     }
-    if let Some(it) = wanted.take("recoverable_state") {
+    if let Some(it) = wanted.take_value("recoverable_state") {
         let state = error.state().map(|state| state.to_json().map(Value::Object).unwrap_or_default());
-        checker.exactly(&it, state.unwrap_or_default());
+        checker.check_exact(&it, state.unwrap_or_default());
     }
-    if let Some(it) = wanted.take("execution_order") {
-        checker.exactly(&it, run.reel.order());
+    if let Some(it) = wanted.take_value("execution_order") {
+        checker.check_exact(&it, run.reel.execution_order());
     }
-    of_containers(checker, &mut wanted, run, error)?;
-    if let Some(it) = wanted.take("raised_at") {
+    check_container_error(checker, &mut wanted, run, error)?;
+    if let Some(it) = wanted.take_value("raised_at") {
         let place = if run.at_registration { "registration" } else { "invocation" };
-        checker.exactly(&it, place);
+        checker.check_exact(&it, place);
     }
-    if let Some(it) = wanted.take("carries") {
-        carries(checker, it, error)?;
+    if let Some(it) = wanted.take_value("carries") {
+        check_carried_fields(checker, it, error)?;
     }
-    if let Some(it) = wanted.take("cause") {
-        cause(checker, it, error)?;
+    if let Some(it) = wanted.take_value("cause") {
+        check_error_cause(checker, it, error)?;
     }
-    wanted.finish()
+    wanted.reject_remaining_keys()
 }
 
 /// Asserts the expectations of middleware, fan-out and branch fixtures about an error.
-fn of_containers(
+fn check_container_error(
     checker: &mut AssertionChecker,
     wanted: &mut YamlMapReader,
     run: &InvocationResult,
     error: &Error,
 ) -> Outcome<()> {
-    if let Some(it) = wanted.take("flaky_call_count") {
-        checker.exactly(&it, run.reel.mock_calls);
+    if let Some(it) = wanted.take_value("flaky_call_count") {
+        checker.check_exact(&it, run.reel.mock_calls);
     }
-    if let Some(it) = wanted.take("fan_out_category") {
-        checker.exactly(&it, error.derived_category().to_owned());
+    if let Some(it) = wanted.take_value("fan_out_category") {
+        checker.check_exact(&it, error.derived_category().to_owned());
     }
-    if let Some(it) = wanted.take("transient") {
+    if let Some(it) = wanted.take_value("transient") {
         let transient = match error {
             Error::Node { source, .. } if source.is_transient() => true,
             _ => is_transient(&NodeError::new("").with_category(error.derived_category())),
         };
-        checker.exactly(&it, transient);
+        checker.check_exact(&it, transient);
     }
-    if let Some(it) = wanted.take("cause_message") {
-        checker.exactly(&it, classify(error).message);
+    if let Some(it) = wanted.take_value("cause_message") {
+        checker.check_exact(&it, classify(error).message);
     }
-    if let Some(it) = wanted.take("branch_name") {
-        checker.exactly(&it, error.branch_name());
+    if let Some(it) = wanted.take_value("branch_name") {
+        checker.check_exact(&it, error.branch_name());
     }
     Ok(())
 }
 
 /// Returns the message of the failing node or edge itself.
-fn message(error: &Error) -> String {
+fn error_message(error: &Error) -> String {
     match error {
         Error::Node { source, .. } => source.to_string(),
         Error::Branch { source, .. } => source.to_string(),
@@ -106,10 +106,10 @@ fn message(error: &Error) -> String {
 }
 
 /// Returns the fields that an error exposes, under the specifications' names.
-fn exposed(error: &Error) -> Value {
+fn exposed_fields(error: &Error) -> Value {
     match error {
         Error::SessionMigration { source, .. } | Error::CheckpointMigration { source, .. } => {
-            of_migration(source)
+            migration_fields(source)
         }
         Error::Reducer { field, reducer, source, .. } => {
             json!({"field": field, "reducer": reducer, "message": source.to_string()})
@@ -123,7 +123,7 @@ fn exposed(error: &Error) -> Value {
 }
 
 /// The versions are those of the failed migration, which may be one step of a chain (pipeline-utilities §10.10).
-fn of_migration(error: &MigrationError) -> Value {
+fn migration_fields(error: &MigrationError) -> Value {
     match error {
         MigrationError::Missing {
             from_version,
@@ -148,8 +148,8 @@ fn of_migration(error: &MigrationError) -> Value {
     }
 }
 
-fn carries(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> Outcome<()> {
-    exposes(checker, spot, &exposed(error))
+fn check_carried_fields(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> Outcome<()> {
+    check_exposed_fields(checker, spot, &exposed_fields(error))
 }
 
 /// Asserts the fields that an error exposes: a field's value, its presence (`_present`), or a text in it
@@ -157,34 +157,38 @@ fn carries(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> 
 ///
 /// # Errors
 /// When it is no map, or the mentioned value is no text.
-pub(crate) fn exposes(checker: &mut AssertionChecker, spot: LocatedNode, fields: &Value) -> Outcome<()> {
-    let mut wanted = spot.fields()?;
-    while let Some((key, it)) = wanted.next() {
+pub(crate) fn check_exposed_fields(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    fields: &Value,
+) -> Outcome<()> {
+    let mut wanted = spot.into_map_reader()?;
+    while let Some((key, it)) = wanted.take_next_entry() {
         let value = |name: &str| fields.get(name).filter(|field| !field.is_null());
         if let Some(name) = key.strip_suffix("_present") {
-            checker.truth(&it, ensure(value(name).is_some(), || format!("the error has no '{name}'")));
+            checker.check_truth(&it, ensure(value(name).is_some(), || format!("the error has no '{name}'")));
         } else if let Some(name) = key.strip_suffix("_mentions") {
             let text = value(name).and_then(Value::as_str).unwrap_or_default();
-            let part = it.text()?;
-            checker.holds(
+            let part = it.as_text()?;
+            checker.check_result(
                 &it.path,
                 ensure(text.contains(part), || format!("'{text}' does not mention '{part}'")),
             );
         } else {
             match value(&key) {
-                Some(value) => checker.value(&it, value, ExtraKeyPolicy::Allowed),
-                None => checker.holds(&it.path, Err(format!("the error has no '{key}'"))),
+                Some(value) => checker.check_value(&it, value, ExtraKeyPolicy::Allowed),
+                None => checker.check_result(&it.path, Err(format!("the error has no '{key}'"))),
             }
         }
     }
     Ok(())
 }
 
-fn cause(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> Outcome<()> {
-    let mut wanted = spot.fields()?;
+fn check_error_cause(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> Outcome<()> {
+    let mut wanted = spot.into_map_reader()?;
     // The one mock that raises an exception of a type raises this one.
     let mut causes = std::iter::successors(Some(error as &(dyn StdError + 'static)), |it| (*it).source());
     let found = causes.any(|cause| cause.is::<MissingKeyError>()).then_some("KeyError");
-    checker.exactly(&wanted.need("exception_type")?, found);
-    wanted.finish()
+    checker.check_exact(&wanted.take_required("exception_type")?, found);
+    wanted.reject_remaining_keys()
 }

@@ -5,7 +5,7 @@ use singletree::engine::{AttemptEnd, BranchesConfig, EventError, FanOutConfig, N
 
 use crate::check::{AssertionChecker, ensure};
 use crate::failure::{CaseFailure, Outcome};
-use crate::fields::{LocatedNode, unknown};
+use crate::fields::{LocatedNode, unknown_key};
 use crate::matcher::ExtraKeyPolicy;
 use crate::tape::{CaseRecording, EventDelivery};
 
@@ -31,38 +31,44 @@ const KEYS: &[&str] = &[
 
 /// Returns a state as the fixtures write it.
 #[must_use]
-pub(crate) fn state(snapshot: &Snapshot) -> Value {
+pub(crate) fn state_to_json(snapshot: &Snapshot) -> Value {
     snapshot.to_json().map_or_else(|it| json!({"unreadable": it.to_string()}), Value::Object)
 }
 
 /// Returns the category of a failed attempt.
 #[must_use]
-pub(crate) fn error_word(error: &EventError) -> &str {
+pub(crate) fn error_category(error: &EventError) -> &str {
     error.category
 }
 
 /// Returns an event as the fixtures write it.
 #[must_use]
-pub(crate) fn event_json(event: &NodeEvent) -> Value {
+pub(crate) fn event_to_json(event: &NodeEvent) -> Value {
     let mut map = Map::new();
     let namespace: Vec<&str> = event.namespace.iter().map(AsRef::as_ref).collect();
     map.insert("step".into(), event.step.into());
     map.insert("phase".into(), event.phase.as_str().into());
     map.insert("node_name".into(), event.node_name.as_ref().into());
     map.insert("namespace".into(), namespace.into());
-    map.insert("pre_state".into(), state(&event.pre_state));
-    map.insert("parent_states".into(), event.parent_states.iter().map(state).collect::<Vec<_>>().into());
+    map.insert("pre_state".into(), state_to_json(&event.pre_state));
+    map.insert(
+        "parent_states".into(),
+        event.parent_states.iter().map(state_to_json).collect::<Vec<_>>().into(),
+    );
     map.insert("attempt_index".into(), event.attempt_index.into());
     map.insert("fan_out_index".into(), event.lineage.fan_out_index().into());
     map.insert("branch_name".into(), event.lineage.branch_name().into());
     map.insert("fan_out_index_chain".into(), event.lineage.fan_out_index_chain().collect::<Vec<_>>().into());
     map.insert("branch_name_chain".into(), event.lineage.branch_name_chain().collect::<Vec<_>>().into());
-    map.insert("fan_out_config".into(), event.fan_out_config().map(fan_out).into());
-    map.insert("parallel_branches_config".into(), event.parallel_branches_config().map(branches).into());
+    map.insert("fan_out_config".into(), event.fan_out_config().map(fan_out_to_json).into());
+    map.insert(
+        "parallel_branches_config".into(),
+        event.parallel_branches_config().map(branches_to_json).into(),
+    );
     match &event.end {
-        Some(AttemptEnd::Merged(after)) => drop(map.insert("post_state".into(), state(after))),
+        Some(AttemptEnd::Merged(after)) => drop(map.insert("post_state".into(), state_to_json(after))),
         Some(AttemptEnd::Failed(error)) => {
-            drop(map.insert("error".into(), json!({"category": error_word(error)})))
+            drop(map.insert("error".into(), json!({"category": error_category(error)})))
         }
         None => {}
     }
@@ -73,7 +79,7 @@ pub(crate) fn event_json(event: &NodeEvent) -> Value {
     Value::Object(map)
 }
 
-fn fan_out(config: &FanOutConfig) -> Value {
+fn fan_out_to_json(config: &FanOutConfig) -> Value {
     json!({
         "item_count": config.item_count,
         "concurrency": config.concurrency,
@@ -82,7 +88,7 @@ fn fan_out(config: &FanOutConfig) -> Value {
     })
 }
 
-fn branches(config: &BranchesConfig) -> Value {
+fn branches_to_json(config: &BranchesConfig) -> Value {
     let names: Vec<&str> = config.branch_names.iter().map(AsRef::as_ref).collect();
     json!({
         "branch_names": names,
@@ -97,18 +103,18 @@ fn branches(config: &BranchesConfig) -> Value {
 ///
 /// # Errors
 /// When the list has an unknown key or value.
-pub(crate) fn by_observer(
+pub(crate) fn check_events_by_observer(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     known: &[String],
     events: impl Fn(&str) -> Vec<NodeEvent>,
 ) -> Outcome<()> {
-    let mut lists = spot.fields()?;
-    while let Some((observer, list)) = lists.next() {
+    let mut lists = spot.into_map_reader()?;
+    while let Some((observer, list)) = lists.take_next_entry() {
         if !known.contains(&observer) {
-            return Err(CaseFailure::reader(&list.path, format!("no observer is called '{observer}'")));
+            return Err(CaseFailure::reader_error(&list.path, format!("no observer is called '{observer}'")));
         }
-        event_list(checker, list, &events(&observer))?;
+        check_event_list(checker, list, &events(&observer))?;
     }
     Ok(())
 }
@@ -117,14 +123,14 @@ pub(crate) fn by_observer(
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn event_list(
+pub(crate) fn check_event_list(
     checker: &mut AssertionChecker,
     list: LocatedNode,
     events: &[NodeEvent],
 ) -> Outcome<()> {
     let path = list.path.clone();
-    let wanted = list.items()?;
-    checker.holds(
+    let wanted = list.into_items()?;
+    checker.check_result(
         &path,
         ensure(wanted.len() == events.len(), || {
             let seen: Vec<_> = events
@@ -135,29 +141,29 @@ pub(crate) fn event_list(
         }),
     );
     for (wanted, event) in wanted.iter().zip(events) {
-        let mut keys = wanted.clone().fields()?;
-        let is_empty = keys.keys().next().is_none();
+        let mut keys = wanted.clone().into_map_reader()?;
+        let is_empty = keys.remaining_keys().next().is_none();
         let mut names_error = false;
-        while let Some((key, it)) = keys.next() {
+        while let Some((key, it)) = keys.take_next_entry() {
             names_error |= key == "error";
             match key.as_str() {
                 known if KEYS.contains(&known) => {}
-                other => return Err(unknown(&wanted.path, other, it.node.line)),
+                other => return Err(unknown_key(&wanted.path, other, it.node.line)),
             }
         }
         if is_empty {
-            return Err(CaseFailure::reader(&wanted.path, "the event names nothing"));
+            return Err(CaseFailure::reader_error(&wanted.path, "the event names nothing"));
         }
-        let mut actual = event_json(event);
+        let mut actual = event_to_json(event);
         // An error may be written as its bare category.
-        if let (Some(category), Some(error)) = (wanted.node.get("error"), actual.get_mut("error"))
+        if let (Some(category), Some(error)) = (wanted.node.get_entry("error"), actual.get_mut("error"))
             && category.to_json().is_string()
         {
             *error = error["category"].clone();
         }
-        checker.value(wanted, &actual, ExtraKeyPolicy::Allowed);
+        checker.check_value(wanted, &actual, ExtraKeyPolicy::Allowed);
         if !names_error && let Some(error) = event.error() {
-            checker.holds(
+            checker.check_result(
                 &wanted.path,
                 Err(format!("the attempt failed ({}): {}", error.category, error.message)),
             );
@@ -170,28 +176,28 @@ pub(crate) fn event_list(
 ///
 /// # Errors
 /// When the list has an unknown key or value.
-pub(crate) fn delivery_order(
+pub(crate) fn check_delivery_order(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     deliveries: &[EventDelivery],
 ) -> Outcome<()> {
-    for one in spot.clone().items()? {
-        let mut keys = one.fields()?;
+    for one in spot.clone().into_items()? {
+        let mut keys = one.into_map_reader()?;
         for key in ["observer", "step", "phase"] {
             // One that is not named is missed below, where the whole list is compared.
-            keys.take(key);
+            keys.take_value(key);
         }
-        keys.finish()?;
+        keys.reject_remaining_keys()?;
     }
     let told = deliveries
         .iter()
         .map(|delivery| json!({"observer": delivery.observer, "step": delivery.event.step, "phase": delivery.event.phase.as_str()}));
-    checker.exactly(&spot, told.collect::<Vec<_>>());
+    checker.check_exact(&spot, told.collect::<Vec<_>>());
     Ok(())
 }
 
 /// Returns the events that an observer received in a run.
 #[must_use]
-pub(crate) fn taken(reel: &CaseRecording, observer: &str) -> Vec<NodeEvent> {
-    reel.taken_by(observer).cloned().collect()
+pub(crate) fn events_received_by(reel: &CaseRecording, observer: &str) -> Vec<NodeEvent> {
+    reel.events_taken_by(observer).cloned().collect()
 }

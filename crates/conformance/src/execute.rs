@@ -16,7 +16,7 @@ use crate::check::AssertionChecker;
 use crate::checkpoints::{self, RecordingCheckpointer};
 use crate::dialect::FixtureDialect;
 use crate::errors;
-use crate::expect::{ExpectationContext, expect};
+use crate::expect::{ExpectationContext, check_run};
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::LocatedNode;
 use crate::graph::{CompiledGraphs, FixtureGraphBuilder, GraphBuildError};
@@ -53,58 +53,58 @@ impl From<CaseFailure> for CaseExamination {
 
 /// Reads and runs a case. An empty list means that it passes.
 #[must_use]
-pub(crate) fn execute(case: UnparsedCase) -> Vec<CaseFailure> {
-    examine(case).failures
+pub(crate) fn execute_case(case: UnparsedCase) -> Vec<CaseFailure> {
+    examine_case(case).failures
 }
 
 /// Reads and runs a case, and returns its failures and assertions.
 #[must_use]
-pub(crate) fn examine(case: UnparsedCase) -> CaseExamination {
+pub(crate) fn examine_case(case: UnparsedCase) -> CaseExamination {
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         match runtime {
-            Ok(runtime) => runtime.block_on(within(case)),
-            Err(error) => CaseFailure::build("runtime", error.to_string()).into(),
+            Ok(runtime) => runtime.block_on(examine_with_timeout(case)),
+            Err(error) => CaseFailure::build_error("runtime", error.to_string()).into(),
         }
     }));
     caught.unwrap_or_else(|panic| {
-        CaseFailure::assertion("the case", format!("panicked: {}", words(&panic))).into()
+        CaseFailure::assertion_error("the case", format!("panicked: {}", panic_message(&panic))).into()
     })
 }
 
-fn words(panic: &Box<dyn Any + Send>) -> &str {
+fn panic_message(panic: &Box<dyn Any + Send>) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-async fn within(case: UnparsedCase) -> CaseExamination {
+async fn examine_with_timeout(case: UnparsedCase) -> CaseExamination {
     let mut checker = AssertionChecker::default();
-    match tokio::time::timeout(STUCK_AFTER, in_dialect(case, &mut checker)).await {
-        Ok(Ok(())) if checker.failures.is_empty() && checker.count() == 0 => {
-            checker.failures.push(CaseFailure::assertion("the case", "nothing was asserted"));
+    match tokio::time::timeout(STUCK_AFTER, run_in_dialect(case, &mut checker)).await {
+        Ok(Ok(())) if checker.failures.is_empty() && checker.assertion_count() == 0 => {
+            checker.failures.push(CaseFailure::assertion_error("the case", "nothing was asserted"));
         }
         Ok(Ok(())) => {}
         Ok(Err(failure)) => checker.failures.push(failure),
-        Err(_) => checker.failures.push(CaseFailure::assertion("the case", "does not end")),
+        Err(_) => checker.failures.push(CaseFailure::assertion_error("the case", "does not end")),
     }
     CaseExamination { failures: checker.failures, asserted: checker.asserted, restated: checker.restated }
 }
 
-async fn in_dialect(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
+async fn run_in_dialect(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
     match case.dialect {
-        FixtureDialect::Graph => perform(case.read()?, checker).await,
-        FixtureDialect::Llm => llm::perform(case, checker).await,
-        FixtureDialect::Prompts => prompts::perform(case, checker).await,
+        FixtureDialect::Graph => run_graph_case(case.parse_case()?, checker).await,
+        FixtureDialect::Llm => llm::run_llm_case(case, checker).await,
+        FixtureDialect::Prompts => prompts::run_prompt_case(case, checker).await,
     }
 }
 
-async fn perform(mut spec: FixtureCaseSpec, checker: &mut AssertionChecker) -> Outcome<()> {
+async fn run_graph_case(mut spec: FixtureCaseSpec, checker: &mut AssertionChecker) -> Outcome<()> {
     let tape = CaseRecorder::default();
     let store = spec.store.map(|store| Arc::new(RecordingSessionStore::new(store, tape.clone())));
     let checkpoints = match spec.checkpointer {
         Some(backend) => {
-            let outermost = spec.graph.state.names().map(str::to_owned).collect();
-            Some(Arc::new(RecordingCheckpointer::open(backend, outermost).await?))
+            let outermost = spec.graph.state.field_names().map(str::to_owned).collect();
+            Some(Arc::new(RecordingCheckpointer::open_empty(backend, outermost).await?))
         }
         None => None,
     };
@@ -112,7 +112,7 @@ async fn perform(mut spec: FixtureCaseSpec, checker: &mut AssertionChecker) -> O
     let stage = CaseEnvironment { store, tape, paused, checkpoints, mocks: MockCallCounters::default() };
     let blocks = std::mem::take(&mut spec.invariants);
     let mut evidence = InvariantEvidence {
-        inner_fields: inner_fields(&spec),
+        inner_fields: subgraph_fields(&spec),
         conditional: spec.graph.conditional_branches(),
         nodes: spec
             .subgraphs
@@ -122,43 +122,47 @@ async fn perform(mut spec: FixtureCaseSpec, checker: &mut AssertionChecker) -> O
             .collect(),
         ..InvariantEvidence::default()
     };
-    let built = build(&spec, &stage)?;
+    let built = build_case_graphs(&spec, &stage)?;
     let built = match built {
-        Ok(built) => expect_compiled(&spec, &built, checker).map(|()| Some(built))?,
+        Ok(built) => check_compilation(&spec, &built, checker).map(|()| Some(built))?,
         Err(error) => {
-            refused(&spec, *error, &mut evidence, checker).await;
+            check_compile_error(&spec, *error, &mut evidence, checker).await;
             None
         }
     };
     let mut inner_blocks = Vec::new();
     if let Some(built) = built {
         let program = std::mem::replace(&mut spec.program, CaseProgram::Compile);
-        inner_blocks = play(&spec, program, (&stage, &built), &mut evidence, (&blocks, checker)).await?;
+        inner_blocks =
+            run_program(&spec, program, (&stage, &built), &mut evidence, (&blocks, checker)).await?;
     }
     for block in inner_blocks.into_iter().chain(blocks) {
-        invariants::check(checker, block, &evidence);
+        invariants::check_invariants(checker, block, &evidence);
     }
     Ok(())
 }
 
 /// Returns the fields of the case's one subgraph.
-fn inner_fields(spec: &FixtureCaseSpec) -> Vec<String> {
+fn subgraph_fields(spec: &FixtureCaseSpec) -> Vec<String> {
     let mut graphs = spec.subgraphs.values();
     match (graphs.next(), graphs.next()) {
-        (Some(only), None) => only.state.names().map(str::to_owned).collect(),
+        (Some(only), None) => only.state.field_names().map(str::to_owned).collect(),
         _ => Vec::new(),
     }
 }
 
-fn build(spec: &FixtureCaseSpec, stage: &CaseEnvironment) -> Outcome<Result<CompiledGraphs, Box<Error>>> {
-    let migrations = sessions::migrations(spec.migrations.clone(), &stage.tape)?;
-    let of_checkpoints = sessions::migrations(spec.checkpoint_migrations.clone(), &stage.tape)?;
+fn build_case_graphs(
+    spec: &FixtureCaseSpec,
+    stage: &CaseEnvironment,
+) -> Outcome<Result<CompiledGraphs, Box<Error>>> {
+    let migrations = sessions::parse_migrations(spec.migrations.clone(), &stage.tape)?;
+    let of_checkpoints = sessions::parse_migrations(spec.checkpoint_migrations.clone(), &stage.tape)?;
     let finish = |builder: GraphBuilder<Snapshot>| {
         let tape = stage.tape.clone();
         let mut builder = builder
             .clock(Arc::new(CaseClock(Instant::now())))
             .session_migrations(migrations)
-            .on_mishap(move |_| tape.write().mishaps += 1);
+            .on_mishap(move |_| tape.lock_recording().mishaps += 1);
         // The chat harness keeps sessions and pauses in its journal.
         if !matches!(spec.program, CaseProgram::Chat(_)) {
             builder = builder.paused_store(stage.paused.clone());
@@ -173,72 +177,76 @@ fn build(spec: &FixtureCaseSpec, stage: &CaseEnvironment) -> Outcome<Result<Comp
             builder = builder.auto_save(auto_save);
         }
         match &stage.checkpoints {
-            Some(checkpoints) => checkpoints.register(builder, of_checkpoints),
+            Some(checkpoints) => checkpoints.register_with_graph(builder, of_checkpoints),
             None => builder,
         }
     };
     let workshop =
         FixtureGraphBuilder::new(stage.tape.clone(), &spec.subgraphs, stage.mocks.clone(), spec.tick);
-    match workshop.build(&spec.graph, stage.checkpoints.is_some(), finish) {
+    match workshop.compile_outermost(&spec.graph, stage.checkpoints.is_some(), finish) {
         Ok(built) => Ok(Ok(built)),
         Err(GraphBuildError::Engine(error)) => Ok(Err(error)),
         Err(GraphBuildError::Fixture(failure)) => Err(failure),
     }
 }
 
-fn expect_compiled(
+fn check_compilation(
     spec: &FixtureCaseSpec,
     built: &CompiledGraphs,
     checker: &mut AssertionChecker,
 ) -> Outcome<()> {
     if let Some(wanted) = &spec.compile_error {
-        checker.holds(&wanted.path, Err("the graph compiled".into()));
+        checker.check_result(&wanted.path, Err("the graph compiled".into()));
     }
     let Some(wanted) = spec.compile_warning.clone() else { return Ok(()) };
     let mut found: Vec<&str> = built.graph.warnings().iter().map(|warning| warning.kind.category()).collect();
     found.sort_unstable();
     found.dedup();
     // A text must be among the warnings; a list is all of them (conformance-adapter §5.8).
-    if let Ok(one) = wanted.text() {
+    if let Ok(one) = wanted.as_text() {
         let there = found.contains(&one);
-        checker.holds(&wanted.path, crate::check::ensure(there, || format!("the warnings are {found:?}")));
+        checker.check_result(
+            &wanted.path,
+            crate::check::ensure(there, || format!("the warnings are {found:?}")),
+        );
         return Ok(());
     }
     let path = wanted.path.clone();
-    let mut all = wanted.texts()?;
+    let mut all = wanted.into_texts()?;
     all.sort_unstable();
     let same = all.iter().map(String::as_str).eq(found.iter().copied());
-    checker.holds(&path, crate::check::ensure(same, || format!("expected {all:?}, found {found:?}")));
+    checker.check_result(&path, crate::check::ensure(same, || format!("expected {all:?}, found {found:?}")));
     Ok(())
 }
 
 /// Asserts that the case expects the graph's compilation to fail with this error.
-async fn refused(
+async fn check_compile_error(
     spec: &FixtureCaseSpec,
     error: Error,
     evidence: &mut InvariantEvidence,
     checker: &mut AssertionChecker,
 ) {
     if let Some(wanted) = &spec.compile_error {
-        checker.exactly(wanted, error.category());
+        checker.check_exact(wanted, error.category());
         return;
     }
     if let CaseProgram::Checkpointed(program) = &spec.program
-        && let Some(wanted) = program.ambiguity()
+        && let Some(wanted) = program.expected_ambiguity()
     {
-        checker.exactly(wanted, error.category());
+        checker.check_exact(wanted, error.category());
         return;
     }
     let CaseProgram::Invoke(invocations, _) = &spec.program else {
-        checker.holds("compile", Err(errors::told(&error)));
+        checker.check_result("compile", Err(errors::describe_error(&error)));
         return;
     };
-    let Some(first) = invocations.first().filter(|invocation| invocation.expects("expected_error").is_some())
+    let Some(first) =
+        invocations.first().filter(|invocation| invocation.expectation("expected_error").is_some())
     else {
-        checker.holds("compile", Err(errors::told(&error)));
+        checker.check_result("compile", Err(errors::describe_error(&error)));
         return;
     };
-    let run = InvocationResult::refused(error);
+    let run = InvocationResult::from_refusal(error);
     let around = ExpectationContext {
         spec: first,
         observers: &[],
@@ -247,14 +255,14 @@ async fn refused(
         paused: None,
         record: None,
     };
-    let blocks = expect(checker, &run, &around).await;
+    let blocks = check_run(checker, &run, &around).await;
     evidence.runs.push(run);
     for block in blocks {
-        invariants::check(checker, block, evidence);
+        invariants::check_invariants(checker, block, evidence);
     }
 }
 
-async fn play(
+async fn run_program(
     spec: &FixtureCaseSpec,
     program: CaseProgram,
     (stage, built): (&CaseEnvironment, &CompiledGraphs),
@@ -264,84 +272,88 @@ async fn play(
     let scene = CaseContext { case: spec, stage, built };
     match program {
         CaseProgram::Compile => Ok(Vec::new()),
-        CaseProgram::Checkpointed(program) => checkpoints::play(&program, &scene, evidence, checker).await,
+        CaseProgram::Checkpointed(program) => {
+            checkpoints::run_checkpoint_case(&program, &scene, evidence, checker).await
+        }
         CaseProgram::Invoke(invocations, times) => {
-            seed(spec, stage, invocations.first()).await?;
+            seed_session(spec, stage, invocations.first()).await?;
             let mut found = Vec::new();
             for _ in 0..times {
                 found.clear();
-                stage.mocks.forget();
+                stage.mocks.forget_all_calls();
                 for invocation in &invocations {
                     let how = InvocationOptions {
                         is_first: evidence.runs.is_empty(),
                         ..InvocationOptions::default()
                     };
-                    let (ran, blocks) = scene.invoke(invocation, how, checker).await?;
+                    let (ran, blocks) = scene.invoke_and_check(invocation, how, checker).await?;
                     evidence.runs.push(ran);
-                    stage.mocks.next_invocation();
+                    stage.mocks.begin_next_invocation();
                     found.extend(blocks);
                 }
             }
-            repeated(&evidence.runs, times, checker);
-            evidence.again = once_more(&scene, &invocations, (blocks, checker)).await?;
+            check_repetition(&evidence.runs, times, checker);
+            evidence.again = repeat_without_drain(&scene, &invocations, (blocks, checker)).await?;
             Ok(found)
         }
         CaseProgram::Base(base) => {
             let declared = (&spec.graph, &stage.tape, &stage.paused);
-            evidence.handled = base::run(base, built.graph.clone(), declared, checker).await?;
+            evidence.handled = base::run_transmissions(base, built.graph.clone(), declared, checker).await?;
             Ok(Vec::new())
         }
         CaseProgram::Chat(chat) => {
             if spec.paused_raises
                 || spec.store.is_some_and(|store| store.save_raises == Some(SaveFaultKind::Conflict))
             {
-                return Err(CaseFailure::reader("the case", "a journal of chats has no such fault"));
+                return Err(CaseFailure::reader_error("the case", "a journal of chats has no such fault"));
             }
             let journal = CountingJournal::new(spec.store.unwrap_or_default());
             let again = "next_send_call_does_not_consume_the_post_resume_reply";
-            let ask_again = blocks.iter().any(|block| block.node.get(again).is_some());
+            let ask_again = blocks.iter().any(|block| block.node.get_entry(again).is_some());
             let with = (journal, &stage.tape);
-            evidence.talked = chat::run(chat, built.graph.clone(), with, ask_again, checker).await?;
+            evidence.talked =
+                chat::run_chat_case(chat, built.graph.clone(), with, ask_again, checker).await?;
             Ok(Vec::new())
         }
     }
 }
 
-async fn seed(
+async fn seed_session(
     spec: &FixtureCaseSpec,
     stage: &CaseEnvironment,
     first: Option<&InvocationSpec>,
 ) -> Outcome<()> {
     let Some(seeded) = spec.seeded.clone() else { return Ok(()) };
     let path = seeded.path.clone();
-    let no = |what: &str| CaseFailure::reader(&path, what);
+    let no = |what: &str| CaseFailure::reader_error(&path, what);
     let store = stage.store.as_ref().ok_or_else(|| no("there is no store to put it into"))?;
     let session =
         first.and_then(|first| first.session.as_deref()).ok_or_else(|| no("no session is named"))?;
     let version = spec.graph.state.version().unwrap_or(UNVERSIONED);
-    store.seed(session, &sessions::seeded(seeded, version)?).await
+    store.seed_record(session, &sessions::parse_seeded_record(seeded, version)?).await
 }
 
 /// Makes the first invocation that says so once more, without its drain: graph-engine §6 says that a graph is as before
 /// after a drain gave up.
-async fn once_more(
+async fn repeat_without_drain(
     scene: &CaseContext<'_>,
     invocations: &[InvocationSpec],
     (blocks, checker): (&[LocatedNode], &mut AssertionChecker),
 ) -> Outcome<Option<InvocationResult>> {
-    let asks = |it: &LocatedNode| it.node.get("graph_state_intact_after_timeout").is_some();
+    let asks = |it: &LocatedNode| it.node.get_entry("graph_state_intact_after_timeout").is_some();
     let of_case = blocks.iter().any(asks);
-    let Some(first) =
-        invocations.iter().find(|invocation| of_case || invocation.expects("invariants").is_some_and(asks))
+    let Some(first) = invocations
+        .iter()
+        .find(|invocation| of_case || invocation.expectation("invariants").is_some_and(asks))
     else {
         return Ok(None);
     };
-    let again = first.clone().without_drain().expecting_nothing();
-    scene.invoke(&again, InvocationOptions::default(), checker).await.map(|(run, _)| Some(run))
+    let again = first.clone().without_drain().without_expectations();
+    scene.invoke_and_check(&again, InvocationOptions::default(), checker).await.map(|(run, _)| Some(run))
 }
 
 /// A case that runs several times gives the same each time (graph-engine §5).
-fn repeated(runs: &[InvocationResult], times: usize, checker: &mut AssertionChecker) {
+fn check_repetition(runs: &[InvocationResult], times: usize, checker: &mut AssertionChecker) {
     if times < 2 {
         return;
     }
@@ -351,10 +363,10 @@ fn repeated(runs: &[InvocationResult], times: usize, checker: &mut AssertionChec
             Ok(Ended::Completed(it)) => it.state.to_json().map(Value::Object).unwrap_or_default(),
             Ok(Ended::Suspended(_)) | Err(_) => Value::Null,
         };
-        (it.word(), state, it.reel.order())
+        (it.outcome_word(), state, it.reel.execution_order())
     };
     let same = (each..runs.len()).all(|at| shown(&runs[at]) == shown(&runs[at % each]));
-    checker.holds("run_count", crate::check::ensure(same, || "the runs differ".into()));
+    checker.check_result("run_count", crate::check::ensure(same, || "the runs differ".into()));
 }
 
 #[cfg(test)]

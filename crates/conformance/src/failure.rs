@@ -30,17 +30,17 @@ pub(crate) type Outcome<T> = Result<T, CaseFailure>;
 
 impl CaseFailure {
     /// Says that the fixture holds something unknown.
-    pub(crate) fn reader(path: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn reader_error(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { kind: CaseFailureKind::Reader, path: path.into(), what: what.into() }
     }
 
     /// Says that something could not be built.
-    pub(crate) fn build(path: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn build_error(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { kind: CaseFailureKind::Build, path: path.into(), what: what.into() }
     }
 
     /// Says that an assertion failed.
-    pub(crate) fn assertion(path: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn assertion_error(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { kind: CaseFailureKind::Assertion, path: path.into(), what: what.into() }
     }
 }

@@ -13,13 +13,13 @@ use crate::tape::CaseRecorder;
 
 /// Makes a fan-out over a compiled subgraph.
 #[must_use]
-pub(crate) fn build(
+pub(crate) fn build_fan_out(
     spec: &FanOutSpec,
     inner: &Graph<Snapshot>,
     (tape, tick): (&CaseRecorder, Option<Duration>),
 ) -> FanOut<Snapshot> {
-    let mut fan_out = source(spec, FanOut::over(inner));
-    if let Some((from, to)) = adapt::collected(spec.collect.as_ref(), spec.target.as_ref()) {
+    let mut fan_out = apply_item_source(spec, FanOut::over(inner));
+    if let Some((from, to)) = adapt::collection_fields(spec.collect.as_ref(), spec.target.as_ref()) {
         fan_out = fan_out.collect(from, to);
     }
     for (child, parent) in &spec.inputs {
@@ -33,7 +33,7 @@ pub(crate) fn build(
         FanOutConcurrency::Unbounded => fan_out.unbounded(),
         FanOutConcurrency::Bounded(NumberSource::Is(limit)) => fan_out.concurrency(limit),
         FanOutConcurrency::Bounded(number) => {
-            fan_out.concurrency_by(move |state| read(state, &number).map(Some))
+            fan_out.concurrency_by(move |state| read_number(state, &number).map(Some))
         }
     };
     if let Some(collects) = spec.collects_errors {
@@ -50,22 +50,22 @@ pub(crate) fn build(
     }
     spec.middleware
         .iter()
-        .fold(fan_out, |fan_out, it| fan_out.instance_middleware(around::build(it, tape, tick)))
+        .fold(fan_out, |fan_out, it| fan_out.instance_middleware(around::build_middleware(it, tape, tick)))
 }
 
-fn source(spec: &FanOutSpec, mut fan_out: FanOut<Snapshot>) -> FanOut<Snapshot> {
+fn apply_item_source(spec: &FanOutSpec, mut fan_out: FanOut<Snapshot>) -> FanOut<Snapshot> {
     if let Some((items, item)) = &spec.items {
         fan_out = fan_out.items(items, item);
     }
     match spec.count.clone() {
         None => fan_out,
         Some(NumberSource::Is(count)) => fan_out.count(count),
-        Some(number) => fan_out.count_by(move |state| read(state, &number)),
+        Some(number) => fan_out.count_by(move |state| read_number(state, &number)),
     }
 }
 
 /// Reads a number from the state.
-fn read(state: &Snapshot, number: &NumberSource) -> Result<i64, String> {
+fn read_number(state: &Snapshot, number: &NumberSource) -> Result<i64, String> {
     let value = |field: &str| {
         let slot = state.get(field).ok_or_else(|| format!("field '{field}' is not declared"))?;
         slot.to_json().map_err(|error| error.to_string())

@@ -29,11 +29,11 @@ impl LocatedNode {
 
     /// Says that the value is of a form that nobody expects here.
     #[must_use]
-    pub(crate) fn wrong(&self, wanted: &str) -> CaseFailure {
+    pub(crate) fn unexpected_kind(&self, wanted: &str) -> CaseFailure {
         let line = self.node.line;
-        CaseFailure::reader(
+        CaseFailure::reader_error(
             &self.path,
-            format!("expected {wanted}, found {} (line {line})", self.node.kind()),
+            format!("expected {wanted}, found {} (line {line})", self.node.kind_name()),
         )
     }
 
@@ -41,10 +41,10 @@ impl LocatedNode {
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn fields(self) -> Outcome<YamlMapReader> {
+    pub(crate) fn into_map_reader(self) -> Outcome<YamlMapReader> {
         match self.node.value {
             YamlValue::Map(entries) => Ok(YamlMapReader { path: self.path, left: entries.into() }),
-            _ => Err(self.wrong("a map")),
+            _ => Err(self.unexpected_kind("a map")),
         }
     }
 
@@ -52,7 +52,7 @@ impl LocatedNode {
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn items(self) -> Outcome<Vec<Self>> {
+    pub(crate) fn into_items(self) -> Outcome<Vec<Self>> {
         match self.node.value {
             YamlValue::List(items) => {
                 let path = self.path;
@@ -62,7 +62,7 @@ impl LocatedNode {
                     .map(|(at, it)| Self::new(it, format!("{path}[{at}]")))
                     .collect())
             }
-            _ => Err(self.wrong("a list")),
+            _ => Err(self.unexpected_kind("a list")),
         }
     }
 
@@ -70,10 +70,10 @@ impl LocatedNode {
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn text(&self) -> Outcome<&str> {
+    pub(crate) fn as_text(&self) -> Outcome<&str> {
         match &self.node.value {
             YamlValue::Str(text) => Ok(text),
-            _ => Err(self.wrong("text")),
+            _ => Err(self.unexpected_kind("text")),
         }
     }
 
@@ -82,41 +82,43 @@ impl LocatedNode {
     ///
     /// # Errors
     /// When it is no list, is empty, or has an item twice.
-    pub(crate) fn distinct_items(self) -> Outcome<Vec<Self>> {
+    pub(crate) fn into_distinct_items(self) -> Outcome<Vec<Self>> {
         let path = self.path.clone();
-        let items = self.items()?;
+        let items = self.into_items()?;
         let values: Vec<serde_json::Value> = items.iter().map(|item| item.node.to_json()).collect();
         match values.iter().enumerate().find(|(at, value)| values[..*at].contains(value)) {
-            Some((_, twice)) => Err(CaseFailure::assertion(path, format!("{twice} is named twice"))),
-            None if items.is_empty() => Err(CaseFailure::assertion(path, "an empty list demands nothing")),
+            Some((_, twice)) => Err(CaseFailure::assertion_error(path, format!("{twice} is named twice"))),
+            None if items.is_empty() => {
+                Err(CaseFailure::assertion_error(path, "an empty list demands nothing"))
+            }
             None => Ok(items),
         }
     }
 
-    /// Returns the texts of a list of assertions, as [`distinct_items`](Self::distinct_items) does.
+    /// Returns the texts of a list of assertions, as [`into_distinct_items`](Self::into_distinct_items) does.
     ///
     /// # Errors
     /// As there, and when an item is no text.
-    pub(crate) fn distinct_texts(self) -> Outcome<Vec<String>> {
-        self.distinct_items()?.iter().map(|item| item.text().map(str::to_owned)).collect()
+    pub(crate) fn into_distinct_texts(self) -> Outcome<Vec<String>> {
+        self.into_distinct_items()?.iter().map(|item| item.as_text().map(str::to_owned)).collect()
     }
 
     /// Returns the texts of a list.
     ///
     /// # Errors
     /// When it is none, or an item is no text.
-    pub(crate) fn texts(self) -> Outcome<Vec<String>> {
-        self.items()?.iter().map(|item| item.text().map(str::to_owned)).collect()
+    pub(crate) fn into_texts(self) -> Outcome<Vec<String>> {
+        self.into_items()?.iter().map(|item| item.as_text().map(str::to_owned)).collect()
     }
 
     /// Returns the truth value.
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn truth(&self) -> Outcome<bool> {
+    pub(crate) fn as_bool(&self) -> Outcome<bool> {
         match self.node.value {
             YamlValue::Bool(it) => Ok(it),
-            _ => Err(self.wrong("true or false")),
+            _ => Err(self.unexpected_kind("true or false")),
         }
     }
 
@@ -124,10 +126,10 @@ impl LocatedNode {
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn whole(&self) -> Outcome<i64> {
+    pub(crate) fn as_integer(&self) -> Outcome<i64> {
         match self.node.value {
             YamlValue::Int(it) => Ok(it),
-            _ => Err(self.wrong("a whole number")),
+            _ => Err(self.unexpected_kind("a whole number")),
         }
     }
 
@@ -135,12 +137,12 @@ impl LocatedNode {
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn number(&self) -> Outcome<f64> {
+    pub(crate) fn as_number(&self) -> Outcome<f64> {
         match self.node.value {
             #[expect(clippy::cast_precision_loss, reason = "fixtures count in small numbers")]
             YamlValue::Int(it) => Ok(it as f64),
             YamlValue::Float(it) => Ok(it),
-            _ => Err(self.wrong("a number")),
+            _ => Err(self.unexpected_kind("a number")),
         }
     }
 
@@ -158,43 +160,44 @@ impl YamlMapReader {
         &self.path
     }
 
-    fn spot(&self, key: &str, node: YamlNode) -> LocatedNode {
+    fn child_node(&self, key: &str, node: YamlNode) -> LocatedNode {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
         LocatedNode { node, path }
     }
 
     /// Takes the value of a key, if it is there.
-    pub(crate) fn take(&mut self, key: &str) -> Option<LocatedNode> {
+    pub(crate) fn take_value(&mut self, key: &str) -> Option<LocatedNode> {
         let at = self.left.iter().position(|(it, _)| it == key)?;
         let (_, node) = self.left.remove(at)?;
-        Some(self.spot(key, node))
+        Some(self.child_node(key, node))
     }
 
     /// Takes the value of a key that must be there.
     ///
     /// # Errors
     /// When it is not.
-    pub(crate) fn need(&mut self, key: &str) -> Outcome<LocatedNode> {
-        self.take(key).ok_or_else(|| CaseFailure::reader(&self.path, format!("key '{key}' is missing")))
+    pub(crate) fn take_required(&mut self, key: &str) -> Outcome<LocatedNode> {
+        self.take_value(key)
+            .ok_or_else(|| CaseFailure::reader_error(&self.path, format!("key '{key}' is missing")))
     }
 
     /// Takes the text of a key, if it is there.
     ///
     /// # Errors
     /// When it is no text.
-    pub(crate) fn text(&mut self, key: &str) -> Outcome<Option<String>> {
-        self.take(key).map(|it| it.text().map(str::to_owned)).transpose()
+    pub(crate) fn take_text(&mut self, key: &str) -> Outcome<Option<String>> {
+        self.take_value(key).map(|it| it.as_text().map(str::to_owned)).transpose()
     }
 
     /// Takes the next entry, whatever its key.
-    pub(crate) fn next(&mut self) -> Option<(String, LocatedNode)> {
+    pub(crate) fn take_next_entry(&mut self) -> Option<(String, LocatedNode)> {
         let (key, node) = self.left.pop_front()?;
-        let spot = self.spot(&key, node);
+        let spot = self.child_node(&key, node);
         Some((key, spot))
     }
 
     /// Returns the keys that are left.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn remaining_keys(&self) -> impl Iterator<Item = &str> {
         self.left.iter().map(|(key, _)| key.as_str())
     }
 
@@ -202,44 +205,45 @@ impl YamlMapReader {
     ///
     /// # Errors
     /// For the first key that nobody took.
-    pub(crate) fn finish(self) -> Outcome<()> {
+    pub(crate) fn reject_remaining_keys(self) -> Outcome<()> {
         match self.left.front() {
             None => Ok(()),
-            Some((key, node)) => Err(unknown(&self.path, key, node.line)),
+            Some((key, node)) => Err(unknown_key(&self.path, key, node.line)),
         }
     }
 }
 
 /// Says that a key is unknown.
 #[must_use]
-pub(crate) fn unknown(path: &str, key: &str, line: usize) -> CaseFailure {
+pub(crate) fn unknown_key(path: &str, key: &str, line: usize) -> CaseFailure {
     let path = if path.is_empty() { "the case" } else { path };
-    CaseFailure::reader(path, format!("unknown key '{key}' (line {line})"))
+    CaseFailure::reader_error(path, format!("unknown key '{key}' (line {line})"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::parse;
+    use crate::yaml::parse_document;
 
     fn fields(text: &str) -> YamlMapReader {
-        LocatedNode::new(parse(text).unwrap(), "").fields().unwrap()
+        LocatedNode::new(parse_document(text).unwrap(), "").into_map_reader().unwrap()
     }
 
     #[test]
     fn what_nobody_took_is_an_error_by_name() {
         let mut read = fields("a: 1\nb: 2\n");
-        assert_eq!(read.take("a").unwrap().whole().unwrap(), 1);
+        assert_eq!(read.take_value("a").unwrap().as_integer().unwrap(), 1);
         assert_eq!(
-            read.finish().unwrap_err().to_string(),
+            read.reject_remaining_keys().unwrap_err().to_string(),
             "not understood: the case: unknown key 'b' (line 2)"
         );
     }
 
     #[test]
     fn a_list_of_assertions_demands_something_and_nothing_twice() {
-        let read =
-            |text: &str| fields(text).take("a").unwrap().distinct_texts().map_err(|error| error.to_string());
+        let read = |text: &str| {
+            fields(text).take_value("a").unwrap().into_distinct_texts().map_err(|error| error.to_string())
+        };
         assert_eq!(read("a: [x, y]"), Ok(vec!["x".to_owned(), "y".to_owned()]));
         assert_eq!(read("a: []"), Err("assertion: a: an empty list demands nothing".to_owned()));
         assert_eq!(read("a: [x, y, x]"), Err("assertion: a: \"x\" is named twice".to_owned()));
@@ -248,8 +252,8 @@ mod tests {
     #[test]
     fn a_value_of_another_form_is_an_error_by_path() {
         let mut read = fields("a: {b: text}");
-        let mut inner = read.take("a").unwrap().fields().unwrap();
-        let failure = inner.need("b").unwrap().whole().unwrap_err();
+        let mut inner = read.take_value("a").unwrap().into_map_reader().unwrap();
+        let failure = inner.take_required("b").unwrap().as_integer().unwrap_err();
         assert_eq!(failure.to_string(), "not understood: a.b: expected a whole number, found text (line 1)");
     }
 }

@@ -49,17 +49,21 @@ impl FixtureGraphSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
-        let state = StateSchemaSpec::read(block.need("state")?)?;
-        let entry = block.text("entry")?;
+    pub(crate) fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
+        let state = StateSchemaSpec::from_yaml_node(block.take_required("state")?)?;
+        let entry = block.take_text("entry")?;
         let mut nodes = Vec::new();
-        let mut declared = block.need("nodes")?.fields()?;
-        while let Some((name, node)) = declared.next() {
-            nodes.push(GraphNodeSpec::read(name, node)?);
+        let mut declared = block.take_required("nodes")?.into_map_reader()?;
+        while let Some((name, node)) = declared.take_next_entry() {
+            nodes.push(GraphNodeSpec::from_yaml_node(name, node)?);
         }
-        let edges =
-            block.need("edges")?.items()?.into_iter().map(GraphEdgeSpec::read).collect::<Outcome<_>>()?;
-        let middleware = MiddlewareSites::take(block)?;
+        let edges = block
+            .take_required("edges")?
+            .into_items()?
+            .into_iter()
+            .map(GraphEdgeSpec::from_yaml_node)
+            .collect::<Outcome<_>>()?;
+        let middleware = MiddlewareSites::take_from_block(block)?;
         Ok(Self { state, entry, nodes, edges, middleware })
     }
 
@@ -95,7 +99,7 @@ impl FixtureGraphSpec {
 
     /// Returns the fan-out and the instance after which the case ends the process, when it does.
     #[must_use]
-    pub(crate) fn aborts(&self) -> Option<(String, u64)> {
+    pub(crate) fn abort_point(&self) -> Option<(String, u64)> {
         self.nodes.iter().find_map(|node| match &node.work {
             NodeWorkSpec::FanOut(fan_out) => Some((node.name.clone(), fan_out.abort_after?)),
             NodeWorkSpec::Body(_) | NodeWorkSpec::Subgraph { .. } | NodeWorkSpec::Branches(_) => None,
@@ -120,26 +124,28 @@ impl FixtureGraphSpec {
 /// When the fixture block has an unknown key or value.
 pub(crate) fn take_subgraphs(block: &mut YamlMapReader, into: &mut Subgraphs) -> Outcome<()> {
     // pipeline-utilities 022 shares two.
-    for one in ["subgraph", "subgraph_with_idx"].iter().filter_map(|it| block.take(it)).collect::<Vec<_>>() {
-        let mut one = one.fields()?;
-        let name = one.need("name")?.text()?.to_owned();
-        let spec = FixtureGraphSpec::take(&mut one)?;
-        one.finish()?;
+    for one in
+        ["subgraph", "subgraph_with_idx"].iter().filter_map(|it| block.take_value(it)).collect::<Vec<_>>()
+    {
+        let mut one = one.into_map_reader()?;
+        let name = one.take_required("name")?.as_text()?.to_owned();
+        let spec = FixtureGraphSpec::take_from_block(&mut one)?;
+        one.reject_remaining_keys()?;
         into.insert(name, spec);
     }
-    if let Some(several) = block.take("subgraphs") {
-        let mut several = several.fields()?;
-        while let Some((name, one)) = several.next() {
-            into.insert(name, read_whole(one)?);
+    if let Some(several) = block.take_value("subgraphs") {
+        let mut several = several.into_map_reader()?;
+        while let Some((name, one)) = several.take_next_entry() {
+            into.insert(name, parse_graph_block(one)?);
         }
     }
     Ok(())
 }
 
-fn read_whole(spot: LocatedNode) -> Outcome<FixtureGraphSpec> {
-    let mut block = spot.fields()?;
-    let spec = FixtureGraphSpec::take(&mut block)?;
-    block.finish()?;
+fn parse_graph_block(spot: LocatedNode) -> Outcome<FixtureGraphSpec> {
+    let mut block = spot.into_map_reader()?;
+    let spec = FixtureGraphSpec::take_from_block(&mut block)?;
+    block.reject_remaining_keys()?;
     Ok(spec)
 }
 
@@ -179,7 +185,7 @@ impl<'a> FixtureGraphBuilder<'a> {
         tick: Option<Duration>,
     ) -> Self {
         let (inner, open, whole) = (BTreeMap::new(), Vec::new(), Arc::default());
-        let items = item_fields(subgraphs.values());
+        let items = collect_item_fields(subgraphs.values());
         Self { tape, subgraphs, inner, open, whole, mocks, items, tick }
     }
 
@@ -187,53 +193,54 @@ impl<'a> FixtureGraphBuilder<'a> {
     ///
     /// # Errors
     /// The error of the engine that refused the graph, or a failure about a part that the fixture lacks.
-    pub(crate) fn build(
+    pub(crate) fn compile_outermost(
         mut self,
         spec: &FixtureGraphSpec,
         has_checkpoints: bool,
         finish: impl FnOnce(GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot>,
     ) -> Result<CompiledGraphs, GraphBuildError> {
-        self.items.extend(item_fields([spec]));
-        let builder = self.builder("outer", spec)?;
+        self.items.extend(collect_item_fields([spec]));
+        let builder = self.build_graph("outer", spec)?;
         let graph = finish(builder).compile().map_err(|error| GraphBuildError::Engine(Box::new(error)))?;
         drop(self.whole.set(graph.clone()));
         Ok(CompiledGraphs { graph, has_checkpoints, inner: self.inner })
     }
 
-    fn builder(
+    fn build_graph(
         &mut self,
         name: &str,
         spec: &FixtureGraphSpec,
     ) -> Result<GraphBuilder<Snapshot>, GraphBuildError> {
         let edges: Vec<String> =
-            spec.edges.iter().filter_map(|edge| edge.reads().map(str::to_owned)).collect();
+            spec.edges.iter().filter_map(|edge| edge.target_field().map(str::to_owned)).collect();
         let items = self.items.get(name).map(Vec::as_slice).unwrap_or_default();
-        let mut builder = Graph::builder_with(spec.state.schema(name, &edges, items));
+        let mut builder = Graph::builder_with(spec.state.build_schema(name, &edges, items));
         for node in &spec.nodes {
             builder = match &node.work {
                 NodeWorkSpec::Body(body) => {
-                    let part = Arc::new(self.part(name, &node.name, body));
-                    builder.node(node.name.clone(), move |cx| body::run(part.clone(), cx))
+                    let part = Arc::new(self.build_body_context(name, &node.name, body));
+                    builder.node(node.name.clone(), move |cx| body::run_node_body(part.clone(), cx))
                 }
                 NodeWorkSpec::Subgraph { graph, projection } => {
-                    let inner = self.inner(graph)?;
+                    let inner = self.compile_subgraph(graph)?;
                     builder.subgraph(node.name.clone(), &inner, projection.clone())
                 }
                 NodeWorkSpec::FanOut(fan_out) => {
-                    let inner = self.inner(&fan_out.subgraph)?;
-                    let built = fan_outs::build(fan_out, &inner, (&self.tape, self.tick));
+                    let inner = self.compile_subgraph(&fan_out.subgraph)?;
+                    let built = fan_outs::build_fan_out(fan_out, &inner, (&self.tape, self.tick));
                     builder.fan_out(node.name.clone(), built)
                 }
                 NodeWorkSpec::Branches(branches) => {
-                    let parts = branches.branches.iter().map(|branch| self.branch(&node.name, branch));
+                    let parts =
+                        branches.branches.iter().map(|branch| self.build_branch_parts(&node.name, branch));
                     let parts = parts.collect::<Result<_, _>>()?;
-                    builder.branches(node.name.clone(), branch_sets::build(branches, parts))
+                    builder.branches(node.name.clone(), branch_sets::build_branches(branches, parts))
                 }
             };
         }
-        builder = self.surround(spec, builder);
+        builder = self.add_middleware(spec, builder);
         for edge in &spec.edges {
-            builder = edge.add(builder);
+            builder = edge.add_to_graph(builder);
         }
         Ok(match &spec.entry {
             Some(entry) => builder.entry(entry.clone()),
@@ -241,15 +248,23 @@ impl<'a> FixtureGraphBuilder<'a> {
         })
     }
 
-    fn branch(&mut self, node: &str, spec: &BranchSpec) -> Result<branch_sets::BuiltBranch, GraphBuildError> {
+    fn build_branch_parts(
+        &mut self,
+        node: &str,
+        spec: &BranchSpec,
+    ) -> Result<branch_sets::BuiltBranch, GraphBuildError> {
         Ok(branch_sets::BuiltBranch {
-            subgraph: spec.subgraph.as_deref().map(|subgraph| self.inner(subgraph)).transpose()?,
-            call: spec.call.as_ref().map(|call| Arc::new(self.part(node, &spec.name, call))),
-            middleware: spec.middleware.iter().map(|it| around::build(it, &self.tape, self.tick)).collect(),
+            subgraph: spec.subgraph.as_deref().map(|subgraph| self.compile_subgraph(subgraph)).transpose()?,
+            call: spec.call.as_ref().map(|call| Arc::new(self.build_body_context(node, &spec.name, call))),
+            middleware: spec
+                .middleware
+                .iter()
+                .map(|it| around::build_middleware(it, &self.tape, self.tick))
+                .collect(),
         })
     }
 
-    fn part(&self, graph: &str, node: &str, body: &NodeBodySpec) -> body::NodeBodyContext {
+    fn build_body_context(&self, graph: &str, node: &str, body: &NodeBodySpec) -> body::NodeBodyContext {
         body::NodeBodyContext {
             name: node.to_owned(),
             graph: graph.to_owned(),
@@ -261,12 +276,12 @@ impl<'a> FixtureGraphBuilder<'a> {
     }
 
     /// Puts the middleware around the nodes.
-    fn surround(
+    fn add_middleware(
         &self,
         spec: &FixtureGraphSpec,
         mut builder: GraphBuilder<Snapshot>,
     ) -> GraphBuilder<Snapshot> {
-        let build = |it: &MiddlewareSpec| around::build(it, &self.tape, self.tick);
+        let build = |it: &MiddlewareSpec| around::build_middleware(it, &self.tape, self.tick);
         for it in &spec.middleware.per_graph {
             builder = builder.middleware(build(it));
         }
@@ -280,18 +295,22 @@ impl<'a> FixtureGraphBuilder<'a> {
         builder
     }
 
-    fn inner(&mut self, name: &str) -> Result<Graph<Snapshot>, GraphBuildError> {
+    fn compile_subgraph(&mut self, name: &str) -> Result<Graph<Snapshot>, GraphBuildError> {
         if let Some(graph) = self.inner.get(name) {
             return Ok(graph.clone());
         }
-        let no = |what: &str| GraphBuildError::Fixture(CaseFailure::build(format!("subgraphs.{name}"), what));
+        let no = |what: &str| {
+            GraphBuildError::Fixture(CaseFailure::build_error(format!("subgraphs.{name}"), what))
+        };
         if self.open.iter().any(|item| item == name) {
             return Err(no("the subgraph contains itself"));
         }
         let spec = self.subgraphs.get(name).ok_or_else(|| no("the subgraph is not declared"))?;
         self.open.push(name.to_owned());
-        let graph =
-            self.builder(name, spec)?.compile().map_err(|error| GraphBuildError::Engine(Box::new(error)))?;
+        let graph = self
+            .build_graph(name, spec)?
+            .compile()
+            .map_err(|error| GraphBuildError::Engine(Box::new(error)))?;
         self.open.pop();
         self.inner.insert(name.to_owned(), graph.clone());
         Ok(graph)
@@ -299,7 +318,9 @@ impl<'a> FixtureGraphBuilder<'a> {
 }
 
 /// The fields that fan-outs put their items into, by the name of the subgraph.
-fn item_fields<'a>(specs: impl IntoIterator<Item = &'a FixtureGraphSpec>) -> BTreeMap<String, Vec<String>> {
+fn collect_item_fields<'a>(
+    specs: impl IntoIterator<Item = &'a FixtureGraphSpec>,
+) -> BTreeMap<String, Vec<String>> {
     let nodes = specs.into_iter().flat_map(|spec| &spec.nodes);
     nodes.fold(BTreeMap::new(), |mut fields, node| {
         if let NodeWorkSpec::FanOut(fan_out) = &node.work

@@ -60,22 +60,26 @@ const NOT_CHECKABLE: &[(&str, &str)] = &[
 ];
 
 /// Asserts the invariants of a block.
-pub(crate) fn check(checker: &mut AssertionChecker, block: LocatedNode, evidence: &InvariantEvidence) {
-    let Some(mut named) = checker.take(block.fields()) else { return };
-    while let Some((name, value)) = named.next() {
-        let checked = one(checker, &name, &value, evidence);
-        checker.take(checked);
+pub(crate) fn check_invariants(
+    checker: &mut AssertionChecker,
+    block: LocatedNode,
+    evidence: &InvariantEvidence,
+) {
+    let Some(mut named) = checker.unwrap_or_record(block.into_map_reader()) else { return };
+    while let Some((name, value)) = named.take_next_entry() {
+        let checked = check_invariant(checker, &name, &value, evidence);
+        checker.unwrap_or_record(checked);
     }
 }
 
-fn one(
+fn check_invariant(
     checker: &mut AssertionChecker,
     name: &str,
     value: &LocatedNode,
     evidence: &InvariantEvidence,
 ) -> Outcome<()> {
-    if measured::valued(checker, name, value, evidence)?
-        || checkpoints::valued(checker, name, value, evidence)?
+    if measured::check_valued_invariant(checker, name, value, evidence)?
+        || checkpoints::check_valued_invariant(checker, name, value, evidence)?
     {
         return Ok(());
     }
@@ -86,34 +90,34 @@ fn one(
         .chain(checkpoints::MEASURED)
         .find(|(it, _)| *it == name);
     if let Some((_, measure)) = measure {
-        checker.truth(value, measure(evidence));
+        checker.check_truth(value, measure(evidence));
         return Ok(());
     }
     if let Some(row) = restated::RESTATED.iter().find(|it| it.invariant == name) {
-        if let Some(id) = row.ids().find(|id| !checker.made(id)) {
+        if let Some(id) = row.assertion_ids().find(|id| !checker.has_asserted(id)) {
             let what = format!("restates '{}', which the case does not assert", id.0);
-            return Err(CaseFailure::reader(&value.path, what));
+            return Err(CaseFailure::reader_error(&value.path, what));
         }
         checker.restated.insert(name.to_owned());
-        checker.truth(value, Ok(()));
+        checker.check_truth(value, Ok(()));
         return Ok(());
     }
     if NOT_CHECKABLE.iter().any(|(it, _)| *it == name) {
-        checker.truth(value, Ok(()));
+        checker.check_truth(value, Ok(()));
         return Ok(());
     }
-    Err(CaseFailure::reader(&value.path, format!("unknown invariant '{name}'")))
+    Err(CaseFailure::reader_error(&value.path, format!("unknown invariant '{name}'")))
 }
 
 /// Returns the invariants that only restate others, with the assertions that they restate.
 #[must_use]
-pub(crate) fn restated() -> &'static [RestatedInvariant] {
+pub(crate) fn restated_invariants() -> &'static [RestatedInvariant] {
     restated::RESTATED
 }
 
 /// Returns the invariants that cannot be checked, and why.
 #[must_use]
-pub(crate) fn not_checkable() -> &'static [(&'static str, &'static str)] {
+pub(crate) fn uncheckable_invariants() -> &'static [(&'static str, &'static str)] {
     NOT_CHECKABLE
 }
 

@@ -27,21 +27,21 @@ impl CountingJournal {
 
     /// Returns how often it was called for a session.
     #[must_use]
-    pub(crate) fn calls(&self) -> usize {
+    pub(crate) fn session_call_count(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
 
     /// Returns the inner store, which neither counts nor fails.
     #[must_use]
-    pub(crate) fn inner(&self) -> &MemoryStore {
+    pub(crate) fn inner_store(&self) -> &MemoryStore {
         &self.inner
     }
 
-    fn count(&self) {
+    fn count_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn broken<'a, T: Send + 'a>(doing: &'static str) -> BoxFuture<'a, Result<T>> {
+    fn simulate_outage<'a, T: Send + 'a>(doing: &'static str) -> BoxFuture<'a, Result<T>> {
         let error = Error::Unavailable { doing, source: "the fixture lets this store fail".into() };
         Box::pin(std::future::ready(Err(error)))
     }
@@ -55,8 +55,12 @@ impl JournalLayer for CountingJournal {
     }
 
     fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        self.count();
-        if self.spec.save_raises.is_some() { Self::broken("write a batch") } else { self.inner.apply(batch) }
+        self.count_call();
+        if self.spec.save_raises.is_some() {
+            Self::simulate_outage("write a batch")
+        } else {
+            self.inner.apply(batch)
+        }
     }
 
     fn read<'a, T: Send + 'a>(
@@ -85,9 +89,9 @@ impl JournalLayer for CountingJournal {
             | JournalRead::Deadlines => (false, false),
         };
         if counts {
-            self.count();
+            self.count_call();
         }
-        if loads && self.spec.load_raises { Self::broken("read a session") } else { answer }
+        if loads && self.spec.load_raises { Self::simulate_outage("read a session") } else { answer }
     }
 }
 

@@ -15,7 +15,7 @@ impl CustomReducer for KeepLarger {
     }
 
     fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
-        let (before, after) = (number(prior)?, number(&update)?);
+        let (before, after) = (slot_to_number(prior)?, slot_to_number(&update)?);
         Ok(if after > before { update } else { prior.clone() })
     }
 
@@ -24,7 +24,7 @@ impl CustomReducer for KeepLarger {
     }
 }
 
-fn number(slot: &FieldContent) -> Result<i64, ReducerFault> {
+fn slot_to_number(slot: &FieldContent) -> Result<i64, ReducerFault> {
     let value = slot.to_json()?;
     value.as_i64().ok_or_else(|| ReducerFault::new(format!("{value} is no whole number")))
 }

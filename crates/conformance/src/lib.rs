@@ -89,7 +89,8 @@ mod yaml;
 pub use failure::{CaseFailure, CaseFailureKind};
 pub use manifest::{DeclaredFailure, Manifest};
 pub use mutate::{
-    MutationSummary, OmittedMutations, RestatementReport, draw_seeds, mutate, mutate_everything, restatements,
+    MutationSummary, OmittedMutations, RestatementReport, draw_seeds, mutate_everything, mutate_randomly,
+    prove_restatements,
 };
 pub use report::{ConformanceReport, StatusCounts};
-pub use suite::{CaseStatus, CaseVerdict, ConformanceCase, judge, load};
+pub use suite::{CaseStatus, CaseVerdict, ConformanceCase, judge_case, load_cases};

@@ -38,26 +38,26 @@ pub(crate) const NO_SPANS: &str = "captured spans: telemetry is not built";
 ///
 /// # Errors
 /// When the case has an unknown key or value, or cannot be built.
-pub(crate) async fn perform(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
-    let case = LlmCaseSpec::read(case)?;
+pub(crate) async fn run_llm_case(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
+    let case = LlmCaseSpec::from_case(case)?;
     let peer = Arc::new(MockProviderServer::new(case.mapping, case.answers.clone(), case.health.clone()));
-    let provider = Arc::new(case.provider(peer.clone())?);
+    let provider = Arc::new(case.build_provider(peer.clone())?);
     let mut all = Vec::new();
     for spec in &case.calls {
-        let called = calling::perform(spec, &provider, &peer).await?;
-        expect::expect(checker, spec, case.mapping, &called)?;
+        let called = calling::run_provider_call(spec, &provider, &peer).await?;
+        expect::check_call(checker, spec, case.mapping, &called)?;
         all.push(called);
     }
     if let Some(identical) = case.identical {
-        wire::identical(checker, identical, &all)?;
+        wire::check_identical_requests(checker, identical, &all)?;
     }
     for block in case.invariants {
         let subjects: Vec<&ProviderCallResult> = all.iter().collect();
-        invariants::check(checker, block, &subjects);
+        invariants::check_invariants(checker, block, &subjects);
     }
     // Last, so that the call's own failures come before these complaints.
     for complaint in peer.complaints() {
-        checker.failures.push(CaseFailure::assertion("mock_provider", complaint));
+        checker.failures.push(CaseFailure::assertion_error("mock_provider", complaint));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use singletree_conformance::{
     ConformanceCase, ConformanceReport, Manifest, OmittedMutations, RestatementReport, StatusCounts,
-    draw_seeds, judge, load, mutate, mutate_everything, restatements,
+    draw_seeds, judge_case, load_cases, mutate_everything, mutate_randomly, prove_restatements,
 };
 
 /// Runs the fixtures of the OpenArmature specifications against singletree.
@@ -44,7 +44,7 @@ const UNUSABLE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments) {
+    match run_command_line(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -55,17 +55,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
-    let manifest = if arguments.no_manifest { Manifest::empty() } else { Manifest::ours()? };
+fn run_command_line(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+    let manifest = if arguments.no_manifest { Manifest::empty() } else { Manifest::load_embedded()? };
     let mut cases =
-        load(&arguments.spec).map_err(|error| format!("{}: {error}", arguments.spec.display()))?;
+        load_cases(&arguments.spec).map_err(|error| format!("{}: {error}", arguments.spec.display()))?;
     if let Some(filter) = &arguments.filter {
-        cases.retain(|case| case.id().contains(filter));
+        cases.retain(|case| case.qualified_id().contains(filter));
     }
     let mut out = std::io::stdout().lock();
     if arguments.list {
         for case in &cases {
-            writeln!(out, "{}", case.id())?;
+            writeln!(out, "{}", case.qualified_id())?;
         }
         return Ok(true);
     }
@@ -74,16 +74,16 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     if let Some(seeds) = &arguments.mutate {
         return run_mutations(&cases, seeds, arguments.everything, &mut out);
     }
-    let rows: Vec<_> = cases.iter().map(|case| judge(case, &manifest)).collect();
+    let rows: Vec<_> = cases.iter().map(|case| judge_case(case, &manifest)).collect();
     if let Some(path) = &arguments.json {
         let lines: Vec<String> = rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
         std::fs::write(path, format!("[\n{}\n]\n", lines.join(",\n")))?;
     }
     if let Some(path) = &arguments.page {
-        std::fs::write(path, ConformanceReport(&rows).page())?;
+        std::fs::write(path, ConformanceReport(&rows).render_page())?;
     }
     write!(out, "{}", ConformanceReport(&rows))?;
-    Ok(StatusCounts::of(&rows).failed == 0)
+    Ok(StatusCounts::from_verdicts(&rows).failed == 0)
 }
 
 fn run_mutations(
@@ -97,7 +97,7 @@ fn run_mutations(
     let mut left_out = OmittedMutations::default();
     let first = seeds.first().copied().unwrap_or_default();
     for seed in seeds {
-        let found = if everything { mutate_everything(cases, seed) } else { mutate(cases, seed) };
+        let found = if everything { mutate_everything(cases, seed) } else { mutate_randomly(cases, seed) };
         left_out = found.left_out.clone();
         for (what, places) in [("SURVIVED", &found.survivors), ("refused", &found.by_reader)] {
             for place in places {
@@ -107,21 +107,21 @@ fn run_mutations(
         writeln!(
             out,
             "seed {seed}: {} changes, {} caught by an assertion, {} refused by the reader, {} survived",
-            found.tried(),
+            found.mutation_count(),
             found.by_assertion,
             found.by_reader.len(),
             found.survivors.len()
         )?;
         all_caught &= found.are_caught();
     }
-    write_left_out(&left_out, out)?;
-    let restated = restatements(cases, first);
-    write_restated(&restated, out)?;
+    write_omitted_mutations(&left_out, out)?;
+    let restated = prove_restatements(cases, first);
+    write_restatements(&restated, out)?;
     Ok(all_caught && restated.faults.is_empty())
 }
 
 /// Says whether each invariant that only restates assertions fails with them.
-fn write_restated(found: &RestatementReport, out: &mut impl std::io::Write) -> std::io::Result<()> {
+fn write_restatements(found: &RestatementReport, out: &mut impl std::io::Write) -> std::io::Result<()> {
     for fault in &found.faults {
         writeln!(out, "NOT RESTATED {fault}")?;
     }
@@ -142,7 +142,10 @@ fn write_restated(found: &RestatementReport, out: &mut impl std::io::Write) -> s
 }
 
 /// Writes which expectations were not changed, under which keys and how often, and why.
-fn write_left_out(left_out: &OmittedMutations, out: &mut impl std::io::Write) -> std::io::Result<()> {
+fn write_omitted_mutations(
+    left_out: &OmittedMutations,
+    out: &mut impl std::io::Write,
+) -> std::io::Result<()> {
     let parts = [
         (
             "values",

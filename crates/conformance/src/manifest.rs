@@ -27,7 +27,7 @@ impl Manifest {
     ///
     /// # Errors
     /// When it is not readable.
-    pub fn ours() -> serde_json::Result<Self> {
+    pub fn load_embedded() -> serde_json::Result<Self> {
         serde_json::from_str(OURS)
     }
 
@@ -39,18 +39,18 @@ impl Manifest {
 
     /// Returns why a case is declared, if it is.
     #[must_use]
-    pub fn reason(&self, id: &str) -> Option<&str> {
-        self.declared.iter().find(|it| matches(&it.cases, id)).map(|it| it.reason.as_str())
+    pub fn reason_for_case(&self, id: &str) -> Option<&str> {
+        self.declared.iter().find(|it| matches_pattern(&it.cases, id)).map(|it| it.reason.as_str())
     }
 
     /// Returns the declarations.
     #[must_use]
-    pub fn declared(&self) -> &[DeclaredFailure] {
+    pub fn declared_failures(&self) -> &[DeclaredFailure] {
         &self.declared
     }
 }
 
-fn matches(pattern: &str, id: &str) -> bool {
+fn matches_pattern(pattern: &str, id: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = id.strip_prefix(first) else { return false };
@@ -80,13 +80,13 @@ mod tests {
             ("a/*::c", "a/b::d", false),
             ("a/*b*::c", "a/xbx::c", true),
         ] {
-            assert_eq!(matches(pattern, id), is, "{pattern} {id}");
+            assert_eq!(matches_pattern(pattern, id), is, "{pattern} {id}");
         }
     }
 
     #[test]
     fn every_declaration_has_a_reason() {
-        let manifest = Manifest::ours().unwrap();
-        assert!(manifest.declared().iter().all(|it| !it.reason.is_empty()));
+        let manifest = Manifest::load_embedded().unwrap();
+        assert!(manifest.declared_failures().iter().all(|it| !it.reason.is_empty()));
     }
 }

@@ -47,13 +47,13 @@ pub(crate) struct TokenBindings {
 
 impl TokenBindings {
     /// Sets the value of a reference.
-    pub(crate) fn refer(&mut self, token: impl Into<String>, value: Value) {
+    pub(crate) fn bind_reference(&mut self, token: impl Into<String>, value: Value) {
         self.references.insert(token.into(), value);
     }
 
     /// Returns the value of a reference.
     #[must_use]
-    pub(crate) fn referred(&self, token: &str) -> Option<&Value> {
+    pub(crate) fn resolve_reference(&self, token: &str) -> Option<&Value> {
         self.references.get(token)
     }
 }
@@ -63,26 +63,27 @@ impl ValueMatcher {
     ///
     /// # Errors
     /// For a token that nobody knows.
-    pub(crate) fn read(spot: &LocatedNode) -> Outcome<Self> {
-        Self::of(&spot.node, &spot.path)
+    pub(crate) fn from_yaml_node(spot: &LocatedNode) -> Outcome<Self> {
+        Self::from_node_at_path(&spot.node, &spot.path)
     }
 
-    fn of(node: &YamlNode, path: &str) -> Outcome<Self> {
+    fn from_node_at_path(node: &YamlNode, path: &str) -> Outcome<Self> {
         Ok(match &node.value {
-            YamlValue::Str(text) if is_token(text) => {
-                token(text).ok_or_else(|| CaseFailure::reader(path, format!("unknown token {text}")))?
-            }
+            YamlValue::Str(text) if is_token(text) => parse_token(text)
+                .ok_or_else(|| CaseFailure::reader_error(path, format!("unknown token {text}")))?,
             YamlValue::List(items) => Self::List(
                 items
                     .iter()
                     .enumerate()
-                    .map(|(at, it)| Self::of(it, &format!("{path}[{at}]")))
+                    .map(|(at, it)| Self::from_node_at_path(it, &format!("{path}[{at}]")))
                     .collect::<Outcome<_>>()?,
             ),
             YamlValue::Map(entries) => Self::Map(
                 entries
                     .iter()
-                    .map(|(key, it)| Ok((key.clone(), Self::of(it, &format!("{path}.{key}"))?)))
+                    .map(|(key, it)| {
+                        Ok((key.clone(), Self::from_node_at_path(it, &format!("{path}.{key}"))?))
+                    })
                     .collect::<Outcome<_>>()?,
             ),
             YamlValue::Null
@@ -97,7 +98,7 @@ impl ValueMatcher {
     ///
     /// # Errors
     /// Where and how it differs.
-    pub(crate) fn check(
+    pub(crate) fn match_value(
         &self,
         actual: &Value,
         extra: ExtraKeyPolicy,
@@ -105,7 +106,7 @@ impl ValueMatcher {
     ) -> Result<(), String> {
         let no = |wanted: &str| Err(format!("expected {wanted}, found {actual}"));
         match self {
-            Self::Exactly(wanted) if same(wanted, actual) => Ok(()),
+            Self::Exactly(wanted) if are_equal_json(wanted, actual) => Ok(()),
             Self::Exactly(wanted) => no(&wanted.to_string()),
             Self::Uuid => {
                 if actual.as_str().is_some_and(is_uuid4) {
@@ -136,7 +137,7 @@ impl ValueMatcher {
                     Err(format!("expected {name} = {bound}, found {actual}"))
                 }
             }
-            Self::Reference(name) => match bindings.referred(name) {
+            Self::Reference(name) => match bindings.resolve_reference(name) {
                 Some(wanted) if wanted == actual => Ok(()),
                 Some(wanted) => no(&format!("{name} = {wanted}")),
                 None => Err(format!("{name} refers to nothing")),
@@ -148,16 +149,16 @@ impl ValueMatcher {
                 }
                 wanted.iter().zip(items).enumerate().try_for_each(|(at, (wanted, item))| {
                     wanted
-                        .check(item, ExtraKeyPolicy::Refused, bindings)
+                        .match_value(item, ExtraKeyPolicy::Refused, bindings)
                         .map_err(|error| format!("[{at}]: {error}"))
                 })
             }
-            Self::Map(wanted) => check_map(wanted, actual, extra, bindings),
+            Self::Map(wanted) => match_map(wanted, actual, extra, bindings),
         }
     }
 }
 
-fn check_map(
+fn match_map(
     wanted: &BTreeMap<String, ValueMatcher>,
     actual: &Value,
     extra: ExtraKeyPolicy,
@@ -171,14 +172,14 @@ fn check_map(
     }
     wanted.iter().try_for_each(|(key, wanted)| match map.get(key) {
         None => Err(format!("'{key}' is not there: {actual}")),
-        Some(value) => {
-            wanted.check(value, ExtraKeyPolicy::Refused, bindings).map_err(|error| format!("{key}: {error}"))
-        }
+        Some(value) => wanted
+            .match_value(value, ExtraKeyPolicy::Refused, bindings)
+            .map_err(|error| format!("{key}: {error}")),
     })
 }
 
 /// Numbers are equal by value, 1 and 1.0; truth values and numbers are not.
-fn same(a: &Value, b: &Value) -> bool {
+fn are_equal_json(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),
         _ => a == b,
@@ -192,7 +193,7 @@ fn is_token(text: &str) -> bool {
     inner.is_some_and(|inner| !inner.contains(['<', '>']))
 }
 
-fn token(text: &str) -> Option<ValueMatcher> {
+fn parse_token(text: &str) -> Option<ValueMatcher> {
     let name = &text[1..text.len() - 1];
     let word = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     match name {

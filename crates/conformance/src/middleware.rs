@@ -9,7 +9,7 @@ use singletree::engine::Signal;
 use crate::adapt;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
-use crate::schema::literals;
+use crate::schema::parse_literals;
 
 /// Where a middleware's timing records go; fixtures name no other place.
 const TIMING_RECORDS: &str = "timing_records";
@@ -127,20 +127,20 @@ impl MiddlewareSites {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
+    pub(crate) fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
         let mut sites = Self::default();
-        let Some(spot) = block.take("middleware") else { return Ok(sites) };
-        let mut places = spot.fields()?;
-        if let Some(it) = places.take("per_graph") {
-            sites.per_graph = list(it)?;
+        let Some(spot) = block.take_value("middleware") else { return Ok(sites) };
+        let mut places = spot.into_map_reader()?;
+        if let Some(it) = places.take_value("per_graph") {
+            sites.per_graph = parse_middleware_list(it)?;
         }
-        if let Some(it) = places.take("per_node") {
-            let mut nodes = it.fields()?;
-            while let Some((node, it)) = nodes.next() {
-                sites.per_node.push((node, list(it)?));
+        if let Some(it) = places.take_value("per_node") {
+            let mut nodes = it.into_map_reader()?;
+            while let Some((node, it)) = nodes.take_next_entry() {
+                sites.per_node.push((node, parse_middleware_list(it)?));
             }
         }
-        places.finish()?;
+        places.reject_remaining_keys()?;
         Ok(sites)
     }
 }
@@ -149,28 +149,30 @@ impl MiddlewareSites {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn list(spot: LocatedNode) -> Outcome<Vec<MiddlewareSpec>> {
-    spot.items()?.into_iter().map(one).collect()
+pub(crate) fn parse_middleware_list(spot: LocatedNode) -> Outcome<Vec<MiddlewareSpec>> {
+    spot.into_items()?.into_iter().map(parse_middleware).collect()
 }
 
-fn one(spot: LocatedNode) -> Outcome<MiddlewareSpec> {
-    let (kind, mut block) = adapt::typed(spot.fields()?)?;
-    let spec = match kind.text()? {
-        "retry" => MiddlewareSpec::Retry(retry(&mut block)?),
-        "timing" => timing(&mut block)?,
-        "failure_isolation" => MiddlewareSpec::Isolation(Box::new(isolation(&mut block)?)),
+fn parse_middleware(spot: LocatedNode) -> Outcome<MiddlewareSpec> {
+    let (kind, mut block) = adapt::split_middleware_type(spot.into_map_reader()?)?;
+    let spec = match kind.as_text()? {
+        "retry" => MiddlewareSpec::Retry(take_retry(&mut block)?),
+        "timing" => take_timing(&mut block)?,
+        "failure_isolation" => MiddlewareSpec::Isolation(Box::new(take_isolation(&mut block)?)),
         "trace_recorder" => MiddlewareSpec::Recorder {
-            name: block.need("name")?.text()?.to_owned(),
-            pre: block.text("pre_marker")?,
-            post: block.text("post_marker")?,
+            name: block.take_required("name")?.as_text()?.to_owned(),
+            pre: block.take_text("pre_marker")?,
+            post: block.take_text("post_marker")?,
         },
-        "short_circuit" => MiddlewareSpec::ShortCircuit(literals(block.need("partial_update")?)?),
-        "error_recovery" => MiddlewareSpec::Recovery(literals(block.need("partial_update")?)?),
-        "error_raiser" => MiddlewareSpec::Raiser(block.need("message")?.text()?.to_owned()),
+        "short_circuit" => {
+            MiddlewareSpec::ShortCircuit(parse_literals(block.take_required("partial_update")?)?)
+        }
+        "error_recovery" => MiddlewareSpec::Recovery(parse_literals(block.take_required("partial_update")?)?),
+        "error_raiser" => MiddlewareSpec::Raiser(block.take_required("message")?.as_text()?.to_owned()),
         "state_inspector" => MiddlewareSpec::Inspector,
-        other => return Err(CaseFailure::reader(&kind.path, format!("unknown middleware '{other}'"))),
+        other => return Err(CaseFailure::reader_error(&kind.path, format!("unknown middleware '{other}'"))),
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(spec)
 }
 
@@ -178,59 +180,67 @@ fn one(spot: LocatedNode) -> Outcome<MiddlewareSpec> {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn wrapping(spot: LocatedNode) -> Outcome<Vec<MiddlewareSpec>> {
+pub(crate) fn parse_wrapping_middleware(spot: LocatedNode) -> Outcome<Vec<MiddlewareSpec>> {
     let one = |spot: LocatedNode| {
-        let mut block = spot.fields()?;
-        block.need("name")?.text()?;
-        let suspends = block.take("pre_next_calls_suspend_with_descriptor");
+        let mut block = spot.into_map_reader()?;
+        block.take_required("name")?.as_text()?;
+        let suspends = block.take_value("pre_next_calls_suspend_with_descriptor");
         let spec = match suspends {
             Some(it) => {
-                let mut descriptor = it.fields()?;
-                let mut signal = Signal::new(descriptor.need("signal_id")?.text()?);
-                if let Some(it) = descriptor.take("metadata") {
+                let mut descriptor = it.into_map_reader()?;
+                let mut signal = Signal::new(descriptor.take_required("signal_id")?.as_text()?);
+                if let Some(it) = descriptor.take_value("metadata") {
                     signal = signal.metadata(it.node.to_json());
                 }
-                descriptor.finish()?;
+                descriptor.reject_remaining_keys()?;
                 MiddlewareSpec::Suspender(Box::new(signal))
             }
-            None => MiddlewareSpec::Logger { pre: block.text("pre_log")?, post: block.text("post_log")? },
+            None => MiddlewareSpec::Logger {
+                pre: block.take_text("pre_log")?,
+                post: block.take_text("post_log")?,
+            },
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(spec)
     };
-    spot.items()?.into_iter().map(one).collect()
+    spot.into_items()?.into_iter().map(one).collect()
 }
 
-fn retry(block: &mut YamlMapReader) -> Outcome<RetryMiddlewareSpec> {
-    let max_attempts = block.take("max_attempts").map(|value| {
-        let attempts = u32::try_from(value.whole()?);
-        attempts.map_err(|_| value.wrong("a number of attempts"))
+fn take_retry(block: &mut YamlMapReader) -> Outcome<RetryMiddlewareSpec> {
+    let max_attempts = block.take_value("max_attempts").map(|value| {
+        let attempts = u32::try_from(value.as_integer()?);
+        attempts.map_err(|_| value.unexpected_kind("a number of attempts"))
     });
-    let backoff = block.take("backoff").map(|value| {
-        let mut backoff = value.fields()?;
-        let kind = backoff.need("type")?;
-        if kind.text()? != "deterministic" {
-            return Err(CaseFailure::reader(&kind.path, format!("unknown backoff '{}'", kind.text()?)));
+    let backoff = block.take_value("backoff").map(|value| {
+        let mut backoff = value.into_map_reader()?;
+        let kind = backoff.take_required("type")?;
+        if kind.as_text()? != "deterministic" {
+            return Err(CaseFailure::reader_error(
+                &kind.path,
+                format!("unknown backoff '{}'", kind.as_text()?),
+            ));
         }
-        let seconds = backoff.need("seconds")?;
-        backoff.finish()?;
-        Duration::try_from_secs_f64(seconds.number()?).map_err(|_| seconds.wrong("a time"))
+        let seconds = backoff.take_required("seconds")?;
+        backoff.reject_remaining_keys()?;
+        Duration::try_from_secs_f64(seconds.as_number()?).map_err(|_| seconds.unexpected_kind("a time"))
     });
-    let classifier = block.take("classifier").map(|value| {
-        let mut classifier = value.fields()?;
-        let read = match classifier.take("type") {
-            Some(kind) if kind.text()? == "state_aware_max_retries_remaining" => {
+    let classifier = block.take_value("classifier").map(|value| {
+        let mut classifier = value.into_map_reader()?;
+        let read = match classifier.take_value("type") {
+            Some(kind) if kind.as_text()? == "state_aware_max_retries_remaining" => {
                 RetryClassifier::WhileRetriesRemain
             }
             Some(kind) => {
-                return Err(CaseFailure::reader(
+                return Err(CaseFailure::reader_error(
                     &kind.path,
-                    format!("unknown classifier '{}'", kind.text()?),
+                    format!("unknown classifier '{}'", kind.as_text()?),
                 ));
             }
-            None => RetryClassifier::Categories(classifier.need("transient_categories")?.texts()?),
+            None => {
+                RetryClassifier::Categories(classifier.take_required("transient_categories")?.into_texts()?)
+            }
         };
-        classifier.finish()?;
+        classifier.reject_remaining_keys()?;
         Ok(read)
     });
     Ok(RetryMiddlewareSpec {
@@ -240,61 +250,64 @@ fn retry(block: &mut YamlMapReader) -> Outcome<RetryMiddlewareSpec> {
     })
 }
 
-fn timing(block: &mut YamlMapReader) -> Outcome<MiddlewareSpec> {
-    let node = block.text("node_name")?;
-    let mut complete = block.need("on_complete")?.fields()?;
-    let place = complete.need("capture_to")?;
-    complete.finish()?;
-    if place.text()? != TIMING_RECORDS {
-        return Err(CaseFailure::reader(&place.path, format!("nothing is captured to '{}'", place.text()?)));
+fn take_timing(block: &mut YamlMapReader) -> Outcome<MiddlewareSpec> {
+    let node = block.take_text("node_name")?;
+    let mut complete = block.take_required("on_complete")?.into_map_reader()?;
+    let place = complete.take_required("capture_to")?;
+    complete.reject_remaining_keys()?;
+    if place.as_text()? != TIMING_RECORDS {
+        return Err(CaseFailure::reader_error(
+            &place.path,
+            format!("nothing is captured to '{}'", place.as_text()?),
+        ));
     }
     Ok(MiddlewareSpec::Timing { node })
 }
 
-fn isolation(block: &mut YamlMapReader) -> Outcome<IsolationSpec> {
-    let predicate = block.take("predicate").map(|value| {
-        let mut predicate = value.fields()?;
-        let category = predicate.need("matches_category")?.text()?.to_owned();
-        predicate.finish()?;
+fn take_isolation(block: &mut YamlMapReader) -> Outcome<IsolationSpec> {
+    let predicate = block.take_value("predicate").map(|value| {
+        let mut predicate = value.into_map_reader()?;
+        let category = predicate.take_required("matches_category")?.as_text()?.to_owned();
+        predicate.reject_remaining_keys()?;
         Ok(category)
     });
-    let on_caught = block.take("on_caught").map(side_channel);
+    let on_caught = block.take_value("on_caught").map(parse_side_channel);
     Ok(IsolationSpec {
-        degraded: degraded(block.need("degraded_update")?)?,
-        event_name: block.need("event_name")?.text()?.to_owned(),
-        catch: block.take("catch").map(LocatedNode::texts).transpose()?,
+        degraded: parse_degraded_result(block.take_required("degraded_update")?)?,
+        event_name: block.take_required("event_name")?.as_text()?.to_owned(),
+        catch: block.take_value("catch").map(LocatedNode::into_texts).transpose()?,
         predicate: predicate.transpose()?,
         on_caught: on_caught.transpose()?,
     })
 }
 
-fn degraded(spot: LocatedNode) -> Outcome<DegradedResultSpec> {
-    if spot.node.get("callable").is_none() {
-        return literals(spot).map(DegradedResultSpec::Update);
+fn parse_degraded_result(spot: LocatedNode) -> Outcome<DegradedResultSpec> {
+    if spot.node.get_entry("callable").is_none() {
+        return parse_literals(spot).map(DegradedResultSpec::Update);
     }
-    let mut block = spot.fields()?;
-    let kind = block.need("callable")?;
-    if kind.text()? != "state_derived" {
-        return Err(CaseFailure::reader(&kind.path, format!("unknown callable '{}'", kind.text()?)));
+    let mut block = spot.into_map_reader()?;
+    let kind = block.take_required("callable")?;
+    if kind.as_text()? != "state_derived" {
+        return Err(CaseFailure::reader_error(&kind.path, format!("unknown callable '{}'", kind.as_text()?)));
     }
     let degraded = DegradedResultSpec::Template {
-        template: block.need("template")?.text()?.to_owned(),
-        target: block.need("target_field")?.text()?.to_owned(),
+        template: block.take_required("template")?.as_text()?.to_owned(),
+        target: block.take_required("target_field")?.as_text()?.to_owned(),
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(degraded)
 }
 
-fn side_channel(spot: LocatedNode) -> Outcome<SideChannel> {
-    let mut block = spot.fields()?;
-    let kind = block.need("kind")?;
-    if kind.text()? != "record_to_state_side_channel" {
-        return Err(CaseFailure::reader(&kind.path, format!("unknown callback '{}'", kind.text()?)));
+fn parse_side_channel(spot: LocatedNode) -> Outcome<SideChannel> {
+    let mut block = spot.into_map_reader()?;
+    let kind = block.take_required("kind")?;
+    if kind.as_text()? != "record_to_state_side_channel" {
+        return Err(CaseFailure::reader_error(&kind.path, format!("unknown callback '{}'", kind.as_text()?)));
     }
     let channel = SideChannel {
-        count: block.need("increment_field")?.text()?.to_owned(),
-        message: block.need("capture_message_field")?.text()?.to_owned(),
+        count: block.take_required("increment_field")?.as_text()?.to_owned(),
+        message: block.take_required("capture_message_field")?.as_text()?.to_owned(),
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(channel)
 }

@@ -5,11 +5,11 @@ mod site;
 
 use singletree::engine::{IdGenerator, RandomIds};
 
-use crate::execute::execute;
+use crate::execute::execute_case;
 use crate::failure::CaseFailureKind;
 use crate::suite::ConformanceCase;
 
-pub use restated::{RestatementReport, restatements};
+pub use restated::{RestatementReport, prove_restatements};
 pub use site::OmittedMutations;
 
 /// Changes that are tried for each case and seed.
@@ -31,14 +31,14 @@ pub struct MutationSummary {
 impl MutationSummary {
     /// Returns how many changes were tried.
     #[must_use]
-    pub fn tried(&self) -> usize {
+    pub fn mutation_count(&self) -> usize {
         self.by_assertion + self.by_reader.len() + self.survivors.len()
     }
 
     /// Tells whether at least 99 of 100 changes were caught by an assertion.
     #[must_use]
     pub fn are_caught(&self) -> bool {
-        self.tried() > 0 && self.by_assertion * 100 >= self.tried() * 99
+        self.mutation_count() > 0 && self.by_assertion * 100 >= self.mutation_count() * 99
     }
 }
 
@@ -52,7 +52,7 @@ pub fn draw_seeds(count: usize) -> Vec<u64> {
 
 /// Changes single expectations of cases that pass, and tells which changes nobody saw.
 #[must_use]
-pub fn mutate(cases: &[ConformanceCase], seed: u64) -> MutationSummary {
+pub fn mutate_randomly(cases: &[ConformanceCase], seed: u64) -> MutationSummary {
     change_sites(cases, seed, CHANGES)
 }
 
@@ -70,17 +70,17 @@ fn change_sites(cases: &[ConformanceCase], seed: u64, changes: usize) -> Mutatio
         if !case.run().is_empty() {
             continue;
         }
-        let mut sites = site::sites(&raw.whole(), &mut found.left_out);
+        let mut sites = site::find_sites(&raw.to_whole_document(), &mut found.left_out);
         for _ in 0..changes.min(sites.len()) {
-            let site = sites.swap_remove(random.below(sites.len()));
-            let changed = site.apply(&raw.whole(), &mut |count| random.below(count));
-            let failures = execute(raw.with(&changed));
+            let site = sites.swap_remove(random.next_below(sites.len()));
+            let changed = site.apply_to_case(&raw.to_whole_document(), &mut |count| random.next_below(count));
+            let failures = execute_case(raw.with_document(&changed));
             if failures.is_empty() {
-                found.survivors.push(format!("{} at {site}", case.id()));
+                found.survivors.push(format!("{} at {site}", case.qualified_id()));
             } else if failures.iter().any(|failure| failure.kind == CaseFailureKind::Assertion) {
                 found.by_assertion += 1;
             } else {
-                found.by_reader.push(format!("{} at {site}", case.id()));
+                found.by_reader.push(format!("{} at {site}", case.qualified_id()));
             }
         }
     }
@@ -91,7 +91,7 @@ fn change_sites(cases: &[ConformanceCase], seed: u64, changes: usize) -> Mutatio
 struct MutationRandom(u64);
 
 impl MutationRandom {
-    fn below(&mut self, count: usize) -> usize {
+    fn next_below(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut it = self.0;
         it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

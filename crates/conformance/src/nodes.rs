@@ -56,45 +56,51 @@ impl GraphNodeSpec {
     ///
     /// # Errors
     /// For a directive that is unknown, not built, or not possible together with another.
-    pub(crate) fn read(name: String, spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
+    pub(crate) fn from_yaml_node(name: String, spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
         for (directive, need) in NOT_BUILT {
-            if let Some(it) = block.take(directive) {
-                return Err(CaseFailure::reader(
+            if let Some(it) = block.take_value(directive) {
+                return Err(CaseFailure::reader_error(
                     &it.path,
                     format!("directive '{directive}' needs {need}, which is not built"),
                 ));
             }
         }
         // conformance-adapter §8.3: where a node names both, they are in the order of the document; no fixture does.
-        let mut middleware = block.take("middleware").map(middleware::list).transpose()?.unwrap_or_default();
-        if let Some(it) = block.take("wrap_with_middleware") {
-            middleware.extend(middleware::wrapping(it)?);
+        let mut middleware = block
+            .take_value("middleware")
+            .map(middleware::parse_middleware_list)
+            .transpose()?
+            .unwrap_or_default();
+        if let Some(it) = block.take_value("wrap_with_middleware") {
+            middleware.extend(middleware::parse_wrapping_middleware(it)?);
         }
-        let work = match block.take("subgraph") {
+        let work = match block.take_value("subgraph") {
             Some(graph) => {
-                let graph = graph.text()?.to_owned();
-                NodeWorkSpec::Subgraph { graph, projection: projection(&mut block)? }
+                let graph = graph.as_text()?.to_owned();
+                NodeWorkSpec::Subgraph { graph, projection: take_projection(&mut block)? }
             }
-            None => match (block.take("fan_out"), block.take("parallel_branches")) {
-                (Some(_), Some(_)) => return Err(CaseFailure::reader(block.path(), "a node is one thing")),
-                (Some(it), None) => NodeWorkSpec::FanOut(Box::new(FanOutSpec::read(it)?)),
-                (None, Some(it)) => NodeWorkSpec::Branches(ParallelBranchesSpec::read(it)?),
-                (None, None) => NodeWorkSpec::Body(Box::new(NodeBodySpec::take(&mut block)?)),
+            None => match (block.take_value("fan_out"), block.take_value("parallel_branches")) {
+                (Some(_), Some(_)) => {
+                    return Err(CaseFailure::reader_error(block.path(), "a node is one thing"));
+                }
+                (Some(it), None) => NodeWorkSpec::FanOut(Box::new(FanOutSpec::from_yaml_node(it)?)),
+                (None, Some(it)) => NodeWorkSpec::Branches(ParallelBranchesSpec::from_yaml_node(it)?),
+                (None, None) => NodeWorkSpec::Body(Box::new(NodeBodySpec::take_from_block(&mut block)?)),
             },
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(Self { name, work, middleware })
     }
 }
 
-fn projection(block: &mut YamlMapReader) -> Outcome<Projection> {
+fn take_projection(block: &mut YamlMapReader) -> Outcome<Projection> {
     let mut projection = Projection::by_name();
-    let mut maps = block.take("mapping").map(LocatedNode::fields).transpose()?;
+    let mut maps = block.take_value("mapping").map(LocatedNode::into_map_reader).transpose()?;
     let mut map = |key: &str| -> Outcome<Option<Vec<(String, String)>>> {
-        let nested = maps.as_mut().and_then(|maps| maps.take(key));
-        match block.take(key).or(nested) {
-            Some(it) => pairs(it).map(Some),
+        let nested = maps.as_mut().and_then(|maps| maps.take_value(key));
+        match block.take_value(key).or(nested) {
+            Some(it) => parse_name_pairs(it).map(Some),
             None => Ok(None),
         }
     };
@@ -105,13 +111,13 @@ fn projection(block: &mut YamlMapReader) -> Outcome<Projection> {
         projection = projection.outputs(outputs.iter().map(|(a, b)| (a.as_str(), b.as_str())));
     }
     if let Some(maps) = maps {
-        maps.finish()?;
+        maps.reject_remaining_keys()?;
     }
-    if let Some(names) = block.take("projects_in") {
-        projection = projection.projects_in(names.texts()?.iter().map(String::as_str));
+    if let Some(names) = block.take_value("projects_in") {
+        projection = projection.projects_in(names.into_texts()?.iter().map(String::as_str));
     }
-    if let Some(names) = block.take("projects_out") {
-        projection = projection.projects_out(names.texts()?.iter().map(String::as_str));
+    if let Some(names) = block.take_value("projects_out") {
+        projection = projection.projects_out(names.into_texts()?.iter().map(String::as_str));
     }
     Ok(projection)
 }
@@ -120,11 +126,11 @@ fn projection(block: &mut YamlMapReader) -> Outcome<Projection> {
 ///
 /// # Errors
 /// When a key or value is no name.
-pub(crate) fn pairs(spot: LocatedNode) -> Outcome<Vec<(String, String)>> {
-    let mut map = spot.fields()?;
+pub(crate) fn parse_name_pairs(spot: LocatedNode) -> Outcome<Vec<(String, String)>> {
+    let mut map = spot.into_map_reader()?;
     let mut pairs = Vec::new();
-    while let Some((to, from)) = map.next() {
-        pairs.push((to, from.text()?.to_owned()));
+    while let Some((to, from)) = map.take_next_entry() {
+        pairs.push((to, from.as_text()?.to_owned()));
     }
     Ok(pairs)
 }
@@ -133,8 +139,8 @@ pub(crate) fn pairs(spot: LocatedNode) -> Outcome<Vec<(String, String)>> {
 ///
 /// # Errors
 /// When it is no number, or negative.
-pub(crate) fn millis(spot: &LocatedNode) -> Outcome<Duration> {
-    let millis = u64::try_from(spot.whole()?).map_err(|_| spot.wrong("a time"))?;
+pub(crate) fn parse_milliseconds(spot: &LocatedNode) -> Outcome<Duration> {
+    let millis = u64::try_from(spot.as_integer()?).map_err(|_| spot.unexpected_kind("a time"))?;
     Ok(Duration::from_millis(millis))
 }
 
@@ -142,8 +148,8 @@ pub(crate) fn millis(spot: &LocatedNode) -> Outcome<Duration> {
 ///
 /// # Errors
 /// When it is no number, or no time.
-pub(crate) fn seconds(spot: &LocatedNode) -> Outcome<Option<Duration>> {
-    limit(spot)?.map_err(|_| spot.wrong("a time"))
+pub(crate) fn parse_seconds(spot: &LocatedNode) -> Outcome<Option<Duration>> {
+    parse_time_limit(spot)?.map_err(|_| spot.unexpected_kind("a time"))
 }
 
 /// Reads a time limit in seconds, or returns the reason why there is none: the engine's type of time limits has
@@ -152,9 +158,9 @@ pub(crate) fn seconds(spot: &LocatedNode) -> Outcome<Option<Duration>> {
 ///
 /// # Errors
 /// When it is no number.
-pub(crate) fn limit(spot: &LocatedNode) -> Outcome<Result<Option<Duration>, String>> {
+pub(crate) fn parse_time_limit(spot: &LocatedNode) -> Outcome<Result<Option<Duration>, String>> {
     if spot.is_null() {
         return Ok(Ok(None));
     }
-    Ok(Duration::try_from_secs_f64(spot.number()?).map(Some).map_err(|error| error.to_string()))
+    Ok(Duration::try_from_secs_f64(spot.as_number()?).map(Some).map_err(|error| error.to_string()))
 }

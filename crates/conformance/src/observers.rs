@@ -8,7 +8,7 @@ use singletree::engine::{AttemptPhase, GraphEvent, InvokeOptions, Observer, Subs
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::graph::CompiledGraphs;
-use crate::nodes::millis;
+use crate::nodes::parse_milliseconds;
 use crate::tape::{CaseRecorder, EventDelivery};
 
 /// The name of the runner's own observer, which hears everything that cases assert of no observer in particular. No
@@ -38,36 +38,40 @@ impl ObserverSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
-        let name = block.need("name")?.text()?.to_owned();
-        let attach = block.need("attach")?;
-        let per_invocation = match attach.text()? {
+    pub(crate) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
+        let name = block.take_required("name")?.as_text()?.to_owned();
+        let attach = block.take_required("attach")?;
+        let per_invocation = match attach.as_text()? {
             "graph" => false,
             "invocation" => true,
-            other => return Err(CaseFailure::reader(&attach.path, format!("unknown place '{other}'"))),
+            other => return Err(CaseFailure::reader_error(&attach.path, format!("unknown place '{other}'"))),
         };
-        let target = block.text("target")?.unwrap_or_else(|| "outer".into());
-        let behavior = block.need("behavior")?;
-        let raises = match behavior.text()? {
+        let target = block.take_text("target")?.unwrap_or_else(|| "outer".into());
+        let behavior = block.take_required("behavior")?;
+        let raises = match behavior.as_text()? {
             "record" | "accumulate" => false,
             "raise" => true,
             "otel" => {
-                return Err(CaseFailure::reader(
+                return Err(CaseFailure::reader_error(
                     &behavior.path,
                     "'otel' needs captured spans, which are not built",
                 ));
             }
-            other => return Err(CaseFailure::reader(&behavior.path, format!("unknown behavior '{other}'"))),
+            other => {
+                return Err(CaseFailure::reader_error(&behavior.path, format!("unknown behavior '{other}'")));
+            }
         };
-        let phases =
-            block.take("phases").map(|value| value.items()?.iter().map(phase).collect()).transpose()?;
-        let sleep = sleep(&mut block)?;
-        block.finish()?;
+        let phases = block
+            .take_value("phases")
+            .map(|value| value.into_items()?.iter().map(parse_attempt_phase).collect())
+            .transpose()?;
+        let sleep = take_observer_delay(&mut block)?;
+        block.reject_remaining_keys()?;
         Ok(Self { name, per_invocation, target, raises, phases, sleep })
     }
 
-    fn subscription(&self, tape: &CaseRecorder, is_first: bool) -> Outcome<Subscription> {
+    fn build_subscription(&self, tape: &CaseRecorder, is_first: bool) -> Outcome<Subscription> {
         let ear = RecordingObserver {
             name: self.name.clone(),
             tape: tape.clone(),
@@ -77,9 +81,9 @@ impl ObserverSpec {
         let subscription = Subscription::new(ear);
         match &self.phases {
             None => Ok(subscription),
-            Some(phases) => subscription
-                .phases(phases.iter().copied())
-                .map_err(|error| CaseFailure::build(format!("observers.{}", self.name), error.to_string())),
+            Some(phases) => subscription.phases(phases.iter().copied()).map_err(|error| {
+                CaseFailure::build_error(format!("observers.{}", self.name), error.to_string())
+            }),
         }
     }
 }
@@ -88,7 +92,7 @@ impl ObserverSpec {
 ///
 /// # Errors
 /// For a target that is no graph.
-pub(crate) fn attach(
+pub(crate) fn attach_to_graphs(
     specs: &[ObserverSpec],
     built: &CompiledGraphs,
     tape: &CaseRecorder,
@@ -99,10 +103,13 @@ pub(crate) fn attach(
         let graph = match spec.target.as_str() {
             "outer" => &built.graph,
             name => built.inner.get(name).ok_or_else(|| {
-                CaseFailure::reader(format!("observers.{}", spec.name), format!("unknown target '{name}'"))
+                CaseFailure::reader_error(
+                    format!("observers.{}", spec.name),
+                    format!("unknown target '{name}'"),
+                )
             })?,
         };
-        let id = graph.attach(spec.subscription(tape, is_first)?);
+        let id = graph.attach(spec.build_subscription(tape, is_first)?);
         attached.0.push((graph.clone(), id));
     }
     Ok(attached)
@@ -112,7 +119,7 @@ pub(crate) fn attach(
 ///
 /// # Errors
 /// When a subscription is refused.
-pub(crate) fn options(
+pub(crate) fn add_to_invocation(
     specs: &[ObserverSpec],
     tape: &CaseRecorder,
     (is_first, listens): (bool, bool),
@@ -124,7 +131,7 @@ pub(crate) fn options(
     specs
         .iter()
         .filter(|spec| spec.per_invocation)
-        .try_fold(options, |options, spec| Ok(options.observer(spec.subscription(tape, is_first)?)))
+        .try_fold(options, |options, spec| Ok(options.observer(spec.build_subscription(tape, is_first)?)))
 }
 
 /// Observers that are attached to graphs.
@@ -142,26 +149,26 @@ impl AttachedObservers {
     }
 }
 
-fn phase(spot: &LocatedNode) -> Outcome<AttemptPhase> {
-    match spot.text()? {
+fn parse_attempt_phase(spot: &LocatedNode) -> Outcome<AttemptPhase> {
+    match spot.as_text()? {
         "started" => Ok(AttemptPhase::Started),
         "completed" => Ok(AttemptPhase::Completed),
         "suspended" => Ok(AttemptPhase::Suspended),
-        other => Err(CaseFailure::reader(&spot.path, format!("unknown phase '{other}'"))),
+        other => Err(CaseFailure::reader_error(&spot.path, format!("unknown phase '{other}'"))),
     }
 }
 
-fn sleep(block: &mut YamlMapReader) -> Outcome<ObserverDelay> {
-    let Some(spot) = block.take("sleep_ms_per_event") else { return Ok(ObserverDelay::default()) };
-    if let Ok(same) = millis(&spot) {
+fn take_observer_delay(block: &mut YamlMapReader) -> Outcome<ObserverDelay> {
+    let Some(spot) = block.take_value("sleep_ms_per_event") else { return Ok(ObserverDelay::default()) };
+    if let Ok(same) = parse_milliseconds(&spot) {
         return Ok(ObserverDelay { first: same, later: same });
     }
-    let mut each = spot.fields()?;
+    let mut each = spot.into_map_reader()?;
     let sleep = ObserverDelay {
-        first: millis(&each.need("first_invocation")?)?,
-        later: millis(&each.need("subsequent_invocations")?)?,
+        first: parse_milliseconds(&each.take_required("first_invocation")?)?,
+        later: parse_milliseconds(&each.take_required("subsequent_invocations")?)?,
     };
-    each.finish()?;
+    each.reject_remaining_keys()?;
     Ok(sleep)
 }
 
@@ -182,10 +189,10 @@ impl Observer for RecordingObserver {
             match event {
                 GraphEvent::Node(event) => {
                     let delivery = EventDelivery { observer: self.name.clone(), event: event.clone() };
-                    self.tape.write().deliveries.push(delivery);
+                    self.tape.lock_recording().deliveries.push(delivery);
                 }
                 GraphEvent::FailureIsolated(event) if self.name == RUNNERS => {
-                    self.tape.write().isolated.push(event.clone());
+                    self.tape.lock_recording().isolated.push(event.clone());
                 }
                 _ => {}
             }

@@ -23,7 +23,10 @@ impl CasePausedStore {
     ///
     /// # Errors
     /// When the invocation has no proper id, or the store fails.
-    pub(crate) async fn record(&self, invocation: &str) -> std::result::Result<Option<PausedRecord>, String> {
+    pub(crate) async fn load_record(
+        &self,
+        invocation: &str,
+    ) -> std::result::Result<Option<PausedRecord>, String> {
         let id = InvocationId::parse(invocation).map_err(|error| error.to_string())?;
         self.load(&TenantId::single(), &id).await.map_err(|error| error.to_string())
     }

@@ -19,7 +19,7 @@ pub struct StatusCounts {
 impl StatusCounts {
     /// Counts rows.
     #[must_use]
-    pub fn of<'a>(rows: impl IntoIterator<Item = &'a CaseVerdict>) -> Self {
+    pub fn from_verdicts<'a>(rows: impl IntoIterator<Item = &'a CaseVerdict>) -> Self {
         rows.into_iter().fold(Self::default(), |mut counts, row| {
             match row.status {
                 CaseStatus::Passed => counts.passed += 1,
@@ -36,7 +36,7 @@ impl StatusCounts {
 pub struct ConformanceReport<'a>(pub &'a [CaseVerdict]);
 
 impl ConformanceReport<'_> {
-    fn by_capability(&self) -> BTreeMap<&str, Vec<&CaseVerdict>> {
+    fn group_by_capability(&self) -> BTreeMap<&str, Vec<&CaseVerdict>> {
         self.0.iter().fold(BTreeMap::new(), |mut map, row| {
             map.entry(row.capability.as_str()).or_insert_with(Vec::new).push(row);
             map
@@ -45,7 +45,7 @@ impl ConformanceReport<'_> {
 
     /// Makes the page of the documentation. Its numbers are these rows'.
     #[must_use]
-    pub fn page(&self) -> String {
+    pub fn render_page(&self) -> String {
         let mut page = String::from(PAGE_HEAD);
         let mut line = |text: String| {
             page.push_str(&text);
@@ -53,11 +53,11 @@ impl ConformanceReport<'_> {
         };
         line("| capability | passed | failed | declared |".into());
         line("|---|---|---|---|".into());
-        for (capability, rows) in self.by_capability() {
-            let it = StatusCounts::of(rows);
+        for (capability, rows) in self.group_by_capability() {
+            let it = StatusCounts::from_verdicts(rows);
             line(format!("| {capability} | {} | {} | {} |", it.passed, it.failed, it.declared));
         }
-        let all = StatusCounts::of(self.0);
+        let all = StatusCounts::from_verdicts(self.0);
         line(format!("| **all** | **{}** | **{}** | **{}** |", all.passed, all.failed, all.declared));
         line("\n## Declared\n".into());
         let mut reasons: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -70,11 +70,12 @@ impl ConformanceReport<'_> {
         }
         line(format!("\n## Invariants\n\n{RESTATED}"));
         line("| invariant | restates |\n|---|---|".into());
-        for row in crate::invariants::restated() {
-            let ids: Vec<String> = row.ids().map(|it| format!("`{}`", it.0.replace('|', "` or `"))).collect();
+        for row in crate::invariants::restated_invariants() {
+            let ids: Vec<String> =
+                row.assertion_ids().map(|it| format!("`{}`", it.0.replace('|', "` or `"))).collect();
             line(format!("| `{}` | {} |", row.invariant, ids.join(", ")));
         }
-        let reasons = crate::invariants::not_checkable();
+        let reasons = crate::invariants::uncheckable_invariants();
         line(format!("\n{} cannot be checked from outside:\n", reasons.len()));
         for (name, reason) in reasons {
             line(format!("- `{name}`: {reason}"));
@@ -99,11 +100,11 @@ impl fmt::Display for ConformanceReport<'_> {
             writeln!(f, "FAILED {}/{}::{}\n    {}", row.capability, row.fixture, row.case, row.message)?;
         }
         writeln!(f, "{:<24} {:>7} {:>7} {:>9}", "capability", "passed", "failed", "declared")?;
-        for (capability, rows) in self.by_capability() {
-            let it = StatusCounts::of(rows);
+        for (capability, rows) in self.group_by_capability() {
+            let it = StatusCounts::from_verdicts(rows);
             writeln!(f, "{capability:<24} {:>7} {:>7} {:>9}", it.passed, it.failed, it.declared)?;
         }
-        let all = StatusCounts::of(self.0);
+        let all = StatusCounts::from_verdicts(self.0);
         let failed = all.failed + all.declared;
         let mut last = String::new();
         writeln!(last, "{} of the {failed} failed are declared", all.declared)?;

@@ -12,9 +12,9 @@ use crate::checkpoints::{self, RecordingCheckpointer};
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::graph::CompiledGraphs;
-use crate::nodes::limit;
+use crate::nodes::parse_time_limit;
 use crate::observers::{self, ObserverSpec};
-use crate::schema::literals;
+use crate::schema::parse_literals;
 use crate::tape::{CaseRecorder, CaseRecording};
 
 /// An invocation as the fixture describes it.
@@ -57,50 +57,53 @@ impl InvocationSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
+    pub(crate) fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
         let mut spec = Self {
-            name: block.text("name")?,
+            name: block.take_text("name")?,
             path: block.path().to_owned(),
-            session: block.text("session_id")?,
-            initial: block.take("initial_state").map(literals).transpose()?,
-            resume: block.take("resume_invocation"),
-            payload: block.take("signal_payload").map(literals).transpose()?,
+            session: block.take_text("session_id")?,
+            initial: block.take_value("initial_state").map(parse_literals).transpose()?,
+            resume: block.take_value("resume_invocation"),
+            payload: block.take_value("signal_payload").map(parse_literals).transpose()?,
             drain: None,
-            correlation: either(block, "correlation_id", "caller_correlation_id")?,
-            invocation: block.text("caller_invocation_id")?,
+            correlation: take_either_text(block, "correlation_id", "caller_correlation_id")?,
+            invocation: block.take_text("caller_invocation_id")?,
             from: None,
             unjudged: false,
             expected: Vec::new(),
         };
         for key in ["invoke", "invoke_with"] {
-            if let Some(how) = block.take(key) {
-                let mut how = how.fields()?;
-                spec.drain = spec.drain.or(take_drain(&mut how)?);
-                spec.resume = spec.resume.or(how.take("resume_invocation"));
-                how.finish()?;
+            if let Some(how) = block.take_value(key) {
+                let mut how = how.into_map_reader()?;
+                spec.drain = spec.drain.or(take_drain_limit(&mut how)?);
+                spec.resume = spec.resume.or(how.take_value("resume_invocation"));
+                how.reject_remaining_keys()?;
             }
         }
-        spec.drain = spec.drain.or(take_drain(block)?);
-        if let Some(expected) = block.take("expected") {
-            let mut expected = expected.fields()?;
-            while let Some(entry) = expected.next() {
+        spec.drain = spec.drain.or(take_drain_limit(block)?);
+        if let Some(expected) = block.take_value("expected") {
+            let mut expected = expected.into_map_reader()?;
+            while let Some(entry) = expected.take_next_entry() {
                 spec.expected.push(entry);
             }
         }
         for key in INLINE {
-            spec.expected.extend(block.take(key).map(|value| ((*key).to_owned(), value)));
+            spec.expected.extend(block.take_value(key).map(|value| ((*key).to_owned(), value)));
         }
-        let scratch: Vec<_> =
-            block.keys().filter(|it| it.starts_with("loaded_invoke_state_for_")).map(str::to_owned).collect();
+        let scratch: Vec<_> = block
+            .remaining_keys()
+            .filter(|it| it.starts_with("loaded_invoke_state_for_"))
+            .map(str::to_owned)
+            .collect();
         for key in scratch {
-            spec.expected.extend(block.take(&key).map(|value| (key, value)));
+            spec.expected.extend(block.take_value(&key).map(|value| (key, value)));
         }
         Ok(spec)
     }
 
     /// Takes the initial state of the whole case when the invocation has none of its own (graph-engine 030).
     #[must_use]
-    pub(crate) fn beginning_with(mut self, shared: Option<&Map<String, Value>>) -> Self {
+    pub(crate) fn with_default_initial_state(mut self, shared: Option<&Map<String, Value>>) -> Self {
         self.initial = self.initial.or_else(|| shared.cloned());
         self
     }
@@ -114,28 +117,28 @@ impl InvocationSpec {
 
     /// Returns the same invocation, going on from the checkpoint of another.
     #[must_use]
-    pub(crate) fn going_on_from(mut self, invocation: InvocationId) -> Self {
+    pub(crate) fn resuming_from(mut self, invocation: InvocationId) -> Self {
         self.from = Some(invocation);
         self
     }
 
     /// Returns an invocation with the same initial state that begins at the entry, and of which nothing is expected.
     #[must_use]
-    pub(crate) fn begun_anew(mut self) -> Self {
+    pub(crate) fn restarted_without_expectations(mut self) -> Self {
         (self.resume, self.payload, self.invocation) = (None, None, None);
-        self.expecting_nothing()
+        self.without_expectations()
     }
 
     /// Returns the same invocation with nothing expected of it.
     #[must_use]
-    pub(crate) fn expecting_nothing(mut self) -> Self {
+    pub(crate) fn without_expectations(mut self) -> Self {
         self.unjudged = true;
         self
     }
 
     /// Tells whether nothing is expected of it.
     #[must_use]
-    pub(crate) fn expects_nothing(&self) -> bool {
+    pub(crate) fn has_no_expectations(&self) -> bool {
         self.unjudged
     }
 
@@ -147,7 +150,7 @@ impl InvocationSpec {
 
     /// Returns the expectation under a key.
     #[must_use]
-    pub(crate) fn expects(&self, key: &str) -> Option<&LocatedNode> {
+    pub(crate) fn expectation(&self, key: &str) -> Option<&LocatedNode> {
         self.expected.iter().find(|(it, _)| it == key).map(|(_, spot)| spot)
     }
 
@@ -158,18 +161,18 @@ impl InvocationSpec {
     }
 }
 
-fn either(block: &mut YamlMapReader, key: &str, other: &str) -> Outcome<Option<String>> {
-    match block.text(key)? {
-        None => block.text(other),
+fn take_either_text(block: &mut YamlMapReader, key: &str, other: &str) -> Outcome<Option<String>> {
+    match block.take_text(key)? {
+        None => block.take_text(other),
         some => Ok(some),
     }
 }
 
-fn take_drain(block: &mut YamlMapReader) -> Outcome<Option<Limit>> {
-    let Some(drain) = block.take("drain") else { return Ok(None) };
-    let mut drain = drain.fields()?;
-    let timeout = drain.take("timeout_seconds").map(|it| limit(&it)).transpose()?;
-    drain.finish()?;
+fn take_drain_limit(block: &mut YamlMapReader) -> Outcome<Option<Limit>> {
+    let Some(drain) = block.take_value("drain") else { return Ok(None) };
+    let mut drain = drain.into_map_reader()?;
+    let timeout = drain.take_value("timeout_seconds").map(|it| parse_time_limit(&it)).transpose()?;
+    drain.reject_remaining_keys()?;
     Ok(Some(timeout.unwrap_or(Ok(None))))
 }
 
@@ -209,7 +212,7 @@ impl InvocationResult {
 
     /// A run that did not begin.
     #[must_use]
-    pub(crate) fn refused(error: Error) -> Self {
+    pub(crate) fn from_refusal(error: Error) -> Self {
         Self {
             ended: Err(error),
             at_registration: true,
@@ -221,7 +224,7 @@ impl InvocationResult {
 
     /// Returns the specification's word for how it ended.
     #[must_use]
-    pub(crate) fn word(&self) -> &'static str {
+    pub(crate) fn outcome_word(&self) -> &'static str {
         match &self.ended {
             Ok(Ended::Completed(_)) => "completed",
             Ok(Ended::Suspended(_)) => "suspended",
@@ -231,7 +234,7 @@ impl InvocationResult {
 
     /// Returns the state at the end, also where it failed.
     #[must_use]
-    pub(crate) fn state(&self) -> Option<&Snapshot> {
+    pub(crate) fn last_state(&self) -> Option<&Snapshot> {
         match &self.ended {
             Ok(ended) => Some(ended.state()),
             Err(error) => error.state(),
@@ -240,7 +243,7 @@ impl InvocationResult {
 
     /// Returns the invocation's id, as far as anybody was told.
     #[must_use]
-    pub(crate) fn invocation(&self) -> Option<String> {
+    pub(crate) fn invocation_id(&self) -> Option<String> {
         match &self.ended {
             Ok(ended) => Some(ended.identity().invocation_id.to_string()),
             Err(_) => self.reel.visits.first().map(|visit| visit.invocation.clone()),
@@ -265,47 +268,58 @@ pub(crate) struct InvocationContext<'a> {
 ///
 /// # Errors
 /// When the fixture asks for something that cannot be asked.
-pub(crate) async fn run(
+pub(crate) async fn run_invocation(
     spec: &InvocationSpec,
     built: &CompiledGraphs,
     with: InvocationContext<'_>,
     tape: &CaseRecorder,
     checker: &mut AssertionChecker,
 ) -> Outcome<InvocationResult> {
-    let attached = observers::attach(with.observers, built, tape, with.is_first)?;
-    let options = spec.options()?;
-    let options = observers::options(with.observers, tape, (with.is_first, with.listens), options)?;
-    let started = start(spec, built, options, checker);
+    let attached = observers::attach_to_graphs(with.observers, built, tape, with.is_first)?;
+    let options = spec.invoke_options()?;
+    let options = observers::add_to_invocation(with.observers, tape, (with.is_first, with.listens), options)?;
+    let started = invoke_graph(spec, built, options, checker);
     let ended = match with.given_up {
         None => started.await?,
         Some(store) => tokio::select! {
             ended = started => ended?,
-            () = store.crashed() => Err(Error::Argument { what: "the fixture ends the process".into() }),
+            () = store.wait_for_crash() => Err(Error::Argument { what: "the fixture ends the process".into() }),
         },
     };
     let began = Instant::now();
     let (limit, drain_refused) = match &spec.drain {
         None => (None, None),
         Some(Ok(limit)) => (*limit, None),
-        Some(Err(why)) if spec.expects("dev.singletree.drain_refused").is_some() => (None, Some(why.clone())),
+        Some(Err(why)) if spec.expectation("dev.singletree.drain_refused").is_some() => {
+            (None, Some(why.clone()))
+        }
         Some(Err(why)) => {
-            return Err(CaseFailure::reader(&spec.path, format!("the drain's time limit: {why}")));
+            return Err(CaseFailure::reader_error(&spec.path, format!("the drain's time limit: {why}")));
         }
     };
-    let summary =
-        built.graph.drain(limit).await.map_err(|error| CaseFailure::build(&spec.path, error.to_string()))?;
+    let summary = built
+        .graph
+        .drain(limit)
+        .await
+        .map_err(|error| CaseFailure::build_error(&spec.path, error.to_string()))?;
     let asked = matches!(spec.drain, Some(Ok(_)));
     let drained = asked.then(|| GraphDrainResult { summary, took: began.elapsed(), limit });
     attached.detach();
-    let run = InvocationResult { ended, at_registration: false, reel: tape.cut(), drained, drain_refused };
-    refer(spec, &run, checker);
+    let run = InvocationResult {
+        ended,
+        at_registration: false,
+        reel: tape.take_recording(),
+        drained,
+        drain_refused,
+    };
+    bind_references(spec, &run, checker);
     Ok(run)
 }
 
 impl InvocationSpec {
-    fn options(&self) -> Outcome<InvokeOptions> {
+    fn invoke_options(&self) -> Outcome<InvokeOptions> {
         let refused =
-            |it: singletree::durable::InvalidIdentifier| CaseFailure::build(&self.path, it.to_string());
+            |it: singletree::durable::InvalidIdentifier| CaseFailure::build_error(&self.path, it.to_string());
         let mut options = InvokeOptions::new();
         if let Some(session) = &self.session {
             options = options.session(SessionId::parse(session).map_err(refused)?);
@@ -320,14 +334,14 @@ impl InvocationSpec {
     }
 }
 
-async fn start(
+async fn invoke_graph(
     spec: &InvocationSpec,
     built: &CompiledGraphs,
     options: InvokeOptions,
     checker: &AssertionChecker,
 ) -> Outcome<Result<Ended<Snapshot>, Error>> {
     if let Some(from) = &spec.from {
-        return Ok(checkpoints::resume(&built.graph, from, options).await);
+        return Ok(checkpoints::resume_invocation(&built.graph, from, options).await);
     }
     let Some(which) = &spec.resume else {
         let fields = spec.initial.iter().flatten();
@@ -335,21 +349,22 @@ async fn start(
             fields.fold(StateUpdate::new(), |it, (name, value)| it.with_json(name.clone(), value.clone()));
         return Ok(built.graph.invoke(initial, options).await);
     };
-    let text = which.text()?;
-    let id = checker.bindings.referred(text).and_then(Value::as_str).unwrap_or(text).to_owned();
-    let id = InvocationId::parse(id).map_err(|error| CaseFailure::build(&which.path, error.to_string()))?;
+    let text = which.as_text()?;
+    let id = checker.bindings.resolve_reference(text).and_then(Value::as_str).unwrap_or(text).to_owned();
+    let id =
+        InvocationId::parse(id).map_err(|error| CaseFailure::build_error(&which.path, error.to_string()))?;
     // A checkpoint is gone on from with nothing, a pause with a signal's payload, which may be empty.
     match &spec.payload {
-        None if built.has_checkpoints => Ok(checkpoints::resume(&built.graph, &id, options).await),
+        None if built.has_checkpoints => Ok(checkpoints::resume_invocation(&built.graph, &id, options).await),
         payload => Ok(built.graph.resume(&id, payload.clone().unwrap_or_default(), options).await),
     }
 }
 
 /// Binds the references to this run that later invocations of the case may use.
-fn refer(spec: &InvocationSpec, run: &InvocationResult, checker: &mut AssertionChecker) {
-    let Some(id) = run.invocation() else { return };
-    let mut refer = |token: String| checker.bindings.refer(token, Value::String(id.clone()));
-    match run.word() {
+fn bind_references(spec: &InvocationSpec, run: &InvocationResult, checker: &mut AssertionChecker) {
+    let Some(id) = run.invocation_id() else { return };
+    let mut refer = |token: String| checker.bindings.bind_reference(token, Value::String(id.clone()));
+    match run.outcome_word() {
         "suspended" => {
             refer("<from previous suspended outcome>".into());
             if let Some(name) = &spec.name {

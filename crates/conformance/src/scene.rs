@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use crate::case::FixtureCaseSpec;
 use crate::check::AssertionChecker;
 use crate::checkpoints::RecordingCheckpointer;
-use crate::expect::{ExpectationContext, expect};
+use crate::expect::{ExpectationContext, check_run};
 use crate::failure::Outcome;
 use crate::fields::LocatedNode;
 use crate::graph::CompiledGraphs;
 use crate::mocks::MockCallCounters;
 use crate::paused::CasePausedStore;
-use crate::run::{InvocationContext, InvocationResult, InvocationSpec, run};
+use crate::run::{InvocationContext, InvocationResult, InvocationSpec, run_invocation};
 use crate::sessions::RecordingSessionStore;
 use crate::tape::CaseRecorder;
 
@@ -71,7 +71,7 @@ impl CaseContext<'_> {
     ///
     /// # Errors
     /// When the fixture asks for something that cannot be asked.
-    pub(crate) async fn invoke(
+    pub(crate) async fn invoke_and_check(
         &self,
         invocation: &InvocationSpec,
         how: InvocationOptions<'_>,
@@ -80,10 +80,10 @@ impl CaseContext<'_> {
         let with = InvocationContext {
             observers: &self.case.observers,
             is_first: how.is_first,
-            listens: self.case.listens(),
+            listens: self.case.needs_runner_observer(),
             given_up: how.given_up,
         };
-        let ran = run(invocation, self.built, with, &self.stage.tape, checker).await?;
+        let ran = run_invocation(invocation, self.built, with, &self.stage.tape, checker).await?;
         let observers: Vec<String> =
             self.case.observers.iter().map(|observer| observer.name.clone()).collect();
         let around = ExpectationContext {
@@ -94,8 +94,11 @@ impl CaseContext<'_> {
             paused: Some(&self.stage.paused),
             record: how.record,
         };
-        let blocks =
-            if invocation.expects_nothing() { Vec::new() } else { expect(checker, &ran, &around).await };
+        let blocks = if invocation.has_no_expectations() {
+            Vec::new()
+        } else {
+            check_run(checker, &ran, &around).await
+        };
         Ok((ran, blocks))
     }
 }

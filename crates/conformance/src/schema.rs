@@ -22,26 +22,26 @@ impl StateSchemaSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
-        let version = block.text("schema_version")?;
-        let mut declared = block.need("fields")?.fields()?;
+    pub(crate) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
+        let version = block.take_text("schema_version")?;
+        let mut declared = block.take_required("fields")?.into_map_reader()?;
         let mut fields = Vec::new();
-        while let Some((name, field)) = declared.next() {
-            fields.push(read_field(name, field.fields()?)?);
+        while let Some((name, field)) = declared.take_next_entry() {
+            fields.push(parse_field(name, field.into_map_reader()?)?);
         }
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(Self { fields, version })
     }
 
     /// Tells whether a field is declared.
     #[must_use]
-    pub(crate) fn declares(&self, name: &str) -> bool {
+    pub(crate) fn declares_field(&self, name: &str) -> bool {
         self.fields.iter().any(|field| field.name() == name)
     }
 
     /// Returns the names of the fields.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn field_names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(FieldSpec::name)
     }
 
@@ -53,13 +53,13 @@ impl StateSchemaSpec {
 
     /// Makes the schema, with fields that only the fixture's edges and fan-outs know.
     #[must_use]
-    pub(crate) fn schema(&self, name: &str, of_edges: &[String], of_items: &[String]) -> StateSchema {
-        let undeclared = |it: &&String| !self.declares(it);
-        let edges = of_edges.iter().filter(undeclared).map(|edge| adapt::field_of_an_edge(edge));
+    pub(crate) fn build_schema(&self, name: &str, of_edges: &[String], of_items: &[String]) -> StateSchema {
+        let undeclared = |it: &&String| !self.declares_field(it);
+        let edges = of_edges.iter().filter(undeclared).map(|edge| adapt::edge_field_spec(edge));
         let mut items: Vec<&String> = of_items.iter().filter(undeclared).collect();
         items.sort_unstable();
         items.dedup();
-        let extra = edges.chain(items.into_iter().map(|item| adapt::field_of_items(item)));
+        let extra = edges.chain(items.into_iter().map(|item| adapt::item_field_spec(item)));
         let schema = StateSchema::new(name, self.fields.iter().cloned().chain(extra).collect());
         match &self.version {
             Some(version) => schema.with_version(version),
@@ -68,38 +68,41 @@ impl StateSchemaSpec {
     }
 }
 
-fn read_field(name: String, mut block: YamlMapReader) -> Outcome<FieldSpec> {
-    let kind = block.need("type")?;
-    let shape = shape(kind.text()?).ok_or_else(|| {
-        CaseFailure::reader(&kind.path, format!("unknown type '{}'", kind.text().unwrap_or_default()))
+fn parse_field(name: String, mut block: YamlMapReader) -> Outcome<FieldSpec> {
+    let kind = block.take_required("type")?;
+    let shape = parse_field_shape(kind.as_text()?).ok_or_else(|| {
+        CaseFailure::reader_error(
+            &kind.path,
+            format!("unknown type '{}'", kind.as_text().unwrap_or_default()),
+        )
     })?;
-    let required = block.take("required").map(|value| value.truth()).transpose()?.unwrap_or(false);
-    let default = block.take("default").map(|value| value.node.to_json());
+    let required = block.take_value("required").map(|value| value.as_bool()).transpose()?.unwrap_or(false);
+    let default = block.take_value("default").map(|value| value.node.to_json());
     let mut spec = match default {
         Some(default) if !required => FieldSpec::new(name, shape, FieldContent::from_json(default)),
-        Some(_) => return Err(CaseFailure::reader(block.path(), "a required field has no default")),
+        Some(_) => return Err(CaseFailure::reader_error(block.path(), "a required field has no default")),
         None => FieldSpec::required(name, shape),
     };
     // Case `conflicting_reducers` declares two reducers: the engine refuses them.
     for key in ["reducer", "alt_reducer"] {
-        if let Some(declared) = block.take(key) {
-            spec = spec.reducer(reducer(declared)?);
+        if let Some(declared) = block.take_value(key) {
+            spec = spec.reducer(parse_reducer(declared)?);
         }
     }
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(spec)
 }
 
 /// Reads a type: primitives, containers, and barewords for records that the fixture does not look into.
-fn shape(text: &str) -> Option<FieldShape> {
+fn parse_field_shape(text: &str) -> Option<FieldShape> {
     let text = text.trim();
-    if let Some((outer, inner)) = adapt::container(text) {
+    if let Some((outer, inner)) = adapt::split_container_type(text) {
         return match outer {
-            "list" => Some(shape(inner)?.list()),
+            "list" => Some(parse_field_shape(inner)?.list()),
             "dict" => {
                 let (key, value) = inner.split_once(',')?;
-                matches!(shape(key)?, FieldShape::Str)
-                    .then(|| shape(value).map(|shape| FieldShape::Dict(Box::new(shape))))?
+                matches!(parse_field_shape(key)?, FieldShape::Str)
+                    .then(|| parse_field_shape(value).map(|shape| FieldShape::Dict(Box::new(shape))))?
             }
             _ => None,
         };
@@ -121,8 +124,8 @@ fn shape(text: &str) -> Option<FieldShape> {
     })
 }
 
-fn reducer(spot: LocatedNode) -> Outcome<Reducer> {
-    if let Ok(name) = spot.text() {
+fn parse_reducer(spot: LocatedNode) -> Outcome<Reducer> {
+    if let Ok(name) = spot.as_text() {
         return Ok(match name {
             "last_write_wins" => Reducer::LastWriteWins,
             "append" => Reducer::Append,
@@ -130,28 +133,29 @@ fn reducer(spot: LocatedNode) -> Outcome<Reducer> {
             "concat_flatten" => Reducer::ConcatFlatten,
             "merge_all" => Reducer::MergeAll,
             keep_larger::NAME => Reducer::Custom(Arc::new(KeepLarger)),
-            other => return Err(CaseFailure::reader(&spot.path, format!("unknown reducer '{other}'"))),
+            other => return Err(CaseFailure::reader_error(&spot.path, format!("unknown reducer '{other}'"))),
         });
     }
-    let mut block = spot.fields()?;
+    let mut block = spot.into_map_reader()?;
     let path = block.path().to_owned();
-    let (name, kwargs) =
-        block.next().ok_or_else(|| CaseFailure::reader(&path, "a reducer without a name"))?;
-    block.finish()?;
-    let mut kwargs = kwargs.fields()?;
+    let (name, kwargs) = block
+        .take_next_entry()
+        .ok_or_else(|| CaseFailure::reader_error(&path, "a reducer without a name"))?;
+    block.reject_remaining_keys()?;
+    let mut kwargs = kwargs.into_map_reader()?;
     let reducer = match name.as_str() {
-        "bounded_append" => Reducer::BoundedAppend(kwargs.need("max_len")?.whole()?),
-        "dedupe_append" => Reducer::DedupeAppend(key(&mut kwargs)?),
-        "merge_by_key" => Reducer::MergeByKey(key(&mut kwargs)?),
-        other => return Err(CaseFailure::reader(path, format!("unknown reducer '{other}'"))),
+        "bounded_append" => Reducer::BoundedAppend(kwargs.take_required("max_len")?.as_integer()?),
+        "dedupe_append" => Reducer::DedupeAppend(take_key_extractor(&mut kwargs)?),
+        "merge_by_key" => Reducer::MergeByKey(take_key_extractor(&mut kwargs)?),
+        other => return Err(CaseFailure::reader_error(path, format!("unknown reducer '{other}'"))),
     };
-    kwargs.finish()?;
+    kwargs.reject_remaining_keys()?;
     Ok(reducer)
 }
 
-fn key(kwargs: &mut YamlMapReader) -> Outcome<Option<KeyExtractor>> {
-    match kwargs.take("key") {
-        Some(it) if !it.is_null() => Ok(Some(KeyExtractor::field(it.text()?))),
+fn take_key_extractor(kwargs: &mut YamlMapReader) -> Outcome<Option<KeyExtractor>> {
+    match kwargs.take_value("key") {
+        Some(it) if !it.is_null() => Ok(Some(KeyExtractor::field(it.as_text()?))),
         Some(_) | None => Ok(None),
     }
 }
@@ -160,10 +164,10 @@ fn key(kwargs: &mut YamlMapReader) -> Outcome<Option<KeyExtractor>> {
 ///
 /// # Errors
 /// When it is no map.
-pub(crate) fn literals(spot: LocatedNode) -> Outcome<Map<String, Value>> {
+pub(crate) fn parse_literals(spot: LocatedNode) -> Outcome<Map<String, Value>> {
     match spot.node.to_json() {
         Value::Object(map) => Ok(map),
-        _ => Err(spot.wrong("a map")),
+        _ => Err(spot.unexpected_kind("a map")),
     }
 }
 
@@ -181,10 +185,10 @@ mod tests {
             ("list", "list<any>"),
             ("str", "string"),
         ] {
-            assert_eq!(shape(text).unwrap().to_string(), read);
+            assert_eq!(parse_field_shape(text).unwrap().to_string(), read);
         }
         for wrong in ["list<", "dict<int,string>", "set<int>", "", "in t", "list<int"] {
-            assert_eq!(shape(wrong), None, "{wrong}");
+            assert_eq!(parse_field_shape(wrong), None, "{wrong}");
         }
     }
 }

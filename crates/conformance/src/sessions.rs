@@ -13,7 +13,7 @@ use singletree::durable::{
 use crate::adapt::{SaveFaultKind, SessionStoreSpec};
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::LocatedNode;
-use crate::schema::literals;
+use crate::schema::parse_literals;
 use crate::tape::{CaseRecorder, SessionStoreCall};
 
 /// A session store in memory that records the calls to it.
@@ -35,9 +35,9 @@ impl RecordingSessionStore {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn peek(&self, session: &str) -> Outcome<Option<SessionRecord>> {
-        let record = self.inner.load(&key(session)?).await;
-        let record = record.map_err(|error| CaseFailure::build("session_store", error.to_string()))?;
+    pub(crate) async fn peek_record(&self, session: &str) -> Outcome<Option<SessionRecord>> {
+        let record = self.inner.load(&parse_session_key(session)?).await;
+        let record = record.map_err(|error| CaseFailure::build_error("session_store", error.to_string()))?;
         Ok(record.map(|(record, _)| record))
     }
 
@@ -45,9 +45,9 @@ impl RecordingSessionStore {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn sessions(&self) -> Outcome<Vec<String>> {
+    pub(crate) async fn session_ids(&self) -> Outcome<Vec<String>> {
         let listed = self.inner.list(&TenantId::single(), &SessionFilter::default()).await;
-        let listed = listed.map_err(|error| CaseFailure::build("session_store", error.to_string()))?;
+        let listed = listed.map_err(|error| CaseFailure::build_error("session_store", error.to_string()))?;
         let mut ids: Vec<String> = listed.iter().map(|session| session.key.session.to_string()).collect();
         ids.sort_unstable();
         Ok(ids)
@@ -57,19 +57,19 @@ impl RecordingSessionStore {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn seed(&self, session: &str, record: &SessionRecord) -> Outcome<()> {
-        let saved = self.inner.save(&key(session)?, record, ExpectedVersion::Any).await;
-        saved.map(drop).map_err(|error| CaseFailure::build("seeded_session", error.to_string()))
+    pub(crate) async fn seed_record(&self, session: &str, record: &SessionRecord) -> Outcome<()> {
+        let saved = self.inner.save(&parse_session_key(session)?, record, ExpectedVersion::Any).await;
+        saved.map(drop).map_err(|error| CaseFailure::build_error("seeded_session", error.to_string()))
     }
 }
 
-fn key(session: &str) -> Outcome<SessionKey> {
-    let session =
-        SessionId::parse(session).map_err(|error| CaseFailure::build("session_id", error.to_string()))?;
+fn parse_session_key(session: &str) -> Outcome<SessionKey> {
+    let session = SessionId::parse(session)
+        .map_err(|error| CaseFailure::build_error("session_id", error.to_string()))?;
     Ok(SessionKey::new(TenantId::single(), session))
 }
 
-fn broken(doing: &'static str) -> Error {
+fn simulated_outage(doing: &'static str) -> Error {
     Error::Unavailable { doing, source: "the fixture lets this store fail".into() }
 }
 
@@ -80,8 +80,11 @@ impl SessionStore for RecordingSessionStore {
     ) -> BoxFuture<'a, Result<Option<(SessionRecord, RecordVersion)>>> {
         Box::pin(async move {
             let found = self.inner.load(key).await?;
-            self.tape.write().calls.push(SessionStoreCall::Load(found.as_ref().map(|(it, _)| it.clone())));
-            if self.spec.load_raises { Err(broken("load a session")) } else { Ok(found) }
+            self.tape
+                .lock_recording()
+                .calls
+                .push(SessionStoreCall::Load(found.as_ref().map(|(it, _)| it.clone())));
+            if self.spec.load_raises { Err(simulated_outage("load a session")) } else { Ok(found) }
         })
     }
 
@@ -92,10 +95,10 @@ impl SessionStore for RecordingSessionStore {
         expected: ExpectedVersion,
     ) -> BoxFuture<'a, Result<RecordVersion>> {
         Box::pin(async move {
-            self.tape.write().calls.push(SessionStoreCall::Save(record.clone()));
+            self.tape.lock_recording().calls.push(SessionStoreCall::Save(record.clone()));
             match self.spec.save_raises {
                 None => self.inner.save(key, record, expected).await,
-                Some(SaveFaultKind::Broken) => Err(broken("save a session")),
+                Some(SaveFaultKind::Broken) => Err(simulated_outage("save a session")),
                 Some(SaveFaultKind::Conflict) => {
                     Err(Error::Conflict { key: key.clone(), expected, found: None })
                 }
@@ -120,16 +123,16 @@ impl SessionStore for RecordingSessionStore {
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(crate) fn seeded(spot: LocatedNode, version: &str) -> Outcome<SessionRecord> {
-    let mut block = spot.fields()?;
-    let schema_version = block.text("schema_version")?.unwrap_or_else(|| version.to_owned());
+pub(crate) fn parse_seeded_record(spot: LocatedNode, version: &str) -> Outcome<SessionRecord> {
+    let mut block = spot.into_map_reader()?;
+    let schema_version = block.take_text("schema_version")?.unwrap_or_else(|| version.to_owned());
     let mut state = BTreeMap::new();
-    for (field, value) in literals(block.need("state")?)? {
+    for (field, value) in parse_literals(block.take_required("state")?)? {
         let value = JsonDocument::of(&value)
-            .map_err(|error| CaseFailure::build("seeded_session", error.to_string()))?;
+            .map_err(|error| CaseFailure::build_error("seeded_session", error.to_string()))?;
         state.insert(field, value);
     }
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(SessionRecord { schema_version, state, updated_at: Timestamp::from_millis(0) })
 }
 
@@ -137,11 +140,11 @@ pub(crate) fn seeded(spot: LocatedNode, version: &str) -> Outcome<SessionRecord>
 ///
 /// # Errors
 /// When it holds no JSON.
-pub(crate) fn state_of(record: &SessionRecord) -> Outcome<Value> {
+pub(crate) fn state_to_json(record: &SessionRecord) -> Outcome<Value> {
     let fields = record.state.iter().map(|(name, value)| {
         let value = value
             .decode::<Value>()
-            .map_err(|error| CaseFailure::assertion("session record", error.to_string()))?;
+            .map_err(|error| CaseFailure::assertion_error("session record", error.to_string()))?;
         Ok((name.clone(), value))
     });
     Ok(Value::Object(fields.collect::<Outcome<_>>()?))
@@ -158,37 +161,37 @@ type State = BTreeMap<String, Value>;
 ///
 /// # Errors
 /// For an unknown mock.
-pub(crate) fn migrations(spot: Option<LocatedNode>, tape: &CaseRecorder) -> Outcome<StateMigrations> {
+pub(crate) fn parse_migrations(spot: Option<LocatedNode>, tape: &CaseRecorder) -> Outcome<StateMigrations> {
     let mut migrations = StateMigrations::new();
     let Some(spot) = spot else { return Ok(migrations) };
-    for one in spot.items()? {
-        let mut block = one.fields()?;
-        let from = block.need("from_version")?.text()?.to_owned();
-        let to = block.need("to_version")?.text()?.to_owned();
-        let mock = block.need("migrate")?;
-        let run = mock_of(mock.text()?).ok_or_else(|| {
-            CaseFailure::reader(
+    for one in spot.into_items()? {
+        let mut block = one.into_map_reader()?;
+        let from = block.take_required("from_version")?.as_text()?.to_owned();
+        let to = block.take_required("to_version")?.as_text()?.to_owned();
+        let mock = block.take_required("migrate")?;
+        let run = find_migration_mock(mock.as_text()?).ok_or_else(|| {
+            CaseFailure::reader_error(
                 &mock.path,
-                format!("unknown migration '{}'", mock.text().unwrap_or_default()),
+                format!("unknown migration '{}'", mock.as_text().unwrap_or_default()),
             )
         })?;
-        block.finish()?;
+        block.reject_remaining_keys()?;
         let (tape, step) = (tape.clone(), format!("{from}->{to}"));
         migrations = migrations.with(from, to, move |state| {
-            tape.write().migrations.push(step.clone());
+            tape.lock_recording().migrations.push(step.clone());
             run(state)
         });
     }
     Ok(migrations)
 }
 
-fn mock_of(name: &str) -> Option<fn(State) -> std::result::Result<State, BoxError>> {
+fn find_migration_mock(name: &str) -> Option<fn(State) -> std::result::Result<State, BoxError>> {
     Some(match name {
-        "add_ten_to_value" => |state| with_value(state, |it| it + 10),
-        "multiply_value_by_two" => |state| with_value(state, |it| it * 2),
-        "add_new_field_default" => |state| with_field(state, "new_field", "v2_default"),
-        "add_v2_field" => |state| with_field(state, "v2_field", "v2_default"),
-        "add_v3_field" => |state| with_field(state, "v3_field", "v3_default"),
+        "add_ten_to_value" => |state| with_changed_value(state, |it| it + 10),
+        "multiply_value_by_two" => |state| with_changed_value(state, |it| it * 2),
+        "add_new_field_default" => |state| with_added_field(state, "new_field", "v2_default"),
+        "add_v2_field" => |state| with_added_field(state, "v2_field", "v2_default"),
+        "add_v3_field" => |state| with_added_field(state, "v3_field", "v3_default"),
         "identity_passthrough" | "irrelevant" => Ok,
         "raises_keyerror" => |_| Err(MissingKeyError.into()),
         "should_not_run" => |_| Err("a migration ran that should not".into()),
@@ -196,13 +199,13 @@ fn mock_of(name: &str) -> Option<fn(State) -> std::result::Result<State, BoxErro
     })
 }
 
-fn with_value(mut state: State, change: impl Fn(i64) -> i64) -> std::result::Result<State, BoxError> {
+fn with_changed_value(mut state: State, change: impl Fn(i64) -> i64) -> std::result::Result<State, BoxError> {
     let value = state.get("value").and_then(Value::as_i64).ok_or("the state has no number 'value'")?;
     state.insert("value".into(), change(value).into());
     Ok(state)
 }
 
-fn with_field(mut state: State, name: &str, value: &str) -> std::result::Result<State, BoxError> {
+fn with_added_field(mut state: State, name: &str, value: &str) -> std::result::Result<State, BoxError> {
     state.insert(name.to_owned(), value.into());
     Ok(state)
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::case::{UnparsedCase, split};
+use crate::case::{UnparsedCase, split_cases};
 use crate::dialect::FixtureDialect;
-use crate::discover::{FixtureFile, discover};
-use crate::execute::execute;
+use crate::discover::{FixtureFile, discover_fixtures};
+use crate::execute::execute_case;
 use crate::failure::CaseFailure;
 use crate::manifest::Manifest;
 use crate::yaml;
@@ -30,7 +30,7 @@ pub struct ConformanceCase {
 impl ConformanceCase {
     /// Returns the id of the case in all reports: `capability/fixture::case`.
     #[must_use]
-    pub fn id(&self) -> String {
+    pub fn qualified_id(&self) -> String {
         format!("{}/{}::{}", self.capability, self.fixture, self.name)
     }
 
@@ -38,7 +38,7 @@ impl ConformanceCase {
     #[must_use]
     pub fn run(&self) -> Vec<CaseFailure> {
         match &self.content {
-            Ok(case) => execute(case.clone()),
+            Ok(case) => execute_case(case.clone()),
             Err(failure) => vec![failure.clone()],
         }
     }
@@ -48,33 +48,43 @@ impl ConformanceCase {
 ///
 /// # Errors
 /// When a folder cannot be read, or holds no fixture.
-pub fn load(dir: &Path) -> io::Result<Vec<ConformanceCase>> {
+pub fn load_cases(dir: &Path) -> io::Result<Vec<ConformanceCase>> {
     let mut cases = Vec::new();
-    for file in discover(dir)? {
+    for file in discover_fixtures(dir)? {
         let read = std::fs::read_to_string(&file.path)
-            .map_err(|error| CaseFailure::reader("the file", error.to_string()));
+            .map_err(|error| CaseFailure::reader_error("the file", error.to_string()));
         let document = read.and_then(|read| {
-            yaml::parse(&read).map_err(|error| CaseFailure::reader("the file", error.to_string()))
+            yaml::parse_document(&read)
+                .map_err(|error| CaseFailure::reader_error("the file", error.to_string()))
         });
-        match document
-            .and_then(|document| split(document, &file.fixture, FixtureDialect::of(&file.capability)))
-        {
+        match document.and_then(|document| {
+            split_cases(document, &file.fixture, FixtureDialect::from_capability(&file.capability))
+        }) {
             Ok(found) => {
                 let mut names = BTreeSet::new();
                 for one in found {
                     let fresh = names.insert(one.name.clone());
-                    let twice =
-                        || CaseFailure::reader("the file", format!("two cases are called '{}'", one.name));
-                    cases.push(case(&file, one.name.clone(), if fresh { Ok(one) } else { Err(twice()) }));
+                    let twice = || {
+                        CaseFailure::reader_error("the file", format!("two cases are called '{}'", one.name))
+                    };
+                    cases.push(build_case(
+                        &file,
+                        one.name.clone(),
+                        if fresh { Ok(one) } else { Err(twice()) },
+                    ));
                 }
             }
-            Err(failure) => cases.push(case(&file, file.fixture.clone(), Err(failure))),
+            Err(failure) => cases.push(build_case(&file, file.fixture.clone(), Err(failure))),
         }
     }
     Ok(cases)
 }
 
-fn case(file: &FixtureFile, name: String, content: Result<UnparsedCase, CaseFailure>) -> ConformanceCase {
+fn build_case(
+    file: &FixtureFile,
+    name: String,
+    content: Result<UnparsedCase, CaseFailure>,
+) -> ConformanceCase {
     ConformanceCase { capability: file.capability.clone(), fixture: file.fixture.clone(), name, content }
 }
 
@@ -107,11 +117,11 @@ pub struct CaseVerdict {
 
 /// Runs a case and judges it.
 #[must_use]
-pub fn judge(case: &ConformanceCase, manifest: &Manifest) -> CaseVerdict {
+pub fn judge_case(case: &ConformanceCase, manifest: &Manifest) -> CaseVerdict {
     let failures = case.run();
     let why: Vec<String> = failures.iter().map(ToString::to_string).collect();
     let why = why.join("; ");
-    let (status, message) = match (failures.is_empty(), manifest.reason(&case.id())) {
+    let (status, message) = match (failures.is_empty(), manifest.reason_for_case(&case.qualified_id())) {
         (true, None) => (CaseStatus::Passed, String::new()),
         (true, Some(reason)) => (CaseStatus::Failed, format!("it passes, and is declared not to: {reason}")),
         (false, Some(reason)) => (CaseStatus::Declared, format!("{reason} [{why}]")),

@@ -38,7 +38,7 @@ pub(crate) struct NodeVisit {
 impl NodeVisit {
     /// Returns the index of the innermost fan-out instance that contains the node.
     #[must_use]
-    pub(crate) fn index(&self) -> Option<u64> {
+    pub(crate) fn fan_out_index(&self) -> Option<u64> {
         self.instance.iter().rev().flatten().next().copied()
     }
 }
@@ -132,12 +132,12 @@ pub(crate) struct CaseRecording {
 impl CaseRecording {
     /// Returns how often the store was asked to load.
     #[must_use]
-    pub(crate) fn loads(&self) -> usize {
+    pub(crate) fn load_count(&self) -> usize {
         self.calls.iter().filter(|call| matches!(call, SessionStoreCall::Load(_))).count()
     }
 
     /// Returns the saved records, in order.
-    pub(crate) fn saves(&self) -> impl DoubleEndedIterator<Item = &SessionRecord> {
+    pub(crate) fn saved_records(&self) -> impl DoubleEndedIterator<Item = &SessionRecord> {
         self.calls.iter().filter_map(|call| match call {
             SessionStoreCall::Save(record) => Some(record),
             SessionStoreCall::Load(_) => None,
@@ -145,7 +145,7 @@ impl CaseRecording {
     }
 
     /// Returns the events that an observer took.
-    pub(crate) fn taken_by(&self, observer: &str) -> impl Iterator<Item = &NodeEvent> {
+    pub(crate) fn events_taken_by(&self, observer: &str) -> impl Iterator<Item = &NodeEvent> {
         self.deliveries
             .iter()
             .filter(move |delivery| delivery.observer == observer)
@@ -155,10 +155,10 @@ impl CaseRecording {
     /// Returns the nodes of the outermost graph that ran, in order: each once, however often it was tried; a subgraph
     /// once each time it is entered. A node that middleware kept from running is not among them.
     #[must_use]
-    pub(crate) fn order(&self) -> Vec<String> {
-        let mut heard = self.taken_by(RUNNERS).peekable();
+    pub(crate) fn execution_order(&self) -> Vec<String> {
+        let mut heard = self.events_taken_by(RUNNERS).peekable();
         if heard.peek().is_none() {
-            return order(self.visits.iter().map(|visit| NodeExecution {
+            return outermost_order(self.visits.iter().map(|visit| NodeExecution {
                 path: visit.namespace.iter().map(String::as_str).collect(),
                 step: visit.step,
             }));
@@ -170,9 +170,12 @@ impl CaseRecording {
                 Some(LineageBoundary::Instance(_) | LineageBoundary::Branch(_))
             )
         };
-        order(heard.filter(|heard| heard.phase == AttemptPhase::Started).filter(plain).map(|heard| {
-            NodeExecution { path: heard.namespace.iter().map(AsRef::as_ref).collect(), step: heard.step }
-        }))
+        outermost_order(heard.filter(|heard| heard.phase == AttemptPhase::Started).filter(plain).map(
+            |heard| NodeExecution {
+                path: heard.namespace.iter().map(AsRef::as_ref).collect(),
+                step: heard.step,
+            },
+        ))
     }
 }
 
@@ -182,7 +185,7 @@ struct NodeExecution<'a> {
     step: u64,
 }
 
-fn order<'a>(steps: impl Iterator<Item = NodeExecution<'a>>) -> Vec<String> {
+fn outermost_order<'a>(steps: impl Iterator<Item = NodeExecution<'a>>) -> Vec<String> {
     let mut order = Vec::new();
     let mut inside: Option<&str> = None;
     let mut last = None;
@@ -204,13 +207,13 @@ pub(crate) struct CaseRecorder(Arc<Mutex<CaseRecording>>);
 
 impl CaseRecorder {
     /// Writes.
-    pub(crate) fn write(&self) -> MutexGuard<'_, CaseRecording> {
+    pub(crate) fn lock_recording(&self) -> MutexGuard<'_, CaseRecording> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the recording since the last cut.
     #[must_use]
-    pub(crate) fn cut(&self) -> CaseRecording {
-        std::mem::take(&mut *self.write())
+    pub(crate) fn take_recording(&self) -> CaseRecording {
+        std::mem::take(&mut *self.lock_recording())
     }
 }

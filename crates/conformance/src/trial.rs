@@ -1,9 +1,9 @@
 //! Shared code of the runner's tests: a case, changed in one place.
 
-use crate::case::split;
+use crate::case::split_cases;
 use crate::dialect::FixtureDialect;
-use crate::execute::execute;
-use crate::yaml::parse;
+use crate::execute::execute_case;
+use crate::yaml::parse_document;
 
 /// Runs the cases of a text and returns everything that failed.
 pub(crate) fn failures(text: &str) -> Vec<String> {
@@ -12,8 +12,8 @@ pub(crate) fn failures(text: &str) -> Vec<String> {
 
 /// Runs the cases of a text in a dialect and returns everything that failed.
 pub(crate) fn failures_in(dialect: FixtureDialect, text: &str) -> Vec<String> {
-    let cases = split(parse(text).unwrap(), "case", dialect).unwrap();
-    cases.into_iter().flat_map(execute).map(|it| it.to_string()).collect()
+    let cases = split_cases(parse_document(text).unwrap(), "case", dialect).unwrap();
+    cases.into_iter().flat_map(execute_case).map(|it| it.to_string()).collect()
 }
 
 /// Changes a case in one place, which it must have, and returns the failures of the changed case.

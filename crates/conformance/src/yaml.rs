@@ -53,7 +53,7 @@ impl YamlNode {
 
     /// Returns the entry of a map.
     #[must_use]
-    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+    pub(crate) fn get_entry(&self, key: &str) -> Option<&Self> {
         match &self.value {
             YamlValue::Map(entries) => entries.iter().find(|(it, _)| it == key).map(|(_, node)| node),
             YamlValue::Null
@@ -67,7 +67,7 @@ impl YamlNode {
 
     /// Names the kind of the value.
     #[must_use]
-    pub(crate) fn kind(&self) -> &'static str {
+    pub(crate) fn kind_name(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "null",
             YamlValue::Bool(_) => "a truth value",
@@ -100,7 +100,7 @@ impl fmt::Display for YamlParseError {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(crate) fn parse(text: &str) -> Result<YamlNode, YamlParseError> {
+pub(crate) fn parse_document(text: &str) -> Result<YamlNode, YamlParseError> {
     let mut loader = YamlLoader::default();
     let loaded = Parser::new_from_str(text).load(&mut loader, true);
     loaded.map_err(|error| YamlParseError { line: error.marker().line(), what: error.info().to_owned() })?;
@@ -125,11 +125,11 @@ struct YamlLoader {
 }
 
 impl YamlLoader {
-    fn refuse(&mut self, line: usize, what: impl Into<String>) {
+    fn record_error(&mut self, line: usize, what: impl Into<String>) {
         self.fault.get_or_insert(YamlParseError { line, what: what.into() });
     }
 
-    fn put(&mut self, node: YamlNode) {
+    fn attach_node(&mut self, node: YamlNode) {
         let line = node.line;
         let mut refused = None;
         match self.open.last_mut() {
@@ -142,31 +142,31 @@ impl YamlLoader {
                     refused = Some(format!("key '{name}' is there twice"));
                 }
                 (None, YamlValue::Str(name)) => *key = Some(name),
-                (None, other) => match scalar_key(&other) {
+                (None, other) => match scalar_key_text(&other) {
                     Some(name) => *key = Some(name),
                     None => refused = Some("a key that is no text".to_owned()),
                 },
             },
         }
         if let Some(what) = refused {
-            self.refuse(line, what);
+            self.record_error(line, what);
         }
     }
 
-    fn close(&mut self) {
+    fn close_collection(&mut self) {
         match self.open.pop() {
             Some(OpenCollection::List(line, items)) => {
-                self.put(YamlNode { line, value: YamlValue::List(items) })
+                self.attach_node(YamlNode { line, value: YamlValue::List(items) })
             }
             Some(OpenCollection::Map(line, entries, _)) => {
-                self.put(YamlNode { line, value: YamlValue::Map(entries) })
+                self.attach_node(YamlNode { line, value: YamlValue::Map(entries) })
             }
-            None => self.refuse(0, "an end without a beginning"),
+            None => self.record_error(0, "an end without a beginning"),
         }
     }
 }
 
-fn scalar_key(value: &YamlValue) -> Option<String> {
+fn scalar_key_text(value: &YamlValue) -> Option<String> {
     match value {
         YamlValue::Null => Some("null".into()),
         YamlValue::Bool(it) => Some(it.to_string()),
@@ -182,17 +182,21 @@ impl MarkedEventReceiver for YamlLoader {
         }
         let line = mark.line();
         match event {
-            Event::Alias(_) => self.refuse(line, "an alias"),
+            Event::Alias(_) => self.record_error(line, "an alias"),
             Event::Scalar(_, _, _, Some(_))
             | Event::SequenceStart(_, Some(_))
-            | Event::MappingStart(_, Some(_)) => self.refuse(line, "a tag"),
+            | Event::MappingStart(_, Some(_)) => self.record_error(line, "a tag"),
             Event::Scalar(text, style, _, None) => {
-                let value = if style == TScalarStyle::Plain { plain(text) } else { YamlValue::Str(text) };
-                self.put(YamlNode { line, value });
+                let value = if style == TScalarStyle::Plain {
+                    parse_plain_scalar(text)
+                } else {
+                    YamlValue::Str(text)
+                };
+                self.attach_node(YamlNode { line, value });
             }
             Event::SequenceStart(..) => self.open.push(OpenCollection::List(line, Vec::new())),
             Event::MappingStart(..) => self.open.push(OpenCollection::Map(line, Vec::new(), None)),
-            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::SequenceEnd | Event::MappingEnd => self.close_collection(),
             Event::Nothing
             | Event::StreamStart
             | Event::StreamEnd
@@ -203,7 +207,7 @@ impl MarkedEventReceiver for YamlLoader {
 }
 
 /// Reads an unquoted scalar by YAML's core schema.
-fn plain(text: String) -> YamlValue {
+fn parse_plain_scalar(text: String) -> YamlValue {
     match text.as_str() {
         "" | "~" | "null" | "Null" | "NULL" => YamlValue::Null,
         "true" | "True" | "TRUE" => YamlValue::Bool(true),
@@ -227,12 +231,13 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        parse(text).unwrap_err().what
+        parse_document(text).unwrap_err().what
     }
 
     #[test]
     fn scalars_are_read_by_the_core_schema_and_quotes_make_text() {
-        let read = parse("[1, -2, 0.5, true, ~, yes, '1', \"true\", 3.1.2, <uuid>, .]").unwrap().to_json();
+        let read =
+            parse_document("[1, -2, 0.5, true, ~, yes, '1', \"true\", 3.1.2, <uuid>, .]").unwrap().to_json();
         assert_eq!(
             read,
             serde_json::json!([1, -2, 0.5, true, null, "yes", "1", "true", "3.1.2", "<uuid>", "."])
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_map_keeps_its_order_and_its_lines() {
-        let read = parse("b: 1\na:\n  c: 2\n").unwrap();
+        let read = parse_document("b: 1\na:\n  c: 2\n").unwrap();
         let YamlValue::Map(entries) = &read.value else { panic!("it is a map") };
         let keys: Vec<_> = entries.iter().map(|(key, node)| (key.as_str(), node.line)).collect();
         assert_eq!(keys, [("b", 1), ("a", 3)]);

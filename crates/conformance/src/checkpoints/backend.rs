@@ -18,19 +18,20 @@ use crate::failure::{CaseFailure, Outcome};
 ///
 /// # Errors
 /// When there is no place for its file, or it cannot be opened.
-pub(super) async fn open(backend: CheckpointBackend) -> Outcome<Arc<dyn Checkpointer>> {
+pub(super) async fn open_backend(backend: CheckpointBackend) -> Outcome<Arc<dyn Checkpointer>> {
     match backend {
         CheckpointBackend::Memory => Ok(Arc::new(MemoryStore::new())),
         CheckpointBackend::Batched(every) => {
             let every = NonZeroU64::new(every)
-                .ok_or_else(|| CaseFailure::reader("checkpointer", "flushes after no save at all"))?;
+                .ok_or_else(|| CaseFailure::reader_error("checkpointer", "flushes after no save at all"))?;
             Ok(Arc::new(BatchedCheckpointer::new(Arc::new(MemoryStore::new()), every)))
         }
         CheckpointBackend::Sqlite => {
-            let no = |it: String| CaseFailure::build("checkpointer", it);
+            let no = |it: String| CaseFailure::build_error("checkpointer", it);
             let place = tempfile::tempdir().map_err(|error| no(error.to_string()))?;
             let file = place.path().join("checkpoints.db");
-            let store = aside(SqliteStore::open(file)).await.map_err(|error| no(error.to_string()))?;
+            let store =
+                run_on_other_thread(SqliteStore::open(file)).await.map_err(|error| no(error.to_string()))?;
             Ok(Arc::new(TemporarySqliteStore { store, _place: place }))
         }
     }
@@ -38,7 +39,9 @@ pub(super) async fn open(backend: CheckpointBackend) -> Outcome<Arc<dyn Checkpoi
 
 /// Waits for another thread. Time stands still in a case while its own thread can run, and would jump if that one only
 /// waited; while a thread of the runtime's works, it does not.
-async fn aside<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+async fn run_on_other_thread<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
     let handle = Handle::current();
     let done = tokio::task::spawn_blocking(move || handle.block_on(work)).await;
     done.unwrap_or_else(|done| Err(Error::Unavailable { doing: "ask the file", source: done.into() }))
@@ -54,7 +57,7 @@ struct TemporarySqliteStore {
 impl Checkpointer for TemporarySqliteStore {
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
         let (store, tenant, record) = (self.store.clone(), tenant.clone(), record.clone());
-        Box::pin(aside(async move { Checkpointer::save(&store, &tenant, &record).await }))
+        Box::pin(run_on_other_thread(async move { Checkpointer::save(&store, &tenant, &record).await }))
     }
 
     fn load<'a>(
@@ -63,7 +66,7 @@ impl Checkpointer for TemporarySqliteStore {
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<CheckpointRecord>>> {
         let (store, tenant, invocation) = (self.store.clone(), tenant.clone(), invocation.clone());
-        Box::pin(aside(async move { Checkpointer::load(&store, &tenant, &invocation).await }))
+        Box::pin(run_on_other_thread(async move { Checkpointer::load(&store, &tenant, &invocation).await }))
     }
 
     fn list<'a>(
@@ -72,12 +75,12 @@ impl Checkpointer for TemporarySqliteStore {
         filter: &'a CheckpointFilter,
     ) -> BoxFuture<'a, Result<Vec<CheckpointSummary>>> {
         let (store, tenant, filter) = (self.store.clone(), tenant.clone(), filter.clone());
-        Box::pin(aside(async move { Checkpointer::list(&store, &tenant, &filter).await }))
+        Box::pin(run_on_other_thread(async move { Checkpointer::list(&store, &tenant, &filter).await }))
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
         let (store, tenant, invocation) = (self.store.clone(), tenant.clone(), invocation.clone());
-        Box::pin(aside(async move { Checkpointer::delete(&store, &tenant, &invocation).await }))
+        Box::pin(run_on_other_thread(async move { Checkpointer::delete(&store, &tenant, &invocation).await }))
     }
 
     fn supports_state_migration(&self) -> bool {

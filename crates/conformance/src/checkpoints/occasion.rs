@@ -15,7 +15,7 @@ impl CompletionSet {
     /// Compares a record with the one that was saved before. `visited` is the node that ran then, where that is
     /// known: a fan-out's instance that is completed no longer names its own nodes.
     #[must_use]
-    pub(super) fn between(before: Option<&Value>, record: &Value, visited: Option<&str>) -> Self {
+    pub(super) fn completed_between(before: Option<&Value>, record: &Value, visited: Option<&str>) -> Self {
         let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
         let positions = |record: &Value| -> Vec<Value> {
             let instances =

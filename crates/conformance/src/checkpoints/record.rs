@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::occasion::CompletionSet;
 use crate::check::{AssertionChecker, ensure};
 use crate::failure::{CaseFailure, Outcome};
-use crate::fields::{LocatedNode, unknown};
+use crate::fields::{LocatedNode, unknown_key};
 use crate::matcher::ExtraKeyPolicy;
-use crate::schema::literals;
+use crate::schema::parse_literals;
 
 /// A record that is there before.
 #[derive(Debug, Clone)]
@@ -69,23 +69,16 @@ impl SeededCheckpoint {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
-        let list = |it: Option<LocatedNode>| it.map_or_else(|| Ok(Vec::new()), LocatedNode::items);
+    pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
         let seeded = Self {
-            schema_version: block.text("schema_version")?,
-            state: literals(block.need("state")?)?,
-            parents: list(block.take("parent_states"))?.into_iter().map(literals).collect::<Outcome<_>>()?,
-            positions: list(block.take("completed_positions"))?
-                .into_iter()
-                .map(position)
-                .collect::<Outcome<_>>()?,
-            progress: list(block.take("fan_out_progress"))?
-                .into_iter()
-                .map(progress)
-                .collect::<Outcome<_>>()?,
+            schema_version: block.take_text("schema_version")?,
+            state: parse_literals(block.take_required("state")?)?,
+            parents: parse_items(block.take_value("parent_states"), parse_literals)?,
+            positions: parse_items(block.take_value("completed_positions"), parse_completed_position)?,
+            progress: parse_items(block.take_value("fan_out_progress"), parse_fan_out_progress)?,
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(seeded)
     }
 }
@@ -130,66 +123,70 @@ impl SeededCheckpoint {
     }
 }
 
-fn index(spot: &LocatedNode) -> Outcome<u64> {
-    u64::try_from(spot.whole()?).map_err(|_| spot.wrong("a number that is not negative"))
+/// Reads the items of a list; a list that is absent has none.
+fn parse_items<T>(list: Option<LocatedNode>, parse: fn(LocatedNode) -> Outcome<T>) -> Outcome<Vec<T>> {
+    let items = list.map_or_else(|| Ok(Vec::new()), LocatedNode::into_items)?;
+    items.into_iter().map(parse).collect()
 }
 
-fn position(spot: LocatedNode) -> Outcome<CompletedNodeSpec> {
-    let mut block = spot.fields()?;
-    let attempt = block.need("attempt_index")?;
+fn parse_index(spot: &LocatedNode) -> Outcome<u64> {
+    u64::try_from(spot.as_integer()?).map_err(|_| spot.unexpected_kind("a number that is not negative"))
+}
+
+fn parse_completed_position(spot: LocatedNode) -> Outcome<CompletedNodeSpec> {
+    let mut block = spot.into_map_reader()?;
+    let attempt = block.take_required("attempt_index")?;
     let position = CompletedNodeSpec {
-        namespace: block.need("namespace")?.texts()?,
-        node: block.need("node_name")?.text()?.to_owned(),
-        step: index(&block.need("step")?)?,
-        attempt: u32::try_from(attempt.whole()?).map_err(|_| attempt.wrong("an attempt"))?,
+        namespace: block.take_required("namespace")?.into_texts()?,
+        node: block.take_required("node_name")?.as_text()?.to_owned(),
+        step: parse_index(&block.take_required("step")?)?,
+        attempt: u32::try_from(attempt.as_integer()?).map_err(|_| attempt.unexpected_kind("an attempt"))?,
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(position)
 }
 
-fn progress(spot: LocatedNode) -> Outcome<FanOutProgressSpec> {
-    let mut block = spot.fields()?;
-    let lineage =
-        block.take("enclosing_fan_out_lineage").map(LocatedNode::items).transpose()?.unwrap_or_default();
-    let count = block.need("instance_count")?;
+fn parse_fan_out_progress(spot: LocatedNode) -> Outcome<FanOutProgressSpec> {
+    let mut block = spot.into_map_reader()?;
+    let count = block.take_required("instance_count")?;
     let progress = FanOutProgressSpec {
-        namespace: block.need("namespace")?.texts()?,
-        node: block.need("fan_out_node_name")?.text()?.to_owned(),
-        lineage: lineage.into_iter().map(enclosing).collect::<Outcome<_>>()?,
-        instances: block.need("instances")?.items()?.into_iter().map(instance).collect::<Outcome<_>>()?,
+        namespace: block.take_required("namespace")?.into_texts()?,
+        node: block.take_required("fan_out_node_name")?.as_text()?.to_owned(),
+        lineage: parse_items(block.take_value("enclosing_fan_out_lineage"), parse_enclosing_instance)?,
+        instances: parse_items(Some(block.take_required("instances")?), parse_instance_progress)?,
     };
-    block.finish()?;
-    if usize::try_from(count.whole()?) != Ok(progress.instances.len()) {
-        return Err(count.wrong("the number of instances that follow"));
+    block.reject_remaining_keys()?;
+    if usize::try_from(count.as_integer()?) != Ok(progress.instances.len()) {
+        return Err(count.unexpected_kind("the number of instances that follow"));
     }
     Ok(progress)
 }
 
-fn enclosing(spot: LocatedNode) -> Outcome<(Vec<String>, String, u64)> {
-    let mut block = spot.fields()?;
-    let namespace = block.need("namespace")?.texts()?;
-    let node = block.need("fan_out_node_name")?.text()?.to_owned();
-    let at = index(&block.need("fan_out_index")?)?;
-    block.finish()?;
+fn parse_enclosing_instance(spot: LocatedNode) -> Outcome<(Vec<String>, String, u64)> {
+    let mut block = spot.into_map_reader()?;
+    let namespace = block.take_required("namespace")?.into_texts()?;
+    let node = block.take_required("fan_out_node_name")?.as_text()?.to_owned();
+    let at = parse_index(&block.take_required("fan_out_index")?)?;
+    block.reject_remaining_keys()?;
     Ok((namespace, node, at))
 }
 
-fn instance(spot: LocatedNode) -> Outcome<InstanceProgressSpec> {
-    let mut block = spot.fields()?;
-    let state = block.need("state")?;
+fn parse_instance_progress(spot: LocatedNode) -> Outcome<InstanceProgressSpec> {
+    let mut block = spot.into_map_reader()?;
+    let state = block.take_required("state")?;
     let instance = InstanceProgressSpec {
-        state: known_state(&state)?,
-        result: block.take("result").map(|value| value.node.to_json()),
-        is_error: block.need("result_is_error")?.truth()?,
+        state: parse_instance_state(&state)?,
+        result: block.take_value("result").map(|value| value.node.to_json()),
+        is_error: block.take_required("result_is_error")?.as_bool()?,
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(instance)
 }
 
-fn known_state(spot: &LocatedNode) -> Outcome<String> {
-    match spot.text()? {
+fn parse_instance_state(spot: &LocatedNode) -> Outcome<String> {
+    match spot.as_text()? {
         it if STATES.contains(&it) => Ok(it.to_owned()),
-        other => Err(CaseFailure::reader(&spot.path, format!("unknown state '{other}'"))),
+        other => Err(CaseFailure::reader_error(&spot.path, format!("unknown state '{other}'"))),
     }
 }
 
@@ -222,7 +219,7 @@ const ENDINGS: &[&str] = &["_count", "_present", "_absent", "_includes"];
 const OF_SAVES: &[&str] = &["after_node", "after_fan_out_instance"];
 
 /// Splits a key into a field of a record and the ending that names the assertion.
-fn ending(key: &str) -> Option<(&str, &'static str)> {
+fn split_key_ending(key: &str) -> Option<(&str, &'static str)> {
     let split = |ending: &&'static str| Some((key.strip_suffix(*ending)?, *ending));
     ENDINGS.iter().find_map(split).filter(|(field, _)| KEYS.contains(field))
 }
@@ -232,29 +229,29 @@ impl RecordAssertions {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
-        Self::read_with(spot, &[])
+    pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        Self::from_node_with_keys(spot, &[])
     }
 
     /// Reads the assertions about one save of several, which may also name its node or instance.
     ///
     /// # Errors
     /// When a key is unknown.
-    pub(super) fn read_of_save(spot: LocatedNode) -> Outcome<Self> {
-        Self::read_with(spot, OF_SAVES)
+    pub(super) fn from_save_node(spot: LocatedNode) -> Outcome<Self> {
+        Self::from_node_with_keys(spot, OF_SAVES)
     }
 
-    fn read_with(spot: LocatedNode, more: &[&str]) -> Outcome<Self> {
+    fn from_node_with_keys(spot: LocatedNode, more: &[&str]) -> Outcome<Self> {
         let path = spot.path.clone();
-        let mut block = spot.fields()?;
+        let mut block = spot.into_map_reader()?;
         let mut keys = Vec::new();
-        while let Some((key, it)) = block.next() {
+        while let Some((key, it)) = block.take_next_entry() {
             let known = KEYS.contains(&key.as_str()) || more.contains(&key.as_str());
-            if !known && ending(&key).is_none() {
-                return Err(unknown(&path, &key, it.node.line));
+            if !known && split_key_ending(&key).is_none() {
+                return Err(unknown_key(&path, &key, it.node.line));
             }
             if key == "fan_out_progress" && !it.is_null() {
-                known_progress(it.clone())?;
+                reject_unknown_progress_keys(it.clone())?;
             }
             keys.push((key, it));
         }
@@ -274,16 +271,22 @@ impl RecordAssertions {
         for (key, spot) in &self.keys {
             match key.as_str() {
                 "after_node" => {
-                    let node = spot.text()?;
+                    let node = spot.as_text()?;
                     let is = saved.nodes.iter().any(|name| name == node);
-                    checker.holds(&spot.path, ensure(is, || format!("it is after {:?}", saved.nodes)));
+                    checker.check_result(&spot.path, ensure(is, || format!("it is after {:?}", saved.nodes)));
                 }
                 "after_fan_out_instance" => {
-                    let mut block = spot.clone().fields()?;
-                    let wanted = (block.need("node")?.text()?.to_owned(), index(&block.need("index")?)?);
-                    block.finish()?;
+                    let mut block = spot.clone().into_map_reader()?;
+                    let wanted = (
+                        block.take_required("node")?.as_text()?.to_owned(),
+                        parse_index(&block.take_required("index")?)?,
+                    );
+                    block.reject_remaining_keys()?;
                     let is = saved.instances.contains(&wanted);
-                    checker.holds(&spot.path, ensure(is, || format!("it is after {:?}", saved.instances)));
+                    checker.check_result(
+                        &spot.path,
+                        ensure(is, || format!("it is after {:?}", saved.instances)),
+                    );
                 }
                 _ => {}
             }
@@ -295,44 +298,46 @@ impl RecordAssertions {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn check(&self, checker: &mut AssertionChecker, record: Option<&Value>) -> Outcome<()> {
+    pub(crate) fn check_record(&self, checker: &mut AssertionChecker, record: Option<&Value>) -> Outcome<()> {
         let Some(record) = record else {
-            checker.holds(&self.path, Err("there is no record".into()));
+            checker.check_result(&self.path, Err("there is no record".into()));
             return Ok(());
         };
         for (key, spot) in &self.keys {
-            if let Some((field, ending)) = ending(key).filter(|_| !KEYS.contains(&key.as_str())) {
-                of_field(checker, spot, (&record[field], ending));
+            if let Some((field, ending)) = split_key_ending(key).filter(|_| !KEYS.contains(&key.as_str())) {
+                check_field_property(checker, spot, (&record[field], ending));
                 continue;
             }
             let actual = &record[key.as_str()];
             match key.as_str() {
                 // Which save it is stands beside the record.
                 key if OF_SAVES.contains(&key) => {}
-                "completed_positions" => positions(checker, spot.clone(), actual)?,
+                "completed_positions" => check_positions(checker, spot.clone(), actual)?,
                 "parent_states_present" => {
                     let present = record["parent_states"].as_array().is_some_and(|items| !items.is_empty());
-                    checker.truth(spot, ensure(present, || "there are no parent states".into()));
+                    checker.check_truth(spot, ensure(present, || "there are no parent states".into()));
                 }
-                "parent_states_outermost_first" => checker.truth(spot, outermost_first(record)),
+                "parent_states_outermost_first" => {
+                    checker.check_truth(spot, ensure_outermost_state_first(record))
+                }
                 "fan_out_node_in_completed_positions" => {
-                    let done = completed_fan_outs(record);
-                    checker.exactly(spot, done);
+                    let done = has_completed_fan_outs(record);
+                    checker.check_exact(spot, done);
                 }
                 // Where a fixture writes null, the engine's record leaves the key out (R27).
                 "fan_out_progress" if spot.is_null() => {
                     let none = actual.as_array().is_none_or(Vec::is_empty);
-                    checker.holds(&spot.path, ensure(none, || format!("found {actual}")));
+                    checker.check_result(&spot.path, ensure(none, || format!("found {actual}")));
                 }
-                "fan_out_progress" => progresses(checker, spot.clone(), actual)?,
+                "fan_out_progress" => check_fan_out_progress(checker, spot.clone(), actual)?,
                 // pipeline-utilities 026 has a token for times of its own.
-                "last_saved_at" if spot.text() == Ok("<timestamp>") => {
-                    checker.holds(
+                "last_saved_at" if spot.as_text() == Ok("<timestamp>") => {
+                    checker.check_result(
                         &spot.path,
                         ensure(actual.is_u64() || actual.is_string(), || format!("{actual}")),
                     );
                 }
-                _ => checker.exactly(spot, actual.clone()),
+                _ => checker.check_exact(spot, actual.clone()),
             }
         }
         Ok(())
@@ -340,47 +345,51 @@ impl RecordAssertions {
 }
 
 /// Asserts the count, presence, absence or part of a field.
-fn of_field(checker: &mut AssertionChecker, spot: &LocatedNode, (actual, ending): (&Value, &str)) {
+fn check_field_property(
+    checker: &mut AssertionChecker,
+    spot: &LocatedNode,
+    (actual, ending): (&Value, &str),
+) {
     let is_empty = match actual {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
         _ => false,
     };
     match ending {
-        "_count" => checker.exactly(spot, actual.as_array().map_or(0, Vec::len)),
-        "_present" => checker.truth(spot, ensure(!is_empty, || "it is not there".into())),
-        "_absent" => checker.truth(spot, ensure(is_empty, || format!("found {actual}"))),
-        _ => checker.value(spot, actual, ExtraKeyPolicy::Allowed),
+        "_count" => checker.check_exact(spot, actual.as_array().map_or(0, Vec::len)),
+        "_present" => checker.check_truth(spot, ensure(!is_empty, || "it is not there".into())),
+        "_absent" => checker.check_truth(spot, ensure(is_empty, || format!("found {actual}"))),
+        _ => checker.check_value(spot, actual, ExtraKeyPolicy::Allowed),
     }
 }
 
 /// Asserts a list of positions by the keys that each names, or by its node's name alone.
-fn positions(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
+fn check_positions(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
     let actual = actual.as_array().map(Vec::as_slice).unwrap_or_default();
     let path = spot.path.clone();
-    let wanted = spot.items()?;
+    let wanted = spot.into_items()?;
     let count = || format!("expected {} positions, found {}", wanted.len(), json!(actual));
-    checker.holds(&path, ensure(wanted.len() == actual.len(), count));
+    checker.check_result(&path, ensure(wanted.len() == actual.len(), count));
     for (wanted, actual) in wanted.iter().zip(actual) {
-        if wanted.text().is_ok() {
-            checker.exactly(wanted, actual["node_name"].clone());
+        if wanted.as_text().is_ok() {
+            checker.check_exact(wanted, actual["node_name"].clone());
             continue;
         }
-        let mut keys = wanted.clone().fields()?;
-        if keys.keys().next().is_none() {
-            return Err(CaseFailure::reader(&wanted.path, "the position names nothing"));
+        let mut keys = wanted.clone().into_map_reader()?;
+        if keys.remaining_keys().next().is_none() {
+            return Err(CaseFailure::reader_error(&wanted.path, "the position names nothing"));
         }
         for key in ["namespace", "node_name", "step", "attempt_index", "fan_out_index"] {
-            keys.take(key);
+            keys.take_value(key);
         }
-        keys.finish()?;
-        checker.value(wanted, actual, ExtraKeyPolicy::Allowed);
+        keys.reject_remaining_keys()?;
+        checker.check_value(wanted, actual, ExtraKeyPolicy::Allowed);
     }
     Ok(())
 }
 
 /// The outermost state has the fields of the outermost graph; the record's own state is of the innermost one.
-fn outermost_first(record: &Value) -> Result<(), String> {
+fn ensure_outermost_state_first(record: &Value) -> Result<(), String> {
     let declared =
         record["outermost_fields"].as_array().ok_or("nobody knows the outermost graph's fields")?;
     let first = record["parent_states"][0].as_object().ok_or("there is no parent state")?;
@@ -389,7 +398,7 @@ fn outermost_first(record: &Value) -> Result<(), String> {
     ensure(same, || format!("the first parent state has {:?}", first.keys().collect::<Vec<_>>()))
 }
 
-fn completed_fan_outs(record: &Value) -> bool {
+fn has_completed_fan_outs(record: &Value) -> bool {
     let names = |list: &Value, key: &str| -> Vec<Value> {
         list.as_array().into_iter().flatten().map(|items| items[key].clone()).collect()
     };
@@ -398,81 +407,84 @@ fn completed_fan_outs(record: &Value) -> bool {
 }
 
 /// Checks the keys of the assertions about the progress of fan-outs, which are named by node.
-fn known_progress(spot: LocatedNode) -> Outcome<()> {
-    let mut nodes = spot.fields()?;
-    while let Some((_, it)) = nodes.next() {
-        let mut block = it.fields()?;
-        block.need("instance_count")?.whole()?;
-        for it in block.need("instances")?.items()? {
-            known_instance(it)?;
+fn reject_unknown_progress_keys(spot: LocatedNode) -> Outcome<()> {
+    let mut nodes = spot.into_map_reader()?;
+    while let Some((_, it)) = nodes.take_next_entry() {
+        let mut block = it.into_map_reader()?;
+        block.take_required("instance_count")?.as_integer()?;
+        for it in block.take_required("instances")?.into_items()? {
+            reject_unknown_instance_keys(it)?;
         }
-        block.finish()?;
+        block.reject_remaining_keys()?;
     }
     Ok(())
 }
 
-fn known_instance(spot: LocatedNode) -> Outcome<()> {
-    let mut block = spot.fields()?;
-    match (block.take("state"), block.take("state_one_of")) {
-        (Some(it), None) => drop(known_state(&it)?),
+fn reject_unknown_instance_keys(spot: LocatedNode) -> Outcome<()> {
+    let mut block = spot.into_map_reader()?;
+    match (block.take_value("state"), block.take_value("state_one_of")) {
+        (Some(it), None) => drop(parse_instance_state(&it)?),
         (None, Some(list)) => {
-            for it in list.distinct_items()? {
-                known_state(&it)?;
+            for it in list.into_distinct_items()? {
+                parse_instance_state(&it)?;
             }
         }
         _ => {
-            return Err(CaseFailure::reader(block.path(), "an instance is in a state, or in one of several"));
+            return Err(CaseFailure::reader_error(
+                block.path(),
+                "an instance is in a state, or in one of several",
+            ));
         }
     }
     for key in ["result", "result_is_error", "result_present", "completed_inner_positions"] {
-        block.take(key);
+        block.take_value(key);
     }
-    block.finish()
+    block.reject_remaining_keys()
 }
 
-fn progresses(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
-    let mut nodes = spot.fields()?;
-    while let Some((node, it)) = nodes.next() {
+fn check_fan_out_progress(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
+    let mut nodes = spot.into_map_reader()?;
+    while let Some((node, it)) = nodes.take_next_entry() {
         let mut of =
             actual.as_array().into_iter().flatten().filter(|items| items["fan_out_node_name"] == *node);
         let (Some(entry), None) = (of.next(), of.next()) else {
-            checker.holds(&it.path, Err(format!("there is not one entry of '{node}' in {actual}")));
+            checker.check_result(&it.path, Err(format!("there is not one entry of '{node}' in {actual}")));
             continue;
         };
-        let mut block = it.fields()?;
-        checker.exactly(&block.need("instance_count")?, entry["instance_count"].clone());
-        let list = block.need("instances")?;
+        let mut block = it.into_map_reader()?;
+        checker.check_exact(&block.take_required("instance_count")?, entry["instance_count"].clone());
+        let list = block.take_required("instances")?;
         let path = list.path.clone();
-        let wanted = list.items()?;
+        let wanted = list.into_items()?;
         let instances = entry["instances"].as_array().map(Vec::as_slice).unwrap_or_default();
         let count = || format!("expected {} instances, found {}", wanted.len(), instances.len());
-        checker.holds(&path, ensure(wanted.len() == instances.len(), count));
+        checker.check_result(&path, ensure(wanted.len() == instances.len(), count));
         for (wanted, instance) in wanted.into_iter().zip(instances) {
-            of_instance(checker, wanted, instance)?;
+            check_instance(checker, wanted, instance)?;
         }
     }
     Ok(())
 }
 
-fn of_instance(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
-    let mut keys = spot.fields()?;
-    while let Some((key, it)) = keys.next() {
+fn check_instance(checker: &mut AssertionChecker, spot: LocatedNode, actual: &Value) -> Outcome<()> {
+    let mut keys = spot.into_map_reader()?;
+    while let Some((key, it)) = keys.take_next_entry() {
         match key.as_str() {
             "state_one_of" => {
                 let path = it.path.clone();
-                let states = it.texts()?;
+                let states = it.into_texts()?;
                 let is =
                     actual["state"].as_str().is_some_and(|text| states.iter().any(|state| state == text));
-                checker.holds(&path, ensure(is, || format!("it is {}", actual["state"])));
+                checker.check_result(&path, ensure(is, || format!("it is {}", actual["state"])));
             }
             "result_present" => {
                 let present = !actual["result"].is_null();
-                checker.truth(&it, ensure(present, || "there is no result".into()));
+                checker.check_truth(&it, ensure(present, || "there is no result".into()));
             }
             "completed_inner_positions" => {
-                positions(checker, it, &actual[key.as_str()])?;
+                check_positions(checker, it, &actual[key.as_str()])?;
             }
-            _ => checker.exactly(&it, actual[key.as_str()].clone()),
+            _ => checker.check_exact(&it, actual[key.as_str()].clone()),
         }
     }
     Ok(())

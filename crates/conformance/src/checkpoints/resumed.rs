@@ -11,50 +11,53 @@ use crate::run::InvocationResult;
 
 /// Asserts the expectation under a key about a resumed invocation. Returns false when the key is about something
 /// else.
-pub(crate) fn of_resume(
+pub(crate) fn check_resumption_key(
     checker: &mut AssertionChecker,
     key: &str,
     spot: &LocatedNode,
     (run, record): (&InvocationResult, Option<&Value>),
 ) -> bool {
     match key {
-        "nodes_executed_during_resume" => checker.exactly(spot, executed(run)),
+        "nodes_executed_during_resume" => checker.check_exact(spot, executed_nodes(run)),
         "nodes_skipped_during_resume" => {
-            let ran = executed(run);
-            let done = list(record, "completed_positions").filter_map(|item| item["node_name"].as_str());
+            let ran = executed_nodes(run);
+            let done =
+                record_list(record, "completed_positions").filter_map(|item| item["node_name"].as_str());
             let skipped = done.filter(|done| !ran.iter().any(|ran| ran == done)).map(Value::from);
-            checker.exactly(spot, skipped.collect::<Vec<_>>());
+            checker.check_exact(spot, skipped.collect::<Vec<_>>());
         }
         "instances_executed_during_resume" => {
-            checker.exactly(spot, instances(run).into_iter().collect::<Vec<_>>());
+            checker.check_exact(spot, instance_indexes(run).into_iter().collect::<Vec<_>>());
         }
         "instances_skipped_during_resume" => {
-            let ran = instances(run);
-            let done =
-                list(record, "fan_out_progress").flat_map(|item| item["instances"].as_array()).flatten();
+            let ran = instance_indexes(run);
+            let done = record_list(record, "fan_out_progress")
+                .flat_map(|item| item["instances"].as_array())
+                .flatten();
             let done = (0_u64..).zip(done).filter(|(_, it)| it["state"] == "completed");
-            checker.exactly(spot, done.map(|(at, _)| at).filter(|at| !ran.contains(at)).collect::<Vec<_>>());
+            checker
+                .check_exact(spot, done.map(|(at, _)| at).filter(|at| !ran.contains(at)).collect::<Vec<_>>());
         }
         "successful_attempt_index_during_resume" => {
-            let ended = run.reel.taken_by(RUNNERS).filter(|taken_by| taken_by.post_state().is_some());
-            checker.exactly(spot, ended.last().map(|it| it.attempt_index));
+            let ended = run.reel.events_taken_by(RUNNERS).filter(|taken_by| taken_by.post_state().is_some());
+            checker.check_exact(spot, ended.last().map(|it| it.attempt_index));
         }
         _ => return false,
     }
     true
 }
 
-fn list<'a>(record: Option<&'a Value>, key: &str) -> impl Iterator<Item = &'a Value> {
+fn record_list<'a>(record: Option<&'a Value>, key: &str) -> impl Iterator<Item = &'a Value> {
     record.and_then(|record| record[key].as_array()).into_iter().flatten()
 }
 
 /// The nodes whose bodies ran, in order, each execution once.
-fn executed(run: &InvocationResult) -> Vec<String> {
+fn executed_nodes(run: &InvocationResult) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let fresh = run.reel.visits.iter().filter(|visit| seen.insert(visit.step));
     fresh.filter_map(|it| it.namespace.last().cloned()).collect()
 }
 
-fn instances(run: &InvocationResult) -> BTreeSet<u64> {
-    run.reel.visits.iter().filter_map(crate::tape::NodeVisit::index).collect()
+fn instance_indexes(run: &InvocationResult) -> BTreeSet<u64> {
+    run.reel.visits.iter().filter_map(crate::tape::NodeVisit::fan_out_index).collect()
 }

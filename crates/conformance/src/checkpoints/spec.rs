@@ -9,7 +9,7 @@ use crate::adapt;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::run::InvocationSpec;
-use crate::schema::literals;
+use crate::schema::parse_literals;
 
 /// The checkpoint program of a case.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl CrashPoint {
     /// Tells whether a save is the one, of a record in the specification's form. The first save that knows a node or an
     /// instance as completed is its own.
     #[must_use]
-    pub(super) fn is_at(&self, record: &Value) -> bool {
+    pub(super) fn is_reached_by(&self, record: &Value) -> bool {
         let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
         let fan_outs = list(record, "fan_out_progress");
         match self {
@@ -122,32 +122,41 @@ impl CheckpointCaseSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(crate) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
-        adapt::claimed_version(block)?;
-        let others = block
-            .take("populate_checkpointer_via_runs")
-            .map(|value| usize::try_from(value.whole()?).map_err(|_| value.wrong("a number of runs")));
-        let saves = block.take("checkpoint_saves").map(of_saves);
+    pub(crate) fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
+        adapt::take_claimed_version(block)?;
+        let others = block.take_value("populate_checkpointer_via_runs").map(|value| {
+            usize::try_from(value.as_integer()?).map_err(|_| value.unexpected_kind("a number of runs"))
+        });
+        let saves = block.take_value("checkpoint_saves").map(parse_expected_saves);
         let mut spec = Self {
-            seeded: block.take("seeded_record").map(SeededCheckpoint::read).transpose()?,
+            seeded: block.take_value("seeded_record").map(SeededCheckpoint::from_yaml_node).transpose()?,
             others: others.transpose()?.unwrap_or(0),
-            crash: block.take("crash_injection").map(crash).transpose()?,
-            saved: block.take("saved_record_assertions").map(RecordAssertions::read).transpose()?,
-            every_save: block.take("every_save_assertions").map(RecordAssertions::read).transpose()?,
-            latest: block.take("latest_record_assertions").map(RecordAssertions::read).transpose()?,
+            crash: block.take_value("crash_injection").map(parse_crash_point).transpose()?,
+            saved: block
+                .take_value("saved_record_assertions")
+                .map(RecordAssertions::from_yaml_node)
+                .transpose()?,
+            every_save: block
+                .take_value("every_save_assertions")
+                .map(RecordAssertions::from_yaml_node)
+                .transpose()?,
+            latest: block
+                .take_value("latest_record_assertions")
+                .map(RecordAssertions::from_yaml_node)
+                .transpose()?,
             saves: saves.transpose()?,
-            ambiguous: block.take("expected_chain_ambiguity_error"),
-            resume: block.take("resume").map(resume).transpose()?,
-            first: InvocationSpec::take(block)?,
+            ambiguous: block.take_value("expected_chain_ambiguity_error"),
+            resume: block.take_value("resume").map(parse_resumption).transpose()?,
+            first: InvocationSpec::take_from_block(block)?,
         };
-        if let Some(it) = block.take("first_run_expected_error") {
+        if let Some(it) = block.take_value("first_run_expected_error") {
             spec.first.expected.push(("expected_error".into(), it));
         }
         if let Some(it) = spec.first.take_expected("latest_record_assertions") {
-            spec.latest = Some(RecordAssertions::read(it)?);
+            spec.latest = Some(RecordAssertions::from_yaml_node(it)?);
         }
         if let Some(it) = spec.first.take_expected("checkpoint_saves") {
-            spec.saves = Some(of_saves(it)?);
+            spec.saves = Some(parse_expected_saves(it)?);
         }
         Ok(spec)
     }
@@ -157,14 +166,15 @@ impl CheckpointCaseSpec {
     /// Returns the ambiguity that is expected of the migrations, wherever it is found: when the graph is compiled, or
     /// when a record is loaded (pipeline-utilities §10.12.2).
     #[must_use]
-    pub(crate) fn ambiguity(&self) -> Option<&LocatedNode> {
+    pub(crate) fn expected_ambiguity(&self) -> Option<&LocatedNode> {
         self.ambiguous.as_ref().or(self.resume.as_ref().and_then(|resume| resume.ambiguous.as_ref()))
     }
 }
 
-fn of_saves(spot: LocatedNode) -> Outcome<(String, Vec<RecordAssertions>)> {
+fn parse_expected_saves(spot: LocatedNode) -> Outcome<(String, Vec<RecordAssertions>)> {
     let path = spot.path.clone();
-    let list = spot.items()?.into_iter().map(RecordAssertions::read_of_save).collect::<Outcome<_>>()?;
+    let list =
+        spot.into_items()?.into_iter().map(RecordAssertions::from_save_node).collect::<Outcome<_>>()?;
     Ok((path, list))
 }
 
@@ -172,61 +182,78 @@ fn of_saves(spot: LocatedNode) -> Outcome<(String, Vec<RecordAssertions>)> {
 ///
 /// # Errors
 /// For another one.
-pub(crate) fn backend(spot: LocatedNode) -> Outcome<CheckpointBackend> {
-    let (kind, block) = adapt::kind(spot)?;
-    match (kind.text()?, block) {
+pub(crate) fn parse_backend(spot: LocatedNode) -> Outcome<CheckpointBackend> {
+    let (kind, block) = adapt::split_checkpointer_kind(spot)?;
+    match (kind.as_text()?, block) {
         ("in_memory", block) => {
-            block.map_or(Ok(()), YamlMapReader::finish).map(|()| CheckpointBackend::Memory)
+            block.map_or(Ok(()), YamlMapReader::reject_remaining_keys).map(|()| CheckpointBackend::Memory)
         }
-        ("sqlite", block) => block.map_or(Ok(()), YamlMapReader::finish).map(|()| CheckpointBackend::Sqlite),
+        ("sqlite", block) => {
+            block.map_or(Ok(()), YamlMapReader::reject_remaining_keys).map(|()| CheckpointBackend::Sqlite)
+        }
         ("in_memory_batched", Some(mut block)) => {
-            let mut batching = block.need("fan_out_internal_save_batching")?.fields()?;
-            let every = batching.need("flush_every")?;
-            batching.finish()?;
-            block.finish()?;
-            let every = u64::try_from(every.whole()?).map_err(|_| every.wrong("a number of saves"))?;
+            let mut batching = block.take_required("fan_out_internal_save_batching")?.into_map_reader()?;
+            let every = batching.take_required("flush_every")?;
+            batching.reject_remaining_keys()?;
+            block.reject_remaining_keys()?;
+            let every =
+                u64::try_from(every.as_integer()?).map_err(|_| every.unexpected_kind("a number of saves"))?;
             Ok(CheckpointBackend::Batched(every))
         }
-        (other, _) => Err(CaseFailure::reader(&kind.path, format!("unknown checkpointer '{other}'"))),
+        (other, _) => Err(CaseFailure::reader_error(&kind.path, format!("unknown checkpointer '{other}'"))),
     }
 }
 
-fn crash(spot: LocatedNode) -> Outcome<CrashPoint> {
-    let mut block = spot.fields()?;
-    let crash = match (block.text("after_node")?, block.take("after_fan_out_instance")) {
+fn parse_crash_point(spot: LocatedNode) -> Outcome<CrashPoint> {
+    let mut block = spot.into_map_reader()?;
+    let crash = match (block.take_text("after_node")?, block.take_value("after_fan_out_instance")) {
         (Some(node), None) => CrashPoint::AfterNode(node),
         (None, Some(it)) => {
-            let mut at = it.fields()?;
-            let node = at.need("node")?.text()?.to_owned();
-            let index = at.need("index")?;
-            at.finish()?;
+            let mut at = it.into_map_reader()?;
+            let node = at.take_required("node")?.as_text()?.to_owned();
+            let index = at.take_required("index")?;
+            at.reject_remaining_keys()?;
             CrashPoint::AfterInstance {
                 node,
-                index: u64::try_from(index.whole()?).map_err(|_| index.wrong("an index"))?,
+                index: u64::try_from(index.as_integer()?).map_err(|_| index.unexpected_kind("an index"))?,
             }
         }
-        _ => return Err(CaseFailure::reader(block.path(), "a crash is after a node or after an instance")),
+        _ => {
+            return Err(CaseFailure::reader_error(
+                block.path(),
+                "a crash is after a node or after an instance",
+            ));
+        }
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(crash)
 }
 
-fn resume(spot: LocatedNode) -> Outcome<ResumedInvocationSpec> {
-    let mut block = spot.fields()?;
+fn parse_resumption(spot: LocatedNode) -> Outcome<ResumedInvocationSpec> {
+    let mut block = spot.into_map_reader()?;
     let mut says =
-        |key: &str| block.take(key).map(|value| value.truth()).transpose().map(|it| it == Some(true));
+        |key: &str| block.take_value(key).map(|value| value.as_bool()).transpose().map(|it| it == Some(true));
     let from = match (says("from_first_run")?, says("from_seeded_record")?) {
         (true, false) => ResumeSource::First,
         (false, true) => ResumeSource::Seeded,
-        _ => return Err(CaseFailure::reader(block.path(), "goes on from the first run or a seeded record")),
+        _ => {
+            return Err(CaseFailure::reader_error(
+                block.path(),
+                "goes on from the first run or a seeded record",
+            ));
+        }
     };
     let spec = ResumedInvocationSpec {
         from,
-        modified: block.take("resume_with_modified_items").map(literals).transpose()?.unwrap_or_default(),
-        ambiguous: block.take("expected_chain_ambiguity_error"),
-        invariants: block.take("invariants"),
-        invocation: InvocationSpec::take(&mut block)?,
+        modified: block
+            .take_value("resume_with_modified_items")
+            .map(parse_literals)
+            .transpose()?
+            .unwrap_or_default(),
+        ambiguous: block.take_value("expected_chain_ambiguity_error"),
+        invariants: block.take_value("invariants"),
+        invocation: InvocationSpec::take_from_block(&mut block)?,
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(spec)
 }

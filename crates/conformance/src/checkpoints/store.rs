@@ -44,9 +44,9 @@ impl RecordingCheckpointer {
     ///
     /// # Errors
     /// When the store cannot be made.
-    pub(crate) async fn open(backend: CheckpointBackend, outermost: Vec<String>) -> Outcome<Self> {
+    pub(crate) async fn open_empty(backend: CheckpointBackend, outermost: Vec<String>) -> Outcome<Self> {
         Ok(Self {
-            inner: backend::open(backend).await?,
+            inner: backend::open_backend(backend).await?,
             outermost,
             saves: Mutex::default(),
             crash: Mutex::default(),
@@ -57,7 +57,7 @@ impl RecordingCheckpointer {
 
     /// Registers it, and migrations of its records, with a graph.
     #[must_use]
-    pub(crate) fn register(
+    pub(crate) fn register_with_graph(
         self: &Arc<Self>,
         builder: GraphBuilder<Snapshot>,
         migrations: StateMigrations,
@@ -67,12 +67,12 @@ impl RecordingCheckpointer {
 
     /// Simulates the end of the process at a save, as far as the run can tell: saved records stay, and the run does
     /// not go on.
-    pub(crate) fn crash_at(&self, crash: Option<CrashPoint>) {
+    pub(crate) fn set_crash_point(&self, crash: Option<CrashPoint>) {
         *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = crash;
     }
 
     /// Returns when the process has ended so.
-    pub(crate) async fn crashed(&self) {
+    pub(crate) async fn wait_for_crash(&self) {
         self.crashed.notified().await;
     }
 
@@ -84,26 +84,26 @@ impl RecordingCheckpointer {
 
     fn crashes_at(&self, record: &Value) -> bool {
         let crash = self.crash.lock().unwrap_or_else(PoisonError::into_inner);
-        crash.as_ref().is_some_and(|crash| crash.is_at(record))
+        crash.as_ref().is_some_and(|crash| crash.is_reached_by(record))
     }
 
-    fn written(&self) -> MutexGuard<'_, Vec<CheckpointSave>> {
+    fn lock_saves(&self) -> MutexGuard<'_, Vec<CheckpointSave>> {
         self.saves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the saves, in order.
     #[must_use]
-    pub(crate) fn saves(&self) -> Vec<CheckpointSave> {
-        self.written().clone()
+    pub(crate) fn recorded_saves(&self) -> Vec<CheckpointSave> {
+        self.lock_saves().clone()
     }
 
     /// Forgets the earlier saves; the store keeps them.
-    pub(crate) fn forget(&self) {
-        self.written().clear();
+    pub(crate) fn forget_saves(&self) {
+        self.lock_saves().clear();
     }
 
     /// A record in the specification's form, with the fields of the outermost graph beside it.
-    fn shown(&self, record: &CheckpointRecord) -> std::result::Result<Value, serde_json::Error> {
+    fn record_to_json(&self, record: &CheckpointRecord) -> std::result::Result<Value, serde_json::Error> {
         let mut shown = serde_json::to_value(record)?;
         if let Some(shown) = shown.as_object_mut() {
             // Where the engine stands is its own; the specification has no such field.
@@ -117,38 +117,38 @@ impl RecordingCheckpointer {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn record(&self, invocation: &str) -> Outcome<Option<Value>> {
-        let id = InvocationId::parse(invocation).map_err(|error| broken(error.to_string()))?;
-        let Some(record) = self.loaded(&id).await? else { return Ok(None) };
-        self.shown(&record).map(Some).map_err(|error| broken(error.to_string()))
+    pub(crate) async fn load_record_json(&self, invocation: &str) -> Outcome<Option<Value>> {
+        let id = InvocationId::parse(invocation).map_err(|error| store_failure(error.to_string()))?;
+        let Some(record) = self.load_record(&id).await? else { return Ok(None) };
+        self.record_to_json(&record).map(Some).map_err(|error| store_failure(error.to_string()))
     }
 
-    async fn loaded(&self, invocation: &InvocationId) -> Outcome<Option<CheckpointRecord>> {
+    async fn load_record(&self, invocation: &InvocationId) -> Outcome<Option<CheckpointRecord>> {
         let loaded = self.inner.load(&TenantId::single(), invocation).await;
-        loaded.map_err(|error| broken(error.to_string()))
+        loaded.map_err(|error| store_failure(error.to_string()))
     }
 
-    async fn put(&self, record: &CheckpointRecord) -> Outcome<()> {
+    async fn save_record(&self, record: &CheckpointRecord) -> Outcome<()> {
         let saved = self.inner.save(&TenantId::single(), record).await;
-        saved.map_err(|error| broken(error.to_string()))
+        saved.map_err(|error| store_failure(error.to_string()))
     }
 
     /// Puts a record into the store, and returns the invocation that it is of.
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn seed(&self, record: &SeededCheckpoint) -> Outcome<InvocationId> {
+    pub(crate) async fn seed_record(&self, record: &SeededCheckpoint) -> Outcome<InvocationId> {
         let mut record = record.to_json("seeded", UNVERSIONED);
         // No fixture says when and for whom the process worked that left it.
         record["correlation_id"] = "seeded-work".into();
         record["last_saved_at"] = 0.into();
         let record: CheckpointRecord = serde_json::from_value(record)
-            .map_err(|error| CaseFailure::build("seeded_record", error.to_string()))?;
+            .map_err(|error| CaseFailure::build_error("seeded_record", error.to_string()))?;
         // Whatever the fan-outs in it: it is all that the dead process had written.
-        self.put(&record).await?;
-        match self.loaded(&record.invocation_id).await? {
+        self.save_record(&record).await?;
+        match self.load_record(&record.invocation_id).await? {
             Some(_) => Ok(record.invocation_id),
-            None => Err(CaseFailure::build("seeded_record", "the checkpointer kept it back")),
+            None => Err(CaseFailure::build_error("seeded_record", "the checkpointer kept it back")),
         }
     }
 
@@ -156,12 +156,16 @@ impl RecordingCheckpointer {
     ///
     /// # Errors
     /// When there is no record, none of its states has the field, or the store fails.
-    pub(crate) async fn modify(&self, invocation: &InvocationId, fields: &Map<String, Value>) -> Outcome<()> {
+    pub(crate) async fn modify_state(
+        &self,
+        invocation: &InvocationId,
+        fields: &Map<String, Value>,
+    ) -> Outcome<()> {
         if fields.is_empty() {
             return Ok(());
         }
-        let no = |what: String| CaseFailure::build("resume_with_modified_items", what);
-        let record = self.loaded(invocation).await?;
+        let no = |what: String| CaseFailure::build_error("resume_with_modified_items", what);
+        let record = self.load_record(invocation).await?;
         let mut record = record.ok_or_else(|| no("there is no record".into()))?;
         for (name, value) in fields {
             let states = std::iter::once(&mut record.state).chain(record.parent_states.iter_mut().rev());
@@ -169,12 +173,12 @@ impl RecordingCheckpointer {
             let field = fields.next().ok_or_else(|| no(format!("the record has no field '{name}'")))?;
             *field = JsonDocument::from(value);
         }
-        self.put(&record).await
+        self.save_record(&record).await
     }
 }
 
-fn broken(what: String) -> CaseFailure {
-    CaseFailure::build("checkpointer", what)
+fn store_failure(what: String) -> CaseFailure {
+    CaseFailure::build_error("checkpointer", what)
 }
 
 impl Checkpointer for RecordingCheckpointer {
@@ -182,9 +186,10 @@ impl Checkpointer for RecordingCheckpointer {
         Box::pin(async move {
             self.inner.save(tenant, record).await?;
             let at_once = self.inner.load(tenant, &record.invocation_id).await?.as_ref() == Some(record);
-            let shown = self.shown(record).unwrap_or_else(|shown| json!({"unreadable": shown.to_string()}));
+            let shown =
+                self.record_to_json(record).unwrap_or_else(|shown| json!({"unreadable": shown.to_string()}));
             let crashes = self.crashes_at(&shown);
-            self.written().push(CheckpointSave { record: shown, at_once });
+            self.lock_saves().push(CheckpointSave { record: shown, at_once });
             if crashes {
                 self.has_crashed.store(true, Ordering::Relaxed);
                 self.crashed.notify_one();
@@ -220,7 +225,7 @@ impl Checkpointer for RecordingCheckpointer {
 }
 
 /// Resumes from a record; the inner result is that of the engine.
-pub(crate) async fn resume(
+pub(crate) async fn resume_invocation(
     graph: &Graph<Snapshot>,
     invocation: &InvocationId,
     options: InvokeOptions,

@@ -12,21 +12,21 @@ pub(super) const MEASURED: &[(&str, Measure)] = &[
     ("turn_2_loads_turn_1_history", second_turn_sees_first),
     ("multimodal_content_blocks_preserved_in_history", blocks_are_kept),
     ("chat_harness_does_not_block_on_suspended_outcome", no_time_passed),
-    ("compose_pending_state_persisted_before_suspend_node_runs", pending_is_kept),
-    ("listener_fires_exactly_once_per_resumed_turn", fired_once),
-    ("next_send_call_does_not_consume_the_post_resume_reply", next_send_is_its_own),
+    ("compose_pending_state_persisted_before_suspend_node_runs", pending_message_is_kept),
+    ("listener_fires_exactly_once_per_resumed_turn", listeners_fired_once),
+    ("next_send_call_does_not_consume_the_post_resume_reply", next_send_is_its_own_turn),
     ("chat_harness_does_not_invoke_graph_when_session_load_fails", graph_not_invoked),
     ("session_state_preserved_after_transient_error", history_unchanged),
     ("message_validation_runs_at_send_api_boundary_before_session_load", journal_untouched),
     ("graph_body_not_invoked_when_message_validation_fails", graph_not_invoked),
 ];
 
-fn turn(evidence: &InvariantEvidence, ended: &str) -> Result<usize, String> {
+fn turn_position(evidence: &InvariantEvidence, ended: &str) -> Result<usize, String> {
     let at = evidence.talked.turns.iter().position(|turn| turn.outcome.as_str() == ended);
     at.ok_or_else(|| format!("no turn {ended}"))
 }
 
-fn last(evidence: &InvariantEvidence) -> Result<&ChatTurnResult, String> {
+fn last_turn(evidence: &InvariantEvidence) -> Result<&ChatTurnResult, String> {
     evidence.talked.turns.last().ok_or_else(|| "there was no turn".into())
 }
 
@@ -47,7 +47,7 @@ fn second_turn_sees_first(evidence: &InvariantEvidence) -> Result<(), String> {
 
 /// Messages whose content is made of blocks are kept block by block.
 fn blocks_are_kept(evidence: &InvariantEvidence) -> Result<(), String> {
-    let kept = &last(evidence)?.after.0;
+    let kept = &last_turn(evidence)?.after.0;
     let mut sent =
         evidence.talked.turns.iter().map(|turn| &turn.sent).filter(|it| it["content"].is_array()).peekable();
     ensure(sent.peek().is_some(), || "no message was made of blocks".into())?;
@@ -59,13 +59,13 @@ fn blocks_are_kept(evidence: &InvariantEvidence) -> Result<(), String> {
 
 /// The suspended turn took no time: with time paused, a wait for the signal inside the turn would let time pass.
 fn no_time_passed(evidence: &InvariantEvidence) -> Result<(), String> {
-    let turned = &evidence.talked.turns[turn(evidence, "suspended")?];
+    let turned = &evidence.talked.turns[turn_position(evidence, "suspended")?];
     ensure(turned.took.is_zero(), || format!("the turn took {:?}", turned.took))
 }
 
 /// The pending message is in the state that the suspending node received, and it is kept afterwards.
-fn pending_is_kept(evidence: &InvariantEvidence) -> Result<(), String> {
-    let turned = &evidence.talked.turns[turn(evidence, "suspended")?];
+fn pending_message_is_kept(evidence: &InvariantEvidence) -> Result<(), String> {
+    let turned = &evidence.talked.turns[turn_position(evidence, "suspended")?];
     let ChatTurnOutcome::Suspended(outcome) = turned.outcome.as_ref() else {
         return Err("not suspended".into());
     };
@@ -81,14 +81,14 @@ fn pending_is_kept(evidence: &InvariantEvidence) -> Result<(), String> {
     ensure(turned.after.0.contains(&pending), || "it is not kept".into())
 }
 
-fn fired_once(evidence: &InvariantEvidence) -> Result<(), String> {
+fn listeners_fired_once(evidence: &InvariantEvidence) -> Result<(), String> {
     let talked = &evidence.talked;
     let count: usize = talked.heard.values().map(Vec::len).sum();
     let wanted = talked.arrivals * talked.heard.len();
     ensure(wanted > 0 && count == wanted, || format!("{} resumed turns, {count} calls", talked.arrivals))
 }
 
-fn next_send_is_its_own(evidence: &InvariantEvidence) -> Result<(), String> {
+fn next_send_is_its_own_turn(evidence: &InvariantEvidence) -> Result<(), String> {
     let next = evidence.talked.next.as_ref().ok_or("nobody sent again")?;
     let mut heard = evidence.talked.heard.values().flatten().peekable();
     ensure(heard.peek().is_some(), || "nobody heard of the resumed turn".into())?;
@@ -109,17 +109,17 @@ fn next_send_is_its_own(evidence: &InvariantEvidence) -> Result<(), String> {
 }
 
 fn graph_not_invoked(evidence: &InvariantEvidence) -> Result<(), String> {
-    let turned = last(evidence)?;
+    let turned = last_turn(evidence)?;
     ensure(turned.reel.visits.is_empty(), || "a node ran".into())
 }
 
 /// The history before the failed turn equals the history after it.
 fn history_unchanged(evidence: &InvariantEvidence) -> Result<(), String> {
-    let turned = &evidence.talked.turns[turn(evidence, "errored")?];
+    let turned = &evidence.talked.turns[turn_position(evidence, "errored")?];
     ensure(turned.before == turned.after, || format!("the history became {:?}", turned.after))
 }
 
 fn journal_untouched(evidence: &InvariantEvidence) -> Result<(), String> {
-    let calls = last(evidence)?.calls;
+    let calls = last_turn(evidence)?.calls;
     ensure(calls == 0, || format!("the journal was called {calls} times"))
 }

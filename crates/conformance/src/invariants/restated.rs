@@ -20,7 +20,7 @@ impl RestatedInvariant {
     }
 
     /// Returns the ids of the assertions.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = AssertionId> {
+    pub(crate) fn assertion_ids(&self) -> impl Iterator<Item = AssertionId> {
         self.ids.iter().map(|id| AssertionId(id))
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct FailedAttempt {
 }
 
 impl FailedAttempt {
-    pub(super) fn of(error: &Error) -> Self {
+    pub(super) fn from_error(error: &Error) -> Self {
         let output = match error {
             Error::StructuredOutputInvalid(invalid) => Some(invalid.output_content.clone()),
             _ => None,
@@ -45,12 +45,12 @@ impl FailedAttempt {
 
 impl RecordedAttempt {
     /// Returns the messages of the attempt that follow the caller's own messages.
-    pub(super) fn appended(&self, own: usize) -> Vec<&ChatMessage> {
+    pub(super) fn appended_messages(&self, own: usize) -> Vec<&ChatMessage> {
         self.request.messages.iter().skip(own).map(AsRef::as_ref).collect()
     }
 
     /// Returns the category that it failed with, if it did.
-    pub(super) fn category(&self) -> Option<&'static str> {
+    pub(super) fn failure_category(&self) -> Option<&'static str> {
         match &self.ended {
             Some(Err(failed)) => Some(failed.category),
             Some(Ok(_)) | None => None,
@@ -63,7 +63,7 @@ impl RecordedAttempt {
 pub(super) struct AttemptRecorder(Mutex<Vec<RecordedAttempt>>);
 
 impl AttemptRecorder {
-    pub(super) fn all(self) -> Vec<RecordedAttempt> {
+    pub(super) fn into_attempts(self) -> Vec<RecordedAttempt> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,7 +75,7 @@ impl AttemptObserver for AttemptRecorder {
     }
 
     fn ended(&self, _attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>) {
-        let ended = outcome.map(|outcome| outcome.finish_reason.as_str()).map_err(FailedAttempt::of);
+        let ended = outcome.map(|outcome| outcome.finish_reason.as_str()).map_err(FailedAttempt::from_error);
         if let Some(last) = self.0.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             last.ended = Some(ended);
         }
@@ -87,7 +87,7 @@ impl AttemptObserver for AttemptRecorder {
 pub(super) struct PauseRecorder(Mutex<Vec<Duration>>);
 
 impl PauseRecorder {
-    pub(super) fn all(self) -> Vec<Duration> {
+    pub(super) fn into_pauses(self) -> Vec<Duration> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

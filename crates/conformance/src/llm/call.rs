@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use singletree::llm::{Request, RuntimeConfig};
 
-use super::values::{ValueResult, config, take_request};
+use super::values::{ValueResult, parse_config, take_request};
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 
@@ -62,14 +62,14 @@ impl ProviderCallSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn of_list(spot: LocatedNode) -> Outcome<Self> {
+    pub(super) fn from_list_item(spot: LocatedNode) -> Outcome<Self> {
         let path = spot.path.clone();
-        let mut block = spot.fields()?;
-        let mut call = Self::take(&mut block, path)?;
-        call.take_expected(&mut block)?;
-        block.text("name")?;
-        block.text("description")?;
-        block.finish()?;
+        let mut block = spot.into_map_reader()?;
+        let mut call = Self::take_from_block(&mut block, path)?;
+        call.take_expectations(&mut block)?;
+        block.take_text("name")?;
+        block.take_text("description")?;
+        block.reject_remaining_keys()?;
         Ok(call)
     }
 
@@ -77,31 +77,42 @@ impl ProviderCallSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn of_case(spot: LocatedNode, case: &mut YamlMapReader) -> Outcome<Self> {
+    pub(super) fn from_case_block(spot: LocatedNode, case: &mut YamlMapReader) -> Outcome<Self> {
         let path = spot.path.clone();
-        let mut block = spot.fields()?;
-        let mut call = Self::take(&mut block, path)?;
-        block.finish()?;
-        call.take_expected(case)?;
+        let mut block = spot.into_map_reader()?;
+        let mut call = Self::take_from_block(&mut block, path)?;
+        block.reject_remaining_keys()?;
+        call.take_expectations(case)?;
         Ok(call)
     }
 
-    fn take(block: &mut YamlMapReader, path: String) -> Outcome<Self> {
-        let operation = block.need("operation")?;
-        let operation = match operation.text()? {
+    fn take_from_block(block: &mut YamlMapReader, path: String) -> Outcome<Self> {
+        let operation = block.take_required("operation")?;
+        let operation = match operation.as_text()? {
             "complete" => ProviderOperation::Complete,
             "ready" => ProviderOperation::Ready,
             other => {
-                return Err(CaseFailure::reader(&operation.path, format!("unknown operation '{other}'")));
+                return Err(CaseFailure::reader_error(
+                    &operation.path,
+                    format!("unknown operation '{other}'"),
+                ));
             }
         };
         Ok(Self {
             path,
             operation,
             request: take_request(block)?,
-            is_streamed: block.take("stream").map(|value| value.truth()).transpose()?.unwrap_or(false),
-            retry: block.take("retry").filter(|value| !value.is_null()).map(retry).transpose()?,
-            node_attempts: block.take("retry_middleware").map(node_attempts).transpose()?,
+            is_streamed: block
+                .take_value("stream")
+                .map(|value| value.as_bool())
+                .transpose()?
+                .unwrap_or(false),
+            retry: block
+                .take_value("retry")
+                .filter(|value| !value.is_null())
+                .map(parse_call_retry)
+                .transpose()?,
+            node_attempts: block.take_value("retry_middleware").map(parse_node_attempts).transpose()?,
             wire_request: None,
             wire_checks: None,
             wire_absent: None,
@@ -110,69 +121,77 @@ impl ProviderCallSpec {
         })
     }
 
-    fn take_expected(&mut self, block: &mut YamlMapReader) -> Outcome<()> {
-        self.wire_request = block.take("expected_wire_request");
-        self.wire_checks = block.take("expected_wire_request_checks");
-        self.wire_absent = block.take("expected_wire_request_absent_keys");
-        self.expected = block.take("expected");
-        self.invariants = block.take("invariants");
+    fn take_expectations(&mut self, block: &mut YamlMapReader) -> Outcome<()> {
+        self.wire_request = block.take_value("expected_wire_request");
+        self.wire_checks = block.take_value("expected_wire_request_checks");
+        self.wire_absent = block.take_value("expected_wire_request_absent_keys");
+        self.expected = block.take_value("expected");
+        self.invariants = block.take_value("invariants");
         let complete = self.operation == ProviderOperation::Complete;
         if !complete && (self.is_streamed || self.retry.is_some() || self.node_attempts.is_some()) {
-            return Err(CaseFailure::reader(&self.path, "'ready' is asked once, and whole"));
+            return Err(CaseFailure::reader_error(&self.path, "'ready' is asked once, and whole"));
         }
         Ok(())
     }
 }
 
-fn retry(spot: LocatedNode) -> Outcome<CallRetrySpec> {
-    let mut block = spot.fields()?;
+fn parse_call_retry(spot: LocatedNode) -> Outcome<CallRetrySpec> {
+    let mut block = spot.into_map_reader()?;
     let mut spec = CallRetrySpec {
-        max_attempts: block.take("max_attempts").map(|value| attempts(&value)).transpose()?,
+        max_attempts: block
+            .take_value("max_attempts")
+            .map(|value| parse_attempt_count(&value))
+            .transpose()?,
         ..CallRetrySpec::default()
     };
-    if let Some(it) = block.take("classifier") {
-        default_classifier(&it)?;
+    if let Some(it) = block.take_value("classifier") {
+        require_default_classifier(&it)?;
     }
-    if let Some(backoff) = block.take("backoff") {
-        let mut backoff = backoff.fields()?;
-        let kind = backoff.need("type")?;
-        if kind.text()? != "deterministic" {
-            return Err(CaseFailure::reader(&kind.path, format!("unknown backoff '{}'", kind.text()?)));
+    if let Some(backoff) = block.take_value("backoff") {
+        let mut backoff = backoff.into_map_reader()?;
+        let kind = backoff.take_required("type")?;
+        if kind.as_text()? != "deterministic" {
+            return Err(CaseFailure::reader_error(
+                &kind.path,
+                format!("unknown backoff '{}'", kind.as_text()?),
+            ));
         }
-        let seconds = backoff.need("seconds")?;
-        let wait = Duration::try_from_secs_f64(seconds.number()?);
-        spec.backoff = Some(wait.map_err(|error| CaseFailure::reader(&seconds.path, error.to_string()))?);
-        backoff.finish()?;
+        let seconds = backoff.take_required("seconds")?;
+        let wait = Duration::try_from_secs_f64(seconds.as_number()?);
+        spec.backoff =
+            Some(wait.map_err(|error| CaseFailure::reader_error(&seconds.path, error.to_string()))?);
+        backoff.reject_remaining_keys()?;
     }
-    if let Some(schedule) = block.take("per_attempt_override") {
-        spec.overrides = schedule.items()?.into_iter().map(config).collect::<Outcome<_>>()?;
+    if let Some(schedule) = block.take_value("per_attempt_override") {
+        spec.overrides = schedule.into_items()?.into_iter().map(parse_config).collect::<Outcome<_>>()?;
     }
-    if let Some(reask) = block.take("reask") {
-        let mut reask = reask.fields()?;
-        spec.reask = Some(reask.need("template")?.text()?.to_owned());
-        reask.finish()?;
+    if let Some(reask) = block.take_value("reask") {
+        let mut reask = reask.into_map_reader()?;
+        spec.reask = Some(reask.take_required("template")?.as_text()?.to_owned());
+        reask.reject_remaining_keys()?;
     }
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(spec)
 }
 
-fn node_attempts(spot: LocatedNode) -> Outcome<u32> {
-    let mut block = spot.fields()?;
-    let count = attempts(&block.need("max_attempts")?)?;
-    if let Some(it) = block.take("classifier") {
-        default_classifier(&it)?;
+fn parse_node_attempts(spot: LocatedNode) -> Outcome<u32> {
+    let mut block = spot.into_map_reader()?;
+    let count = parse_attempt_count(&block.take_required("max_attempts")?)?;
+    if let Some(it) = block.take_value("classifier") {
+        require_default_classifier(&it)?;
     }
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(count)
 }
 
-fn attempts(spot: &LocatedNode) -> Outcome<u32> {
-    u32::try_from(spot.whole()?).map_err(|_| CaseFailure::reader(&spot.path, "is no number of attempts"))
+fn parse_attempt_count(spot: &LocatedNode) -> Outcome<u32> {
+    u32::try_from(spot.as_integer()?)
+        .map_err(|_| CaseFailure::reader_error(&spot.path, "is no number of attempts"))
 }
 
-fn default_classifier(spot: &LocatedNode) -> Outcome<()> {
-    match spot.text()? {
+fn require_default_classifier(spot: &LocatedNode) -> Outcome<()> {
+    match spot.as_text()? {
         "default" => Ok(()),
-        other => Err(CaseFailure::reader(&spot.path, format!("unknown classifier '{other}'"))),
+        other => Err(CaseFailure::reader_error(&spot.path, format!("unknown classifier '{other}'"))),
     }
 }

@@ -62,7 +62,7 @@ pub(super) enum CallCompletion {
 
 impl ProviderCallResult {
     /// Returns the answer, if there is one.
-    pub(super) fn response(&self) -> Result<&Response, String> {
+    pub(super) fn require_response(&self) -> Result<&Response, String> {
         match &self.ended {
             Ok(CallCompletion::Answered(response)) => Ok(response),
             Ok(CallCompletion::Ready) => Err("nothing was asked".into()),
@@ -71,7 +71,7 @@ impl ProviderCallResult {
     }
 
     /// Returns the error, if there is one.
-    pub(super) fn error(&self) -> Result<&Error, String> {
+    pub(super) fn require_error(&self) -> Result<&Error, String> {
         match &self.ended {
             Err(error) => Ok(error),
             Ok(CallCompletion::Ready | CallCompletion::Answered(_)) => Err("it did not fail".into()),
@@ -79,7 +79,7 @@ impl ProviderCallResult {
     }
 
     /// Returns the answers that it got, one for each request.
-    pub(super) fn answers(&self) -> impl DoubleEndedIterator<Item = &MockHttpAnswer> {
+    pub(super) fn received_answers(&self) -> impl DoubleEndedIterator<Item = &MockHttpAnswer> {
         self.sent.iter().filter_map(|it| it.answer.as_ref())
     }
 }
@@ -88,7 +88,7 @@ impl ProviderCallResult {
 ///
 /// # Errors
 /// When something that the case describes cannot be built.
-pub(super) async fn perform(
+pub(super) async fn run_provider_call(
     spec: &ProviderCallSpec,
     provider: &Arc<HttpProvider>,
     peer: &MockProviderServer,
@@ -117,8 +117,8 @@ pub(super) async fn perform(
             called.asked = Some(request.clone());
             let request = request.clone();
             let ended = match spec.node_attempts {
-                Some(attempts) => node::complete(provider, &request, attempts).await?,
-                None => complete(&request, provider, &mut called).await,
+                Some(attempts) => node::complete_in_node(provider, &request, attempts).await?,
+                None => complete_request(&request, provider, &mut called).await,
             };
             called.ended = ended.map(|ended| CallCompletion::Answered(Box::new(ended)));
             called.asked_after = Some(request);
@@ -129,21 +129,21 @@ pub(super) async fn perform(
         }
     }
     called.sent = peer.take_captured();
-    called.left = peer.left();
-    if called.is_streamed && called.response().is_ok() {
-        called.whole = asked_whole(&called, provider).await;
+    called.left = peer.unused_answer_count();
+    if called.is_streamed && called.require_response().is_ok() {
+        called.whole = repeat_unstreamed(&called, provider).await;
     }
     Ok(called)
 }
 
-async fn complete(
+async fn complete_request(
     request: &Request,
     provider: &HttpProvider,
     called: &mut ProviderCallResult,
 ) -> Result<Response, Error> {
     let (attempts, pauses) = (AttemptRecorder::default(), PauseRecorder::default());
     let heard = Arc::new(RetryCallbackLog::default());
-    let retry = called.retry.as_ref().map(|retry| retry.build(&heard));
+    let retry = called.retry.as_ref().map(|retry| retry.build_policy(&heard));
     let mut ask = ProviderCall::of(provider).observed_by(&attempts);
     if let Some(retry) = &retry {
         ask = ask.retrying(retry, &pauses, &|| 1.0);
@@ -161,8 +161,8 @@ async fn complete(
     } else {
         ask.complete(request).await
     };
-    called.tried = attempts.all();
-    called.pauses = pauses.all();
+    called.tried = attempts.into_attempts();
+    called.pauses = pauses.into_pauses();
     called.announced = *heard.announced.lock().unwrap_or_else(PoisonError::into_inner);
     called.corrections = heard.corrections.lock().unwrap_or_else(PoisonError::into_inner).clone();
     ended
@@ -176,7 +176,7 @@ struct RetryCallbackLog {
 }
 
 impl CallRetrySpec {
-    fn build(&self, heard: &Arc<RetryCallbackLog>) -> ModelRetryPolicy {
+    fn build_policy(&self, heard: &Arc<RetryCallbackLog>) -> ModelRetryPolicy {
         let announcing = heard.clone();
         let mut retry =
             ModelRetryPolicy::new().per_attempt_override(self.overrides.clone()).on_retry(move |_, _| {
@@ -192,7 +192,7 @@ impl CallRetrySpec {
         if let Some(template) = self.reask.clone() {
             let hearing = heard.clone();
             retry = retry.reask(move |invalid| {
-                let correction = render(&template, &invalid.output_content, &invalid.error_message);
+                let correction = render_template(&template, &invalid.output_content, &invalid.error_message);
                 hearing.corrections.lock().unwrap_or_else(PoisonError::into_inner).push(correction.clone());
                 correction
             });
@@ -202,7 +202,7 @@ impl CallRetrySpec {
 }
 
 /// Fills a template in one pass: inserted text is not scanned again (conformance-adapter §5.11).
-fn render(template: &str, output: &str, error: &str) -> String {
+fn render_template(template: &str, output: &str, error: &str) -> String {
     let mut text = String::new();
     let mut rest = template;
     while let Some(at) = rest.find('{') {
@@ -225,13 +225,13 @@ fn render(template: &str, output: &str, error: &str) -> String {
 }
 
 /// Requests the answer of a stream once more without streaming, from a server of its own.
-async fn asked_whole(
+async fn repeat_unstreamed(
     called: &ProviderCallResult,
     provider: &HttpProvider,
 ) -> Option<Result<Response, Error>> {
     let request = called.asked.as_ref()?;
-    let chunks = called.answers().next_back().filter(|answer| answer.is_streamed())?.parts();
-    let answer = MockHttpAnswer::of_body(at_once(chunks));
+    let chunks = called.received_answers().next_back().filter(|answer| answer.is_streamed())?.body_parts();
+    let answer = MockHttpAnswer::from_body(join_stream_chunks(chunks));
     let mapping = ProviderMapping { wire: provider.wire(), streams: provider.capabilities().streaming };
     let peer = Arc::new(MockProviderServer::new(mapping, vec![answer], None));
     let built = HttpProvider::builder(provider.wire(), provider.model(), peer)
@@ -246,7 +246,7 @@ async fn asked_whole(
 }
 
 /// Converts the chunks of an OpenAI stream into the equivalent non-streamed answer (llm-provider §6).
-pub(super) fn at_once(chunks: &[Value]) -> Value {
+pub(super) fn join_stream_chunks(chunks: &[Value]) -> Value {
     let mut message = json!({"role": "assistant", "content": null});
     let mut finish = Value::Null;
     let mut body = json!({"object": "chat.completion", "usage": null});
@@ -267,7 +267,7 @@ pub(super) fn at_once(chunks: &[Value]) -> Value {
             }
         }
         for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
-            add_call(&mut message, call);
+            append_tool_call_fragment(&mut message, call);
         }
     }
     body["choices"] = json!([{"index": 0, "message": message, "finish_reason": finish}]);
@@ -275,7 +275,7 @@ pub(super) fn at_once(chunks: &[Value]) -> Value {
 }
 
 /// Puts a fragment of a tool call where its index says.
-fn add_call(message: &mut Value, fragment: &Value) {
+fn append_tool_call_fragment(message: &mut Value, fragment: &Value) {
     let index =
         fragment["index"].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
     if !message["tool_calls"].is_array() {
@@ -305,7 +305,7 @@ mod tests {
     // spec: conformance-adapter §5.11
     #[test]
     fn a_template_is_filled_in_one_pass_and_other_braces_stay() {
-        let text = render("a {output_content} {x} {error_message}{", "{error_message}", "no");
+        let text = render_template("a {output_content} {x} {error_message}{", "{error_message}", "no");
         assert_eq!(text, "a {error_message} {x} no{");
     }
 
@@ -314,7 +314,7 @@ mod tests {
         let chunk =
             |delta: Value| json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": delta}]});
         let call = |index: u64, name: &str, arguments: &str| json!({"tool_calls": [{"index": index, "function": {"name": name, "arguments": arguments}}]});
-        let whole = at_once(&[
+        let whole = join_stream_chunks(&[
             chunk(call(1, "b", "{")),
             chunk(call(0, "a", "{}")),
             chunk(call(1, "", "}")),

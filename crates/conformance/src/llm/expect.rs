@@ -11,7 +11,7 @@ use super::peer::{KEY, MockHttpAnswer};
 use super::spec::ProviderMapping;
 use super::{NO_SPANS, invariants, wire};
 use crate::check::{AssertionChecker, ensure};
-use crate::errors::exposes;
+use crate::errors::check_exposed_fields;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::matcher::ExtraKeyPolicy;
@@ -21,49 +21,51 @@ use crate::yaml::YamlValue;
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(super) fn expect(
+pub(super) fn check_call(
     checker: &mut AssertionChecker,
     spec: &ProviderCallSpec,
     mapping: ProviderMapping,
     called: &ProviderCallResult,
 ) -> Outcome<()> {
     if let Some(wanted) = &spec.wire_request {
-        wire::request(checker, wanted, mapping, called);
+        wire::check_request(checker, wanted, mapping, called);
     }
     if let Some(wanted) = spec.wire_checks.clone() {
-        wire::checks(checker, wanted, called)?;
+        wire::check_request_properties(checker, wanted, called)?;
     }
     if let Some(wanted) = spec.wire_absent.clone() {
-        wire::absent_keys(checker, wanted, called)?;
+        wire::check_absent_keys(checker, wanted, called)?;
     }
-    keeps_the_key(checker, called);
+    check_key_is_secret(checker, called);
     let mut blocks: Vec<LocatedNode> = spec.invariants.clone().into_iter().collect();
     match spec.expected.clone() {
-        Some(wanted) => outcome(checker, wanted.fields()?, (mapping, called), &mut blocks)?,
+        Some(wanted) => {
+            check_call_outcome(checker, wanted.into_map_reader()?, (mapping, called), &mut blocks)?
+        }
         // A call of which nothing is said must succeed.
-        None => checker.holds(&spec.path, called.ended.as_ref().map(drop).map_err(told)),
+        None => checker.check_result(&spec.path, called.ended.as_ref().map(drop).map_err(describe_error)),
     }
     for block in blocks {
-        invariants::check(checker, block, &[called]);
+        invariants::check_invariants(checker, block, &[called]);
     }
     Ok(())
 }
 
-fn told(error: &Error) -> String {
+fn describe_error(error: &Error) -> String {
     format!("it failed: {} ({error})", error.category())
 }
 
 /// Asserts that no error message contains the provider's key (INV-16).
-fn keeps_the_key(checker: &mut AssertionChecker, called: &ProviderCallResult) {
+fn check_key_is_secret(checker: &mut AssertionChecker, called: &ProviderCallResult) {
     let Err(error) = &called.ended else { return };
     let mut causes = std::iter::successors(Some(error as &dyn StdError), |it| (*it).source());
     let tells = causes.any(|cause| cause.to_string().contains(KEY) || format!("{cause:?}").contains(KEY));
     if tells {
-        checker.failures.push(CaseFailure::assertion("the case", "an error tells the provider's key"));
+        checker.failures.push(CaseFailure::assertion_error("the case", "an error tells the provider's key"));
     }
 }
 
-fn outcome(
+fn check_call_outcome(
     checker: &mut AssertionChecker,
     mut wanted: YamlMapReader,
     (mapping, called): (ProviderMapping, &ProviderCallResult),
@@ -71,70 +73,74 @@ fn outcome(
 ) -> Outcome<()> {
     let expected = wanted.path().to_owned();
     let (response, raises, success) =
-        (wanted.take("response"), wanted.take("raises"), wanted.take("success"));
+        (wanted.take_value("response"), wanted.take_value("raises"), wanted.take_value("success"));
     let says_how = response.is_some() || raises.is_some() || success.is_some();
     if let Some(spot) = response {
-        respond(checker, spot, called)?;
+        check_response(checker, spot, called)?;
     }
     if let Some(spot) = raises {
-        raise(checker, spot, called)?;
+        check_raised_error(checker, spot, called)?;
     }
     if let Some(spot) = success {
-        checker.truth(&spot, called.ended.as_ref().map(drop).map_err(told));
+        checker.check_truth(&spot, called.ended.as_ref().map(drop).map_err(describe_error));
     }
     if !says_how {
-        checker.holds(&expected, called.ended.as_ref().map(drop).map_err(told));
+        checker.check_result(&expected, called.ended.as_ref().map(drop).map_err(describe_error));
     }
-    if let Some(spot) = wanted.take("provider_call_count") {
-        checker.exactly(&spot, called.sent.len());
+    if let Some(spot) = wanted.take_value("provider_call_count") {
+        checker.check_exact(&spot, called.sent.len());
     }
-    if let Some(spot) = wanted.take("caller_messages_unmodified") {
-        checker.truth(&spot, invariants::caller_is_unmodified(called));
+    if let Some(spot) = wanted.take_value("caller_messages_unmodified") {
+        checker.check_truth(&spot, invariants::caller_is_unmodified(called));
     }
-    if let Some(spot) = wanted.take("no_token_events_emitted") {
+    if let Some(spot) = wanted.take_value("no_token_events_emitted") {
         let shown = called.shown_ever;
-        checker.truth(&spot, ensure(shown == 0, || format!("{shown} deltas were shown")));
+        checker.check_truth(&spot, ensure(shown == 0, || format!("{shown} deltas were shown")));
     }
-    if let Some(spot) = wanted.take("wire_requests") {
-        wire::requests(checker, spot, mapping, called)?;
+    if let Some(spot) = wanted.take_value("wire_requests") {
+        wire::check_attempt_requests(checker, spot, mapping, called)?;
     }
-    if let Some(spot) = wanted.take("llm_spans") {
-        spans(checker, spot, called)?;
+    if let Some(spot) = wanted.take_value("llm_spans") {
+        check_spans(checker, spot, called)?;
     }
-    blocks.extend(wanted.take("invariants"));
-    wanted.finish()
+    blocks.extend(wanted.take_value("invariants"));
+    wanted.reject_remaining_keys()
 }
 
-fn respond(checker: &mut AssertionChecker, spot: LocatedNode, called: &ProviderCallResult) -> Outcome<()> {
+fn check_response(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    called: &ProviderCallResult,
+) -> Outcome<()> {
     let path = spot.path.clone();
-    let mut wanted = spot.fields()?;
-    let response = match called.response() {
+    let mut wanted = spot.into_map_reader()?;
+    let response = match called.require_response() {
         Ok(response) => response,
         Err(what) => {
-            checker.holds(&path, Err(what));
+            checker.check_result(&path, Err(what));
             return Ok(());
         }
     };
-    if let Some(spot) = wanted.take("message") {
-        message(checker, spot, &response.message)?;
+    if let Some(spot) = wanted.take_value("message") {
+        check_message(checker, spot, &response.message)?;
     }
-    if let Some(spot) = wanted.take("finish_reason") {
-        checker.exactly(&spot, response.finish_reason.as_str());
+    if let Some(spot) = wanted.take_value("finish_reason") {
+        checker.check_exact(&spot, response.finish_reason.as_str());
     }
-    if let Some(spot) = wanted.take("usage") {
-        checker.value(&spot, &usage(response), ExtraKeyPolicy::Allowed);
+    if let Some(spot) = wanted.take_value("usage") {
+        checker.check_value(&spot, &usage_to_json(response), ExtraKeyPolicy::Allowed);
     }
-    if let Some(spot) = wanted.take("parsed") {
-        checker.exactly(&spot, response.parsed.clone());
+    if let Some(spot) = wanted.take_value("parsed") {
+        checker.check_exact(&spot, response.parsed.clone());
     }
-    if let Some(spot) = wanted.take("raw_check") {
-        raw(checker, spot, (response, called))?;
+    if let Some(spot) = wanted.take_value("raw_check") {
+        check_raw_keys(checker, spot, (response, called))?;
     }
-    wanted.finish()
+    wanted.reject_remaining_keys()
 }
 
 /// The counters, null where they are not reported.
-fn usage(response: &Response) -> Value {
+fn usage_to_json(response: &Response) -> Value {
     let it = response.usage;
     json!({
         "prompt_tokens": it.prompt_tokens,
@@ -147,37 +153,37 @@ fn usage(response: &Response) -> Value {
 
 /// Asserts the keys of a message that the fixture names. Content that is not there is null, as is content without
 /// anything.
-fn message(checker: &mut AssertionChecker, spot: LocatedNode, message: &ChatMessage) -> Outcome<()> {
-    let mut wanted = spot.fields()?;
-    if let Some(spot) = wanted.take("role") {
-        checker.exactly(&spot, message.role.as_str());
+fn check_message(checker: &mut AssertionChecker, spot: LocatedNode, message: &ChatMessage) -> Outcome<()> {
+    let mut wanted = spot.into_map_reader()?;
+    if let Some(spot) = wanted.take_value("role") {
+        checker.check_exact(&spot, message.role.as_str());
     }
-    if let Some(spot) = wanted.take("content") {
+    if let Some(spot) = wanted.take_value("content") {
         let content = serde_json::to_value(&message.content).unwrap_or_default();
         let content = if message.content.is_empty() { Value::Null } else { content };
-        let is_nothing = spot.text().is_ok_and(str::is_empty);
+        let is_nothing = spot.as_text().is_ok_and(str::is_empty);
         let actual = if is_nothing && content.is_null() { json!("") } else { content };
-        checker.exactly(&spot, actual);
+        checker.check_exact(&spot, actual);
     }
-    if let Some(spot) = wanted.take("tool_calls") {
+    if let Some(spot) = wanted.take_value("tool_calls") {
         if matches!(spot.node.value, YamlValue::List(_)) {
-            tool_calls(checker, spot, message)?;
+            check_tool_calls(checker, spot, message)?;
         } else {
             let calls = serde_json::to_value(&message.tool_calls).unwrap_or_default();
-            checker.exactly(&spot, if message.tool_calls.is_empty() { Value::Null } else { calls });
+            checker.check_exact(&spot, if message.tool_calls.is_empty() { Value::Null } else { calls });
         }
     }
-    wanted.finish()
+    wanted.reject_remaining_keys()
 }
 
 /// Asserts the calls, one by one; of each the keys that the fixture names.
-fn tool_calls(checker: &mut AssertionChecker, spot: LocatedNode, message: &ChatMessage) -> Outcome<()> {
+fn check_tool_calls(checker: &mut AssertionChecker, spot: LocatedNode, message: &ChatMessage) -> Outcome<()> {
     let path = spot.path.clone();
-    let wanted = spot.items()?;
+    let wanted = spot.into_items()?;
     let (count, found) = (wanted.len(), message.tool_calls.len());
-    checker.holds(&path, ensure(count == found, || format!("expected {count} calls, found {found}")));
+    checker.check_result(&path, ensure(count == found, || format!("expected {count} calls, found {found}")));
     for (spot, call) in wanted.into_iter().zip(&message.tool_calls) {
-        let mut wanted = spot.fields()?;
+        let mut wanted = spot.into_map_reader()?;
         let fields = [
             ("id", json!(call.id)),
             ("name", json!(call.name)),
@@ -185,72 +191,77 @@ fn tool_calls(checker: &mut AssertionChecker, spot: LocatedNode, message: &ChatM
             ("signature", json!(call.signature)),
         ];
         for (key, actual) in fields {
-            if let Some(spot) = wanted.take(key) {
-                checker.exactly(&spot, actual);
+            if let Some(spot) = wanted.take_value(key) {
+                checker.check_exact(&spot, actual);
             }
         }
-        wanted.finish()?;
+        wanted.reject_remaining_keys()?;
     }
     Ok(())
 }
 
 /// Asserts that keys of the server's answer are in `raw` unchanged. A stream has no single body: its keys are those
 /// of its chunks, where the last value counts and the choices are merged.
-fn raw(
+fn check_raw_keys(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     (response, called): (&Response, &ProviderCallResult),
 ) -> Outcome<()> {
-    let mut block = spot.fields()?;
-    let keys = block.need("required_keys")?;
-    block.finish()?;
+    let mut block = spot.into_map_reader()?;
+    let keys = block.take_required("required_keys")?;
+    block.reject_remaining_keys()?;
     let path = keys.path.clone();
-    let answer = called.answers().next_back();
-    for key in keys.distinct_texts()? {
-        checker.holds(&path, raw_key(&response.raw, &key, answer));
+    let answer = called.received_answers().next_back();
+    for key in keys.into_distinct_texts()? {
+        checker.check_result(&path, ensure_raw_key(&response.raw, &key, answer));
     }
     Ok(())
 }
 
-fn raw_key(raw: &Value, key: &str, answer: Option<&MockHttpAnswer>) -> Result<(), String> {
+fn ensure_raw_key(raw: &Value, key: &str, answer: Option<&MockHttpAnswer>) -> Result<(), String> {
     let found = raw.get(key).ok_or_else(|| format!("raw has no '{key}': {raw}"))?;
     let answer = answer.ok_or("there was no answer")?;
     if answer.is_streamed() && ["choices", "object"].contains(&key) {
         return ensure(!found.is_null(), || format!("raw has no '{key}'"));
     }
-    let came = answer.parts().iter().rev().find_map(|part| part.get(key).filter(|it| !it.is_null()));
+    let came = answer.body_parts().iter().rev().find_map(|part| part.get(key).filter(|it| !it.is_null()));
     ensure(came == Some(found), || format!("raw has {found} under '{key}', and {came:?} came"))
 }
 
-fn raise(checker: &mut AssertionChecker, spot: LocatedNode, called: &ProviderCallResult) -> Outcome<()> {
+fn check_raised_error(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    called: &ProviderCallResult,
+) -> Outcome<()> {
     let path = spot.path.clone();
-    let mut wanted = spot.fields()?;
-    let error = match called.error() {
+    let mut wanted = spot.into_map_reader()?;
+    let error = match called.require_error() {
         Ok(error) => error,
         Err(what) => {
-            checker.holds(&path, Err(what));
+            checker.check_result(&path, Err(what));
             return Ok(());
         }
     };
-    checker.exactly(&wanted.need("category")?, error.category());
-    if let Some(spot) = wanted.take("message") {
-        checker.exactly(&spot, error.to_string());
+    checker.check_exact(&wanted.take_required("category")?, error.category());
+    if let Some(spot) = wanted.take_value("message") {
+        checker.check_exact(&spot, error.to_string());
     }
-    if let Some(spot) = wanted.take("retry_after_seconds") {
-        checker.exactly(&spot, error.retry_after().map(|retry_after| retry_after.as_secs_f64()));
+    if let Some(spot) = wanted.take_value("retry_after_seconds") {
+        checker.check_exact(&spot, error.retry_after().map(|retry_after| retry_after.as_secs_f64()));
     }
-    if let Some(spot) = wanted.take("carries") {
-        exposes(checker, spot, &exposed(error))?;
+    if let Some(spot) = wanted.take_value("carries") {
+        check_exposed_fields(checker, spot, &exposed_fields(error))?;
     }
     // The cause is kept where there is one (llm-provider §7).
-    if let Some(MockHttpAnswer::Failure) = called.answers().next_back() {
-        checker.holds(&path, ensure(error.source().is_some(), || "the error has lost its cause".into()));
+    if let Some(MockHttpAnswer::Failure) = called.received_answers().next_back() {
+        checker
+            .check_result(&path, ensure(error.source().is_some(), || "the error has lost its cause".into()));
     }
-    wanted.finish()
+    wanted.reject_remaining_keys()
 }
 
 /// Returns the fields that an error exposes (llm-provider §7).
-fn exposed(error: &Error) -> Value {
+fn exposed_fields(error: &Error) -> Value {
     match error {
         Error::StructuredOutputInvalid(it) => json!({
             "response_schema": it.response_schema,
@@ -264,26 +275,31 @@ fn exposed(error: &Error) -> Value {
 }
 
 /// Reads the expected spans, asserts the part that the attempts show, and reports that spans are not captured.
-fn spans(checker: &mut AssertionChecker, spot: LocatedNode, called: &ProviderCallResult) -> Outcome<()> {
+fn check_spans(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    called: &ProviderCallResult,
+) -> Outcome<()> {
     let path = spot.path.clone();
-    let wanted = spot.items()?;
+    let wanted = spot.into_items()?;
     let (count, found) = (wanted.len(), called.tried.len());
-    checker.holds(&path, ensure(count == found, || format!("expected {count} attempts, found {found}")));
+    checker
+        .check_result(&path, ensure(count == found, || format!("expected {count} attempts, found {found}")));
     for (index, spot) in wanted.into_iter().enumerate() {
-        let mut span = spot.fields()?;
-        checker.exactly(&span.need("attempt_index")?, index);
+        let mut span = spot.into_map_reader()?;
+        checker.check_exact(&span.take_required("attempt_index")?, index);
         let tried = called.tried.get(index);
-        if let Some(spot) = span.take("error_category") {
-            checker.exactly(&spot, tried.and_then(super::attempts::RecordedAttempt::category));
+        if let Some(spot) = span.take_value("error_category") {
+            checker.check_exact(&spot, tried.and_then(super::attempts::RecordedAttempt::failure_category));
         }
-        if let Some(spot) = span.take("attributes") {
-            spot.fields()?;
+        if let Some(spot) = span.take_value("attributes") {
+            spot.into_map_reader()?;
         }
-        if let Some(spot) = span.take("attributes_absent") {
-            spot.distinct_texts()?;
+        if let Some(spot) = span.take_value("attributes_absent") {
+            spot.into_distinct_texts()?;
         }
-        span.finish()?;
+        span.reject_remaining_keys()?;
     }
-    checker.holds(&path, Err(NO_SPANS.into()));
+    checker.check_result(&path, Err(NO_SPANS.into()));
     Ok(())
 }

@@ -23,12 +23,12 @@ pub(super) type NamedMeasureRow = (&'static str, NamedMeasure);
 const OF_CALLS: &[MeasureRow] = &[
     ("caller_messages_unmutated", caller_is_unmodified),
     ("caller_config_unmutated", caller_is_unmodified),
-    ("no_request_issued", no_request),
+    ("no_request_issued", no_request_sent),
     ("rejection_category_is_provider_invalid_request", rules::is_refused),
     ("stream_unsupported_mapping_rejects_pre_send", rules::is_refused_unsent),
     ("no_silent_atomic_fallback", rules::is_refused_unsent),
-    ("no_token_events_on_rejected_stream", shows_nothing),
-    ("atomic_call_unaffected_by_streaming_rejection", rules::is_asked_whole),
+    ("no_token_events_on_rejected_stream", shows_no_delta),
+    ("atomic_call_unaffected_by_streaming_rejection", rules::is_sent_unstreamed),
     // Their spans are not captured yet.
     ("n_attempts_emit_n_llm_spans", needs_spans),
     ("attempt_index_attribute_distinct_per_span", needs_spans),
@@ -40,45 +40,49 @@ const OF_CALLS: &[MeasureRow] = &[
 const TABLES: &[&[MeasureRow]] = &[OF_CALLS, tried::ROWS, streamed::ROWS, rules::ROWS, rules::FAMILIES];
 
 /// Asserts the invariants of a block about calls: each must hold for every one of them.
-pub(super) fn check(checker: &mut AssertionChecker, block: LocatedNode, calls: &[&ProviderCallResult]) {
-    let Some(mut named) = checker.take(block.fields()) else { return };
-    while let Some((name, value)) = named.next() {
-        match (measure(&name), named_measure(&name)) {
+pub(super) fn check_invariants(
+    checker: &mut AssertionChecker,
+    block: LocatedNode,
+    calls: &[&ProviderCallResult],
+) {
+    let Some(mut named) = checker.unwrap_or_record(block.into_map_reader()) else { return };
+    while let Some((name, value)) = named.take_next_entry() {
+        match (find_measure(&name), find_named_measure(&name)) {
             (Some(measure), _) => {
                 let checked = calls.iter().try_for_each(|called| measure(called));
-                checker.truth(&value, checked);
+                checker.check_truth(&value, checked);
             }
             (None, Some(measure)) => {
                 let checked = calls.iter().try_for_each(|called| measure(called, &name));
-                checker.truth(&value, checked);
+                checker.check_truth(&value, checked);
             }
             (None, None) => {
                 let what = format!("unknown invariant '{name}'");
-                checker.failures.push(CaseFailure::reader(&value.path, what));
+                checker.failures.push(CaseFailure::reader_error(&value.path, what));
             }
         }
     }
 }
 
-fn measure(name: &str) -> Option<Measure> {
+fn find_measure(name: &str) -> Option<Measure> {
     let mut rows = TABLES.iter().copied().flatten();
-    rows.find(|(pattern, _)| names(pattern, name)).map(|(_, measure)| *measure)
+    rows.find(|(pattern, _)| matches_pattern(pattern, name)).map(|(_, measure)| *measure)
 }
 
-fn named_measure(name: &str) -> Option<NamedMeasure> {
+fn find_named_measure(name: &str) -> Option<NamedMeasure> {
     let mut rows = rules::NAMED.iter();
-    rows.find(|(pattern, _)| names(pattern, name)).map(|(_, measure)| *measure)
+    rows.find(|(pattern, _)| matches_pattern(pattern, name)).map(|(_, measure)| *measure)
 }
 
 /// Tells whether a row is about a name: the name itself, or one of a family.
-fn names(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(begin) else { return false };
     if !rest.contains('*') {
         return name.len() > rest.len() && name.ends_with(rest);
     }
     // A star matches at least one character.
-    name.char_indices().skip(1).any(|(at, _)| names(rest, &name[at..]))
+    name.char_indices().skip(1).any(|(at, _)| matches_pattern(rest, &name[at..]))
 }
 
 /// The caller's request is unchanged.
@@ -90,11 +94,11 @@ pub(super) fn caller_is_unmodified(called: &ProviderCallResult) -> Result<(), St
     ensure(called.asked_after.as_ref() == Some(asked), || "the caller's request was changed".into())
 }
 
-fn no_request(called: &ProviderCallResult) -> Result<(), String> {
+fn no_request_sent(called: &ProviderCallResult) -> Result<(), String> {
     ensure(called.sent.is_empty(), || format!("{} requests were sent", called.sent.len()))
 }
 
-fn shows_nothing(called: &ProviderCallResult) -> Result<(), String> {
+fn shows_no_delta(called: &ProviderCallResult) -> Result<(), String> {
     ensure(called.is_streamed && called.shown_ever == 0, || {
         format!("{} deltas were shown", called.shown_ever)
     })
@@ -133,7 +137,7 @@ mod tests {
             ("whole", "whole", true),
             ("whole", "wholes", false),
         ] {
-            assert_eq!(names(pattern, name), is, "{pattern} {name}");
+            assert_eq!(matches_pattern(pattern, name), is, "{pattern} {name}");
         }
     }
 }

@@ -14,12 +14,12 @@ const NODE: &str = "call";
 ///
 /// # Errors
 /// When the graph cannot be built, or fails otherwise than its node.
-pub(super) async fn complete(
+pub(super) async fn complete_in_node(
     provider: &Arc<HttpProvider>,
     request: &Request,
     attempts: u32,
 ) -> Outcome<Result<Response, Error>> {
-    let failed = |it: String| CaseFailure::build("retry_middleware", it);
+    let failed = |it: String| CaseFailure::build_error("retry_middleware", it);
     let ended: Arc<Mutex<Option<Result<Response, Error>>>> = Arc::default();
     let (provider, request, keeps) = (provider.clone(), Arc::new(request.clone()), ended.clone());
     let body = move |_| {

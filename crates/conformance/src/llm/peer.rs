@@ -56,50 +56,50 @@ impl MockHttpAnswer {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
-        let answer = Self::take(&mut block)?;
-        block.finish()?;
+    pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
+        let answer = Self::take_from_block(&mut block)?;
+        block.reject_remaining_keys()?;
         Ok(answer)
     }
 
     /// Makes the answer of a server that succeeds.
     #[must_use]
-    pub(super) fn of_body(body: Value) -> Self {
+    pub(super) fn from_body(body: Value) -> Self {
         Self::Response { status: 200, headers: Vec::new(), body: MockAnswerBody::Json(body) }
     }
 
-    fn take(block: &mut YamlMapReader) -> Outcome<Self> {
-        if let Some(failure) = block.take("connection_failure")
-            && failure.truth()?
+    fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
+        if let Some(failure) = block.take_value("connection_failure")
+            && failure.as_bool()?
         {
             return Ok(Self::Failure);
         }
-        let status = match block.take("status") {
-            Some(spot) => u16::try_from(spot.whole()?)
+        let status = match block.take_value("status") {
+            Some(spot) => u16::try_from(spot.as_integer()?)
                 .ok()
                 .filter(|it| (100..600).contains(it))
-                .ok_or_else(|| CaseFailure::reader(&spot.path, "is no status"))?,
+                .ok_or_else(|| CaseFailure::reader_error(&spot.path, "is no status"))?,
             None => 200,
         };
         let mut headers = Vec::new();
-        if let Some(spot) = block.take("headers") {
-            let mut all = spot.fields()?;
-            while let Some((name, value)) = all.next() {
-                headers.push((name.to_ascii_lowercase(), value.text()?.to_owned()));
+        if let Some(spot) = block.take_value("headers") {
+            let mut all = spot.into_map_reader()?;
+            while let Some((name, value)) = all.take_next_entry() {
+                headers.push((name.to_ascii_lowercase(), value.as_text()?.to_owned()));
             }
         }
-        let body = match (block.take("body"), block.take("stream_body")) {
+        let body = match (block.take_value("body"), block.take_value("stream_body")) {
             (None, None) => MockAnswerBody::Empty,
             (Some(body), None) => match body.node.to_json() {
                 Value::String(text) => MockAnswerBody::Text(text),
                 value => MockAnswerBody::Json(value),
             },
             (None, Some(chunks)) => {
-                MockAnswerBody::Events(chunks.items()?.iter().map(|item| item.node.to_json()).collect())
+                MockAnswerBody::Events(chunks.into_items()?.iter().map(|item| item.node.to_json()).collect())
             }
             (Some(_), Some(_)) => {
-                return Err(CaseFailure::reader(block.path(), "has both 'body' and 'stream_body'"));
+                return Err(CaseFailure::reader_error(block.path(), "has both 'body' and 'stream_body'"));
             }
         };
         Ok(Self::Response { status, headers, body })
@@ -107,13 +107,13 @@ impl MockHttpAnswer {
 
     /// Returns the model that it names, if it does.
     #[must_use]
-    pub(super) fn model(&self) -> Option<String> {
-        self.parts().iter().find_map(|part| part.get("model")?.as_str().map(str::to_owned))
+    pub(super) fn model_name(&self) -> Option<String> {
+        self.body_parts().iter().find_map(|part| part.get("model")?.as_str().map(str::to_owned))
     }
 
     /// Returns the JSON values of its body: one, or one for each event.
     #[must_use]
-    pub(super) fn parts(&self) -> &[Value] {
+    pub(super) fn body_parts(&self) -> &[Value] {
         match self {
             Self::Response { body: MockAnswerBody::Json(value), .. } => std::slice::from_ref(value),
             Self::Response { body: MockAnswerBody::Events(events), .. } => events,
@@ -130,7 +130,7 @@ impl MockHttpAnswer {
     }
 
     /// Sends it. The made-up name of a tool is the one that the request brought.
-    fn send(self, sent: &Value) -> Result<HttpResponse> {
+    fn into_http_response(self, sent: &Value) -> Result<HttpResponse> {
         let Self::Response { status, mut headers, body } = self else {
             return Err(Error::Unreachable {
                 host: "provider.invalid".into(),
@@ -141,10 +141,12 @@ impl MockHttpAnswer {
             MockAnswerBody::Empty => (None, Vec::new()),
             MockAnswerBody::Text(text) => (Some("application/json"), vec![text]),
             MockAnswerBody::Json(mut value) => {
-                name_tool(&mut value, sent);
+                fill_in_tool_name(&mut value, sent);
                 (Some("application/json"), vec![value.to_string()])
             }
-            MockAnswerBody::Events(events) => (Some("text/event-stream"), events.iter().map(event).collect()),
+            MockAnswerBody::Events(events) => {
+                (Some("text/event-stream"), events.iter().map(format_sse_event).collect())
+            }
         };
         if let Some(kind) = kind
             && !headers.iter().any(|(name, _)| name == "content-type")
@@ -162,7 +164,7 @@ impl MockHttpAnswer {
     }
 }
 
-fn event(data: &Value) -> String {
+fn format_sse_event(data: &Value) -> String {
     match data {
         // The one thing in a stream that is no JSON, as `[DONE]`.
         Value::String(text) => format!("data: {text}\n\n"),
@@ -171,18 +173,18 @@ fn event(data: &Value) -> String {
 }
 
 /// Puts the name of the tool that the request forces in the place of `*`.
-fn name_tool(answer: &mut Value, sent: &Value) {
+fn fill_in_tool_name(answer: &mut Value, sent: &Value) {
     let forced = sent["tool_choice"]["name"].as_str().or_else(|| sent["tools"][0]["name"].as_str());
     match answer {
         Value::Object(map) => {
             for (key, value) in map {
                 match (value.as_str(), forced) {
                     (Some(MADE_UP), Some(name)) if key == "name" => *value = json!(name),
-                    _ => name_tool(value, sent),
+                    _ => fill_in_tool_name(value, sent),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| name_tool(item, sent)),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill_in_tool_name(item, sent)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -192,11 +194,11 @@ impl HealthProbeAnswer {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
-        let path = block.need("path")?.text()?.to_owned();
-        let answer = MockHttpAnswer::take(&mut block)?;
-        block.finish()?;
+    pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
+        let path = block.take_required("path")?.as_text()?.to_owned();
+        let answer = MockHttpAnswer::take_from_block(&mut block)?;
+        block.reject_remaining_keys()?;
         Ok(Self { path, answer })
     }
 }
@@ -238,27 +240,27 @@ impl MockProviderServer {
         Self { mapping, health, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, MockServerState> {
+    fn lock_state(&self) -> MutexGuard<'_, MockServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the requests since the last call.
     pub(super) fn take_captured(&self) -> Vec<CapturedRequest> {
-        std::mem::take(&mut self.state().captured)
+        std::mem::take(&mut self.lock_state().captured)
     }
 
     /// Returns how many answers nobody has asked for.
-    pub(super) fn left(&self) -> usize {
-        self.state().answers.len()
+    pub(super) fn unused_answer_count(&self) -> usize {
+        self.lock_state().answers.len()
     }
 
     /// Returns descriptions of the requests to which the case has no answer.
     pub(super) fn complaints(&self) -> Vec<String> {
-        self.state().complaints.clone()
+        self.lock_state().complaints.clone()
     }
 
     /// Tells whether calls of the mapping go to this path.
-    fn is_call(&self, path: &str) -> bool {
+    fn is_call_path(&self, path: &str) -> bool {
         match self.mapping.wire {
             Wire::OpenAi => path == "/v1/chat/completions",
             Wire::Anthropic => path == "/v1/messages",
@@ -266,13 +268,13 @@ impl MockProviderServer {
         }
     }
 
-    fn answer(&self, request: &HttpRequest) -> Result<HttpResponse> {
+    fn answer_request(&self, request: &HttpRequest) -> Result<HttpResponse> {
         let path = request.url.strip_prefix(BASE_URL).unwrap_or(&request.url).to_owned();
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let answer = match (request.method, &self.health) {
             (Method::Get, Some(health)) if health.path == path => Some(health.answer.clone()),
-            (Method::Post, _) if self.is_call(&path) => state.answers.pop_front(),
+            (Method::Post, _) if self.is_call_path(&path) => state.answers.pop_front(),
             (Method::Get | Method::Post | Method::Delete, _) => None,
         };
         if answer.is_none() {
@@ -281,13 +283,13 @@ impl MockProviderServer {
         }
         let bytes = request.body.clone();
         state.captured.push(CapturedRequest { path, bytes, body: body.clone(), answer: answer.clone() });
-        answer.unwrap_or(MockHttpAnswer::Failure).send(&body)
+        answer.unwrap_or(MockHttpAnswer::Failure).into_http_response(&body)
     }
 }
 
 impl Transport for MockProviderServer {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse>> {
-        async move { self.answer(&request) }.boxed()
+        async move { self.answer_request(&request) }.boxed()
     }
 }
 

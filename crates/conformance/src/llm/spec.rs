@@ -56,33 +56,36 @@ impl LlmCaseSpec {
     ///
     /// # Errors
     /// For the first thing that is unknown in it.
-    pub(super) fn read(case: UnparsedCase) -> Outcome<Self> {
+    pub(super) fn from_case(case: UnparsedCase) -> Outcome<Self> {
         let mut shared = match case.shared {
-            Some(shared) => LocatedNode::new(shared, "").fields()?,
-            None => LocatedNode::new(YamlNode { line: 0, value: YamlValue::Map(Vec::new()) }, "").fields()?,
+            Some(shared) => LocatedNode::new(shared, "").into_map_reader()?,
+            None => LocatedNode::new(YamlNode { line: 0, value: YamlValue::Map(Vec::new()) }, "")
+                .into_map_reader()?,
         };
-        let mut block = LocatedNode::new(case.own, "").fields()?;
+        let mut block = LocatedNode::new(case.own, "").into_map_reader()?;
         check_version(&mut shared)?;
         check_version(&mut block)?;
         let invariants: Vec<LocatedNode> =
-            [shared.take("invariants"), block.take("invariants")].into_iter().flatten().collect();
-        block.text("name")?;
-        block.text("description")?;
-        let mapping = match block.take("mapping").or_else(|| shared.take("mapping")) {
-            Some(spot) => mapping(&spot)?,
+            [shared.take_value("invariants"), block.take_value("invariants")].into_iter().flatten().collect();
+        block.take_text("name")?;
+        block.take_text("description")?;
+        let mapping = match block.take_value("mapping").or_else(|| shared.take_value("mapping")) {
+            Some(spot) => parse_mapping(&spot)?,
             None => ProviderMapping { wire: Wire::OpenAi, streams: true },
         };
-        let mock = mock(&mut shared, &mut block)?;
-        let calls = match (block.take("calls"), block.take("call")) {
-            (Some(list), None) => {
-                list.items()?.into_iter().map(ProviderCallSpec::of_list).collect::<Outcome<Vec<_>>>()?
-            }
-            (None, Some(call)) => vec![ProviderCallSpec::of_case(call, &mut block)?],
-            _ => return Err(CaseFailure::reader("the case", "has either 'call' or 'calls'")),
+        let mock = take_mock_server(&mut shared, &mut block)?;
+        let calls = match (block.take_value("calls"), block.take_value("call")) {
+            (Some(list), None) => list
+                .into_items()?
+                .into_iter()
+                .map(ProviderCallSpec::from_list_item)
+                .collect::<Outcome<Vec<_>>>()?,
+            (None, Some(call)) => vec![ProviderCallSpec::from_case_block(call, &mut block)?],
+            _ => return Err(CaseFailure::reader_error("the case", "has either 'call' or 'calls'")),
         };
-        let identical = block.take("expected_wire_bytes_identical");
-        block.finish()?;
-        let model = bound_model(&mock.answers, &calls);
+        let identical = block.take_value("expected_wire_bytes_identical");
+        block.reject_remaining_keys()?;
+        let model = infer_bound_model(&mock.answers, &calls);
         Ok(Self {
             mapping,
             capabilities: mock.capabilities,
@@ -99,7 +102,7 @@ impl LlmCaseSpec {
     ///
     /// # Errors
     /// When there is none.
-    pub(super) fn provider(&self, transport: Arc<dyn Transport>) -> Outcome<HttpProvider> {
+    pub(super) fn build_provider(&self, transport: Arc<dyn Transport>) -> Outcome<HttpProvider> {
         let mut capabilities = Capabilities::of(self.mapping.wire);
         // The specification's mappings of Anthropic and Gemini do not stream; ours do, as a documented extension. A
         // fixture that calls one with `stream` is about the rule, not about the extension.
@@ -115,17 +118,17 @@ impl LlmCaseSpec {
             .key(Secret::new(KEY))
             .capabilities(capabilities)
             .build()
-            .map_err(|error| CaseFailure::build("mock_provider", error.to_string()))
+            .map_err(|error| CaseFailure::build_error("mock_provider", error.to_string()))
     }
 }
 
-fn mapping(spot: &LocatedNode) -> Outcome<ProviderMapping> {
-    let (wire, streams) = match spot.text()? {
+fn parse_mapping(spot: &LocatedNode) -> Outcome<ProviderMapping> {
+    let (wire, streams) = match spot.as_text()? {
         "openai" => (Wire::OpenAi, true),
         "anthropic" => (Wire::Anthropic, false),
         "gemini" => (Wire::Gemini, false),
         "streaming_unsupported_stub" => (Wire::OpenAi, false),
-        other => return Err(CaseFailure::reader(&spot.path, format!("unknown mapping '{other}'"))),
+        other => return Err(CaseFailure::reader_error(&spot.path, format!("unknown mapping '{other}'"))),
     };
     Ok(ProviderMapping { wire, streams })
 }
@@ -139,38 +142,40 @@ struct MockServerSpec {
 }
 
 /// Takes the server; the case's own declarations override those of its file.
-fn mock(shared: &mut YamlMapReader, block: &mut YamlMapReader) -> Outcome<MockServerSpec> {
+fn take_mock_server(shared: &mut YamlMapReader, block: &mut YamlMapReader) -> Outcome<MockServerSpec> {
     let mut mock = MockServerSpec::default();
-    for spot in [shared.take("mock_provider"), block.take("mock_provider")].into_iter().flatten() {
-        let mut one = spot.fields()?;
-        if let Some(spot) = one.take("capabilities") {
-            let mut stated = spot.fields()?;
-            let mut truth = |key: &str| stated.take(key).map(|it| it.truth()).transpose();
+    for spot in [shared.take_value("mock_provider"), block.take_value("mock_provider")].into_iter().flatten()
+    {
+        let mut one = spot.into_map_reader()?;
+        if let Some(spot) = one.take_value("capabilities") {
+            let mut stated = spot.into_map_reader()?;
+            let mut truth = |key: &str| stated.take_value(key).map(|it| it.as_bool()).transpose();
             let c = &mut mock.capabilities;
             c.images = truth("supports_image_input")?.or(c.images);
             for key in ["supports_native_response_format", "supports_native_structured_output"] {
                 c.structured_output = truth(key)?.or(c.structured_output);
             }
-            stated.finish()?;
+            stated.reject_remaining_keys()?;
         }
-        if let Some(list) = one.take("responses").filter(|it| !it.is_null()) {
-            mock.answers = list.items()?.into_iter().map(MockHttpAnswer::read).collect::<Outcome<_>>()?;
+        if let Some(list) = one.take_value("responses").filter(|it| !it.is_null()) {
+            mock.answers =
+                list.into_items()?.into_iter().map(MockHttpAnswer::from_yaml_node).collect::<Outcome<_>>()?;
         }
-        if let Some(spot) = one.take("health_endpoint") {
-            mock.health = Some(HealthProbeAnswer::read(spot)?);
+        if let Some(spot) = one.take_value("health_endpoint") {
+            mock.health = Some(HealthProbeAnswer::from_yaml_node(spot)?);
         }
-        one.finish()?;
+        one.reject_remaining_keys()?;
     }
     Ok(mock)
 }
 
 /// The model that a case does not say its provider is bound to: the one that its answers name, or its expected
 /// requests, or the suite's usual one. No fixture contradicts itself there.
-fn bound_model(answers: &[MockHttpAnswer], calls: &[ProviderCallSpec]) -> String {
-    let answered = answers.iter().find_map(MockHttpAnswer::model);
+fn infer_bound_model(answers: &[MockHttpAnswer], calls: &[ProviderCallSpec]) -> String {
+    let answered = answers.iter().find_map(MockHttpAnswer::model_name);
     let sent = || {
         let wanted = |it: &ProviderCallSpec| {
-            it.wire_request.as_ref().and_then(|wire_request| wire_request.node.get("model").cloned())
+            it.wire_request.as_ref().and_then(|wire_request| wire_request.node.get_entry("model").cloned())
         };
         calls.iter().find_map(wanted).and_then(|call| match call.to_json() {
             Value::String(model) => Some(model),

@@ -16,7 +16,7 @@ const ANY: &str = "*";
 
 /// Returns the body of a request as fixtures write it. Gemini's model stands in the address; they write it into the
 /// body.
-fn body_of(mapping: ProviderMapping, sent: &CapturedRequest) -> Value {
+fn fixture_body(mapping: ProviderMapping, sent: &CapturedRequest) -> Value {
     let mut body = sent.body.clone();
     if mapping.wire == Wire::Gemini
         && let Some(map) = body.as_object_mut()
@@ -28,33 +28,33 @@ fn body_of(mapping: ProviderMapping, sent: &CapturedRequest) -> Value {
 }
 
 /// Returns the first request of a call; the only one, unless it was tried again.
-pub(super) fn first(called: &ProviderCallResult) -> Result<&CapturedRequest, String> {
+pub(super) fn first_request(called: &ProviderCallResult) -> Result<&CapturedRequest, String> {
     called.sent.first().ok_or_else(|| "no request was sent".to_owned())
 }
 
 /// Asserts the request that a call sent.
-pub(super) fn request(
+pub(super) fn check_request(
     checker: &mut AssertionChecker,
     wanted: &LocatedNode,
     mapping: ProviderMapping,
     called: &ProviderCallResult,
 ) {
     let wanted_body = wanted.node.to_json();
-    let checked = first(called).and_then(|sent| {
-        let body = body_of(mapping, sent);
+    let checked = first_request(called).and_then(|sent| {
+        let body = fixture_body(mapping, sent);
         ensure(called.retry.is_some() || called.sent.len() == 1, || {
             format!("{} requests were sent", called.sent.len())
         })?;
-        same(&wanted_body, &body, "").map_err(|error| format!("{error}; sent was {body}"))
+        match_body(&wanted_body, &body, "").map_err(|error| format!("{error}; sent was {body}"))
     });
-    checker.holds(&wanted.path, checked);
+    checker.check_result(&wanted.path, checked);
 }
 
 /// Compares a body with an expected one: exactly, whatever the order of keys; `*` is any text that is not empty.
 ///
 /// # Errors
 /// Where and how it differs.
-fn same(wanted: &Value, sent: &Value, path: &str) -> Result<(), String> {
+fn match_body(wanted: &Value, sent: &Value, path: &str) -> Result<(), String> {
     let differs = || Err(format!("{path}: expected {wanted}, found {sent}"));
     match (wanted, sent) {
         (Value::Object(wanted), Value::Object(sent)) => {
@@ -62,20 +62,20 @@ fn same(wanted: &Value, sent: &Value, path: &str) -> Result<(), String> {
                 return Err(format!("{path}.{key} was sent and is not expected"));
             }
             wanted.iter().try_for_each(|(key, value)| match sent.get(key) {
-                Some(sent) => same(value, sent, &format!("{path}.{key}")),
+                Some(sent) => match_body(value, sent, &format!("{path}.{key}")),
                 None => Err(format!("{path}.{key} was not sent")),
             })
         }
         (Value::Array(wanted), Value::Array(sent)) if wanted.len() == sent.len() => {
             let mut pairs = wanted.iter().zip(sent).enumerate();
-            pairs.try_for_each(|(at, (wanted, sent))| same(wanted, sent, &format!("{path}[{at}]")))
+            pairs.try_for_each(|(at, (wanted, sent))| match_body(wanted, sent, &format!("{path}[{at}]")))
         }
         (Value::String(any), Value::String(sent)) if any == ANY && !sent.is_empty() => Ok(()),
         // The one text that holds JSON: how it is spaced is the serializer's own (docs/decisions).
         (Value::String(wanted), Value::String(sent)) if path.ends_with(".function.arguments") => {
             let read = |it: &str| serde_json::from_str::<Value>(it).ok();
             match (read(wanted), read(sent)) {
-                (Some(wanted), Some(sent)) => same(&wanted, &sent, &format!("{path}()")),
+                (Some(wanted), Some(sent)) => match_body(&wanted, &sent, &format!("{path}()")),
                 _ if wanted == sent => Ok(()),
                 _ => differs(),
             }
@@ -90,20 +90,23 @@ fn same(wanted: &Value, sent: &Value, path: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// For a check that is unknown.
-pub(super) fn checks(
+pub(super) fn check_request_properties(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     called: &ProviderCallResult,
 ) -> Outcome<()> {
-    let mut wanted = spot.fields()?;
-    while let Some((name, value)) = wanted.next() {
+    let mut wanted = spot.into_map_reader()?;
+    while let Some((name, value)) = wanted.take_next_entry() {
         if let Some(key) = name.strip_suffix("_absent") {
-            let absent = first(called).and_then(|sent| absent(sent, key));
-            checker.truth(&value, absent);
+            let absent = first_request(called).and_then(|sent| ensure_key_absent(sent, key));
+            checker.check_truth(&value, absent);
         } else if name == "system_message_content_references_schema" {
-            checker.truth(&value, first(called).and_then(|it| tells_schema(it, called)));
+            checker.check_truth(
+                &value,
+                first_request(called).and_then(|it| ensure_schema_in_system_text(it, called)),
+            );
         } else {
-            return Err(crate::fields::unknown(wanted.path(), &name, value.node.line));
+            return Err(crate::fields::unknown_key(wanted.path(), &name, value.node.line));
         }
     }
     Ok(())
@@ -111,28 +114,28 @@ pub(super) fn checks(
 
 /// A field that no request can have is never there: that it was not sent says something only of one that the wires or
 /// the caller's own extras know.
-fn known(called: &ProviderCallResult, key: &str) -> Result<(), String> {
+fn ensure_known_field(called: &ProviderCallResult, key: &str) -> Result<(), String> {
     let is_extra = called.asked.as_ref().is_some_and(|asked| asked.config.extras.contains_key(key));
     ensure(is_extra || REQUEST_FIELDS.contains(&key), || format!("no request has a field '{key}'"))
 }
 
-fn absent(sent: &CapturedRequest, key: &str) -> Result<(), String> {
+fn ensure_key_absent(sent: &CapturedRequest, key: &str) -> Result<(), String> {
     ensure(sent.body.get(key).is_none(), || format!("'{key}' was sent: {}", sent.body))
 }
 
 /// The system's text holds the schema, as JSON.
-fn tells_schema(sent: &CapturedRequest, called: &ProviderCallResult) -> Result<(), String> {
+fn ensure_schema_in_system_text(sent: &CapturedRequest, called: &ProviderCallResult) -> Result<(), String> {
     let schema = called.asked.as_ref().and_then(|asked| asked.response_schema.as_deref());
     let schema = schema.ok_or("no schema was given")?.as_value();
     let in_messages = sent.body["messages"].as_array().into_iter().flatten();
     let of_system = in_messages.filter(|in_message| in_message["role"] == "system").map(|it| &it["content"]);
     let texts = of_system.chain([&sent.body["system"], &sent.body["systemInstruction"]["parts"][0]["text"]]);
-    let holds = |text: &str| text.match_indices('{').any(|(at, _)| begins_with(&text[at..], schema));
+    let holds = |text: &str| text.match_indices('{').any(|(at, _)| begins_with_json(&text[at..], schema));
     ensure(texts.filter_map(Value::as_str).any(holds), || "no system message holds the schema".into())
 }
 
 /// Tells whether a text begins with a JSON value.
-fn begins_with(text: &str, wanted: &Value) -> bool {
+fn begins_with_json(text: &str, wanted: &Value) -> bool {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     matches!(values.next(), Some(Ok(value)) if value == *wanted)
 }
@@ -141,15 +144,16 @@ fn begins_with(text: &str, wanted: &Value) -> bool {
 ///
 /// # Errors
 /// When it is no list of keys.
-pub(super) fn absent_keys(
+pub(super) fn check_absent_keys(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     called: &ProviderCallResult,
 ) -> Outcome<()> {
     let path = spot.path.clone();
-    for key in spot.distinct_texts()? {
-        let checked = known(called, &key).and_then(|()| absent(first(called)?, &key));
-        checker.holds(&path, checked);
+    for key in spot.into_distinct_texts()? {
+        let checked =
+            ensure_known_field(called, &key).and_then(|()| ensure_key_absent(first_request(called)?, &key));
+        checker.check_result(&path, checked);
     }
     Ok(())
 }
@@ -158,26 +162,26 @@ pub(super) fn absent_keys(
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(super) fn identical(
+pub(super) fn check_identical_requests(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     all: &[ProviderCallResult],
 ) -> Outcome<()> {
-    let mut block = spot.fields()?;
-    let list = block.need("calls")?;
-    block.finish()?;
+    let mut block = spot.into_map_reader()?;
+    let list = block.take_required("calls")?;
+    block.reject_remaining_keys()?;
     let path = list.path.clone();
-    let calls = list.items()?.iter().map(LocatedNode::whole).collect::<Outcome<Vec<i64>>>()?;
-    checker.holds(&path, are_identical(&calls, all));
+    let calls = list.into_items()?.iter().map(LocatedNode::as_integer).collect::<Outcome<Vec<i64>>>()?;
+    checker.check_result(&path, ensure_identical_bytes(&calls, all));
     Ok(())
 }
 
-fn are_identical(calls: &[i64], all: &[ProviderCallResult]) -> Result<(), String> {
+fn ensure_identical_bytes(calls: &[i64], all: &[ProviderCallResult]) -> Result<(), String> {
     let once = (1..calls.len()).all(|at| !calls[..at].contains(&calls[at]));
     ensure(calls.len() > 1 && once, || format!("{calls:?} are no two calls"))?;
     let bytes = calls.iter().map(|at| {
         let called = usize::try_from(*at).ok().and_then(|at| all.get(at)).ok_or(format!("no call {at}"))?;
-        first(called).map(|it| &it.bytes)
+        first_request(called).map(|it| &it.bytes)
     });
     let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
     let same = bytes.windows(2).all(|window| window[0] == window[1]);
@@ -188,32 +192,35 @@ fn are_identical(calls: &[i64], all: &[ProviderCallResult]) -> Result<(), String
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(super) fn requests(
+pub(super) fn check_attempt_requests(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     mapping: ProviderMapping,
     called: &ProviderCallResult,
 ) -> Outcome<()> {
     let path = spot.path.clone();
-    let entries = spot.items()?;
+    let entries = spot.into_items()?;
     let (wanted, sent) = (entries.len(), called.sent.len());
-    checker.holds(&path, ensure(wanted == sent, || format!("expected {wanted} requests, {sent} were sent")));
+    checker.check_result(
+        &path,
+        ensure(wanted == sent, || format!("expected {wanted} requests, {sent} were sent")),
+    );
     for (at, entry) in entries.into_iter().enumerate() {
-        let mut entry = entry.fields()?;
-        let (sampling, appended) = (entry.take("sampling"), entry.take("appended_messages"));
-        entry.finish()?;
+        let mut entry = entry.into_map_reader()?;
+        let (sampling, appended) = (entry.take_value("sampling"), entry.take_value("appended_messages"));
+        entry.reject_remaining_keys()?;
         let Some(sent) = called.sent.get(at) else { continue };
         if let Some(spot) = sampling {
-            sampled(checker, spot, mapping, sent)?;
+            check_sampling_fields(checker, spot, mapping, sent)?;
         }
         if let Some(list) = appended {
-            appends(checker, list, mapping, (called, sent))?;
+            check_appended_messages(checker, list, mapping, (called, sent))?;
         }
     }
     Ok(())
 }
 
-fn sampled(
+fn check_sampling_fields(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     mapping: ProviderMapping,
@@ -223,57 +230,58 @@ fn sampled(
         Wire::OpenAi | Wire::Anthropic => &sent.body,
         Wire::Gemini => &sent.body["generationConfig"],
     };
-    let mut fields: YamlMapReader = spot.fields()?;
-    while let Some((key, wanted)) = fields.next() {
+    let mut fields: YamlMapReader = spot.into_map_reader()?;
+    while let Some((key, wanted)) = fields.take_next_entry() {
         let checked = match sampling.get(&key) {
-            Some(value) => same(&wanted.node.to_json(), value, &key),
+            Some(value) => match_body(&wanted.node.to_json(), value, &key),
             None => Err(format!("'{key}' was not sent")),
         };
-        checker.holds(&wanted.path, checked);
+        checker.check_result(&wanted.path, checked);
     }
     Ok(())
 }
 
 /// Asserts the messages that follow the caller's own messages, with which every attempt begins.
-fn appends(
+fn check_appended_messages(
     checker: &mut AssertionChecker,
     list: LocatedNode,
     mapping: ProviderMapping,
     (called, sent): (&ProviderCallResult, &CapturedRequest),
 ) -> Outcome<()> {
     let path = list.path.clone();
-    let own = first(called).map(|it| messages(mapping, it)).unwrap_or_default();
-    let all = messages(mapping, sent);
-    checker.holds(&path, ensure(all.starts_with(&own), || "it does not begin as the first one".into()));
+    let own = first_request(called).map(|it| request_messages(mapping, it)).unwrap_or_default();
+    let all = request_messages(mapping, sent);
+    checker
+        .check_result(&path, ensure(all.starts_with(&own), || "it does not begin as the first one".into()));
     let appended = all.get(own.len()..).unwrap_or_default();
-    let wanted = list.items()?;
+    let wanted = list.into_items()?;
     let (count, found) = (wanted.len(), appended.len());
-    checker.holds(
+    checker.check_result(
         &path,
         ensure(count == found, || format!("expected {count} more messages, found {appended:?}")),
     );
     for (spot, (role, content)) in wanted.into_iter().zip(appended) {
         let here = spot.path.clone();
-        let mut wanted = spot.fields()?;
-        checker.exactly(&wanted.need("role")?, role.as_str());
-        match (wanted.take("content"), wanted.take("content_contains")) {
-            (Some(exact), None) => checker.exactly(&exact, content.as_str()),
+        let mut wanted = spot.into_map_reader()?;
+        checker.check_exact(&wanted.take_required("role")?, role.as_str());
+        match (wanted.take_value("content"), wanted.take_value("content_contains")) {
+            (Some(exact), None) => checker.check_exact(&exact, content.as_str()),
             (None, Some(parts)) => {
                 let path = parts.path.clone();
-                for part in parts.distinct_texts()? {
+                for part in parts.into_distinct_texts()? {
                     let holds = ensure(content.contains(&part), || format!("'{content}' holds no '{part}'"));
-                    checker.holds(&path, holds);
+                    checker.check_result(&path, holds);
                 }
             }
-            _ => return Err(CaseFailure::reader(here, "has either 'content' or 'content_contains'")),
+            _ => return Err(CaseFailure::reader_error(here, "has either 'content' or 'content_contains'")),
         }
-        wanted.finish()?;
+        wanted.reject_remaining_keys()?;
     }
     Ok(())
 }
 
 /// Returns the messages of a request, each with its role and text in the specification's words.
-fn messages(mapping: ProviderMapping, sent: &CapturedRequest) -> Vec<(String, String)> {
+fn request_messages(mapping: ProviderMapping, sent: &CapturedRequest) -> Vec<(String, String)> {
     let (list, content) = match mapping.wire {
         Wire::OpenAi | Wire::Anthropic => ("messages", "content"),
         Wire::Gemini => ("contents", "parts"),
@@ -284,13 +292,13 @@ fn messages(mapping: ProviderMapping, sent: &CapturedRequest) -> Vec<(String, St
             Some(role) => role,
             None => "",
         };
-        (role.to_owned(), text(&message[content]))
+        (role.to_owned(), message_text(&message[content]))
     };
     sent.body[list].as_array().into_iter().flatten().map(told).collect()
 }
 
 /// Returns the text of a message; content without text as it was sent.
-fn text(content: &Value) -> String {
+fn message_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -323,7 +331,7 @@ mod tests {
             (call("half {"), call("half {"), true),
             (json!({"text": r#"{"a": 1}"#}), json!({"text": r#"{"a":1}"#}), false),
         ] {
-            assert_eq!(same(&wanted, &sent, "").is_ok(), is, "{wanted} {sent}");
+            assert_eq!(match_body(&wanted, &sent, "").is_ok(), is, "{wanted} {sent}");
         }
     }
 }

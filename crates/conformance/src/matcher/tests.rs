@@ -3,16 +3,16 @@
 use serde_json::json;
 
 use super::*;
-use crate::yaml::parse;
+use crate::yaml::parse_document;
 
 const UUID: &str = "7f2c1a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b";
 
 fn read(text: &str) -> Outcome<ValueMatcher> {
-    ValueMatcher::read(&LocatedNode::new(parse(text).unwrap(), "it"))
+    ValueMatcher::from_yaml_node(&LocatedNode::new(parse_document(text).unwrap(), "it"))
 }
 
 fn check(text: &str, actual: &Value) -> Result<(), String> {
-    read(text).unwrap().check(actual, ExtraKeyPolicy::Refused, &mut TokenBindings::default())
+    read(text).unwrap().match_value(actual, ExtraKeyPolicy::Refused, &mut TokenBindings::default())
 }
 
 #[test]
@@ -54,27 +54,27 @@ fn tokens_match_what_they_say_and_nothing_else() {
 fn a_name_stands_for_what_it_stood_for_first() {
     let mut bindings = TokenBindings::default();
     let (a, b) = (read("<span_id_a>").unwrap(), read("<span_id_b>").unwrap());
-    assert_eq!(a.check(&json!("1"), ExtraKeyPolicy::Refused, &mut bindings), Ok(()));
-    assert_eq!(b.check(&json!("2"), ExtraKeyPolicy::Refused, &mut bindings), Ok(()));
-    assert_eq!(a.check(&json!("1"), ExtraKeyPolicy::Refused, &mut bindings), Ok(()));
-    assert!(a.check(&json!("2"), ExtraKeyPolicy::Refused, &mut bindings).is_err());
+    assert_eq!(a.match_value(&json!("1"), ExtraKeyPolicy::Refused, &mut bindings), Ok(()));
+    assert_eq!(b.match_value(&json!("2"), ExtraKeyPolicy::Refused, &mut bindings), Ok(()));
+    assert_eq!(a.match_value(&json!("1"), ExtraKeyPolicy::Refused, &mut bindings), Ok(()));
+    assert!(a.match_value(&json!("2"), ExtraKeyPolicy::Refused, &mut bindings).is_err());
 }
 
 #[test]
 fn a_reference_stands_for_what_the_case_said_and_never_for_nothing() {
     let mut bindings = TokenBindings::default();
     let matcher = read("<from previous suspended outcome>").unwrap();
-    assert!(matcher.check(&json!("x"), ExtraKeyPolicy::Refused, &mut bindings).is_err());
-    bindings.refer("<from previous suspended outcome>", json!("x"));
-    assert_eq!(matcher.check(&json!("x"), ExtraKeyPolicy::Refused, &mut bindings), Ok(()));
-    assert!(matcher.check(&json!("y"), ExtraKeyPolicy::Refused, &mut bindings).is_err());
+    assert!(matcher.match_value(&json!("x"), ExtraKeyPolicy::Refused, &mut bindings).is_err());
+    bindings.bind_reference("<from previous suspended outcome>", json!("x"));
+    assert_eq!(matcher.match_value(&json!("x"), ExtraKeyPolicy::Refused, &mut bindings), Ok(()));
+    assert!(matcher.match_value(&json!("y"), ExtraKeyPolicy::Refused, &mut bindings).is_err());
 }
 
 #[test]
 fn a_subset_may_be_exceeded_at_its_own_level_only() {
     let matcher = read("{a: {b: 1}}").unwrap();
     let check =
-        |actual: Value| matcher.check(&actual, ExtraKeyPolicy::Allowed, &mut TokenBindings::default());
+        |actual: Value| matcher.match_value(&actual, ExtraKeyPolicy::Allowed, &mut TokenBindings::default());
     assert_eq!(check(json!({"a": {"b": 1}, "c": 2})), Ok(()));
     assert!(check(json!({"a": {"b": 1, "c": 2}})).is_err());
     assert!(check(json!({"c": 2})).is_err());

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::MutationRandom;
 use super::site::{self, MutationSite, OmittedMutations};
-use crate::assertion_id::{AssertionId, is_within};
-use crate::execute::{CaseExamination, examine, execute};
+use crate::assertion_id::{AssertionId, is_within_assertion};
+use crate::execute::{CaseExamination, examine_case, execute_case};
 use crate::failure::{CaseFailure, CaseFailureKind};
 use crate::invariants::{self, RestatedInvariant};
 use crate::suite::ConformanceCase;
@@ -30,11 +30,11 @@ pub struct RestatementReport {
 /// Changes the values that the restated invariants' assertions demand, in each case that passes: all of these values,
 /// one value at a time.
 #[must_use]
-pub fn restatements(cases: &[ConformanceCase], seed: u64) -> RestatementReport {
-    prove(cases, invariants::restated(), &mut MutationRandom(seed))
+pub fn prove_restatements(cases: &[ConformanceCase], seed: u64) -> RestatementReport {
+    prove_invariants(cases, invariants::restated_invariants(), &mut MutationRandom(seed))
 }
 
-fn prove(
+fn prove_invariants(
     cases: &[ConformanceCase],
     rows: &[RestatedInvariant],
     random: &mut MutationRandom,
@@ -43,22 +43,23 @@ fn prove(
     let mut waiting = BTreeSet::new();
     for case in cases {
         let Ok(raw) = &case.content else { continue };
-        let examined = examine(raw.clone());
+        let examined = examine_case(raw.clone());
         if !examined.failures.is_empty() {
-            keys(&raw.whole(), &mut waiting);
+            collect_keys(&raw.to_whole_document(), &mut waiting);
             continue;
         }
-        let mut trials = MutationTrials { case, sites: sites(case), known: BTreeMap::new(), random };
+        let mut trials =
+            MutationTrials { case, sites: find_place_sites(case), known: BTreeMap::new(), random };
         for name in &examined.restated {
             found.uses += 1;
-            let told = |what: String| format!("{}: {name}: {what}", case.id());
+            let told = |what: String| format!("{}: {name}: {what}", case.qualified_id());
             let Some(row) = rows.iter().find(|row| row.invariant == name) else {
                 found.faults.push(told("is not in the table".into()));
                 continue;
             };
             found.invariants.insert(row.invariant);
-            for id in row.ids() {
-                let faults = trials.of(id, &examined, &mut found.changes);
+            for id in row.assertion_ids() {
+                let faults = trials.find_uncaught_changes(id, &examined, &mut found.changes);
                 found.faults.extend(faults.into_iter().map(told));
             }
         }
@@ -69,13 +70,13 @@ fn prove(
 }
 
 /// Collects the keys of all maps.
-fn keys(node: &YamlNode, found: &mut BTreeSet<String>) {
+fn collect_keys(node: &YamlNode, found: &mut BTreeSet<String>) {
     match &node.value {
         YamlValue::Map(entries) => entries.iter().for_each(|(key, it)| {
             found.insert(key.clone());
-            keys(it, found);
+            collect_keys(it, found);
         }),
-        YamlValue::List(items) => items.iter().for_each(|item| keys(item, found)),
+        YamlValue::List(items) => items.iter().for_each(|item| collect_keys(item, found)),
         YamlValue::Null
         | YamlValue::Bool(_)
         | YamlValue::Int(_)
@@ -86,10 +87,10 @@ fn keys(node: &YamlNode, found: &mut BTreeSet<String>) {
 
 /// The changes of a case, with their places as assertions name them. The part that the cases of a file share holds no
 /// assertions but invariants.
-fn sites(case: &ConformanceCase) -> Vec<(String, MutationSite)> {
+fn find_place_sites(case: &ConformanceCase) -> Vec<(String, MutationSite)> {
     let Ok(raw) = &case.content else { return Vec::new() };
-    let sites = site::sites(&raw.whole(), &mut OmittedMutations::default()).into_iter();
-    sites.filter_map(|site| Some((site.place()?, site))).collect()
+    let sites = site::find_sites(&raw.to_whole_document(), &mut OmittedMutations::default()).into_iter();
+    sites.filter_map(|site| Some((site.assertion_path()?, site))).collect()
 }
 
 /// Changes of one case, each run once.
@@ -102,41 +103,48 @@ struct MutationTrials<'a> {
 
 impl MutationTrials<'_> {
     /// Changes everything that assertions of this id read, and returns the changes that they did not catch.
-    fn of(&mut self, id: AssertionId, examined: &CaseExamination, changes: &mut usize) -> Vec<String> {
-        let named: Vec<&String> = examined.asserted.iter().filter(|it| id.names(it)).collect();
+    fn find_uncaught_changes(
+        &mut self,
+        id: AssertionId,
+        examined: &CaseExamination,
+        changes: &mut usize,
+    ) -> Vec<String> {
+        let named: Vec<&String> = examined.asserted.iter().filter(|it| id.matches_path(it)).collect();
         if named.is_empty() {
             return vec![format!("the case asserts no '{}'", id.0)];
         }
-        let reads = |place: &str| named.iter().any(|item| is_within(place, item));
+        let reads = |place: &str| named.iter().any(|item| is_within_assertion(place, item));
         let places: Vec<usize> = (0..self.sites.len()).filter(|at| reads(&self.sites[*at].0)).collect();
         if places.is_empty() {
             return vec![format!("nothing of what '{}' demands can be changed", id.0)];
         }
         *changes += places.len();
         let faults = places.into_iter().filter_map(|at| {
-            let what = fault(id, self.run(at))?;
+            let what = describe_fault(id, self.run_changed_case(at))?;
             Some(format!("{} changed: {what}", self.sites[at].1))
         });
         faults.collect()
     }
 
-    fn run(&mut self, at: usize) -> &[CaseFailure] {
+    fn run_changed_case(&mut self, at: usize) -> &[CaseFailure] {
         let (case, site, random) = (&self.case, &self.sites[at].1, &mut *self.random);
         self.known.entry(at).or_insert_with(|| match &case.content {
-            Ok(raw) => execute(raw.with(&site.apply(&raw.whole(), &mut |count| random.below(count)))),
+            Ok(raw) => execute_case(raw.with_document(
+                &site.apply_to_case(&raw.to_whole_document(), &mut |count| random.next_below(count)),
+            )),
             Err(failure) => vec![failure.clone()],
         })
     }
 }
 
 /// Describes how a changed case failed wrongly, if it did: it must fail, by assertions of this id alone.
-fn fault(id: AssertionId, failures: &[CaseFailure]) -> Option<String> {
+fn describe_fault(id: AssertionId, failures: &[CaseFailure]) -> Option<String> {
     if failures.is_empty() {
         return Some("the case passes".into());
     }
     let other = failures
         .iter()
-        .find(|failure| failure.kind != CaseFailureKind::Assertion || !id.names(&failure.path));
+        .find(|failure| failure.kind != CaseFailureKind::Assertion || !id.matches_path(&failure.path));
     other.map(|other| format!("the case fails otherwise: {other}"))
 }
 

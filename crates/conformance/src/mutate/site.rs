@@ -233,9 +233,9 @@ pub struct OmittedMutations {
 }
 
 /// Finds every change of every expectation of a case, and the expectations that are left out.
-pub(crate) fn sites(case: &YamlNode, left_out: &mut OmittedMutations) -> Vec<MutationSite> {
+pub(crate) fn find_sites(case: &YamlNode, left_out: &mut OmittedMutations) -> Vec<MutationSite> {
     let mut search = MutationSearch { path: Vec::new(), found: Vec::new(), left_out };
-    search.expectations(case);
+    search.visit_expectations(case);
     search.found
 }
 
@@ -243,7 +243,7 @@ fn is_expectation(key: &str) -> bool {
     EXPECTATIONS.contains(&key) || key.starts_with("loaded_invoke_state_for_")
 }
 
-fn compared(key: &str, value: &YamlNode) -> ComparisonMode {
+fn comparison_mode(key: &str, value: &YamlNode) -> ComparisonMode {
     let chat =
         matches!(&value.value, YamlValue::Map(it) if it.iter().any(|(key, _)| key.starts_with("messages_")));
     if WHOLE.contains(&key) || key.starts_with("loaded_invoke_state_for_") || (key == "final_state" && !chat)
@@ -264,15 +264,15 @@ struct MutationSearch<'a> {
 }
 
 impl MutationSearch<'_> {
-    fn expectations(&mut self, node: &YamlNode) {
+    fn visit_expectations(&mut self, node: &YamlNode) {
         match &node.value {
             YamlValue::Map(entries) => {
                 for (key, value) in entries {
                     self.path.push(MutationPathStep::Key(key.clone()));
                     if is_expectation(key) {
-                        self.collect(value, compared(key, value));
+                        self.collect_sites(value, comparison_mode(key, value));
                     } else {
-                        self.expectations(value);
+                        self.visit_expectations(value);
                     }
                     self.path.pop();
                 }
@@ -280,7 +280,7 @@ impl MutationSearch<'_> {
             YamlValue::List(items) => {
                 for (at, value) in items.iter().enumerate() {
                     self.path.push(MutationPathStep::Item(at));
-                    self.expectations(value);
+                    self.visit_expectations(value);
                     self.path.pop();
                 }
             }
@@ -293,7 +293,7 @@ impl MutationSearch<'_> {
     }
 
     /// Returns the key that the walk is under.
-    fn key(&self) -> String {
+    fn current_key(&self) -> String {
         let key = self.path.iter().rev().find_map(|it| match it {
             MutationPathStep::Key(key) => Some(key.clone()),
             MutationPathStep::Item(_) => None,
@@ -301,12 +301,12 @@ impl MutationSearch<'_> {
         key.unwrap_or_default()
     }
 
-    fn add(&mut self, change: ValueMutation) {
+    fn add_site(&mut self, change: ValueMutation) {
         self.found.push(MutationSite { path: self.path.clone(), change });
     }
 
-    fn collect(&mut self, node: &YamlNode, how: ComparisonMode) {
-        let key = self.key();
+    fn collect_sites(&mut self, node: &YamlNode, how: ComparisonMode) {
+        let key = self.current_key();
         let is_list = matches!(node.value, YamlValue::List(_));
         if how == ComparisonMode::ByKey && !is_list && LEFT_OUT.contains(&key.as_str()) {
             *self.left_out.values.entry(key).or_default() += 1;
@@ -317,42 +317,42 @@ impl MutationSearch<'_> {
             | YamlValue::Bool(_)
             | YamlValue::Int(_)
             | YamlValue::Float(_)
-            | YamlValue::Str(_) => self.add(ValueMutation::Other),
-            YamlValue::List(items) => self.list(items, &key, how),
-            YamlValue::Map(entries) => self.map(entries, &key, how),
+            | YamlValue::Str(_) => self.add_site(ValueMutation::Other),
+            YamlValue::List(items) => self.collect_list_sites(items, &key, how),
+            YamlValue::Map(entries) => self.collect_map_sites(entries, &key, how),
         }
     }
 
-    fn list(&mut self, items: &[YamlNode], key: &str, how: ComparisonMode) {
+    fn collect_list_sites(&mut self, items: &[YamlNode], key: &str, how: ComparisonMode) {
         if how != ComparisonMode::Whole && LOOSE_LISTS.contains(&key) {
             *self.left_out.items.entry(key.to_owned()).or_default() += 1;
-            self.add(ValueMutation::Add);
+            self.add_site(ValueMutation::Add);
             if items.len() == 1 {
-                self.add(ValueMutation::Drop);
+                self.add_site(ValueMutation::Drop);
             }
         } else {
             if !items.is_empty() {
-                self.add(ValueMutation::Drop);
+                self.add_site(ValueMutation::Drop);
             }
-            self.add(ValueMutation::Add);
+            self.add_site(ValueMutation::Add);
             if items.len() > 1 && items.iter().any(|item| item.to_json() != items[0].to_json()) {
-                self.add(ValueMutation::Swap);
+                self.add_site(ValueMutation::Swap);
             }
         }
         for (at, item) in items.iter().enumerate() {
             self.path.push(MutationPathStep::Item(at));
-            self.collect(item, how);
+            self.collect_sites(item, how);
             self.path.pop();
         }
     }
 
-    fn map(&mut self, entries: &[(String, YamlNode)], map: &str, how: ComparisonMode) {
+    fn collect_map_sites(&mut self, entries: &[(String, YamlNode)], map: &str, how: ComparisonMode) {
         // An observer's event: the keys that it names, each as a whole.
         let is_event = how == ComparisonMode::ByKey && entries.iter().any(|(key, _)| key == "node_name");
         let how = if is_event { ComparisonMode::InPart } else { how };
         for (at, (key, _)) in entries.iter().enumerate() {
             if how == ComparisonMode::Whole || (is_event && NAMED_BY_EVENTS.contains(&key.as_str())) {
-                self.add(ValueMutation::Remove(at));
+                self.add_site(ValueMutation::Remove(at));
             } else {
                 let map = if is_event { "events" } else { map };
                 *self.left_out.keys.entry(map.to_owned()).or_default() += 1;
@@ -368,10 +368,10 @@ impl MutationSearch<'_> {
                     .any(|step| matches!(step, MutationPathStep::Key(key) if key == "wire_requests"));
             let below = match how {
                 ComparisonMode::ByKey if of_request => ComparisonMode::ByKey,
-                ComparisonMode::ByKey => compared(key, value),
+                ComparisonMode::ByKey => comparison_mode(key, value),
                 ComparisonMode::InPart | ComparisonMode::Whole => ComparisonMode::Whole,
             };
-            self.collect(value, below);
+            self.collect_sites(value, below);
             self.path.pop();
         }
     }
@@ -380,7 +380,7 @@ impl MutationSearch<'_> {
 impl MutationSite {
     /// Returns the place as assertions name it; nothing when it is not the case's own.
     #[must_use]
-    pub(crate) fn place(&self) -> Option<String> {
+    pub(crate) fn assertion_path(&self) -> Option<String> {
         let (MutationPathStep::Key(part), own) = self.path.split_first()? else { return None };
         (part == "case").then(|| {
             own.iter().fold(String::new(), |place, step| match step {
@@ -392,7 +392,7 @@ impl MutationSite {
     }
 
     /// Returns the values of this place, where its key says which there are.
-    fn words(&self) -> Option<&'static [&'static str]> {
+    fn allowed_words(&self) -> Option<&'static [&'static str]> {
         let named =
             |step: &MutationPathStep, name: &str| matches!(step, MutationPathStep::Key(key) if key == name);
         let last = self.path.last()?;
@@ -404,7 +404,7 @@ impl MutationSite {
     }
 
     /// Returns the case with this one change.
-    pub(crate) fn apply(&self, case: &YamlNode, choose: &mut dyn FnMut(usize) -> usize) -> YamlNode {
+    pub(crate) fn apply_to_case(&self, case: &YamlNode, choose: &mut dyn FnMut(usize) -> usize) -> YamlNode {
         let mut changed = case.clone();
         let mut at = &mut changed;
         for step in &self.path {
@@ -420,21 +420,23 @@ impl MutationSite {
                 None => return case.clone(),
             }
         }
-        match (self.change, &mut at.value, self.words()) {
-            (ValueMutation::Other, YamlValue::Str(it), Some(words)) => *it = member(words, it, choose),
-            (how, value, _) => change(value, how, choose),
+        match (self.change, &mut at.value, self.allowed_words()) {
+            (ValueMutation::Other, YamlValue::Str(it), Some(words)) => {
+                *it = choose_other_member(words, it, choose)
+            }
+            (how, value, _) => change_value(value, how, choose),
         }
         changed
     }
 }
 
-fn change(value: &mut YamlValue, how: ValueMutation, choose: &mut dyn FnMut(usize) -> usize) {
+fn change_value(value: &mut YamlValue, how: ValueMutation, choose: &mut dyn FnMut(usize) -> usize) {
     match (how, value) {
         (ValueMutation::Other, null @ YamlValue::Null) => *null = YamlValue::Str("changed".into()),
         (ValueMutation::Other, YamlValue::Bool(it)) => *it = !*it,
         (ValueMutation::Other, YamlValue::Int(it)) => *it += if choose(2) == 0 { 1 } else { -1 },
         (ValueMutation::Other, YamlValue::Float(it)) => *it += 1.0,
-        (ValueMutation::Other, YamlValue::Str(it)) => *it = another(it, choose),
+        (ValueMutation::Other, YamlValue::Str(it)) => *it = choose_other_text(it, choose),
         (ValueMutation::Drop, YamlValue::List(items)) => drop(items.remove(choose(items.len()))),
         (ValueMutation::Add, YamlValue::List(items)) => {
             let line = items.first().map_or(0, |items| items.line);
@@ -455,15 +457,15 @@ fn change(value: &mut YamlValue, how: ValueMutation, choose: &mut dyn FnMut(usiz
     }
 }
 
-fn another(text: &str, choose: &mut dyn FnMut(usize) -> usize) -> String {
+fn choose_other_text(text: &str, choose: &mut dyn FnMut(usize) -> usize) -> String {
     let Some(set) = SETS.iter().find(|it| it.contains(&text)) else {
         return format!("{text} changed");
     };
-    member(set, text, choose)
+    choose_other_member(set, text, choose)
 }
 
 /// Another member of a set.
-fn member(set: &[&str], text: &str, choose: &mut dyn FnMut(usize) -> usize) -> String {
+fn choose_other_member(set: &[&str], text: &str, choose: &mut dyn FnMut(usize) -> usize) -> String {
     let others: Vec<_> = set.iter().filter(|it| **it != text).collect();
     (*others[choose(others.len())]).to_owned()
 }

@@ -8,10 +8,10 @@ use singletree::engine::Signal;
 use crate::adapt;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
-use crate::schema::literals;
+use crate::schema::parse_literals;
 
 use super::flaky::{self, FlakyMockSpec, MOCKS, MockErrorSpec};
-use super::{millis, seconds};
+use super::{parse_milliseconds, parse_seconds};
 
 /// The body of a node.
 #[derive(Debug, Clone, Default)]
@@ -82,120 +82,125 @@ impl NodeBodySpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value, or keys that cannot be combined.
-    pub(super) fn take(block: &mut YamlMapReader) -> Outcome<Self> {
+    pub(super) fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
         let mut spec = Self::default();
-        if let Some(it) = block.take("sleep_ms") {
-            spec.sleep = Some(millis(&it)?);
+        if let Some(it) = block.take_value("sleep_ms") {
+            spec.sleep = Some(parse_milliseconds(&it)?);
         }
-        if let Some(it) = block.take("explicit_save_session") {
-            spec.save = it.truth()?;
+        if let Some(it) = block.take_value("explicit_save_session") {
+            spec.save = it.as_bool()?;
         }
-        if let Some(it) = block.take("invoke_drain_events_for") {
-            let mut drain = it.fields()?;
-            let timeout = drain.take("timeout_seconds").map(|it| seconds(&it)).transpose()?.flatten();
-            spec.drain = Some(NodeDrainSpec { timeout, snapshot: drain.text("snapshot_observer")? });
-            drain.finish()?;
+        if let Some(it) = block.take_value("invoke_drain_events_for") {
+            let mut drain = it.into_map_reader()?;
+            let timeout =
+                drain.take_value("timeout_seconds").map(|it| parse_seconds(&it)).transpose()?.flatten();
+            spec.drain = Some(NodeDrainSpec { timeout, snapshot: drain.take_text("snapshot_observer")? });
+            drain.reject_remaining_keys()?;
         }
         let nothing = spec.sleep.is_none() && spec.drain.is_none() && !spec.save;
-        match take_end(block)? {
+        match take_body_result(block)? {
             Some(end) => spec.end = end,
-            None if nothing => return Err(no_directive(block)),
+            None if nothing => return Err(missing_directive(block)),
             None => {}
         }
         Ok(spec)
     }
 }
 
-fn take_end(block: &mut YamlMapReader) -> Outcome<Option<BodyResultSpec>> {
+fn take_body_result(block: &mut YamlMapReader) -> Outcome<Option<BodyResultSpec>> {
     let mut ends = Vec::new();
     for key in ["update", "update_pure", "update_from_field", "suspend_with_descriptor"] {
-        if let Some(it) = block.take(key) {
-            ends.push(end(key, it)?);
+        if let Some(it) = block.take_value(key) {
+            ends.push(parse_body_result(key, it)?);
         }
     }
-    if let Some(it) = block.take("raises") {
-        let mut raised = raises(it)?;
-        if let Some(category) = adapt::category_beside(block)? {
+    if let Some(it) = block.take_value("raises") {
+        let mut raised = parse_raised_error(it)?;
+        if let Some(category) = adapt::take_error_category(block)? {
             raised.category = Some(category);
         }
         ends.push(BodyResultSpec::Raises(raised));
     }
     for key in MOCKS {
-        if let Some(it) = block.take(key) {
-            ends.push(BodyResultSpec::Mock(flaky::read(key, it)?));
+        if let Some(it) = block.take_value(key) {
+            ends.push(BodyResultSpec::Mock(flaky::parse_flaky_mock(key, it)?));
         }
     }
-    if let Some(it) = block.take("conditional_suspend") {
-        ends.push(suspend_at(it, block.take("on_other_indices"))?);
+    if let Some(it) = block.take_value("conditional_suspend") {
+        ends.push(parse_suspend_on_item(it, block.take_value("on_other_indices"))?);
     }
     if ends.len() > 1 {
-        return Err(CaseFailure::reader(block.path(), "a node ends in more than one way"));
+        return Err(CaseFailure::reader_error(block.path(), "a node ends in more than one way"));
     }
     Ok(ends.pop())
 }
 
-fn no_directive(block: &YamlMapReader) -> CaseFailure {
-    let keys: Vec<_> = block.keys().collect();
-    CaseFailure::reader(block.path(), format!("no known directive among: {}", keys.join(", ")))
+fn missing_directive(block: &YamlMapReader) -> CaseFailure {
+    let keys: Vec<_> = block.remaining_keys().collect();
+    CaseFailure::reader_error(block.path(), format!("no known directive among: {}", keys.join(", ")))
 }
 
-fn end(key: &str, spot: LocatedNode) -> Outcome<BodyResultSpec> {
+fn parse_body_result(key: &str, spot: LocatedNode) -> Outcome<BodyResultSpec> {
     match key {
-        "update" | "update_pure" => Ok(BodyResultSpec::Update(literals(spot)?)),
-        "update_from_field" => from_field(spot),
-        _ => suspend(spot),
+        "update" | "update_pure" => Ok(BodyResultSpec::Update(parse_literals(spot)?)),
+        "update_from_field" => parse_update_from_field(spot),
+        _ => parse_suspend(spot),
     }
 }
 
-fn from_field(spot: LocatedNode) -> Outcome<BodyResultSpec> {
-    let mut block = spot.fields()?;
-    let multiplier = block.take("multiplier").map(|value| value.whole()).transpose()?.unwrap_or(1);
+fn parse_update_from_field(spot: LocatedNode) -> Outcome<BodyResultSpec> {
+    let mut block = spot.into_map_reader()?;
+    let multiplier = block.take_value("multiplier").map(|value| value.as_integer()).transpose()?.unwrap_or(1);
     let path = block.path().to_owned();
-    let (target, source) = block.next().ok_or_else(|| CaseFailure::reader(path, "names no field"))?;
-    let source = source.text()?.to_owned();
-    block.finish()?;
+    let (target, source) =
+        block.take_next_entry().ok_or_else(|| CaseFailure::reader_error(path, "names no field"))?;
+    let source = source.as_text()?.to_owned();
+    block.reject_remaining_keys()?;
     Ok(BodyResultSpec::FromField { target, source, multiplier })
 }
 
-fn raises(spot: LocatedNode) -> Outcome<MockErrorSpec> {
-    if let Ok(message) = spot.text() {
-        return Ok(MockErrorSpec { message: message.to_owned(), ..MockErrorSpec::plain(None) });
+fn parse_raised_error(spot: LocatedNode) -> Outcome<MockErrorSpec> {
+    if let Ok(message) = spot.as_text() {
+        return Ok(MockErrorSpec {
+            message: message.to_owned(),
+            ..MockErrorSpec::with_default_message(None)
+        });
     }
-    let mut block = spot.fields()?;
-    let mut raised = MockErrorSpec::plain(block.text("category")?);
-    if let Some(message) = block.text("message")? {
+    let mut block = spot.into_map_reader()?;
+    let mut raised = MockErrorSpec::with_default_message(block.take_text("category")?);
+    if let Some(message) = block.take_text("message")? {
         raised.message = message;
     }
     // The kind is of another language; here an error without a category is of no kind.
-    block.text("exception_kind")?;
-    block.finish()?;
+    block.take_text("exception_kind")?;
+    block.reject_remaining_keys()?;
     Ok(raised)
 }
 
-fn suspend_at(spot: LocatedNode, beside: Option<LocatedNode>) -> Outcome<BodyResultSpec> {
-    let mut block = spot.fields()?;
-    let item = block.need("suspend_on_item_index")?.whole()?;
-    let BodyResultSpec::Suspend { signal, .. } = suspend(block.need("descriptor")?)? else {
-        return Err(CaseFailure::reader(block.path(), "the descriptor suspends"));
+fn parse_suspend_on_item(spot: LocatedNode, beside: Option<LocatedNode>) -> Outcome<BodyResultSpec> {
+    let mut block = spot.into_map_reader()?;
+    let item = block.take_required("suspend_on_item_index")?.as_integer()?;
+    let BodyResultSpec::Suspend { signal, .. } = parse_suspend(block.take_required("descriptor")?)? else {
+        return Err(CaseFailure::reader_error(block.path(), "the descriptor suspends"));
     };
-    let mut others = adapt::other_indices(&mut block, beside)?;
-    let otherwise = from_field(others.need("update_from_field")?)?;
-    others.finish()?;
-    block.finish()?;
+    let mut others = adapt::take_other_indices(&mut block, beside)?;
+    let otherwise = parse_update_from_field(others.take_required("update_from_field")?)?;
+    others.reject_remaining_keys()?;
+    block.reject_remaining_keys()?;
     Ok(BodyResultSpec::SuspendAt { item, signal, otherwise: Box::new(otherwise) })
 }
 
-fn suspend(spot: LocatedNode) -> Outcome<BodyResultSpec> {
-    let mut block = spot.fields()?;
-    let mut signal = Signal::new(block.need("signal_id")?.text()?);
-    if let Some(metadata) = block.take("metadata") {
+fn parse_suspend(spot: LocatedNode) -> Outcome<BodyResultSpec> {
+    let mut block = spot.into_map_reader()?;
+    let mut signal = Signal::new(block.take_required("signal_id")?.as_text()?);
+    if let Some(metadata) = block.take_value("metadata") {
         signal = signal.metadata(metadata.node.to_json());
     }
     // Extensions, for parts of the specification that no fixture of it exercises.
-    if let Some(it) = block.take("dev.singletree.mark_node_completed") {
-        signal = signal.mark_node_completed(it.truth()?);
+    if let Some(it) = block.take_value("dev.singletree.mark_node_completed") {
+        signal = signal.mark_node_completed(it.as_bool()?);
     }
-    let unless = block.text("dev.singletree.unless_field")?;
-    block.finish()?;
+    let unless = block.take_text("dev.singletree.unless_field")?;
+    block.reject_remaining_keys()?;
     Ok(BodyResultSpec::Suspend { signal: Box::new(signal), unless })
 }

@@ -5,8 +5,8 @@ use crate::fields::LocatedNode;
 use crate::middleware::{self, MiddlewareSpec};
 
 use super::body::NodeBodySpec;
-use super::fan_out::collects;
-use super::pairs;
+use super::fan_out::parse_collects_errors;
+use super::parse_name_pairs;
 
 /// Parallel branches as the fixture describes them.
 #[derive(Debug, Clone)]
@@ -43,46 +43,53 @@ impl ParallelBranchesSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
+    pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
         let mut branches = Vec::new();
-        let mut declared = block.need("branches")?.fields()?;
-        while let Some((name, it)) = declared.next() {
-            branches.push(branch(name, it)?);
+        let mut declared = block.take_required("branches")?.into_map_reader()?;
+        while let Some((name, it)) = declared.take_next_entry() {
+            branches.push(parse_branch(name, it)?);
         }
         let spec = Self {
             branches,
-            collects_errors: block.take("error_policy").map(|value| collects(&value)).transpose()?,
-            errors: block.text("errors_field")?,
+            collects_errors: block
+                .take_value("error_policy")
+                .map(|value| parse_collects_errors(&value))
+                .transpose()?,
+            errors: block.take_text("errors_field")?,
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(spec)
     }
 }
 
-fn branch(name: String, spot: LocatedNode) -> Outcome<BranchSpec> {
-    let mut block = spot.fields()?;
-    let call = block.take("call").map(|value| {
-        let mut call = value.fields()?;
-        let body = NodeBodySpec::take(&mut call)?;
-        call.finish()?;
+fn parse_branch(name: String, spot: LocatedNode) -> Outcome<BranchSpec> {
+    let mut block = spot.into_map_reader()?;
+    let call = block.take_value("call").map(|value| {
+        let mut call = value.into_map_reader()?;
+        let body = NodeBodySpec::take_from_block(&mut call)?;
+        call.reject_remaining_keys()?;
         Ok(body)
     });
-    let when = block.take("when").map(|value| {
-        let mut when = value.fields()?;
-        let field = when.need("field")?.text()?.to_owned();
-        when.finish()?;
+    let when = block.take_value("when").map(|value| {
+        let mut when = value.into_map_reader()?;
+        let field = when.take_required("field")?.as_text()?.to_owned();
+        when.reject_remaining_keys()?;
         Ok(field)
     });
     let spec = BranchSpec {
         name,
-        subgraph: block.text("subgraph")?,
+        subgraph: block.take_text("subgraph")?,
         call: call.transpose()?.map(Box::new),
-        inputs: block.take("inputs").map(pairs).transpose()?,
-        outputs: block.take("outputs").map(pairs).transpose()?,
-        middleware: block.take("middleware").map(middleware::list).transpose()?.unwrap_or_default(),
+        inputs: block.take_value("inputs").map(parse_name_pairs).transpose()?,
+        outputs: block.take_value("outputs").map(parse_name_pairs).transpose()?,
+        middleware: block
+            .take_value("middleware")
+            .map(middleware::parse_middleware_list)
+            .transpose()?
+            .unwrap_or_default(),
         when: when.transpose()?,
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(spec)
 }

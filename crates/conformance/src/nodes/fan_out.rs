@@ -5,7 +5,7 @@ use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::middleware::{self, MiddlewareSpec};
 
-use super::pairs;
+use super::parse_name_pairs;
 
 /// A fan-out as the fixture describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,39 +72,45 @@ impl FanOutSpec {
     ///
     /// # Errors
     /// When the fixture block has an unknown key or value.
-    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
+    pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
         let mut spec = Self {
-            subgraph: block.need("subgraph")?.text()?.to_owned(),
+            subgraph: block.take_required("subgraph")?.as_text()?.to_owned(),
             items: None,
-            count: block.take("count").map(|value| number(&value)).transpose()?,
-            collect: block.text("collect_field")?,
-            target: block.text("target_field")?,
-            extra: block.take("extra_outputs").map(pairs).transpose()?.unwrap_or_default(),
-            inputs: block.take("inputs").map(pairs).transpose()?.unwrap_or_default(),
-            concurrency: concurrency(&mut block)?,
-            collects_errors: block.take("error_policy").map(|value| collects(&value)).transpose()?,
-            errors: block.text("errors_field")?,
+            count: block.take_value("count").map(|value| parse_number_source(&value)).transpose()?,
+            collect: block.take_text("collect_field")?,
+            target: block.take_text("target_field")?,
+            extra: block.take_value("extra_outputs").map(parse_name_pairs).transpose()?.unwrap_or_default(),
+            inputs: block.take_value("inputs").map(parse_name_pairs).transpose()?.unwrap_or_default(),
+            concurrency: take_concurrency(&mut block)?,
+            collects_errors: block
+                .take_value("error_policy")
+                .map(|value| parse_collects_errors(&value))
+                .transpose()?,
+            errors: block.take_text("errors_field")?,
             empty_is_fine: None,
-            count_field: block.text("count_field")?,
+            count_field: block.take_text("count_field")?,
             middleware: block
-                .take("instance_middleware")
-                .map(middleware::list)
+                .take_value("instance_middleware")
+                .map(middleware::parse_middleware_list)
                 .transpose()?
                 .unwrap_or_default(),
             abort_after: None,
         };
-        if let Some(it) = block.take("on_empty") {
-            spec.empty_is_fine = Some(match it.text()? {
+        if let Some(it) = block.take_value("on_empty") {
+            spec.empty_is_fine = Some(match it.as_text()? {
                 "raise" => false,
                 "noop" => true,
-                other => return Err(CaseFailure::reader(&it.path, format!("unknown policy '{other}'"))),
+                other => {
+                    return Err(CaseFailure::reader_error(&it.path, format!("unknown policy '{other}'")));
+                }
             });
         }
-        if let Some(it) = block.take("abort_after_instance") {
-            spec.abort_after = Some(u64::try_from(it.whole()?).map_err(|_| it.wrong("an index"))?);
+        if let Some(it) = block.take_value("abort_after_instance") {
+            spec.abort_after =
+                Some(u64::try_from(it.as_integer()?).map_err(|_| it.unexpected_kind("an index"))?);
         }
-        let mapping = adapt::item_mapping(&mut block)?;
+        let mapping = adapt::take_item_mapping(&mut block)?;
         spec.inputs.extend(mapping.inputs);
         let mut outputs = mapping.outputs.into_iter();
         if spec.collect.is_none() {
@@ -112,13 +118,19 @@ impl FanOutSpec {
                 outputs.next().map_or((spec.target, None), |(to, from)| (Some(to), Some(from)));
         }
         spec.extra.extend(outputs);
-        let (items, item) = (block.text("items_field")?, block.text("item_field")?.or(mapping.item));
+        let (items, item) =
+            (block.take_text("items_field")?, block.take_text("item_field")?.or(mapping.item));
         spec.items = match (items, item) {
             (None, None) => None,
             (Some(items), Some(item)) => Some((items, item)),
-            _ => return Err(CaseFailure::reader(block.path(), "items_field and item_field go together")),
+            _ => {
+                return Err(CaseFailure::reader_error(
+                    block.path(),
+                    "items_field and item_field go together",
+                ));
+            }
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(spec)
     }
 }
@@ -127,48 +139,50 @@ impl FanOutSpec {
 ///
 /// # Errors
 /// For an unknown policy.
-pub(super) fn collects(spot: &LocatedNode) -> Outcome<bool> {
-    match spot.text()? {
+pub(super) fn parse_collects_errors(spot: &LocatedNode) -> Outcome<bool> {
+    match spot.as_text()? {
         "fail_fast" => Ok(false),
         "collect" => Ok(true),
-        other => Err(CaseFailure::reader(&spot.path, format!("unknown policy '{other}'"))),
+        other => Err(CaseFailure::reader_error(&spot.path, format!("unknown policy '{other}'"))),
     }
 }
 
 /// `serial` is one at a time, whatever bound there is (conformance-adapter §5.4).
-fn concurrency(block: &mut YamlMapReader) -> Outcome<FanOutConcurrency> {
-    let bound = match block.take("concurrency") {
+fn take_concurrency(block: &mut YamlMapReader) -> Outcome<FanOutConcurrency> {
+    let bound = match block.take_value("concurrency") {
         None => FanOutConcurrency::Default,
         Some(it) if it.is_null() => FanOutConcurrency::Unbounded,
-        Some(it) => FanOutConcurrency::Bounded(number(&it)?),
+        Some(it) => FanOutConcurrency::Bounded(parse_number_source(&it)?),
     };
-    let Some(mode) = block.take("concurrent_mode") else { return Ok(bound) };
-    match mode.text()? {
+    let Some(mode) = block.take_value("concurrent_mode") else { return Ok(bound) };
+    match mode.as_text()? {
         "serial" => Ok(FanOutConcurrency::Bounded(NumberSource::Is(1))),
         "concurrent" => Ok(bound),
-        other => Err(CaseFailure::reader(&mode.path, format!("unknown mode '{other}'"))),
+        other => Err(CaseFailure::reader_error(&mode.path, format!("unknown mode '{other}'"))),
     }
 }
 
-fn number(spot: &LocatedNode) -> Outcome<NumberSource> {
-    if let Ok(it) = spot.whole() {
+fn parse_number_source(spot: &LocatedNode) -> Outcome<NumberSource> {
+    if let Ok(it) = spot.as_integer() {
         return Ok(NumberSource::Is(it));
     }
-    let mut block = spot.clone().fields()?;
-    let callable = block.need("callable")?;
-    let field = block.need("field")?.text()?.to_owned();
-    let number = match callable.text()? {
+    let mut block = spot.clone().into_map_reader()?;
+    let callable = block.take_required("callable")?;
+    let field = block.take_required("field")?.as_text()?.to_owned();
+    let number = match callable.as_text()? {
         "state_field_read" => NumberSource::Field(field),
         "queue_chunk" => {
-            let size = block.need("chunk_size")?;
-            let chunk = size.whole()?;
+            let size = block.take_required("chunk_size")?;
+            let chunk = size.as_integer()?;
             if chunk < 1 {
-                return Err(size.wrong("a size"));
+                return Err(size.unexpected_kind("a size"));
             }
             NumberSource::Chunks { field, size: chunk }
         }
-        other => return Err(CaseFailure::reader(&callable.path, format!("unknown callable '{other}'"))),
+        other => {
+            return Err(CaseFailure::reader_error(&callable.path, format!("unknown callable '{other}'")));
+        }
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(number)
 }

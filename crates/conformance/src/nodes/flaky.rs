@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
-use crate::schema::literals;
+use crate::schema::parse_literals;
 
 /// The category of mocks over fan-out instances that name none.
 const DEFAULT_CATEGORY: &str = "provider_unavailable";
@@ -63,7 +63,7 @@ pub(crate) struct MockErrorSpec {
 impl MockErrorSpec {
     /// An error of a mock whose fixture describes none.
     #[must_use]
-    pub(crate) fn plain(category: Option<String>) -> Self {
+    pub(crate) fn with_default_message(category: Option<String>) -> Self {
         Self { transient: false, category, message: "the fixture lets this node fail".into(), cause: None }
     }
 }
@@ -76,98 +76,99 @@ pub(super) const MOCKS: &[&str] =
 ///
 /// # Errors
 /// When the fixture block has an unknown key or value.
-pub(super) fn read(kind: &str, spot: LocatedNode) -> Outcome<FlakyMockSpec> {
-    let mut block = spot.fields()?;
+pub(super) fn parse_flaky_mock(kind: &str, spot: LocatedNode) -> Outcome<FlakyMockSpec> {
+    let mut block = spot.into_map_reader()?;
     let mock = match kind {
-        "flaky" => flaky(&mut block)?,
-        "flaky_by_index" => by_index(&mut block)?,
+        "flaky" => take_failure_sequence(&mut block)?,
+        "flaky_by_index" => take_failures_by_index(&mut block)?,
         "flaky_per_index" => FlakyMockSpec {
             fails: MockFailureMode::Indices {
-                first: wholes(block.take("fail_first_run_indices"))?,
-                always: wholes(block.take("always_fail_indices"))?,
+                first: parse_whole_numbers(block.take_value("fail_first_run_indices"))?,
+                always: parse_whole_numbers(block.take_value("always_fail_indices"))?,
             },
-            success: success(&mut block, "success_compute")?,
+            success: take_success_update(&mut block, "success_compute")?,
         },
         "flaky_instance_only" => {
-            let count = number(&block.need("fail_count_per_instance")?)?;
+            let count = parse_count(&block.take_required("fail_count_per_instance")?)?;
             FlakyMockSpec {
-                fails: MockFailureMode::EachInstance(count, category(&mut block)?),
-                success: success(&mut block, "success_compute")?,
+                fails: MockFailureMode::EachInstance(count, take_error_category(&mut block)?),
+                success: take_success_update(&mut block, "success_compute")?,
             }
         }
         "flaky_resume_aware" => FlakyMockSpec {
             fails: MockFailureMode::Invocations {
-                first: number(&block.need("fail_first_invocation_count")?)?,
-                resumed: number(&block.need("fail_resumed_invocation_count")?)?,
-                raised: category(&mut block)?,
+                first: parse_count(&block.take_required("fail_first_invocation_count")?)?,
+                resumed: parse_count(&block.take_required("fail_resumed_invocation_count")?)?,
+                raised: take_error_category(&mut block)?,
             },
-            success: success(&mut block, "on_success")?,
+            success: take_success_update(&mut block, "on_success")?,
         },
-        other => return Err(CaseFailure::reader(block.path(), format!("unknown mock '{other}'"))),
+        other => return Err(CaseFailure::reader_error(block.path(), format!("unknown mock '{other}'"))),
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(mock)
 }
 
-fn flaky(block: &mut YamlMapReader) -> Outcome<FlakyMockSpec> {
-    if let Some(first) = block.take("fail_first_invocation_only") {
-        let fails = if first.truth()? {
+fn take_failure_sequence(block: &mut YamlMapReader) -> Outcome<FlakyMockSpec> {
+    if let Some(first) = block.take_value("fail_first_invocation_only") {
+        let fails = if first.as_bool()? {
             MockFailureMode::FirstInvocation
         } else {
             MockFailureMode::Attempts(Vec::new())
         };
-        return Ok(FlakyMockSpec { fails, success: success(block, "on_success")? });
+        return Ok(FlakyMockSpec { fails, success: take_success_update(block, "on_success")? });
     }
-    let entries = block.need("failure_sequence")?.items()?.into_iter();
-    let entries = entries.map(|it| if it.is_null() { Ok(None) } else { raised(it).map(Some) });
+    let entries = block.take_required("failure_sequence")?.into_items()?.into_iter();
+    let entries = entries.map(|it| if it.is_null() { Ok(None) } else { parse_raised_error(it).map(Some) });
     let fails = MockFailureMode::Attempts(entries.collect::<Outcome<_>>()?);
-    let named =
-        ["success_update", "on_success"].into_iter().find(|item| block.keys().any(|key| key == *item));
-    Ok(FlakyMockSpec { fails, success: success(block, named.unwrap_or("success_update"))? })
+    let named = ["success_update", "on_success"]
+        .into_iter()
+        .find(|item| block.remaining_keys().any(|key| key == *item));
+    Ok(FlakyMockSpec { fails, success: take_success_update(block, named.unwrap_or("success_update"))? })
 }
 
-fn by_index(block: &mut YamlMapReader) -> Outcome<FlakyMockSpec> {
-    let fails = match block.take("fail_when_idx") {
-        Some(it) => MockFailureMode::Item(it.whole()?, category(block)?),
+fn take_failures_by_index(block: &mut YamlMapReader) -> Outcome<FlakyMockSpec> {
+    let fails = match block.take_value("fail_when_idx") {
+        Some(it) => MockFailureMode::Item(it.as_integer()?, take_error_category(block)?),
         None => {
-            let count = number(&block.need("fail_count_per_idx")?)?;
-            MockFailureMode::EachInstance(count, category(block)?)
+            let count = parse_count(&block.take_required("fail_count_per_idx")?)?;
+            MockFailureMode::EachInstance(count, take_error_category(block)?)
         }
     };
-    Ok(FlakyMockSpec { fails, success: success(block, "success_compute")? })
+    Ok(FlakyMockSpec { fails, success: take_success_update(block, "success_compute")? })
 }
 
-fn category(block: &mut YamlMapReader) -> Outcome<MockErrorSpec> {
-    let category = block.text("category")?.unwrap_or_else(|| DEFAULT_CATEGORY.into());
-    Ok(MockErrorSpec::plain(Some(category)))
+fn take_error_category(block: &mut YamlMapReader) -> Outcome<MockErrorSpec> {
+    let category = block.take_text("category")?.unwrap_or_else(|| DEFAULT_CATEGORY.into());
+    Ok(MockErrorSpec::with_default_message(Some(category)))
 }
 
-fn success(block: &mut YamlMapReader, key: &str) -> Outcome<Option<Map<String, Value>>> {
-    block.take(key).map(literals).transpose()
+fn take_success_update(block: &mut YamlMapReader, key: &str) -> Outcome<Option<Map<String, Value>>> {
+    block.take_value(key).map(parse_literals).transpose()
 }
 
-fn raised(spot: LocatedNode) -> Outcome<MockErrorSpec> {
-    let mut block = spot.fields()?;
-    let mut text = |key: &str| match block.take(key) {
-        Some(it) if !it.is_null() => it.text().map(|text| Some(text.to_owned())),
+fn parse_raised_error(spot: LocatedNode) -> Outcome<MockErrorSpec> {
+    let mut block = spot.into_map_reader()?;
+    let mut text = |key: &str| match block.take_value(key) {
+        Some(it) if !it.is_null() => it.as_text().map(|text| Some(text.to_owned())),
         Some(_) | None => Ok(None),
     };
     let (category, message) = (text("category")?, text("message")?);
     let raised = MockErrorSpec {
         category,
         message: message.unwrap_or_else(|| "the fixture lets this node fail".into()),
-        transient: block.take("transient").map(|value| value.truth()).transpose()?.unwrap_or(false),
-        cause: block.take("cause").map(raised).transpose()?.map(Box::new),
+        transient: block.take_value("transient").map(|value| value.as_bool()).transpose()?.unwrap_or(false),
+        cause: block.take_value("cause").map(parse_raised_error).transpose()?.map(Box::new),
     };
-    block.finish()?;
+    block.reject_remaining_keys()?;
     Ok(raised)
 }
 
-fn number(spot: &LocatedNode) -> Outcome<u32> {
-    u32::try_from(spot.whole()?).map_err(|_| spot.wrong("a number that is not negative"))
+fn parse_count(spot: &LocatedNode) -> Outcome<u32> {
+    u32::try_from(spot.as_integer()?).map_err(|_| spot.unexpected_kind("a number that is not negative"))
 }
 
-fn wholes(spot: Option<LocatedNode>) -> Outcome<Vec<i64>> {
+fn parse_whole_numbers(spot: Option<LocatedNode>) -> Outcome<Vec<i64>> {
     let Some(spot) = spot else { return Ok(Vec::new()) };
-    spot.items()?.iter().map(LocatedNode::whole).collect()
+    spot.into_items()?.iter().map(LocatedNode::as_integer).collect()
 }

@@ -22,19 +22,24 @@ pub(super) struct PromptBackendSpec {
 }
 
 impl PromptBackendSpec {
-    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
+    pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
         let spec = Self {
-            name: block.need("name")?.text()?.to_owned(),
-            prompts: match block.take("prompts") {
-                Some(list) => list.items()?.into_iter().map(source::prompt).collect::<Outcome<_>>()?,
+            name: block.take_required("name")?.as_text()?.to_owned(),
+            prompts: match block.take_value("prompts") {
+                Some(list) => {
+                    list.into_items()?.into_iter().map(source::parse_prompt).collect::<Outcome<_>>()?
+                }
                 None => Vec::new(),
             },
-            is_unavailable: block.take("simulate_unavailable").map(|value| value.truth()).transpose()?
+            is_unavailable: block
+                .take_value("simulate_unavailable")
+                .map(|value| value.as_bool())
+                .transpose()?
                 == Some(true),
-            is_caching: block.take("caching").map(|value| value.truth()).transpose()? == Some(true),
+            is_caching: block.take_value("caching").map(|value| value.as_bool()).transpose()? == Some(true),
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(spec)
     }
 }
@@ -102,12 +107,12 @@ impl CasePromptBackend {
     }
 
     /// Returns how often it was asked.
-    pub(super) fn calls(&self) -> u64 {
+    pub(super) fn fetch_count(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
     /// Returns how often it read where its prompts are.
-    pub(super) fn reads(&self) -> u64 {
+    pub(super) fn source_read_count(&self) -> u64 {
         self.source.reads.load(Ordering::SeqCst)
     }
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use singletree::prompts::{Error, PromptGroup};
 
 use super::call::PromptCallSpec;
-use super::shown::{PromptFields, prompt, show};
+use super::shown::{PromptFields, prompt_fields, result_fields};
 use super::world::{PromptCallResult, PromptEnvironment};
 use super::{equal, raised};
 use crate::check::{AssertionChecker, ensure};
 use crate::failure::{CaseFailure, Outcome};
-use crate::fields::{LocatedNode, unknown};
+use crate::fields::{LocatedNode, unknown_key};
 use crate::matcher::ExtraKeyPolicy;
 use crate::yaml::{YamlNode, YamlValue};
 
@@ -17,7 +17,7 @@ use crate::yaml::{YamlNode, YamlValue};
 const CALL_COUNT: &str = "_backend_call_count";
 
 /// Asserts the expectations of a call, and captures its result.
-pub(super) fn of_call(
+pub(super) fn check_call(
     checker: &mut AssertionChecker,
     call: &PromptCallSpec,
     outcome: Result<PromptCallResult, Error>,
@@ -25,23 +25,23 @@ pub(super) fn of_call(
 ) -> Outcome<()> {
     let mut is_raise_expected = false;
     if let Some(expected) = call.expected.clone() {
-        let mut block = expected.fields()?;
-        while let Some((key, spot)) = block.next() {
+        let mut block = expected.into_map_reader()?;
+        while let Some((key, spot)) = block.take_next_entry() {
             match (key.as_str(), &outcome) {
                 ("raises", Err(error)) => {
                     is_raise_expected = true;
-                    raised::expect(checker, spot, error)?;
+                    raised::check_raised_error(checker, spot, error)?;
                 }
-                ("raises", Ok(_)) => checker.holds(&spot.path, Err("nothing is raised".into())),
+                ("raises", Ok(_)) => checker.check_result(&spot.path, Err("nothing is raised".into())),
                 ("prompt" | "prompt_result" | "prompt_group", Ok(given)) => {
-                    of_given(checker, (&key, spot), given, world)?;
+                    check_result_key(checker, (&key, spot), given, world)?;
                 }
                 ("label" | "resolved_label" | "resolves_to", Ok(PromptCallResult::Label(label))) => {
-                    checker.exactly(&spot, label.as_str());
+                    checker.check_exact(&spot, label.as_str());
                 }
                 // That it raised is told below.
                 ("prompt" | "prompt_result" | "prompt_group", Err(_)) => {}
-                (key, _) => of_backends(checker, (key, spot), world)?,
+                (key, _) => check_backend_calls(checker, (key, spot), world)?,
             }
         }
     }
@@ -49,14 +49,14 @@ pub(super) fn of_call(
         (Ok(given), Some(name)) => drop(world.captured.insert(name.clone(), given)),
         (Ok(_), None) => {}
         (Err(error), _) if !is_raise_expected => {
-            checker.holds(&call.path, Err(format!("raises {} ({error})", error.category())));
+            checker.check_result(&call.path, Err(format!("raises {} ({error})", error.category())));
         }
         (Err(_), _) => {}
     }
     Ok(())
 }
 
-fn of_given(
+fn check_result_key(
     checker: &mut AssertionChecker,
     (key, spot): (&str, LocatedNode),
     given: &PromptCallResult,
@@ -64,111 +64,121 @@ fn of_given(
 ) -> Outcome<()> {
     match (key, given) {
         ("prompt_group", PromptCallResult::Group(group, refs)) => {
-            of_group(checker, spot, (group, refs), world)
+            check_prompt_group(checker, spot, (group, refs), world)
         }
-        ("prompt", PromptCallResult::Result(it)) => subset(checker, spot, &prompt(it.prompt())),
+        ("prompt", PromptCallResult::Result(it)) => {
+            check_field_subset(checker, spot, &prompt_fields(it.prompt()))
+        }
         ("prompt", PromptCallResult::Prompt(_)) | ("prompt_result", PromptCallResult::Result(_)) => {
-            subset(checker, spot, &show(given).unwrap_or_default())
+            check_field_subset(checker, spot, &result_fields(given).unwrap_or_default())
         }
         _ => {
-            checker.holds(&spot.path, Err(format!("the call gave no {key}")));
+            checker.check_result(&spot.path, Err(format!("the call gave no {key}")));
             Ok(())
         }
     }
 }
 
 /// Asserts the expectations about all calls together.
-pub(super) fn of_case(
+pub(super) fn check_case(
     checker: &mut AssertionChecker,
     expected: LocatedNode,
     world: &PromptEnvironment,
 ) -> Outcome<()> {
-    let mut block = expected.fields()?;
-    while let Some((key, spot)) = block.next() {
-        if let Some(shown) = world.captured.get(&key).and_then(show) {
-            subset(checker, spot, &shown)?;
+    let mut block = expected.into_map_reader()?;
+    while let Some((key, spot)) = block.take_next_entry() {
+        if let Some(shown) = world.captured.get(&key).and_then(result_fields) {
+            check_field_subset(checker, spot, &shown)?;
         } else if let Some(PromptCallResult::Group(group, refs)) = world.captured.get(&key) {
-            of_group(checker, spot, (group, refs), world)?;
+            check_prompt_group(checker, spot, (group, refs), world)?;
         } else {
-            of_several(checker, (&key, spot), world)?;
+            check_results_key(checker, (&key, spot), world)?;
         }
     }
     Ok(())
 }
 
-fn of_several(
+fn check_results_key(
     checker: &mut AssertionChecker,
     (key, spot): (&str, LocatedNode),
     world: &PromptEnvironment,
 ) -> Outcome<()> {
     match key {
-        "result_equivalence" => equal::equivalence(checker, spot, world),
+        "result_equivalence" => equal::check_equivalence(checker, spot, world),
         "prompt_group" => {
-            let of = spot.node.get("of").map(YamlNode::to_json);
-            let (group, refs) = group_of(of, world).ok_or_else(|| {
-                CaseFailure::assertion(format!("{}.of", spot.path), "there is no such group")
+            let of = spot.node.get_entry("of").map(YamlNode::to_json);
+            let (group, refs) = find_prompt_group(of, world).ok_or_else(|| {
+                CaseFailure::assertion_error(format!("{}.of", spot.path), "there is no such group")
             })?;
-            of_group(checker, spot, (group, refs), world)
+            check_prompt_group(checker, spot, (group, refs), world)
         }
-        "rendered_hash_equal" => equal::hashes(checker, (spot, "rendered_hash", true), world),
-        "rendered_hash_different" => equal::hashes(checker, (spot, "rendered_hash", false), world),
-        "template_hash_equal" => equal::hashes(checker, (spot, "template_hash", true), world),
-        "template_hash_different" => equal::hashes(checker, (spot, "template_hash", false), world),
-        _ => of_backends(checker, (key, spot), world),
+        "rendered_hash_equal" => equal::check_equal_fields(checker, (spot, "rendered_hash", true), world),
+        "rendered_hash_different" => {
+            equal::check_equal_fields(checker, (spot, "rendered_hash", false), world)
+        }
+        "template_hash_equal" => equal::check_equal_fields(checker, (spot, "template_hash", true), world),
+        "template_hash_different" => {
+            equal::check_equal_fields(checker, (spot, "template_hash", false), world)
+        }
+        _ => check_backend_calls(checker, (key, spot), world),
     }
 }
 
 /// Asserts the expectations beside `expected`.
-pub(super) fn beside(
+pub(super) fn check_sibling_key(
     checker: &mut AssertionChecker,
     (key, spot): (&str, LocatedNode),
     world: &PromptEnvironment,
 ) -> Outcome<()> {
     // One, or a list of them.
     let each =
-        if matches!(spot.node.value, YamlValue::List(_)) { spot.distinct_items()? } else { vec![spot] };
+        if matches!(spot.node.value, YamlValue::List(_)) { spot.into_distinct_items()? } else { vec![spot] };
     each.into_iter().try_for_each(|spot| match key {
-        "expected_shared_prefix" => equal::shared_prefix(checker, spot, world),
-        "expected_message_equal" => equal::messages(checker, spot, world),
-        _ => of_backends(checker, (key, spot), world),
+        "expected_shared_prefix" => equal::check_shared_prefix(checker, spot, world),
+        "expected_message_equal" => equal::check_equal_messages(checker, spot, world),
+        _ => check_backend_calls(checker, (key, spot), world),
     })
 }
 
-fn of_backends(
+fn check_backend_calls(
     checker: &mut AssertionChecker,
     (key, spot): (&str, LocatedNode),
     world: &PromptEnvironment,
 ) -> Outcome<()> {
     match (key, key.strip_suffix(CALL_COUNT)) {
         ("backend_call_counts", _) => {
-            let mut counts = spot.fields()?;
-            while let Some((name, count)) = counts.next() {
-                checker.exactly(&count, world.backend(&name, &count.path)?.calls());
+            let mut counts = spot.into_map_reader()?;
+            while let Some((name, count)) = counts.take_next_entry() {
+                checker.check_exact(&count, world.find_backend(&name, &count.path)?.fetch_count());
             }
             Ok(())
         }
         ("expected_backend_state", _) => {
-            let mut states = spot.fields()?;
-            while let Some((name, state)) = states.next() {
-                let backend = world.backend(&name, &state.path)?;
-                let mut state = state.fields()?;
-                checker.exactly(&state.need("source_read_count")?, backend.reads());
-                state.finish()?;
+            let mut states = spot.into_map_reader()?;
+            while let Some((name, state)) = states.take_next_entry() {
+                let backend = world.find_backend(&name, &state.path)?;
+                let mut state = state.into_map_reader()?;
+                checker.check_exact(&state.take_required("source_read_count")?, backend.source_read_count());
+                state.reject_remaining_keys()?;
             }
             Ok(())
         }
         (_, Some(name)) => {
-            checker.exactly(&spot, world.backend(name, &spot.path)?.calls());
+            checker.check_exact(&spot, world.find_backend(name, &spot.path)?.fetch_count());
             Ok(())
         }
-        (_, None) => Err(unknown(&spot.path, key, spot.node.line)),
+        (_, None) => Err(unknown_key(&spot.path, key, spot.node.line)),
     }
 }
 
 /// Asserts the fields that are named. Each is compared as a whole.
-fn subset(checker: &mut AssertionChecker, spot: LocatedNode, shown: &PromptFields) -> Outcome<()> {
-    let mut block = spot.fields()?;
-    while let Some((key, spot)) = block.next() {
+fn check_field_subset(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    shown: &PromptFields,
+) -> Outcome<()> {
+    let mut block = spot.into_map_reader()?;
+    while let Some((key, spot)) = block.take_next_entry() {
         let is_there = |it: &Value| ensure(!it.is_null(), || "it is not there".into());
         let is_absent = |it: &Value| ensure(it.is_null(), || format!("it is there: {it}"));
         let is_text = |it: &Value| {
@@ -176,27 +186,29 @@ fn subset(checker: &mut AssertionChecker, spot: LocatedNode, shown: &PromptField
         };
         let named = |suffix: &str| key.strip_suffix(suffix).and_then(|key| shown.get(key));
         if let Some(value) = shown.get(&key) {
-            match spot.node.get("non_empty_string").cloned() {
+            match spot.node.get_entry("non_empty_string").cloned() {
                 Some(node) if value.is_string() => {
-                    checker.truth(&LocatedNode::new(node, spot.path), is_text(value))
+                    checker.check_truth(&LocatedNode::new(node, spot.path), is_text(value))
                 }
-                Some(_) | None => checker.value(&without_nulls(&key, spot), value, ExtraKeyPolicy::Refused),
+                Some(_) | None => {
+                    checker.check_value(&remove_null_entries(&key, spot), value, ExtraKeyPolicy::Refused)
+                }
             }
         } else if let Some(value) = named("_absent") {
-            checker.truth(&spot, is_absent(value));
+            checker.check_truth(&spot, is_absent(value));
         } else if let Some(value) = named("_present") {
-            checker.truth(&spot, is_there(value));
+            checker.check_truth(&spot, is_there(value));
         } else if let Some(value) = named("_non_empty_string") {
-            checker.truth(&spot, is_text(value));
+            checker.check_truth(&spot, is_text(value));
         } else {
-            return Err(unknown(&spot.path, &key, spot.node.line));
+            return Err(unknown_key(&spot.path, &key, spot.node.line));
         }
     }
     Ok(())
 }
 
 /// In records whose fields are all optional, null is absent.
-fn without_nulls(key: &str, mut spot: LocatedNode) -> LocatedNode {
+fn remove_null_entries(key: &str, mut spot: LocatedNode) -> LocatedNode {
     if let (true, YamlValue::Map(entries)) =
         (matches!(key, "sampling" | "token_budget"), &mut spot.node.value)
     {
@@ -206,7 +218,7 @@ fn without_nulls(key: &str, mut spot: LocatedNode) -> LocatedNode {
 }
 
 /// Finds a group: by the name that it was captured under, by its members, or as the only one.
-fn group_of(of: Option<Value>, world: &PromptEnvironment) -> Option<(&PromptGroup, &[String])> {
+fn find_prompt_group(of: Option<Value>, world: &PromptEnvironment) -> Option<(&PromptGroup, &[String])> {
     let mut groups = world.captured.iter().filter_map(|(name, it)| match it {
         PromptCallResult::Group(group, refs) => Some((name, group, refs.as_slice())),
         PromptCallResult::Prompt(_)
@@ -223,22 +235,22 @@ fn group_of(of: Option<Value>, world: &PromptEnvironment) -> Option<(&PromptGrou
     found.map(|(_, group, refs)| (group, refs))
 }
 
-fn of_group(
+fn check_prompt_group(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
     (group, refs): (&PromptGroup, &[String]),
     world: &PromptEnvironment,
 ) -> Outcome<()> {
-    let mut block = spot.fields()?;
-    block.take("of");
+    let mut block = spot.into_map_reader()?;
+    block.take_value("of");
     let names: Vec<&str> = group.members().iter().map(|member| member.prompt().name()).collect();
-    while let Some((key, spot)) = block.next() {
+    while let Some((key, spot)) = block.take_next_entry() {
         match key.as_str() {
-            "group_name" => checker.exactly(&spot, group.name()),
-            "member_count" => checker.exactly(&spot, names.len()),
-            "member_names" => checker.exactly(&spot, json!(names)),
+            "group_name" => checker.check_exact(&spot, group.name()),
+            "member_count" => checker.check_exact(&spot, names.len()),
+            "member_names" => checker.check_exact(&spot, json!(names)),
             "member_order_preserved" => {
-                let is = |(name, member)| match world.given(name, &spot.path) {
+                let is = |(name, member)| match world.captured_result(name, &spot.path) {
                     Ok(PromptCallResult::Result(it)) => it.as_ref() == member,
                     Ok(
                         PromptCallResult::Prompt(_)
@@ -249,9 +261,9 @@ fn of_group(
                     | Err(_) => false,
                 };
                 let kept = refs.iter().map(String::as_str).zip(group.members()).all(is);
-                checker.truth(&spot, ensure(kept, || format!("the members are {names:?}")));
+                checker.check_truth(&spot, ensure(kept, || format!("the members are {names:?}")));
             }
-            _ => return Err(unknown(&spot.path, &key, spot.node.line)),
+            _ => return Err(unknown_key(&spot.path, &key, spot.node.line)),
         }
     }
     Ok(())

@@ -43,17 +43,17 @@ const MANAGER: &str = "manager";
 
 /// Tells whether cases of a file may share this key.
 #[must_use]
-pub(crate) fn is_shared(key: &str) -> bool {
-    matches!(key, "backends" | "label_resolvers") || setting::is_resolver(key) || is_manager(key)
+pub(crate) fn is_shared_key(key: &str) -> bool {
+    matches!(key, "backends" | "label_resolvers") || setting::is_resolver_key(key) || is_manager_key(key)
 }
 
 /// `manager`, and others by a name before it.
-fn is_manager(key: &str) -> bool {
+fn is_manager_key(key: &str) -> bool {
     key == MANAGER || key.strip_suffix(MANAGER).is_some_and(|key| key.ends_with('_'))
 }
 
 /// The manager that a list of calls is for: `secondary_calls` is for `secondary_manager`.
-fn manager_of_calls(key: &str) -> Option<String> {
+fn manager_of_calls_key(key: &str) -> Option<String> {
     let before = key.strip_suffix("_calls")?;
     let before = before.strip_suffix("_manager").unwrap_or(before);
     Some(if before == MANAGER { before.to_owned() } else { format!("{before}_{MANAGER}") })
@@ -64,65 +64,66 @@ impl PromptCaseSpec {
     ///
     /// # Errors
     /// For the first thing that is unknown in it.
-    fn read(case: UnparsedCase) -> Outcome<Self> {
-        let (own, shared) = case.parts();
+    fn from_case(case: UnparsedCase) -> Outcome<Self> {
+        let (own, shared) = case.into_parts();
         let mut read = Self::default();
         if let Some(shared) = shared {
-            let mut block = LocatedNode::new(shared, "").fields()?;
+            let mut block = LocatedNode::new(shared, "").into_map_reader()?;
             check_version(&mut block)?;
             read.take_setting(&mut block)?;
-            block.finish()?;
+            block.reject_remaining_keys()?;
         }
-        let mut block = LocatedNode::new(own, "").fields()?;
+        let mut block = LocatedNode::new(own, "").into_map_reader()?;
         check_version(&mut block)?;
-        block.text("name")?;
-        block.text("description")?;
+        block.take_text("name")?;
+        block.take_text("description")?;
         read.take_setting(&mut block)?;
         read.take_calls(&mut block)?;
-        read.expected = block.take("expected");
+        read.expected = block.take_value("expected");
         for key in BESIDE {
-            read.beside.extend(block.take(key).map(|value| (*key, value)));
+            read.beside.extend(block.take_value(key).map(|value| (*key, value)));
         }
-        block.finish()?;
+        block.reject_remaining_keys()?;
         if read.calls.is_empty() {
-            return Err(CaseFailure::reader("calls", "nothing is called"));
+            return Err(CaseFailure::reader_error("calls", "nothing is called"));
         }
         Ok(read)
     }
 
     fn take_setting(&mut self, block: &mut YamlMapReader) -> Outcome<()> {
-        if let Some(list) = block.take("backends") {
-            for one in list.items()? {
-                self.backends.push(PromptBackendSpec::read(one)?);
+        if let Some(list) = block.take_value("backends") {
+            for one in list.into_items()? {
+                self.backends.push(PromptBackendSpec::from_yaml_node(one)?);
             }
         }
-        match block.take("label_resolvers") {
+        match block.take_value("label_resolvers") {
             None => {}
             Some(list) if matches!(list.node.value, YamlValue::List(_)) => {
-                for one in list.items()? {
-                    self.resolvers.push(LabelResolverSpec::read(None, one)?);
+                for one in list.into_items()? {
+                    self.resolvers.push(LabelResolverSpec::from_yaml_node(None, one)?);
                 }
             }
             Some(several) => {
-                let mut several = several.fields()?;
-                while let Some((name, one)) = several.next() {
-                    self.resolvers.push(LabelResolverSpec::read(Some(name), one)?);
+                let mut several = several.into_map_reader()?;
+                while let Some((name, one)) = several.take_next_entry() {
+                    self.resolvers.push(LabelResolverSpec::from_yaml_node(Some(name), one)?);
                 }
             }
         }
         let resolvers: Vec<String> =
-            block.keys().filter(|key| setting::is_resolver(key)).map(str::to_owned).collect();
+            block.remaining_keys().filter(|key| setting::is_resolver_key(key)).map(str::to_owned).collect();
         for key in resolvers {
-            let spot = block.need(&key)?;
+            let spot = block.take_required(&key)?;
             // A name of its own goes before its key.
-            let has_name = spot.node.get("name").is_some();
+            let has_name = spot.node.get_entry("name").is_some();
             if !spot.is_null() {
-                self.resolvers.push(LabelResolverSpec::read((!has_name).then_some(key), spot)?);
+                self.resolvers.push(LabelResolverSpec::from_yaml_node((!has_name).then_some(key), spot)?);
             }
         }
-        let managers: Vec<String> = block.keys().filter(|it| is_manager(it)).map(str::to_owned).collect();
+        let managers: Vec<String> =
+            block.remaining_keys().filter(|it| is_manager_key(it)).map(str::to_owned).collect();
         for name in managers {
-            let spec = PromptManagerSpec::read(block.need(&name)?)?;
+            let spec = PromptManagerSpec::from_yaml_node(block.take_required(&name)?)?;
             // The case's own declaration of a manager overrides that of its file.
             self.managers.retain(|(it, _)| *it != name);
             self.managers.push((name, spec));
@@ -132,14 +133,14 @@ impl PromptCaseSpec {
 
     fn take_calls(&mut self, block: &mut YamlMapReader) -> Outcome<()> {
         let lists: Vec<String> = block
-            .keys()
-            .filter(|it| *it == "calls" || manager_of_calls(it).is_some())
+            .remaining_keys()
+            .filter(|it| *it == "calls" || manager_of_calls_key(it).is_some())
             .map(str::to_owned)
             .collect();
         for key in lists {
-            let target = manager_of_calls(&key);
-            for one in block.need(&key)?.items()? {
-                self.calls.push(PromptCallSpec::read(one, target.as_deref())?);
+            let target = manager_of_calls_key(&key);
+            for one in block.take_required(&key)?.into_items()? {
+                self.calls.push(PromptCallSpec::from_yaml_node(one, target.as_deref())?);
             }
         }
         Ok(())
@@ -150,18 +151,18 @@ impl PromptCaseSpec {
 ///
 /// # Errors
 /// For the first unknown key or value in the case, and for a call that cannot be made.
-pub(crate) async fn perform(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
-    let case = PromptCaseSpec::read(case)?;
-    let mut world = PromptEnvironment::build(&case.backends, &case.managers, &case.resolvers)?;
+pub(crate) async fn run_prompt_case(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
+    let case = PromptCaseSpec::from_case(case)?;
+    let mut world = PromptEnvironment::from_specs(&case.backends, &case.managers, &case.resolvers)?;
     for call in &case.calls {
-        let outcome = world.call(call).await?;
-        expect::of_call(checker, call, outcome, &mut world)?;
+        let outcome = world.run_prompt_call(call).await?;
+        expect::check_call(checker, call, outcome, &mut world)?;
     }
     if let Some(expected) = case.expected {
-        expect::of_case(checker, expected, &world)?;
+        expect::check_case(checker, expected, &world)?;
     }
     for (key, spot) in case.beside {
-        expect::beside(checker, (key, spot), &world)?;
+        expect::check_sibling_key(checker, (key, spot), &world)?;
     }
     Ok(())
 }

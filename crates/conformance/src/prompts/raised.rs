@@ -5,25 +5,29 @@ use singletree::prompts::Error;
 
 use crate::check::{AssertionChecker, ensure};
 use crate::failure::Outcome;
-use crate::fields::{LocatedNode, unknown};
+use crate::fields::{LocatedNode, unknown_key};
 use crate::matcher::ExtraKeyPolicy;
 
 /// Asserts the expectations of a fixture about an error.
-pub(super) fn expect(checker: &mut AssertionChecker, spot: LocatedNode, error: &Error) -> Outcome<()> {
-    let mut block = spot.fields()?;
-    checker.exactly(&block.need("category")?, error.category());
-    if let Some(carries) = block.take("carries") {
-        let fields = fields(error);
-        let mut carries = carries.fields()?;
-        while let Some((key, spot)) = carries.next() {
-            carried(checker, &key, &spot, &fields)?;
+pub(super) fn check_raised_error(
+    checker: &mut AssertionChecker,
+    spot: LocatedNode,
+    error: &Error,
+) -> Outcome<()> {
+    let mut block = spot.into_map_reader()?;
+    checker.check_exact(&block.take_required("category")?, error.category());
+    if let Some(carries) = block.take_value("carries") {
+        let fields = exposed_fields(error);
+        let mut carries = carries.into_map_reader()?;
+        while let Some((key, spot)) = carries.take_next_entry() {
+            check_carried_field(checker, &key, &spot, &fields)?;
         }
     }
-    block.finish()
+    block.reject_remaining_keys()
 }
 
 /// The fields that an error exposes by its specification (§11); those of one that is not found are ours.
-fn fields(error: &Error) -> Map<String, Value> {
+fn exposed_fields(error: &Error) -> Map<String, Value> {
     let fields = match error {
         Error::Render(it) => json!({
             "name": it.name(),
@@ -41,25 +45,25 @@ fn fields(error: &Error) -> Map<String, Value> {
     }
 }
 
-fn carried(
+fn check_carried_field(
     checker: &mut AssertionChecker,
     key: &str,
     spot: &LocatedNode,
     fields: &Map<String, Value>,
 ) -> Outcome<()> {
     if let Some(value) = fields.get(key) {
-        checker.value(spot, value, ExtraKeyPolicy::Allowed);
+        checker.check_value(spot, value, ExtraKeyPolicy::Allowed);
         return Ok(());
     }
     if let Some(value) = key.strip_suffix("_present").and_then(|key| fields.get(key)) {
-        checker.truth(spot, ensure(!value.is_null(), || "it is not there".into()));
+        checker.check_truth(spot, ensure(!value.is_null(), || "it is not there".into()));
         return Ok(());
     }
     if let Some(Value::String(text)) = key.strip_suffix("_mentions").and_then(|key| fields.get(key)) {
-        let wanted = spot.text()?;
+        let wanted = spot.as_text()?;
         let told = || format!("{text:?} does not mention {wanted:?}");
-        checker.holds(&spot.path, ensure(text.contains(wanted), told));
+        checker.check_result(&spot.path, ensure(text.contains(wanted), told));
         return Ok(());
     }
-    Err(unknown(&spot.path, key, spot.node.line))
+    Err(unknown_key(&spot.path, key, spot.node.line))
 }

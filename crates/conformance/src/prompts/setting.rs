@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use singletree::prompts::{LabelResolver as _, PromptLabels};
 
-use super::source::count;
+use super::source::parse_count;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::LocatedNode;
 use crate::yaml::YamlValue;
@@ -18,7 +18,7 @@ const RESOLVERS_MAX: usize = 16;
 /// Tells whether a key holds a label resolver of a case: `label_resolver`, `secondary_label_resolver`,
 /// `label_resolver_of_the_file`.
 #[must_use]
-pub(super) fn is_resolver(key: &str) -> bool {
+pub(super) fn is_resolver_key(key: &str) -> bool {
     let is_other = key.strip_suffix(RESOLVER).is_some_and(|before| before.ends_with('_'))
         || key.strip_prefix(RESOLVER).is_some_and(|after| after.starts_with('_'));
     key == RESOLVER || is_other
@@ -54,42 +54,47 @@ pub(super) struct LabelResolverSpec {
 }
 
 impl PromptManagerSpec {
-    pub(super) fn read(spot: LocatedNode) -> Outcome<Self> {
+    pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
         let path = spot.path.clone();
-        let mut block = spot.fields()?;
-        let is_chain = |key: &str| key == "label_resolvers" || is_resolver(key);
-        let keys: Vec<String> = block.keys().filter(|key| is_chain(key)).map(str::to_owned).collect();
+        let mut block = spot.into_map_reader()?;
+        let is_chain = |key: &str| key == "label_resolvers" || is_resolver_key(key);
+        let keys: Vec<String> =
+            block.remaining_keys().filter(|key| is_chain(key)).map(str::to_owned).collect();
         let resolvers = match keys.as_slice() {
             [] => Vec::new(),
-            [key] => resolvers_of(block.need(key)?)?,
+            [key] => parse_resolver_chain(block.take_required(key)?)?,
             several => {
-                return Err(CaseFailure::reader(&path, format!("expected one resolver, found {several:?}")));
+                return Err(CaseFailure::reader_error(
+                    &path,
+                    format!("expected one resolver, found {several:?}"),
+                ));
             }
         };
         let spec = Self {
             path,
-            backends: block.take("backends").map(LocatedNode::texts).transpose()?,
+            backends: block.take_value("backends").map(LocatedNode::into_texts).transpose()?,
             resolvers,
             cache_ttl: block
-                .take("default_cache_ttl_seconds")
-                .and_then(|spot| ttl(&spot).transpose())
+                .take_value("default_cache_ttl_seconds")
+                .and_then(|spot| parse_cache_ttl(&spot).transpose())
                 .transpose()?,
         };
-        block.finish()?;
+        block.reject_remaining_keys()?;
         Ok(spec)
     }
 }
 
 /// Reads one resolver or a chain of them: each by its name, or as a block. Null is none.
-fn resolvers_of(spot: LocatedNode) -> Outcome<Vec<LabelResolverRef>> {
+fn parse_resolver_chain(spot: LocatedNode) -> Outcome<Vec<LabelResolverRef>> {
     match &spot.node.value {
         YamlValue::Null => Ok(Vec::new()),
         YamlValue::Str(name) => Ok(vec![LabelResolverRef::Named(name.clone())]),
         YamlValue::List(_) => {
-            let each = spot.items()?.into_iter().map(resolvers_of).collect::<Outcome<Vec<_>>>()?;
+            let each =
+                spot.into_items()?.into_iter().map(parse_resolver_chain).collect::<Outcome<Vec<_>>>()?;
             Ok(each.into_iter().flatten().collect())
         }
-        _ => Ok(vec![LabelResolverRef::Own(LabelResolverSpec::read(None, spot)?)]),
+        _ => Ok(vec![LabelResolverRef::Own(LabelResolverSpec::from_yaml_node(None, spot)?)]),
     }
 }
 
@@ -98,27 +103,30 @@ impl LabelResolverSpec {
     ///
     /// # Errors
     /// When a key is unknown.
-    pub(super) fn read(name: Option<String>, spot: LocatedNode) -> Outcome<Self> {
-        let mut block = spot.fields()?;
-        let own_name = block.text("name")?;
-        let mapping = block.take("mapping").or_else(|| block.take("labels"));
-        let default = block.take("default").or_else(|| block.take("default_label"));
-        let fallback = block.take("fallback").or_else(|| block.take("fallbacks"));
+    pub(super) fn from_yaml_node(name: Option<String>, spot: LocatedNode) -> Outcome<Self> {
+        let mut block = spot.into_map_reader()?;
+        let own_name = block.take_text("name")?;
+        let mapping = block.take_value("mapping").or_else(|| block.take_value("labels"));
+        let default = block.take_value("default").or_else(|| block.take_value("default_label"));
+        let fallback = block.take_value("fallback").or_else(|| block.take_value("fallbacks"));
         if mapping.is_none() && default.is_none() && fallback.is_none() {
-            return Err(CaseFailure::reader(block.path(), "a label resolver has a 'mapping' or a 'default'"));
+            return Err(CaseFailure::reader_error(
+                block.path(),
+                "a label resolver has a 'mapping' or a 'default'",
+            ));
         }
-        block.finish()?;
+        block.reject_remaining_keys()?;
         let mut labels = Vec::new();
         if let Some(mapping) = mapping.filter(|spot| !spot.is_null()) {
-            let mut mapping = mapping.fields()?;
-            while let Some((prompt, label)) = mapping.next() {
-                labels.push((prompt, label.text()?.to_owned()));
+            let mut mapping = mapping.into_map_reader()?;
+            while let Some((prompt, label)) = mapping.take_next_entry() {
+                labels.push((prompt, label.as_text()?.to_owned()));
             }
         }
         if let Some(default) = default.filter(|spot| !spot.is_null()) {
-            labels.push(("default".to_owned(), default.text()?.to_owned()));
+            labels.push(("default".to_owned(), default.as_text()?.to_owned()));
         }
-        let fallbacks = fallback.map(resolvers_of).transpose()?.unwrap_or_default();
+        let fallbacks = fallback.map(parse_resolver_chain).transpose()?.unwrap_or_default();
         Ok(Self { name: name.or(own_name), labels, fallbacks })
     }
 }
@@ -128,7 +136,7 @@ impl LabelResolverSpec {
 ///
 /// # Errors
 /// When a resolver is named that is not there, or one falls back to itself.
-pub(super) fn labels_of(
+pub(super) fn build_labels(
     chain: &[LabelResolverRef],
     all: &[LabelResolverSpec],
     path: &str,
@@ -140,10 +148,10 @@ pub(super) fn labels_of(
     while let Some(next) = waiting.pop() {
         left = left
             .checked_sub(1)
-            .ok_or_else(|| CaseFailure::reader(path, "the label resolvers fall back to each other"))?;
+            .ok_or_else(|| CaseFailure::reader_error(path, "the label resolvers fall back to each other"))?;
         let resolver = match &next {
             LabelResolverRef::Own(own) => own,
-            LabelResolverRef::Named(name) => named(name, all, path)?,
+            LabelResolverRef::Named(name) => find_resolver(name, all, path)?,
         };
         for (prompt, label) in &resolver.labels {
             if !known.contains(prompt) {
@@ -158,30 +166,36 @@ pub(super) fn labels_of(
 
 /// Finds a resolver by its name. One without a name of its own is meant by every reference: where it is the only one, a
 /// fixture has no other way to name it.
-fn named<'a>(name: &str, all: &'a [LabelResolverSpec], path: &str) -> Outcome<&'a LabelResolverSpec> {
+fn find_resolver<'a>(name: &str, all: &'a [LabelResolverSpec], path: &str) -> Outcome<&'a LabelResolverSpec> {
     let by_name = all.iter().find(|resolver| resolver.name.as_deref() == Some(name));
     let only = match all {
         [only] if only.name.as_deref().is_none_or(|own| own == RESOLVER) => Some(only),
         _ => None,
     };
-    by_name.or(only).ok_or_else(|| CaseFailure::reader(path, format!("there is no label resolver '{name}'")))
+    by_name
+        .or(only)
+        .ok_or_else(|| CaseFailure::reader_error(path, format!("there is no label resolver '{name}'")))
 }
 
 /// Returns the label that a resolver of the case gives a prompt.
 ///
 /// # Errors
 /// When there is no such resolver.
-pub(super) fn resolve(
+pub(super) fn resolve_label(
     resolver: &str,
     prompt: &str,
     all: &[LabelResolverSpec],
     path: &str,
 ) -> Outcome<String> {
     let chain = [LabelResolverRef::Named(resolver.to_owned())];
-    Ok(labels_of(&chain, all, path)?.resolve(prompt))
+    Ok(build_labels(&chain, all, path)?.resolve(prompt))
 }
 
 /// Reads a bound in seconds; null is none.
-pub(super) fn ttl(spot: &LocatedNode) -> Outcome<Option<Duration>> {
-    if spot.is_null() { Ok(None) } else { count(spot).map(|seconds| Some(Duration::from_secs(seconds))) }
+pub(super) fn parse_cache_ttl(spot: &LocatedNode) -> Outcome<Option<Duration>> {
+    if spot.is_null() {
+        Ok(None)
+    } else {
+        parse_count(spot).map(|seconds| Some(Duration::from_secs(seconds)))
+    }
 }

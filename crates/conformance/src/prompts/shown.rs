@@ -12,17 +12,17 @@ use super::world::PromptCallResult;
 pub(super) type PromptFields = Map<String, Value>;
 
 /// Shows a prompt or a rendered one. A group has no such fields.
-pub(super) fn show(given: &PromptCallResult) -> Option<PromptFields> {
+pub(super) fn result_fields(given: &PromptCallResult) -> Option<PromptFields> {
     match given {
-        PromptCallResult::Prompt(it) => Some(prompt(it)),
-        PromptCallResult::Result(it) => Some(result(it)),
+        PromptCallResult::Prompt(it) => Some(prompt_fields(it)),
+        PromptCallResult::Result(it) => Some(rendered_fields(it)),
         PromptCallResult::Group(..) | PromptCallResult::Label(_) | PromptCallResult::Nothing => None,
     }
 }
 
 /// Shows a prompt.
-pub(super) fn prompt(prompt: &Prompt) -> PromptFields {
-    let mut shown = common(prompt);
+pub(super) fn prompt_fields(prompt: &Prompt) -> PromptFields {
+    let mut shown = common_fields(prompt);
     let template = prompt.template().to_json();
     let (text, chat) = match prompt.template() {
         Template::Text(_) => (template, Value::Null),
@@ -35,28 +35,28 @@ pub(super) fn prompt(prompt: &Prompt) -> PromptFields {
 }
 
 /// Shows a rendered prompt.
-pub(super) fn result(result: &PromptResult) -> PromptFields {
-    let mut shown = common(result.prompt());
-    shown.insert("messages".into(), result.messages().iter().map(|it| message(it)).collect());
+pub(super) fn rendered_fields(result: &PromptResult) -> PromptFields {
+    let mut shown = common_fields(result.prompt());
+    shown.insert("messages".into(), result.messages().iter().map(|it| message_to_json(it)).collect());
     shown.insert("variables".into(), result.variables().clone().into());
     shown.insert("rendered_hash".into(), result.rendered_hash().into());
-    shown.insert("rendered_at".into(), time(result.rendered_at()));
+    shown.insert("rendered_at".into(), time_to_json(result.rendered_at()));
     shown
 }
 
 /// Shows a message as it is written on the wire.
-pub(super) fn message(message: &ChatMessage) -> Value {
+pub(super) fn message_to_json(message: &ChatMessage) -> Value {
     json!(message)
 }
 
-fn common(prompt: &Prompt) -> PromptFields {
+fn common_fields(prompt: &Prompt) -> PromptFields {
     let fields = json!({
         "name": prompt.name(),
         "version": prompt.version(),
         "label": prompt.label(),
         "template_hash": prompt.template_hash(),
-        "fetched_at": time(prompt.fetched_at()),
-        "sampling": prompt.sampling().map(sampling),
+        "fetched_at": time_to_json(prompt.fetched_at()),
+        "sampling": prompt.sampling().map(sampling_to_json),
         "token_budget": prompt.token_budget(),
         "observability_entities": prompt.observability_entities(),
     });
@@ -66,12 +66,12 @@ fn common(prompt: &Prompt) -> PromptFields {
     }
 }
 
-fn time(time: std::time::SystemTime) -> Value {
+fn time_to_json(time: std::time::SystemTime) -> Value {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!(since.as_secs_f64())
 }
 
-fn sampling(config: &RuntimeConfig) -> Value {
+fn sampling_to_json(config: &RuntimeConfig) -> Value {
     let mut shown = Map::new();
     let mut put = |key: &str, value: Value| {
         if !value.is_null() {

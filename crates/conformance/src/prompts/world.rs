@@ -9,7 +9,7 @@ use singletree::prompts::{
 
 use super::backend::{CasePromptBackend, PromptBackendSpec, SteppedClock};
 use super::call::{PromptAction, PromptCallSpec, RenderPromptSource};
-use super::setting::{LabelResolverSpec, PromptManagerSpec, labels_of, resolve};
+use super::setting::{LabelResolverSpec, PromptManagerSpec, build_labels, resolve_label};
 use crate::failure::{CaseFailure, Outcome};
 
 /// The result of a call.
@@ -37,7 +37,7 @@ pub(super) struct PromptEnvironment {
 }
 
 impl PromptEnvironment {
-    pub(super) fn build(
+    pub(super) fn from_specs(
         backends: &[PromptBackendSpec],
         managers: &[(String, PromptManagerSpec)],
         resolvers: &[LabelResolverSpec],
@@ -50,13 +50,13 @@ impl PromptEnvironment {
             captured: BTreeMap::new(),
         };
         for (name, spec) in managers {
-            let manager = world.manager_of(spec, resolvers)?;
+            let manager = world.build_manager(spec, resolvers)?;
             world.managers.insert(name.clone(), manager);
         }
         Ok(world)
     }
 
-    fn manager_of(
+    fn build_manager(
         &self,
         spec: &PromptManagerSpec,
         resolvers: &[LabelResolverSpec],
@@ -64,18 +64,19 @@ impl PromptEnvironment {
         let backends = match &spec.backends {
             None => self.backends.clone(),
             Some(names) => {
-                let one = |name: &String| self.backend(name, &spec.path);
+                let one = |name: &String| self.find_backend(name, &spec.path);
                 names.iter().map(one).collect::<Outcome<_>>()?
             }
         };
         let mut backends = backends.into_iter();
-        let primary = backends.next().ok_or_else(|| CaseFailure::reader(&spec.path, "it has no backend"))?;
+        let primary =
+            backends.next().ok_or_else(|| CaseFailure::reader_error(&spec.path, "it has no backend"))?;
         let mut builder = PromptManager::builder(primary).clock(Arc::new(SteppedClock::new()));
         for backend in backends {
             builder = builder.fallback(backend);
         }
         if !spec.resolvers.is_empty() {
-            builder = builder.labels(labels_of(&spec.resolvers, resolvers, &spec.path)?);
+            builder = builder.labels(build_labels(&spec.resolvers, resolvers, &spec.path)?);
         }
         if let Some(ttl) = spec.cache_ttl {
             builder = builder.cache_ttl(ttl);
@@ -84,80 +85,83 @@ impl PromptEnvironment {
     }
 
     /// Returns a backend by its name.
-    pub(super) fn backend(&self, name: &str, path: &str) -> Outcome<Arc<CasePromptBackend>> {
+    pub(super) fn find_backend(&self, name: &str, path: &str) -> Outcome<Arc<CasePromptBackend>> {
         let found = self.backends.iter().find(|backend| backend.name == name).cloned();
-        found.ok_or_else(|| CaseFailure::reader(path, format!("there is no backend '{name}'")))
+        found.ok_or_else(|| CaseFailure::reader_error(path, format!("there is no backend '{name}'")))
     }
 
-    fn manager(&self, name: &str, path: &str) -> Outcome<&PromptManager> {
+    fn find_manager(&self, name: &str, path: &str) -> Outcome<&PromptManager> {
         let found = self.managers.get(name);
-        found.ok_or_else(|| CaseFailure::reader(path, format!("there is no manager '{name}'")))
+        found.ok_or_else(|| CaseFailure::reader_error(path, format!("there is no manager '{name}'")))
     }
 
     /// Returns a captured result. That nothing was captured is an assertion failure: references stand in
     /// expectations, too.
-    pub(super) fn given(&self, name: &str, path: &str) -> Outcome<&PromptCallResult> {
+    pub(super) fn captured_result(&self, name: &str, path: &str) -> Outcome<&PromptCallResult> {
         let found = self.captured.get(name);
-        found.ok_or_else(|| CaseFailure::assertion(path, format!("nothing is captured as '{name}'")))
+        found.ok_or_else(|| CaseFailure::assertion_error(path, format!("nothing is captured as '{name}'")))
     }
 
-    fn rendered(&self, name: &str, path: &str) -> Outcome<&PromptResult> {
-        match self.given(name, path)? {
+    fn rendered_result(&self, name: &str, path: &str) -> Outcome<&PromptResult> {
+        match self.captured_result(name, path)? {
             PromptCallResult::Result(it) => Ok(it),
             PromptCallResult::Prompt(_)
             | PromptCallResult::Group(..)
             | PromptCallResult::Label(_)
             | PromptCallResult::Nothing => {
-                Err(CaseFailure::reader(path, format!("'{name}' is no rendered prompt")))
+                Err(CaseFailure::reader_error(path, format!("'{name}' is no rendered prompt")))
             }
         }
     }
 
     /// Makes a call.
-    pub(super) async fn call(&self, call: &PromptCallSpec) -> Outcome<Result<PromptCallResult, Error>> {
+    pub(super) async fn run_prompt_call(
+        &self,
+        call: &PromptCallSpec,
+    ) -> Outcome<Result<PromptCallResult, Error>> {
         let path = &call.path;
         let rendered = |it: PromptResult| PromptCallResult::Result(Box::new(it));
         Ok(match &call.action {
             PromptAction::Ask { backend, query } => {
                 let label = query.label.as_deref().unwrap_or(DEFAULT_LABEL);
-                let backend = self.backend(backend, path)?;
+                let backend = self.find_backend(backend, path)?;
                 backend.fetch(&query.name, label, query.cache_ttl).await.map(PromptCallResult::Prompt)
             }
             PromptAction::Fetch { manager, query } => {
-                self.manager(manager, path)?.fetch(query).await.map(PromptCallResult::Prompt)
+                self.find_manager(manager, path)?.fetch(query).await.map(PromptCallResult::Prompt)
             }
             PromptAction::Get { manager, query, inputs } => {
-                self.manager(manager, path)?.get(query, inputs).await.map(rendered)
+                self.find_manager(manager, path)?.get(query, inputs).await.map(rendered)
             }
             PromptAction::Render { manager, prompt, inputs } => {
-                let manager = self.manager(manager, path)?;
+                let manager = self.find_manager(manager, path)?;
                 let prompt = match prompt {
                     RenderPromptSource::Fetched(query) => manager.fetch(query).await,
-                    RenderPromptSource::Captured(name) => match self.given(name, path)? {
+                    RenderPromptSource::Captured(name) => match self.captured_result(name, path)? {
                         PromptCallResult::Prompt(it) => Ok(it.clone()),
                         PromptCallResult::Result(_)
                         | PromptCallResult::Group(..)
                         | PromptCallResult::Label(_)
                         | PromptCallResult::Nothing => {
-                            return Err(CaseFailure::reader(path, format!("'{name}' is no prompt")));
+                            return Err(CaseFailure::reader_error(path, format!("'{name}' is no prompt")));
                         }
                     },
                 };
                 prompt.and_then(|prompt| manager.render(&prompt, inputs)).map(rendered)
             }
             PromptAction::Advance { backend, by } => {
-                let backend = self.backend(backend, path)?;
+                let backend = self.find_backend(backend, path)?;
                 if !backend.is_caching {
-                    return Err(CaseFailure::reader(path, "only a caching backend has a clock"));
+                    return Err(CaseFailure::reader_error(path, "only a caching backend has a clock"));
                 }
                 backend.clock.advance(*by);
                 Ok(PromptCallResult::Nothing)
             }
             PromptAction::Resolve { resolver, name } => {
-                Ok(PromptCallResult::Label(resolve(resolver, name, &self.resolvers, path)?))
+                Ok(PromptCallResult::Label(resolve_label(resolver, name, &self.resolvers, path)?))
             }
             PromptAction::Group { name, members } => {
-                let results = members.iter().map(|member| self.rendered(member, path).cloned());
+                let results = members.iter().map(|member| self.rendered_result(member, path).cloned());
                 let results: Vec<_> = results.collect::<Outcome<_>>()?;
                 PromptGroup::new(name, results).map(|it| PromptCallResult::Group(it, members.clone()))
             }

@@ -1,7 +1,7 @@
 //! Assertions about records: some that hold, some that do not hold, and some that the reader refuses.
 
 use super::*;
-use crate::yaml::parse;
+use crate::yaml::parse_document;
 
 const SEEDED: &str = "
 schema_version: v1
@@ -19,17 +19,18 @@ fan_out_progress:
 ";
 
 fn spot(text: &str) -> LocatedNode {
-    LocatedNode::new(parse(text).unwrap(), "saved_record_assertions")
+    LocatedNode::new(parse_document(text).unwrap(), "saved_record_assertions")
 }
 
 fn record() -> Value {
-    SeededCheckpoint::read(spot(SEEDED)).unwrap().to_json("run-1", "unversioned")
+    SeededCheckpoint::from_yaml_node(spot(SEEDED)).unwrap().to_json("run-1", "unversioned")
 }
 
 fn failures(text: &str) -> Vec<String> {
     let mut checker = AssertionChecker::default();
-    let checked = RecordAssertions::read(spot(text)).and_then(|it| it.check(&mut checker, Some(&record())));
-    checker.take(checked);
+    let checked = RecordAssertions::from_yaml_node(spot(text))
+        .and_then(|it| it.check_record(&mut checker, Some(&record())));
+    checker.unwrap_or_record(checked);
     checker.failures.iter().map(ToString::to_string).collect()
 }
 
@@ -136,5 +137,5 @@ fn what_is_unknown_fails_by_name() {
         assert!(failed.iter().any(|it| it.contains(told)), "{text}: {failed:?}");
     }
     let miscounted = SEEDED.replace("instance_count: 2", "instance_count: 3");
-    assert!(SeededCheckpoint::read(spot(&miscounted)).is_err());
+    assert!(SeededCheckpoint::from_yaml_node(spot(&miscounted)).is_err());
 }

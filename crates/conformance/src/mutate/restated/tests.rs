@@ -1,9 +1,9 @@
 //! A row that points elsewhere is found.
 
 use super::*;
-use crate::case::split;
+use crate::case::split_cases;
 use crate::dialect::FixtureDialect;
-use crate::yaml::parse;
+use crate::yaml::parse_document;
 
 const INVARIANT: &str = "graph_state_intact_after_per_invocation_drain_timeout";
 
@@ -30,11 +30,15 @@ fn cases(text: &str) -> Vec<ConformanceCase> {
         name: content.name.clone(),
         content: Ok(content),
     };
-    split(parse(text).unwrap(), "f", FixtureDialect::Graph).unwrap().into_iter().map(case).collect()
+    split_cases(parse_document(text).unwrap(), "f", FixtureDialect::Graph)
+        .unwrap()
+        .into_iter()
+        .map(case)
+        .collect()
 }
 
 fn proved(rows: &[RestatedInvariant]) -> RestatementReport {
-    prove(&cases(CASE), rows, &mut MutationRandom(1))
+    prove_invariants(&cases(CASE), rows, &mut MutationRandom(1))
 }
 
 fn faults_of(ids: &'static [&'static str]) -> Vec<String> {
@@ -80,15 +84,15 @@ fn a_row_that_no_case_uses_is_said() {
 #[test]
 fn a_changed_case_must_fail_in_assertions_of_the_id_alone() {
     let id = AssertionId("error.category");
-    let right = CaseFailure::assertion("invocations[1].expected.error.category", "differs");
-    assert_eq!(fault(id, std::slice::from_ref(&right)), None);
+    let right = CaseFailure::assertion_error("invocations[1].expected.error.category", "differs");
+    assert_eq!(describe_fault(id, std::slice::from_ref(&right)), None);
     for wrong in [
         vec![],
-        vec![CaseFailure::reader("invocations[1].expected.error.category", "unknown")],
-        vec![CaseFailure::build("graph", "does not compile")],
-        vec![right.clone(), CaseFailure::assertion("invocations[1].expected.outcome", "differs")],
-        vec![CaseFailure::assertion("invocations[1].expected.error", "differs")],
+        vec![CaseFailure::reader_error("invocations[1].expected.error.category", "unknown")],
+        vec![CaseFailure::build_error("graph", "does not compile")],
+        vec![right.clone(), CaseFailure::assertion_error("invocations[1].expected.outcome", "differs")],
+        vec![CaseFailure::assertion_error("invocations[1].expected.error", "differs")],
     ] {
-        assert!(fault(id, &wrong).is_some(), "{wrong:?}");
+        assert!(describe_fault(id, &wrong).is_some(), "{wrong:?}");
     }
 }

@@ -1,11 +1,11 @@
 //! Tests of the changed places, and of the places that are reported as left out.
 
 use super::*;
-use crate::yaml::parse;
+use crate::yaml::parse_document;
 
 fn found(text: &str) -> (Vec<String>, OmittedMutations) {
     let mut left_out = OmittedMutations::default();
-    let sites = sites(&parse(text).unwrap(), &mut left_out);
+    let sites = find_sites(&parse_document(text).unwrap(), &mut left_out);
     (sites.iter().map(ToString::to_string).collect(), left_out)
 }
 
@@ -64,10 +64,11 @@ fn what_is_not_changed_is_said() {
 
 #[test]
 fn each_change_makes_another_case() {
-    let case = parse("expected: {final_state: {a: null, b: [1, 2], c: 0.5}, phase: started}").unwrap();
-    let all = sites(&case, &mut OmittedMutations::default());
+    let case =
+        parse_document("expected: {final_state: {a: null, b: [1, 2], c: 0.5}, phase: started}").unwrap();
+    let all = find_sites(&case, &mut OmittedMutations::default());
     assert_eq!(all.len(), 11);
     for site in all {
-        assert_ne!(site.apply(&case, &mut |_| 0).to_json(), case.to_json(), "{site}");
+        assert_ne!(site.apply_to_case(&case, &mut |_| 0).to_json(), case.to_json(), "{site}");
     }
 }
