@@ -4,6 +4,7 @@
 
 mod aimock;
 mod canary;
+mod cut;
 mod damage;
 mod errors;
 mod fuzz;
@@ -18,4 +19,5 @@ mod secrets;
 mod sequences;
 mod served;
 mod sockets;
+mod stalls;
 mod vendors;

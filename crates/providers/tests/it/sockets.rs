@@ -14,8 +14,9 @@ use tokio::sync::oneshot;
 
 use crate::rig::question;
 
-const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-const END: &str = "0\r\n\r\n";
+pub(crate) const HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+pub(crate) const END: &str = "0\r\n\r\n";
 
 async fn listen() -> (TcpListener, HttpProvider) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -27,7 +28,7 @@ async fn listen() -> (TcpListener, HttpProvider) {
 }
 
 /// Reads one request to its end; returns its head and body.
-async fn request(stream: &mut TcpStream) -> (String, Value) {
+pub(crate) async fn request(stream: &mut TcpStream) -> (String, Value) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.unwrap());
@@ -39,11 +40,11 @@ async fn request(stream: &mut TcpStream) -> (String, Value) {
     (head, serde_json::from_slice(&body).unwrap())
 }
 
-fn event(data: impl std::fmt::Display) -> String {
+pub(crate) fn event(data: impl std::fmt::Display) -> String {
     format!("data: {data}\n\n")
 }
 
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     event(json!({ "choices": [{ "index": 0, "delta": { "content": text } }] }))
 }
 
@@ -51,7 +52,7 @@ fn finish() -> String {
     event(json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] })) + &event("[DONE]")
 }
 
-fn chunk(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn chunk(bytes: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
 
@@ -60,7 +61,7 @@ async fn send(stream: &mut TcpStream, events: &str) {
 }
 
 /// Waits until the client has closed, in whichever way the system tells it.
-async fn closed(stream: &mut TcpStream) -> bool {
+pub(crate) async fn closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0; 16]).await, Ok(0) | Err(_))
 }
 
