@@ -193,7 +193,7 @@ export class Conversation {
       // Messages outside of the history have no ids there: they get the ids from their events.
       if (message) this.#put(turn, `${id}/0`, { message, recorded: true });
       let k = Math.max(0, ...turn.entries.map((entry) => entry.k + 1));
-      for (const shown of made) this.#put(turn, `${id}/${k++}`, { message: shown, recorded: true, partial: isPartial(shown) });
+      for (const { side, ...message } of made) this.#put(turn, `${id}/${k++}`, { message, side, recorded: true, partial: isPartial(message) });
     }
     if (turn.place !== undefined || known.includes(turn)) return;
     this.turns = this.turns.filter((other) => other !== turn);

@@ -84,7 +84,7 @@ function agentParts(entry, turn, { actions, open, root }) {
   const agent = side?.agent ?? actions.agentOf(turn);
   const thought = thinkingOf(message) || turn.thinking.get(entry.id)?.text;
   const parts = thought ? [thinkingPart(entry.id, thought, open, false)] : [];
-  const unfinished = UNFINISHED[side?.finish_reason] ?? (side?.interrupted ? "Stopped before the answer was finished." : entry.partial && "This answer is not complete.");
+  const unfinished = UNFINISHED[side?.finish_reason] ?? (entry.partial ? "This answer is not complete." : side?.interrupted && "Stopped before the answer was finished.");
   if (text) {
     const answer = keptIn(root, "answer", entry);
     answer.className = `answer tone-${colourOf(agent)}${entry.recorded ? "" : " on-its-way"}`;

@@ -106,6 +106,16 @@ test("failed turns of a history stand where they were, whole, and only the newes
   assert.equal(conversation.turns.length, 5, "nothing is there twice");
 });
 
+test("a tool that failed in a turn that failed is shown as failed in its history, too", () => {
+  const conversation = new Conversation();
+  const call = { id: "c", name: "divide", arguments: {} };
+  const made = [{ role: "assistant", content: "", tool_calls: [call] }, { role: "tool", tool_call_id: "c", content: "by zero", side: { success: false } }];
+  const error = { category: "provider_unavailable", reply: "Sorry." };
+  conversation.takeHistory({ items: [], failed: [{ turn: "f", place: 0, accepted_at: at, effects: false, message: said("Divide."), made, error }] });
+  const [turn] = conversation.turns;
+  assert.equal(conversation.callState(turn, call).state, "failed");
+});
+
 test("a turn works from its acceptance on, and is queued only behind another one", () => {
   const conversation = fold(accepted("a", "one"));
   assert.equal(conversation.isQueued(conversation.turns[0]), false);

@@ -210,7 +210,7 @@ pub struct FailedTurn {
     pub message: Option<Message>,
     /// What it had made or shown of an answer that is no part of the history, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub made: Vec<Message>,
+    pub made: Vec<UnkeptMessage>,
     /// Why it failed.
     pub error: Errored,
     /// The failed turn that it retries.
@@ -219,6 +219,17 @@ pub struct FailedTurn {
     /// The turn that retries it, when one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retried_by: Option<String>,
+}
+
+/// A message of a failed turn that is no part of the history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UnkeptMessage {
+    /// The message.
+    #[serde(flatten)]
+    pub message: Message,
+    /// What is known beside it, such as whether a tool succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<Side>,
 }
 
 /// Which messages of a history to read.

@@ -36,7 +36,7 @@ pub use key::{
 };
 pub use message::{
     Block, Content, FailedTurn, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery,
-    Role, Side, ToolCall,
+    Role, Side, ToolCall, UnkeptMessage,
 };
 pub use narration::{Narration, NarrationKind, NarrationList, NarrationQuery, NarrationRole};
 pub use operation::{Ready, Version};

@@ -99,14 +99,19 @@ impl ContentVisibility {
 
     /// Writes a turn that failed.
     pub(crate) fn failed(self, failed: &FailedTurnEntry) -> native::FailedTurn {
-        let message = |said: &(std::sync::Arc<llm::ChatMessage>, Option<Value>)| self.message(&said.0);
+        type WithSide = (std::sync::Arc<llm::ChatMessage>, Option<Value>);
+        let message = |said: &WithSide| self.message(&said.0);
+        let unkept = |made: &WithSide| native::UnkeptMessage {
+            message: self.message(&made.0),
+            side: made.1.as_ref().map(side),
+        };
         native::FailedTurn {
             turn: failed.turn.id.to_string(),
             place: failed.place,
             accepted_at: time(failed.turn.accepted_at),
             effects: failed.effects,
             message: failed.message.as_ref().map(message),
-            made: failed.made.iter().map(message).collect(),
+            made: failed.made.iter().map(unkept).collect(),
             error: errored(&failed.turn.session, &failed.error),
             retries: failed.turn.retries.as_ref().map(ToString::to_string),
             retried_by: failed.retried_by.as_ref().map(ToString::to_string),
