@@ -19,6 +19,8 @@ pub(super) struct CompletionText {
     reason: Option<FinishReason>,
     /// The calls of the last message.
     calls: Vec<ToolCall>,
+    /// Whether any text was sent, void or not.
+    has_sent: bool,
     /// Whether text that was sent is void.
     pub(super) is_void: bool,
 }
@@ -50,7 +52,9 @@ impl CompletionText {
         match piece {
             ProjectionPiece::Text { showing, delta } => {
                 let known = self.said.last().is_some_and(|said| said.showing == showing);
-                let begins = !known && !self.said.is_empty();
+                // Void text stays with the client: the text that replaces it does not go on with its line.
+                let begins = !known && self.has_sent;
+                self.has_sent = true;
                 if !known {
                     self.said.push(ShownMessageText { showing, text: String::new() });
                 }
@@ -103,6 +107,6 @@ impl CompletionText {
 
     /// Returns a note of this server, separated from the text before it.
     pub(super) fn note(&self, note: &str) -> String {
-        if self.said.is_empty() { note.to_owned() } else { format!("{BETWEEN}{note}") }
+        if !self.has_sent { note.to_owned() } else { format!("{BETWEEN}{note}") }
     }
 }
