@@ -2,11 +2,14 @@
 //! use: the turn goes on or fails with words that help, effects happen once, and a client that reloads sees the
 //! transcript.
 
+mod clients;
+mod cuts;
 mod model;
+mod rig;
+mod stalls;
 mod wires;
 
 use std::fs;
-use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -14,24 +17,19 @@ use serde_json::Value;
 use crate::home::{BINARY, Home};
 use crate::serving::Serving;
 use model::{Failing, WAYS, Way};
-use wires::{Seen, WIRES, Wire};
+use rig::{ErringRig, KEY, TIMES, agents};
+use wires::{Seen, WIRES};
 
-const KEY: &str = "sk-erring-4711";
-
-fn agents(url: &str) -> String {
-    format!(
-        "[models.erring]\nwire = \"openai\"\nname = \"x\"\nbase_url = \"{url}\"\nkey = {{ env = \"ERRING_KEY\" }}\n\
-         [models.erring.retry]\nattempts = 3\npause = \"10ms\"\nlongest_pause = \"50ms\"\n\
-         [models.erring.time]\nfirst = \"5s\"\nidle = \"5s\"\n\
-         [agents.keeper]\ninstructions = \"Keep what you are told.\"\ntools = [\"outbox\", \"clock\"]\n\
-         [agents.other]\ninstructions = \"Another one.\"\ntools = [\"calculator\"]\n\
-         [approval]\nask = []\ntrust = [\"send_message\"]\n\
-         [limits]\nbusy_sessions = 1000\n"
-    )
+/// Returns the texts of the assistant in a list of messages.
+fn answers(items: &Value) -> Vec<String> {
+    let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
+    let answers = items.iter().filter(|item| item["role"] == "assistant");
+    answers.map(|item| wires::text_of(&item["content"])).filter(|text| !text.trim().is_empty()).collect()
 }
 
-/// Returns the fault of one way over one wire; `None` if everything is as expected.
-fn judge(way: &Way, wire: &Wire, session: &str, server: &Serving, seen: &Seen) -> Option<String> {
+/// Returns the fault of one turn, in which the model erred in one way; `None` if everything is as expected. `seen` is
+/// the turn as its client saw it.
+fn fault_of(way: &Way, text: &str, session: &str, server: &Serving, seen: &Seen) -> Option<String> {
     let asked = |path: &str| server.ask("GET", &format!("/v1/sessions/{session}/{path}"), &Value::Null);
     let turns = asked("turns");
     let Some(turn) = turns["items"].as_array().and_then(|items| items.last()).cloned() else {
@@ -45,19 +43,11 @@ fn judge(way: &Way, wire: &Wire, session: &str, server: &Serving, seen: &Seen) -
         return Some(format!("it ended with {end}, not one of {:?}", way.ends));
     }
     let history = asked("messages");
-    let said = |items: &Value| -> Vec<String> {
-        let items = items.as_array().cloned().unwrap_or_default();
-        items
-            .iter()
-            .filter(|item| item["role"] == "assistant")
-            .map(|item| wires::text_of(&item["content"]))
-            .collect()
-    };
     if status == "completed" {
         if seen.failed {
             return Some(format!("the turn completed and the client was told of a failure: {seen:?}"));
         }
-        let answer = said(&history["items"]).pop().unwrap_or_default();
+        let answer = answers(&history["items"]).pop().unwrap_or_default();
         if seen.text.as_deref().is_some_and(|text| text.trim() != answer.trim()) {
             return Some(format!("the client saw {:?} and the transcript says {answer:?}", seen.text));
         }
@@ -70,8 +60,13 @@ fn judge(way: &Way, wire: &Wire, session: &str, server: &Serving, seen: &Seen) -
         return Some(format!("there are no words for the user: {outcome}"));
     }
     let shown = format!("{history}");
-    if !shown.contains(&way.text(wire)) {
+    if !shown.contains(text) {
         return Some(format!("the message is in no list after a reload: {history}"));
+    }
+    let listed = [answers(&history["items"]), answers(&history["failed"][0]["made"])].concat();
+    let seen_text = seen.text.as_deref().unwrap_or_default().trim();
+    if !seen_text.is_empty() && listed.last().map(|text| text.trim()) != Some(seen_text) {
+        return Some(format!("the client saw {seen_text:?} and the lists have {listed:?} after a reload"));
     }
     shown.contains(KEY).then(|| "a list shows the key".to_owned())
 }
@@ -79,47 +74,31 @@ fn judge(way: &Way, wire: &Wire, session: &str, server: &Serving, seen: &Seen) -
 // spec: llm-provider §7, harness-chat §10; D7, D29, D30, D32
 #[test]
 fn an_erring_model_is_repaired_or_told_and_acts_once_over_every_wire() {
-    let failing = Arc::new(Failing::default());
-    let url = failing.clone().serve();
-    let home = Home::new();
-    fs::write(home.path().join("singletree.toml"), agents(&url)).unwrap();
-    let mut command = home.command(BINARY);
-    command.current_dir(home.path()).args(["serve", "--listen", "127.0.0.1:0"]).env("ERRING_KEY", KEY);
-    let log = home.path().join("log.jsonl");
-    command.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap());
-    let server = Serving::of(command.spawn().unwrap());
+    let rig = ErringRig::start(TIMES);
     let wrong = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for wire in WIRES {
-            let (server, wrong) = (&server, &wrong);
+            let (server, wrong) = (&rig.server, &wrong);
             scope.spawn(move || {
                 for way in WAYS {
                     let session = format!("{}-{}", wire.name, way.name);
-                    let seen = (wire.say)(&server.url, &session, &way.text(wire));
-                    if let Some(why) = judge(way, wire, &session, server, &seen) {
+                    let text = way.text(wire.name);
+                    let seen = (wire.say)(&server.url, &session, &text);
+                    if let Some(why) = fault_of(way, &text, &session, server, &seen) {
                         wrong.lock().unwrap().push(format!("{session}: {why}"));
                     }
                 }
             });
         }
     });
-    server.stop();
-    let listed = home.json(&["outbox", "list"]).1;
-    let sent: Vec<&str> = listed["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|message| message["body"].as_str())
-        .collect();
+    let sent = rig.stop();
     for (way, wire) in WAYS.iter().flat_map(|way| WIRES.iter().map(move |wire| (way, wire))) {
-        let times = sent.iter().filter(|body| **body == way.text(wire)).count();
+        let times = sent.iter().filter(|body| **body == way.text(wire.name)).count();
         if times != way.effects {
             let session = format!("{}-{}", wire.name, way.name);
             wrong.lock().unwrap().push(format!("{session}: it acted {times} times, not {}", way.effects));
         }
     }
-    let log = fs::read_to_string(log).unwrap();
-    assert!(!log.contains(KEY), "the log shows the key");
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), WAYS.len() * WIRES.len(), wrong.join("\n"));
 }
@@ -130,13 +109,12 @@ fn an_erring_model_is_repaired_or_told_at_a_terminal() {
     let failing = Arc::new(Failing::default());
     let url = failing.clone().serve();
     let home = Home::new();
-    fs::write(home.path().join("singletree.toml"), agents(&url)).unwrap();
-    let wire = Wire { name: "terminal", say: |_, _, _| Seen::default() };
+    fs::write(home.path().join("singletree.toml"), agents(&url, TIMES)).unwrap();
     let mut wrong = Vec::new();
     for way in WAYS {
         let mut command = home.command(BINARY);
         command.current_dir(home.path()).env("ERRING_KEY", KEY);
-        let ran = command.args(["send", &way.text(&wire), "--session", way.name]).output().unwrap();
+        let ran = command.args(["send", &way.text("terminal"), "--session", way.name]).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         let completes = way.ends.contains(&"completed");
         let told = format!("{}: exit {:?}\n{out}{err}", way.name, ran.status.code());

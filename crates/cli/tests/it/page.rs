@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Where a browser is, if there is one.
-fn chromium() -> Option<PathBuf> {
+pub(crate) fn chromium() -> Option<PathBuf> {
     let named = env::var_os("SINGLETREE_CHROMIUM").map(PathBuf::from);
     let usual =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].map(PathBuf::from);
     named.into_iter().chain(usual).find(|it| it.is_file())
 }
 
-fn not_run(name: &str, why: &str) {
+pub(crate) fn not_run(name: &str, why: &str) {
     eprintln!("not run: {name}: {why}");
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::wires::Wire;
 use crate::model_server::{Asked, answer, read};
 
 /// When it errs.
@@ -20,6 +19,8 @@ pub(crate) enum When {
     FirstAnswer,
     /// In each answer from the beginning on.
     Always,
+    /// In each answer until the tool has run.
+    AlwaysBefore,
     /// In each answer after the tool has run.
     AlwaysAfter,
 }
@@ -37,18 +38,18 @@ pub(crate) struct Way {
 
 impl Way {
     /// Returns the user's message: each way over each wire has its own text.
-    pub(crate) fn text(&self, wire: &Wire) -> String {
-        format!("do {} over {}", self.name, wire.name)
+    pub(crate) fn text(&self, wire: &str) -> String {
+        format!("do {} over {wire}", self.name)
     }
 }
 
 const DONE: &[&str] = &["completed"];
 
-const fn way(name: &'static str, when: When, err: fn(&mut TcpStream, &str)) -> Way {
+pub(super) const fn way(name: &'static str, when: When, err: fn(&mut TcpStream, &str)) -> Way {
     Way { name, when, err, ends: DONE, effects: 1 }
 }
 
-const fn fails(
+pub(super) const fn fails(
     name: &'static str,
     when: When,
     err: fn(&mut TcpStream, &str),
@@ -56,7 +57,7 @@ const fn fails(
 ) -> Way {
     let effects = match when {
         When::AlwaysAfter | When::FirstAnswer => 1,
-        When::FirstCall | When::Always => 0,
+        When::FirstCall | When::Always | When::AlwaysBefore => 0,
     };
     Way { name, when, err, ends, effects }
 }
@@ -104,10 +105,10 @@ pub(crate) const WAYS: &[Way] = &[
     }),
     way("closed-without-answer", When::FirstCall, |_, _| {}),
     way("stall", When::FirstAnswer, |out, _| {
-        stall(out, 3);
+        stall(out, Duration::from_secs(3));
         text(out, &["All done."], "stop");
     }),
-    way("stall-for-ever", When::FirstAnswer, |out, _| stall(out, 8)),
+    way("stall-for-ever", When::FirstAnswer, |out, _| stall(out, Duration::from_secs(8))),
     way("500-once", When::FirstAnswer, |out, _| {
         answer(out, "500 Oops", &json!({ "error": { "message": "oops" } }))
     }),
@@ -201,15 +202,16 @@ pub(crate) const WAYS: &[Way] = &[
     ),
 ];
 
-/// Says nothing until the reader gives up, or for so many seconds.
-fn stall(out: &mut TcpStream, seconds: u64) {
-    out.set_read_timeout(Some(Duration::from_secs(seconds))).unwrap();
+/// Says nothing until the reader gives up, or for this long.
+pub(super) fn stall(out: &mut TcpStream, length: Duration) {
+    out.set_read_timeout(Some(length)).unwrap();
     out.read(&mut [0]).map(drop).unwrap_or_default();
 }
 
-const EVENT_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+pub(super) const EVENT_STREAM: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-fn chunk(delta: &Value, finish: Option<&str>) -> Value {
+pub(super) fn chunk(delta: &Value, finish: Option<&str>) -> Value {
     let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
     json!({ "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "x", "choices": [choice] })
 }
@@ -243,11 +245,23 @@ fn raw(out: &mut TcpStream, status: &str, headers: &str, body: &str) {
     out.write_all(format!("{head}{body}").as_bytes()).unwrap_or_default();
 }
 
+/// Returns the number at the end of a user's message, which some ways take.
+pub(super) fn number(said: &str) -> usize {
+    said.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no number: {said}"))
+}
+
+/// How often a model was asked in one turn, and how often it erred.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AskedCount {
+    pub(crate) asked: u32,
+    pub(crate) erred: u32,
+}
+
 /// A server that errs as the user's message says.
 #[derive(Default)]
 pub(crate) struct Failing {
-    /// How often it has erred, by the user's message.
-    erred: Mutex<HashMap<String, u32>>,
+    /// By the user's message.
+    counts: Mutex<HashMap<String, AskedCount>>,
 }
 
 impl Failing {
@@ -269,6 +283,11 @@ impl Failing {
         url
     }
 
+    /// Returns how often it was asked and has erred in the turn of a message.
+    pub(crate) fn count(&self, said: &str) -> AskedCount {
+        self.counts.lock().unwrap().get(said).copied().unwrap_or_default()
+    }
+
     fn answer(&self, request: &Asked, out: &mut TcpStream) {
         let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
         let role = |message: &Value, role: &str| message["role"] == role;
@@ -276,22 +295,25 @@ impl Failing {
         let said =
             messages.get(asked).map(|message| super::wires::text_of(&message["content"])).unwrap_or_default();
         let name = said.split(' ').nth(1).unwrap_or_default();
-        let Some(way) = WAYS.iter().find(|way| way.name == name) else {
+        let mut ways = WAYS.iter().chain(super::cuts::CUTS).chain(super::stalls::STALLS);
+        let Some(way) = ways.find(|way| way.name == name) else {
             return text(out, &["All done."], "stop");
         };
         let has_acted = messages.iter().skip(asked).any(|message| {
             role(message, "tool") && super::wires::text_of(&message["content"]).starts_with("Sent to")
         });
-        let mut erred = self.erred.lock().unwrap();
-        let times = erred.entry(said.clone()).or_default();
+        let mut counts = self.counts.lock().unwrap();
+        let count = counts.entry(said.clone()).or_default();
         let errs = match way.when {
-            When::FirstCall => *times == 0,
-            When::FirstAnswer => has_acted && *times == 0,
+            When::FirstCall => count.erred == 0,
+            When::FirstAnswer => has_acted && count.erred == 0,
             When::Always => true,
+            When::AlwaysBefore => !has_acted,
             When::AlwaysAfter => has_acted,
         };
-        *times += u32::from(errs);
-        drop(erred);
+        count.asked += 1;
+        count.erred += u32::from(errs);
+        drop(counts);
         if errs {
             (way.err)(out, &said);
         } else if has_acted {

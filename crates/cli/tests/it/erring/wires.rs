@@ -81,7 +81,7 @@ fn native_stream(url: &str, session: &str, text: &str) -> Seen {
     for event in events(&body) {
         match event["type"].as_str().unwrap_or_default() {
             "delta" => {
-                let id = event["message"].as_str().or(event["id"].as_str()).unwrap_or_default().to_owned();
+                let id = event["message_id"].as_str().unwrap_or_default().to_owned();
                 let run = event["run"].as_u64().unwrap_or_default();
                 let shown = texts.entry(id.clone()).or_default();
                 // A piece of a higher run takes all earlier ones back.
@@ -89,6 +89,12 @@ fn native_stream(url: &str, session: &str, text: &str) -> Seen {
                     *shown = (run, String::new());
                 }
                 shown.1.push_str(event["text"].as_str().unwrap_or_default());
+                last = Some(id);
+            }
+            "message.appended" if event["message"]["role"] == "assistant" => {
+                let id = event["message_id"].as_str().unwrap_or_default().to_owned();
+                // The record replaces the pieces.
+                texts.insert(id.clone(), (u64::MAX, text_of(&event["message"]["content"])));
                 last = Some(id);
             }
             "turn.completed" => failed = false,
@@ -148,12 +154,19 @@ fn completion(session: &str, text: &str, streams: bool) -> Value {
     json!({ "model": "keeper", "stream": streams, "metadata": { "session_id": session }, "messages": messages })
 }
 
+/// Returns the last message of an answer: each message, and each text that replaces one, is a paragraph.
+fn last_paragraph(answer: &str) -> String {
+    answer.rsplit("\n\n").next().unwrap_or_default().to_owned()
+}
+
 fn openai(url: &str, session: &str, text: &str) -> Seen {
     let (status, body) =
         post(url, "/v1/chat/completions", "application/json", &completion(session, text, false));
     let answer: Value = serde_json::from_str(&body).unwrap_or_default();
-    let shown = answer["choices"][0]["message"]["content"].as_str().map(str::to_owned);
-    Seen { failed: status != 200, text: shown }
+    Seen {
+        failed: status != 200,
+        text: answer["choices"][0]["message"]["content"].as_str().map(last_paragraph),
+    }
 }
 
 fn openai_stream(url: &str, session: &str, text: &str) -> Seen {
@@ -162,7 +175,7 @@ fn openai_stream(url: &str, session: &str, text: &str) -> Seen {
     let failed =
         status != 200 || !body.contains("[DONE]") || events.iter().any(|event| !event["error"].is_null());
     let pieces = events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
-    Seen { failed, text: Some(pieces.collect()) }
+    Seen { failed, text: Some(last_paragraph(&pieces.collect::<String>())) }
 }
 
 fn steerable(url: &str, session: &str, text: &str) -> Seen {
